@@ -1,0 +1,60 @@
+#include "core/arena.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+
+namespace dml {
+namespace {
+
+// Address space only: large enough for any step we can describe, never backed by memory.
+constexpr std::size_t kMeasuringSpace = std::size_t{1} << 44;
+
+}  // namespace
+
+Arena::Arena(std::size_t bytes) : capacity_(std::max<std::size_t>(bytes, kAlignment)) {
+  void* p = mmap(nullptr, capacity_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED)
+    throw Error(ExitCode::memory, fmt::format("cannot reserve {:.1f} MB of working memory", bytes / 1e6));
+  madvise(p, capacity_, MADV_HUGEPAGE);
+  base_ = static_cast<std::byte*>(p);
+}
+
+Arena Arena::measuring() {
+  Arena arena;
+  void* p = mmap(nullptr, kMeasuringSpace, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  // Under an address-space limit the reservation fails; any aligned non-null base serves, since nothing is touched.
+  arena.base_ = p == MAP_FAILED ? reinterpret_cast<std::byte*>(kAlignment) : static_cast<std::byte*>(p);
+  arena.capacity_ = kMeasuringSpace;
+  arena.measuring_ = true;
+  if (p != MAP_FAILED) munmap(p, kMeasuringSpace);
+  return arena;
+}
+
+Arena::~Arena() {
+  if (base_ && !measuring_) munmap(base_, capacity_);
+}
+
+Arena::Arena(Arena&& other) noexcept { *this = std::move(other); }
+
+Arena& Arena::operator=(Arena&& other) noexcept {
+  std::swap(base_, other.base_);
+  std::swap(capacity_, other.capacity_);
+  std::swap(used_, other.used_);
+  std::swap(high_water_, other.high_water_);
+  std::swap(measuring_, other.measuring_);
+  return *this;
+}
+
+void* Arena::take_bytes(std::size_t bytes) {
+  std::size_t start = (used_ + kAlignment - 1) / kAlignment * kAlignment;
+  DML_CHECK(bytes <= capacity_ && start <= capacity_ - bytes, "the step needs more than the {} bytes planned", capacity_);
+  used_ = start + bytes;
+  high_water_ = std::max(high_water_, used_);
+  return base_ + start;
+}
+
+}  // namespace dml

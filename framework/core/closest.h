@@ -1,0 +1,19 @@
+// "did you mean": the nearest name by Damerau–Levenshtein distance (restricted), within a bound that grows with length.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace dml {
+
+/// Edit distance with transpositions of neighbours.
+int edit_distance(std::string_view a, std::string_view b);
+
+/// The nearest choice, or "" when none is near. Case and '-' / '_' are ignored.
+std::string closest(std::string_view word, std::span<const std::string> choices);
+
+/// "; did you mean 'X'?" or "; choose from a, b, c" (at most 12 choices) or "".
+std::string did_you_mean(std::string_view word, std::span<const std::string> choices);
+
+}  // namespace dml

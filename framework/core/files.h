@@ -1,0 +1,93 @@
+// Files: bounded reading, read-only mapping, and writing that is never seen half done (temp, fsync, rename).
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dml {
+
+/// The whole of a regular file of at most `limit` bytes. UserError when it is missing, no regular file or too large.
+std::string read_file(const std::string& path, std::size_t limit = std::size_t{1} << 30);
+
+/// Read-only shared mapping of a regular file. Processes of one host that map the same file share its memory.
+class MappedFile {
+ public:
+  MappedFile() = default;
+  explicit MappedFile(const std::string& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(data_), size_}; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// A file written from front to back under a temporary name in the same folder; commit() makes it appear.
+/// Without commit() nothing is left. Every failure is an IoError with the path.
+class FileWriter {
+ public:
+  explicit FileWriter(std::string path);
+  ~FileWriter();
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
+
+  void write(const void* data, std::size_t size);
+  void write(std::string_view text) { write(text.data(), text.size()); }
+  /// Overwrites bytes already written.
+  void write_at(std::size_t offset, const void* data, std::size_t size);
+  std::size_t position() const { return position_; }
+  /// Flush, fsync, rename over the target, fsync of the folder.
+  void commit();
+
+ private:
+  void flush();
+  std::string path_, temporary_;
+  int fd_ = -1;
+  std::size_t position_ = 0;
+  std::vector<char> buffer_;
+};
+
+/// Atomic replacement of a small file.
+void write_file(const std::string& path, std::string_view text);
+
+/// A folder that appears whole or not at all: fill path(), then commit(). Files inside are fsynced by commit().
+class DirectoryWriter {
+ public:
+  /// `target` must not exist as a non-empty folder when commit() is called, unless `replace`.
+  explicit DirectoryWriter(std::string target, bool replace = false);
+  ~DirectoryWriter();
+  DirectoryWriter(const DirectoryWriter&) = delete;
+  DirectoryWriter& operator=(const DirectoryWriter&) = delete;
+
+  const std::string& path() const { return temporary_; }
+  /// fsync of everything, rename. False when another process put the same folder there first (only without `replace`).
+  bool commit();
+
+ private:
+  std::string target_, temporary_;
+  bool replace_, committed_ = false;
+};
+
+/// fsync of a file or folder by path.
+void sync_path(const std::string& path);
+void make_directories(const std::string& path);
+bool file_exists(const std::string& path);
+/// Absolute, without symlinks and dots, as far as it exists.
+std::string real_path(const std::string& path);
+/// Resident memory of this process now and at its highest, bytes (from /proc/self/status).
+struct MemoryUse { std::size_t now = 0, peak = 0; };
+MemoryUse memory_use();
+
+}  // namespace dml

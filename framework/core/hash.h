@@ -1,0 +1,36 @@
+// Content digests: XXH3-128, as 32 hex digits. They find damage and tell contents apart; they are not a signature.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace dml {
+
+class Hasher {
+ public:
+  Hasher();
+  ~Hasher();
+  Hasher(Hasher&&) noexcept;
+  Hasher& operator=(Hasher&&) noexcept;
+
+  Hasher& bytes(const void* data, std::size_t size);
+  /// Length first, so that ("ab", "c") and ("a", "bc") differ.
+  Hasher& text(std::string_view s);
+  Hasher& number(std::uint64_t n);
+  std::string digest() const;
+  std::uint64_t digest64() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+std::string digest_of(std::string_view bytes);
+/// Digest of a file's content, read through a mapping.
+std::string digest_of_file(const std::string& path);
+
+}  // namespace dml

@@ -1,0 +1,29 @@
+// What the program says to people goes to stderr through here; results go to stdout elsewhere.
+// Only rank 0 speaks, unless it is an error; other ranks' lines carry their number.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+namespace dml {
+
+enum class LogLevel { debug, info, warning, error, silent };
+
+void set_log_level(LogLevel level);
+/// Ranks other than 0 are silent below `error` and put "[rank N]" in front.
+void set_log_rank(int rank);
+
+void log_line(LogLevel level, const std::string& text);
+
+template <class... Args>
+void log_debug(fmt::format_string<Args...> text, Args&&... args) { log_line(LogLevel::debug, fmt::format(text, std::forward<Args>(args)...)); }
+template <class... Args>
+void log_info(fmt::format_string<Args...> text, Args&&... args) { log_line(LogLevel::info, fmt::format(text, std::forward<Args>(args)...)); }
+template <class... Args>
+void log_warning(fmt::format_string<Args...> text, Args&&... args) { log_line(LogLevel::warning, fmt::format(text, std::forward<Args>(args)...)); }
+template <class... Args>
+void log_error(fmt::format_string<Args...> text, Args&&... args) { log_line(LogLevel::error, fmt::format(text, std::forward<Args>(args)...)); }
+
+}  // namespace dml

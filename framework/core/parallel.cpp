@@ -1,0 +1,154 @@
+#include "core/parallel.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace dml {
+namespace {
+
+// Workers sleep between calls; a call hands out tiles through one atomic counter.
+class Pool {
+ public:
+  explicit Pool(int workers) {
+    for (int i = 0; i < workers; ++i) threads_.emplace_back([this] { work(); });
+  }
+  ~Pool() {
+    {
+      std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.notify_all();
+    for (auto& t : threads_) t.join();
+  }
+
+  int workers() const { return static_cast<int>(threads_.size()); }
+
+  // False when somebody else is using the pool: the caller then works alone.
+  bool run(std::int64_t count, TileFunction tile) {
+    std::unique_lock busy(busy_, std::try_to_lock);
+    if (!busy) return false;
+    {
+      std::lock_guard lock(mutex_);
+      tile_ = &tile;
+      count_ = count;
+      next_ = 0;
+      failure_ = nullptr;
+      active_ = workers();
+      generation_.fetch_add(1, std::memory_order_release);
+    }
+    wake_.notify_all();
+    drain();
+    for (int spin = 0; active_.load(std::memory_order_acquire) != 0; ++spin)
+      if (spin > kSpins) {
+        std::unique_lock lock(mutex_);
+        done_.wait(lock, [this] { return active_ == 0; });
+      }
+    tile_ = nullptr;
+    if (failure_) std::rethrow_exception(failure_);
+    return true;
+  }
+
+ private:
+  static constexpr int kSpins = 2000;
+
+  void drain() {
+    for (std::int64_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < count_;) {
+      try {
+        (*tile_)(i);
+      } catch (...) {
+        std::lock_guard lock(mutex_);
+        if (!failure_) failure_ = std::current_exception();
+      }
+    }
+  }
+
+  void work() {
+    std::uint64_t seen = 0;
+    while (true) {
+      // A short spin keeps back-to-back kernels from paying a wake-up each.
+      for (int spin = 0; spin < kSpins && generation_.load(std::memory_order_acquire) == seen; ++spin)
+        __builtin_ia32_pause();
+      {
+        std::unique_lock lock(mutex_);
+        wake_.wait(lock, [&] { return stopping_ || generation_ != seen; });
+        if (stopping_) return;
+        seen = generation_;
+      }
+      drain();
+      if (active_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+        std::lock_guard lock(mutex_);
+        done_.notify_one();
+      }
+    }
+  }
+
+  std::vector<std::thread> threads_;
+  std::mutex busy_, mutex_;
+  std::condition_variable wake_, done_;
+  TileFunction* tile_ = nullptr;
+  std::int64_t count_ = 0;
+  std::atomic<std::int64_t> next_{0};
+  std::atomic<int> active_{0};
+  std::atomic<std::uint64_t> generation_{0};
+  std::exception_ptr failure_;
+  bool stopping_ = false;
+};
+
+std::mutex pool_mutex;
+std::shared_ptr<Pool> pool;
+int wanted = 0;
+thread_local bool inside = false;
+thread_local int dry_depth = 0;
+
+std::shared_ptr<Pool> current_pool() {
+  std::lock_guard lock(pool_mutex);
+  if (wanted == 0) wanted = available_cores();
+  if (!pool) pool = std::make_shared<Pool>(wanted - 1);
+  return pool;
+}
+
+}  // namespace
+
+int available_cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+void set_threads(int count) {
+  std::lock_guard lock(pool_mutex);
+  wanted = std::max(1, count);
+  pool.reset();
+}
+
+int threads() {
+  std::lock_guard lock(pool_mutex);
+  return wanted == 0 ? available_cores() : wanted;
+}
+
+void parallel_for(std::int64_t count, TileFunction tile) {
+  if (count <= 0 || dry_depth > 0) return;
+  if (count > 1 && !inside) {
+    auto shared = current_pool();
+    inside = true;
+    struct Leave {
+      ~Leave() { inside = false; }
+    } leave;
+    if (shared->workers() > 0 && shared->run(count, tile)) return;
+  }
+  for (std::int64_t i = 0; i < count; ++i) tile(i);
+}
+
+DryRun::DryRun() { ++dry_depth; }
+DryRun::~DryRun() { --dry_depth; }
+bool dry_run() { return dry_depth > 0; }
+
+}  // namespace dml

@@ -1,0 +1,59 @@
+// Threads, without letting their number into the results.
+//
+// Work is cut into tiles by its shape alone; threads only choose who computes which tile, and every tile writes its own
+// output. So the same bits come out of 1 thread or 64. A call made while the pool is busy (another rank of the same
+// process, or a nested call) runs on the calling thread: slower, same bits.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <type_traits>
+
+namespace dml {
+
+/// Number of threads of the process, the caller included. Default: the cores this process may run on.
+void set_threads(int count);
+int threads();
+/// Cores in this process's affinity mask.
+int available_cores();
+
+/// A borrowed callable: no allocation, valid during the call only.
+class TileFunction {
+ public:
+  template <class F, class = std::enable_if_t<!std::is_same_v<std::decay_t<F>, TileFunction>>>
+  TileFunction(F&& f)  // NOLINT: implicit on purpose, so that lambdas can be passed
+      : object_(const_cast<void*>(static_cast<const void*>(&f))),
+        call_([](void* o, std::int64_t i) { (*static_cast<std::remove_reference_t<F>*>(o))(i); }) {}
+  void operator()(std::int64_t i) const { call_(object_, i); }
+
+ private:
+  void* object_;
+  void (*call_)(void*, std::int64_t);
+};
+
+/// Calls tile(i) for every i in [0, count), in any order, on any thread; returns when all are done. An exception thrown
+/// by a tile is thrown again here. Does nothing under a DryRun.
+void parallel_for(std::int64_t count, TileFunction tile);
+
+/// Cuts [0, size) into ranges of `grain` and calls range(first, last) for each, in parallel.
+template <class F>
+void parallel_ranges(std::int64_t size, std::int64_t grain, F&& range) {
+  parallel_for((size + grain - 1) / grain, [&](std::int64_t i) {
+    std::int64_t first = i * grain, last = first + grain < size ? first + grain : size;
+    range(first, last);
+  });
+}
+
+/// While one is alive on this thread, parallel_for does nothing: every kernel does its work inside one, so a whole
+/// training step can be walked through to measure its memory without touching any. Kernels that read memory outside
+/// parallel_for ask dry_run() first.
+class DryRun {
+ public:
+  DryRun();
+  ~DryRun();
+  DryRun(const DryRun&) = delete;
+  DryRun& operator=(const DryRun&) = delete;
+};
+bool dry_run();
+
+}  // namespace dml

@@ -1,0 +1,34 @@
+// Causal attention over packed documents by streaming softmax (Milakov & Gimelshein 2018; Dao et al. 2022): no T × T matrix
+// exists, tiles outside a document or a sliding window are not visited.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/arena.h"
+#include "core/matrix.h"
+
+namespace dml::kernels {
+
+struct AttentionShape {
+  std::int64_t heads = 1, kv_heads = 1, head_dim = 1;
+  float scale = 1;            // of q·k
+  float softcap = 0;          // scores become cap · tanh(score / cap); 0: off
+  std::int64_t window = 0;    // a position sees itself and the window − 1 before it; 0: everything before it
+};
+
+/// q (T, heads·head_dim), k and v (T, kv_heads·head_dim) → out (T, heads·head_dim), lse (T, heads): log of the sum of
+/// exponentials of every row, which the backward pass needs. starts as in PackedBatch.
+void attention(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMat v, std::span<const std::int32_t> starts,
+               Mat out, Mat lse);
+
+/// Sets dq, dk, dv from dout. dq may not alias q.
+void attention_backward(const AttentionShape& shape, ConstMat dout, ConstMat q, ConstMat k, ConstMat v, ConstMat out,
+                        ConstMat lse, std::span<const std::int32_t> starts, Mat dq, Mat dk, Mat dv, Arena& scratch);
+
+/// Decoding: one query row per sequence against its cache. q (heads·head_dim); keys and values are `length` rows of
+/// (kv_heads·head_dim), newest last. out (heads·head_dim).
+void attention_decode(const AttentionShape& shape, const float* q, ConstMat keys, ConstMat values, float* out,
+                      Arena& scratch);
+
+}  // namespace dml::kernels

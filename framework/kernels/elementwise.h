@@ -1,0 +1,34 @@
+// The small change: copies, sums, bias, gathers, dropout. All parallel on fixed ranges.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/arena.h"
+#include "core/matrix.h"
+#include "core/random.h"
+
+namespace dml::kernels {
+
+void fill(std::span<float> x, float value);
+void copy(ConstMat from, Mat to);
+/// y += a · x.
+void add_scaled(ConstMat x, float a, Mat y);
+void scale(Mat x, float a);
+/// y[t] += bias.
+void add_bias(const float* bias, Mat y);
+/// dbias (N) += column sums of dy (T,N).
+void bias_backward(ConstMat dy, float* dbias, Arena& scratch);
+/// to[i] = from[rows[i]].
+void gather_rows(ConstMat from, std::span<const std::int32_t> rows, Mat to);
+/// to[rows[i]] += from[i] or = from[i]; the rows are distinct. With Write::set the other rows become zero.
+void scatter_rows(ConstMat from, std::span<const std::int32_t> rows, Mat to, Write mode);
+/// Inverted dropout: y = x · mask / (1 − p), the mask a pure function of (random, element index). y may be x.
+/// Applied to a gradient with the same random it is its own backward pass.
+void dropout(ConstMat x, float p, const Random& random, Mat y);
+/// Sum of squares in double, over fixed blocks added up in order.
+double sum_of_squares(std::span<const float> x);
+/// Index of the first value that is NaN or infinite, or −1.
+std::int64_t first_not_finite(std::span<const float> x);
+
+}  // namespace dml::kernels

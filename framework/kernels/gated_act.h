@@ -1,0 +1,18 @@
+// Gated activations: h = act(gate) · up (Shazeer 2020), and the plain activation h = act(x).
+#pragma once
+
+#include "core/matrix.h"
+
+namespace dml::kernels {
+
+enum class Activation { silu, gelu, gelu_tanh, relu };
+
+void gated_act(Activation act, ConstMat gate, ConstMat up, Mat h);
+/// gate and up come in as values and go out as their own gradients.
+void gated_act_backward(Activation act, ConstMat dh, Mat gate, Mat up);
+
+void activate(Activation act, ConstMat x, Mat y);
+/// x comes in as the value and goes out as its gradient.
+void activate_backward(Activation act, ConstMat dy, Mat x);
+
+}  // namespace dml::kernels

@@ -1,0 +1,30 @@
+// Matrix products on fixed tiles. Each tile is one single-threaded product, tiles run in parallel, and how a product is
+// cut depends on its shape alone: the bits do not depend on the number of threads.
+#pragma once
+
+#include "core/matrix.h"
+#include "kernels/weight.h"
+
+namespace dml::kernels {
+
+/// y (T,N) = or += x (T,K) · wᵀ, w (N,K). The forward product of a linear layer. Few rows (decoding) take a fused
+/// de-quantising matrix-vector path.
+void gemm_nt(ConstMat x, const Weight& w, Mat y, Write mode);
+
+/// dx (T,K) = or += dy (T,N) · w (N,K). The gradient of its input.
+void gemm_nn(ConstMat dy, const Weight& w, Mat dx, Write mode);
+
+/// dw (N,K) += dyᵀ · x for dy (T,N), x (T,K). The gradient of its weight.
+void gemm_tn(ConstMat dy, ConstMat x, Mat dw);
+
+/// Single-threaded c (m,n) = alpha · op(a) · op(b) + beta · c with leading dimensions: the tile other kernels build on.
+void sgemm_tile(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
+                const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
+                std::int64_t ldc);
+
+/// Measured single-thread sgemm rate in FLOP/s (2048³, best of a few): what speed is compared with.
+double measured_sgemm_rate();
+/// Build and core names of the BLAS in use; part of the numerics fingerprint.
+const char* blas_description();
+
+}  // namespace dml::kernels

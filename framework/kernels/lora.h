@@ -1,0 +1,19 @@
+// The thin products of a low-rank adapter (rank R ≪ width): y += s · (x Aᵀ) Bᵀ with A (R,K), B (N,R). BLAS is slow at these
+// shapes, so they have their own kernels. All on fixed tiles.
+#pragma once
+
+#include "core/arena.h"
+#include "core/matrix.h"
+
+namespace dml::kernels {
+
+/// down (T,R) = x (T,K) · aᵀ.
+void lora_down(ConstMat x, ConstMat a, Mat down);
+/// y (T,N) += scale · down (T,R) · bᵀ.
+void lora_up(ConstMat down, ConstMat b, float scale, Mat y);
+/// Given dy: sets ddown (T,R) = scale · dy · b; adds scale · dyᵀ · down to db (N,R).
+void lora_up_backward(ConstMat dy, ConstMat down, ConstMat b, float scale, Mat ddown, Mat db, Arena& scratch);
+/// Given ddown: adds ddown · a to dx (T,K) when dx is not empty; adds ddownᵀ · x to da (R,K).
+void lora_down_backward(ConstMat ddown, ConstMat x, ConstMat a, Mat dx, Mat da, Arena& scratch);
+
+}  // namespace dml::kernels

@@ -1,0 +1,20 @@
+// RMSNorm (Zhang & Sennrich 2019): y = x / rms(x) · (offset + w), rms(x) = sqrt(mean(x²) + eps); offset is 1 for Gemma.
+// LayerNorm (Ba et al. 2016): y = (x − mean) / sqrt(var + eps) · w + b.
+#pragma once
+
+#include "core/arena.h"
+#include "core/matrix.h"
+
+namespace dml::kernels {
+
+/// Rows are independent: x (T,D), w (D). y may be x. For per-head norms pass x as (T·heads, head_dim).
+void rms_norm(ConstMat x, const float* w, float offset, float eps, Mat y);
+/// Sets or adds to dx (dx may be dy with Write::set); adds to dw (D) when not null.
+void rms_norm_backward(ConstMat dy, ConstMat x, const float* w, float offset, float eps, Mat dx, Write mode, float* dw,
+                       Arena& scratch);
+
+void layer_norm(ConstMat x, const float* w, const float* b, float eps, Mat y);
+void layer_norm_backward(ConstMat dy, ConstMat x, const float* w, float eps, Mat dx, Write mode, float* dw, float* db,
+                         Arena& scratch);
+
+}  // namespace dml::kernels

@@ -1,0 +1,32 @@
+// A weight matrix in whatever form it is stored. Only this file and its .cpp know about storage: everything else asks for
+// float32 panels. A Weight is a view; who owns the bytes (mapped file, arena, parameter store) is not its business.
+#pragma once
+
+#include <cstdint>
+
+#include "core/matrix.h"
+
+namespace dml::kernels {
+
+enum class Storage { f32, bf16, f16, nf4, int8 };
+
+struct Weight {
+  Storage storage = Storage::f32;
+  std::int64_t rows = 0, cols = 0;   // (out, in), row-major
+  const void* data = nullptr;        // rows × cols elements; nf4: two codes a byte, even index in the high nibble
+  const float* scales = nullptr;     // nf4: one absmax per block of 64 in row-major order; int8: one per row
+
+  explicit operator bool() const { return data != nullptr; }
+  /// Rows [first, first + count). nf4 needs first · cols to be a multiple of 64.
+  Weight slice(std::int64_t first, std::int64_t count) const;
+};
+
+inline Weight weight_of(ConstMat m) { return {Storage::f32, m.rows, m.cols, m.data, nullptr}; }
+
+/// Bytes of `data` for a storage (scales not counted).
+std::int64_t storage_bytes(Storage storage, std::int64_t elements);
+
+/// out[r][c] = w[row + r][col + c] for an (nrows × ncols) block; `out` is dense (ncols apart). Runs on the calling thread.
+void unpack(const Weight& w, std::int64_t row, std::int64_t nrows, std::int64_t col, std::int64_t ncols, float* out);
+
+}  // namespace dml::kernels

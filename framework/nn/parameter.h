@@ -1,0 +1,73 @@
+// Trainable parameters, grouped into units: the embedding, each decoder layer, the head. A unit is one contiguous block of
+// values and one of gradients; it is what gets sharded, gathered, reduced and saved.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/arena.h"
+#include "core/matrix.h"
+
+namespace dml {
+
+struct Parameter {
+  std::string name;                      // as in the Hugging Face or PEFT file
+  std::int64_t offset = 0;               // floats from the start of the unit
+  std::vector<std::int64_t> shape;       // one or two dimensions, as stored
+  bool decay = false;                    // weight decay applies (matrices, not norms and biases)
+  float learning_rate_scale = 1;         // LoRA+ and the like
+
+  std::int64_t size() const {
+    std::int64_t n = 1;
+    for (auto d : shape) n *= d;
+    return n;
+  }
+};
+
+struct Unit {
+  std::string name;                      // "embed", "layers.3", "head"
+  std::vector<Parameter> parameters;
+  std::int64_t size = 0;                 // floats, parameters at multiples of 16
+  float* value = nullptr;                // owned by the store, or by a strategy that shards values
+  float* grad = nullptr;                 // owned and rebound by the distribution strategy; null: no gradients wanted
+};
+
+/// Where a layer finds a parameter: the pointers of the unit may be rebound, so they are looked up at use.
+struct ParameterRef {
+  Unit* unit = nullptr;
+  std::int64_t offset = 0, rows = 0, cols = 0;
+
+  explicit operator bool() const { return unit != nullptr; }
+  Mat value() const { return {unit->value + offset, rows, cols}; }
+  /// Empty when no gradients are wanted.
+  Mat grad() const { return unit->grad ? Mat{unit->grad + offset, rows, cols} : Mat{}; }
+};
+
+/// Owns the values of all trainable parameters. Units are declared first, then allocate() fixes the addresses.
+class ParameterStore {
+ public:
+  ParameterStore() = default;
+  ParameterStore(ParameterStore&&) = default;
+  ParameterStore& operator=(ParameterStore&&) = default;
+
+  /// Number of units is fixed at the start, so that references to them stay valid.
+  void create_units(std::vector<std::string> names);
+  ParameterRef add(std::size_t unit, std::string name, std::vector<std::int64_t> shape, bool decay);
+  /// Zeroed values for all units.
+  void allocate();
+
+  std::vector<Unit>& units() { return units_; }
+  const std::vector<Unit>& units() const { return units_; }
+  /// Trainable floats (padding not counted).
+  std::int64_t trainable() const;
+  /// Floats of all units, padding counted.
+  std::int64_t floats() const;
+
+ private:
+  std::vector<Unit> units_;
+  Arena values_;
+};
+
+}  // namespace dml

@@ -1,0 +1,68 @@
+// A record of a dataset becomes pieces of text, each one learned or only read. What a piece says decides its labels; no
+// strategy ever sees token ids.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+#include "core/packed_batch.h"
+#include "core/registry.h"
+
+namespace dml {
+
+struct DatasetEntry;  // recipe/recipe.h
+
+struct Piece {
+  std::string text;
+  bool learn = false;   // its tokens get labels
+  bool markup = false;  // template text: special tokens spelled out in it are parsed
+};
+
+/// Text that is tokenised in one go; labels come from the pieces' spans (a token belongs to the piece its first byte is in).
+struct Segment {
+  std::vector<Piece> pieces;
+  bool add_special = false;   // with the tokenizer's own bos (at the front of an example)
+  bool end_of_text = false;   // eos behind it, unless the last id already is eos
+  bool learn_end = false;     // … and whether that eos is learned
+};
+
+/// One training example before tokenisation.
+struct Rendered {
+  std::vector<Segment> segments;
+  std::vector<Token> ids, labels;  // pre-tokenised rows: taken as they are, segments empty
+};
+
+class PromptStrategy {
+ public:
+  virtual ~PromptStrategy() = default;
+  /// One record → examples (usually one). UserError on a record it cannot read, naming the field; the caller adds the file
+  /// and line. Safe to call from many threads.
+  virtual std::vector<Rendered> render(const Json& record) const = 0;
+  /// The text up to the point where the model speaks, for inference: same template as in training.
+  virtual Rendered prompt(const Json& record) const = 0;
+  /// Everything that decides what render() gives, for the cache key.
+  virtual std::string fingerprint() const = 0;
+  /// A line for the header: which format, template and mask.
+  virtual std::string description() const = 0;
+};
+
+/// What a strategy is made from.
+struct PromptContext {
+  const DatasetEntry* dataset = nullptr;       // type, fields, roles, template of this dataset
+  bool train_on_inputs = false;
+  std::string tokenizer_template;              // default template of the model directory
+  std::vector<std::pair<std::string, std::string>> named_templates;
+  std::string bos_token, eos_token, pad_token, unk_token;
+  std::string chat_template, chat_template_jinja;  // the recipe's global choice
+  Json chat_template_kwargs = Json::object();
+  std::vector<std::string> eot_tokens;
+};
+
+using PromptFactory = std::function<std::unique_ptr<PromptStrategy>(const PromptContext&)>;
+/// alpaca, completion, chat_template, … with Axolotl's spellings ("alpaca:chat", "alpaca_chat.load_qa" …).
+Registry<PromptFactory>& prompt_strategies();
+
+}  // namespace dml
