@@ -1,0 +1,258 @@
+#!/usr/bin/python3
+"""Writes tests/golden: small random models of every family with what a correct trainer computes from them.
+
+    /usr/bin/python3 tools/make_golden.py [--family NAME ...] [--output tests/golden]
+
+Needs Debian's python3-torch. The format is described in tests/golden/README.md; the formulas are in golden_model.py.
+"""
+import argparse
+import copy
+import json
+import math
+import os
+import shutil
+
+import torch
+
+from golden_model import Config, Decoder, tensor_shapes, write_safetensors
+
+BASE = dict(vocab_size=61, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+            num_key_value_heads=2, hidden_act="silu", max_position_embeddings=64, rms_norm_eps=1e-5, rope_theta=10000.0,
+            tie_word_embeddings=False, torch_dtype="bfloat16", initializer_range=0.02, bos_token_id=1, eos_token_id=2)
+GEMMA = dict(hidden_size=40, head_dim=8, hidden_act=None, hidden_activation="gelu_pytorch_tanh", rms_norm_eps=1e-6,
+             tie_word_embeddings=True, bos_token_id=2, eos_token_id=1, pad_token_id=0)
+STABLELM = dict(num_attention_heads=2, num_key_value_heads=2, partial_rotary_factor=0.25, use_qkv_bias=True,
+                layer_norm_eps=1e-5, rms_norm_eps=None)
+
+
+def family(architecture, model_type, *changes, **more):
+    config = dict(architectures=[architecture], model_type=model_type, **BASE)
+    for change in (*changes, more):
+        config.update(change)
+    return {k: v for k, v in config.items() if v is not None or k == "hidden_act"}
+
+
+# One line a family: what is unlike Llama stands in it.
+FAMILIES = {
+    "llama_tiny": family("LlamaForCausalLM", "llama", vocab_size=97, torch_dtype="float32"),
+    "llama_bias": family("LlamaForCausalLM", "llama", attention_bias=True, mlp_bias=True, tie_word_embeddings=True,
+                         rope_theta=None, torch_dtype=None, dtype="bfloat16",
+                         rope_parameters=dict(rope_type="default", rope_theta=500000.0)),  # version 5's dialect
+    "mistral": family("MistralForCausalLM", "mistral", head_dim=12, sliding_window=5, rope_theta=1e6),
+    "qwen2": family("Qwen2ForCausalLM", "qwen2", tie_word_embeddings=True, use_sliding_window=False, sliding_window=4,
+                    max_window_layers=1, rope_theta=1e6, bos_token_id=None),
+    "qwen3": family("Qwen3ForCausalLM", "qwen3", head_dim=12, attention_bias=False, rope_theta=1e6,
+                    use_sliding_window=False, rms_norm_eps=1e-6),
+    "gemma": family("GemmaForCausalLM", "gemma", GEMMA, num_key_value_heads=1, torch_dtype="float32"),
+    "gemma2": family("Gemma2ForCausalLM", "gemma2", GEMMA, query_pre_attn_scalar=11, attn_logit_softcapping=2.0,
+                     final_logit_softcapping=3.0, sliding_window=5),
+    "gemma3": family("Gemma3ForCausalLM", "gemma3_text", GEMMA, query_pre_attn_scalar=11, sliding_window=5,
+                     rope_theta=1e6, rope_local_base_freq=10000.0, rope_scaling=dict(rope_type="linear", factor=8.0),
+                     num_hidden_layers=3, sliding_window_pattern=3,
+                     layer_types=["sliding_attention", "sliding_attention", "full_attention"]),
+    "phi3": family("Phi3ForCausalLM", "phi3", num_attention_heads=2, num_key_value_heads=1, partial_rotary_factor=0.5,
+                   sliding_window=9, original_max_position_embeddings=32, max_position_embeddings=128,
+                   rope_scaling=dict(type="longrope", short_factor=[1.0, 1.1, 1.3, 1.7],
+                                     long_factor=[1.0, 1.5, 3.0, 5.0])),
+    "stablelm": family("StableLmForCausalLM", "stablelm", STABLELM, use_parallel_residual=False),
+    "stablelm_parallel": family("StableLmForCausalLM", "stablelm", STABLELM, use_parallel_residual=True),
+    "olmo2": family("Olmo2ForCausalLM", "olmo2", attention_bias=False, rms_norm_eps=1e-6, rope_theta=500000.0),
+    "gpt2": dict(architectures=["GPT2LMHeadModel"], model_type="gpt2", vocab_size=61, n_embd=32, n_layer=2, n_head=4,
+                 n_positions=24, n_inner=48, activation_function="gelu_new", layer_norm_epsilon=1e-5,
+                 torch_dtype="bfloat16", bos_token_id=1, eos_token_id=1),
+}
+
+# Changes to llama_tiny's config; `long` runs one document longer than the positions the model was first trained on.
+LLAMA_ROPE = {
+    "linear": dict(rope_scaling=dict(type="linear", factor=4.0), max_position_embeddings=256),
+    "llama3": dict(rope_scaling=dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                                     original_max_position_embeddings=96), max_position_embeddings=768),
+    "yarn": dict(rope_scaling=dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=64),
+                 max_position_embeddings=256),
+    "dynamic": dict(rope_scaling=dict(type="dynamic", factor=2.0), max_position_embeddings=32),
+    "longrope": dict(rope_scaling=dict(rope_type="longrope", original_max_position_embeddings=32,
+                                       short_factor=[1.0, 1.05, 1.2, 1.4], long_factor=[1.0, 1.8, 3.5, 7.0]),
+                     max_position_embeddings=256),
+}
+
+LORA_RANK, LORA_ALPHA = 4, 8
+ADAMW = dict(lr=2e-3, betas=[0.9, 0.999], eps=1e-8, weight_decay=0.01, steps=10)
+
+
+def random_weights(c, generator, storage):
+    """Large enough that every term shows in the result: scores of order one, norms away from one, biases that matter."""
+    weights = {}
+    for name, shape in tensor_shapes(c).items():
+        x = torch.randn(shape, generator=generator, dtype=torch.float64)
+        if len(shape) == 1:
+            norm = "norm" in name or ".ln_" in name
+            x = 0.2 * x + (1 if norm and name.endswith("weight") and not c.gemma else 0)
+        elif "embed_tokens" in name or "wte" in name or "wpe" in name:
+            x = x * (0.2 if c.tied else 0.4)
+        else:
+            x = x * (1.1 / math.sqrt(shape[0] if c.gpt2 else shape[1]))
+        weights[name] = x.to(storage).double()
+    return weights
+
+
+def make_batch(vocab, generator, lengths, masked):
+    """Documents end to end; `masked` tokens at the head of each are a prompt: read, not learned."""
+    tokens, labels, positions, starts = [], [], [], [0]
+    for length, prompt in zip(lengths, masked):
+        ids = torch.randint(3, vocab, (length,), generator=generator).tolist()
+        tokens += ids
+        labels += [ids[t + 1] if t + 1 >= prompt else -100 for t in range(length - 1)] + [-100]
+        positions += range(length)
+        starts.append(len(tokens))
+    return dict(tokens=tokens, labels=labels, positions=list(positions), starts=starts)
+
+
+def packed_batch(c, generator):
+    # a long one, one of a single token, one that is all prompt, and ordinary ones
+    return make_batch(c.vocab, generator, [17, 1, 9, 4, 12], [5, 0, 0, 4, 7])
+
+
+def trainable(tensors):
+    return {k: v.clone().requires_grad_(True) for k, v in tensors.items()}
+
+
+def loss_of(model, batch):
+    losses = model.token_losses(batch)
+    learned = sum(label != -100 for label in batch["labels"])
+    return losses, losses.sum() / learned
+
+
+def write_json(path, value):
+    """One line a key."""
+    with open(path, "w") as f:
+        f.write("{\n" + ",\n".join(f'  "{k}": {json.dumps(v)}' for k, v in value.items()) + "\n}\n")
+
+
+def expected(model, batch, folder):
+    """Writes logits and losses; returns the mean loss for backward."""
+    losses, mean = loss_of(model, batch)
+    write_safetensors(os.path.join(folder, "logits.safetensors"), {"logits": model.logits(batch)})
+    write_json(os.path.join(folder, "loss.json"),
+               dict(sum=losses.sum().item(), mean=mean.item(),
+                    learned=sum(label != -100 for label in batch["labels"]),
+                    tokens=[round(x, 9) for x in losses.tolist()]))
+    return mean
+
+
+def adamw_losses(parameters, loss):
+    matrices = [p for p in parameters if p.dim() > 1]
+    vectors = [p for p in parameters if p.dim() == 1]
+    optimizer = torch.optim.AdamW([dict(params=matrices, weight_decay=ADAMW["weight_decay"]),
+                                   dict(params=vectors, weight_decay=0.0)],
+                                  lr=ADAMW["lr"], betas=tuple(ADAMW["betas"]), eps=ADAMW["eps"])
+    losses = []
+    for _ in range(ADAMW["steps"]):
+        optimizer.zero_grad()
+        value = loss()
+        value.backward()
+        optimizer.step()
+        losses.append(value.item())
+    return losses
+
+
+def make_lora(c, weights, generator):
+    """A and B of every linear layer inside the decoder layers, B not zero so that A has a gradient too."""
+    adapters = {}
+    for name, w in weights.items():
+        module, kind = name.rsplit(".", 1)
+        if kind != "weight" or w.dim() < 2 or not (".layers." in name or ".h." in name):
+            continue
+        rows, cols = (w.shape[1], w.shape[0]) if c.gpt2 else w.shape
+        a = torch.randn((LORA_RANK, cols), generator=generator, dtype=torch.float64) / math.sqrt(cols)
+        b = torch.randn((rows, LORA_RANK), generator=generator, dtype=torch.float64) * 0.2
+        adapters[module] = tuple(t.float().double() for t in (a, b))
+    return adapters
+
+
+def adapter_tensors(adapters):
+    out = {}
+    for module, (a, b) in adapters.items():
+        out[f"base_model.model.{module}.lora_A.weight"] = a
+        out[f"base_model.model.{module}.lora_B.weight"] = b
+    return out
+
+
+def trainable_lora(adapters):
+    return {m: tuple(t.clone().requires_grad_(True) for t in ab) for m, ab in adapters.items()}
+
+
+def write_family(name, raw, folder, rope_root=None):
+    torch.manual_seed(0)
+    generator = torch.Generator().manual_seed(sum(map(ord, name)))
+    c = Config(raw)
+    storage = "BF16" if "bfloat16" in (raw.get("torch_dtype"), raw.get("dtype")) else "F32"
+    weights = random_weights(c, generator, torch.bfloat16 if storage == "BF16" else torch.float32)
+    batch = packed_batch(c, generator)
+
+    shutil.rmtree(folder, ignore_errors=True)
+    for sub in ("model", "full", "lora"):
+        os.makedirs(os.path.join(folder, sub))
+    write_json(os.path.join(folder, "model/config.json"), raw)
+    write_safetensors(os.path.join(folder, "model/model.safetensors"), weights, storage)
+    write_json(os.path.join(folder, "batch.json"), batch)
+
+    full = trainable(weights)
+    expected(Decoder(c, full), batch, os.path.join(folder, "full")).backward()
+    write_safetensors(os.path.join(folder, "full/gradients.safetensors"), {k: v.grad for k, v in full.items()})
+
+    adapters = make_lora(c, weights, generator)
+    scale = LORA_ALPHA / LORA_RANK
+    write_safetensors(os.path.join(folder, "lora/adapter_model.safetensors"), adapter_tensors(adapters))
+    write_json(os.path.join(folder, "lora/adapter_config.json"),
+               dict(base_model_name_or_path=None, bias="none", fan_in_fan_out=c.gpt2, lora_alpha=LORA_ALPHA,
+                    lora_dropout=0.0, peft_type="LORA", r=LORA_RANK,
+                    target_modules=sorted({m.rsplit(".", 1)[1] for m in adapters}), task_type="CAUSAL_LM",
+                    use_dora=False, use_rslora=False))
+    lora = trainable_lora(adapters)
+    expected(Decoder(c, weights, lora, scale), batch, os.path.join(folder, "lora")).backward()
+    write_safetensors(os.path.join(folder, "lora/gradients.safetensors"),
+                      adapter_tensors({m: (a.grad, b.grad) for m, (a, b) in lora.items()}))
+
+    if name == "llama_tiny":
+        full, lora = trainable(weights), trainable_lora(adapters)
+        run = dict(ADAMW, schedule="constant")
+        run["full_losses"] = adamw_losses(list(full.values()), lambda: loss_of(Decoder(c, full), batch)[1])
+        run["lora_losses"] = adamw_losses([t for ab in lora.values() for t in ab],
+                                          lambda: loss_of(Decoder(c, weights, lora, scale), batch)[1])
+        write_json(os.path.join(folder, "adamw.json"), run)
+        write_rope(raw, weights, batch, rope_root)
+
+
+def write_rope(raw, weights, batch, root):
+    """Rope scalings on llama_tiny's weights: `short` is llama_tiny's batch, `long` one document of 48 tokens."""
+    shutil.rmtree(root, ignore_errors=True)
+    generator = torch.Generator().manual_seed(48)
+    long = make_batch(raw["vocab_size"], generator, [48], [6])
+    for name, changes in LLAMA_ROPE.items():
+        changed = copy.deepcopy(raw)
+        changed.update(changes)
+        c = Config(changed)
+        for length, data in (("short", batch), ("long", long)):
+            folder = os.path.join(root, name, length)
+            os.makedirs(folder)
+            write_json(os.path.join(folder, "batch.json"), data)
+            full = trainable(weights)
+            expected(Decoder(c, full), data, folder)
+        write_json(os.path.join(root, name, "config.json"), changed)
+
+
+def main():
+    here = os.path.dirname(os.path.abspath(__file__))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--family", nargs="*", choices=list(FAMILIES), help="default: all")
+    parser.add_argument("--output", default=os.path.join(here, "../tests/golden"))
+    a = parser.parse_args()
+    torch.set_num_threads(1)
+    for name in a.family or FAMILIES:
+        folder = os.path.join(a.output, name)
+        write_family(name, FAMILIES[name], folder, os.path.join(a.output, "llama_rope"))
+        print(name, "loss", json.load(open(os.path.join(folder, "full/loss.json")))["mean"])
+
+
+if __name__ == "__main__":
+    main()
