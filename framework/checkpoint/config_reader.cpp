@@ -1,0 +1,260 @@
+#include "checkpoint/config_reader.h"
+
+#include <cmath>
+
+#include "core/closest.h"
+#include "core/error.h"
+
+namespace dml {
+namespace {
+
+using kernels::Activation;
+
+struct ActivationName {
+  const char* name;
+  Activation activation;
+};
+// gelu_fast and gelu_new spell the same tanh formula. The first name of each is what we write.
+constexpr ActivationName kActivations[] = {
+    {"silu", Activation::silu}, {"swish", Activation::silu}, {"gelu", Activation::gelu},
+    {"gelu_pytorch_tanh", Activation::gelu_tanh}, {"gelu_new", Activation::gelu_tanh}, {"gelu_fast", Activation::gelu_tanh},
+    {"relu", Activation::relu}};
+
+struct ScalingName {
+  const char* name;
+  RopeScaling scaling;
+};
+constexpr ScalingName kScalings[] = {
+    {"default", RopeScaling::none}, {"linear", RopeScaling::linear}, {"dynamic", RopeScaling::dynamic},
+    {"llama3", RopeScaling::llama3}, {"yarn", RopeScaling::yarn}, {"longrope", RopeScaling::longrope}, {"su", RopeScaling::longrope}};
+
+std::vector<double> numbers(const Json& object, const char* key, const std::string& source) {
+  auto it = object.find(key);
+  if (it == object.end() || !it->is_array() || it->size() > 8192)
+    throw UserError("{}: '{}' must be a list of numbers", source, key);
+  std::vector<double> out;
+  for (auto& v : *it) {
+    if (!v.is_number()) throw UserError("{}: '{}' must be a list of numbers", source, key);
+    out.push_back(v.get<double>());
+  }
+  return out;
+}
+
+void check_rope_keys(const Json& object, const std::string& source) {
+  static const std::vector<std::string> known = {
+      "rope_type", "type", "rope_theta", "partial_rotary_factor", "factor", "low_freq_factor", "high_freq_factor",
+      "original_max_position_embeddings", "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate",
+      "long_factor", "short_factor", "finetuned", "max_position_embeddings"};
+  for (auto& [key, value] : object.items()) {
+    bool is_known = false;
+    for (auto& k : known) is_known |= k == key;
+    if (!is_known && !value.is_null())
+      throw UserError("{}: '{}' changes the rotary embedding in a way dml does not know{}", source, key.substr(0, 80), did_you_mean(key, known));
+  }
+}
+
+Token as_token(const Json& v, const char* key, const std::string& source) {
+  if (!v.is_number_integer() || v < -1 || v > std::int64_t{INT32_MAX})
+    throw UserError("{}: '{}' must be a token id, is {}", source, key, dump(v).substr(0, 60));
+  return v.get<Token>();
+}
+
+}  // namespace
+
+std::string activation_name(Activation activation) {
+  for (auto& a : kActivations)
+    if (a.activation == activation) return a.name;
+  return "";
+}
+
+bool ConfigReader::has(const char* key) const {
+  auto it = config_.find(key);
+  return it != config_.end() && !it->is_null();
+}
+
+bool ConfigReader::is_null(const char* key) const {
+  auto it = config_.find(key);
+  return it != config_.end() && it->is_null();
+}
+
+std::int64_t ConfigReader::required(const char* key) const {
+  if (!has(key)) throw UserError("{}: no '{}'", source_, key);
+  return integer(key, 0);
+}
+
+std::string ConfigReader::dtype() const { return text(has("dtype") ? "dtype" : "torch_dtype", "float32"); }
+
+Activation ConfigReader::activation(std::initializer_list<const char*> keys, std::string_view fallback) const {
+  std::string name(fallback);
+  const char* used = *keys.begin();
+  for (const char* key : keys)
+    if (has(key)) {
+      name = text(key, "");
+      used = key;
+      break;
+    }
+  std::vector<std::string> names;
+  for (auto& a : kActivations) {
+    if (name == a.name) return a.activation;
+    names.push_back(a.name);
+  }
+  throw UserError("{}: '{}' is '{}', an activation dml does not have{}", source_, used, name.substr(0, 60), did_you_mean(name, names));
+}
+
+Token ConfigReader::token(const char* key, Token fallback) const {
+  auto it = config_.find(key);
+  if (it == config_.end()) return fallback;
+  if (it->is_null()) return -1;
+  return as_token(*it, key, source_);
+}
+
+std::vector<Token> ConfigReader::tokens(const char* key, Token fallback) const {
+  auto it = config_.find(key);
+  if (it == config_.end()) return fallback < 0 ? std::vector<Token>{} : std::vector<Token>{fallback};
+  if (it->is_null()) return {};
+  if (!it->is_array()) {
+    Token id = as_token(*it, key, source_);
+    return id < 0 ? std::vector<Token>{} : std::vector<Token>{id};
+  }
+  if (it->size() > 256) throw UserError("{}: '{}' lists {} ids, the limit is 256", source_, key, it->size());
+  std::vector<Token> out;
+  for (auto& v : *it) out.push_back(as_token(v, key, source_));
+  return out;
+}
+
+void ConfigReader::read_common(ModelSpec& spec, const ConfigDefaults& defaults) const {
+  spec.vocab = required("vocab_size");
+  spec.hidden = required("hidden_size");
+  spec.ffn = required("intermediate_size");
+  spec.layers = required("num_hidden_layers");
+  spec.heads = required("num_attention_heads");
+  spec.kv_heads = integer("num_key_value_heads", spec.heads);
+  if (spec.hidden < 1 || spec.heads < 1) spec.check(source_);   // says what is wrong before it is divided by
+  if (spec.layers > 2048) throw UserError("{}: 'num_hidden_layers' must be 1 to 2048, is {}", source_, spec.layers);
+  std::int64_t head_dim = integer("head_dim", defaults.head_dim);
+  if (!has("head_dim") && defaults.head_dim == 0) {
+    if (spec.hidden % spec.heads != 0)
+      throw UserError("{}: hidden_size {} is not divisible by {} attention heads, and no 'head_dim' is given", source_, spec.hidden, spec.heads);
+    head_dim = spec.hidden / spec.heads;
+  }
+  spec.head_dim = head_dim;
+  spec.max_positions = integer("max_position_embeddings", defaults.max_positions);
+  spec.norm_eps = number(has("layer_norm_eps") && spec.norm == NormKind::layer ? "layer_norm_eps" : "rms_norm_eps", defaults.norm_eps);
+  spec.tied = boolean("tie_word_embeddings", defaults.tied);
+  spec.init_range = number("initializer_range", 0.02);
+  spec.bos = token("bos_token_id", defaults.bos < spec.vocab ? defaults.bos : -1);
+  spec.eos = tokens("eos_token_id", defaults.eos < spec.vocab ? defaults.eos : -1);
+  spec.pad = token("pad_token_id", -1);
+  if (spec.pad >= spec.vocab) spec.pad = -1;   // older Llama folders name a token that was never added; nothing is padded
+  spec.rope = read_rope(spec, defaults);
+}
+
+RopeSpec ConfigReader::read_rope(const ModelSpec& spec, const ConfigDefaults& defaults) const {
+  if (has("rope_parameters")) {
+    RopeSpec rope;
+    if (read_rope_of("full_attention", spec, defaults, rope)) return rope;
+    return rope_from(config_["rope_parameters"], "rope_parameters", spec, defaults);
+  }
+  return rope_from(has("rope_scaling") ? config_["rope_scaling"] : Json::object(), "rope_scaling", spec, defaults);
+}
+
+bool ConfigReader::read_rope_of(const char* layer_type, const ModelSpec& spec, const ConfigDefaults& defaults, RopeSpec& rope) const {
+  if (!has("rope_parameters") || !config_["rope_parameters"].is_object()) return false;
+  auto& all = config_["rope_parameters"];
+  auto it = all.find(layer_type);
+  if (it == all.end()) return false;
+  rope = rope_from(*it, layer_type, spec, defaults);
+  return true;
+}
+
+RopeSpec ConfigReader::rope_from(const Json& object, const char* where, const ModelSpec& spec, const ConfigDefaults& defaults) const {
+  if (!object.is_object()) throw UserError("{}: '{}' must be an object, is {}", source_, where, dump(object).substr(0, 60));
+  std::string place = source_ + ": " + where;
+  check_rope_keys(object, place);
+  RopeSpec rope;
+  rope.theta = json_number(object, "rope_theta", number("rope_theta", defaults.rope_theta), place);
+  rope.partial = json_number(object, "partial_rotary_factor", number("partial_rotary_factor", defaults.partial_rotary), place);
+
+  std::string type = json_string(object, "rope_type", json_string(object, "type", "default", place), place);
+  if (spec.model_type == "phi3" && type == "yarn") type = "longrope";   // as first Phi-3 folders spelled it
+  const ScalingName* found = nullptr;
+  std::vector<std::string> names;
+  for (auto& s : kScalings) {
+    if (type == s.name) found = &s;
+    names.push_back(s.name);
+  }
+  if (!found) throw UserError("{}: unknown rope type '{}'{}", place, type.substr(0, 60), did_you_mean(type, names));
+  rope.scaling = found->scaling;
+  if (rope.scaling == RopeScaling::none) return rope;
+
+  auto need = [&](const char* key) {
+    if (!object.contains(key) || object[key].is_null()) throw UserError("{}: rope type '{}' needs '{}'", place, type, key);
+    return json_number(object, key, 0, place);
+  };
+  // Phi-3 keeps the original length outside.
+  rope.original_positions = json_integer(object, "original_max_position_embeddings",
+                                         integer("original_max_position_embeddings", spec.max_positions), place);
+  rope.attention_factor = json_number(object, "attention_factor", 0, place);
+  switch (rope.scaling) {
+    case RopeScaling::llama3:
+      rope.low_freq_factor = need("low_freq_factor");
+      rope.high_freq_factor = need("high_freq_factor");
+      need("original_max_position_embeddings");
+      rope.factor = need("factor");
+      break;
+    case RopeScaling::yarn: {
+      rope.factor = need("factor");
+      rope.beta_fast = json_number(object, "beta_fast", 32, place);
+      rope.beta_slow = json_number(object, "beta_slow", 1, place);
+      rope.truncate = json_bool(object, "truncate", true, place);
+      double m = json_number(object, "mscale", 0, place), all = json_number(object, "mscale_all_dim", 0, place);
+      auto scale = [&](double x) { return rope.factor <= 1 ? 1.0 : 0.1 * x * std::log(rope.factor) + 1; };
+      if (rope.attention_factor == 0 && m != 0 && all != 0) rope.attention_factor = scale(m) / scale(all);
+      break;
+    }
+    case RopeScaling::longrope: {
+      rope.long_factor = numbers(object, "long_factor", place);
+      rope.short_factor = numbers(object, "short_factor", place);
+      bool outside = has("original_max_position_embeddings") || spec.model_type == "phi3";
+      double stretched = static_cast<double>(spec.max_positions) / static_cast<double>(std::max<std::int64_t>(1, rope.original_positions));
+      rope.factor = outside ? std::max(1.0, stretched) : json_number(object, "factor", std::max(1.0, stretched), place);
+      break;
+    }
+    case RopeScaling::dynamic:
+      rope.original_positions = spec.max_positions;
+      rope.factor = need("factor");
+      break;
+    default: rope.factor = need("factor");
+  }
+  return rope;
+}
+
+std::int64_t ConfigReader::sliding_window(std::int64_t fallback) const {
+  auto it = config_.find("sliding_window");
+  if (it == config_.end()) return fallback;
+  if (it->is_null()) return 0;
+  std::int64_t window = integer("sliding_window", 0);
+  if (window < 1 || window > (std::int64_t{1} << 30))
+    throw UserError("{}: 'sliding_window' must be null or above 0, is {}", source_, window);
+  return window;
+}
+
+std::vector<std::int64_t> ConfigReader::windows_of_types(const ModelSpec& spec, std::int64_t window) const {
+  auto& types = config_["layer_types"];
+  if (!types.is_array() || static_cast<std::int64_t>(types.size()) != spec.layers)
+    throw UserError("{}: 'layer_types' must list {} layers, {}", source_, spec.layers,
+                    types.is_array() ? fmt::format("lists {}", types.size()) : "is no list");
+  std::vector<std::int64_t> out;
+  bool any = false;
+  for (auto& t : types) {
+    bool sliding = t == "sliding_attention";
+    if (!sliding && t != "full_attention")
+      throw UserError("{}: 'layer_types' holds {}, choose from \"full_attention\", \"sliding_attention\"", source_, dump(t).substr(0, 60));
+    if (sliding && window == 0) throw UserError("{}: 'layer_types' has sliding layers, but there is no 'sliding_window'", source_);
+    out.push_back(sliding ? window : 0);
+    any |= sliding;
+  }
+  return any ? out : std::vector<std::int64_t>{};
+}
+
+}  // namespace dml

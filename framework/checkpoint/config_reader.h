@@ -1,0 +1,77 @@
+// The parts of config.json that all families share: sizes under their two spellings, rotary embedding in both dialects
+// (rope_theta + rope_scaling, and rope_parameters), attention windows, ids. The families' quirks are in families.cpp.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+#include "model/spec.h"
+
+namespace dml {
+
+/// What transformers assumes for a family when a key is absent.
+struct ConfigDefaults {
+  double norm_eps = 1e-6;
+  bool tied = false;
+  std::int64_t head_dim = 0;           // 0: hidden / heads
+  double rope_theta = 10000, partial_rotary = 1;
+  std::int64_t max_positions = 2048;
+  Token bos = 1, eos = 2;              // −1: none
+};
+
+class ConfigReader {
+ public:
+  ConfigReader(const Json& config, std::string source) : config_(config), source_(std::move(source)) {}
+
+  const std::string& source() const { return source_; }
+  /// Present and not null.
+  bool has(const char* key) const;
+  /// Present and null, which in some keys means something else than absent.
+  bool is_null(const char* key) const;
+  std::int64_t integer(const char* key, std::int64_t fallback) const { return json_integer(config_, key, fallback, source_); }
+  std::int64_t required(const char* key) const;
+  double number(const char* key, double fallback) const { return json_number(config_, key, fallback, source_); }
+  bool boolean(const char* key, bool fallback) const { return json_bool(config_, key, fallback, source_); }
+  std::string text(const char* key, std::string_view fallback) const { return json_string(config_, key, fallback, source_); }
+
+  /// "dtype" or "torch_dtype"; "float32" when neither is there.
+  std::string dtype() const;
+  /// The first of the keys that is there, as an activation; UserError for one we do not have.
+  kernels::Activation activation(std::initializer_list<const char*> keys, std::string_view fallback) const;
+  /// An id, null (none), or absent (the fallback).
+  Token token(const char* key, Token fallback) const;
+  std::vector<Token> tokens(const char* key, Token fallback) const;
+
+  /// Sizes, norms' epsilon, ids and rotary embedding of the Llama-like families.
+  void read_common(ModelSpec& spec, const ConfigDefaults& defaults) const;
+  RopeSpec read_rope(const ModelSpec& spec, const ConfigDefaults& defaults) const;
+  /// The rotary embedding of one kind of layer ("sliding_attention") in a nested rope_parameters; false when not nested.
+  bool read_rope_of(const char* layer_type, const ModelSpec& spec, const ConfigDefaults& defaults, RopeSpec& rope) const;
+
+  /// Above 0, or the fallback; 0 when null.
+  std::int64_t sliding_window(std::int64_t fallback) const;
+  /// `window` on layers that are sliding by "layer_types", or, without that key, by `is_sliding(layer)`.
+  template <class F>
+  std::vector<std::int64_t> windows(const ModelSpec& spec, std::int64_t window, F is_sliding) const {
+    if (has("layer_types")) return windows_of_types(spec, window);
+    std::vector<std::int64_t> out(static_cast<std::size_t>(spec.layers), 0);
+    bool any = false;
+    for (std::int64_t i = 0; i < spec.layers; ++i)
+      if (window > 0 && is_sliding(i)) out[static_cast<std::size_t>(i)] = window, any = true;
+    return any ? out : std::vector<std::int64_t>{};
+  }
+
+ private:
+  std::vector<std::int64_t> windows_of_types(const ModelSpec& spec, std::int64_t window) const;
+  RopeSpec rope_from(const Json& object, const char* where, const ModelSpec& spec, const ConfigDefaults& defaults) const;
+
+  const Json& config_;
+  std::string source_;
+};
+
+/// "silu" …; the name transformers uses.
+std::string activation_name(kernels::Activation activation);
+
+}  // namespace dml

@@ -1,0 +1,113 @@
+#include "checkpoint/model_config.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "checkpoint/config_reader.h"
+#include "core/closest.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "core/log.h"
+
+namespace dml {
+namespace {
+
+constexpr JsonLimits kLimits{std::size_t{1} << 20, 64, 4096, 1u << 16};
+
+/// Keys of other architectures, and switches of ours, that change the mathematics unless they have this value (or null).
+struct Neutral {
+  const char* key;
+  Json value;
+  const char* why;
+};
+
+const std::vector<Neutral>& neutral_values() {
+  static const std::vector<Neutral> table = {
+      {"quantization_config", nullptr, "quantised weights are not read; take the unquantised model"},
+      {"is_encoder_decoder", false, "only decoders are supported"},
+      {"add_cross_attention", false, "only decoders are supported"},
+      {"use_bidirectional_attention", false, "only causal attention is supported"},
+      {"alibi", false, ""},
+      {"attention_chunk_size", nullptr, ""},
+      {"attention_multiplier", nullptr, ""},
+      {"clip_qkv", nullptr, ""},
+      {"embedding_multiplier", 1, ""},
+      {"logit_scale", 1, ""},
+      {"logits_scaling", 1, ""},
+      {"no_rope_layers", nullptr, ""},
+      {"num_experts", 0, "mixtures of experts are not supported"},
+      {"num_local_experts", 0, "mixtures of experts are not supported"},
+      {"num_kv_shared_layers", 0, ""},
+      {"qk_layernorm", false, "a LayerNorm per head is not supported"},
+      {"reorder_and_upcast_attn", false, ""},
+      {"residual_multiplier", 1, ""},
+      {"scale_attn_by_inverse_layer_idx", false, ""},
+      {"scale_attn_weights", true, ""},
+  };
+  return table;
+}
+
+void refuse_unknown_mathematics(const Json& config, const std::string& source) {
+  Problems problems;
+  for (auto& n : neutral_values()) {
+    auto it = config.find(n.key);
+    if (it == config.end() || it->is_null() || *it == n.value) continue;
+    problems.add(fmt::format("{}: '{}' is {}, which dml does not support{}{}", source, n.key, dump(*it).substr(0, 80),
+                             *n.why ? ": " : "", n.why));
+  }
+  problems.raise();
+}
+
+const Family& family_of(const Json& config, const std::string& source) {
+  if (!config.is_object()) throw UserError("{}: expected an object of settings", source);
+  std::string type = json_string(config, "model_type", "", source);
+  if (type.empty()) throw UserError("{}: no 'model_type'", source);
+  std::vector<std::string> names;
+  for (auto& f : families()) {
+    if (f.model_type == type) return f;
+    names.push_back(f.model_type);
+  }
+  throw UserError("{}: model_type '{}' is not supported{}", source, type.substr(0, 60), did_you_mean(type, names));
+}
+
+void check_architecture(const Json& config, const Family& family, const std::string& source) {
+  auto it = config.find("architectures");
+  if (it == config.end() || it->is_null() || it->empty()) return;
+  if (it->is_array() && std::ranges::any_of(*it, [&](auto& a) { return a == family.architecture; })) return;
+  throw UserError("{}: 'architectures' is {}, expected [\"{}\"] for model_type '{}'", source, dump(*it).substr(0, 100),
+                  family.architecture, family.model_type);
+}
+
+}  // namespace
+
+ModelSpec read_model_config(const Json& config, const std::string& source) {
+  const Family& family = family_of(config, source);
+  check_architecture(config, family, source);
+  refuse_unknown_mathematics(config, source);
+  if (config.contains("auto_map")) log_info("{}: 'auto_map' names Python code, which is not run", source);
+  ModelSpec spec;
+  spec.model_type = family.model_type;
+  family.read(ConfigReader(config, source), spec);
+  spec.check(source);
+  return spec;
+}
+
+ModelSpec read_model_spec(const std::string& directory) {
+  std::string path = (std::filesystem::path(directory) / "config.json").string();
+  if (!file_exists(path)) throw UserError("{}: no config.json; not a model folder", directory);
+  ModelSpec spec = read_model_config(read_json(path, kLimits), path);
+
+  std::string generation = (std::filesystem::path(directory) / "generation_config.json").string();
+  if (file_exists(generation)) {
+    Json config = read_json(generation, kLimits);
+    if (!config.is_object()) throw UserError("{}: expected an object of settings", generation);
+    for (Token id : ConfigReader(config, generation).tokens("eos_token_id", -1))
+      if (std::ranges::find(spec.eos, id) == spec.eos.end()) spec.eos.push_back(id);
+    spec.check(generation);
+  }
+  return spec;
+}
+
+std::string pretty_json(const Json& value) { return value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+}  // namespace dml

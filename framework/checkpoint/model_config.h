@@ -1,0 +1,38 @@
+// config.json ↔ ModelSpec. The families are rows of one table; whatever in a config changes the mathematics is honoured
+// or refused by name, whatever does not is ignored.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+#include "model/spec.h"
+
+namespace dml {
+
+class ConfigReader;
+
+struct Family {
+  std::string model_type, architecture, help;
+  void (*read)(const ConfigReader& config, ModelSpec& spec);
+};
+const std::vector<Family>& families();
+
+/// A config as an object (config.json, or `model_config:` of a recipe). `source` stands in front of errors. Checked.
+ModelSpec read_model_config(const Json& config, const std::string& source);
+
+/// DIRECTORY/config.json, with the end-of-text ids of generation_config.json added. Checked.
+ModelSpec read_model_spec(const std::string& directory);
+
+/// The config of a model trained from scratch, so that read_model_config() gives the same spec again.
+/// `dtype`: "float32", "bfloat16" or "float16".
+Json config_json(const ModelSpec& spec, const std::string& dtype);
+
+/// `original` with some keys set (as transformers 5 spells them: "dtype", not "torch_dtype"); keeps unknown keys, their
+/// order and the dialect. A null removes nothing: it is written as null.
+Json rewrite_config(const Json& original, const Json& changes);
+
+/// Indented by 2, with a final newline, as Hugging Face writes it.
+std::string pretty_json(const Json& value);
+
+}  // namespace dml

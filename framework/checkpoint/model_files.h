@@ -1,0 +1,65 @@
+// The weights of a model folder: model.safetensors, or model.safetensors.index.json with its shards. Pickles are never
+// read. Shards named by an index must lie in the folder (or, for a Hugging Face cache snapshot, in its blobs folder).
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/safetensors.h"
+
+namespace dml {
+
+class ModelFiles {
+ public:
+  /// Opens and checks every file. Throws UserError.
+  explicit ModelFiles(const std::string& directory);
+
+  const std::string& directory() const { return directory_; }
+  /// All tensors, by name.
+  const std::vector<TensorView>& tensors() const { return tensors_; }
+  const TensorView* find(std::string_view name) const;
+  /// Bytes of all tensors.
+  std::size_t bytes() const;
+  /// Paths of the files read.
+  std::vector<std::string> paths() const;
+
+ private:
+  void open_sharded(const std::string& index_path);
+
+  std::string directory_;
+  std::vector<SafetensorsFile> files_;
+  std::vector<TensorView> tensors_;
+};
+
+/// Writes `model.safetensors`, or shards of at most `max_shard_bytes` (a larger tensor gets a shard of its own) and their
+/// index. Data is appended in the order of tensors().
+class ModelWriter {
+ public:
+  static constexpr std::size_t kDefaultShard = 5'000'000'000;
+
+  ModelWriter(std::string directory, std::vector<TensorInfo> tensors, std::size_t max_shard_bytes = kDefaultShard);
+  ~ModelWriter();
+
+  const std::vector<TensorInfo>& tensors() const { return order_; }
+  /// The next tensor's data, whole.
+  void append(const void* data, std::size_t size);
+  /// The next tensor's values, rounded to its dtype.
+  void append_floats(std::span<const float> values);
+  /// Finishes the last shard and writes the index.
+  void commit();
+
+ private:
+  std::string file_name(std::size_t shard) const;
+  void advance();
+
+  std::string directory_;
+  std::vector<std::vector<TensorInfo>> shards_;
+  std::vector<TensorInfo> order_;
+  std::unique_ptr<SafetensorsWriter> writer_;
+  std::size_t shard_ = 0, in_shard_ = 0, next_ = 0;
+};
+
+}  // namespace dml

@@ -1,0 +1,92 @@
+// One safetensors file: reading through a mapping, writing as a stream.
+//
+// Layout: 8 bytes little-endian header length, JSON header padded with spaces to a multiple of 8, data. A file that
+// opens is valid: every view lies in the file and has the size its shape says.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/dtype.h"
+#include "checkpoint/safetensors_header.h"
+#include "core/files.h"
+
+namespace dml {
+
+/// A tensor in a mapped file; valid as long as its SafetensorsFile.
+struct TensorView {
+  std::string_view name;
+  Dtype dtype = Dtype::f32;
+  std::span<const std::int64_t> shape;
+  std::span<const std::byte> bytes;
+
+  std::int64_t size() const;
+  /// Whether the data may be used in place as elements of its dtype.
+  bool aligned() const;
+  /// All elements as float32; UserError for integer and 8-bit types.
+  std::vector<float> floats(const std::string& source) const;
+};
+
+/// "[2, 3]"
+std::string shape_text(std::span<const std::int64_t> shape);
+
+class SafetensorsFile {
+ public:
+  /// Maps and checks everything. Throws UserError.
+  explicit SafetensorsFile(const std::string& path);
+
+  const std::string& path() const { return file_.path(); }
+  /// By name.
+  const std::vector<TensorView>& tensors() const { return tensors_; }
+  const TensorView* find(std::string_view name) const;
+  /// The tensor, or a UserError naming the nearest.
+  const TensorView& at(std::string_view name) const;
+  const std::vector<std::pair<std::string, std::string>>& metadata() const { return header_.metadata; }
+
+ private:
+  MappedFile file_;
+  SafetensorsHeader header_;
+  std::vector<TensorView> tensors_;
+};
+
+/// A tensor to be written.
+struct TensorInfo {
+  std::string name;
+  Dtype dtype = Dtype::f32;
+  std::vector<std::int64_t> shape;
+
+  std::int64_t size() const;
+  std::size_t bytes() const { return static_cast<std::size_t>(size()) * static_cast<std::size_t>(dtype_bits(dtype)) / 8; }
+};
+
+/// Writes front to back: all tensors are declared first, then their data is appended in the order of tensors(), in any
+/// pieces. The file appears with commit().
+class SafetensorsWriter {
+ public:
+  SafetensorsWriter(const std::string& path, std::vector<TensorInfo> tensors,
+                    const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
+
+  /// In the order of the file: wide elements first, so that all stay aligned, then by name.
+  const std::vector<TensorInfo>& tensors() const { return tensors_; }
+  void append(const void* data, std::size_t size);
+  /// float32 values, rounded to `dtype`.
+  void append_floats(Dtype dtype, std::span<const float> values);
+  void commit();
+
+ private:
+  std::vector<TensorInfo> tensors_;
+  FileWriter file_;
+  std::size_t end_ = 0;   // size of the finished file
+};
+
+/// A small file in one go: `values(info)` gives each tensor's float32 values.
+void write_safetensors(const std::string& path, std::vector<TensorInfo> tensors,
+                       const std::function<std::span<const float>(const TensorInfo&)>& values,
+                       const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
+
+}  // namespace dml

@@ -1,0 +1,53 @@
+// Where every weight of a model lies in its Hugging Face files: one list, from which models are loaded and saved.
+//
+// A row is one weight of the block: its role, its shape as the block uses it (out, in), the tensor that holds it, and
+// which rows of it. Fused tensors (Phi-3 qkv_proj, gate_up_proj; GPT-2 c_attn) hold several weights one behind the
+// other; GPT-2's Conv1D tensors are stored (in, out), so its "rows" are columns of the file.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/spec.h"
+
+namespace dml {
+
+enum class WeightRole {
+  embed, positions, input_norm, q, k, v, o, q_norm, k_norm, post_attention_norm, pre_ffn_norm, post_ffn_norm, gate, up, down,
+  final_norm, head
+};
+
+struct WeightName {
+  WeightRole role;
+  bool bias = false;
+  std::int64_t layer = -1;                 // −1: not in a layer
+  std::string tensor;                      // name in the file, with ".weight" or ".bias"
+  std::int64_t rows = 0, cols = 1;         // (out, in); vectors have one column
+  bool vector = false;                     // stored with one dimension
+  std::int64_t first_row = 0;              // of the (out, in) tensor, when fused
+  std::int64_t tensor_rows = 0;            // rows of the whole tensor; = rows unless fused
+  bool transposed = false;                 // stored as (in, out)
+
+  std::int64_t size() const { return rows * cols; }
+  bool fused() const { return rows != tensor_rows; }
+  /// Shape of the whole tensor in the file.
+  std::vector<std::int64_t> tensor_shape() const;
+  /// The module as adapters name it: the tensor's name without ".weight" or ".bias".
+  std::string module() const;
+};
+
+/// All weights, unit after unit: embedding, layers, final norm and head. A tied head has no row.
+std::vector<WeightName> weight_names(const ModelSpec& spec);
+
+/// Modules that an adapter can sit on (linear layers, fused ones once, and the embeddings), in the order of the model.
+struct AdaptableModule {
+  std::string name;                        // "model.layers.0.self_attn.q_proj"
+  std::int64_t rows = 0, cols = 0;         // (out, in) of the whole, fused module; embeddings: (vocab, hidden)
+  bool embedding = false;
+  bool head = false;
+};
+std::vector<AdaptableModule> adaptable_modules(const ModelSpec& spec);
+
+}  // namespace dml
