@@ -1,8 +1,11 @@
 // Collectives between ranks. Three implementations: SelfComm (one rank), MpiComm (mpirun, srun), ThreadComm (N ranks as
-// threads of one process: tests, also under sanitizers).
+// threads of one process: tests, also under sanitizers). Each of them provides exchange(); everything else is built on it.
 //
-// Sums of floats are never left to the library: ranks exchange raw bytes, and whoever owns a slice adds the parts up in the
+// Sums of floats are never left to a library: ranks exchange raw bytes, and whoever owns a slice adds the parts up in the
 // order of the reduction tree (dist/gradient_tree.h), so the bits do not depend on the number of ranks.
+//
+// No wait lasts for ever: after the timeout, or as soon as another rank is known to have failed, wait() throws
+// Error(distributed) with the rank, the operation, its bytes and the step.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +18,7 @@
 
 namespace dml {
 
-/// A collective under way. wait() returns when its buffers may be used again.
+/// A collective under way. wait() returns when its buffers may be used again; they must live until then.
 class Pending {
  public:
   virtual ~Pending() = default;
@@ -24,9 +27,20 @@ class Pending {
   virtual bool test() = 0;
 };
 
+/// What an exchange is for. Exchanges of one channel match each other in the order they were started; those of different
+/// channels may be started in any order.
+struct Operation {
+  const char* name = "exchange";  // a literal, for error messages
+  int channel = 0;                // 0 … 32767
+};
+
 class Comm {
  public:
+  Comm() = default;
+  Comm(const Comm&) = delete;
+  Comm& operator=(const Comm&) = delete;
   virtual ~Comm() = default;
+
   virtual int rank() const = 0;
   virtual int size() const = 0;
   /// Ranks on this rank's host, and this rank's number among them.
@@ -34,15 +48,15 @@ class Comm {
   virtual int local_size() const = 0;
   virtual std::string host() const = 0;
 
-  /// Every rank sends send[r] to rank r and receives into receive[r]; sizes agree pairwise. Non-blocking. The lists are
-  /// copied; the memory they name must live until wait(). Counts beyond 2^31 are split.
+  /// Sends send[r] to rank r and receives receive[r] from rank r, for all r; both lists have size() entries, sizes agree
+  /// pairwise, nothing is sent where they are empty. Non-blocking. The lists are copied; the memory they name must live
+  /// until wait(). Counts beyond 2^31 are split.
   virtual std::unique_ptr<Pending> exchange(std::vector<std::span<const std::byte>> send,
-                                            std::vector<std::span<std::byte>> receive) = 0;
-  virtual void broadcast(std::span<std::byte> data, int root) = 0;
-  virtual void barrier() = 0;
+                                            std::vector<std::span<std::byte>> receive, Operation operation = {}) = 0;
 
-  // Built on exchange(); the same for every implementation.
-
+  /// Binomial tree: log2(size) times the bytes on the busiest rank.
+  void broadcast(std::span<std::byte> data, int root);
+  void barrier();
   /// parts[r] comes from rank r; this rank's own is parts[rank()].
   std::vector<std::string> all_gather(const std::string& mine);
   /// Sum over ranks in rank order.
@@ -51,15 +65,28 @@ class Comm {
   std::int64_t max(std::int64_t mine);
   std::string broadcast_text(const std::string& text, int root);
 
+  /// How long a wait may last; the recipe's dist_timeout.
+  void set_timeout(double seconds) { timeout_ = seconds; }
+  double timeout() const { return timeout_; }
+  /// The optimizer step under way, for error messages; −1: not training.
+  void set_step(std::int64_t step) { step_ = step; }
+  std::int64_t step() const { return step_; }
+
   /// Ends every rank of the job with this code.
   [[noreturn]] virtual void abort(int code) = 0;
+
+ private:
+  double timeout_ = 600;
+  std::int64_t step_ = -1;
 };
 
 /// One rank.
 std::unique_ptr<Comm> make_self_comm();
-/// MPI when started by mpirun or srun (seen in the environment), else one rank without touching MPI.
+/// MPI when started by mpirun or srun (seen in the environment), else one rank without touching MPI (starting MPI for one
+/// process costs 0.4 s). One per process. Its destructor finalizes MPI, unless an exception is on its way: then the
+/// process must end with a non-zero code, by abort() or exit, which ends the other ranks.
 std::unique_ptr<Comm> make_comm();
-/// Runs body(comm) on `ranks` threads; rethrows the first exception.
+/// Runs body(comm) on `ranks` threads; rethrows the first exception. When one rank throws, waits of the others throw too.
 void run_thread_ranks(int ranks, const std::function<void(Comm&)>& body);
 
 }  // namespace dml

@@ -1,5 +1,9 @@
 // How gradients, optimizer state and values are spread over ranks. A strategy answers the model's four hooks and the
-// trainer's few calls; ddp and the ZeRO stages are rows of one registry.
+// trainer's few calls; ddp and the ZeRO stages are rows of one registry. All of them give the same bits, on any number of
+// ranks (dist/gradient_tree.h).
+//
+// A training step:   begin_step(share) · for each micro-batch { begin_micro_step · forward, backward (hooks) }
+//                    · finish_gradients · squared_gradient_norm · update the shards · publish · end_step
 #pragma once
 
 #include <cstdint>
@@ -9,6 +13,7 @@
 
 #include "core/registry.h"
 #include "dist/comm.h"
+#include "dist/gradient_tree.h"
 #include "nn/hooks.h"
 #include "nn/parameter.h"
 
@@ -18,30 +23,42 @@ namespace dml {
 struct Shard {
   const Parameter* parameter = nullptr;
   std::size_t unit = 0;
-  std::int64_t first = 0;            // offset inside the parameter
-  std::span<float> value, grad;
-  std::span<float> state;            // state_floats × value.size(), one plane behind the other
+  std::int64_t first = 0, size = 0;  // [first, first + size) of the parameter
+  std::span<float> value, grad;      // grad: between finish_gradients() and end_step() only
+  std::span<float> state;            // state_floats × size, one plane behind the other
 };
 
 class DistributionStrategy : public UnitHooks {
  public:
-  /// Takes over the store: decides who owns what, allocates gradients and optimizer state (`state_floats` planes),
-  /// makes rank 0's values everybody's.
+  /// Takes over the store: decides who owns what, allocates optimizer state (`state_floats` planes, zeroed), makes rank
+  /// 0's values everybody's. The store and the Comm must outlive the strategy.
   virtual void adopt(ParameterStore& store, int state_floats) = 0;
-  /// A global step of `total` micro-batches; this rank computes [first, first + count).
-  virtual void begin_step(std::int64_t first, std::int64_t count, std::int64_t total) = 0;
-  /// Binds and zeroes the gradient buffers for micro-batch `index` (first ≤ index < first + count).
+  /// The micro-batches of a global step of `total` that this rank is to compute: first, first + stride, …
+  virtual MicroBatches share(std::int64_t total) const = 0;
+  /// A global step of `total` micro-batches; this rank computes `mine`: share(total), or, where stride is 1, any other
+  /// contiguous cut that covers [0, total) over the ranks in order.
+  virtual void begin_step(MicroBatches mine, std::int64_t total) = 0;
+  /// Binds and zeroes the gradient buffers for micro-batch `index`, the next of this rank's share.
   virtual void begin_micro_step(std::int64_t index) = 0;
   /// Waits; the global sum of gradients of the slices this rank must update.
   virtual std::span<Shard> finish_gradients() = 0;
+  /// Sum of squares of the summed gradients of all units, the same on every rank and for every number of ranks. Between
+  /// finish_gradients() and end_step().
+  virtual double squared_gradient_norm() = 0;
   /// All slices this rank owns, also outside a step (saving, loading).
   virtual std::span<Shard> shards() = 0;
   /// Sum over ranks of a quantity each computed over its own shards (identical everywhere for replicated shards).
   virtual double total(double over_my_shards) const = 0;
-  /// Makes updated values visible to every rank.
+  /// Makes updated values visible to every rank. Also after shards were loaded from a checkpoint.
   virtual void publish() = 0;
   /// Unbinds the gradients (evaluation).
   virtual void end_step() = 0;
+  /// Moves transfers along; the hooks do so by themselves, a long computation between hooks may call it too.
+  virtual void poll() {}
+  /// Brackets the reading of whole units outside forward and backward (saving): all values are there in between. A
+  /// collective where values are sharded, else nothing.
+  virtual void gather_values() {}
+  virtual void release_values() {}
   /// Bytes this strategy holds on this rank, by kind, for the memory plan. Valid before adopt() too.
   struct Memory { std::int64_t gradients = 0, state = 0, communication = 0; };
   virtual Memory memory(const ParameterStore& store, int state_floats, std::int64_t micro_batches_per_rank) const = 0;

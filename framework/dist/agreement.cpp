@@ -1,0 +1,113 @@
+#include "dist/agreement.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "core/error.h"
+#include "core/hash.h"
+#include "core/parallel.h"
+
+namespace dml {
+namespace {
+
+constexpr std::size_t kShown = 24;  // characters of a digest in the table
+constexpr std::size_t kRanksShown = 16;
+
+// Items as text: length, name, length, digest; both are bounded on reading.
+std::string pack(const std::vector<AgreementItem>& items) {
+  std::string text;
+  for (const AgreementItem& item : items)
+    for (const std::string* part : {&item.name, &item.digest}) {
+      std::uint64_t length = part->size();
+      text.append(reinterpret_cast<const char*>(&length), sizeof length).append(*part);
+    }
+  return text;
+}
+
+std::map<std::string, std::string> unpack(std::string_view text) {
+  auto next = [&] {
+    std::uint64_t length = 0;
+    DML_CHECK(text.size() >= sizeof length);
+    std::memcpy(&length, text.data(), sizeof length);
+    text.remove_prefix(sizeof length);
+    DML_CHECK(text.size() >= length);
+    std::string part(text.substr(0, length));
+    text.remove_prefix(length);
+    return part;
+  };
+  std::map<std::string, std::string> items;
+  while (!text.empty()) {
+    std::string name = next();
+    items[name] = next();
+  }
+  return items;
+}
+
+std::string shown(const std::string& digest) {
+  return digest.size() <= kShown ? digest : digest.substr(0, kShown - 1) + "…";
+}
+
+}  // namespace
+
+void check_agreement(Comm& comm, const std::vector<AgreementItem>& items) {
+  std::vector<std::string> hosts = comm.all_gather(comm.host()), packed = comm.all_gather(pack(items));
+  if (std::all_of(packed.begin(), packed.end(), [&](const std::string& p) { return p == packed[0]; })) return;
+
+  std::vector<std::map<std::string, std::string>> held;
+  std::map<std::string, bool> differs;
+  for (const std::string& p : packed) {
+    held.push_back(unpack(p));
+    for (auto& [name, digest] : held.back()) differs[name] = false;
+  }
+  for (auto& [name, is] : differs)
+    for (auto& rank : held) is = is || !rank.count(name) || !held[0].count(name) || rank.at(name) != held[0].at(name);
+  std::erase_if(differs, [](auto& entry) { return !entry.second; });
+
+  std::vector<std::string> names;
+  for (auto& entry : differs) names.push_back(entry.first);
+  std::string text = fmt::format("the ranks do not agree on {}:\n{:>6}  {:<20}", fmt::join(names, ", "), "rank", "host");
+  for (auto& name : names) text += fmt::format("  {:<{}}", name, kShown);
+  // Ranks that hold what rank 0 holds are only counted when there are many.
+  std::size_t left_out = 0;
+  for (std::size_t r = 0; r < held.size(); ++r) {
+    if (r >= kRanksShown && packed[r] == packed[0]) {
+      ++left_out;
+      continue;
+    }
+    text += fmt::format("\n{:>6}  {:<20}", r, hosts[r]);
+    for (auto& name : names)
+      text += fmt::format("  {:<{}}", held[r].count(name) ? shown(held[r].at(name)) : "(nothing)", kShown);
+  }
+  if (left_out > 0) text += fmt::format("\n{} more ranks hold the same as rank 0", left_out);
+  throw Error(ExitCode::distributed, text);
+}
+
+void check_replicas(Comm& comm, const ParameterStore& store) {
+  if (comm.size() == 1) return;
+  std::vector<std::pair<const Unit*, const Parameter*>> parameters;
+  for (const Unit& unit : store.units())
+    for (const Parameter& parameter : unit.parameters) parameters.emplace_back(&unit, &parameter);
+  std::vector<std::uint64_t> digests(parameters.size());
+  parallel_for(static_cast<std::int64_t>(parameters.size()), [&](std::int64_t i) {
+    auto [unit, parameter] = parameters[static_cast<std::size_t>(i)];
+    digests[static_cast<std::size_t>(i)] =
+        Hasher().bytes(unit->value + parameter->offset, static_cast<std::size_t>(parameter->size()) * sizeof(float)).digest64();
+  });
+  std::string mine(reinterpret_cast<const char*>(digests.data()), digests.size() * sizeof(std::uint64_t));
+  std::vector<std::string> all = comm.all_gather(mine);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    std::map<std::string, std::vector<std::size_t>> opinions;
+    for (std::size_t r = 0; r < all.size(); ++r) {
+      DML_CHECK(all[r].size() == mine.size(), "ranks hold different numbers of parameters");
+      opinions[all[r].substr(i * sizeof(std::uint64_t), sizeof(std::uint64_t))].push_back(r);
+    }
+    if (opinions.size() == 1) continue;
+    std::string groups;
+    for (auto& [digest, ranks] : opinions) groups += fmt::format("{}{}", groups.empty() ? "" : " | ", fmt::join(ranks, ", "));
+    throw Error(ExitCode::distributed, fmt::format("the ranks hold different values of {} in {}; ranks of one opinion: {}",
+                                                   parameters[i].second->name, parameters[i].first->name, groups));
+  }
+}
+
+}  // namespace dml

@@ -1,0 +1,274 @@
+// Ranks as processes under MPI: non-blocking point-to-point messages only, tag = channel.
+//
+// Progress: MPI moves large messages only inside its own calls, so a thread of ours pokes it while anything is under way
+// and the program computes. All MPI calls are made under one lock (MPI_THREAD_SERIALIZED).
+//
+// Failures: MPI reports errors to us (MPI_ERRORS_RETURN); a wait past its deadline throws. A dead rank is noticed by
+// mpirun, which ends the job.
+#include <mpi.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "core/log.h"
+#include "dist/comm.h"
+#include "dist/unfinished.h"
+
+namespace dml {
+namespace {
+
+constexpr std::size_t kLargestMessage = std::size_t{1} << 30;  // MPI counts are ints
+constexpr auto kPokeEvery = std::chrono::microseconds(300);
+constexpr int kPokesAtOnce = 4;  // one call moves a bounded piece over TCP
+
+std::string text_of(int code) {
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  return {text, static_cast<std::size_t>(length)};
+}
+
+void check(int code, const char* call) {
+  if (code != MPI_SUCCESS) throw Error(ExitCode::distributed, fmt::format("{}: {}", call, text_of(code)));
+}
+
+/// Calls into MPI every now and then while there is something under way.
+class Progress {
+ public:
+  explicit Progress(MPI_Comm comm) : comm_(comm), thread_([this] { run(); }) {}
+  ~Progress() {
+    {
+      std::lock_guard lock(sleep_);
+      stopping_ = true;
+    }
+    wake_.notify_all();
+    thread_.join();
+  }
+
+  /// Held around every MPI call.
+  std::mutex& mpi() { return mpi_; }
+  void begin() {
+    if (under_way_.fetch_add(1) > 0) return;
+    std::lock_guard lock(sleep_);
+    wake_.notify_all();
+  }
+  void end() { under_way_.fetch_sub(1); }
+
+ private:
+  void run() {
+    std::unique_lock lock(sleep_);
+    while (!stopping_) {
+      if (under_way_ == 0) {
+        wake_.wait(lock, [this] { return stopping_ || under_way_ > 0; });
+        continue;
+      }
+      wake_.wait_for(lock, kPokeEvery, [this] { return stopping_; });
+      lock.unlock();
+      if (std::unique_lock busy(mpi_, std::try_to_lock); busy)  // else somebody is in MPI anyway
+        for (int i = 0; i < kPokesAtOnce; ++i) {
+          int found;
+          MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &found, MPI_STATUS_IGNORE);
+        }
+      lock.lock();
+    }
+  }
+
+  MPI_Comm comm_;
+  std::mutex mpi_, sleep_;
+  std::condition_variable wake_;
+  std::atomic<int> under_way_{0};
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+class MpiPending : public Pending {
+ public:
+  MpiPending(const Comm& comm, MPI_Comm mpi, Progress& progress, const std::vector<std::span<const std::byte>>& send,
+             const std::vector<std::span<std::byte>>& receive, Operation operation)
+      : comm_(comm), progress_(progress), operation_(operation) {
+    std::lock_guard lock(progress_.mpi());
+    // Receives first: data that arrives then has a place to go. Beginning with the next rank spreads the load.
+    for (int i = 1; i < comm.size(); ++i) {
+      int peer = (comm.rank() - i + comm.size()) % comm.size();
+      auto to = receive[static_cast<std::size_t>(peer)];
+      for (std::size_t at = 0; at < to.size(); at += kLargestMessage) {
+        int count = static_cast<int>(std::min(kLargestMessage, to.size() - at));
+        parts_.push_back({peer, count});
+        check(MPI_Irecv(to.data() + at, count, MPI_BYTE, peer, operation.channel, mpi, &requests_.emplace_back()),
+              "MPI_Irecv");
+      }
+    }
+    for (int i = 1; i < comm.size(); ++i) {
+      int peer = (comm.rank() + i) % comm.size();
+      auto from = send[static_cast<std::size_t>(peer)];
+      for (std::size_t at = 0; at < from.size(); at += kLargestMessage) {
+        int count = static_cast<int>(std::min(kLargestMessage, from.size() - at));
+        parts_.push_back({peer, -1});
+        check(MPI_Isend(from.data() + at, count, MPI_BYTE, peer, operation.channel, mpi, &requests_.emplace_back()),
+              "MPI_Isend");
+      }
+    }
+    for (auto s : send) bytes_ += s.size();
+    for (auto r : receive) bytes_ += r.size();
+    progress_.begin();
+  }
+  ~MpiPending() override {
+    if (!done_) progress_.end();  // unwinding: the job is about to end, and its messages with it
+  }
+
+  bool test() override {
+    if (done_) return true;
+    std::lock_guard lock(progress_.mpi());
+    statuses_.resize(requests_.size());
+    int all = 0;
+    int code = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &all, statuses_.data());
+    if (code != MPI_SUCCESS) fail(code);
+    if (!all) return false;
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      int count = -1;
+      if (parts_[i].expected >= 0) MPI_Get_count(&statuses_[i], MPI_BYTE, &count);
+      if (count != parts_[i].expected)
+        throw unfinished(comm_, operation_, bytes_, fmt::format("rank {} sent {} bytes instead of {}: the ranks are not in the same operation",
+                                                                parts_[i].peer, count, parts_[i].expected));
+    }
+    done_ = true;
+    progress_.end();
+    return true;
+  }
+
+  void wait() override {
+    using clock = std::chrono::steady_clock;
+    auto start = clock::now(), deadline = start + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(comm_.timeout()));
+    // A short spin for latency, then the core is left to whoever has work (ranks may share cores).
+    for (long turn = 0; !test(); ++turn) {
+      if (turn < 100) continue;
+      auto now = clock::now();
+      if (now > deadline) {
+        throw unfinished(comm_, operation_, bytes_, fmt::format("not complete after {} s; waiting for {}", comm_.timeout(), missing()));
+      }
+      if (now - start < std::chrono::microseconds(500)) std::this_thread::yield();
+      else std::this_thread::sleep_for(std::chrono::microseconds(30));
+    }
+  }
+
+ private:
+  struct Part { int peer, expected; };  // bytes to receive; −1 for a send
+
+  [[noreturn]] void fail(int code) {
+    if (code == MPI_ERR_IN_STATUS)
+      for (std::size_t i = 0; i < parts_.size(); ++i)
+        if (int error = statuses_[i].MPI_ERROR; error != MPI_SUCCESS && error != MPI_ERR_PENDING)
+          throw unfinished(comm_, operation_, bytes_, fmt::format("rank {}: {}", parts_[i].peer, text_of(error)));
+    throw unfinished(comm_, operation_, bytes_, text_of(code));
+  }
+  std::string missing() {
+    std::set<int> peers;
+    std::lock_guard lock(progress_.mpi());
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      int done = 0;
+      if (requests_[i] != MPI_REQUEST_NULL) MPI_Request_get_status(requests_[i], &done, MPI_STATUS_IGNORE);
+      if (requests_[i] != MPI_REQUEST_NULL && !done) peers.insert(parts_[i].peer);
+    }
+    return fmt::format("rank {}", fmt::join(peers, ", "));
+  }
+
+  const Comm& comm_;
+  Progress& progress_;
+  Operation operation_;
+  std::size_t bytes_ = 0;
+  std::vector<MPI_Request> requests_;
+  std::vector<MPI_Status> statuses_;
+  std::vector<Part> parts_;
+  bool done_ = false;
+};
+
+class MpiComm : public Comm {
+ public:
+  MpiComm() {
+    int provided = 0;
+    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
+    if (provided < MPI_THREAD_SERIALIZED)
+      throw Error(ExitCode::distributed, "this MPI library was built without thread support (MPI_THREAD_SERIALIZED)");
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "MPI_Comm_dup");
+    MPI_Comm_set_errhandler(world_, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(world_, &rank_);
+    MPI_Comm_size(world_, &size_);
+    MPI_Comm host;
+    check(MPI_Comm_split_type(world_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &host), "MPI_Comm_split_type");
+    MPI_Comm_rank(host, &local_rank_);
+    MPI_Comm_size(host, &local_size_);
+    MPI_Comm_free(&host);
+    char name[MPI_MAX_PROCESSOR_NAME] = "";
+    int length = 0;
+    MPI_Get_processor_name(name, &length);
+    host_.assign(name, static_cast<std::size_t>(length));
+    progress_ = std::make_unique<Progress>(world_);
+  }
+  ~MpiComm() override {
+    if (std::uncaught_exceptions() > 0) {
+      // MPI_Finalize would wait for ranks that wait for us.
+      progress_.reset();
+      return;
+    }
+    try {
+      barrier();
+    } catch (const Error& error) {
+      log_error("{}", error.what());
+      abort(static_cast<int>(error.code()));
+    }
+    progress_.reset();
+    MPI_Comm_free(&world_);
+    MPI_Finalize();
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  int local_rank() const override { return local_rank_; }
+  int local_size() const override { return local_size_; }
+  std::string host() const override { return host_; }
+
+  std::unique_ptr<Pending> exchange(std::vector<std::span<const std::byte>> send,
+                                    std::vector<std::span<std::byte>> receive, Operation operation) override {
+    auto me = static_cast<std::size_t>(rank_);
+    DML_CHECK(send.size() == static_cast<std::size_t>(size_) && receive.size() == send.size());
+    DML_CHECK(send[me].size() == receive[me].size());
+    if (!send[me].empty()) std::copy(send[me].begin(), send[me].end(), receive[me].begin());
+    return std::make_unique<MpiPending>(*this, world_, *progress_, send, receive, operation);
+  }
+
+  void abort(int code) override {
+    std::fflush(nullptr);
+    // Without the lock: the thread that holds it may be stuck.
+    MPI_Abort(world_, code);
+    std::_Exit(code);
+  }
+
+ private:
+  MPI_Comm world_ = MPI_COMM_NULL;
+  int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
+  std::string host_;
+  std::unique_ptr<Progress> progress_;
+};
+
+bool in_environment(const char* name) { return std::getenv(name) != nullptr; }
+
+}  // namespace
+
+std::unique_ptr<Comm> make_comm() {
+  if (in_environment("OMPI_COMM_WORLD_SIZE") || in_environment("PMIX_RANK") || in_environment("PMI_RANK"))
+    return std::make_unique<MpiComm>();
+  const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
+  if (tasks != nullptr && std::atoi(tasks) > 1)
+    throw UserError("srun started {} processes that do not know of each other; use srun --mpi=pmix", tasks);
+  return make_self_comm();
+}
+
+}  // namespace dml

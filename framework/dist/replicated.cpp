@@ -1,0 +1,79 @@
+#include "dist/replicated.h"
+
+namespace dml {
+
+Slice Replicated::owned(const Unit& unit) const {
+  return updates_ == Updates::everything ? Slice{0, unit.size} : slice_of(unit.size, comm_.rank(), comm_.size());
+}
+
+void Replicated::adopt(ParameterStore& store, int state_floats) {
+  store_ = &store;
+  auto slices = [this](const Unit& unit) { return owned(unit); };
+  Arena counting = Arena::measuring();
+  cut_shards(store, slices, state_floats, counting);
+  state_ = Arena(counting.used());
+  shards_ = cut_shards(store, slices, state_floats, state_);
+  for (Shard& shard : shards_)
+    shard.value = {store.units()[shard.unit].value + shard.parameter->offset + shard.first,
+                   static_cast<std::size_t>(shard.size)};
+  for (Unit& unit : store.units())
+    if (unit.size > 0)
+      comm_.broadcast(std::as_writable_bytes(std::span(unit.value, static_cast<std::size_t>(unit.size))), 0);
+  gradients_ = std::make_unique<GradientSum>(
+      comm_, store, updates_ == Updates::everything ? GradientSum::Sums::everywhere : GradientSum::Sums::at_owner);
+}
+
+std::span<Shard> Replicated::finish_gradients() {
+  gradients_->finish();
+  for (Shard& shard : shards_)
+    shard.grad = {gradients_->sum(shard.unit) + shard.parameter->offset + shard.first,
+                  static_cast<std::size_t>(shard.size)};
+  return shards_;
+}
+
+double Replicated::squared_gradient_norm() {
+  return squared_norm(comm_, *store_, [this](std::size_t unit) {
+    return gradients_->sum(unit) + slice_of(store_->units()[unit].size, comm_.rank(), comm_.size()).first;
+  });
+}
+
+double Replicated::total(double over_my_shards) const {
+  return updates_ == Updates::everything ? over_my_shards : comm_.sum(over_my_shards);
+}
+
+void Replicated::publish() {
+  if (updates_ == Updates::everything || comm_.size() == 1) return;
+  std::vector<std::unique_ptr<Pending>> pending;
+  for (Unit& unit : store_->units()) {
+    if (unit.size == 0) continue;
+    std::vector<std::span<const std::byte>> send;
+    std::vector<std::span<std::byte>> receive;
+    for (int r = 0; r < comm_.size(); ++r) {
+      auto values_of = [&](int rank) {
+        Slice slice = slice_of(unit.size, rank, comm_.size());
+        return std::as_writable_bytes(std::span(unit.value + slice.first, static_cast<std::size_t>(slice.size())));
+      };
+      bool mine = r == comm_.rank();
+      send.push_back(mine ? std::span<std::byte>{} : values_of(comm_.rank()));
+      receive.push_back(mine ? std::span<std::byte>{} : values_of(r));
+    }
+    pending.push_back(comm_.exchange(std::move(send), std::move(receive), {"gathering of updated values"}));
+  }
+  for (auto& p : pending) p->wait();
+}
+
+void Replicated::end_step() {
+  gradients_->end_step();
+  for (Shard& shard : shards_) shard.grad = {};
+}
+
+DistributionStrategy::Memory Replicated::memory(const ParameterStore& store, int state_floats,
+                                                std::int64_t micro_batches_per_rank) const {
+  Memory memory = GradientSum::memory(store, comm_.size(), micro_batches_per_rank);
+  Arena counting = Arena::measuring();
+  cut_shards(store, [this](const Unit& unit) { return owned(unit); }, state_floats, counting);
+  memory.state = static_cast<std::int64_t>(counting.used());
+  return memory;
+}
+
+}  // namespace dml

@@ -1,0 +1,46 @@
+// Strategies in which every rank holds all values and full gradient buffers: ddp, where everybody updates everything, and
+// zero1, where a rank keeps the optimizer state of its own slices only, updates these, and values are gathered afterwards.
+// On one rank (`none`) nothing is exchanged.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "dist/gradient_sum.h"
+#include "dist/strategy.h"
+
+namespace dml {
+
+class Replicated : public DistributionStrategy {
+ public:
+  enum class Updates { everything, own_slices };
+  Replicated(Comm& comm, Updates updates) : comm_(comm), updates_(updates) {}
+
+  void adopt(ParameterStore& store, int state_floats) override;
+  MicroBatches share(std::int64_t total) const override { return contiguous_share(total, comm_.rank(), comm_.size()); }
+  void begin_step(MicroBatches mine, std::int64_t total) override { gradients_->begin_step(mine, total); }
+  void begin_micro_step(std::int64_t index) override { gradients_->begin_micro_step(index); }
+  std::span<Shard> finish_gradients() override;
+  double squared_gradient_norm() override;
+  std::span<Shard> shards() override { return shards_; }
+  double total(double over_my_shards) const override;
+  void publish() override;
+  void end_step() override;
+  void poll() override { gradients_->poll(); }
+  Memory memory(const ParameterStore& store, int state_floats, std::int64_t micro_batches_per_rank) const override;
+
+  void before_backward(int) override { gradients_->poll(); }
+  void after_backward(int unit) override { gradients_->unit_ready(static_cast<std::size_t>(unit)); }
+
+ private:
+  Slice owned(const Unit& unit) const;
+
+  Comm& comm_;
+  Updates updates_;
+  ParameterStore* store_ = nullptr;
+  std::unique_ptr<GradientSum> gradients_;
+  Arena state_;
+  std::vector<Shard> shards_;
+};
+
+}  // namespace dml

@@ -1,0 +1,74 @@
+#include "dist/slices.h"
+
+#include <cstring>
+
+#include "core/parallel.h"
+#include "kernels/elementwise.h"
+
+namespace dml {
+
+std::vector<Shard> cut_shards(const ParameterStore& store, const std::function<Slice(const Unit&)>& owned,
+                              int state_floats, Arena& state) {
+  std::vector<Shard> shards;
+  for (std::size_t u = 0; u < store.units().size(); ++u) {
+    const Unit& unit = store.units()[u];
+    Slice slice = owned(unit);
+    for (const Parameter& parameter : unit.parameters) {
+      std::int64_t first = std::max(slice.first, parameter.offset);
+      std::int64_t size = std::min(slice.last, parameter.offset + parameter.size()) - first;
+      if (size <= 0) continue;
+      shards.push_back({&parameter, u, first - parameter.offset, size, {}, {}, state.take<float>(size * state_floats)});
+    }
+  }
+  return shards;
+}
+
+double squared_norm(Comm& comm, const ParameterStore& store, const std::function<const float*(std::size_t)>& own) {
+  const auto& units = store.units();
+  auto blocks_in = [](Slice slice) { return (slice.size() + kSliceBlock - 1) / kSliceBlock; };
+  std::string mine;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    Slice slice = slice_of(units[u].size, comm.rank(), comm.size());
+    std::vector<double> sums(static_cast<std::size_t>(blocks_in(slice)));
+    const float* gradient = own(u);
+    parallel_ranges(slice.size(), kSliceBlock, [&](std::int64_t first, std::int64_t last) {
+      sums[static_cast<std::size_t>(first / kSliceBlock)] =
+          kernels::sum_of_squares({gradient + first, static_cast<std::size_t>(last - first)});
+    });
+    mine.append(reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(double));
+  }
+  std::vector<std::string> sums = comm.all_gather(mine);
+  std::vector<std::size_t> at(sums.size());
+  double total = 0;
+  for (const Unit& unit : units)
+    for (int r = 0; r < comm.size(); ++r)
+      for (std::int64_t b = blocks_in(slice_of(unit.size, r, comm.size())); b > 0; --b) {
+        const std::string& text = sums[static_cast<std::size_t>(r)];
+        std::size_t& offset = at[static_cast<std::size_t>(r)];
+        double sum;
+        DML_CHECK(offset + sizeof sum <= text.size());
+        std::memcpy(&sum, text.data() + offset, sizeof sum);
+        offset += sizeof sum;
+        total += sum;
+      }
+  return total;
+}
+
+std::string first_not_finite_gradient(Comm& comm, const ParameterStore& store, std::span<const Shard> shards) {
+  // Unit and offset in front, with leading zeros: texts compare in the order of the model.
+  std::string mine;
+  for (const Shard& shard : shards) {
+    std::int64_t at = kernels::first_not_finite(shard.grad);
+    if (at < 0) continue;
+    mine = fmt::format("{:06}{:016}{}: {}[{}] = {}", shard.unit, shard.parameter->offset + shard.first + at,
+                       store.units()[shard.unit].name, shard.parameter->name, shard.first + at,
+                       shard.grad[static_cast<std::size_t>(at)]);
+    break;
+  }
+  std::string first;
+  for (const std::string& text : comm.all_gather(mine))
+    if (!text.empty() && (first.empty() || text < first)) first = text;
+  return first.empty() ? first : first.substr(22);
+}
+
+}  // namespace dml
