@@ -37,6 +37,9 @@ class Random {
   std::array<std::uint32_t, 4> block(std::uint64_t index) const {
     return philox({static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), high_[0], high_[1]}, key_);
   }
+  /// The stream's address: Philox key and the high half of its counter, for code that draws many blocks at once.
+  const std::array<std::uint32_t, 2>& key() const { return key_; }
+  const std::array<std::uint32_t, 2>& high() const { return high_; }
   /// Uniform in [0, 1), 24 bits.
   float uniform(std::uint64_t index) const { return static_cast<float>(word(index) >> 8) * 0x1p-24f; }
   /// Uniform in [0, 1), 53 bits; uses words 2·index and 2·index + 1.

@@ -1,0 +1,115 @@
+#include "kernels/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "kernels/simd/loops.h"
+
+// Forward. A task is one head and 64 consecutive rows of the batch; the documents those rows belong to are done one after
+// another. For a query tile: Sᵀ = K Qᵀ one key tile at a time, so that a vector holds many queries and the softmax needs
+// no sums across lanes; O = Pᵀ… is rescaled whenever a query's maximum rises. Key tiles start at the document's start and
+// products are per-row chains (simd/loops.h): a row's bits depend on its document alone, not on what is packed beside it.
+namespace dml::kernels {
+namespace {
+
+constexpr std::int64_t kQueries = 64, kKeys = 64;
+constexpr std::int64_t kFar = std::int64_t{1} << 30;
+
+std::int64_t up16(std::int64_t n) { return (n + 15) / 16 * 16; }
+
+}  // namespace
+
+void attention(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMat v, std::span<const std::int32_t> starts,
+               Mat out, Mat lse) {
+  std::int64_t e = shape.head_dim, group = shape.heads / shape.kv_heads;
+  DML_CHECK(q.cols == shape.heads * e && k.cols == shape.kv_heads * e && v.cols == k.cols && out.cols == q.cols);
+  DML_CHECK(k.rows == q.rows && v.rows == q.rows && out.rows == q.rows && lse.rows == q.rows && lse.cols == shape.heads);
+  std::int64_t tiles = (q.rows + kQueries - 1) / kQueries;
+  parallel_for(tiles * shape.heads, [&](std::int64_t task) {
+    const Loops& loop = loops();
+    std::int64_t head = task % shape.heads, first = task / shape.heads * kQueries;
+    std::int64_t last = std::min(first + kQueries, q.rows), kv = head / group * e;
+    float* qt = thread_scratch(e * kQueries + kKeys * kQueries + 3 * kQueries).data();
+    float *s = qt + e * kQueries, *top = s + kKeys * kQueries, *sum = top + kQueries, *fix = sum + kQueries;
+
+    auto document = std::upper_bound(starts.begin(), starts.end(), static_cast<std::int32_t>(first)) - 1;
+    for (std::int64_t row = first; row < last;) {
+      while (*(document + 1) <= row) ++document;
+      std::int64_t begin = *document, rows = std::min<std::int64_t>(*(document + 1), last) - row, width = up16(rows);
+      loop.transpose(rows, e, q.row(row) + head * e, q.cols, shape.scale, qt, width);
+      std::fill(top, top + width, -std::numeric_limits<float>::infinity());
+      std::fill(sum, sum + width, 0.f);
+
+      float* o = out.row(row) + head * e;
+      std::int64_t seen = shape.window > 0 ? std::max(begin, row - shape.window + 1) : begin;
+      std::int64_t key = begin + (seen - begin) / kKeys * kKeys;
+      bool fresh = true;
+      for (; key < row + rows; key += kKeys, fresh = false) {
+        std::int64_t keys = std::min(kKeys, row + rows - key);
+        loop.small_gemm(keys, width, e, k.row(key) + kv, k.cols, 1, qt, width, 1, s, width, false);
+        std::int64_t high = row - key + 1, low = shape.window > 0 ? high - shape.window : -kFar;
+        loop.attention_softmax(s, keys, width, low, high, shape.softcap, top, sum, fix);
+        if (!fresh)
+          for (std::int64_t i = 0; i < rows; ++i)
+            if (fix[i] != 1) loop.set_scaled(o + i * out.cols, fix[i], o + i * out.cols, e);
+        loop.small_gemm(rows, e, keys, s, 1, width, v.row(key) + kv, v.cols, 1, o, out.cols, !fresh);
+      }
+      for (std::int64_t i = 0; i < rows; ++i) {
+        loop.set_scaled(o + i * out.cols, 1 / sum[i], o + i * out.cols, e);
+        lse.row(row + i)[head] = top[i] + std::log(sum[i]);
+      }
+      row += rows;
+    }
+  });
+}
+
+// One query per head. The cache is cut into fixed runs of keys; each gives (max, sum, weighted values), put together in
+// order.
+void attention_decode(const AttentionShape& shape, const float* q, ConstMat keys, ConstMat values, float* out,
+                      Arena& scratch) {
+  constexpr std::int64_t kRun = 512;
+  std::int64_t e = shape.head_dim, group = shape.heads / shape.kv_heads;
+  DML_CHECK(keys.cols == shape.kv_heads * e && values.cols == keys.cols && values.rows == keys.rows && keys.rows > 0);
+  std::int64_t begin = shape.window > 0 ? std::max<std::int64_t>(0, keys.rows - shape.window) : 0;
+  std::int64_t runs = (keys.rows - begin + kRun - 1) / kRun;
+  Arena::Scope scope(scratch);
+  Mat part = scratch.matrix(runs * shape.heads, e + 2);  // per run and head: max, sum, values
+  parallel_for(runs * shape.kv_heads, [&](std::int64_t task) {
+    const Loops& loop = loops();
+    std::int64_t run = task / shape.kv_heads, kv = task % shape.kv_heads, first = begin + run * kRun;
+    std::int64_t count = std::min(kRun, keys.rows - first);
+    float* s = thread_scratch(group * kRun).data();
+    const float* own = q + kv * group * e;
+    Mat mine = part.slice(run * shape.heads + kv * group, group);
+    loop.dot_block(group, count, e, own, e, keys.row(first) + kv * e, keys.cols, s, kRun, false);
+    for (std::int64_t g = 0; g < group; ++g) {
+      float* row = s + g * kRun;
+      loop.set_scaled(row, shape.scale, row, count);
+      if (shape.softcap > 0) loop.softcap(row, count, shape.softcap);
+      RowStats stats = loop.row_stats(row, count);
+      mine.row(g)[0] = stats.max;
+      mine.row(g)[1] = static_cast<float>(stats.sum);
+      loop.exp_shifted(row, count, stats.max);
+    }
+    loop.small_gemm(group, e, count, s, kRun, 1, values.row(first) + kv * e, values.cols, 1, mine.data + 2, mine.cols,
+                    false);
+  });
+  parallel_for(shape.heads, [&](std::int64_t head) {
+    float top = -std::numeric_limits<float>::infinity(), sum = 0;
+    for (std::int64_t run = 0; run < runs; ++run) top = std::max(top, part.row(run * shape.heads + head)[0]);
+    float* o = out + head * e;
+    std::fill(o, o + e, 0.f);
+    for (std::int64_t run = 0; run < runs; ++run) {
+      const float* p = part.row(run * shape.heads + head);
+      float weight = std::exp(p[0] - top);
+      sum += weight * p[1];
+      loops().add_scaled(p + 2, weight, o, e);
+    }
+    loops().set_scaled(o, 1 / sum, o, e);
+  });
+}
+
+}  // namespace dml::kernels

@@ -1,0 +1,92 @@
+// The backward pass of attention, one visit per tile. With P = exp(S − lse) and D = rowsum(dout ∘ out):
+//   dV = Pᵀ dout,  dS = P ∘ (dout Vᵀ − D),  dQ = scale · dS K,  dK = scale · dSᵀ Q.
+// A task owns every `strips`-th key tile of one document and key-value head: it alone writes their dk and dv. Its share of
+// dq goes to dq itself (strip 0) or to a buffer of its own; the buffers are added in order.
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "kernels/attention.h"
+#include "kernels/simd/loops.h"
+
+namespace dml::kernels {
+namespace {
+
+constexpr std::int64_t kTile = 64;
+constexpr std::int64_t kEnoughTasks = 16, kMostStrips = 4;
+
+std::int64_t strips_for(std::int64_t kv_heads, std::int64_t rows) {
+  std::int64_t wanted = std::min(kMostStrips, (kEnoughTasks + kv_heads - 1) / kv_heads);
+  return std::clamp<std::int64_t>((rows + kTile - 1) / kTile, 1, wanted);
+}
+
+}  // namespace
+
+void attention_backward(const AttentionShape& shape, ConstMat dout, ConstMat q, ConstMat k, ConstMat v, ConstMat out,
+                        ConstMat lse, std::span<const std::int32_t> starts, Mat dq, Mat dk, Mat dv, Arena& scratch) {
+  const std::int64_t e = shape.head_dim, group = shape.heads / shape.kv_heads, rows_all = q.rows;
+  DML_CHECK(q.cols == shape.heads * e && k.cols == shape.kv_heads * e && dout.cols == q.cols && dq.cols == q.cols);
+  DML_CHECK(dout.rows == rows_all && lse.rows == rows_all && dq.rows == rows_all && dk.rows == rows_all);
+  DML_CHECK(dk.cols == k.cols && dv.cols == k.cols && dv.rows == rows_all && out.cols == q.cols);
+  Arena::Scope scope(scratch);
+  Mat dots = scratch.matrix(rows_all, shape.heads);
+  const std::int64_t strips = strips_for(shape.kv_heads, rows_all);
+  Mat extra = strips > 1 ? scratch.matrix((strips - 1) * rows_all, q.cols) : Mat{};
+  parallel_ranges(rows_all, 16, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t t = first; t < last; ++t)
+      for (std::int64_t h = 0; h < shape.heads; ++h)
+        dots.row(t)[h] = loops().dot(dout.row(t) + h * e, out.row(t) + h * e, e);
+  });
+
+  auto documents = static_cast<std::int64_t>(starts.size()) - 1;
+  parallel_for(documents * shape.kv_heads * strips, [&](std::int64_t task) {
+    const Loops& loop = loops();
+    std::int64_t strip = task % strips, kv = task / strips % shape.kv_heads, document = task / strips / shape.kv_heads;
+    std::int64_t begin = starts[static_cast<std::size_t>(document)], end = starts[static_cast<std::size_t>(document) + 1];
+    if (strip > 0 && begin + strip * kTile >= end) return;
+    Mat to = strip == 0 ? dq : extra.slice((strip - 1) * rows_all, rows_all);
+    const std::int64_t own = kv * group * e, at = kv * e;  // this task's columns of q and of k
+    for (std::int64_t t = begin; t < end; ++t)
+      std::memset(to.row(t) + own, 0, static_cast<std::size_t>(group * e) * sizeof(float));
+
+    float* kt = thread_scratch(2 * e * kTile + 2 * kTile * kTile).data();
+    float *vt = kt + e * kTile, *s = vt + e * kTile, *dp = s + kTile * kTile;
+    for (std::int64_t key = begin + strip * kTile; key < end; key += strips * kTile) {
+      std::int64_t keys = std::min(kTile, end - key), width = (keys + 15) / 16 * 16;
+      loop.transpose(keys, e, k.row(key) + at, k.cols, 1, kt, width);
+      loop.transpose(keys, e, v.row(key) + at, v.cols, 1, vt, width);
+      std::int64_t seen_until = shape.window > 0 ? std::min(end, key + keys - 1 + shape.window) : end;
+      bool fresh = true;
+      for (std::int64_t head = kv * group; head < (kv + 1) * group; ++head)
+        for (std::int64_t row = key; row < seen_until; row += kTile, fresh = false) {
+          std::int64_t rows = std::min(kTile, seen_until - row), col = head * e;
+          loop.small_gemm(rows, width, e, q.row(row) + col, q.cols, 1, kt, width, shape.scale, s, width, false);
+          loop.small_gemm(rows, width, e, dout.row(row) + col, dout.cols, 1, vt, width, 1, dp, width, false);
+          for (std::int64_t i = 0; i < rows; ++i) {
+            std::int64_t high = row + i - key + 1, low = shape.window > 0 ? high - shape.window : 0;
+            loop.attention_gradient(s + i * width, dp + i * width, keys, low, high, shape.softcap, shape.scale,
+                                    lse.row(row + i)[head], dots.row(row + i)[head]);
+          }
+          loop.small_gemm(keys, e, rows, s, 1, width, dout.row(row) + col, dout.cols, 1, dv.row(key) + at, dv.cols,
+                          !fresh);
+          loop.small_gemm(keys, e, rows, dp, 1, width, q.row(row) + col, q.cols, 1, dk.row(key) + at, dk.cols, !fresh);
+          loop.small_gemm(rows, e, keys, dp, width, 1, k.row(key) + at, k.cols, 1, to.row(row) + col, to.cols, true);
+        }
+    }
+  });
+
+  if (strips == 1) return;
+  parallel_for((rows_all + kTile - 1) / kTile, [&](std::int64_t block) {
+    std::int64_t t = block * kTile, last = std::min(t + kTile, rows_all);
+    auto document = std::upper_bound(starts.begin(), starts.end(), static_cast<std::int32_t>(t)) - 1;
+    for (; t < last; ++t) {
+      while (*(document + 1) <= t) ++document;
+      std::int64_t length = *(document + 1) - *document, used = std::min(strips, (length + kTile - 1) / kTile);
+      for (std::int64_t strip = 1; strip < used; ++strip)
+        loops().add_scaled(extra.row((strip - 1) * rows_all + t), 1, dq.row(t), dq.cols);
+    }
+  });
+}
+
+}  // namespace dml::kernels

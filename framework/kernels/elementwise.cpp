@@ -1,0 +1,120 @@
+#include "kernels/elementwise.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "kernels/simd/loops.h"
+
+namespace dml::kernels {
+namespace {
+
+constexpr std::int64_t kGrain = 16384;
+constexpr std::int64_t kMostBlocks = 1024;  // of a reduction: its partial results live on the stack
+
+std::size_t bytes(std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); }
+
+std::int64_t reduction_grain(std::int64_t n) {
+  std::int64_t even = (n + kMostBlocks - 1) / kMostBlocks;
+  return std::max(kGrain, (even + 15) / 16 * 16);
+}
+
+std::int64_t rows_per_task(std::int64_t cols) { return std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, cols)); }
+
+}  // namespace
+
+void fill(std::span<float> x, float value) {
+  parallel_ranges(static_cast<std::int64_t>(x.size()), kGrain,
+                  [&](std::int64_t first, std::int64_t last) { std::fill(x.data() + first, x.data() + last, value); });
+}
+
+void copy(ConstMat from, Mat to) {
+  DML_CHECK(from.size() == to.size());
+  parallel_ranges(from.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
+    std::memcpy(to.data + first, from.data + first, bytes(last - first));
+  });
+}
+
+void add_scaled(ConstMat x, float a, Mat y) {
+  DML_CHECK(x.size() == y.size());
+  parallel_ranges(x.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
+    loops().add_scaled(x.data + first, a, y.data + first, last - first);
+  });
+}
+
+void scale(Mat x, float a) {
+  parallel_ranges(x.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
+    loops().set_scaled(x.data + first, a, x.data + first, last - first);
+  });
+}
+
+void add_bias(const float* bias, Mat y) {
+  parallel_ranges(y.rows, rows_per_task(y.cols), [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t t = first; t < last; ++t) loops().add_scaled(bias, 1, y.row(t), y.cols);
+  });
+}
+
+void bias_backward(ConstMat dy, float* dbias, Arena&) {
+  parallel_ranges(dy.cols, 128, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t t = 0; t < dy.rows; ++t) loops().add_scaled(dy.row(t) + first, 1, dbias + first, last - first);
+  });
+}
+
+void gather_rows(ConstMat from, std::span<const std::int32_t> rows, Mat to) {
+  DML_CHECK(static_cast<std::int64_t>(rows.size()) == to.rows && from.cols == to.cols);
+  parallel_ranges(to.rows, rows_per_task(to.cols), [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i)
+      std::memcpy(to.row(i), from.row(rows[static_cast<std::size_t>(i)]), bytes(to.cols));
+  });
+}
+
+void scatter_rows(ConstMat from, std::span<const std::int32_t> rows, Mat to, Write mode) {
+  DML_CHECK(static_cast<std::int64_t>(rows.size()) == from.rows && from.cols == to.cols);
+  if (mode == Write::set) fill(to.flat(), 0);
+  parallel_ranges(from.rows, rows_per_task(from.cols), [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i)
+      loops().add_scaled(from.row(i), 1, to.row(rows[static_cast<std::size_t>(i)]), from.cols);
+  });
+}
+
+void dropout(ConstMat x, float p, const Random& random, Mat y) {
+  DML_CHECK(x.size() == y.size() && p >= 0 && p < 1);
+  if (p == 0) {
+    if (x.data != y.data) copy(x, y);
+    return;
+  }
+  // Kept where uniform(i) = (word >> 8) · 2⁻²⁴ ≥ p.
+  auto threshold = static_cast<std::uint32_t>(std::ceil(static_cast<double>(p) * 0x1p24));
+  parallel_ranges(x.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
+    loops().dropout(x.data + first, last - first, threshold, 1 / (1 - p), static_cast<std::uint64_t>(first / 4),
+                    random.key().data(), random.high().data(), y.data + first);
+  });
+}
+
+double sum_of_squares(std::span<const float> x) {
+  auto n = static_cast<std::int64_t>(x.size()), grain = reduction_grain(n);
+  std::array<double, kMostBlocks> part{};
+  parallel_ranges(n, grain, [&](std::int64_t first, std::int64_t last) {
+    part[static_cast<std::size_t>(first / grain)] = loops().sum_of_squares(x.data() + first, last - first);
+  });
+  double total = 0;
+  for (double v : part) total += v;
+  return total;
+}
+
+std::int64_t first_not_finite(std::span<const float> x) {
+  auto n = static_cast<std::int64_t>(x.size()), grain = reduction_grain(n);
+  std::array<bool, kMostBlocks> bad{};
+  parallel_ranges(n, grain, [&](std::int64_t first, std::int64_t last) {
+    bad[static_cast<std::size_t>(first / grain)] = !loops().all_finite(x.data() + first, last - first);
+  });
+  auto block = std::find(bad.begin(), bad.end(), true) - bad.begin();
+  for (std::int64_t i = block * grain; i < n; ++i)
+    if (!std::isfinite(x[static_cast<std::size_t>(i)])) return i;
+  return -1;
+}
+
+}  // namespace dml::kernels

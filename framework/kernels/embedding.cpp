@@ -1,0 +1,37 @@
+#include "kernels/embedding.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "kernels/simd/loops.h"
+
+namespace dml::kernels {
+
+void embed(std::span<const Token> tokens, const Weight& table, float scale, Mat y, Write mode) {
+  DML_CHECK(static_cast<std::int64_t>(tokens.size()) == y.rows && table.cols == y.cols);
+  parallel_ranges(y.rows, 16, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t t = first; t < last; ++t) {
+      std::int64_t token = tokens[static_cast<std::size_t>(t)];
+      DML_CHECK(token >= 0 && token < table.rows);
+      bool direct = mode == Write::set;
+      float* row = direct ? y.row(t) : thread_scratch(y.cols).data();
+      unpack(table, token, 1, 0, y.cols, row);
+      if (!direct) loops().add_scaled(row, scale, y.row(t), y.cols);
+      else if (scale != 1) loops().set_scaled(row, scale, row, y.cols);
+    }
+  });
+}
+
+void embed_backward(std::span<const Token> tokens, ConstMat dy, float scale, Mat dtable) {
+  DML_CHECK(static_cast<std::int64_t>(tokens.size()) == dy.rows && dtable.cols == dy.cols);
+  parallel_ranges(dy.cols, 64, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t t = 0; t < dy.rows; ++t) {
+      std::int64_t token = tokens[static_cast<std::size_t>(t)];
+      DML_CHECK(token >= 0 && token < dtable.rows);
+      loops().add_scaled(dy.row(t) + first, scale, dtable.row(token) + first, last - first);
+    }
+  });
+}
+
+}  // namespace dml::kernels

@@ -1,0 +1,135 @@
+#include "kernels/gemm.h"
+
+#include <cblas.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "kernels/simd/loops.h"
+
+namespace dml::kernels {
+namespace {
+
+// Depth of one product: a panel unpacked to float32 stays within 2 MB. Every storage is cut alike, so that a bf16 matrix
+// and the same values in float32 give the same bits.
+constexpr std::int64_t kDepth = 2048;
+constexpr std::int64_t kFewRows = 8;       // up to here products of a row are dots, one fixed order per element
+constexpr std::int64_t kVectorPanel = 32;  // weight rows of one task there
+
+int blas_threads(std::int64_t k) {
+  static const bool once = (openblas_set_num_threads(1), true);
+  return once ? static_cast<int>(k) : 0;
+}
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// The tiles of an (m, n) result: even, near 512 × 256, smaller when there would be too few to share.
+struct Tiles {
+  std::int64_t m, n, rows, cols;
+
+  Tiles(std::int64_t m_, std::int64_t n_) : m(m_), n(n_) {
+    std::int64_t down = std::max<std::int64_t>(1, m / 512), across = std::max<std::int64_t>(1, (n + 128) / 256);
+    while (down * across < 8 && m / down >= 256) down *= 2;
+    while (down * across < 8 && n / across >= 128) across *= 2;
+    rows = ceil_div(ceil_div(m, down), 16) * 16;
+    cols = ceil_div(ceil_div(n, across), 64) * 64;
+  }
+  template <class F>
+  void each(F tile) const {
+    std::int64_t across = ceil_div(n, cols);
+    parallel_for(ceil_div(m, rows) * across, [&](std::int64_t i) {
+      std::int64_t row = i / across * rows, col = i % across * cols;
+      tile(row, std::min(rows, m - row), col, std::min(cols, n - col));
+    });
+  }
+};
+
+// Element (row, col) of a float32 copy of a block of the weight, and its row length.
+struct Panel {
+  const float* data;
+  std::int64_t ld;
+};
+Panel panel(const Weight& w, std::int64_t row, std::int64_t nrows, std::int64_t col, std::int64_t ncols) {
+  if (w.storage == Storage::f32) return {static_cast<const float*>(w.data) + row * w.cols + col, w.cols};
+  auto scratch = thread_scratch(nrows * ncols);
+  unpack(w, row, nrows, col, ncols, scratch.data());
+  return {scratch.data(), ncols};
+}
+
+void few_rows_nt(ConstMat x, const Weight& w, Mat y, Write mode) {
+  parallel_ranges(w.rows, kVectorPanel, [&](std::int64_t first, std::int64_t last) {
+    constexpr std::int64_t kStep = 8;
+    for (std::int64_t n = first; n < last; n += kStep) {
+      std::int64_t count = std::min(kStep, last - n);
+      Panel b = panel(w, n, count, 0, w.cols);
+      loops().dot_block(x.rows, count, w.cols, x.data, x.cols, b.data, b.ld, y.data + n, y.cols, mode == Write::add);
+    }
+  });
+}
+
+}  // namespace
+
+void gemm_nt(ConstMat x, const Weight& w, Mat y, Write mode) {
+  DML_CHECK(x.cols == w.cols && y.rows == x.rows && y.cols == w.rows);
+  if (x.rows <= kFewRows) return few_rows_nt(x, w, y, mode);
+  Tiles(x.rows, w.rows).each([&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
+    for (std::int64_t k = 0; k < x.cols; k += kDepth) {
+      std::int64_t depth = std::min(kDepth, x.cols - k);
+      Panel b = panel(w, col, cols, k, depth);
+      sgemm_tile(false, true, rows, cols, depth, 1, x.row(row) + k, x.cols, b.data, b.ld,
+                 k > 0 || mode == Write::add ? 1.f : 0.f, y.row(row) + col, y.cols);
+    }
+  });
+}
+
+void gemm_nn(ConstMat dy, const Weight& w, Mat dx, Write mode) {
+  DML_CHECK(dy.cols == w.rows && dx.rows == dy.rows && dx.cols == w.cols);
+  Tiles(dy.rows, w.cols).each([&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
+    for (std::int64_t k = 0; k < w.rows; k += kDepth) {
+      std::int64_t depth = std::min(kDepth, w.rows - k);
+      Panel b = panel(w, k, depth, col, cols);
+      sgemm_tile(false, false, rows, cols, depth, 1, dy.row(row) + k, dy.cols, b.data, b.ld,
+                 k > 0 || mode == Write::add ? 1.f : 0.f, dx.row(row) + col, dx.cols);
+    }
+  });
+}
+
+void gemm_tn(ConstMat dy, ConstMat x, Mat dw) {
+  DML_CHECK(dy.rows == x.rows && dw.rows == dy.cols && dw.cols == x.cols);
+  Tiles(dw.rows, dw.cols).each([&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
+    sgemm_tile(true, false, rows, cols, dy.rows, 1, dy.data + row, dy.cols, x.data + col, x.cols, 1,
+               dw.row(row) + col, dw.cols);
+  });
+}
+
+void sgemm_tile(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
+                const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
+                std::int64_t ldc) {
+  cblas_sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans,
+              static_cast<int>(m), static_cast<int>(n), blas_threads(k), alpha, a, static_cast<int>(lda), b,
+              static_cast<int>(ldb), beta, c, static_cast<int>(ldc));
+}
+
+double measured_sgemm_rate() {
+  constexpr std::int64_t n = 2048;
+  std::vector<float> a(n * n, 0.5f), b(n * n, 0.25f), c(n * n);
+  double best = 0;
+  for (int i = 0; i < 4; ++i) {
+    auto start = std::chrono::steady_clock::now();
+    sgemm_tile(false, false, n, n, n, 1, a.data(), n, b.data(), n, 0, c.data(), n);
+    std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    best = std::max(best, 2.0 * n * n * n / seconds.count());
+  }
+  return best;
+}
+
+const char* blas_description() {
+  static const std::string text = std::string(openblas_get_config()) + " " + openblas_get_corename();
+  return text.c_str();
+}
+
+}  // namespace dml::kernels

@@ -1,0 +1,95 @@
+#include "kernels/lora.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "kernels/simd/loops.h"
+
+namespace dml::kernels {
+namespace {
+
+// Rows of one task where the width is summed over: a multiple of the 14 and 6 rows of a register block, or nearly.
+constexpr std::int64_t kRows = 28;
+constexpr std::int64_t kCols = 256;   // columns of one task where the result is wide
+constexpr std::int64_t kTallRows = 1024;
+constexpr std::int64_t kDepth = 128;  // tokens of one packed block where tokens are summed over
+constexpr std::int64_t kNarrow = 112; // a register block's 14 rows, eight times
+
+// to (rows, cols) dense; activations many kilobytes apart would fall into the same few cache sets.
+void gather_block(const float* from, std::int64_t ld, std::int64_t rows, std::int64_t cols, float* to) {
+  for (std::int64_t i = 0; i < rows; ++i)
+    std::memcpy(to + i * cols, from + i * ld, static_cast<std::size_t>(cols) * sizeof(float));
+}
+
+template <class F>
+void each_tile(std::int64_t rows, std::int64_t row_tile, std::int64_t cols, std::int64_t col_tile, F tile) {
+  std::int64_t across = (cols + col_tile - 1) / col_tile, down = (rows + row_tile - 1) / row_tile;
+  parallel_for(down * across, [&](std::int64_t i) {
+    std::int64_t r = i / across * row_tile, c = i % across * col_tile;
+    tile(r, std::min(row_tile, rows - r), c, std::min(col_tile, cols - c));
+  });
+}
+
+}  // namespace
+
+void lora_down(ConstMat x, ConstMat a, Mat down) {
+  DML_CHECK(x.cols == a.cols && down.rows == x.rows && down.cols == a.rows);
+  parallel_ranges(x.rows, kRows, [&](std::int64_t first, std::int64_t last) {
+    loops().dot_block(last - first, a.rows, x.cols, x.row(first), x.cols, a.data, a.cols, down.row(first), down.cols,
+                      false);
+  });
+}
+
+void lora_up(ConstMat down, ConstMat b, float scale, Mat y) {
+  DML_CHECK(down.cols == b.cols && y.rows == down.rows && y.cols == b.rows);
+  std::int64_t rank = b.cols;
+  each_tile(y.rows, kTallRows, y.cols, kCols, [&](std::int64_t t, std::int64_t rows, std::int64_t n, std::int64_t cols) {
+    float* bt = thread_scratch(rank * cols).data();
+    loops().transpose(cols, rank, b.row(n), rank, 1, bt, cols);
+    loops().small_gemm(rows, cols, rank, down.row(t), rank, 1, bt, cols, scale, y.row(t) + n, y.cols, true);
+  });
+}
+
+void lora_up_backward(ConstMat dy, ConstMat down, ConstMat b, float scale, Mat ddown, Mat db, Arena&) {
+  DML_CHECK(dy.cols == b.rows && db.rows == b.rows && ddown.rows == dy.rows && ddown.cols == b.cols);
+  std::int64_t rank = b.cols;
+  parallel_ranges(dy.rows, kRows, [&](std::int64_t first, std::int64_t last) {
+    loops().small_gemm(last - first, rank, dy.cols, dy.row(first), dy.cols, 1, b.data, rank, scale, ddown.row(first),
+                       rank, false);
+  });
+  parallel_ranges(dy.cols, kNarrow, [&](std::int64_t first, std::int64_t last) {
+    std::int64_t cols = last - first;
+    float* block = thread_scratch(kDepth * cols).data();
+    for (std::int64_t t = 0; t < dy.rows; t += kDepth) {
+      std::int64_t depth = std::min(kDepth, dy.rows - t);
+      gather_block(dy.row(t) + first, dy.cols, depth, cols, block);
+      loops().small_gemm(cols, rank, depth, block, 1, cols, down.row(t), rank, scale, db.row(first), rank, true);
+    }
+  });
+}
+
+void lora_down_backward(ConstMat ddown, ConstMat x, ConstMat a, Mat dx, Mat da, Arena&) {
+  DML_CHECK(ddown.cols == a.rows && x.cols == a.cols && x.rows == ddown.rows && da.rows == a.rows);
+  std::int64_t rank = a.rows;
+  if (!dx.empty())
+    each_tile(dx.rows, kTallRows, dx.cols, kCols,
+              [&](std::int64_t t, std::int64_t rows, std::int64_t k, std::int64_t cols) {
+                float* block = thread_scratch(rank * cols).data();
+                gather_block(a.data + k, a.cols, rank, cols, block);
+                loops().small_gemm(rows, cols, rank, ddown.row(t), rank, 1, block, cols, 1, dx.row(t) + k, dx.cols,
+                                   true);
+              });
+  parallel_ranges(x.cols, kCols, [&](std::int64_t first, std::int64_t last) {
+    std::int64_t cols = last - first;
+    float* block = thread_scratch(kDepth * cols).data();
+    for (std::int64_t t = 0; t < x.rows; t += kDepth) {
+      std::int64_t depth = std::min(kDepth, x.rows - t);
+      gather_block(x.row(t) + first, x.cols, depth, cols, block);
+      loops().small_gemm(rank, cols, depth, ddown.row(t), 1, rank, block, cols, 1, da.data + first, da.cols, true);
+    }
+  });
+}
+
+}  // namespace dml::kernels

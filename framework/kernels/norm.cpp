@@ -1,0 +1,76 @@
+#include "kernels/norm.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "kernels/simd/loops.h"
+
+namespace dml::kernels {
+namespace {
+
+constexpr std::int64_t kElements = 16384;  // of one task
+constexpr std::int64_t kBlocks = 32;       // at most: partial sums of the weight's gradient
+
+std::int64_t rows_per_task(std::int64_t cols) { return std::max<std::int64_t>(1, kElements / std::max<std::int64_t>(1, cols)); }
+
+// Runs backward(row, dw, db) over all rows. With gradients wanted, rows go in blocks that each sum into their own partial
+// row; the partials are added up in order.
+template <class F>
+void backward_rows(ConstMat x, float* dw, float* db, Arena& scratch, F backward) {
+  std::int64_t d = x.cols, grain = rows_per_task(d);
+  if (!dw && !db)
+    return parallel_ranges(x.rows, grain, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t t = first; t < last; ++t) backward(t, nullptr, nullptr);
+    });
+  Arena::Scope scope(scratch);
+  grain = std::max(grain, (x.rows + kBlocks - 1) / kBlocks);
+  std::int64_t blocks = (x.rows + grain - 1) / grain;
+  Mat partial = scratch.matrix(blocks, 2 * d);
+  parallel_ranges(x.rows, grain, [&](std::int64_t first, std::int64_t last) {
+    float* own = partial.row(first / grain);
+    std::memset(own, 0, static_cast<std::size_t>(2 * d) * sizeof(float));
+    for (std::int64_t t = first; t < last; ++t) backward(t, dw ? own : nullptr, db ? own + d : nullptr);
+  });
+  parallel_ranges(d, 256, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = 0; i < blocks; ++i) {
+      if (dw) loops().add_scaled(partial.row(i) + first, 1, dw + first, last - first);
+      if (db) loops().add_scaled(partial.row(i) + d + first, 1, db + first, last - first);
+    }
+  });
+}
+
+}  // namespace
+
+void rms_norm(ConstMat x, const float* w, float offset, float eps, Mat y) {
+  DML_CHECK(x.rows == y.rows && x.cols == y.cols);
+  parallel_ranges(x.rows, rows_per_task(x.cols), [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t t = first; t < last; ++t) loops().rms_norm(x.row(t), w, offset, eps, x.cols, y.row(t));
+  });
+}
+
+void rms_norm_backward(ConstMat dy, ConstMat x, const float* w, float offset, float eps, Mat dx, Write mode, float* dw,
+                       Arena& scratch) {
+  DML_CHECK(dy.rows == x.rows && dy.cols == x.cols && dx.rows == x.rows && dx.cols == x.cols);
+  backward_rows(x, dw, nullptr, scratch, [&](std::int64_t t, float* own_dw, float*) {
+    loops().rms_norm_backward(dy.row(t), x.row(t), w, offset, eps, x.cols, dx.row(t), mode == Write::add, own_dw);
+  });
+}
+
+void layer_norm(ConstMat x, const float* w, const float* b, float eps, Mat y) {
+  DML_CHECK(x.rows == y.rows && x.cols == y.cols);
+  parallel_ranges(x.rows, rows_per_task(x.cols), [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t t = first; t < last; ++t) loops().layer_norm(x.row(t), w, b, eps, x.cols, y.row(t));
+  });
+}
+
+void layer_norm_backward(ConstMat dy, ConstMat x, const float* w, float eps, Mat dx, Write mode, float* dw, float* db,
+                         Arena& scratch) {
+  DML_CHECK(dy.rows == x.rows && dy.cols == x.cols && dx.rows == x.rows && dx.cols == x.cols);
+  backward_rows(x, dw, db, scratch, [&](std::int64_t t, float* own_dw, float* own_db) {
+    loops().layer_norm_backward(dy.row(t), x.row(t), w, eps, x.cols, dx.row(t), mode == Write::add, own_dw, own_db);
+  });
+}
+
+}  // namespace dml::kernels

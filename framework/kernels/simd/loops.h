@@ -1,0 +1,107 @@
+// The inner loops of all kernels, compiled once per instruction set from one source and picked when the program starts.
+//
+// A loop works on one thread and knows no tiles. Its bits depend on its arguments and the instruction set alone. In
+// small_gemm and dot_block every element of the result is one fixed chain of fused multiply-adds over k, whatever the
+// other sizes: a row computed alone, or beside others, gets the same bits.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/optimizer_step.h"
+
+namespace dml::kernels {
+
+enum class Isa { portable, avx2, avx512 };
+
+struct RowStats {
+  float max;
+  double sum;  // of exp(x − max)
+};
+
+struct Loops {
+  /// c (m,n) = or += alpha · a · b; a(i,k) is a[i·a_row + k·a_col], b (k,n) has contiguous rows ldb apart.
+  void (*small_gemm)(std::int64_t m, std::int64_t n, std::int64_t k, const float* a, std::int64_t a_row,
+                     std::int64_t a_col, const float* b, std::int64_t ldb, float alpha, float* c, std::int64_t ldc,
+                     bool add);
+  /// c (m,n) = or += a (m,k) · b (n,k)ᵀ, for long k.
+  void (*dot_block)(std::int64_t m, std::int64_t n, std::int64_t k, const float* a, std::int64_t lda, const float* b,
+                    std::int64_t ldb, float* c, std::int64_t ldc, bool add);
+  /// to (cols,rows) = alpha · from (rows,cols)ᵀ; columns of `to` up to `padded` ≥ rows become zero.
+  void (*transpose)(std::int64_t rows, std::int64_t cols, const float* from, std::int64_t ld, float alpha, float* to,
+                    std::int64_t padded);
+
+  // Storage to float32, n values.
+  void (*from_bf16)(const void* from, std::int64_t n, float* to);
+  void (*from_f16)(const void* from, std::int64_t n, float* to);
+  void (*from_int8)(const void* from, std::int64_t n, float scale, float* to);
+  /// Values [first, first + n) of a stream of 4-bit codes with one scale per 64.
+  void (*from_nf4)(const void* from, const float* scales, std::int64_t first, std::int64_t n, float* to);
+
+  // Norms of one row of d values. The backward passes add to dw and db, when not null, in the order of calls.
+  void (*rms_norm)(const float* x, const float* w, float offset, float eps, std::int64_t d, float* y);
+  void (*rms_norm_backward)(const float* dy, const float* x, const float* w, float offset, float eps, std::int64_t d,
+                            float* dx, bool add, float* dw);
+  void (*layer_norm)(const float* x, const float* w, const float* b, float eps, std::int64_t d, float* y);
+  void (*layer_norm_backward)(const float* dy, const float* x, const float* w, float eps, std::int64_t d, float* dx,
+                              bool add, float* dw, float* db);
+
+  /// One token: `heads` heads of head_dim, pairs (j, j + half).
+  void (*rope)(float* x, std::int64_t heads, std::int64_t head_dim, std::int64_t half, const float* cos,
+               const float* sin, float sign);
+
+  // Activations, `act` as in Activation.
+  void (*gated_act)(int act, const float* gate, const float* up, std::int64_t n, float* h);
+  void (*gated_act_backward)(int act, const float* dh, float* gate, float* up, std::int64_t n);
+  void (*activate)(int act, const float* x, std::int64_t n, float* y);
+  void (*activate_backward)(int act, const float* dy, float* x, std::int64_t n);
+
+  // Attention tiles. Forward: s is (keys, width) of scaled scores, queries along the row; width is a multiple of 16.
+  // Query q sees keys [low + q, high + q) of the tile, clipped. Updates the running max and sum of every query, sets
+  // fix[q] to the factor for what is summed up so far, and turns s into exp(s − max).
+  void (*attention_softmax)(float* s, std::int64_t keys, std::int64_t width, std::int64_t low, std::int64_t high,
+                            float softcap, float* max, float* sum, float* fix);
+  /// Backward of one query row: s, dp (keys) come in as scores and dout·v; s goes out as p, dp as the gradient of q·k.
+  void (*attention_gradient)(float* s, float* dp, std::int64_t keys, std::int64_t low, std::int64_t high, float softcap,
+                             float scale, float lse, float row_dot);
+
+  // Softmax over one row of logits.
+  void (*softcap)(float* x, std::int64_t n, float cap);
+  RowStats (*row_stats)(const float* x, std::int64_t n);
+  /// x = exp(x − shift).
+  void (*exp_shifted)(float* x, std::int64_t n, float shift);
+  /// x = exp(x − lse), times 1 − (x/cap)² when cap > 0.
+  void (*softmax_gradient)(float* x, std::int64_t n, float lse, float cap);
+
+  // Elementwise.
+  float (*dot)(const float* a, const float* b, std::int64_t n);
+  void (*add_scaled)(const float* x, float a, float* y, std::int64_t n);
+  void (*set_scaled)(const float* x, float a, float* y, std::int64_t n);
+  /// y = x · keep(word) / (1 − p), words [4·first_block …) of a Philox stream; n values.
+  void (*dropout)(const float* x, std::int64_t n, std::uint32_t threshold, float factor, std::uint64_t first_block,
+                  const std::uint32_t* key, const std::uint32_t* high, float* y);
+  double (*sum_of_squares)(const float* x, std::int64_t n);
+  bool (*all_finite)(const float* x, std::int64_t n);
+
+  // Optimizers, as in optimizer_step.h.
+  void (*adamw)(const AdamWStep& step, float* value, const float* grad, float* m, float* v, std::int64_t n);
+  void (*sgd)(float rate, float momentum, float decay, float scale, float* value, const float* grad, float* buffer,
+              std::int64_t n);
+  void (*lion)(float rate, float beta1, float beta2, float decay, float scale, float* value, const float* grad,
+               float* m, std::int64_t n);
+};
+
+/// The loops in use: those of the best instruction set this machine has, unless DML_ISA=portable|avx2|avx512 or use_isa
+/// says otherwise.
+const Loops& loops();
+Isa isa();
+const char* isa_name();
+Isa best_isa();
+/// For tests, while no kernel runs. False where this machine lacks the instruction set.
+bool use_isa(Isa wanted);
+
+/// A block of this thread's own scratch memory, 64-byte aligned; grows and stays, so that a steady state allocates
+/// nothing. The next call on the same thread gives the same block.
+std::span<float> thread_scratch(std::int64_t floats);
+
+}  // namespace dml::kernels

@@ -1,0 +1,17 @@
+// The loops for AVX2 and FMA.
+#include "kernels/simd/loops.h"
+
+#if defined(__x86_64__)
+
+#define DML_VECTOR_BYTES 32
+
+namespace dml::kernels::avx2 {
+namespace {
+#include "kernels/simd/vector.inl"
+#include "kernels/simd/products.inl"
+#include "kernels/simd/rows.inl"
+#include "kernels/simd/storage.inl"
+}  // namespace
+#include "kernels/simd/table.inl"
+}  // namespace dml::kernels::avx2
+#endif

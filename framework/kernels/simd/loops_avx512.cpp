@@ -1,0 +1,18 @@
+// The loops for AVX-512.
+#include "kernels/simd/loops.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define DML_VECTOR_BYTES 64
+
+namespace dml::kernels::avx512 {
+namespace {
+#include "kernels/simd/vector.inl"
+#include "kernels/simd/products.inl"
+#include "kernels/simd/rows.inl"
+#include "kernels/simd/storage.inl"
+}  // namespace
+#include "kernels/simd/table.inl"
+}  // namespace dml::kernels::avx512
+#endif

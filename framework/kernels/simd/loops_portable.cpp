@@ -1,0 +1,14 @@
+// The loops for the compiler's own target: four lanes.
+#include "kernels/simd/loops.h"
+
+#define DML_VECTOR_BYTES 16
+
+namespace dml::kernels::portable {
+namespace {
+#include "kernels/simd/vector.inl"
+#include "kernels/simd/products.inl"
+#include "kernels/simd/rows.inl"
+#include "kernels/simd/storage.inl"
+}  // namespace
+#include "kernels/simd/table.inl"
+}  // namespace dml::kernels::portable

@@ -1,0 +1,359 @@
+// Loops over one row or one flat range: norms, rotary embedding, activations, softmax, optimizers.
+
+// ---- norms. r = 1 / sqrt(mean(x²) + eps), x̂ = (x − mean) · r, g = dy · weight.
+//   RMS:   dx = r · (g − x̂ · mean(g · x̂)),            dw += dy · x̂
+//   Layer: dx = r · (g − mean(g) − x̂ · mean(g · x̂)),  dw += dy · x̂, db += dy
+
+void rms_norm(const float* x, const float* w, float offset, float eps, std::int64_t d, float* y) {
+  V squares{};
+  for_vectors(d, [&](auto get, auto) __attribute__((always_inline)) { squares += get(x) * get(x); });
+  float r = 1 / __builtin_sqrtf(sum(squares) / static_cast<float>(d) + eps);
+  for_vectors(d, [&](auto get, auto put) __attribute__((always_inline)) { put(y, get(x) * r * (get(w) + offset)); });
+}
+
+void rms_norm_backward(const float* dy, const float* x, const float* w, float offset, float eps, std::int64_t d,
+                       float* dx, bool add, float* dw) {
+  V squares{}, products{};
+  for_vectors(d, [&](auto get, auto) __attribute__((always_inline)) {
+    V xv = get(x);
+    squares += xv * xv;
+    products += get(dy) * (get(w) + offset) * xv;
+  });
+  float n = static_cast<float>(d);
+  float r = 1 / __builtin_sqrtf(sum(squares) / n + eps);
+  float pull = sum(products) * r * r / n;
+  for_vectors(d, [&](auto get, auto put) __attribute__((always_inline)) {
+    V g = get(dy), xv = get(x);
+    if (dw) put(dw, get(dw) + g * xv * r);
+    V v = (g * (get(w) + offset) - xv * pull) * r;
+    put(dx, add ? get(dx) + v : v);
+  });
+}
+
+struct Moments {
+  float mean, r;
+};
+DML_INLINE Moments moments(const float* x, float eps, std::int64_t d) {
+  float n = static_cast<float>(d);
+  V total{}, squares{};
+  for_vectors(d, [&](auto get, auto) __attribute__((always_inline)) { total += get(x); });
+  float mean = sum(total) / n;
+  std::int64_t i = 0;
+  for (; i + W <= d; i += W) {
+    V c = load(x + i) - mean;
+    squares += c * c;
+  }
+  float rest = 0;
+  for (; i < d; ++i) rest += (x[i] - mean) * (x[i] - mean);
+  return {mean, 1 / __builtin_sqrtf((sum(squares) + rest) / n + eps)};
+}
+
+void layer_norm(const float* x, const float* w, const float* b, float eps, std::int64_t d, float* y) {
+  auto [mean, r] = moments(x, eps, d);
+  float m = mean, rr = r;
+  for_vectors(d, [&](auto get, auto put) __attribute__((always_inline)) {
+    V v = (get(x) - m) * rr * get(w);
+    put(y, b ? v + get(b) : v);
+  });
+}
+
+void layer_norm_backward(const float* dy, const float* x, const float* w, float eps, std::int64_t d, float* dx,
+                         bool add, float* dw, float* db) {
+  auto [mean, r] = moments(x, eps, d);
+  float m = mean, rr = r, n = static_cast<float>(d);
+  V gradients{}, products{};
+  for_vectors(d, [&](auto get, auto) __attribute__((always_inline)) {
+    V g = get(dy) * get(w);  // zero past the end
+    gradients += g;
+    products += g * (get(x) - m) * rr;
+  });
+  float shift = sum(gradients) / n, pull = sum(products) / n;
+  for_vectors(d, [&](auto get, auto put) __attribute__((always_inline)) {
+    V g = get(dy), normal = (get(x) - m) * rr;
+    if (dw) put(dw, get(dw) + g * normal);
+    if (db) put(db, get(db) + g);
+    V v = (g * get(w) - shift - normal * pull) * rr;
+    put(dx, add ? get(dx) + v : v);
+  });
+}
+
+void rope(float* x, std::int64_t heads, std::int64_t head_dim, std::int64_t half, const float* cos, const float* sin,
+          float sign) {
+  for (std::int64_t h = 0; h < heads; ++h) {
+    float *a = x + h * head_dim, *b = a + half;
+    for_vectors(half, [&](auto get, auto put) __attribute__((always_inline)) {
+      V c = get(cos), s = get(sin) * sign, p = get(a), q = get(b);
+      put(a, p * c - q * s);
+      put(b, q * c + p * s);
+    });
+  }
+}
+
+// ---- activations: value and slope.
+
+struct Silu {
+  DML_INLINE static V value(V x) { return x / (1.f + exp(-x)); }
+  DML_INLINE static void both(V x, V& value, V& slope) {
+    V s = 1.f / (1.f + exp(-x));
+    value = x * s;
+    slope = s * (1.f + x * (1.f - s));
+  }
+};
+struct Gelu {
+  DML_INLINE static V value(V x) { return 0.5f * x * (1.f + erf(x * 0.707106781f)); }
+  DML_INLINE static void both(V x, V& value, V& slope) {
+    V cdf = 0.5f * (1.f + erf(x * 0.707106781f));
+    value = x * cdf;
+    slope = cdf + x * 0.398942280f * exp(-0.5f * x * x);
+  }
+};
+struct GeluTanh {
+  DML_INLINE static V inner(V x) { return tanh(0.797884561f * (x + 0.044715f * x * x * x)); }
+  DML_INLINE static V value(V x) { return 0.5f * x * (1.f + inner(x)); }
+  DML_INLINE static void both(V x, V& value, V& slope) {
+    V t = inner(x);
+    value = 0.5f * x * (1.f + t);
+    slope = 0.5f * (1.f + t) + 0.5f * x * (1.f - t * t) * 0.797884561f * (1.f + 0.134145f * x * x);
+  }
+};
+struct Relu {
+  DML_INLINE static V value(V x) { return x > 0.f ? x : (x == x ? V{} : x); }
+  DML_INLINE static void both(V x, V& value_out, V& slope) {
+    value_out = value(x);
+    slope = x > 0.f ? all(1.f) : V{};
+  }
+};
+
+template <class F>
+DML_INLINE void with_activation(int act, F f) {
+  switch (act) {
+    case 0: return f(Silu{});
+    case 1: return f(Gelu{});
+    case 2: return f(GeluTanh{});
+    default: return f(Relu{});
+  }
+}
+
+void gated_act(int act, const float* gate, const float* up, std::int64_t n, float* h) {
+  with_activation(act, [&](auto a) __attribute__((always_inline)) {
+    for_vectors(n, [&](auto get, auto put) __attribute__((always_inline)) { put(h, a.value(get(gate)) * get(up)); });
+  });
+}
+void gated_act_backward(int act, const float* dh, float* gate, float* up, std::int64_t n) {
+  with_activation(act, [&](auto a) __attribute__((always_inline)) {
+    for_vectors(n, [&](auto get, auto put) __attribute__((always_inline)) {
+      V value, slope, d = get(dh);
+      a.both(get(gate), value, slope);
+      put(gate, d * get(up) * slope);
+      put(up, d * value);
+    });
+  });
+}
+void activate(int act, const float* x, std::int64_t n, float* y) {
+  with_activation(act, [&](auto a) __attribute__((always_inline)) {
+    for_vectors(n, [&](auto get, auto put) __attribute__((always_inline)) { put(y, a.value(get(x))); });
+  });
+}
+void activate_backward(int act, const float* dy, float* x, std::int64_t n) {
+  with_activation(act, [&](auto a) __attribute__((always_inline)) {
+    for_vectors(n, [&](auto get, auto put) __attribute__((always_inline)) {
+      V value, slope;
+      a.both(get(x), value, slope);
+      put(x, get(dy) * slope);
+    });
+  });
+}
+
+// ---- softmax.
+
+void softcap(float* x, std::int64_t n, float cap) {
+  float inverse = 1 / cap;
+  for_vectors(n, [&](auto get, auto put) __attribute__((always_inline)) { put(x, cap * tanh(get(x) * inverse)); });
+}
+
+constexpr float kMinusInfinity = -__builtin_inff();
+
+void attention_softmax(float* s, std::int64_t keys, std::int64_t width, std::int64_t low, std::int64_t high, float cap,
+                       float* max_of, float* sum_of, float* fix) {
+  for (std::int64_t c = 0; c < width; c += W) {
+    bool whole = -(c + W - 1) >= low && keys - 1 - c < high;
+    VI query = lane_numbers() + static_cast<std::int32_t>(c);
+    V top = load(max_of + c);
+    for (std::int64_t k = 0; k < keys; ++k) {
+      float* at = s + k * width + c;
+      V x = load(at);
+      if (cap > 0) x = cap * tanh(x / cap);
+      if (!whole) {
+        VI distance = static_cast<std::int32_t>(k) - query;
+        x = (distance >= static_cast<std::int32_t>(low)) & (distance < static_cast<std::int32_t>(high))
+                ? x
+                : all(kMinusInfinity);
+      }
+      if (cap > 0 || !whole) store(at, x);
+      top = max(x, top);
+    }
+    V base = top == kMinusInfinity ? V{} : top;  // a query that sees nothing yet
+    V total{};
+    for (std::int64_t k = 0; k < keys; ++k) {
+      float* at = s + k * width + c;
+      V p = exp(load(at) - base);
+      store(at, p);
+      total += p;
+    }
+    V f = exp(load(max_of + c) - base);
+    store(fix + c, f);
+    store(sum_of + c, load(sum_of + c) * f + total);
+    store(max_of + c, top);
+  }
+}
+
+void attention_gradient(float* s, float* dp, std::int64_t keys, std::int64_t low, std::int64_t high, float cap,
+                        float scale, float lse, float row_dot) {
+  low = low < 0 ? 0 : low;
+  high = high > keys ? keys : high;
+  for (std::int64_t i = 0; i < low && i < keys; ++i) s[i] = dp[i] = 0;
+  for (std::int64_t i = high < low ? low : high; i < keys; ++i) s[i] = dp[i] = 0;
+  if (high <= low) return;
+  s += low;
+  dp += low;
+  for_vectors(high - low, [&](auto get, auto put) __attribute__((always_inline)) {
+    V x = get(s), slope = all(scale);
+    if (cap > 0) {
+      V t = tanh(x / cap);
+      x = cap * t;
+      slope = scale * (1.f - t * t);
+    }
+    V p = exp(x - lse);
+    put(s, p);
+    put(dp, p * (get(dp) - row_dot) * slope);
+  });
+}
+
+RowStats row_stats(const float* x, std::int64_t n) {
+  V top = all(kMinusInfinity);
+  std::int64_t i = 0;
+  for (; i + W <= n; i += W) top = max(load(x + i), top);
+  float most = largest(top);
+  for (; i < n; ++i) most = x[i] > most ? x[i] : most;
+  // Blocks of 512 in float, the blocks in double: a vocabulary of 256 000 loses nothing.
+  double total = 0;
+  for (std::int64_t block = 0; block < n; block += 512) {
+    std::int64_t end = block + 512 < n ? block + 512 : n;
+    V part{};
+    for (i = block; i + W <= end; i += W) part += exp(load(x + i) - most);
+    if (i < end) part += exp(load_part(x + i, end - i, kMinusInfinity) - most);
+    total += sum(part);
+  }
+  return {most, total};
+}
+
+void exp_shifted(float* x, std::int64_t n, float shift) {
+  for_vectors(n, [&](auto get, auto put) __attribute__((always_inline)) { put(x, exp(get(x) - shift)); });
+}
+
+void softmax_gradient(float* x, std::int64_t n, float lse, float cap) {
+  float inverse = cap > 0 ? 1 / cap : 0;
+  for_vectors(n, [&](auto get, auto put) __attribute__((always_inline)) {
+    V v = get(x), t = v * inverse;
+    put(x, exp(v - lse) * (1.f - t * t));
+  });
+}
+
+// ---- elementwise.
+
+float dot(const float* a, const float* b, std::int64_t n) {
+  V total{};
+  for_vectors(n, [&](auto get, auto) __attribute__((always_inline)) { total += get(a) * get(b); });
+  return sum(total);
+}
+void add_scaled(const float* x, float a, float* y, std::int64_t n) {
+  for_vectors(n, [&](auto get, auto put) __attribute__((always_inline)) { put(y, get(y) + a * get(x)); });
+}
+void set_scaled(const float* x, float a, float* y, std::int64_t n) {
+  for_vectors(n, [&](auto get, auto put) __attribute__((always_inline)) { put(y, a * get(x)); });
+}
+
+// 16 Philox blocks side by side; word w of block b belongs to element 4·b + w.
+void dropout(const float* x, std::int64_t n, std::uint32_t threshold, float factor, std::uint64_t first_block,
+             const std::uint32_t* key, const std::uint32_t* high, float* y) {
+  constexpr int B = 16;
+  for (std::int64_t done = 0; done < n; done += 4 * B) {
+    std::uint32_t c[4][B], k0 = key[0], k1 = key[1];
+    for (int i = 0; i < B; ++i) {
+      std::uint64_t block = first_block + static_cast<std::uint64_t>(done / 4 + i);
+      c[0][i] = static_cast<std::uint32_t>(block);
+      c[1][i] = static_cast<std::uint32_t>(block >> 32);
+      c[2][i] = high[0];
+      c[3][i] = high[1];
+    }
+    for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
+      for (int i = 0; i < B; ++i) {
+        std::uint64_t p = std::uint64_t{0xD2511F53u} * c[0][i], q = std::uint64_t{0xCD9E8D57u} * c[2][i];
+        c[0][i] = static_cast<std::uint32_t>(q >> 32) ^ c[1][i] ^ k0;
+        c[1][i] = static_cast<std::uint32_t>(q);
+        c[2][i] = static_cast<std::uint32_t>(p >> 32) ^ c[3][i] ^ k1;
+        c[3][i] = static_cast<std::uint32_t>(p);
+      }
+    float keep[4 * B];
+    for (int i = 0; i < B; ++i)
+      for (int w = 0; w < 4; ++w) keep[4 * i + w] = (c[w][i] >> 8) >= threshold ? factor : 0.f;
+    std::int64_t count = n - done < 4 * B ? n - done : 4 * B;
+    for (std::int64_t i = 0; i < count; ++i) y[done + i] = x[done + i] * keep[i];
+  }
+}
+
+double sum_of_squares(const float* x, std::int64_t n) {
+  constexpr std::int64_t L = 16;
+  double lane[L] = {};
+  std::int64_t i = 0;
+  for (; i + L <= n; i += L)
+    for (std::int64_t j = 0; j < L; ++j) lane[j] += static_cast<double>(x[i + j]) * x[i + j];
+  for (; i < n; ++i) lane[i % L] += static_cast<double>(x[i]) * x[i];
+  double total = 0;
+  for (double v : lane) total += v;
+  return total;
+}
+
+// x − x is zero for a finite x, NaN otherwise.
+bool all_finite(const float* x, std::int64_t n) {
+  V worst{};
+  for_vectors(n, [&](auto get, auto) __attribute__((always_inline)) {
+    V v = get(x);
+    worst += v - v;
+  });
+  return sum(worst) == 0;
+}
+
+// ---- optimizers.
+
+void adamw(const AdamWStep& step, float* __restrict value, const float* __restrict grad, float* __restrict m, float* __restrict v, std::int64_t n) {
+  float keep = 1 - step.learning_rate * step.weight_decay, rate = step.learning_rate / step.bias1;
+  float b1 = step.beta1, b2 = step.beta2, scale = step.gradient_scale, epsilon = step.epsilon;
+  float root2 = 1 / __builtin_sqrtf(step.bias2);
+  for (std::int64_t i = 0; i < n; ++i) {
+    float g = grad[i] * scale;
+    float mean = b1 * m[i] + (1 - b1) * g, square = b2 * v[i] + (1 - b2) * g * g;
+    m[i] = mean;
+    v[i] = square;
+    value[i] = value[i] * keep - rate * mean / (__builtin_sqrtf(square) * root2 + epsilon);
+  }
+}
+
+void sgd(float rate, float momentum, float decay, float scale, float* __restrict value, const float* __restrict grad, float* __restrict buffer,
+         std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    float b = momentum * buffer[i] + grad[i] * scale + decay * value[i];
+    buffer[i] = b;
+    value[i] -= rate * b;
+  }
+}
+
+void lion(float rate, float b1, float b2, float decay, float scale, float* __restrict value, const float* __restrict grad, float* __restrict m,
+          std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    float g = grad[i] * scale, c = b1 * m[i] + (1 - b1) * g;
+    float direction = static_cast<float>(c > 0) - static_cast<float>(c < 0);
+    value[i] = value[i] * (1 - rate * decay) - rate * direction;
+    m[i] = b2 * m[i] + (1 - b2) * g;
+  }
+}
