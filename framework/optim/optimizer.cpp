@@ -1,0 +1,148 @@
+#include "optim/optimizer.h"
+
+#include <cmath>
+#include <initializer_list>
+
+#include "core/error.h"
+#include "kernels/optimizer_step.h"
+
+namespace dml {
+namespace {
+
+float as_float(double x) { return static_cast<float>(x); }
+
+/// The settings with optim_args worked in; arguments the optimizer does not have are refused.
+struct Arguments {
+  double weight_decay, beta1, beta2, epsilon, momentum = 0;
+
+  Arguments(const OptimizerSettings& s, std::vector<std::string> known)
+      : weight_decay(s.weight_decay), beta1(s.beta1), beta2(s.beta2), epsilon(s.epsilon) {
+    for (auto& [key, value] : s.args.items()) {
+      if (std::find(known.begin(), known.end(), key) == known.end())
+        throw UserError("optim_args: unknown argument '{}'{}", key, did_you_mean(key, known));
+      if (key == "betas") {
+        if (!value.is_array() || value.size() != 2 || !value[0].is_number() || !value[1].is_number())
+          throw UserError("optim_args: betas must be two numbers, is {}", dump(value));
+        beta1 = value[0].get<double>();
+        beta2 = value[1].get<double>();
+        continue;
+      }
+      double number = json_number(s.args, key.c_str(), 0, "optim_args");
+      if (key == "beta1") beta1 = number;
+      if (key == "beta2") beta2 = number;
+      if (key == "eps" || key == "epsilon") epsilon = number;
+      if (key == "momentum") momentum = number;
+      if (key == "weight_decay") weight_decay = number;
+    }
+    auto check = [](const char* name, double value, double below) {
+      if (!(value >= 0 && value < below)) throw UserError("optimizer: {} must be in [0, {}), is {}", name, below, value);
+    };
+    check("beta1", beta1, 1);
+    check("beta2", beta2, 1);
+    check("momentum", momentum, 1);
+    check("epsilon", epsilon, 1);
+    check("weight_decay", weight_decay, 1000);
+  }
+};
+
+class AdamW : public Optimizer {
+ public:
+  explicit AdamW(const OptimizerSettings& s) : a_(s, {"betas", "beta1", "beta2", "eps", "epsilon", "weight_decay"}) {}
+  int state_floats() const override { return 2; }
+  void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override {
+    auto t = static_cast<double>(step.number + 1);
+    kernels::AdamWStep k{};
+    k.beta1 = as_float(a_.beta1);
+    k.beta2 = as_float(a_.beta2);
+    k.epsilon = as_float(a_.epsilon);
+    k.bias1 = as_float(1 - std::pow(a_.beta1, t));
+    k.bias2 = as_float(1 - std::pow(a_.beta2, t));
+    k.gradient_scale = as_float(step.gradient_scale);
+    for (const OptimizerSlice& s : slices) {
+      k.learning_rate = as_float(step.learning_rate * s.learning_rate_scale);
+      k.weight_decay = s.decay ? as_float(a_.weight_decay) : 0;
+      kernels::adamw(k, s.value, s.grad, s.state.first(s.value.size()), s.state.last(s.value.size()));
+    }
+  }
+
+ private:
+  Arguments a_;
+};
+
+class Lion : public Optimizer {
+ public:
+  explicit Lion(const OptimizerSettings& s) : a_(s, {"betas", "beta1", "beta2", "weight_decay"}) {}
+  int state_floats() const override { return 1; }
+  void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override {
+    for (const OptimizerSlice& s : slices)
+      kernels::lion(as_float(step.learning_rate * s.learning_rate_scale), as_float(a_.beta1), as_float(a_.beta2),
+                    s.decay ? as_float(a_.weight_decay) : 0, as_float(step.gradient_scale), s.value, s.grad, s.state);
+  }
+
+ private:
+  Arguments a_;
+};
+
+class Sgd : public Optimizer {
+ public:
+  explicit Sgd(const OptimizerSettings& s) : a_(s, {"momentum", "weight_decay"}) {}
+  int state_floats() const override { return 1; }
+  void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override {
+    for (const OptimizerSlice& s : slices)
+      kernels::sgd(as_float(step.learning_rate * s.learning_rate_scale), as_float(a_.momentum),
+                   s.decay ? as_float(a_.weight_decay) : 0, as_float(step.gradient_scale), s.value, s.grad, s.state);
+  }
+
+ private:
+  Arguments a_;
+};
+
+template <class T>
+std::unique_ptr<Optimizer> make(const OptimizerSettings& settings) {
+  return std::make_unique<T>(settings);
+}
+
+/// Other people's names. `exact`: the same arithmetic; otherwise it differs in how state is stored, which we say.
+struct Alias {
+  const char *spelling, *name;
+  bool exact;
+};
+
+constexpr Alias kAliases[] = {
+    {"adamw_torch", "adamw", true},         {"adamw_torch_fused", "adamw", true},
+    {"adamw_hf", "adamw", true},            {"adamw_apex_fused", "adamw", true},
+    {"adamw_torch_xla", "adamw", true},     {"adamw_torch_npu_fused", "adamw", true},
+    {"optimi_adamw", "adamw", true},        {"adamw_anyprecision", "adamw", false},
+    {"adamw_torch_8bit", "adamw", false},   {"adamw_torch_4bit", "adamw", false},
+    {"adamw_bnb_8bit", "adamw", false},     {"adamw_8bit", "adamw", false},
+    {"paged_adamw", "adamw", false},        {"paged_adamw_32bit", "adamw", false},
+    {"paged_adamw_8bit", "adamw", false},   {"ao_adamw_8bit", "adamw", false},
+    {"ao_adamw_4bit", "adamw", false},      {"ao_adamw_fp8", "adamw", false},
+    {"flash_adamw", "adamw", false},        {"lion_32bit", "lion", true},
+    {"lion_8bit", "lion", false},           {"paged_lion_32bit", "lion", false},
+    {"paged_lion_8bit", "lion", false},     {"flash_lion", "lion", false},
+    {"flash_sgd", "sgd", false},
+};
+
+}  // namespace
+
+Registry<OptimizerFactory>& optimizers() {
+  static Registry<OptimizerFactory> registry(
+      "optimizer", {{"adamw", "Adam with decoupled weight decay; two floats of state per parameter", make<AdamW>},
+                    {"lion", "sign of an interpolated momentum; one float of state per parameter", make<Lion>},
+                    {"sgd", "gradient descent, with momentum by optim_args; one float of state per parameter", make<Sgd>}});
+  return registry;
+}
+
+OptimizerChoice choose_optimizer(std::string_view spelling) {
+  if (optimizers().find(spelling) != nullptr) return {std::string(spelling), ""};
+  std::vector<std::string> choices = optimizers().names();
+  for (const Alias& alias : kAliases) {
+    if (alias.spelling == spelling)
+      return {alias.name, alias.exact ? "" : fmt::format("optimizer: {} runs as {} with float32 state", spelling, alias.name)};
+    choices.push_back(alias.spelling);
+  }
+  throw UserError("unknown optimizer '{}'{}", spelling, did_you_mean(spelling, choices));
+}
+
+}  // namespace dml

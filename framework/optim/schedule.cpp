@@ -1,0 +1,139 @@
+#include "optim/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "core/error.h"
+
+namespace dml {
+namespace {
+
+constexpr double kPi = std::numbers::pi;
+constexpr const char* kSource = "lr_scheduler_kwargs";
+
+double argument(const ScheduleSettings& s, const char* key, double fallback) {
+  return json_number(s.kwargs, key, fallback, kSource);
+}
+
+double half_cosine(double p) { return 0.5 * (1 + std::cos(kPi * p)); }
+double above(double floor, double factor) { return floor + (1 - floor) * factor; }
+
+/// The floor as a share of the peak, by whichever of its names it is given.
+double floor_of(const ScheduleSettings& s) {
+  if (s.kwargs.contains("min_lr")) return argument(s, "min_lr", 0) / s.peak;
+  return argument(s, "min_lr_rate", argument(s, "min_lr_ratio", s.min_lr_ratio.value_or(0)));
+}
+
+double constant(const ScheduleSettings&, const SchedulePlace&) { return 1; }
+double linear(const ScheduleSettings&, const SchedulePlace& at) { return 1 - at.p(); }
+
+double cosine(const ScheduleSettings& s, const SchedulePlace& at) {
+  double floor = s.quadratic_warmup ? 0 : floor_of(s);
+  SchedulePlace place = at;
+  if (s.constant_lr_ratio) {
+    place.steps = std::floor(at.steps * *s.constant_lr_ratio);
+    place.step = std::min(at.step, place.steps);
+  }
+  return above(floor, std::max(0.0, half_cosine(2 * argument(s, "num_cycles", 0.5) * place.p())));
+}
+
+double cosine_with_restarts(const ScheduleSettings& s, const SchedulePlace& at) {
+  double p = at.p();
+  return p >= 1 ? 0 : half_cosine(std::fmod(p * argument(s, "num_cycles", 1), 1.0));
+}
+
+double polynomial(const ScheduleSettings& s, const SchedulePlace& at) {
+  return above(argument(s, "lr_end", 1e-7) / s.peak, std::pow(std::max(0.0, 1 - at.p()), argument(s, "power", 1)));
+}
+
+double inverse_sqrt(const ScheduleSettings& s, const SchedulePlace& at) {
+  double timescale = argument(s, "timescale", at.warmup > 0 ? at.warmup : 10000);
+  return 1 / std::sqrt((at.step + timescale - at.warmup) / timescale);
+}
+
+double warmup_stable_decay(const ScheduleSettings& s, const SchedulePlace& at) {
+  double decay = argument(s, "num_decay_steps", std::floor(0.1 * at.steps));
+  double stable = argument(s, "num_stable_steps", at.steps - at.warmup - decay);
+  double into = at.step - at.warmup - stable;
+  if (into < 0) return 1;
+  double p = decay > 0 ? std::min(1.0, into / decay) : 1;
+  std::string type = json_string(s.kwargs, "decay_type", "cosine", kSource);
+  double factor = type == "linear"   ? 1 - p
+                  : type == "cosine" ? half_cosine(2 * argument(s, "num_cycles", 0.5) * p)
+                  : type == "1-sqrt" ? 1 - std::sqrt(p)
+                                     : throw UserError("{}: decay_type must be linear, cosine or 1-sqrt, is '{}'", kSource, type);
+  return p >= 1 ? floor_of(s) : above(floor_of(s), factor);
+}
+
+// Chen et al., "REX: Revisiting Budgeted Training with an Improved Schedule", 2021.
+double rex(const ScheduleSettings& s, const SchedulePlace& at) {
+  double left = std::max(0.0, 1 - at.p());
+  return above(floor_of(s), left / (0.1 + 0.9 * left));
+}
+
+// Smith & Topin, "Super-convergence", 2018, in PyTorch's two phases: up from peak/div_factor, down to that ÷ final_div_factor.
+double one_cycle(const ScheduleSettings& s, const SchedulePlace& at) {
+  double low = 1 / argument(s, "div_factor", 25), end = low / argument(s, "final_div_factor", 1e4);
+  double top = argument(s, "pct_start", at.warmup / at.steps) * at.steps - 1, last = at.steps - 1;
+  std::string strategy = json_string(s.kwargs, "anneal_strategy", "cos", kSource);
+  if (strategy != "cos" && strategy != "linear")
+    throw UserError("{}: anneal_strategy must be cos or linear, is '{}'", kSource, strategy);
+  auto between = [&](double from, double to, double p) {
+    return strategy == "cos" ? to + (from - to) * half_cosine(p) : from + (to - from) * p;
+  };
+  if (at.step <= top) return between(low, 1, top > 0 ? at.step / top : 1);
+  double fall_from = std::max(0.0, top);
+  return between(1, end, last > fall_from ? std::min(1.0, (at.step - fall_from) / (last - fall_from)) : 1);
+}
+
+}  // namespace
+
+Registry<ScheduleShape>& schedules() {
+  static Registry<ScheduleShape> registry(
+      "learning rate schedule",
+      {{"cosine", "half a cosine down to zero, or to cosine_min_lr_ratio", {cosine, {"num_cycles"}}},
+       {"linear", "straight down to zero", {linear, {}}},
+       {"constant", "the peak; warm-up only where the recipe asks for it", {constant, {}}},
+       {"constant_with_warmup", "the peak, after a warm-up", {constant, {}}},
+       {"cosine_with_restarts", "num_cycles cosines, each from the peak", {cosine_with_restarts, {"num_cycles"}}},
+       {"cosine_with_min_lr", "half a cosine down to min_lr or min_lr_rate",
+        {cosine, {"num_cycles", "min_lr", "min_lr_rate"}}},
+       {"polynomial", "(1 − p)^power down to lr_end", {polynomial, {"power", "lr_end"}}},
+       {"inverse_sqrt", "one over the square root of the step", {inverse_sqrt, {"timescale"}}},
+       {"warmup_stable_decay", "the peak, then a decay over the last num_decay_steps (a tenth)",
+        {warmup_stable_decay, {"num_decay_steps", "num_stable_steps", "decay_type", "min_lr_ratio", "num_cycles"}}},
+       {"rex", "reflected exponential: slow at first, steep at the end", {rex, {"min_lr", "min_lr_ratio"}}},
+       {"one_cycle", "up from a low rate and down to a lower one",
+        {one_cycle, {"pct_start", "div_factor", "final_div_factor", "anneal_strategy"}, true}}});
+  return registry;
+}
+
+std::int64_t warmup_length(const ScheduleSettings& s) {
+  auto steps = static_cast<double>(s.steps);
+  std::int64_t warmup = s.warmup_steps   ? *s.warmup_steps
+                        : s.warmup_ratio ? static_cast<std::int64_t>(*s.warmup_ratio * steps)
+                        : s.name == "constant" ? 0
+                                               : std::min<std::int64_t>(static_cast<std::int64_t>(0.03 * steps), 100);
+  return warmup == 1 ? 2 : warmup;
+}
+
+Schedule::Schedule(ScheduleSettings settings)
+    : settings_(std::move(settings)), shape_(schedules().at(settings_.name).make), warmup_(warmup_length(settings_)) {
+  for (auto& [key, value] : settings_.kwargs.items())
+    if (std::find(shape_.kwargs.begin(), shape_.kwargs.end(), key) == shape_.kwargs.end())
+      throw UserError("{}: '{}' is no argument of {}{}", kSource, key, settings_.name, did_you_mean(key, shape_.kwargs));
+  if (warmup_ < 0) throw UserError("warmup_steps must not be negative, is {}", warmup_);
+  learning_rate(std::max(warmup_, settings_.steps - 1));  // reports arguments of a wrong type now, not in the middle
+}
+
+double Schedule::learning_rate(std::int64_t step) const {
+  auto s = static_cast<double>(step), w = static_cast<double>(warmup_);
+  if (step < warmup_ && !shape_.own_warmup) {
+    double rise = (s + 1) / w;
+    return settings_.peak * (settings_.quadratic_warmup ? rise * rise : rise);
+  }
+  return settings_.peak * shape_.factor(settings_, {s, w, static_cast<double>(settings_.steps)});
+}
+
+}  // namespace dml
