@@ -1,0 +1,176 @@
+// adapter_config.json ↔ AdapterConfig. Source: peft/config.py (to_json: indent 2, sorted keys) and tuners/lora/config.py.
+#include <algorithm>
+#include <cmath>
+
+#include "checkpoint/adapter_io.h"
+#include "core/error.h"
+
+namespace dml {
+namespace {
+
+constexpr std::size_t kMaxList = 65536;
+
+/// Fields that change what an adapter computes and that dml does not do; "empty" values are the ones that change nothing.
+constexpr const char* kRefused[] = {"alora_invocation_tokens", "arrow_config", "kasa_config", "layer_replication", "megatron_config",
+                                    "monteclora_config", "target_parameters", "trainable_token_indices", "use_bdlora", "use_qalora",
+                                    "velora_config"};
+
+bool is_empty(const Json& v) { return v.is_null() || v == false || ((v.is_array() || v.is_object()) && v.empty()); }
+
+std::vector<std::string> strings(const Json& json, const char* key, const std::string& source) {
+  std::vector<std::string> out;
+  auto it = json.find(key);
+  if (it == json.end() || it->is_null()) return out;
+  auto is_name = [](auto& v) { return v.is_string() && !v.template get_ref<const std::string&>().empty(); };
+  if (!it->is_array() || it->size() > kMaxList || !std::all_of(it->begin(), it->end(), is_name))
+    throw UserError("{}: '{}' must be a list of module names, is {}", source, key, dump(*it).substr(0, 80));
+  for (auto& v : *it) out.push_back(v);
+  return out;
+}
+
+const Json* object_at(const Json& json, const char* key, const std::string& source) {
+  auto it = json.find(key);
+  if (it == json.end() || it->is_null()) return nullptr;
+  if (!it->is_object()) throw UserError("{}: '{}' must be an object, is {}", source, key, dump(*it).substr(0, 80));
+  return &*it;
+}
+
+std::string init_name(const Json& json, const std::string& source) {
+  auto it = json.find("init_lora_weights");
+  if (it == json.end() || it->is_null()) return "true";
+  if (it->is_boolean()) return *it ? "true" : "false";
+  if (it->is_string()) return *it;
+  throw UserError("{}: 'init_lora_weights' must be true, false or a name, is {}", source, dump(*it).substr(0, 80));
+}
+
+void read_layers(const Json& json, const std::string& source, AdapterConfig& c) {
+  auto it = json.find("layers_to_transform");
+  if (it != json.end() && !it->is_null()) {
+    Json list = it->is_array() ? *it : Json::array({*it});
+    c.layers_to_transform.emplace();
+    for (auto& v : list) {
+      if (!v.is_number_integer() || v < 0 || v > 65536)
+        throw UserError("{}: 'layers_to_transform' must be layer numbers, is {}", source, dump(*it).substr(0, 80));
+      c.layers_to_transform->push_back(v);
+    }
+  }
+  it = json.find("layers_pattern");
+  if (it != json.end() && it->is_string()) {
+    if (!it->get_ref<const std::string&>().empty()) c.layers_pattern = {it->get<std::string>()};
+  } else {
+    c.layers_pattern = strings(json, "layers_pattern", source);
+  }
+}
+
+/// A list, or a text that is a pattern.
+void read_names(const Json& json, const char* key, const std::string& source, std::vector<std::string>& names, std::string& pattern) {
+  auto it = json.find(key);
+  if (it != json.end() && it->is_string()) pattern = it->get<std::string>();
+  else names = strings(json, key, source);
+}
+
+std::int64_t rank(const Json& object, const char* key, std::int64_t fallback, const std::string& source) {
+  std::int64_t r = json_integer(object, key, fallback, source);
+  if (r < 1 || r > (1 << 16)) throw UserError("{}: '{}' must be 1 to 65536, is {}", source, key, r);
+  return r;
+}
+
+double alpha(const Json& object, const char* key, double fallback, const std::string& source) {
+  double a = json_number(object, key, fallback, source);
+  if (!(std::abs(a) < 1e9) || a == 0) throw UserError("{}: '{}' must be a number other than 0, is {}", source, key, a);
+  return a;
+}
+
+/// PEFT's alpha is a whole number wherever it can be.
+WideJson alpha_json(double a) {
+  if (a == std::floor(a) && std::abs(a) < 1e15) return static_cast<std::int64_t>(a);
+  return a;
+}
+
+WideJson list_or_null(const std::vector<std::string>& list) { return list.empty() ? WideJson(nullptr) : WideJson(list); }
+
+WideJson names_json(const std::vector<std::string>& names, const std::string& pattern) {
+  return pattern.empty() ? list_or_null(names) : WideJson(pattern);
+}
+
+}  // namespace
+
+AdapterConfig read_adapter_config(const Json& json, const std::string& source, const std::string& model_type) {
+  if (!json.is_object()) throw UserError("{}: expected an object of settings", source);
+  std::string type = json_string(json, "peft_type", "", source);
+  if (type.empty()) throw UserError("{}: no 'peft_type'; not a PEFT adapter", source);
+  if (type != "LORA") throw UserError("{}: peft_type '{}' is not supported, only LORA is", source, type.substr(0, 60));
+  std::string task = json_string(json, "task_type", "CAUSAL_LM", source);
+  if (task != "CAUSAL_LM") throw UserError("{}: task_type '{}' is not supported, only CAUSAL_LM is", source, task.substr(0, 60));
+  for (const char* key : kRefused)
+    if (auto it = json.find(key); it != json.end() && !is_empty(*it))
+      throw UserError("{}: '{}' is {}, which dml does not support", source, key, dump(*it).substr(0, 80));
+
+  AdapterConfig c;
+  c.r = rank(json, "r", 8, source);
+  c.alpha = alpha(json, "lora_alpha", 8, source);
+  c.dropout = json_number(json, "lora_dropout", 0, source);
+  if (!(c.dropout >= 0 && c.dropout < 1)) throw UserError("{}: 'lora_dropout' must be at least 0 and below 1, is {}", source, c.dropout);
+  read_names(json, "target_modules", source, c.target_modules, c.target_pattern);
+  if (c.target_pattern == "all-linear") {
+    c.target_pattern.clear();
+    c.all_linear = true;
+  } else if (c.target_modules.empty() && c.target_pattern.empty() && !model_type.empty()) {
+    c.target_modules = default_targets(model_type);
+  }
+  read_names(json, "exclude_modules", source, c.exclude_modules, c.exclude_pattern);
+  if (auto* object = object_at(json, "rank_pattern", source))
+    for (auto& [key, value] : object->items()) c.rank_pattern.emplace_back(key, rank(*object, key.c_str(), 0, source + ": rank_pattern"));
+  if (auto* object = object_at(json, "alpha_pattern", source))
+    for (auto& [key, value] : object->items()) c.alpha_pattern.emplace_back(key, alpha(*object, key.c_str(), 0, source + ": alpha_pattern"));
+  c.modules_to_save = strings(json, "modules_to_save", source);
+  read_layers(json, source, c);
+  c.use_rslora = json_bool(json, "use_rslora", false, source);
+  c.use_dora = json_bool(json, "use_dora", false, source);
+  c.lora_bias = json_bool(json, "lora_bias", false, source);
+  c.fan_in_fan_out = json_bool(json, "fan_in_fan_out", false, source);
+  c.bias = json_string(json, "bias", "none", source);
+  if (c.bias != "none" && c.bias != "all" && c.bias != "lora_only")
+    throw UserError("{}: 'bias' is '{}', choose from none, all, lora_only", source, c.bias.substr(0, 60));
+  c.init = init_name(json, source);
+  c.base_model = json_string(json, "base_model_name_or_path", "", source);
+  AdapterRules check_patterns(c, source);
+  return c;
+}
+
+std::string adapter_config_text(const AdapterConfig& c) {
+  WideJson j;   // a tree map: keys come out sorted
+  for (const char* key : {"arrow_config", "auto_mapping", "corda_config", "eva_config", "layer_replication", "megatron_config",
+                          "revision", "target_parameters", "trainable_token_indices"})
+    j[key] = nullptr;
+  for (const char* key : {"ensure_weight_tying", "use_qalora"}) j[key] = false;
+  j["alpha_pattern"] = WideJson::object();
+  for (auto& [key, value] : c.alpha_pattern) j["alpha_pattern"][key] = alpha_json(value);
+  j["base_model_name_or_path"] = c.base_model.empty() ? WideJson(nullptr) : WideJson(c.base_model);
+  j["bias"] = c.bias;
+  j["exclude_modules"] = names_json(c.exclude_modules, c.exclude_pattern);
+  j["fan_in_fan_out"] = c.fan_in_fan_out;
+  j["inference_mode"] = true;
+  j["init_lora_weights"] = c.init == "true" ? WideJson(true) : c.init == "false" ? WideJson(false) : WideJson(c.init);
+  j["layers_pattern"] = list_or_null(c.layers_pattern);
+  j["layers_to_transform"] = c.layers_to_transform ? WideJson(*c.layers_to_transform) : WideJson(nullptr);
+  j["loftq_config"] = WideJson::object();
+  j["lora_alpha"] = alpha_json(c.alpha);
+  j["lora_bias"] = c.lora_bias;
+  j["lora_dropout"] = c.dropout;
+  j["megatron_core"] = "megatron.core";
+  j["modules_to_save"] = list_or_null(c.modules_to_save);
+  j["peft_type"] = "LORA";
+  j["peft_version"] = "0.18.0";   // whose layout this is
+  j["qalora_group_size"] = 16;
+  j["r"] = c.r;
+  j["rank_pattern"] = WideJson::object();
+  for (auto& [key, value] : c.rank_pattern) j["rank_pattern"][key] = value;
+  j["target_modules"] = c.all_linear ? WideJson("all-linear") : names_json(c.target_modules, c.target_pattern);
+  j["task_type"] = "CAUSAL_LM";
+  j["use_dora"] = c.use_dora;
+  j["use_rslora"] = c.use_rslora;
+  return j.dump(2, ' ', true, WideJson::error_handler_t::replace);
+}
+
+}  // namespace dml
