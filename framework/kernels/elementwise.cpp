@@ -51,6 +51,10 @@ void scale(Mat x, float a) {
   });
 }
 
+void soft_cap(float cap, Mat x) {
+  parallel_ranges(x.size(), kGrain, [&](std::int64_t first, std::int64_t last) { loops().softcap(x.data + first, last - first, cap); });
+}
+
 void add_bias(const float* bias, Mat y) {
   parallel_ranges(y.rows, rows_per_task(y.cols), [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t t = first; t < last; ++t) loops().add_scaled(bias, 1, y.row(t), y.cols);

@@ -28,6 +28,8 @@ void scatter_rows(ConstMat from, std::span<const std::int32_t> rows, Mat to, Wri
 void dropout(ConstMat x, float p, const Random& random, Mat y);
 /// Sum of squares in double, over fixed blocks added up in order.
 double sum_of_squares(std::span<const float> x);
+/// x = cap · tanh(x / cap).
+void soft_cap(float cap, Mat x);
 /// Index of the first value that is NaN or infinite, or −1.
 std::int64_t first_not_finite(std::span<const float> x);
 

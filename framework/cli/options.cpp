@@ -1,0 +1,108 @@
+#include "cli/options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "core/closest.h"
+#include "core/error.h"
+
+namespace dml {
+
+struct Options::State {
+  explicit State(std::string command) : app("", "dml " + command) {}
+  CLI::App app;
+  std::string usage;
+  std::vector<std::string> examples;
+  std::vector<std::pair<std::string, std::string>> rows;   // option as written, help
+  std::vector<std::string> names;                          // "--prompt"
+  std::vector<Override>* overrides = nullptr;
+};
+
+Options::Options(std::string command, std::string usage, std::vector<std::string> examples)
+    : state_(std::make_unique<State>(std::move(command))) {
+  state_->usage = std::move(usage);
+  state_->examples = std::move(examples);
+  state_->app.set_help_flag();
+  state_->app.allow_extras();
+}
+Options::~Options() = default;
+
+void Options::positional(const std::string& name, std::string& value, const std::string& help, bool required) {
+  auto* option = state_->app.add_option(name, value);
+  if (required) option->required();
+  state_->rows.push_back({name, help});
+}
+
+void Options::flag(const std::string& name, bool& value, const std::string& help) {
+  state_->app.add_flag("--" + name, value);
+  state_->names.push_back("--" + name);
+  state_->rows.push_back({"--" + name, help});
+}
+
+void Options::text(const std::string& name, std::optional<std::string>& value, const std::string& help) {
+  // A lambda, because CLI11 would read "" as no value.
+  state_->app.add_option_function<std::string>("--" + name, [&value](const std::string& v) { value = v; });
+  state_->names.push_back("--" + name);
+  state_->rows.push_back({"--" + name + " TEXT", help});
+}
+
+void Options::integer(const std::string& name, std::optional<std::int64_t>& value, const std::string& help) {
+  state_->app.add_option("--" + name, value);
+  state_->names.push_back("--" + name);
+  state_->rows.push_back({"--" + name + " N", help});
+}
+
+void Options::number(const std::string& name, std::optional<double>& value, const std::string& help) {
+  state_->app.add_option("--" + name, value);
+  state_->names.push_back("--" + name);
+  state_->rows.push_back({"--" + name + " X", help});
+}
+
+void Options::take_overrides(std::vector<Override>& overrides) { state_->overrides = &overrides; }
+
+void Options::parse(const std::vector<std::string>& words) {
+  State& s = *state_;
+  // Words that are not the command's own options are recipe keys: "--key value" or "--key=value". A value that begins with
+  // a dash ("--prompt -x") is glued to its option, or CLI11 takes it for another one.
+  std::vector<std::string> own, keys;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    std::string name = word.substr(0, word.find('='));
+    if (!name.starts_with("--") || name == "--") {
+      own.push_back(word);
+    } else if (std::ranges::find(s.names, name) != s.names.end()) {
+      bool takes_value = s.app.get_option(name)->get_expected_min() > 0 && name == word && i + 1 < words.size();
+      own.push_back(takes_value ? word + "=" + words[++i] : word);
+    } else {
+      if (auto near = closest(name, s.names); !s.overrides || (!near.empty() && closest(name.substr(2), dml::keys()).empty()))
+        throw UserError("unknown option '{}'{}\nusage: dml {}", name, did_you_mean(name, s.names), s.usage);
+      keys.push_back(word);
+      if (name == word && i + 1 < words.size() && !words[i + 1].starts_with("--")) keys.push_back(words[++i]);
+    }
+  }
+  std::ranges::reverse(own);  // CLI11 reads from the back
+  try {
+    s.app.parse(std::move(own));
+  } catch (const CLI::ParseError& e) {
+    throw UserError("{}\nusage: dml {}", e.what(), s.usage);
+  }
+  if (auto rest = s.app.remaining(); !rest.empty()) throw UserError("unexpected word '{}'\nusage: dml {}", rest[0], s.usage);
+  if (s.overrides && !keys.empty()) *s.overrides = parse_overrides(keys);
+}
+
+std::string Options::page() const {
+  const State& s = *state_;
+  std::string out = fmt::format("usage: dml {}\n", s.usage);
+  if (!s.examples.empty()) {
+    out += "\nexamples:\n";
+    for (auto& e : s.examples) out += "  " + e + "\n";
+  }
+  if (!s.rows.empty()) {
+    out += "\noptions:\n";
+    for (auto& [name, help] : s.rows) out += fmt::format("  {:<26} {}\n", name, help);
+  }
+  if (s.overrides) out += "  --KEY VALUE                any key of the recipe; dml help KEY explains one\n";
+  return out;
+}
+
+}  // namespace dml

@@ -1,0 +1,49 @@
+// Text generation: whole prompts are read at once, then all sequences go on together, one token each a step.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "generate/sampler.h"
+#include "model/causal_lm.h"
+
+namespace dml {
+
+struct GenerationOptions {
+  SamplingOptions sampling;
+  std::int64_t max_new_tokens = 256;
+  std::vector<Token> stop_tokens;      // end a sequence; not part of its text
+};
+
+enum class StopReason { token, length, caller };
+
+struct Generated {
+  std::vector<Token> tokens;           // new ones, without the stop token
+  std::vector<float> logprobs;         // of each
+  StopReason reason = StopReason::length;
+};
+
+/// What generating has cost so far.
+struct GenerationSpeed {
+  std::int64_t prompt_tokens = 0, new_tokens = 0;
+  double prompt_seconds = 0, new_seconds = 0;
+};
+
+class Generator {
+ public:
+  explicit Generator(CausalLm& model) : model_(model) {}
+
+  /// Called with every new token of a sequence; false ends that sequence.
+  using OnToken = std::function<bool(std::size_t sequence, Token token)>;
+  /// Generates for all prompts together (none may be empty).
+  std::vector<Generated> run(std::span<const std::vector<Token>> prompts, const GenerationOptions& options,
+                             const OnToken& on_token = {});
+  const GenerationSpeed& speed() const { return speed_; }
+
+ private:
+  CausalLm& model_;
+  GenerationSpeed speed_;
+};
+
+}  // namespace dml

@@ -1,0 +1,309 @@
+#include "model/build.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "core/bf16.h"
+#include "core/error.h"
+#include "core/hash.h"
+#include "core/random.h"
+#include "kernels/dora.h"
+#include "model/weight_slots.h"
+
+namespace dml {
+namespace {
+
+using kernels::Storage;
+using kernels::Weight;
+
+std::string shape_of(std::span<const std::int64_t> shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+std::int64_t elements(std::span<const std::int64_t> shape) {
+  std::int64_t n = 1;
+  for (auto d : shape) n *= d;
+  return n;
+}
+
+// All values of a stored tensor as float32.
+void read_values(const StoredTensor& t, std::int64_t rows, std::int64_t cols, float* out) {
+  Weight w{t.storage, rows, cols, t.data, t.scales};
+  kernels::unpack(w, 0, rows, 0, cols, out);
+}
+
+void transpose(const float* from, std::int64_t rows, std::int64_t cols, float* to) {
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t c = 0; c < cols; ++c) to[c * rows + r] = from[r * cols + c];
+}
+
+// A random stream of its own for every name, so that adding a parameter changes no other.
+Random stream_of(std::uint64_t seed, Purpose purpose, const std::string& name) {
+  return Random(seed, purpose, Hasher().text(name).digest64());
+}
+
+class Builder {
+ public:
+  Builder(const ModelSpec& spec, const TensorSource& source, const Training& training, const std::string& source_name)
+      : spec_(spec), source_(source), training_(training), source_name_(source_name), model_(std::make_unique<CausalLm>()) {}
+
+  std::unique_ptr<CausalLm> build() {
+    model_->spec = spec_;
+    if (training_.adapter) plan_ = plan_adapter(*training_.adapter, spec_, source_name_);
+    std::vector<std::string> units{"embed"};
+    for (std::int64_t l = 0; l < spec_.layers; ++l) units.push_back(fmt::format("layers.{}", l));
+    units.push_back("head");
+    model_->parameters.create_units(std::move(units));
+    model_->layers.resize(static_cast<std::size_t>(spec_.layers));
+    set_up_blocks();
+    for (const WeightName& w : weight_names(spec_)) place(w);
+    if (spec_.tied) {
+      model_->head.frozen = model_->embedding.frozen;
+      model_->head.weight = model_->embedding.table;
+    }
+    if (training_.adapter) place_adapters();
+    problems_.raise();
+    model_->parameters.allocate();
+    for (auto& fill : fills_) fill();
+    return std::move(model_);
+  }
+
+ private:
+  // ---- what the spec alone decides
+
+  Norm norm_of(double offset) const {
+    Norm n;
+    n.layer_norm = spec_.norm == NormKind::layer;
+    n.eps = static_cast<float>(spec_.norm_eps);
+    n.offset = static_cast<float>(offset);
+    return n;
+  }
+
+  void set_up_blocks() {
+    model_->embedding.scale = static_cast<float>(spec_.embedding_scale);
+    model_->head.norm = norm_of(spec_.norm_offset);
+    model_->head.softcap = static_cast<float>(spec_.final_softcap);
+    for (std::size_t l = 0; l < model_->layers.size(); ++l) {
+      DecoderLayer& layer = model_->layers[l];
+      layer.parallel = spec_.parallel_residual;
+      layer.attention_norm = layer.attention_post_norm = layer.mlp_norm = layer.mlp_post_norm = norm_of(spec_.norm_offset);
+      layer.mlp.activation = spec_.activation;
+      Attention& a = layer.attention;
+      std::int64_t window = l < spec_.windows.size() ? spec_.windows[l] : 0;
+      a.shape = {spec_.heads, spec_.kv_heads, spec_.head_dim, spec_.attention_scale(), static_cast<float>(spec_.attention_softcap), window};
+      a.q_norm = a.k_norm = norm_of(spec_.norm_offset);
+      a.q_norm.layer_norm = a.k_norm.layer_norm = false;
+      a.norm_whole = spec_.qk_norm_whole;
+      a.use_rope = spec_.use_rope;
+      a.local_rope = spec_.has_local_rope && window > 0;
+    }
+  }
+
+  // ---- weights of the base
+
+  std::size_t unit_of(const WeightName& w) const {
+    if (w.layer >= 0) return static_cast<std::size_t>(w.layer) + 1;
+    return w.role == WeightRole::embed || w.role == WeightRole::positions ? 0 : static_cast<std::size_t>(spec_.layers) + 1;
+  }
+
+  bool trained(const WeightName& w) const {
+    if (training_.full) return !training_.unfrozen || training_.unfrozen(w.tensor);
+    return std::ranges::any_of(plan_.saved, [&](const WeightName& saved) { return saved.tensor == w.tensor; });
+  }
+
+  std::optional<StoredTensor> find(const WeightName& w) {
+    if (!source_) return std::nullopt;
+    auto t = source_(w.tensor);
+    if (!t) {
+      problems_.add(fmt::format("{}: tensor '{}' is missing", source_name_, w.tensor));
+    } else if (auto wanted = w.tensor_shape(); t->shape != wanted) {
+      problems_.add(fmt::format("{}: tensor '{}' has shape {}, config.json asks for {}", source_name_, w.tensor, shape_of(t->shape), shape_of(wanted)));
+      t.reset();
+    }
+    return t;
+  }
+
+  // Values of a vector, or of a matrix that must change its form, in memory of the model's own.
+  const float* own(std::vector<float> values) {
+    model_->owned.push_back(std::move(values));
+    return model_->owned.back().data();
+  }
+
+  float start_value(const WeightName& w) const {
+    bool norm_weight = w.vector && !w.bias;
+    return norm_weight ? 1 - static_cast<float>(spec_.norm_offset) : 0;
+  }
+
+  // All values of a whole tensor as (out, in).
+  void tensor_values(const WeightName& w, const std::optional<StoredTensor>& t, float* out) const {
+    std::int64_t rows = w.tensor_rows, cols = w.cols;
+    if (!t) {
+      bool random = !w.vector;
+      Random stream = stream_of(training_.seed, Purpose::init, w.tensor);
+      for (std::int64_t i = 0; i < rows * cols; ++i)
+        out[i] = random ? stream.normal(static_cast<std::uint64_t>(i)) * static_cast<float>(spec_.init_range) : start_value(w);
+    } else if (w.transposed) {
+      std::vector<float> stored(static_cast<std::size_t>(rows * cols));
+      read_values(*t, cols, rows, stored.data());
+      transpose(stored.data(), cols, rows, out);
+    } else {
+      read_values(*t, rows, cols, out);
+    }
+  }
+
+  void place(const WeightName& w) {
+    auto stored = find(w);
+    if (source_ && !stored) return;
+    if (trained(w)) return attach_trained(w, stored);
+    if (w.vector || w.transposed || !stored) {
+      std::vector<float> values(static_cast<std::size_t>(w.tensor_rows * w.cols));
+      tensor_values(w, stored, values.data());
+      const float* all = own(std::move(values));
+      attach(w, {}, {Storage::f32, w.tensor_rows, w.cols, all, nullptr});
+    } else {
+      attach(w, {}, {stored->storage, w.tensor_rows, w.cols, stored->data, stored->scales});
+    }
+  }
+
+  void attach_trained(const WeightName& w, const std::optional<StoredTensor>& stored) {
+    // A fused tensor is one parameter, seen by several weights.
+    ParameterRef& whole = whole_[w.tensor];
+    if (!whole) {
+      std::string prefix = training_.adapter ? "base_model.model." : "";
+      std::vector<std::int64_t> shape = w.vector ? std::vector{w.tensor_rows} : std::vector{w.tensor_rows, w.cols};
+      whole = model_->parameters.add(unit_of(w), prefix + w.tensor, shape, !w.vector);
+      if (w.transposed) model_->transposed.push_back(prefix + w.tensor);
+      fills_.push_back([this, w, stored, ref = whole] { tensor_values(w, stored, ref.value().data); });
+    }
+    ParameterRef part = whole;
+    part.offset += w.first_row * w.cols;
+    part.rows = w.vector ? 1 : w.rows;
+    part.cols = w.vector ? w.rows : w.cols;
+    attach(w, part, {});
+  }
+
+  // Either `ref` (trained, already the right rows) or `tensor` (frozen, the whole tensor) is set.
+  void attach(const WeightName& w, ParameterRef ref, const Weight& tensor) {
+    const float* vector = w.vector && tensor ? static_cast<const float*>(tensor.data) + w.first_row : nullptr;
+    Weight matrix = !w.vector && tensor ? tensor.slice(w.first_row, w.rows) : Weight{};
+    if (Linear* linear = linear_at(*model_, w)) {
+      if (w.bias)
+        linear->bias = ref, linear->frozen_bias = vector;
+      else
+        linear->weight = ref, linear->frozen = matrix;
+    } else if (Norm* norm = norm_at(*model_, w)) {
+      if (w.bias)
+        norm->bias = ref, norm->frozen_bias = vector;
+      else
+        norm->weight = ref, norm->frozen = vector;
+    } else if (w.role == WeightRole::embed) {
+      model_->embedding.table = ref, model_->embedding.frozen = matrix;
+    } else if (w.role == WeightRole::positions) {
+      model_->embedding.positions = ref, model_->embedding.frozen_positions = matrix;
+    } else if (w.role == WeightRole::head && !w.bias) {
+      model_->head.weight = ref, model_->head.frozen = matrix;
+    } else {
+      problems_.add(fmt::format("{}: tensor '{}' has no place in this model", source_name_, w.tensor));
+    }
+  }
+
+  // ---- adapters
+
+  void place_adapters() {
+    std::map<std::string, const AdaptedModule*> wanted;
+    for (const AdaptedModule& m : plan_.modules) wanted[m.module.name] = &m;
+    std::map<std::string, LoraAdapter> made;
+    for (const WeightName& w : weight_names(spec_)) {
+      auto found = w.bias || w.vector ? wanted.end() : wanted.find(w.module());
+      if (found == wanted.end()) continue;
+      Linear* linear = linear_at(*model_, w);
+      if (!linear) {
+        problems_.add(fmt::format("{}: LoRA on '{}' is not supported: name it in lora_modules_to_save instead", source_name_, w.module()));
+        continue;
+      }
+      auto [it, fresh] = made.try_emplace(w.module());
+      if (fresh) it->second = make_adapter(*found->second, unit_of(w));
+      // Weights of a fused tensor share A and own their rows of B.
+      LoraAdapter part = it->second;
+      part.b.offset += w.first_row * part.b.cols;
+      part.b.rows = w.rows;
+      if (part.magnitude) {
+        part.magnitude.offset += w.first_row;
+        part.magnitude.cols = w.rows;
+      }
+      linear->lora = part;
+      if (part.magnitude) fills_.push_back([linear] { start_magnitude(*linear); });
+    }
+  }
+
+  LoraAdapter make_adapter(const AdaptedModule& m, std::size_t unit) {
+    std::string name = "base_model.model." + m.module.name;
+    LoraAdapter lora;
+    lora.a = model_->parameters.add(unit, name + ".lora_A.weight", {m.r, m.module.cols}, true);
+    lora.b = model_->parameters.add(unit, name + ".lora_B.weight", {m.module.rows, m.r}, true);
+    model_->parameters.units()[unit].parameters.back().learning_rate_scale = static_cast<float>(training_.loraplus_ratio);
+    if (training_.adapter->use_dora) lora.magnitude = model_->parameters.add(unit, name + ".lora_magnitude_vector", {m.module.rows}, false);
+    lora.scale = static_cast<float>(m.scale);
+    lora.dropout = static_cast<float>(training_.adapter->dropout);
+    lora.stream = next_stream_++;
+    fills_.push_back([this, lora, r = m.r, name] { start_adapter(lora, r, name); });
+    return lora;
+  }
+
+  // PEFT's starts: A kaiming-uniform with a = sqrt(5), that is U(±1/sqrt(in)), or N(0, 1/r); B zero.
+  void start_adapter(const LoraAdapter& lora, std::int64_t rank, const std::string& name) const {
+    const std::string& init = training_.adapter->init;
+    Random a = stream_of(training_.seed, Purpose::adapter, name + ".lora_A"), b = stream_of(training_.seed, Purpose::adapter, name + ".lora_B");
+    auto uniform = [](const Random& random, Mat m) {
+      float bound = 1 / std::sqrt(static_cast<float>(m.cols));
+      for (std::int64_t i = 0; i < m.size(); ++i) m.data[i] = (2 * random.uniform(static_cast<std::uint64_t>(i)) - 1) * bound;
+    };
+    if (init == "gaussian")
+      for (std::int64_t i = 0; i < lora.a.rows * lora.a.cols; ++i)
+        lora.a.value().data[i] = a.normal(static_cast<std::uint64_t>(i)) / static_cast<float>(rank);
+    else
+      uniform(a, lora.a.value());
+    if (init == "false") uniform(b, lora.b.value());
+  }
+
+  // DoRA starts as the base model: m = ‖W + s·BA‖.
+  static void start_magnitude(const Linear& linear) {
+    const LoraAdapter& lora = *linear.lora;
+    kernels::dora_norms(linear.value(), lora.a.value(), lora.b.value(), lora.scale, lora.magnitude.value().data);
+  }
+
+  const ModelSpec& spec_;
+  const TensorSource& source_;
+  const Training& training_;
+  const std::string& source_name_;
+  std::unique_ptr<CausalLm> model_;
+  AdapterPlan plan_;
+  Problems problems_;
+  std::map<std::string, ParameterRef> whole_;
+  std::vector<std::function<void()>> fills_;
+  std::uint32_t next_stream_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<CausalLm> build_model(const ModelSpec& spec, const TensorSource& source, const Training& training,
+                                      const std::string& source_name) {
+  return Builder(spec, source, training, source_name).build();
+}
+
+void load_parameters(ParameterStore& parameters, const TensorSource& source, const std::string& source_name) {
+  Problems problems;
+  for (Unit& unit : parameters.units())
+    for (const Parameter& p : unit.parameters) {
+      auto t = source(p.name);
+      if (!t)
+        problems.add(fmt::format("{}: tensor '{}' is missing", source_name, p.name));
+      else if (t->shape != p.shape)
+        problems.add(fmt::format("{}: tensor '{}' has shape {}, this model needs {}", source_name, p.name, shape_of(t->shape), shape_of(p.shape)));
+      else
+        read_values(*t, 1, elements(p.shape), unit.value + p.offset);
+    }
+  problems.raise();
+}
+
+}  // namespace dml

@@ -1,0 +1,145 @@
+#include "model/causal_lm.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "kernels/elementwise.h"
+
+namespace dml {
+namespace {
+
+// The positions that feed a label, and their labels, as dense lists.
+struct Labelled {
+  std::span<std::int32_t> rows;
+  std::span<Token> labels;
+};
+
+Labelled labelled_rows(const PackedBatch& batch, Arena& arena) {
+  std::int64_t count = batch.learned(), i = 0;
+  Labelled out{arena.take<std::int32_t>(count), arena.take<Token>(count)};
+  if (dry_run()) return out;
+  for (std::int64_t t = 0; t < batch.size(); ++t)
+    if (batch.labels[t] != kIgnore) {
+      out.rows[i] = static_cast<std::int32_t>(t);
+      out.labels[i++] = batch.labels[t];
+    }
+  return out;
+}
+
+}  // namespace
+
+std::int64_t CausalLm::lowest_trained() const {
+  if (embedding.trains()) return -1;
+  std::int64_t l = 0;
+  while (l < spec.layers && !layers[l].trains()) ++l;
+  return l;
+}
+
+double CausalLm::walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, std::span<float> row_losses, bool backward) {
+  Arena::Scope step(arena_);
+  Pass pass{batch, arena_, rope_.full(), rope_.local(), backward, seed.seed, seed.micro_batch};
+  const std::int64_t tokens = batch.size(), width = spec.hidden;
+  const int count = static_cast<int>(spec.layers), last = count - 1;
+  const int lowest = static_cast<int>(lowest_trained());
+  const Labelled learned = labelled_rows(batch, arena_);
+  const auto learned_count = static_cast<std::int64_t>(learned.rows.size());
+
+  // Only rows that feed a label go on behind the attention of the last layer.
+  const bool pick = !layers[last].parallel && learned_count < tokens;
+  auto rows_of = [&](int l) { return pick && l == last ? std::span<const std::int32_t>(learned.rows) : std::span<const std::int32_t>{}; };
+  auto height_of = [&](int l) { return pick && l == last ? learned_count : tokens; };
+  // What backward will not read, or will compute again, lives in scratch.
+  auto reached = [&](int l) { return backward && l >= lowest; };
+  auto kept = [&](int l) { return reached(l) && keep != Keep::layer_inputs; };
+
+  inputs_.resize(layers.size());
+  saved_.resize(layers.size());
+  Mat passing[2];
+  for (int l = 0; l < count; ++l) {
+    Mat& shared = passing[l % 2];
+    if (!reached(l) && !shared.data) shared = arena_.matrix(tokens, width);
+    inputs_[l] = reached(l) ? arena_.matrix(tokens, width) : shared;
+    if (kept(l)) saved_[l] = layers[l].plan(tokens, height_of(l), keep != Keep::no_mlp, arena_);
+  }
+  Mat top = arena_.matrix(height_of(last), width);
+
+  hooks.before_forward(0);
+  embedding.forward(batch, inputs_[0]);
+  hooks.after_forward(0);
+  for (int l = 0; l < count; ++l) {
+    Arena::Scope scratch(arena_);
+    hooks.before_forward(l + 1);
+    if (!kept(l)) saved_[l] = layers[l].plan(tokens, height_of(l), false, arena_);
+    layers[l].forward(inputs_[l], rows_of(l), l == last ? top : inputs_[l + 1], saved_[l], pass);
+    hooks.after_forward(l + 1);
+  }
+
+  hooks.before_forward(count + 1);
+  Mat fed = top;
+  if (!pick && learned_count < tokens) {
+    fed = arena_.matrix(learned_count, width);
+    kernels::gather_rows(top, learned.rows, fed);
+  }
+  Mat d = backward ? arena_.matrix(learned_count, width) : Mat{};
+  double sum = learned_count == 0 ? 0 : head.loss(fed, learned.labels, row_losses, d, pass);
+  if (!backward) return sum;
+  hooks.after_backward(count + 1);
+
+  Mat dx = arena_.matrix(tokens, width);
+  if (!pick) {
+    kernels::scatter_rows(d, learned.rows, dx, Write::set);
+    d = dx;
+  }
+  for (int l = last; l >= 0; --l) {
+    Arena::Scope scratch(arena_);
+    hooks.before_backward(l + 1);
+    if (l >= lowest && learned_count > 0) {
+      if (!kept(l)) {
+        saved_[l] = layers[l].plan(tokens, height_of(l), true, arena_);
+        Mat again = arena_.matrix(height_of(l), width);
+        layers[l].forward(inputs_[l], rows_of(l), again, saved_[l], pass);
+      }
+      layers[l].backward(d, inputs_[l], rows_of(l), saved_[l], l > lowest ? dx : Mat{}, pass);
+      d = dx;
+    }
+    hooks.after_backward(l + 1);
+  }
+  if (learned_count > 0) embedding.backward(batch, dx);
+  hooks.after_backward(0);
+  return sum;
+}
+
+double CausalLm::train(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks) { return walk(batch, seed, hooks, {}, true); }
+
+double CausalLm::evaluate(const PackedBatch& batch, UnitHooks& hooks, std::span<float> row_losses) {
+  return walk(batch, {}, hooks, row_losses, false);
+}
+
+void CausalLm::generate(const PackedBatch& batch, std::span<const SequenceRows> sequences, Mat logits) {
+  Arena::Scope step(arena_);
+  Pass pass{batch, arena_, rope_.full(), rope_.local()};
+  Mat x = arena_.matrix(batch.size(), spec.hidden);
+  embedding.forward(batch, x);
+  for (std::size_t l = 0; l < layers.size(); ++l) layers[l].forward_cached(x, sequences, static_cast<std::int64_t>(l), pass);
+  auto last_rows = arena_.take<std::int32_t>(static_cast<std::int64_t>(sequences.size()));
+  if (!dry_run())
+    for (std::size_t i = 0; i < sequences.size(); ++i) {
+      last_rows[i] = static_cast<std::int32_t>(sequences[i].first + sequences[i].count - 1);
+      sequences[i].cache->advance(sequences[i].count);
+    }
+  Mat ends = arena_.matrix(static_cast<std::int64_t>(sequences.size()), spec.hidden);
+  kernels::gather_rows(x, last_rows, ends);
+  head.logits(ends, logits, arena_);
+}
+
+std::size_t CausalLm::measure(Shape shape, bool backward) {
+  std::vector<Token> tokens(static_cast<std::size_t>(shape.tokens)), labels(tokens.size(), kIgnore);
+  std::fill_n(labels.begin(), std::min(shape.learned, shape.tokens), 0);
+  std::vector<std::int32_t> positions(tokens.size()), starts;
+  for (std::int64_t i = 0; i <= shape.documents; ++i)
+    starts.push_back(static_cast<std::int32_t>(i * shape.tokens / shape.documents));
+  UnitHooks no_hooks;
+  return measure_calls([&] { walk({tokens, labels, positions, starts}, {}, no_hooks, {}, backward); });
+}
+
+}  // namespace dml

@@ -1,0 +1,82 @@
+// A decoder-only language model: embedding, layers, loss head. Checkpointing and sharding meet the model in two visible
+// loops over the layers (forward, backward); hooks tell a distribution strategy when a unit is needed and when its gradient
+// is final. Unit 0 is the embedding, 1 … L the layers, L + 1 the head.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/parallel.h"
+#include "model/rope_tables.h"
+#include "model/spec.h"
+#include "nn/decoder_layer.h"
+#include "nn/embedding.h"
+#include "nn/hooks.h"
+#include "nn/loss_head.h"
+#include "nn/parameter.h"
+
+namespace dml {
+
+/// What backward computes again instead of keeping: nothing, gate and up of the MLP, or whole layers.
+enum class Keep { everything, no_mlp, layer_inputs };
+
+/// Numbers that address the dropout masks of a micro-batch.
+struct PassSeed {
+  std::uint64_t seed = 0, micro_batch = 0;
+};
+
+class CausalLm {
+ public:
+  ModelSpec spec;
+  Embedding embedding;
+  std::vector<DecoderLayer> layers;
+  LossHead head;
+  ParameterStore parameters;
+  std::vector<std::vector<float>> owned;             // frozen values that are not used straight from a file
+  std::shared_ptr<const void> backing;               // keeps mapped files alive
+  std::vector<std::string> transposed;               // parameters whose files hold them as (in, out)
+  Keep keep = Keep::everything;
+
+  /// Positions up to `length` must be computable; call before the first batch and when longer ones come.
+  void set_length(std::int64_t length) { rope_ = RopeTables(spec, length); }
+  std::int64_t length() const { return rope_.length(); }
+
+  /// Forward and backward of one micro-batch: returns the sum of its label losses; gradients of that sum are added to
+  /// whatever the units' grad pointers are bound to.
+  double train(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks);
+  /// Sum of label losses; row_losses, unless empty, holds one loss per labelled position in order.
+  double evaluate(const PackedBatch& batch, UnitHooks& hooks, std::span<float> row_losses = {});
+  /// Logits (sequences, V) behind the last new row of every sequence; fills their caches.
+  void generate(const PackedBatch& batch, std::span<const SequenceRows> sequences, Mat logits);
+
+  /// Bytes of working memory that one call with these shapes takes; computed by walking through it without touching memory.
+  struct Shape {
+    std::int64_t tokens = 0, learned = 0, documents = 1;
+  };
+  std::size_t measure(Shape shape, bool backward);
+  /// The same for any calls on this model: `calls` runs with kernels switched off and memory only counted.
+  template <class F>
+  std::size_t measure_calls(F&& calls) {
+    DryRun dry;
+    Arena real = std::exchange(arena_, Arena::measuring());
+    calls();
+    return std::exchange(arena_, std::move(real)).high_water();
+  }
+  /// Working memory for all calls that follow.
+  void reserve(std::size_t bytes) { arena_ = Arena(bytes); }
+  std::size_t reserved() const { return arena_.capacity(); }
+  /// The lowest layer that a gradient must reach: −1 the embedding, L none.
+  std::int64_t lowest_trained() const;
+
+ private:
+  double walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, std::span<float> row_losses, bool backward);
+
+  RopeTables rope_;
+  Arena arena_;
+  std::vector<Mat> inputs_;                    // per layer, into the arena: lists kept so that a step allocates nothing
+  std::vector<DecoderLayer::Saved> saved_;
+};
+
+}  // namespace dml

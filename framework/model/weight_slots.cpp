@@ -1,0 +1,100 @@
+#include "model/weight_slots.h"
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "kernels/dora.h"
+#include "kernels/gemm.h"
+
+namespace dml {
+namespace {
+
+Mat rows_of(std::vector<float>& values, const WeightName& w) { return {values.data() + w.first_row * w.cols, w.rows, w.cols}; }
+
+// The base weight and its adapter as one matrix.
+void linear_values(const Linear& linear, bool merge, Mat out) {
+  kernels::Weight w = linear.value();
+  parallel_ranges(w.rows, 64, [&](std::int64_t first, std::int64_t last) {
+    kernels::unpack(w, first, last - first, 0, w.cols, out.row(first));
+  });
+  if (!merge || !linear.lora) return;
+  const LoraAdapter& lora = *linear.lora;
+  ConstMat a = lora.a.value(), b = lora.b.value();
+  parallel_ranges(w.rows, 64, [&](std::int64_t first, std::int64_t last) {
+    kernels::sgemm_tile(false, false, last - first, w.cols, a.rows, lora.scale, b.row(first), b.cols, a.data, a.cols, 1, out.row(first), w.cols);
+  });
+  if (!lora.magnitude) return;
+  std::vector<float> norms(static_cast<std::size_t>(w.rows));
+  kernels::dora_norms(w, a, b, lora.scale, norms.data());
+  const float* magnitude = lora.magnitude.value().data;
+  for (std::int64_t r = 0; r < w.rows; ++r)
+    for (std::int64_t c = 0; c < w.cols; ++c) out.row(r)[c] *= magnitude[r] / norms[static_cast<std::size_t>(r)];
+}
+
+void vector_values(const ParameterRef& trained, const float* frozen, const WeightName& w, std::vector<float>& values) {
+  const float* from = trained ? trained.value().data : frozen;
+  DML_CHECK(from, "{} has no values", w.tensor);
+  std::copy_n(from, w.rows, values.data() + w.first_row);
+}
+
+}  // namespace
+
+Linear* linear_at(CausalLm& model, const WeightName& w) {
+  if (w.layer < 0) return nullptr;
+  DecoderLayer& layer = model.layers[static_cast<std::size_t>(w.layer)];
+  switch (w.role) {
+    case WeightRole::q: return &layer.attention.q;
+    case WeightRole::k: return &layer.attention.k;
+    case WeightRole::v: return &layer.attention.v;
+    case WeightRole::o: return &layer.attention.o;
+    case WeightRole::gate: return &layer.mlp.gate;
+    case WeightRole::up: return &layer.mlp.up;
+    case WeightRole::down: return &layer.mlp.down;
+    default: return nullptr;
+  }
+}
+
+Norm* norm_at(CausalLm& model, const WeightName& w) {
+  if (w.role == WeightRole::final_norm) return &model.head.norm;
+  if (w.layer < 0) return nullptr;
+  DecoderLayer& layer = model.layers[static_cast<std::size_t>(w.layer)];
+  switch (w.role) {
+    case WeightRole::input_norm: return &layer.attention_norm;
+    case WeightRole::post_attention_norm: return &layer.attention_post_norm;
+    case WeightRole::pre_ffn_norm: return &layer.mlp_norm;
+    case WeightRole::post_ffn_norm: return &layer.mlp_post_norm;
+    case WeightRole::q_norm: return &layer.attention.q_norm;
+    case WeightRole::k_norm: return &layer.attention.k_norm;
+    default: return nullptr;
+  }
+}
+
+std::vector<float> tensor_values(CausalLm& model, std::span<const WeightName> rows, bool merge) {
+  std::vector<float> values(static_cast<std::size_t>(rows[0].tensor_rows * rows[0].cols));
+  for (const WeightName& w : rows) {
+    if (Linear* linear = linear_at(model, w)) {
+      if (w.bias)
+        vector_values(linear->bias, linear->frozen_bias, w, values);
+      else
+        linear_values(*linear, merge, rows_of(values, w));
+    } else if (Norm* norm = norm_at(model, w)) {
+      vector_values(w.bias ? norm->bias : norm->weight, w.bias ? norm->frozen_bias : norm->frozen, w, values);
+    } else {
+      const Embedding& e = model.embedding;
+      kernels::Weight table = w.role == WeightRole::embed  ? e.value()
+                              : w.role == WeightRole::head ? model.head.value()
+                              : e.positions                ? kernels::weight_of(e.positions.value())
+                                                           : e.frozen_positions;
+      kernels::unpack(table, 0, table.rows, 0, table.cols, values.data());
+    }
+  }
+  if (rows[0].transposed) {
+    std::int64_t out = rows[0].tensor_rows, in = rows[0].cols;
+    std::vector<float> stored(values.size());
+    for (std::int64_t r = 0; r < out; ++r)
+      for (std::int64_t c = 0; c < in; ++c) stored[static_cast<std::size_t>(c * out + r)] = values[static_cast<std::size_t>(r * in + c)];
+    return stored;
+  }
+  return values;
+}
+
+}  // namespace dml

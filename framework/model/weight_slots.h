@@ -1,0 +1,20 @@
+// Where a named weight sits inside a CausalLm, and what a tensor's values are now: trained ones, and with the adapter
+// merged if asked.
+#pragma once
+
+#include <vector>
+
+#include "model/causal_lm.h"
+#include "model/weight_names.h"
+
+namespace dml {
+
+/// The linear layer or norm that a weight belongs to; null when it belongs to neither.
+Linear* linear_at(CausalLm& model, const WeightName& weight);
+Norm* norm_at(CausalLm& model, const WeightName& weight);
+
+/// All values of the tensor `rows` describe (the weights of one tensor, as weight_names() lists them), in the file's
+/// orientation. With `merge`, W + s·BA (DoRA: scaled by m / ‖W + s·BA‖) for layers with an adapter.
+std::vector<float> tensor_values(CausalLm& model, std::span<const WeightName> rows, bool merge);
+
+}  // namespace dml

@@ -1,0 +1,48 @@
+// Multi-head causal attention with grouped keys and values over packed documents:
+//   q, k, v = proj(x);  (norms on q and k);  rope;  out = softmax(q kᵀ · scale) v per document;  y = or += o(out).
+#pragma once
+
+#include <span>
+
+#include "kernels/attention.h"
+#include "nn/kv_cache.h"
+#include "nn/linear.h"
+#include "nn/norm.h"
+
+namespace dml {
+
+struct Attention {
+  kernels::AttentionShape shape;
+  Linear q, k, v, o;
+  Norm q_norm, k_norm;          // optional
+  bool norm_whole = false;      // q_norm and k_norm over the whole width instead of every head
+  bool use_rope = true, local_rope = false;
+
+  struct Saved {
+    Mat q, k, v;                // as attention reads them (behind norm and rope)
+    Mat q_plain, k_plain;       // in front of the norms, when there are norms
+    Mat out, lse;
+    Mat picked;                 // rows of `out` that go on, in a layer that lets only some go on
+    Linear::Saved q_proj, k_proj, v_proj, o_proj;
+  };
+
+  std::int64_t query_width() const { return shape.heads * shape.head_dim; }
+  std::int64_t key_width() const { return shape.kv_heads * shape.head_dim; }
+  bool trains() const { return q.trains() || k.trains() || v.trains() || o.trains() || q_norm.trains() || k_norm.trains(); }
+
+  /// `rows`: how many of the T tokens go on behind attention.
+  Saved plan(std::int64_t tokens, std::int64_t rows, Arena& saved) const;
+  /// y = or += o(attention(x)) for all tokens (rows empty), or y (rows.size(), D) for the rows listed.
+  void forward(ConstMat x, std::span<const std::int32_t> rows, Mat y, Write mode, Saved& saved, Pass& pass) const;
+  /// dy as y was in forward. Sets dx (T, D) unless it is empty. Consumes saved.
+  void backward(ConstMat dy, ConstMat x, std::span<const std::int32_t> rows, Saved& saved, Mat dx, Pass& pass) const;
+
+  /// Generation: x holds new rows of several sequences; their keys and values go into the caches of `layer`.
+  void forward_cached(ConstMat x, std::span<const SequenceRows> sequences, std::int64_t layer, Mat y, Write mode,
+                      Pass& pass) const;
+
+ private:
+  void project(ConstMat x, Saved& saved, Pass& pass) const;
+};
+
+}  // namespace dml

@@ -1,0 +1,49 @@
+// One block of the decoder, with the switches that tell the families apart:
+//
+//   pre-norm (Llama …)      mid = x + attention(norm(x));                      y = mid + mlp(norm(mid))
+//   sandwich (Gemma 2)      mid = x + norm'(attention(norm(x)));               y = mid + norm'(mlp(norm(mid)))
+//   post-norm (OLMo 2)      mid = x + norm'(attention(x));                     y = mid + norm'(mlp(mid))
+//   parallel (StableLM)     y = x + attention(norm(x)) + mlp(norm2(x)), or with one norm for both
+//
+// A layer may let only some rows go on (the last layer: rows that feed a label); attention still reads all of them.
+#pragma once
+
+#include <span>
+
+#include "nn/attention.h"
+#include "nn/mlp.h"
+#include "nn/norm.h"
+
+namespace dml {
+
+struct DecoderLayer {
+  Norm attention_norm, attention_post_norm, mlp_norm, mlp_post_norm;  // each may be absent
+  Attention attention;
+  Mlp mlp;
+  bool parallel = false;
+
+  struct Saved {
+    Mat mid;                               // (rows, D); in a parallel layer not used
+    Mat attention_out, mlp_out;            // in front of the post norms
+    Attention::Saved attention;
+    Mlp::Saved mlp;
+  };
+
+  bool trains() const {
+    return attention.trains() || mlp.trains() || attention_norm.trains() || attention_post_norm.trains() ||
+           mlp_norm.trains() || mlp_post_norm.trains();
+  }
+  /// T tokens of which `rows` go on; keep_mlp false: gate and up are computed again in backward.
+  Saved plan(std::int64_t tokens, std::int64_t rows, bool keep_mlp, Arena& saved) const;
+  /// x (T, D) → y (rows, D). rows empty: all go on. y is not x.
+  void forward(ConstMat x, std::span<const std::int32_t> rows, Mat y, Saved& saved, Pass& pass) const;
+  /// d comes in as dy and is consumed. Sets dx (T, D) unless it is empty; dx may be d when all rows go on.
+  void backward(Mat d, ConstMat x, std::span<const std::int32_t> rows, Saved& saved, Mat dx, Pass& pass) const;
+  /// Generation: x (rows, D) is updated in place.
+  void forward_cached(Mat x, std::span<const SequenceRows> sequences, std::int64_t layer, Pass& pass) const;
+
+ private:
+  ConstMat normed(const Norm& norm, ConstMat x, Pass& pass) const;
+};
+
+}  // namespace dml

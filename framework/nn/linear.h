@@ -1,0 +1,49 @@
+// y = x Wᵀ (+ b) (+ s · (x Aᵀ) Bᵀ), W frozen in any storage or trainable; with an adapter optionally DoRA.
+//
+// A frozen W gets no gradient; an adapter keeps only x Aᵀ between forward and backward (DoRA also its unscaled output).
+#pragma once
+
+#include <optional>
+
+#include "kernels/weight.h"
+#include "nn/parameter.h"
+#include "nn/pass.h"
+
+namespace dml {
+
+struct LoraAdapter {
+  ParameterRef a, b;          // (R, in), (out, R)
+  ParameterRef magnitude;     // (out) with DoRA
+  float scale = 1;            // alpha / R, or alpha / sqrt(R) with rsLoRA
+  float dropout = 0;          // on the input of A
+  std::uint32_t stream = 0;   // the module's number: part of the address of its dropout mask
+};
+
+struct Linear {
+  kernels::Weight frozen;         // (out, in); unused when `weight` is set
+  ParameterRef weight;
+  const float* frozen_bias = nullptr;
+  ParameterRef bias;
+  std::optional<LoraAdapter> lora;
+
+  struct Saved {
+    Mat down;    // x Aᵀ (T, R)
+    Mat plain;   // DoRA: the output before scaling (T, out)
+    Mat norms;   // DoRA: row norms (1, out)
+  };
+
+  explicit operator bool() const { return static_cast<bool>(frozen) || static_cast<bool>(weight); }
+  kernels::Weight value() const { return weight ? kernels::weight_of(weight.value()) : frozen; }
+  std::int64_t in() const { return weight ? weight.cols : frozen.cols; }
+  std::int64_t out() const { return weight ? weight.rows : frozen.rows; }
+  bool trains() const { return weight || bias || lora; }
+
+  /// Takes what backward will need for T tokens.
+  Saved plan(std::int64_t tokens, Arena& saved) const;
+  /// x (T, in) → y (T, out).
+  void forward(ConstMat x, Mat y, Write mode, Saved& saved, Pass& pass) const;
+  /// Adds parameter gradients; sets or adds to dx (T, in) unless it is empty. x is the input forward saw.
+  void backward(ConstMat dy, ConstMat x, const Saved& saved, Mat dx, Write mode, Pass& pass) const;
+};
+
+}  // namespace dml

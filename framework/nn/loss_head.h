@@ -1,0 +1,28 @@
+// Final norm, projection to the vocabulary and cross-entropy. Reads labelled rows only; the logits of a step never exist
+// as a whole.
+#pragma once
+
+#include <span>
+
+#include "kernels/weight.h"
+#include "nn/norm.h"
+
+namespace dml {
+
+struct LossHead {
+  Norm norm;
+  kernels::Weight frozen;       // (V, D); the embedding's in tied models
+  ParameterRef weight;
+  float softcap = 0;
+
+  bool trains() const { return norm.trains() || weight; }
+  kernels::Weight value() const { return weight ? kernels::weight_of(weight.value()) : frozen; }
+
+  /// x (N, D): the rows that feed the labels (N). Returns the sum of the row losses; row_losses (N) is set unless empty.
+  /// d (N, D), unless empty, is set to the gradient of the sum, and parameter gradients are added.
+  double loss(ConstMat x, std::span<const Token> labels, std::span<float> row_losses, Mat d, Pass& pass) const;
+  /// logits (N, V) of x (N, D).
+  void logits(ConstMat x, Mat logits, Arena& arena) const;
+};
+
+}  // namespace dml

@@ -1,0 +1,28 @@
+// RMSNorm or LayerNorm over the width, its weight frozen or trainable.
+#pragma once
+
+#include "nn/parameter.h"
+#include "nn/pass.h"
+
+namespace dml {
+
+struct Norm {
+  bool layer_norm = false;
+  float eps = 1e-6f, offset = 0;           // offset: 1 where the weight is stored as w − 1 (Gemma)
+  const float* frozen = nullptr;
+  const float* frozen_bias = nullptr;
+  ParameterRef weight, bias;
+
+  explicit operator bool() const { return frozen || weight; }
+  bool trains() const { return weight || bias; }
+
+  /// Rows of x are normalised each by itself; y may be x.
+  void forward(ConstMat x, Mat y) const;
+  /// Sets or adds to dx unless it is empty; adds parameter gradients. dx may be dy with Write::set.
+  void backward(ConstMat dy, ConstMat x, Mat dx, Write mode, Arena& scratch) const;
+
+ private:
+  const float* value() const { return weight ? weight.value().data : frozen; }
+};
+
+}  // namespace dml

@@ -1,0 +1,215 @@
+#include "pipeline/base_model.h"
+
+#include <algorithm>
+#include <regex>
+
+#include "checkpoint/model_config.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "core/hash.h"
+#include "core/parallel.h"
+
+namespace dml {
+namespace {
+
+kernels::Storage kernel_storage(Storage storage, kernels::Storage as_stored) {
+  if (storage == Storage::f32) return kernels::Storage::f32;
+  return storage == Storage::bf16 ? kernels::Storage::bf16 : as_stored;
+}
+
+// Values converted once; alive as long as the source is.
+struct Converted {
+  std::vector<std::vector<std::byte>> blocks;
+};
+
+const void* convert(const TensorView& tensor, Dtype to, Converted& out) {
+  std::int64_t n = tensor.size(), width = dtype_bits(to) / 8;
+  auto& block = out.blocks.emplace_back(static_cast<std::size_t>(n * width));
+  const std::int64_t from_width = dtype_bits(tensor.dtype) / 8;
+  parallel_ranges(n, 1 << 16, [&](std::int64_t first, std::int64_t last) {
+    std::vector<float> values(static_cast<std::size_t>(last - first));
+    read_floats(tensor.dtype, tensor.bytes.data() + first * from_width, last - first, values.data());
+    write_floats(to, values.data(), last - first, block.data() + first * width);
+  });
+  return block.data();
+}
+
+std::optional<StoredTensor> stored(const TensorView* tensor, Storage storage, Converted& converted, const std::string& where) {
+  if (!tensor) return std::nullopt;
+  if (!is_readable_float(tensor->dtype))
+    throw UserError("{}: tensor '{}' is stored as {}; only F32, BF16, F16 and F64 can be read", where, tensor->name, dtype_name(tensor->dtype));
+  StoredTensor out;
+  out.shape.assign(tensor->shape.begin(), tensor->shape.end());
+  auto direct = dtype_storage(tensor->dtype);
+  // Vectors are copied to float32 by the model anyway; only matrices are worth another storage.
+  kernels::Storage wanted = out.shape.size() == 2 ? kernel_storage(storage, direct.value_or(kernels::Storage::f32)) : direct.value_or(kernels::Storage::f32);
+  out.storage = wanted;
+  out.data = direct == wanted && tensor->aligned() ? static_cast<const void*>(tensor->bytes.data()) : convert(*tensor, storage_dtype(wanted), converted);
+  return out;
+}
+
+TensorSource source_of(std::shared_ptr<const ModelFiles> files, Storage storage) {
+  auto converted = std::make_shared<Converted>();
+  return [files, converted, storage](const std::string& name) { return stored(files->find(name), storage, *converted, files->directory()); };
+}
+
+std::string init_name(LoraInit init) {
+  switch (init) {
+    case LoraInit::kaiming: return "true";
+    case LoraInit::gaussian: return "gaussian";
+    case LoraInit::random: return "false";
+    case LoraInit::pissa: return "pissa";
+    case LoraInit::olora: return "olora";
+    case LoraInit::loftq: return "loftq";
+  }
+  return "true";
+}
+
+// Axolotl's rule: a regular expression matched at the start of the name, its dots literal.
+std::function<bool(const std::string&)> unfrozen_rule(const std::vector<std::string>& patterns) {
+  if (patterns.empty()) return {};
+  std::vector<std::regex> rules;
+  for (const std::string& pattern : patterns) {
+    if (pattern.find('[') != std::string::npos && pattern.back() == ']' && pattern.find(':') != std::string::npos)
+      throw UserError("unfrozen_parameters: '{}': row ranges are not supported; name whole tensors", pattern);
+    try {
+      rules.emplace_back(pattern);
+    } catch (const std::regex_error& e) {
+      throw UserError("unfrozen_parameters: '{}' is not a regular expression: {}", pattern, e.what());
+    }
+  }
+  return [rules](const std::string& name) {
+    for (auto& rule : rules)
+      if (std::regex_search(name, rule, std::regex_constants::match_continuous)) return true;
+    return false;
+  };
+}
+
+}  // namespace
+
+TensorSource BaseModel::source(Storage storage) const { return files ? source_of(files, storage) : TensorSource{}; }
+
+std::string BaseModel::digest() const {
+  Hasher h;
+  h.text(dump(config));
+  if (!files) return h.digest();
+  // 4 KB from the front, the middle and the end of every tensor.
+  constexpr std::size_t kSample = 4096;
+  for (const TensorView& t : files->tensors()) {
+    h.text(t.name).number(t.bytes.size());
+    for (std::size_t at : {std::size_t{0}, t.bytes.size() / 2, t.bytes.size() - std::min(kSample, t.bytes.size())})
+      h.bytes(t.bytes.data() + at, std::min(kSample, t.bytes.size() - at));
+  }
+  return h.digest();
+}
+
+Dtype BaseModel::dtype() const {
+  if (files)
+    for (const TensorView& t : files->tensors())
+      if (t.shape.size() == 2 && dtype_storage(t.dtype)) return t.dtype;
+  return Dtype::f32;
+}
+
+BaseModel open_base_model(const ModelSection& section) {
+  BaseModel base;
+  bool scratch = section.reinit_weights || section.base_model.empty();
+  std::string config_dir = section.base_model_config.value_or(section.base_model);
+  if (config_dir.empty()) {
+    base.config = section.model_config;
+    base.spec = read_model_config(base.config, "model_config");
+  } else {
+    if (!file_exists(config_dir))
+      throw UserError("{}: no such directory; base_model must be a directory with config.json and *.safetensors (models are not downloaded)", config_dir);
+    base.config = read_json(config_dir + "/config.json", {.bytes = 1 << 20});
+    if (section.model_config.empty()) {
+      base.spec = read_model_spec(config_dir);
+    } else {
+      std::vector<Token> eos = read_model_spec(config_dir).eos;
+      base.config = rewrite_config(base.config, section.model_config);
+      base.spec = read_model_config(base.config, config_dir + "/config.json with model_config");
+      if (!section.model_config.contains("eos_token_id")) base.spec.eos = eos;
+    }
+  }
+  if (!scratch) {
+    base.directory = section.base_model;
+    base.files = std::make_shared<ModelFiles>(section.base_model);
+  }
+  return base;
+}
+
+AdapterConfig adapter_config(const AdapterSection& s, const std::string& base_model) {
+  AdapterConfig c;
+  c.r = s.lora_r;
+  c.alpha = s.lora_alpha;
+  c.dropout = s.lora_dropout;
+  c.target_modules = s.lora_target_modules.names;
+  c.target_pattern = s.lora_target_modules.regex;
+  c.all_linear = s.lora_target_linear;
+  c.rank_pattern.assign(s.lora_rank_pattern.begin(), s.lora_rank_pattern.end());
+  c.alpha_pattern.assign(s.lora_alpha_pattern.begin(), s.lora_alpha_pattern.end());
+  c.modules_to_save = s.lora_modules_to_save;
+  if (!s.peft_layers_to_transform.empty()) c.layers_to_transform = s.peft_layers_to_transform;
+  c.layers_pattern = s.peft_layers_pattern;
+  c.use_rslora = s.peft_use_rslora;
+  c.use_dora = s.peft_use_dora;
+  c.fan_in_fan_out = s.lora_fan_in_fan_out;
+  c.init = init_name(s.peft_init_lora_weights);
+  c.base_model = base_model;
+  return c;
+}
+
+Training training_of(const AdapterSection& section, const std::string& base_model, std::int64_t seed) {
+  Training t;
+  t.seed = static_cast<std::uint64_t>(seed);
+  if (section.adapter == AdapterKind::none) {
+    t.full = true;
+    t.unfrozen = unfrozen_rule(section.unfrozen_parameters);
+  } else {
+    t.adapter = adapter_config(section, base_model);
+    t.loraplus_ratio = section.loraplus_lr_ratio.value_or(1);
+  }
+  return t;
+}
+
+void load_adapter(CausalLm& model, const Adapter& adapter, const std::string& directory) {
+  load_parameters(
+      model.parameters,
+      [&](const std::string& name) -> std::optional<StoredTensor> {
+        auto tensor = std::ranges::find(adapter.tensors, name, &AdapterTensor::key);
+        if (tensor == adapter.tensors.end()) return std::nullopt;
+        return StoredTensor{kernels::Storage::f32, tensor->shape, adapter.values.at(name).data()};
+      },
+      directory);
+}
+
+std::unique_ptr<CausalLm> make_trainable_model(const BaseModel& base, const ModelSection& model, const AdapterSection& adapter,
+                                               std::int64_t seed) {
+  Training training = training_of(adapter, model.base_model, seed);
+  std::optional<Adapter> start;
+  if (training.adapter && adapter.lora_model_dir) {
+    start = read_adapter(*adapter.lora_model_dir, base.spec, model.base_model);
+    // Its shape is the adapter's own; dropout belongs to the run.
+    double dropout = training.adapter->dropout;
+    training.adapter = start->config;
+    training.adapter->dropout = dropout;
+  }
+  auto built = build_model(base.spec, base.source(model.frozen_storage), training, base.files ? base.directory : "model_config");
+  built->backing = base.files;
+  if (start) load_adapter(*built, *start, *adapter.lora_model_dir);
+  return built;
+}
+
+std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage, const std::string& adapter_dir) {
+  Training training;
+  std::optional<Adapter> adapter;
+  if (!adapter_dir.empty()) {
+    adapter = read_adapter(adapter_dir, base.spec, base.directory);
+    training.adapter = adapter->config;
+  }
+  auto built = build_model(base.spec, base.source(storage), training, base.directory);
+  built->backing = base.files;
+  if (adapter) load_adapter(*built, *adapter, adapter_dir);
+  return built;
+}
+
+}  // namespace dml

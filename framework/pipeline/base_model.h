@@ -1,0 +1,48 @@
+// From a recipe's model and adapter sections to a CausalLm: opens the base directory (or takes the architecture from the
+// recipe), lays the adapter over it, decides what is trained.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "checkpoint/adapter_io.h"
+#include "checkpoint/model_files.h"
+#include "core/json.h"
+#include "model/build.h"
+#include "recipe/recipe.h"
+
+namespace dml {
+
+/// A base model as it lies on disk; without files when it is to be trained from scratch.
+struct BaseModel {
+  ModelSpec spec;
+  Json config;                               // config.json, or the recipe's model_config
+  std::string directory;                     // "" from scratch
+  std::shared_ptr<const ModelFiles> files;   // null from scratch
+
+  /// Tensors by name, mapped; matrices converted once when `storage` asks for another type than the file's.
+  TensorSource source(Storage storage) const;
+  /// Digest of names, shapes and sampled contents of all tensors: cheap, and different for different weights.
+  std::string digest() const;
+  /// The element type most matrices have: "F32", "BF16" or "F16".
+  Dtype dtype() const;
+};
+
+BaseModel open_base_model(const ModelSection& section);
+
+/// The adapter that the recipe describes (adapter: lora or qlora).
+AdapterConfig adapter_config(const AdapterSection& section, const std::string& base_model);
+
+/// What a training run changes.
+Training training_of(const AdapterSection& section, const std::string& base_model, std::int64_t seed);
+
+/// Built and, with lora_model_dir, started from that adapter.
+std::unique_ptr<CausalLm> make_trainable_model(const BaseModel& base, const ModelSection& model, const AdapterSection& adapter,
+                                               std::int64_t seed);
+/// For inference: the base alone (adapter_dir empty) or with an adapter over it.
+std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage, const std::string& adapter_dir);
+
+/// Values of an adapter into the parameters of a model that was built with its config.
+void load_adapter(CausalLm& model, const Adapter& adapter, const std::string& directory);
+
+}  // namespace dml

@@ -1,0 +1,54 @@
+#include "pipeline/calendar.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dml {
+
+Rhythm::Rhythm(Cadence cadence, std::optional<double> steps, std::optional<double> per_epoch, std::int64_t total_steps) {
+  if (cadence == Cadence::never) return;
+  if (steps && cadence != Cadence::epoch) {
+    // Below 1 it is a share of the run.
+    double n = *steps < 1 ? std::ceil(*steps * static_cast<double>(total_steps)) : *steps;
+    every_ = std::max<std::int64_t>(1, static_cast<std::int64_t>(n));
+  } else {
+    per_epoch_ = cadence == Cadence::epoch ? 1 : per_epoch.value_or(1);
+  }
+}
+
+bool Rhythm::due(std::int64_t step, double before, double after) const {
+  if (every_ > 0) return (step + 1) % every_ == 0;
+  constexpr double kSlack = 1e-9;
+  return per_epoch_ > 0 && std::floor(after * per_epoch_ + kSlack) > std::floor(before * per_epoch_ + kSlack);
+}
+
+Calendar::Calendar(const TrainSection& train, const Schedule& schedule)
+    : schedule_(schedule),
+      evaluate_(train.eval_strategy, train.eval_steps, train.evals_per_epoch, schedule.steps()),
+      save_(train.save_strategy == Cadence::best ? train.eval_strategy : train.save_strategy,
+            train.save_strategy == Cadence::best ? train.eval_steps : train.save_steps,
+            train.save_strategy == Cadence::best ? train.evals_per_epoch : train.saves_per_epoch, schedule.steps()),
+      save_first_(train.save_first_step),
+      log_every_(train.logging_steps.value_or(std::clamp<std::int64_t>(schedule.steps() / 200, 1, 10))) {}
+
+bool Calendar::due(const Rhythm& rhythm, std::int64_t step) const {
+  double before = step == 0 ? 0 : schedule_.step(step - 1).epochs_done;
+  return rhythm.due(step, before, schedule_.step(step).epochs_done);
+}
+
+bool Calendar::evaluates(std::int64_t step) const { return due(evaluate_, step) || step + 1 == schedule_.steps(); }
+bool Calendar::saves(std::int64_t step) const { return due(save_, step) || (save_first_ && step == 0); }
+
+std::int64_t Calendar::evaluations() const {
+  std::int64_t n = 0;
+  for (std::int64_t s = 0; s < schedule_.steps(); ++s) n += evaluates(s);
+  return n;
+}
+
+std::int64_t Calendar::checkpoints() const {
+  std::int64_t n = 0;
+  for (std::int64_t s = 0; s < schedule_.steps(); ++s) n += saves(s);
+  return n;
+}
+
+}  // namespace dml

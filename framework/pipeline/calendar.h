@@ -1,0 +1,43 @@
+// When a run logs, evaluates and saves: known for every step before the run begins.
+#pragma once
+
+#include <optional>
+
+#include "data/schedule.h"
+#include "recipe/recipe.h"
+
+namespace dml {
+
+/// "Every n steps", "k times an epoch" or never, counted by true epoch boundaries.
+class Rhythm {
+ public:
+  Rhythm() = default;
+  Rhythm(Cadence cadence, std::optional<double> steps, std::optional<double> per_epoch, std::int64_t total_steps);
+  /// Whether something is due after step s (from 0), `before` and `after` being the epochs done before and after it.
+  bool due(std::int64_t step, double before, double after) const;
+
+ private:
+  std::int64_t every_ = 0;     // steps
+  double per_epoch_ = 0;
+};
+
+class Calendar {
+ public:
+  Calendar(const TrainSection& train, const Schedule& schedule);
+  bool evaluates(std::int64_t step) const;
+  bool saves(std::int64_t step) const;
+  bool logs(std::int64_t step) const { return (step + 1) % log_every_ == 0 || step + 1 == schedule_.steps(); }
+  /// How often in the whole run.
+  std::int64_t evaluations() const;
+  std::int64_t checkpoints() const;
+
+ private:
+  bool due(const Rhythm& rhythm, std::int64_t step) const;
+
+  const Schedule& schedule_;
+  Rhythm evaluate_, save_;
+  bool save_first_ = false;
+  std::int64_t log_every_ = 1;
+};
+
+}  // namespace dml

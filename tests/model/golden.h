@@ -1,0 +1,91 @@
+// Reads the goldens of tools/make_golden.py (tests/golden/README.md).
+#pragma once
+
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "checkpoint/adapter_io.h"
+#include "checkpoint/model_config.h"
+#include "checkpoint/model_files.h"
+#include "core/json.h"
+#include "model/build.h"
+
+namespace dml {
+
+inline std::string golden_path(const std::string& name) { return std::string(DML_SOURCE_DIR) + "/tests/golden/" + name; }
+
+struct GoldenBatch {
+  std::vector<Token> tokens, labels;
+  std::vector<std::int32_t> positions, starts;
+
+  explicit GoldenBatch(const std::string& path) {
+    Json j = read_json(path);
+    tokens = j["tokens"].get<std::vector<Token>>();
+    labels = j["labels"].get<std::vector<Token>>();
+    positions = j["positions"].get<std::vector<std::int32_t>>();
+    starts = j["starts"].get<std::vector<std::int32_t>>();
+  }
+  PackedBatch view() const { return {tokens, labels, positions, starts}; }
+  std::int64_t longest() const {
+    std::int64_t n = 0;
+    for (std::size_t i = 0; i + 1 < starts.size(); ++i) n = std::max<std::int64_t>(n, starts[i + 1] - starts[i]);
+    return n;
+  }
+};
+
+inline TensorSource golden_source(std::shared_ptr<ModelFiles> files) {
+  return [files](const std::string& name) -> std::optional<StoredTensor> {
+    const TensorView* t = files->find(name);
+    if (!t) return std::nullopt;
+    return StoredTensor{*dtype_storage(t->dtype), {t->shape.begin(), t->shape.end()}, t->bytes.data()};
+  };
+}
+
+/// A golden model, trainable in full or through the golden adapter, with gradient buffers bound and working memory taken.
+struct GoldenModel {
+  std::unique_ptr<CausalLm> model;
+  std::vector<std::vector<float>> gradients;
+
+  GoldenModel(const std::string& family, bool lora, const GoldenBatch& batch, const std::string& config_dir = "", double dropout = 0) {
+    std::string directory = golden_path(family) + "/model";
+    ModelSpec spec = read_model_spec(config_dir.empty() ? directory : config_dir);
+    auto files = std::make_shared<ModelFiles>(directory);
+    Training training;
+    training.full = !lora;
+    std::optional<Adapter> adapter;
+    if (lora) {
+      adapter = read_adapter(golden_path(family) + "/lora", spec);
+      adapter->config.dropout = dropout;
+      training.adapter = adapter->config;
+    }
+    model = build_model(spec, golden_source(files), training, directory);
+    model->backing = files;
+    if (adapter)
+      load_parameters(
+          model->parameters,
+          [&](const std::string& name) -> std::optional<StoredTensor> {
+            for (auto& t : adapter->tensors)
+              if (t.key == name) return StoredTensor{kernels::Storage::f32, t.shape, adapter->values.at(name).data()};
+            return std::nullopt;
+          },
+          family);
+    model->set_length(batch.longest());
+    for (Unit& u : model->parameters.units()) {
+      gradients.emplace_back(static_cast<std::size_t>(u.size), 0.f);
+      u.grad = gradients.back().data();
+    }
+    model->reserve(model->measure(shape(batch), true));
+  }
+
+  static CausalLm::Shape shape(const GoldenBatch& batch) {
+    return {batch.view().size(), batch.view().learned(), batch.view().documents()};
+  }
+  void zero() {
+    for (auto& g : gradients) std::fill(g.begin(), g.end(), 0.f);
+  }
+};
+
+}  // namespace dml

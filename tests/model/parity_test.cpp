@@ -1,0 +1,188 @@
+// Every family against tools/make_golden.py: an independent float64 decoder in plain torch.
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "golden.h"
+#include "kernels/optimizer_step.h"
+#include "nn/hooks.h"
+
+namespace dml {
+namespace {
+
+constexpr double kClose = 1e-4;   // of the tensor's largest value
+
+UnitHooks no_hooks;
+
+void expect_close(std::span<const float> got, std::span<const float> want, const std::string& what) {
+  ASSERT_EQ(got.size(), want.size()) << what;
+  double top = 0, worst = 0;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    top = std::max(top, std::abs(static_cast<double>(want[i])));
+    double off = std::abs(static_cast<double>(got[i]) - want[i]);
+    worst = std::isfinite(off) ? std::max(worst, off) : 1e30;
+  }
+  EXPECT_LE(worst, kClose * top + 1e-9) << what << ": largest value " << top;
+}
+
+double golden_loss(const std::string& path, const char* key) { return read_json(path)[key].get<double>(); }
+
+// Gradients of every parameter; goldens are of the mean loss, ours of the sum.
+void expect_gradients(GoldenModel& m, const std::string& path, std::int64_t learned) {
+  SafetensorsFile file(path);
+  std::size_t seen = 0;
+  for (Unit& u : m.model->parameters.units())
+    for (const Parameter& p : u.parameters) {
+      ++seen;
+      std::vector<float> want = file.at(p.name).floats(path), got(want.size());
+      bool transposed = std::ranges::find(m.model->transposed, p.name) != m.model->transposed.end();
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        std::size_t cols = static_cast<std::size_t>(p.shape.back()), rows = got.size() / cols;
+        std::size_t at = transposed ? (i % rows) * cols + i / rows : i;
+        got[i] = u.grad[p.offset + static_cast<std::int64_t>(at)] / static_cast<float>(learned);
+      }
+      expect_close(got, want, p.name);
+    }
+  EXPECT_EQ(seen, file.tensors().size());
+}
+
+class Family : public testing::TestWithParam<std::string> {};
+
+TEST_P(Family, LossAndGradientsOfFullFineTuningAreTheReferences) {
+  GoldenBatch batch(golden_path(GetParam()) + "/batch.json");
+  GoldenModel m(GetParam(), false, batch);
+  double sum = m.model->train(batch.view(), {}, no_hooks);
+  double want = golden_loss(golden_path(GetParam()) + "/full/loss.json", "sum");
+  EXPECT_NEAR(sum, want, 1e-5 * want);
+  expect_gradients(m, golden_path(GetParam()) + "/full/gradients.safetensors", batch.view().learned());
+}
+
+TEST_P(Family, LossAndGradientsOfAnAdapterAreTheReferences) {
+  GoldenBatch batch(golden_path(GetParam()) + "/batch.json");
+  GoldenModel m(GetParam(), true, batch);
+  double sum = m.model->train(batch.view(), {}, no_hooks);
+  double want = golden_loss(golden_path(GetParam()) + "/lora/loss.json", "sum");
+  EXPECT_NEAR(sum, want, 1e-5 * want);
+  expect_gradients(m, golden_path(GetParam()) + "/lora/gradients.safetensors", batch.view().learned());
+}
+
+TEST_P(Family, RecomputingGivesTheSameBits) {
+  GoldenBatch batch(golden_path(GetParam()) + "/batch.json");
+  GoldenModel m(GetParam(), true, batch);
+  double plain = m.model->train(batch.view(), {}, no_hooks);
+  auto gradients = m.gradients;
+  for (Keep keep : {Keep::no_mlp, Keep::layer_inputs}) {
+    m.zero();
+    m.model->keep = keep;
+    m.model->reserve(m.model->measure(GoldenModel::shape(batch), true));
+    EXPECT_EQ(m.model->train(batch.view(), {}, no_hooks), plain);
+    EXPECT_EQ(m.gradients, gradients);
+  }
+}
+
+TEST_P(Family, GeneratingReadsTheLogitsOfTraining) {
+  GoldenBatch batch(golden_path(GetParam()) + "/batch.json");
+  GoldenModel m(GetParam(), false, batch);
+  std::string path = golden_path(GetParam()) + "/full/logits.safetensors";
+  SafetensorsFile file(path);
+  std::vector<float> want = file.at("logits").floats(path);
+  const std::int64_t vocab = m.model->spec.vocab;
+  // The first document, all at once and token by token.
+  const std::int32_t length = batch.starts[1];
+  std::span<const float> last(want.data() + (length - 1) * vocab, static_cast<std::size_t>(vocab));
+  for (std::int32_t step : {length, 1}) {
+    KvCache cache(m.model->spec.layers, m.model->spec.kv_heads * m.model->spec.head_dim, length);
+    std::vector<float> logits(static_cast<std::size_t>(vocab));
+    for (std::int32_t t = 0; t < length; t += step) {
+      SequenceRows rows{&cache, 0, step};
+      PackedBatch part{std::span(batch.tokens).subspan(t, step), {}, std::span(batch.positions).subspan(t, step), {}};
+      m.model->generate(part, {&rows, 1}, {logits.data(), 1, vocab});
+    }
+    expect_close(logits, last, step == 1 ? "token by token" : "at once");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, Family,
+                         testing::Values("llama_tiny", "llama_bias", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi3",
+                                         "stablelm", "stablelm_parallel", "olmo2", "gpt2"),
+                         [](auto& row) { return row.param; });
+
+TEST(Rope, EveryScalingGivesTheReferencesLogits) {
+  for (auto& entry : std::filesystem::directory_iterator(golden_path("llama_rope"))) {
+    for (const char* which : {"short", "long"}) {
+      std::string folder = entry.path().string() + "/" + which;
+      GoldenBatch batch(folder + "/batch.json");
+      GoldenModel m("llama_tiny", false, batch, entry.path().string());
+      double want = golden_loss(folder + "/loss.json", "sum");
+      EXPECT_NEAR(m.model->evaluate(batch.view(), no_hooks), want, 1e-5 * want) << folder;
+    }
+  }
+}
+
+TEST(CausalLm, RowLossesAreTheReferences) {
+  GoldenBatch batch(golden_path("llama_tiny") + "/batch.json");
+  GoldenModel m("llama_tiny", false, batch);
+  auto want = read_json(golden_path("llama_tiny") + "/full/loss.json")["tokens"].get<std::vector<double>>();
+  std::vector<float> rows(static_cast<std::size_t>(batch.view().learned()));
+  m.model->evaluate(batch.view(), no_hooks, rows);
+  for (std::size_t t = 0, i = 0; t < batch.labels.size(); ++t)
+    if (batch.labels[t] != kIgnore) {
+      EXPECT_NEAR(rows[i++], want[t], 1e-4) << t;
+    }
+}
+
+TEST(CausalLm, TenStepsOfAdamWGiveTheReferencesLosses) {
+  Json golden = read_json(golden_path("llama_tiny") + "/adamw.json");
+  for (bool lora : {false, true}) {
+    GoldenBatch batch(golden_path("llama_tiny") + "/batch.json");
+    GoldenModel m("llama_tiny", lora, batch);
+    auto learned = static_cast<double>(batch.view().learned());
+    std::vector<std::vector<float>> first, second;
+    for (Unit& u : m.model->parameters.units()) {
+      first.emplace_back(static_cast<std::size_t>(u.size), 0.f);
+      second.emplace_back(static_cast<std::size_t>(u.size), 0.f);
+    }
+    auto losses = golden[lora ? "lora_losses" : "full_losses"].get<std::vector<double>>();
+    for (int step = 0; step < 10; ++step) {
+      m.zero();
+      double loss = m.model->train(batch.view(), {}, no_hooks) / learned;
+      EXPECT_NEAR(loss, losses[static_cast<std::size_t>(step)], 1e-5 * loss) << (lora ? "lora" : "full") << " step " << step;
+      std::size_t i = 0;
+      for (Unit& u : m.model->parameters.units()) {
+        for (const Parameter& p : u.parameters) {
+          auto slice = [&](float* base) { return std::span<float>(base + p.offset, static_cast<std::size_t>(p.size())); };
+          kernels::AdamWStep s{golden["lr"], 0.9f, 0.999f, 1e-8f, p.decay ? 0.01f : 0.f, static_cast<float>(1 - std::pow(0.9, step + 1)),
+                               static_cast<float>(1 - std::pow(0.999, step + 1)), static_cast<float>(1 / learned)};
+          kernels::adamw(s, slice(u.value), slice(u.grad), slice(first[i].data()), slice(second[i].data()));
+        }
+        ++i;
+      }
+    }
+  }
+}
+
+TEST(CausalLm, BitsDoNotDependOnThreads) {
+  GoldenBatch batch(golden_path("gemma2") + "/batch.json");
+  std::vector<std::vector<float>> want;
+  for (int n : {1, 2, 3, 4}) {
+    set_threads(n);
+    GoldenModel m("gemma2", true, batch, "", 0.1);
+    m.model->train(batch.view(), {7, 3}, no_hooks);
+    if (n == 1)
+      want = m.gradients;
+    else
+      EXPECT_EQ(m.gradients, want) << n << " threads";
+  }
+}
+
+TEST(CausalLm, MeasuredMemoryIsWhatAStepTakes) {
+  GoldenBatch batch(golden_path("llama_tiny") + "/batch.json");
+  GoldenModel m("llama_tiny", true, batch);
+  std::size_t plan = m.model->measure(GoldenModel::shape(batch), true);
+  m.model->reserve(plan);
+  EXPECT_NO_THROW(m.model->train(batch.view(), {}, no_hooks));
+  m.model->reserve(plan - 4096);
+  EXPECT_THROW(m.model->train(batch.view(), {}, no_hooks), Error);
+}
+
+}  // namespace
+}  // namespace dml
