@@ -25,7 +25,8 @@ struct Piece {
 struct Segment {
   std::vector<Piece> pieces;
   bool add_special = false;   // with the tokenizer's own bos (at the front of an example)
-  bool end_of_text = false;   // eos behind it, unless the last id already is eos
+  bool end_of_text = false;   // eos behind it, unless the last id already is eos; an empty segment gets none
+  int ends = 1;               // how many eos that is
   bool learn_end = false;     // … and whether that eos is learned
 };
 
@@ -33,6 +34,7 @@ struct Segment {
 struct Rendered {
   std::vector<Segment> segments;
   std::vector<Token> ids, labels;  // pre-tokenised rows: taken as they are, segments empty
+  bool chunk = false;              // longer than sequence_len: cut into rows without loss, whatever the strategy for length
 };
 
 class PromptStrategy {
@@ -49,7 +51,7 @@ class PromptStrategy {
   virtual std::string description() const = 0;
 };
 
-/// What a strategy is made from.
+/// What a strategy is made from; nothing of it is needed after the factory has returned.
 struct PromptContext {
   const DatasetEntry* dataset = nullptr;       // type, fields, roles, template of this dataset
   bool train_on_inputs = false;
@@ -64,5 +66,8 @@ struct PromptContext {
 using PromptFactory = std::function<std::unique_ptr<PromptStrategy>(const PromptContext&)>;
 /// alpaca, completion, chat_template, … with Axolotl's spellings ("alpaca:chat", "alpaca_chat.load_qa" …).
 Registry<PromptFactory>& prompt_strategies();
+
+/// The strategy for context.dataset->type: a row of the table, the user's own format, or pre-tokenised rows.
+std::unique_ptr<PromptStrategy> make_prompt_strategy(const PromptContext& context);
 
 }  // namespace dml

@@ -1,0 +1,212 @@
+#include "checkpoint/checkpoint_dir.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+
+#include "core/error.h"
+#include "core/hash.h"
+#include "core/log.h"
+#include "core/utf8.h"
+
+namespace dml {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::int64_t kFormat = 1;
+constexpr std::string_view kFolder = "checkpoint-";
+constexpr JsonLimits kLimits{std::size_t{4} << 20, 16, 65536, 1u << 20};
+
+std::string join(const std::string& directory, std::string_view name) { return (fs::path(directory) / name).string(); }
+
+/// −1 unless the whole text is a number as we write it.
+std::int64_t number_of(std::string_view digits) {
+  std::int64_t n = -1;
+  auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
+  return error == std::errc() && end == digits.data() + digits.size() && std::to_string(n) == digits ? n : -1;
+}
+
+bool is_plain_name(const std::string& name) {
+  fs::path p(name);
+  if (name.empty() || name.find('\0') != std::string::npos || p.is_absolute()) return false;
+  return std::ranges::none_of(p, [](auto& part) { return part == ".." || part == "." || part.empty(); });
+}
+
+/// One file of a manifest: "" when it agrees.
+std::string file_problem(const std::string& directory, const std::string& name, const Json& row, bool contents) {
+  std::string shown = escape_controls(name).substr(0, 120);
+  if (!is_plain_name(name)) return fmt::format("manifest names '{}', which is no file inside the folder", shown);
+  bool good = row.is_object() && row.contains("size") && row["size"].is_number_unsigned() && row.contains("xxh3") &&
+              row["xxh3"].is_string() && row["xxh3"].get_ref<const std::string&>().size() == 32;
+  if (!good) return fmt::format("manifest: '{}' needs a size and an xxh3 of 32 hex digits", shown);
+  std::string path = join(directory, name);
+  std::error_code error;
+  if (fs::symlink_status(path, error).type() != fs::file_type::regular) return fmt::format("'{}' is missing", shown);
+  auto size = fs::file_size(path, error);
+  if (error || size != row["size"].get<std::uint64_t>())
+    return fmt::format("'{}' has {} bytes, expected {}", shown, error ? 0 : size, row["size"].get<std::uint64_t>());
+  if (contents && digest_of_file(path) != row["xxh3"].get_ref<const std::string&>())
+    return fmt::format("the contents of '{}' are damaged", shown);
+  return "";
+}
+
+std::string check_manifest(const std::string& directory, const Json& json, bool contents) {
+  if (!json.is_object()) return "manifest is no object";
+  std::int64_t format = json_integer(json, "format", -1, "manifest");
+  if (format > kFormat) return fmt::format("written in format {} by a newer dml, this one reads up to {}; upgrade dml", format, kFormat);
+  if (format != kFormat) return "manifest has no known 'format'";
+  auto files = json.find("files");
+  if (files == json.end() || !files->is_object() || files->empty()) return "manifest lists no files";
+  for (auto& [name, row] : files->items())
+    if (auto problem = file_problem(directory, name, row, contents); !problem.empty()) return problem;
+  return "";
+}
+
+void remove_through_trash(const std::string& path) {
+  fs::path p(path);
+  std::string trash = (p.parent_path() / fmt::format(".trash-{}-{}", p.filename().string(), getpid())).string();
+  std::error_code error;
+  fs::rename(path, trash, error);   // from here on nobody takes it for a checkpoint
+  if (!error) fs::remove_all(trash, error);
+  if (error) log_warning("{}: cannot be removed: {}", path, error.message());
+}
+
+/// ".checkpoint-7.tmp-PID-N" of a process that is gone, and trash.
+bool is_left_over(const std::string& name) {
+  if (name.starts_with(".trash-checkpoint-")) return true;
+  auto at = name.find(".tmp-");
+  if (!name.starts_with(".checkpoint-") || at == std::string::npos) return false;
+  std::string_view pid = std::string_view(name).substr(at + 5);
+  std::int64_t number = number_of(pid.substr(0, pid.find('-')));
+  return number > 0 && number != getpid() && kill(static_cast<pid_t>(number), 0) != 0 && errno == ESRCH;
+}
+
+}  // namespace
+
+CheckpointWriter::CheckpointWriter(std::string output_dir, std::int64_t step)
+    : output_dir_(std::move(output_dir)), step_(step), folder_(join(output_dir_, fmt::format("{}{}", kFolder, step)), true) {}
+
+void CheckpointWriter::write_optimizer(std::vector<TensorInfo> planes,
+                                       const std::function<std::span<const float>(const TensorInfo&)>& values) {
+  write_safetensors(join(path(), "optimizer.safetensors"), std::move(planes), values);
+}
+
+std::string CheckpointWriter::commit(const TrainState& state, const TrainerState& trainer) {
+  DML_CHECK(state.step == step_, "state of step {} in the checkpoint of step {}", state.step, step_);
+  write_file(join(path(), "dml_state.json"), train_state_text(state));
+  write_file(join(path(), "trainer_state.json"), trainer_state_text(trainer));
+  write_manifest(path(), {{"step", state.step}, {"recipe", state.recipe}, {"data", state.data}, {"base", state.base}, {"numerics", state.numerics}});
+  folder_.commit();
+  std::string name = fmt::format("{}{}", kFolder, step_);
+  write_file(join(output_dir_, "latest"), name + "\n");
+  if (state.best_step == state.step) write_file(join(output_dir_, "best"), name + "\n");
+  return join(output_dir_, name);
+}
+
+void write_manifest(const std::string& directory, const Json& facts) {
+  Json j;
+  j["format"] = kFormat;
+  for (auto& [key, value] : facts.items()) j[key] = value;
+  std::vector<std::string> names;
+  for (auto& entry : fs::recursive_directory_iterator(directory))
+    if (entry.is_regular_file()) names.push_back(fs::relative(entry.path(), directory).string());
+  std::ranges::sort(names);
+  j["files"] = Json::object();
+  for (auto& name : names) {
+    if (name == "manifest.json") continue;
+    std::string path = join(directory, name);
+    j["files"][name] = {{"size", static_cast<std::uint64_t>(fs::file_size(path))}, {"xxh3", digest_of_file(path)}};
+  }
+  write_file(join(directory, "manifest.json"), j.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+std::string manifest_problem(const std::string& directory, bool contents) {
+  std::string path = join(directory, "manifest.json");
+  if (!file_exists(path)) return "no manifest.json: it was never finished";
+  try {
+    return check_manifest(directory, read_json(path, kLimits), contents);
+  } catch (const UserError& e) {
+    return e.what();
+  }
+}
+
+std::vector<Checkpoint> list_checkpoints(const std::string& output_dir) {
+  std::vector<Checkpoint> out;
+  std::error_code error;
+  for (fs::directory_iterator it(output_dir, error), end; !error && it != end; it.increment(error)) {
+    std::string name = it->path().filename().string();
+    if (!name.starts_with(kFolder) || it->symlink_status(error).type() != fs::file_type::directory) continue;
+    std::int64_t step = number_of(std::string_view(name).substr(kFolder.size()));
+    if (step >= 0) out.push_back({it->path().string(), step});
+  }
+  std::ranges::sort(out, std::greater<>(), &Checkpoint::step);
+  return out;
+}
+
+FoundCheckpoint find_checkpoint(const std::string& output_dir) {
+  FoundCheckpoint found;
+  for (auto& c : list_checkpoints(output_dir)) {
+    std::string problem = manifest_problem(c.path);
+    if (problem.empty()) {
+      try {
+        if (load_train_state(c.path).step != c.step) problem = "its state is of another step";
+      } catch (const UserError& e) {
+        problem = e.what();
+      }
+    }
+    if (problem.empty()) {
+      found.newest = c;
+      return found;
+    }
+    found.skipped.push_back(fmt::format("{}: {}", c.path, problem));
+  }
+  return found;
+}
+
+TrainState load_train_state(const std::string& checkpoint) {
+  if (auto problem = manifest_problem(checkpoint, false); !problem.empty())
+    throw UserError("{}: not a whole checkpoint: {}", checkpoint, problem);
+  std::string path = join(checkpoint, "dml_state.json");
+  return read_train_state(read_json(path, kLimits), path);
+}
+
+void read_planes(const std::string& path, const std::vector<TensorInfo>& expected,
+                 const std::function<void(const TensorInfo&, std::span<const float>)>& take) {
+  SafetensorsFile file(path);
+  Problems problems;
+  for (auto& e : expected) {
+    auto* t = file.find(e.name);
+    if (!t)
+      problems.add(fmt::format("{}: tensor '{}' is missing", path, e.name));
+    else if (!std::ranges::equal(t->shape, e.shape))
+      problems.add(fmt::format("{}: tensor '{}' is {}, expected {}", path, e.name, shape_text(t->shape), shape_text(e.shape)));
+  }
+  problems.raise();
+  for (auto& e : expected) take(e, file.at(e.name).floats(path));
+}
+
+void rotate_checkpoints(const std::string& output_dir, std::int64_t limit, std::int64_t best_step) {
+  std::error_code error;
+  std::vector<fs::path> left_over;
+  for (fs::directory_iterator it(output_dir, error), end; !error && it != end; it.increment(error))
+    if (is_left_over(it->path().filename().string())) left_over.push_back(it->path());
+  for (auto& path : left_over) fs::remove_all(path, error);
+  if (limit <= 0) return;
+
+  std::vector<Checkpoint> valid;
+  for (auto& c : list_checkpoints(output_dir))
+    if (manifest_problem(c.path, false).empty()) valid.push_back(c);
+  bool have_best = std::ranges::find(valid, best_step, &Checkpoint::step) != valid.end();
+  std::int64_t places = limit - (have_best ? 1 : 0);   // for others than the best
+  for (std::size_t i = 0; i < valid.size(); ++i) {
+    if (valid[i].step == best_step) continue;
+    if (i > 0 && places <= 0) remove_through_trash(valid[i].path);
+    else --places;
+  }
+}
+
+}  // namespace dml

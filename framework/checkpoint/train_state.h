@@ -1,0 +1,43 @@
+// Where a run stands: everything beside weights and optimizer that a resumed run needs to be the uninterrupted one.
+// dml_state.json is ours; trainer_state.json is written beside it in transformers' form for the tools that read it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+
+namespace dml {
+
+struct TrainState {
+  std::int64_t step = 0;                   // optimizer steps done
+  double epoch = 0;                        // passes over the data, with the fraction
+  std::int64_t pass = 0, row = 0;          // data position: rows of pass `pass` before `row` are used up
+  std::uint64_t seed = 0;
+  std::int64_t tokens = 0, learned_tokens = 0;
+  std::string recipe, data, base, numerics;  // digests: what must agree when the run goes on
+  std::optional<double> best_metric;
+  std::int64_t best_step = -1;
+  Json extra = Json::object();             // small things of their owners: loss average, early stopping, log position
+
+  bool operator==(const TrainState&) const = default;
+};
+
+std::string train_state_text(const TrainState& state);
+/// UserError for anything missing, of another type or of a newer format; `source` in front.
+TrainState read_train_state(const Json& json, const std::string& source);
+
+/// trainer_state.json of transformers: keys sorted, indent 2.
+struct TrainerState {
+  std::int64_t step = 0, max_steps = 0, logging_steps = 1, save_steps = 0, eval_steps = 0, batch_size = 1, tokens = 0;
+  double epoch = 0, epochs = 1, flops = 0;
+  std::optional<double> best_metric;
+  std::int64_t best_step = -1;
+  std::string best_checkpoint;             // path; empty: null
+  std::vector<Json> log_history;           // objects with epoch, step, loss, grad_norm, learning_rate or eval_loss …
+};
+std::string trainer_state_text(const TrainerState& state);
+
+}  // namespace dml

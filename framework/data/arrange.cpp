@@ -1,0 +1,75 @@
+#include "data/arrange.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <unordered_set>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "recipe/recipe.h"
+
+namespace dml {
+namespace {
+
+// Streams of Purpose::shuffle; the schedule has 0 to 2.
+enum : std::uint32_t { kMerged = 100, kBefore = 101 };
+
+void shuffle(std::vector<std::int32_t>& items, const Random& random) {
+  for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[random.below(i, i)]);
+}
+
+// weight 2.25: everything twice, and a quarter of it, drawn by chance and kept in order, a third time.
+std::vector<std::int32_t> weighted(const DatasetRange& range, std::uint64_t seed, std::uint64_t dataset) {
+  std::vector<std::int32_t> once(static_cast<std::size_t>(range.last - range.first)), out;
+  std::iota(once.begin(), once.end(), range.first);
+  double whole = std::floor(range.weight);
+  for (int i = 0; i < static_cast<int>(whole); ++i) out.insert(out.end(), once.begin(), once.end());
+  auto rest = static_cast<std::size_t>(std::llround((range.weight - whole) * static_cast<double>(once.size())));
+  if (rest > 0) {
+    auto drawn = once;
+    shuffle(drawn, Random(seed, Purpose::sample, dataset, kMerged));
+    drawn.resize(rest);
+    std::sort(drawn.begin(), drawn.end());
+    out.insert(out.end(), drawn.begin(), drawn.end());
+  }
+  return out;
+}
+
+}  // namespace
+
+Arrangement arrange(std::span<const DatasetRange> datasets, const DataSection& data, std::uint64_t seed) {
+  Arrangement out;
+  bool repeated = false;
+  for (std::size_t d = 0; d < datasets.size(); ++d) {
+    auto items = weighted(datasets[d], seed, d);
+    if (data.shuffle_before_merging_datasets) shuffle(items, Random(seed, Purpose::shuffle, d, kBefore));
+    auto& list = datasets[d].validation ? out.validation : out.train;
+    list.insert(list.end(), items.begin(), items.end());
+    repeated |= datasets[d].weight > 1;
+  }
+  if (data.shuffle_merged_datasets && !data.curriculum_sampling) shuffle(out.train, Random(seed, Purpose::shuffle, 0, kMerged));
+  if (data.dataset_shard_num) {
+    std::vector<std::int32_t> shard;
+    for (auto i = static_cast<std::size_t>(data.dataset_shard_idx); i < out.train.size(); i += static_cast<std::size_t>(*data.dataset_shard_num))
+      shard.push_back(out.train[i]);
+    out.train = std::move(shard);
+  }
+  if (data.val_set_size <= 0) return out;
+
+  const auto size = static_cast<double>(out.train.size());
+  double wanted = data.val_set_size < 1 ? std::ceil(data.val_set_size * size - 1e-9) : std::floor(data.val_set_size);
+  if (wanted >= size)
+    throw UserError("val_set_size {} leaves nothing to train on: there are {} examples", data.val_set_size, out.train.size());
+  auto split = out.train.end() - static_cast<std::ptrdiff_t>(wanted);
+  out.validation.insert(out.validation.end(), split, out.train.end());
+  out.train.erase(split, out.train.end());
+  if (repeated) {  // an example that is there twice must not be on both sides
+    std::unordered_set<std::int32_t> held(out.validation.begin(), out.validation.end()), seen;
+    std::erase_if(out.train, [&](std::int32_t i) { return held.contains(i); });
+    std::erase_if(out.validation, [&](std::int32_t i) { return !seen.insert(i).second; });
+  }
+  return out;
+}
+
+}  // namespace dml

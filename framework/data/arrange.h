@@ -1,0 +1,28 @@
+// Which stored examples are trained on, in which order, and which are for validation: a pure function of counts, settings
+// and the seed.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace dml {
+
+struct DataSection;  // recipe/recipe.h
+
+/// Examples [first, last) of one dataset, in the order of its files.
+struct DatasetRange {
+  std::int32_t first = 0, last = 0;
+  double weight = 1;        // 0.5: half of them; 2: each twice
+  bool validation = false;  // of test_datasets
+};
+
+struct Arrangement {
+  std::vector<std::int32_t> train, validation;
+};
+
+/// Weights, shuffling inside the datasets, merging, shuffling, the shard of the merged data, then the validation split off
+/// the end. UserError when a split leaves nothing.
+Arrangement arrange(std::span<const DatasetRange> datasets, const DataSection& data, std::uint64_t seed);
+
+}  // namespace dml

@@ -1,0 +1,374 @@
+#include "data/builder.h"
+
+#include <algorithm>
+#include <bit>
+#include <unordered_set>
+
+#include "core/error.h"
+#include "core/files.h"
+#include "core/hash.h"
+#include "core/parallel.h"
+#include "data/arrange.h"
+#include "data/example.h"
+#include "data/prepared.h"
+#include "data/records.h"
+#include "data/tensor_file.h"
+#include "recipe/recipe.h"
+
+namespace dml {
+namespace {
+
+constexpr std::size_t kBlockRows = 4096, kBlockBytes = std::size_t{4} << 20;
+constexpr std::int64_t kGrain = 16;
+
+const char* const kBadRow = "could not be read";
+const char* const kTooLong = "longer than sequence_len";
+const char* const kTooShort = "shorter than min_sample_len";
+const char* const kNothingLearned = "no learned token";
+const char* const kDuplicate = "duplicate";
+
+struct Row {
+  RawRow raw;
+  std::vector<Example> examples;
+  std::vector<std::uint64_t> hashes;      // of the examples
+  const char* dropped = nullptr;          // why the row, or a part of it, was left out
+  std::string detail;
+  std::int64_t truncated = 0;
+  bool cut = false;
+};
+
+struct Limits {
+  std::int64_t length = 0, least = 0;
+  ExcessLength strategy = ExcessLength::drop;
+};
+
+std::uint64_t hash_of(const Example& example) {
+  Hasher hasher;
+  hasher.bytes(example.ids.data(), example.ids.size() * sizeof(Token));
+  hasher.bytes(example.labels.data(), example.labels.size() * sizeof(Token));
+  return hasher.digest64();
+}
+
+void truncate(Example& example, std::int64_t length) {
+  example.ids.resize(static_cast<std::size_t>(length));
+  example.labels.resize(static_cast<std::size_t>(length));
+}
+
+// Parts that end behind a learned run and fit; what has no such place within the limit is left out.
+std::vector<Example> split_turns(const Example& whole, std::int64_t length) {
+  std::vector<Example> parts;
+  std::int64_t begin = 0, end = 0;
+  for (std::int64_t i = 0; i <= whole.size(); ++i) {
+    bool run_ends = i > begin && whole.labels[static_cast<std::size_t>(i - 1)] != kIgnore &&
+                    (i == whole.size() || whole.labels[static_cast<std::size_t>(i)] == kIgnore);
+    if (i - begin > length || i == whole.size()) {
+      if (run_ends && i - begin <= length) end = i;
+      if (end <= begin) break;
+      Example part;
+      part.ids.assign(whole.ids.begin() + begin, whole.ids.begin() + end);
+      part.labels.assign(whole.labels.begin() + begin, whole.labels.begin() + end);
+      parts.push_back(std::move(part));
+      i = begin = end;
+    } else if (run_ends) {
+      end = i;
+    }
+  }
+  return parts;
+}
+
+void fit(Example example, bool chunk, const Limits& limits, Row& row) {
+  auto keep = [&](Example part) {
+    if (part.size() < limits.least) {
+      row.dropped = kTooShort;
+    } else if (part.learned() == 0) {
+      row.dropped = kNothingLearned;
+    } else {
+      row.hashes.push_back(hash_of(part));
+      row.examples.push_back(std::move(part));
+    }
+  };
+  if (example.size() <= limits.length) return keep(std::move(example));
+  if (chunk) {
+    row.cut = true;
+    for (auto& part : cut(std::move(example), limits.length, limits.least)) keep(std::move(part));
+    return;
+  }
+  row.detail = fmt::format("{} tokens", example.size());
+  switch (limits.strategy) {
+    case ExcessLength::drop: row.dropped = kTooLong; return;
+    case ExcessLength::raise:
+      throw UserError("{} tokens, sequence_len is {} (excess_length_strategy: raise)", example.size(), limits.length);
+    case ExcessLength::truncate:
+      truncate(example, limits.length);
+      ++row.truncated;
+      return keep(std::move(example));
+    case ExcessLength::split_turns: {
+      auto parts = split_turns(example, limits.length);
+      if (parts.empty()) row.dropped = kTooLong;
+      std::int64_t kept = 0;
+      for (auto& part : parts) kept += part.size();
+      if (!parts.empty() && kept < example.size()) ++row.truncated;
+      for (auto& part : parts) keep(std::move(part));
+      return;
+    }
+  }
+}
+
+class Builder {
+ public:
+  Builder(const DataSection& data, const Tokenizer& tokenizer, const std::vector<Token>& ends, const std::string& folder)
+      : data_(data),
+        tokenizer_(tokenizer),
+        ends_(ends),
+        ids_(folder + "/ids.safetensors", "ids"),
+        labels_(folder + "/labels.safetensors", "labels"),
+        offsets_(folder + "/offsets.safetensors", "offsets"),
+        files_(folder + "/source_file.safetensors", "source_file"),
+        lines_(folder + "/source_line.safetensors", "source_line"),
+        dropped_(folder + "/dropped.jsonl") {
+    offsets_.append(std::int64_t{0});
+  }
+
+  void add(const PlannedDataset& dataset) {
+    DatasetReport report;
+    report.name = dataset.entry->path;
+    report.format = dataset.strategy->description();
+    report.validation = dataset.validation;
+    for (auto& file : dataset.files) report.files.push_back(fmt::format("{}: {}, because {}", file.path, name_of(file.form), file.reason));
+    const std::int32_t first = count_;
+    const RowRange range = rows_of(dataset);
+    std::int64_t number = 0;
+    for (auto& file : dataset.files) {
+      sources_.push_back(file.path);
+      if (number < range.end) read_file_rows(dataset, file, range, number, report);
+    }
+    finish_dataset(dataset, report);
+    ranges_.push_back({first, count_, dataset.entry->weight, dataset.validation});
+    out_.report.datasets.push_back(std::move(report));
+  }
+
+  Built finish(std::uint64_t seed, const std::string& folder) {
+    Arrangement order = arrange(ranges_, data_, seed);
+    if (order.train.empty()) throw UserError("there is nothing to train on: no example was kept");
+    auto list = [&](const char* name, const std::vector<std::int32_t>& items) {
+      TensorWriter<std::int32_t> writer(fmt::format("{}/{}.safetensors", folder, name), name);
+      writer.append(std::span<const std::int32_t>(items));
+      writer.finish();
+    };
+    list("train", order.train);
+    list("validation", order.validation);
+    ids_.finish();
+    labels_.finish();
+    offsets_.finish();
+    files_.finish();
+    lines_.finish();
+    dropped_.commit();
+    count_repeats(order);
+    out_.report.train_examples = static_cast<std::int64_t>(order.train.size());
+    out_.report.validation_examples = static_cast<std::int64_t>(order.validation.size());
+    out_.sources = std::move(sources_);
+    return std::move(out_);
+  }
+
+ private:
+  // Rows [begin, end) of a dataset, of which those of one shard are taken.
+  struct RowRange {
+    std::int64_t begin = 0, end = INT64_MAX, most = INT64_MAX, shards = 1, shard = 0;
+  };
+
+  static RowRange rows_of(const PlannedDataset& dataset) {
+    const DatasetEntry& entry = *dataset.entry;
+    RowRange range;
+    range.most = entry.max_rows.value_or(INT64_MAX);
+    range.shards = std::max<std::int64_t>(1, entry.shards.value_or(1));
+    range.shard = entry.shards_idx;
+    if (range.shard < 0 || range.shard >= range.shards)
+      throw UserError("{}: shards_idx {} is not from 0 to {}", entry.path, range.shard, range.shards - 1);
+    range.begin = std::max<std::int64_t>(0, entry.skip);
+    auto bracket = entry.split.find('[');
+    if (bracket == std::string::npos) return range;
+
+    // "train[10:20%]": counts or percentages of the rows behind `skip`
+    std::string slice = entry.split.substr(bracket + 1);
+    auto colon = slice.find(':');
+    if (slice.empty() || slice.back() != ']' || colon == std::string::npos)
+      throw UserError("{}: split '{}' must look like train[:100] or train[10%:20%]", entry.path, entry.split);
+    slice.pop_back();
+    std::int64_t total = -1;
+    auto bound = [&](std::string text, std::int64_t unset) {
+      if (text.empty()) return unset;
+      bool percent = text.back() == '%';
+      if (percent) text.pop_back();
+      if (text.empty() || text.size() > 15 || text.find_first_not_of("0123456789") != std::string::npos)
+        throw UserError("{}: split '{}' must look like train[:100] or train[10%:20%]", entry.path, entry.split);
+      std::int64_t value = std::stoll(text);
+      if (!percent) return value;
+      if (total < 0) total = std::max<std::int64_t>(0, count_rows(dataset) - range.begin);
+      return total * std::min<std::int64_t>(value, 100) / 100;
+    };
+    std::int64_t skip = range.begin, from = bound(slice.substr(0, colon), 0), to = bound(slice.substr(colon + 1), -1);
+    range.begin = skip + from;
+    if (to >= 0) range.end = skip + to;
+    return range;
+  }
+
+  static std::int64_t count_rows(const PlannedDataset& dataset) {
+    std::int64_t count = 0;
+    for (auto& file : dataset.files) {
+      RowReader reader(file);
+      for (RawRow row; reader.next(row);) ++count;
+    }
+    return count;
+  }
+
+  void read_file_rows(const PlannedDataset& dataset, const SourceFile& file, const RowRange& range, std::int64_t& number,
+                      DatasetReport& report) {
+    RowReader reader(file);
+    std::vector<Row> block;
+    bool more = true;
+    while (more) {
+      block.clear();
+      std::size_t bytes = 0;
+      while (block.size() < kBlockRows && bytes < kBlockBytes) {
+        if (report.rows == range.most || number >= range.end) {
+          more = false;
+          break;
+        }
+        Row row;
+        if (!reader.next(row.raw)) {
+          more = false;
+          break;
+        }
+        std::int64_t n = number++;
+        if (n < range.begin || (n - range.begin) % range.shards != range.shard) continue;
+        bytes += row.raw.text.size();
+        ++report.rows;
+        block.push_back(std::move(row));
+      }
+      parallel_ranges(static_cast<std::int64_t>(block.size()), kGrain, [&](std::int64_t first, std::int64_t last) {
+        for (std::int64_t i = first; i < last; ++i) work(dataset, reader, block[static_cast<std::size_t>(i)]);
+      });
+      for (auto& row : block) write(reader, row, report);
+    }
+    if (report.rows == range.most) number = range.end;
+  }
+
+  // One row, on any thread.
+  void work(const PlannedDataset& dataset, const RowReader& reader, Row& row) const {
+    Limits limits{data_.sequence_len, std::max<std::int64_t>(2, data_.min_sample_len), data_.excess_length_strategy};
+    if (dataset.validation) limits.length = data_.eval_sequence_len.value_or(data_.sequence_len);
+    std::string place;
+    try {
+      Json record = reader.parse(row.raw);
+      place = reader.place(row.raw) + ": ";
+      for (auto& rendered : dataset.strategy->render(record))
+        fit(assemble(rendered, tokenizer_), rendered.chunk, limits, row);
+      if (row.examples.empty() && !row.dropped) row.dropped = kNothingLearned;
+    } catch (const UserError& error) {
+      row.examples.clear();
+      row.hashes.clear();
+      row.dropped = kBadRow;
+      row.detail = place + error.what();
+    }
+    row.raw.text = std::string();
+  }
+
+  // In the order of the rows.
+  void write(const RowReader& reader, Row& row, DatasetReport& report) {
+    if (row.dropped == kBadRow && data_.on_bad_row == BadRow::error) throw UserError(row.detail);
+    if (row.dropped) drop(reader, row, row.dropped, report);
+    report.truncated += row.truncated;
+    report.cut_documents += row.cut;
+    for (std::size_t i = 0; i < row.examples.size(); ++i) {
+      const Example& example = row.examples[i];
+      if (data_.dataset_exact_deduplication && !seen_.insert(row.hashes[i]).second) {
+        row.detail.clear();
+        drop(reader, row, kDuplicate, report);
+        continue;
+      }
+      if (count_ == INT32_MAX) throw UserError("more than {} examples", INT32_MAX);
+      ids_.append(std::span<const Token>(example.ids));
+      labels_.append(std::span<const Token>(example.labels));
+      offset_ += example.size();
+      offsets_.append(offset_);
+      files_.append(static_cast<std::int32_t>(sources_.size() - 1));
+      lines_.append(row.raw.line);
+      hashes_.push_back(row.hashes[i]);
+      ++count_;
+
+      ++report.examples;
+      report.tokens += example.size();
+      report.longest = std::max(report.longest, example.size());
+      report.learned += example.learned();
+      auto bucket = std::min<int>(DataReport::kBuckets - 1, std::bit_width(static_cast<std::uint64_t>(example.size())) - 1);
+      ++out_.report.lengths[static_cast<std::size_t>(bucket)];
+      if (!example.goes_on) {
+        ++report.ends_expected;
+        auto last = std::find_if(example.labels.rbegin(), example.labels.rend(), [](Token t) { return t != kIgnore; });
+        report.ends_learned += last != example.labels.rend() && std::find(ends_.begin(), ends_.end(), *last) != ends_.end();
+      }
+    }
+  }
+
+  void drop(const RowReader& reader, const Row& row, const char* reason, DatasetReport& report) {
+    ++report.dropped[reason];
+    DroppedRow shown{reader.place(row.raw), reason, row.detail};
+    dropped_.write(dump(Json{{"place", shown.place}, {"reason", shown.reason}, {"detail", shown.detail}}) + "\n");
+    if (report.first_dropped.size() < DatasetReport::kShown) report.first_dropped.push_back(std::move(shown));
+  }
+
+  void finish_dataset(const PlannedDataset& dataset, const DatasetReport& report) const {
+    if (report.rows == 0) throw UserError("{}: no rows", dataset.files.front().path);
+    std::string first = report.first_dropped.empty() ? "" : report.first_dropped.front().place;
+    if (!report.first_dropped.empty() && !report.first_dropped.front().detail.empty())
+      first += fmt::format(" ({})", report.first_dropped.front().detail);
+    if (report.examples == 0) {
+      std::vector<std::string> counts;
+      for (auto& [reason, count] : report.dropped) counts.push_back(fmt::format("{} {}", count, reason));
+      throw UserError("{}: all {} rows were dropped: {}; the first: {}", report.name, report.rows, fmt::join(counts, ", "), first);
+    }
+    auto empty = report.dropped.find(kNothingLearned);
+    if (empty != report.dropped.end() && empty->second * 2 > report.rows)
+      throw UserError("{}: {} of {} rows have no learned token; check `type`, roles_to_train and the labels; the first: {}",
+                      report.name, empty->second, report.rows, first);
+  }
+
+  void count_repeats(const Arrangement& order) {
+    auto sorted = hashes_;
+    std::sort(sorted.begin(), sorted.end());
+    for (std::size_t i = 1; i < sorted.size(); ++i) out_.report.duplicates += sorted[i] == sorted[i - 1];
+    if (order.validation.empty()) return;
+    sorted.clear();
+    for (std::int32_t i : order.train) sorted.push_back(hashes_[static_cast<std::size_t>(i)]);
+    std::sort(sorted.begin(), sorted.end());
+    for (std::int32_t i : order.validation)
+      out_.report.leaked += std::binary_search(sorted.begin(), sorted.end(), hashes_[static_cast<std::size_t>(i)]);
+  }
+
+  const DataSection& data_;
+  const Tokenizer& tokenizer_;
+  const std::vector<Token>& ends_;
+  TensorWriter<Token> ids_, labels_;
+  TensorWriter<std::int64_t> offsets_;
+  TensorWriter<std::int32_t> files_;
+  TensorWriter<std::int64_t> lines_;
+  FileWriter dropped_;
+  std::vector<std::string> sources_;
+  std::vector<DatasetRange> ranges_;
+  std::vector<std::uint64_t> hashes_;
+  std::unordered_set<std::uint64_t> seen_;
+  std::int64_t offset_ = 0;
+  std::int32_t count_ = 0;
+  Built out_;
+};
+
+}  // namespace
+
+Built build_arrays(const DataSection& data, std::uint64_t seed, const Tokenizer& tokenizer,
+                   const std::vector<PlannedDataset>& datasets, const std::vector<Token>& ends, const std::string& folder) {
+  Builder builder(data, tokenizer, ends, folder);
+  for (auto& dataset : datasets) builder.add(dataset);
+  return builder.finish(seed, folder);
+}
+
+}  // namespace dml

@@ -1,0 +1,148 @@
+#include "data/byte_stream.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "core/error.h"
+#include "core/hash.h"
+
+namespace dml {
+namespace {
+
+constexpr std::size_t kBuffer = 1 << 18;
+
+class PlainStream : public ByteStream {
+ public:
+  explicit PlainStream(const std::string& path) : path_(path) {
+    fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd_ < 0) throw UserError("{}: cannot be opened: {}", path, std::strerror(errno));
+    if (fstat(fd_, &before_) != 0 || !S_ISREG(before_.st_mode)) {
+      close(fd_);
+      throw UserError("{}: is {}, not a file", path, S_ISDIR(before_.st_mode) ? "a folder" : "a pipe or device");
+    }
+  }
+  ~PlainStream() override { close(fd_); }
+
+  std::size_t read(char* buffer, std::size_t size) override {
+    while (true) {
+      ssize_t n = ::read(fd_, buffer, size);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) throw UserError("{}: cannot be read: {}", path_, std::strerror(errno));
+      if (n == 0) check_unchanged();
+      return static_cast<std::size_t>(n);
+    }
+  }
+
+ private:
+  void check_unchanged() const {
+    struct stat now;
+    bool same = fstat(fd_, &now) == 0 && now.st_size == before_.st_size && now.st_mtim.tv_sec == before_.st_mtim.tv_sec &&
+                now.st_mtim.tv_nsec == before_.st_mtim.tv_nsec;
+    if (!same) throw UserError("{}: changed while it was read", path_);
+  }
+  std::string path_;
+  int fd_ = -1;
+  struct stat before_ = {};
+};
+
+class GzipStream : public ByteStream {
+ public:
+  GzipStream(std::unique_ptr<ByteStream> in, std::string path) : in_(std::move(in)), path_(std::move(path)), packed_(kBuffer) {
+    if (inflateInit2(&z_, 15 + 16) != Z_OK) throw Error(ExitCode::memory, "zlib: out of memory");
+  }
+  ~GzipStream() override { inflateEnd(&z_); }
+
+  std::size_t read(char* buffer, std::size_t size) override {
+    z_.next_out = reinterpret_cast<Bytef*>(buffer);
+    z_.avail_out = static_cast<uInt>(size);
+    while (z_.avail_out == size) {
+      if (z_.avail_in == 0) {
+        z_.avail_in = static_cast<uInt>(in_->read(packed_.data(), packed_.size()));
+        z_.next_in = reinterpret_cast<Bytef*>(packed_.data());
+        if (z_.avail_in == 0) {
+          if (!at_end_) throw UserError("{}: the gzip data ends early", path_);
+          return 0;
+        }
+      }
+      if (at_end_) {  // files may be several members behind each other
+        inflateReset(&z_);
+        at_end_ = false;
+      }
+      int result = inflate(&z_, Z_NO_FLUSH);
+      if (result == Z_STREAM_END) {
+        at_end_ = true;
+      } else if (result != Z_OK && result != Z_BUF_ERROR) {
+        throw UserError("{}: the gzip data is damaged{}", path_, z_.msg ? fmt::format(" ({})", z_.msg) : "");
+      }
+    }
+    return size - z_.avail_out;
+  }
+
+ private:
+  std::unique_ptr<ByteStream> in_;
+  std::string path_;
+  std::vector<char> packed_;
+  z_stream z_ = {};
+  bool at_end_ = true;
+};
+
+class ZstdStream : public ByteStream {
+ public:
+  ZstdStream(std::unique_ptr<ByteStream> in, std::string path)
+      : in_(std::move(in)), path_(std::move(path)), packed_(kBuffer), context_(ZSTD_createDCtx(), ZSTD_freeDCtx) {
+    if (!context_) throw Error(ExitCode::memory, "zstd: out of memory");
+    ZSTD_DCtx_setParameter(context_.get(), ZSTD_d_windowLogMax, 27);  // 128 MiB at most
+  }
+
+  std::size_t read(char* buffer, std::size_t size) override {
+    ZSTD_outBuffer out{buffer, size, 0};
+    while (out.pos == 0) {
+      if (input_.pos == input_.size) {
+        input_ = {packed_.data(), in_->read(packed_.data(), packed_.size()), 0};
+        if (input_.size == 0) {
+          if (pending_ != 0) throw UserError("{}: the zstd data ends early", path_);
+          return 0;
+        }
+      }
+      pending_ = ZSTD_decompressStream(context_.get(), &out, &input_);
+      if (ZSTD_isError(pending_)) throw UserError("{}: the zstd data is damaged ({})", path_, ZSTD_getErrorName(pending_));
+    }
+    return out.pos;
+  }
+
+ private:
+  std::unique_ptr<ByteStream> in_;
+  std::string path_;
+  std::vector<char> packed_;
+  std::unique_ptr<ZSTD_DCtx, std::size_t (*)(ZSTD_DCtx*)> context_;
+  ZSTD_inBuffer input_ = {};
+  std::size_t pending_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<ByteStream> open_stream(const std::string& path) {
+  unsigned char magic[4] = {};
+  PlainStream(path).read(reinterpret_cast<char*>(magic), sizeof magic);
+  auto plain = std::make_unique<PlainStream>(path);
+  if (magic[0] == 0x1f && magic[1] == 0x8b) return std::make_unique<GzipStream>(std::move(plain), path);
+  if (std::memcmp(magic, "\x28\xb5\x2f\xfd", 4) == 0) return std::make_unique<ZstdStream>(std::move(plain), path);
+  return plain;
+}
+
+std::string stream_digest(const std::string& path) {
+  PlainStream stream(path);
+  std::vector<char> buffer(1 << 20);
+  Hasher hasher;
+  while (std::size_t n = stream.read(buffer.data(), buffer.size())) hasher.bytes(buffer.data(), n);
+  return hasher.digest();
+}
+
+}  // namespace dml

@@ -1,0 +1,24 @@
+// Bytes of a file from front to back, unpacked on the way when it is gzip or zstd (told by its first bytes).
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+namespace dml {
+
+class ByteStream {
+ public:
+  virtual ~ByteStream() = default;
+  /// Fills `buffer` with up to `size` bytes; 0 at the end. UserError when the file cannot be read, is damaged or changed
+  /// since it was opened.
+  virtual std::size_t read(char* buffer, std::size_t size) = 0;
+};
+
+/// UserError when it is missing or no regular file.
+std::unique_ptr<ByteStream> open_stream(const std::string& path);
+
+/// Digest of a file's content as it lies there (packed), without mapping it.
+std::string stream_digest(const std::string& path);
+
+}  // namespace dml

@@ -1,0 +1,43 @@
+// A read-only list of examples over mapped arrays: ids, labels and where each came from.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/packed_batch.h"
+
+namespace dml {
+
+class Examples {
+ public:
+  Examples() = default;
+  /// offsets has one entry more than there are examples; `chosen` names the examples of this list, in order.
+  Examples(std::span<const Token> ids, std::span<const Token> labels, std::span<const std::int64_t> offsets,
+           std::span<const std::int32_t> chosen)
+      : ids_(ids), labels_(labels), offsets_(offsets), chosen_(chosen) {}
+
+  std::int64_t size() const { return static_cast<std::int64_t>(chosen_.size()); }
+  bool empty() const { return chosen_.empty(); }
+  std::int64_t length(std::int64_t i) const { return end(i) - begin(i); }
+  std::span<const Token> ids(std::int64_t i) const { return ids_.subspan(begin(i), length(i)); }
+  /// Not shifted: labels(i)[k] is ids(i)[k] where it is learned, else kIgnore.
+  std::span<const Token> labels(std::int64_t i) const { return labels_.subspan(begin(i), length(i)); }
+  /// Number of the example in the prepared folder.
+  std::int32_t stored(std::int64_t i) const { return chosen_[static_cast<std::size_t>(i)]; }
+
+  std::vector<std::int32_t> lengths() const {
+    std::vector<std::int32_t> out(chosen_.size());
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::int32_t>(length(static_cast<std::int64_t>(i)));
+    return out;
+  }
+
+ private:
+  std::int64_t begin(std::int64_t i) const { return offsets_[static_cast<std::size_t>(stored(i))]; }
+  std::int64_t end(std::int64_t i) const { return offsets_[static_cast<std::size_t>(stored(i)) + 1]; }
+  std::span<const Token> ids_, labels_;
+  std::span<const std::int64_t> offsets_;
+  std::span<const std::int32_t> chosen_;
+};
+
+}  // namespace dml

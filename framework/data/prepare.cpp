@@ -1,0 +1,281 @@
+#include "data/prepare.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <map>
+
+#include "core/error.h"
+#include "core/files.h"
+#include "core/hash.h"
+#include "core/log.h"
+#include "data/builder.h"
+#include "data/byte_stream.h"
+#include "recipe/recipe.h"
+
+namespace dml {
+namespace fs = std::filesystem;
+namespace {
+
+// Held while a folder is built. The file goes when its owner does so in peace; the lock goes with the owner in any case.
+class BuildLock {
+ public:
+  explicit BuildLock(std::string path) : path_(std::move(path)) {
+    while (true) {
+      fd_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+      if (fd_ < 0) throw IoError(path_, "cannot create");
+      while (flock(fd_, LOCK_EX) != 0)
+        if (errno != EINTR) {
+          held_ = false;  // a file system without locks: the atomic rename decides
+          return;
+        }
+      struct stat mine, there;
+      if (fstat(fd_, &mine) == 0 && stat(path_.c_str(), &there) == 0 && mine.st_ino == there.st_ino) break;
+      close(fd_);  // its owner removed it while we waited
+    }
+  }
+  ~BuildLock() {
+    if (held_) unlink(path_.c_str());
+    close(fd_);
+  }
+  BuildLock(const BuildLock&) = delete;
+  BuildLock& operator=(const BuildLock&) = delete;
+  bool held() const { return held_; }
+
+ private:
+  std::string path_;
+  int fd_ = -1;
+  bool held_ = true;
+};
+
+std::vector<PlannedDataset> plan_datasets(const DataSection& data, const TemplateSection& templates, const Tokenizer& tokenizer,
+                                          std::vector<DatasetEntry>& pretraining) {
+  std::vector<PlannedDataset> out;
+  auto add = [&](const std::vector<DatasetEntry>& entries, bool validation) {
+    for (auto& entry : entries) {
+      PlannedDataset planned;
+      planned.entry = &entry;
+      planned.validation = validation;
+      planned.files = find_sources(entry);
+      try {
+        planned.strategy = make_prompt_strategy(prompt_context(data, templates, entry, tokenizer));
+      } catch (const UserError& error) {
+        throw UserError("{}: {}", entry.path, error.what());
+      }
+      out.push_back(std::move(planned));
+    }
+  };
+  for (auto& entry : pretraining)
+    if (entry.type.pre_tokenised()) entry.type.name = "pretrain";
+  add(data.test_datasets, true);
+  add(data.datasets, false);
+  add(pretraining, false);
+  if (std::none_of(out.begin(), out.end(), [](auto& d) { return !d.validation; })) throw UserError("datasets: there is none");
+  return out;
+}
+
+PreparedInputs inputs_of(const DataSection& data, std::uint64_t seed, const Tokenizer& tokenizer,
+                         const std::vector<PlannedDataset>& datasets, const std::vector<Token>& ends) {
+  PreparedInputs in;
+  auto add = [&](std::string name, std::string value) { in.emplace_back(std::move(name), std::move(value)); };
+  add("format version", fmt::format("{}", Prepared::kVersion));
+  add("tokenizer", tokenizer.digest);
+  add("bos and eos", fmt::format("{} {}", tokenizer.bos.value_or(-1), tokenizer.eos.value_or(-1)));
+  add("end tokens", fmt::format("{}", fmt::join(ends, " ")));
+  add("sequence_len", fmt::format("{}", data.sequence_len));
+  add("eval_sequence_len", fmt::format("{}", data.eval_sequence_len.value_or(data.sequence_len)));
+  add("excess_length_strategy", fmt::format("{}", static_cast<int>(data.excess_length_strategy)));
+  add("min_sample_len", fmt::format("{}", data.min_sample_len));
+  add("train_on_inputs", fmt::format("{}", data.train_on_inputs));
+  add("val_set_size", fmt::format("{}", data.val_set_size));
+  add("shuffle", fmt::format("{} {}", data.shuffle_merged_datasets && !data.curriculum_sampling, data.shuffle_before_merging_datasets));
+  add("dataset_exact_deduplication", fmt::format("{}", data.dataset_exact_deduplication));
+  add("dataset_shard_num", fmt::format("{} {}", data.dataset_shard_num.value_or(1), data.dataset_shard_idx));
+  add("on_bad_row", data.on_bad_row == BadRow::error ? "error" : "skip");
+  add("seed", fmt::format("{}", seed));
+  for (std::size_t i = 0; i < datasets.size(); ++i) {
+    const DatasetEntry& e = *datasets[i].entry;
+    const std::string name = fmt::format("{}[{}]", datasets[i].validation ? "test_datasets" : "datasets", i);
+    add(name + ".type", datasets[i].strategy->fingerprint());
+    add(name + ".rows", fmt::format("{} shards {} {} weight {} max_rows {} skip {}", e.split, e.shards.value_or(1), e.shards_idx,
+                                    e.weight, e.max_rows.value_or(-1), e.skip));
+    for (auto& file : datasets[i].files)
+      add(fmt::format("{} {}", name, fs::path(file.path).filename().string()),
+          fmt::format("{} {}", stream_digest(file.path), name_of(file.form)));
+  }
+  return in;
+}
+
+std::string digest_of_inputs(const PreparedInputs& inputs) {
+  Hasher hasher;
+  for (auto& [name, value] : inputs) hasher.text(name).text(value);
+  return hasher.digest();
+}
+
+std::vector<Token> end_tokens(const TemplateSection& templates, const Tokenizer& tokenizer) {
+  std::vector<Token> ends;
+  if (tokenizer.eos) ends.push_back(*tokenizer.eos);
+  for (auto& token : templates.eot_tokens.value_or(std::vector<std::string>{}))
+    if (auto id = tokenizer.find(token)) ends.push_back(*id);
+  return ends;
+}
+
+// What killed processes left: temporary folders that nobody holds the lock of.
+void remove_leftovers(const fs::path& root, const std::string& own) {
+  constexpr std::size_t kDigest = 32;
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (auto& entry : fs::directory_iterator(root, error)) {
+    std::string name = entry.path().filename().string();
+    if (name.size() > kDigest + 2 && name[0] == '.' && name.find(".tmp-") != std::string::npos &&
+        name.find_first_not_of("0123456789abcdef", 1) == kDigest + 1)
+      found.push_back(entry.path());
+  }
+  for (auto& path : found) {
+    std::string digest = path.filename().string().substr(1, kDigest), lock = (root / ("." + digest + ".lock")).string();
+    int fd = -1;
+    if (digest != own) {
+      fd = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+      if (fd < 0) continue;
+      if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        close(fd);
+        continue;
+      }
+    }
+    fs::remove_all(path, error);
+    if (fd >= 0) {
+      unlink(lock.c_str());
+      close(fd);
+    }
+  }
+}
+
+void write_manifest(const std::string& folder, const std::string& digest, const PreparedInputs& inputs, const Built& built) {
+  Json files = Json::object(), named = Json::object();
+  for (auto& entry : fs::directory_iterator(folder)) {
+    std::string path = entry.path().string();
+    files[entry.path().filename().string()] = {{"size", entry.file_size()}, {"xxh3", stream_digest(path)}};
+  }
+  Json sorted = Json::object();
+  std::map<std::string, Json> by_name;
+  for (auto& [name, value] : files.items()) by_name[name] = value;
+  for (auto& [name, value] : by_name) sorted[name] = value;
+  for (auto& [name, value] : inputs) named[name] = value;
+  Json manifest{{"version", Prepared::kVersion}, {"digest", digest},        {"inputs", named},
+                {"sources", built.sources},      {"files", std::move(sorted)}, {"report", to_json(built.report)}};
+  write_file(folder + "/manifest.json", manifest.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+}  // namespace
+
+PromptContext prompt_context(const DataSection& data, const TemplateSection& templates, const DatasetEntry& dataset,
+                             const Tokenizer& tokenizer) {
+  auto piece = [&](std::optional<Token> id) { return id ? tokenizer.piece(*id) : std::string(); };
+  PromptContext context;
+  context.dataset = &dataset;
+  context.train_on_inputs = data.train_on_inputs;
+  context.tokenizer_template = tokenizer.chat_template;
+  context.named_templates = tokenizer.named_templates;
+  context.bos_token = piece(tokenizer.bos);
+  context.eos_token = piece(tokenizer.eos);
+  context.pad_token = piece(tokenizer.pad);
+  context.unk_token = piece(tokenizer.unk);
+  context.chat_template = templates.chat_template.value_or("");
+  context.chat_template_jinja = templates.chat_template_jinja.value_or("");
+  context.chat_template_kwargs = templates.chat_template_kwargs;
+  context.eot_tokens = templates.eot_tokens.value_or(std::vector<std::string>{});
+  return context;
+}
+
+std::string what_changed(const PreparedInputs& inputs, const std::string& root) {
+  std::vector<std::string> nearest;
+  bool found = false;
+  std::error_code error;
+  std::vector<fs::path> folders;
+  for (auto& entry : fs::directory_iterator(root, error))
+    if (folders.size() < 1000 && entry.is_directory()) folders.push_back(entry.path());
+  std::sort(folders.begin(), folders.end());
+  for (auto& folder : folders) {
+    Json old;
+    try {
+      Json manifest = read_json((folder / "manifest.json").string());
+      if (!manifest.is_object() || !manifest.contains("inputs") || !manifest["inputs"].is_object()) continue;
+      old = manifest["inputs"];
+    } catch (const UserError&) {
+      continue;  // no prepared data, or damaged: nothing to compare with
+    }
+    std::vector<std::string> changes;
+    auto text = [](const Json& value) { return value.is_string() ? value.get<std::string>() : dump(value); };
+    for (auto& [name, value] : inputs) {
+      if (!old.contains(name)) {
+        changes.push_back(name + " is new");
+      } else if (std::string before = text(old[name]); before != value) {
+        bool brief = before.size() <= 24 && value.size() <= 24;
+        changes.push_back(brief ? fmt::format("{} changed ({} → {})", name, before, value) : name + " changed");
+      }
+    }
+    for (auto& [name, value] : old.items())
+      if (std::none_of(inputs.begin(), inputs.end(), [&](auto& input) { return input.first == name; })) changes.push_back(name + " is gone");
+    if (!found || changes.size() < nearest.size()) nearest = std::move(changes);
+    found = true;
+  }
+  if (!found || nearest.size() * 2 > inputs.size()) return "";
+  const std::size_t shown = std::min<std::size_t>(4, nearest.size());
+  std::string out = fmt::format("{}", fmt::join(nearest.begin(), nearest.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  return shown < nearest.size() ? fmt::format("{} and {} more", out, nearest.size() - shown) : out;
+}
+
+Prepared prepare(const DataSection& data, const TemplateSection& templates, std::uint64_t seed, const Tokenizer& tokenizer,
+                 const PrepareOptions& options) {
+  std::vector<DatasetEntry> pretraining = data.pretraining_dataset;
+  auto datasets = plan_datasets(data, templates, tokenizer, pretraining);
+  const auto ends = end_tokens(templates, tokenizer);
+  const PreparedInputs inputs = inputs_of(data, seed, tokenizer, datasets, ends);
+  const std::string digest = digest_of_inputs(inputs);
+  const std::string root = data.dataset_prepared_path.empty() ? "last_run_prepared" : data.dataset_prepared_path;
+  const std::string folder = root + "/" + digest;
+
+  std::string damage;
+  auto find_ready = [&](const char* note) -> std::optional<Prepared> {
+    damage.clear();
+    if (!file_exists(folder + "/manifest.json")) return std::nullopt;
+    try {
+      Prepared ready = Prepared::open(folder, options.verify);
+      ready.was_ready = true;
+      ready.note = fmt::format("{} {}", note, folder);
+      return ready;
+    } catch (const UserError& error) {
+      damage = error.what();
+      return std::nullopt;
+    }
+  };
+  if (!options.rebuild)
+    if (auto ready = find_ready("cache hit:")) return std::move(*ready);
+
+  make_directories(root);
+  BuildLock lock(root + "/." + digest + ".lock");
+  if (!options.rebuild)
+    if (auto ready = find_ready("prepared meanwhile by another process:")) return std::move(*ready);
+  if (lock.held()) remove_leftovers(root, digest);
+  std::string changed = what_changed(inputs, root);
+  std::string why = !damage.empty()      ? fmt::format("rebuilding because {}", damage)
+                    : options.rebuild    ? "rebuilding as asked"
+                    : changed.empty()    ? "preparing: nothing like it is there"
+                                         : fmt::format("rebuilding because {}", changed);
+
+  DirectoryWriter writer(folder, options.rebuild || !damage.empty() || (file_exists(folder) && !file_exists(folder + "/manifest.json")));
+  Built built = build_arrays(data, seed, tokenizer, datasets, ends, writer.path());
+  if (inputs_of(data, seed, tokenizer, datasets, ends) != inputs) throw UserError("{}: the data changed while it was read", root);
+  write_manifest(writer.path(), digest, inputs, built);
+  writer.commit();
+  Prepared out = Prepared::open(folder, false);
+  out.note = why;
+  return out;
+}
+
+}  // namespace dml

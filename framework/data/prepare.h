@@ -1,0 +1,43 @@
+// From the recipe's data sections to a prepared folder: found by its digest when it is there, else built.
+//
+// The folder's name is a digest of everything that decides its content: bytes of the data files, tokenizer, templates and
+// every setting that counts. Several processes may ask for the same folder at once: one builds, the others wait for it; a
+// lock dies with its owner, and what a killed process left behind is removed by the next one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/prepared.h"
+#include "prompt/strategy.h"
+#include "tokenizer/tokenizer.h"
+
+namespace dml {
+
+struct DataSection;      // recipe/recipe.h
+struct DatasetEntry;
+struct TemplateSection;
+
+struct PrepareOptions {
+  bool rebuild = false;  // even when it is there
+  bool verify = true;    // compare the digests of a folder that is there
+};
+
+/// UserError on what is wrong with the data, naming file and line.
+Prepared prepare(const DataSection& data, const TemplateSection& templates, std::uint64_t seed, const Tokenizer& tokenizer,
+                 const PrepareOptions& options = {});
+
+/// What strategies are made from, for this dataset of a recipe. Also for inference, so that both use one template.
+PromptContext prompt_context(const DataSection& data, const TemplateSection& templates, const DatasetEntry& dataset,
+                             const Tokenizer& tokenizer);
+
+/// Named inputs: what a prepared folder was made from. Two folders with equal inputs are equal.
+using PreparedInputs = std::vector<std::pair<std::string, std::string>>;
+
+/// "sequence_len changed (512 → 1024), data/a.jsonl changed": how these inputs differ from the most similar folder in
+/// `root`; "" when there is none.
+std::string what_changed(const PreparedInputs& inputs, const std::string& root);
+
+}  // namespace dml

@@ -1,0 +1,97 @@
+#include "data/prepared.h"
+
+#include <numeric>
+
+#include "core/error.h"
+#include "core/files.h"
+#include "data/byte_stream.h"
+#include "data/tensor_file.h"
+
+namespace dml {
+
+struct Prepared::Arrays {
+  std::string folder;
+  Json manifest;
+  DataReport report;
+  std::vector<std::string> sources;
+  std::vector<MappedFile> files;
+  std::span<const Token> ids, labels;
+  std::span<const std::int64_t> offsets, source_line;
+  std::span<const std::int32_t> source_file, train, validation;
+  std::vector<std::int32_t> everything;
+};
+
+const std::vector<std::string>& Prepared::array_names() {
+  static const std::vector<std::string> names{"ids", "labels", "offsets", "source_file", "source_line", "train", "validation"};
+  return names;
+}
+
+Prepared Prepared::open(const std::string& folder, bool verify) {
+  auto arrays = std::make_shared<Arrays>();
+  Arrays& a = *arrays;
+  a.folder = folder;
+  const std::string manifest_path = folder + "/manifest.json";
+  if (!file_exists(manifest_path)) throw UserError("{}: is no prepared data (there is no manifest.json)", folder);
+  a.manifest = read_json(manifest_path);
+  if (auto version = json_integer(a.manifest, "version", 0, manifest_path); version != kVersion)
+    throw UserError("{}: has version {}, this program reads version {}; prepare the data again", manifest_path, version, kVersion);
+
+  const Json files = a.manifest.value("files", Json::object());
+  for (auto& name : array_names()) {
+    const std::string file = name + ".safetensors", path = folder + "/" + file;
+    if (!files.contains(file)) throw UserError("{}: 'files' does not name {}", manifest_path, file);
+    a.files.emplace_back(path);
+    auto size = static_cast<std::size_t>(json_integer(files[file], "size", -1, manifest_path));
+    if (a.files.back().bytes().size() != size)
+      throw UserError("{}: damaged: {} bytes, was written with {}", path, a.files.back().bytes().size(), size);
+    if (verify && stream_digest(path) != json_string(files[file], "xxh3", "", manifest_path))
+      throw UserError("{}: damaged: its content is not what was written", path);
+  }
+  a.ids = tensor<Token>(a.files[0], "ids");
+  a.labels = tensor<Token>(a.files[1], "labels");
+  a.offsets = tensor<std::int64_t>(a.files[2], "offsets");
+  a.source_file = tensor<std::int32_t>(a.files[3], "source_file");
+  a.source_line = tensor<std::int64_t>(a.files[4], "source_line");
+  a.train = tensor<std::int32_t>(a.files[5], "train");
+  a.validation = tensor<std::int32_t>(a.files[6], "validation");
+  if (!a.manifest.contains("report") || !a.manifest.contains("sources") || !a.manifest["sources"].is_array())
+    throw UserError("{}: 'report' or 'sources' is missing", manifest_path);
+  a.report = report_from_json(a.manifest["report"], manifest_path);
+  for (auto& source : a.manifest["sources"]) a.sources.push_back(source.is_string() ? source.get<std::string>() : "");
+
+  // A digest tells damage, not intent: nothing below may index outside of the arrays.
+  auto fail = [&](const char* what) { throw UserError("{}: damaged: {}", folder, what); };
+  if (a.offsets.empty() || a.offsets.front() != 0 || a.offsets.back() != static_cast<std::int64_t>(a.ids.size()) ||
+      a.labels.size() != a.ids.size())
+    fail("offsets, ids and labels do not belong together");
+  for (std::size_t i = 1; i < a.offsets.size(); ++i)
+    if (a.offsets[i] < a.offsets[i - 1]) fail("offsets go back");
+  const auto examples = static_cast<std::int32_t>(a.offsets.size() - 1);
+  if (a.source_file.size() != a.offsets.size() - 1 || a.source_line.size() != a.offsets.size() - 1)
+    fail("there is not one source for each example");
+  for (auto list : {a.train, a.validation})
+    for (std::int32_t i : list)
+      if (i < 0 || i >= examples) fail("a list names an example that is not there");
+  a.everything.resize(static_cast<std::size_t>(examples));
+  std::iota(a.everything.begin(), a.everything.end(), 0);
+
+  Prepared out;
+  out.arrays_ = std::move(arrays);
+  return out;
+}
+
+Examples Prepared::train() const { return {arrays_->ids, arrays_->labels, arrays_->offsets, arrays_->train}; }
+Examples Prepared::validation() const { return {arrays_->ids, arrays_->labels, arrays_->offsets, arrays_->validation}; }
+Examples Prepared::all() const { return {arrays_->ids, arrays_->labels, arrays_->offsets, arrays_->everything}; }
+
+std::string Prepared::place(std::int32_t stored) const {
+  auto i = static_cast<std::size_t>(stored);
+  auto file = static_cast<std::size_t>(arrays_->source_file[i]);
+  return fmt::format("{}:{}", file < arrays_->sources.size() ? arrays_->sources[file] : "?", arrays_->source_line[i]);
+}
+
+const DataReport& Prepared::report() const { return arrays_->report; }
+const Json& Prepared::manifest() const { return arrays_->manifest; }
+const std::string& Prepared::folder() const { return arrays_->folder; }
+
+}  // namespace dml

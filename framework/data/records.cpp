@@ -1,0 +1,218 @@
+#include "data/records.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.h"
+#include "core/utf8.h"
+
+namespace dml {
+namespace {
+
+constexpr std::size_t kBuffer = 1 << 18;
+
+bool is_space(int c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
+}  // namespace
+
+RowReader::RowReader(const SourceFile& source) : source_(source), stream_(open_stream(source.path)), buffer_(kBuffer) {
+  if (peek() == 0xef) {  // byte order mark
+    while (end_ - begin_ < 3) {
+      std::size_t n = stream_->read(buffer_.data() + end_, buffer_.size() - end_);
+      if (n == 0) break;
+      end_ += n;
+    }
+    if (end_ - begin_ >= 3 && std::memcmp(buffer_.data() + begin_, "\xef\xbb\xbf", 3) == 0) begin_ += 3;
+  }
+  if (source_.form != RowForm::csv && source_.form != RowForm::tsv) return;
+  RawRow row;
+  if (!next_delimited(row)) throw UserError("{}: no line with the names of the columns", source_.path);
+  header_ = fields(row);
+  for (std::size_t i = 0; i < header_.size(); ++i) {
+    if (header_[i].empty()) throw UserError("{}: column {} has no name", place(row), i + 1);
+    if (std::find(header_.begin(), header_.begin() + static_cast<std::ptrdiff_t>(i), header_[i]) != header_.begin() + static_cast<std::ptrdiff_t>(i))
+      throw UserError("{}: column '{}' is given twice", place(row), header_[i]);
+  }
+}
+
+std::string RowReader::place(const RawRow& row) const { return fmt::format("{}:{}", source_.path, row.line); }
+
+int RowReader::peek() {
+  if (begin_ == end_) {
+    begin_ = 0;
+    end_ = stream_->read(buffer_.data(), buffer_.size());
+    if (end_ == 0) return -1;
+  }
+  return static_cast<unsigned char>(buffer_[begin_]);
+}
+
+int RowReader::take() {
+  int c = peek();
+  if (c >= 0) ++begin_;
+  line_ += c == '\n';
+  return c;
+}
+
+void RowReader::check_size(const RawRow& row) const {
+  if (row.text.size() > kLargestRow)
+    throw UserError("{}: a row of more than {} MiB", place(row), kLargestRow >> 20);
+}
+
+bool RowReader::next(RawRow& row) {
+  row.text.clear();
+  row.unended = false;
+  switch (source_.form) {
+    case RowForm::json_array: return next_element(row);
+    case RowForm::csv:
+    case RowForm::tsv: return next_delimited(row);
+    default: return next_line(row);
+  }
+}
+
+// Lines that are only space are no rows.
+bool RowReader::next_line(RawRow& row) {
+  while (peek() >= 0) {
+    row.text.clear();
+    row.line = line_;
+    row.unended = true;
+    while (peek() >= 0) {
+      const char* from = buffer_.data() + begin_;
+      auto* newline = static_cast<const char*>(std::memchr(from, '\n', end_ - begin_));
+      std::size_t n = newline ? static_cast<std::size_t>(newline - from) : end_ - begin_;
+      row.text.append(from, n);
+      check_size(row);
+      begin_ += n + (newline ? 1 : 0);
+      if (newline) {
+        ++line_;
+        row.unended = false;
+        break;
+      }
+    }
+    if (!row.text.empty() && row.text.back() == '\r') row.text.pop_back();
+    if (!std::all_of(row.text.begin(), row.text.end(), is_space)) return true;
+  }
+  return false;
+}
+
+// Cuts a top-level array at its commas; what stands between them is parsed later.
+bool RowReader::next_element(RawRow& row) {
+  auto fail = [&](const char* what) { throw UserError("{}:{}: {}", source_.path, line_, what); };
+  auto skip_space = [&] {
+    while (is_space(peek())) take();
+  };
+  skip_space();
+  if (finished_) {
+    if (peek() >= 0) fail("text behind the end of the array");
+    return false;
+  }
+  if (!inside_) {
+    if (take() != '[') fail("expected '[' at the beginning of the array");
+    inside_ = true;
+    skip_space();
+    if (peek() == ']') {
+      take();
+      finished_ = true;
+      return next_element(row);
+    }
+  }
+  row.line = line_;
+  int depth = 0;
+  bool string = false, escape = false;
+  while (true) {
+    int c = peek();
+    if (c < 0) fail("the array ends early: is the file whole?");
+    if (!string && depth == 0 && (c == ',' || c == ']')) break;
+    take();
+    if (string) {
+      if (escape) escape = false;
+      else if (c == '\\') escape = true;
+      else if (c == '"') string = false;
+    } else if (c == '"') {
+      string = true;
+    } else if (c == '{' || c == '[') {
+      ++depth;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    } else if (is_space(c)) {
+      c = ' ';
+    }
+    row.text += static_cast<char>(c);
+    if (row.text.size() > kLargestRow) check_size(row);
+  }
+  finished_ = take() == ']';
+  if (!finished_) {
+    skip_space();
+    if (peek() == ']') fail("a comma without an element behind it");
+  }
+  return true;
+}
+
+// One CSV record, quotes and newlines inside them kept (RFC 4180). In TSV a line is a record.
+bool RowReader::next_delimited(RawRow& row) {
+  if (source_.form == RowForm::tsv) return next_line(row);
+  while (peek() == '\n' || peek() == '\r') take();
+  if (peek() < 0) return false;
+  row.line = line_;
+  bool quoted = false;
+  while (true) {
+    int c = take();
+    if (c < 0) {
+      if (quoted) throw UserError("{}: a '\"' is not closed", place(row));
+      break;
+    }
+    if (c == '"') quoted = !quoted;
+    if (c == '\n' && !quoted) break;
+    row.text += static_cast<char>(c);
+    if (row.text.size() > kLargestRow) check_size(row);
+  }
+  if (!row.text.empty() && row.text.back() == '\r') row.text.pop_back();
+  return true;
+}
+
+std::vector<std::string> RowReader::fields(const RawRow& row) const {
+  std::vector<std::string> out(1);
+  const bool csv = source_.form == RowForm::csv;
+  const std::string& s = row.text;
+  bool quoted = false;
+  for (std::size_t i = 0; i < s.size(); ++i) {
+    char c = s[i];
+    if (csv && c == '"') {
+      if (quoted && i + 1 < s.size() && s[i + 1] == '"') out.back() += s[++i];
+      else quoted = !quoted;
+    } else if (!quoted && c == (csv ? ',' : '\t')) {
+      out.emplace_back();
+    } else {
+      out.back() += c;
+    }
+  }
+  return out;
+}
+
+Json RowReader::parse(const RawRow& row) const {
+  if (source_.form == RowForm::json_lines || source_.form == RowForm::json_array) {
+    Json record;
+    JsonLimits limits;
+    try {
+      record = parse_json(row.text, place(row), limits);
+    } catch (const UserError& error) {
+      if (!row.unended) throw;
+      throw UserError("{}; it is the last line and has no newline: is the file whole?", error.what());
+    }
+    if (!record.is_object()) throw UserError("{}: a row must be an object {{…}}, is {}", place(row), dump(record).substr(0, 40));
+    return record;
+  }
+  if (auto bad = find_invalid_utf8(row.text); bad != std::string::npos)
+    throw UserError("{}: byte {} is not UTF-8", place(row), bad + 1);
+  Json record = Json::object();
+  if (source_.form == RowForm::text) {
+    record["text"] = row.text;
+    return record;
+  }
+  auto values = fields(row);
+  if (values.size() != header_.size())
+    throw UserError("{}: {} fields, the first line names {} columns", place(row), values.size(), header_.size());
+  for (std::size_t i = 0; i < values.size(); ++i) record[header_[i]] = std::move(values[i]);
+  return record;
+}
+
+}  // namespace dml

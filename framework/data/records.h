@@ -1,0 +1,52 @@
+// Rows of a file as raw text with their line numbers, read with bounded memory; parsing a row is apart, so that many
+// threads can do it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+#include "data/byte_stream.h"
+#include "data/sources.h"
+
+namespace dml {
+
+struct RawRow {
+  std::string text;
+  std::int64_t line = 0;   // where it begins, from 1
+  bool unended = false;    // the last line of a file without a newline at the end
+};
+
+class RowReader {
+ public:
+  static constexpr std::size_t kLargestRow = std::size_t{64} << 20;
+
+  explicit RowReader(const SourceFile& source);
+  /// False at the end. UserError "FILE:LINE: …" when the rows cannot be told apart.
+  bool next(RawRow& row);
+  /// The record of a row: an object. UserError "FILE:LINE: …". Safe to call from many threads.
+  Json parse(const RawRow& row) const;
+  std::string place(const RawRow& row) const;
+
+ private:
+  int peek();
+  int take();
+  bool next_line(RawRow& row);
+  bool next_element(RawRow& row);
+  bool next_delimited(RawRow& row);
+  void check_size(const RawRow& row) const;
+  std::vector<std::string> fields(const RawRow& row) const;
+
+  SourceFile source_;
+  std::unique_ptr<ByteStream> stream_;
+  std::vector<char> buffer_;
+  std::size_t begin_ = 0, end_ = 0;
+  std::int64_t line_ = 1;
+  bool inside_ = false, finished_ = false;  // of a JSON array
+  std::vector<std::string> header_;         // of CSV and TSV
+};
+
+}  // namespace dml

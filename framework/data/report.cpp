@@ -1,0 +1,142 @@
+#include "data/report.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace dml {
+namespace {
+
+double percent(std::int64_t part, std::int64_t whole) {
+  return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::string histogram(const std::array<std::int64_t, DataReport::kBuckets>& lengths) {
+  static constexpr const char* kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  int first = 0, last = DataReport::kBuckets - 1;
+  while (first < last && lengths[static_cast<std::size_t>(first)] == 0) ++first;
+  while (last > first && lengths[static_cast<std::size_t>(last)] == 0) --last;
+  std::int64_t most = std::max<std::int64_t>(1, *std::max_element(lengths.begin(), lengths.end()));
+  std::string out;
+  for (int i = first; i <= last; ++i) {
+    std::int64_t n = lengths[static_cast<std::size_t>(i)];
+    out += n == 0 ? "·" : kBars[std::min<std::int64_t>(7, n * 8 / (most + 1))];
+  }
+  return fmt::format("{} {} {}", std::int64_t{1} << first, out, (std::int64_t{2} << last) - 1);
+}
+
+}  // namespace
+
+std::string grouped(std::int64_t n) {
+  std::string digits = fmt::format("{}", n < 0 ? -n : n), out = n < 0 ? "-" : "";
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) out += ' ';
+    out += digits[i];
+  }
+  return out;
+}
+
+std::int64_t DataReport::total(std::int64_t DatasetReport::*member) const {
+  std::int64_t sum = 0;
+  for (auto& dataset : datasets) sum += dataset.*member;
+  return sum;
+}
+
+std::vector<std::string> DataReport::lines() const {
+  std::vector<std::string> out;
+  for (auto& d : datasets) {
+    out.push_back(fmt::format("{}{}", d.validation ? "test " : "", d.name));
+    out.push_back(fmt::format("  {}", d.format));
+    for (std::size_t i = 0; i < d.files.size() && i < 5; ++i) out.push_back(fmt::format("  {}", d.files[i]));
+    if (d.files.size() > 5) out.push_back(fmt::format("  … and {} files more", d.files.size() - 5));
+    out.push_back(fmt::format("  {} rows → {} examples, {} tokens, {:.1f} % learned{}", grouped(d.rows), grouped(d.examples),
+                              grouped(d.tokens), percent(d.learned, d.tokens),
+                              d.cut_documents ? fmt::format(" ({} documents cut to length)", grouped(d.cut_documents)) : ""));
+    for (auto& [reason, count] : d.dropped) {
+      auto shown = std::find_if(d.first_dropped.begin(), d.first_dropped.end(), [&](auto& row) { return row.reason == reason; });
+      out.push_back(fmt::format("  dropped {}: {}{}", grouped(count), reason,
+                                shown == d.first_dropped.end() ? "" : fmt::format(", first {}", shown->place)));
+    }
+    if (d.truncated) out.push_back(fmt::format("  {} examples ({:.1f} %) lost their tail", grouped(d.truncated), percent(d.truncated, d.examples)));
+  }
+  out.push_back(fmt::format("{} examples to train on, {} for validation; tokens per example {}", grouped(train_examples),
+                            grouped(validation_examples), histogram(lengths)));
+  std::int64_t expected = total(&DatasetReport::ends_expected);
+  out.push_back(fmt::format("the end is learned in {:.1f} % of {} texts; {} duplicates", percent(total(&DatasetReport::ends_learned), expected),
+                            grouped(expected), grouped(duplicates)));
+  return out;
+}
+
+std::vector<std::string> DataReport::warnings() const {
+  std::vector<std::string> out;
+  for (auto& d : datasets) {
+    if (d.ends_expected > 0 && percent(d.ends_learned, d.ends_expected) < 95)
+      out.push_back(fmt::format("{}: only {:.1f} % of the examples learn an end token last: the model may not learn to stop; "
+                                "check eos_token, eot_tokens, train_on_eos and excess_length_strategy",
+                                d.name, percent(d.ends_learned, d.ends_expected)));
+    if (d.tokens > 0 && percent(d.learned, d.tokens) < 2)
+      out.push_back(fmt::format("{}: only {:.2f} % of the tokens are learned", d.name, percent(d.learned, d.tokens)));
+    if (percent(d.truncated, d.examples) > 5)
+      out.push_back(fmt::format("{}: {:.1f} % of the examples lost their tail; raise sequence_len", d.name, percent(d.truncated, d.examples)));
+    std::int64_t dropped = 0;
+    for (auto& [reason, count] : d.dropped) dropped += count;
+    if (percent(dropped, d.rows) > 10)
+      out.push_back(fmt::format("{}: {:.1f} % of the rows were dropped", d.name, percent(dropped, d.rows)));
+  }
+  if (percent(duplicates, total(&DatasetReport::examples)) > 5)
+    out.push_back(fmt::format("{} examples are duplicates; `dataset_exact_deduplication: true` removes them", grouped(duplicates)));
+  if (leaked > 0)
+    out.push_back(fmt::format("{} validation examples are in the training data, too: the validation loss will be too good; "
+                              "`dataset_exact_deduplication: true` removes them", grouped(leaked)));
+  return out;
+}
+
+Json to_json(const DataReport& report) {
+  Json datasets = Json::array();
+  for (auto& d : report.datasets) {
+    Json dropped = Json::object(), first = Json::array();
+    for (auto& [reason, count] : d.dropped) dropped[reason] = count;
+    for (auto& row : d.first_dropped) first.push_back({{"place", row.place}, {"reason", row.reason}, {"detail", row.detail}});
+    datasets.push_back({{"name", d.name}, {"format", d.format}, {"files", d.files}, {"validation", d.validation},
+                        {"rows", d.rows}, {"examples", d.examples}, {"tokens", d.tokens}, {"learned", d.learned},
+                        {"ends_expected", d.ends_expected}, {"ends_learned", d.ends_learned}, {"truncated", d.truncated},
+                        {"cut_documents", d.cut_documents}, {"longest", d.longest}, {"dropped", dropped}, {"first_dropped", first}});
+  }
+  return {{"datasets", datasets}, {"lengths", report.lengths}, {"train_examples", report.train_examples},
+          {"validation_examples", report.validation_examples}, {"duplicates", report.duplicates}, {"leaked", report.leaked}};
+}
+
+DataReport report_from_json(const Json& json, const std::string& source) {
+  try {
+    DataReport r;
+    for (auto& j : json.at("datasets")) {
+      DatasetReport d;
+      d.name = j.at("name");
+      d.format = j.at("format");
+      d.files = j.at("files").get<std::vector<std::string>>();
+      d.validation = j.at("validation");
+      d.rows = j.at("rows");
+      d.examples = j.at("examples");
+      d.tokens = j.at("tokens");
+      d.learned = j.at("learned");
+      d.ends_expected = j.at("ends_expected");
+      d.ends_learned = j.at("ends_learned");
+      d.truncated = j.at("truncated");
+      d.cut_documents = j.at("cut_documents");
+      d.longest = j.at("longest");
+      for (auto& [reason, count] : j.at("dropped").items()) d.dropped[reason] = count.get<std::int64_t>();
+      for (auto& row : j.at("first_dropped")) d.first_dropped.push_back({row.at("place"), row.at("reason"), row.at("detail")});
+      r.datasets.push_back(std::move(d));
+    }
+    r.lengths = json.at("lengths").get<decltype(r.lengths)>();
+    r.train_examples = json.at("train_examples");
+    r.validation_examples = json.at("validation_examples");
+    r.duplicates = json.at("duplicates");
+    r.leaked = json.at("leaked");
+    return r;
+  } catch (const Json::exception& error) {
+    throw UserError("{}: the report is damaged ({})", source, error.what());
+  }
+}
+
+}  // namespace dml

@@ -1,0 +1,176 @@
+#include "data/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/error.h"
+#include "core/random.h"
+#include "recipe/recipe.h"
+
+namespace dml {
+namespace {
+
+// What a random stream of one epoch is for.
+enum : std::uint32_t { kOrder = 0, kBins = 1, kBatches = 2 };
+
+template <class T>
+void shuffle(std::span<T> items, const Random& random) {
+  for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[random.below(i, i)]);
+}
+
+// The same lists in another order.
+Lists reordered(const Lists& lists, std::span<const std::int64_t> order) {
+  Lists out;
+  out.items.reserve(lists.items.size());
+  for (std::int64_t i : order) {
+    auto items = lists[i];
+    out.items.insert(out.items.end(), items.begin(), items.end());
+    out.close();
+  }
+  return out;
+}
+
+Lists shuffled(const Lists& lists, const Random& random) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(lists.size()));
+  std::iota(order.begin(), order.end(), 0);
+  shuffle(std::span(order), random);
+  return reordered(lists, order);
+}
+
+// Every `count` lists in a row become one.
+Lists joined(const Lists& lists, std::int64_t count) {
+  Lists out;
+  out.items = lists.items;
+  for (std::int64_t i = count; i < lists.size(); i += count) out.starts.push_back(lists.starts[static_cast<std::size_t>(i)]);
+  if (lists.size() > 0) out.starts.push_back(static_cast<std::int64_t>(lists.items.size()));
+  return out;
+}
+
+Lists single_lists(std::span<const std::int32_t> order) {
+  Lists out;
+  out.items.assign(order.begin(), order.end());
+  out.starts.resize(order.size() + 1);
+  std::iota(out.starts.begin(), out.starts.end(), 0);
+  return out;
+}
+
+Lists bins_of(std::span<const std::int32_t> order, std::span<const std::int32_t> lengths, const ScheduleOptions& o,
+              std::int64_t epoch) {
+  if (o.keep_order || o.sequential_packing) return next_fit(order, lengths, o.sequence_len, o.bin_size);
+  return shuffled(best_fit(order, lengths, o.sequence_len, o.bin_size, o.group_size),
+                  Random(o.seed, Purpose::shuffle, static_cast<std::uint64_t>(epoch), kBins));
+}
+
+}  // namespace
+
+ScheduleOptions train_schedule(const DataSection& data, const TrainSection& train, std::int64_t ranks) {
+  ScheduleOptions o;
+  o.sequence_len = data.sequence_len;
+  o.micro_batch_size = train.micro_batch_size;
+  o.micro_batches_per_step = std::max<std::int64_t>(1, train.micro_batches_per_step(ranks));
+  o.num_epochs = train.num_epochs;
+  o.max_steps = train.max_steps.value_or(0);
+  o.packing = data.sample_packing;
+  o.keep_order = data.curriculum_sampling;
+  o.sequential_packing = data.sample_packing_sequentially;
+  o.group_by_length = data.group_by_length;
+  o.group_size = data.sample_packing_group_size;
+  o.bin_size = data.sample_packing_bin_size;
+  o.seed = static_cast<std::uint64_t>(train.seed);
+  return o;
+}
+
+ScheduleOptions eval_schedule(const DataSection& data, const TrainSection& train, std::int64_t micro_batches_per_step) {
+  ScheduleOptions o;
+  o.sequence_len = data.eval_sequence_len.value_or(data.sequence_len);
+  if (data.test_datasets.empty()) o.sequence_len = std::max(o.sequence_len, data.sequence_len);  // rows split off the training data
+  o.micro_batch_size = train.eval_batch_size;
+  o.micro_batches_per_step = std::max<std::int64_t>(1, micro_batches_per_step);
+  o.packing = data.eval_sample_packing;
+  o.keep_order = true;
+  o.bin_size = data.sample_packing_bin_size;
+  return o;
+}
+
+Lists plan_epoch(std::span<const std::int32_t> lengths, const ScheduleOptions& o, std::int64_t epoch) {
+  const auto key = static_cast<std::uint64_t>(epoch);
+  std::vector<std::int32_t> order(lengths.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (!o.keep_order) shuffle(std::span(order), Random(o.seed, Purpose::shuffle, key, kOrder));
+  if (o.packing) return joined(bins_of(order, lengths, o, epoch), o.micro_batch_size);
+
+  if (o.group_by_length && !o.keep_order) {
+    const std::size_t window = static_cast<std::size_t>(o.micro_batch_size) * 50;
+    for (std::size_t begin = 0; begin < order.size(); begin += window) {
+      auto first = order.begin() + static_cast<std::ptrdiff_t>(begin);
+      auto last = order.begin() + static_cast<std::ptrdiff_t>(std::min(begin + window, order.size()));
+      std::stable_sort(first, last, [&](auto a, auto b) { return lengths[static_cast<std::size_t>(a)] > lengths[static_cast<std::size_t>(b)]; });
+    }
+    return shuffled(joined(single_lists(order), o.micro_batch_size), Random(o.seed, Purpose::shuffle, key, kBatches));
+  }
+  return joined(single_lists(order), o.micro_batch_size);
+}
+
+Schedule::Schedule(std::vector<std::int32_t> lengths, ScheduleOptions options) : lengths_(std::move(lengths)), options_(options) {
+  DML_CHECK(!lengths_.empty() && options_.micro_batch_size > 0 && options_.micro_batches_per_step > 0);
+  const bool by_steps = options_.max_steps > 0;
+  for (std::int64_t e = 0; by_steps ? steps_ < options_.max_steps : static_cast<double>(e) < options_.num_epochs - 1e-9; ++e) {
+    Epoch epoch;
+    epoch.first_step = steps_;
+    // In the order of the data every epoch is the same.
+    if (planned_ < 0 || !options_.keep_order) plan_ = plan_epoch(lengths_, options_, e);
+    planned_ = e;
+    epoch.micro_batches = plan_.size();
+    const std::int64_t whole = (epoch.micro_batches + options_.micro_batches_per_step - 1) / options_.micro_batches_per_step;
+    epoch.steps = whole;
+    if (by_steps) {
+      epoch.steps = std::min(whole, options_.max_steps - steps_);
+    } else if (double share = options_.num_epochs - static_cast<double>(e); share < 1) {
+      epoch.steps = std::max<std::int64_t>(1, std::llround(std::ceil(share * static_cast<double>(whole) - 1e-9)));
+    }
+    std::int64_t tokens = 0, used = std::min(epoch.steps * options_.micro_batches_per_step, epoch.micro_batches);
+    for (std::int64_t m = 0; m < epoch.micro_batches; ++m) {
+      std::int64_t size = 0;
+      for (std::int32_t example : plan_[m]) size += lengths_[static_cast<std::size_t>(example)];
+      tokens += size;
+      if (m >= used) continue;
+      longest_ = std::max(longest_, size);
+      most_examples_ = std::max(most_examples_, static_cast<std::int64_t>(plan_[m].size()));
+      tokens_ += size;
+    }
+    if (e == 0 && options_.packing) {
+      std::vector<std::int32_t> order(lengths_.size());
+      std::iota(order.begin(), order.end(), 0);
+      if (!options_.keep_order) shuffle(std::span(order), Random(options_.seed, Purpose::shuffle, 0, kOrder));
+      std::int64_t bins = bins_of(order, lengths_, options_, 0).size();
+      fill_ = static_cast<double>(tokens) / static_cast<double>(bins * options_.sequence_len);
+    }
+    steps_ += epoch.steps;
+    epochs_.push_back(epoch);
+  }
+}
+
+Schedule::Step Schedule::step(std::int64_t global_step) const {
+  DML_CHECK(global_step >= 0 && global_step < steps_, "step {} of {}", global_step, steps_);
+  auto after = std::upper_bound(epochs_.begin(), epochs_.end(), global_step,
+                                [](std::int64_t s, const Epoch& epoch) { return s < epoch.first_step; });
+  const Epoch& epoch = *(after - 1);
+  Step step;
+  step.epoch = (after - 1) - epochs_.begin();
+  step.first_micro_batch = (global_step - epoch.first_step) * options_.micro_batches_per_step;
+  step.micro_batches = std::min(options_.micro_batches_per_step, epoch.micro_batches - step.first_micro_batch);
+  step.epochs_done = static_cast<double>(step.epoch) + static_cast<double>(step.first_micro_batch + step.micro_batches) /
+                                                           static_cast<double>(epoch.micro_batches);
+  return step;
+}
+
+std::span<const std::int32_t> Schedule::examples(std::int64_t global_step, std::int64_t m) const {
+  Step at = step(global_step);
+  DML_CHECK(m >= 0 && m < at.micro_batches, "micro-batch {} of {}", m, at.micro_batches);
+  if (planned_ != at.epoch && !options_.keep_order) plan_ = plan_epoch(lengths_, options_, at.epoch);
+  planned_ = at.epoch;
+  return plan_[at.first_micro_batch + m];
+}
+
+}  // namespace dml

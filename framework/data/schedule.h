@@ -1,0 +1,82 @@
+// The whole run, planned before it begins: which examples each micro-batch of each optimizer step holds. A pure function of
+// (lengths, options); ranks and resumed runs find the same plan, and the numbers of steps, saves and evaluations are exact.
+//
+// A step never spans two epochs. The last step of an epoch may have fewer micro-batches and the last micro-batch fewer
+// examples, so that no example is lost or doubled; the loss is a mean over tokens, so such a step weighs right.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "data/packer.h"
+
+namespace dml {
+
+struct DataSection;   // recipe/recipe.h
+struct TrainSection;
+
+struct ScheduleOptions {
+  std::int64_t sequence_len = 512;
+  std::int64_t micro_batch_size = 1;        // examples; with packing, bins of sequence_len tokens
+  std::int64_t micro_batches_per_step = 1;  // over all ranks
+  double num_epochs = 1;                    // 1.5: the second epoch stops half way
+  std::int64_t max_steps = 0;               // wins over num_epochs; 0: unset
+  bool packing = false;
+  bool keep_order = false;                  // no shuffling; packing keeps the order, too
+  bool sequential_packing = false;          // shuffled, but packed in that order
+  bool group_by_length = false;             // unpacked: examples of like length share a micro-batch
+  std::int64_t group_size = 100000;
+  std::int64_t bin_size = 200;
+  std::uint64_t seed = 42;
+};
+
+ScheduleOptions train_schedule(const DataSection& data, const TrainSection& train, std::int64_t ranks);
+/// In order, once over the examples, `micro_batches_per_step` at a time.
+ScheduleOptions eval_schedule(const DataSection& data, const TrainSection& train, std::int64_t micro_batches_per_step);
+
+/// Micro-batches of one epoch.
+Lists plan_epoch(std::span<const std::int32_t> lengths, const ScheduleOptions& options, std::int64_t epoch);
+
+class Schedule {
+ public:
+  /// `lengths` of the examples; must not be empty.
+  Schedule(std::vector<std::int32_t> lengths, ScheduleOptions options);
+
+  struct Step {
+    std::int64_t epoch = 0;            // from 0
+    std::int64_t first_micro_batch = 0;  // within the epoch
+    std::int64_t micro_batches = 0;    // over all ranks; fewer in the last step of an epoch
+    double epochs_done = 0;            // after this step
+  };
+  std::int64_t steps() const { return steps_; }
+  Step step(std::int64_t global_step) const;
+  /// Examples of micro-batch m, 0 ≤ m < step(global_step).micro_batches. Valid until another epoch is asked for.
+  std::span<const std::int32_t> examples(std::int64_t global_step, std::int64_t m) const;
+
+  std::int64_t epochs() const { return static_cast<std::int64_t>(epochs_.size()); }
+  std::int64_t steps_in_epoch(std::int64_t epoch) const { return epochs_[static_cast<std::size_t>(epoch)].steps; }
+  /// Tokens of the largest micro-batch of the run, for the memory plan; and examples of the one with most.
+  std::int64_t longest() const { return longest_; }
+  std::int64_t most_examples() const { return most_examples_; }
+  /// Tokens ÷ (bins × sequence_len) of the first epoch; 1 without packing.
+  double fill() const { return fill_; }
+  /// Tokens of all steps.
+  std::int64_t tokens() const { return tokens_; }
+  const ScheduleOptions& options() const { return options_; }
+
+ private:
+  struct Epoch {
+    std::int64_t micro_batches = 0, steps = 0, first_step = 0;
+    double share = 1;
+  };
+  std::vector<std::int32_t> lengths_;
+  ScheduleOptions options_;
+  std::vector<Epoch> epochs_;
+  std::int64_t steps_ = 0, longest_ = 0, most_examples_ = 0, tokens_ = 0;
+  double fill_ = 1;
+  mutable std::int64_t planned_ = -1;  // epoch that plan_ is of
+  mutable Lists plan_;
+};
+
+}  // namespace dml

@@ -1,0 +1,178 @@
+#include "data/sources.h"
+
+#include <glob.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <optional>
+
+#include "core/closest.h"
+#include "core/error.h"
+#include "data/byte_stream.h"
+#include "recipe/recipe.h"
+
+namespace dml {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::size_t kMostFiles = 100000;
+
+std::string lower(std::string s) {
+  std::transform(s.begin(), s.end(), s.begin(), [](unsigned char c) { return static_cast<char>(c < 128 ? std::tolower(c) : c); });
+  return s;
+}
+
+// The extension without .gz or .zst.
+std::string extension(const std::string& path) {
+  fs::path p(lower(path));
+  if (p.extension() == ".gz" || p.extension() == ".zst") p = p.stem();
+  return p.extension().string();
+}
+
+bool readable_extension(const std::string& path) {
+  const std::string e = extension(path);
+  for (const char* known : {".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".text", ".parquet", ".arrow"})
+    if (e == known) return true;
+  return false;
+}
+
+[[noreturn]] void columnar(const std::string& path, const char* form) {
+  std::string out = fs::path(path).replace_extension(".jsonl").filename().string();
+  throw UserError("{}: {} files are not read here; convert it once: python3 -c \"import pandas; "
+                  "pandas.read_{}('{}').to_json('{}', orient='records', lines=True)\"",
+                  path, form, form == std::string("Parquet") ? "parquet" : "feather", fs::path(path).filename().string(), out);
+}
+
+SourceFile sniff(const std::string& path, const std::optional<std::string>& ds_type) {
+  char head[4096];
+  std::size_t size = 0;
+  auto stream = open_stream(path);
+  while (size < sizeof head) {
+    std::size_t n = stream->read(head + size, sizeof head - size);
+    if (n == 0) break;
+    size += n;
+  }
+  std::string_view text(head, size);
+  if (text.starts_with("PAR1")) columnar(path, "Parquet");
+  if (text.starts_with("ARROW1") || text.starts_with("FEA1")) columnar(path, "Arrow");
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"))
+    throw UserError("{}: is UTF-16; convert it: iconv -f UTF-16 -t UTF-8", path);
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  auto first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos && size < sizeof head) throw UserError("{}: the file is empty", path);
+
+  bool array = first != std::string_view::npos && text[first] == '[';
+  auto json = [&](const std::string& why) {
+    return array ? SourceFile{path, RowForm::json_array, "it begins with '['"} : SourceFile{path, RowForm::json_lines, why};
+  };
+  if (ds_type) {
+    std::string type = lower(*ds_type), why = fmt::format("ds_type is {}", *ds_type);
+    if (type == "json" || type == "jsonl") return json(why);
+    if (type == "csv") return {path, RowForm::csv, why};
+    if (type == "tsv") return {path, RowForm::tsv, why};
+    if (type == "text" || type == "txt") return {path, RowForm::text, why};
+    if (type == "parquet" || type == "arrow") columnar(path, type == "parquet" ? "Parquet" : "Arrow");
+    std::vector<std::string> choices{"json", "csv", "tsv", "text"};
+    throw UserError("unknown ds_type '{}'{}", *ds_type, did_you_mean(type, choices));
+  }
+  const std::string e = extension(path), why = fmt::format("its name ends in {}", e);
+  if (e == ".csv") return {path, RowForm::csv, why};
+  if (e == ".tsv") return {path, RowForm::tsv, why};
+  if (e == ".txt" || e == ".text") return {path, RowForm::text, why};
+  if (e == ".json" || e == ".jsonl" || e == ".ndjson") return json(why);
+  if (array || (first != std::string_view::npos && text[first] == '{')) return json("it begins with '{'");
+  if (text.find('\0') != std::string_view::npos) throw UserError("{}: is no text file", path);
+  throw UserError("{}: cannot tell the form of its rows; set ds_type to json, csv, tsv or text", path);
+}
+
+[[noreturn]] void missing(const std::string& path) {
+  fs::path parent = fs::path(path).parent_path();
+  std::vector<std::string> names;
+  std::error_code error;
+  fs::path folder = parent.empty() ? "." : parent;
+  for (auto& entry : fs::directory_iterator(folder, error)) {
+    if (names.size() >= 1000) break;
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  std::string hint = fs::is_directory(folder, error) ? did_you_mean(fs::path(path).filename().string(), names)
+                                                     : fmt::format("; there is no folder {}", folder.string());
+  bool hub = std::count(path.begin(), path.end(), '/') == 1 && path[0] != '.' && path[0] != '/' && extension(path).empty();
+  throw UserError("{}: no such file{}{}", path, hint,
+                  hub ? "; nothing is downloaded here: fetch the dataset first and give its path" : "");
+}
+
+std::vector<std::string> matches(const std::string& pattern) {
+  glob_t found = {};
+  std::vector<std::string> out;
+  if (glob(pattern.c_str(), GLOB_BRACE | GLOB_TILDE, nullptr, &found) == 0)
+    for (std::size_t i = 0; i < found.gl_pathc; ++i) out.emplace_back(found.gl_pathv[i]);
+  globfree(&found);
+  return out;
+}
+
+bool is_pattern(const std::string& s) { return s.find_first_of("*?[{") != std::string::npos; }
+
+// Files of a folder; those named after the split when there are any ("train.jsonl" beside "valid.jsonl").
+std::vector<std::string> folder_files(const std::string& folder, const std::string& split) {
+  std::vector<std::string> files, named;
+  for (auto& entry : fs::recursive_directory_iterator(folder)) {
+    auto relative = fs::relative(entry.path(), folder);
+    bool hidden = std::any_of(relative.begin(), relative.end(), [](auto& part) { return part.string().starts_with("."); });
+    if (hidden || !entry.is_regular_file() || !readable_extension(entry.path().string())) continue;
+    if (files.size() >= kMostFiles) throw UserError("{}: more than {} files", folder, kMostFiles);
+    files.push_back(entry.path().string());
+    std::string stem = lower(relative.string());
+    if (stem.starts_with(split) || stem.find("/" + split) != std::string::npos) named.push_back(files.back());
+  }
+  if (files.empty()) throw UserError("{}: the folder has no .json, .jsonl, .csv, .tsv or .txt file", folder);
+  return named.empty() ? files : named;
+}
+
+}  // namespace
+
+const char* name_of(RowForm form) {
+  switch (form) {
+    case RowForm::json_lines: return "JSON lines";
+    case RowForm::json_array: return "a JSON array";
+    case RowForm::csv: return "CSV";
+    case RowForm::tsv: return "TSV";
+    case RowForm::text: return "text lines";
+  }
+  return "";
+}
+
+std::vector<SourceFile> find_sources(const DatasetEntry& dataset) {
+  std::vector<std::string> paths;
+  const std::string split = lower(dataset.split.substr(0, dataset.split.find('[')));
+  auto add = [&](const std::string& path) {
+    std::error_code error;
+    if (fs::is_directory(path, error)) {
+      auto files = folder_files(path, split);
+      paths.insert(paths.end(), files.begin(), files.end());
+    } else if (fs::exists(path, error)) {
+      paths.push_back(path);
+    } else if (is_pattern(path)) {
+      auto found = matches(path);
+      if (found.empty()) throw UserError("{}: no file fits this pattern", path);
+      paths.insert(paths.end(), found.begin(), found.end());
+    } else {
+      missing(path);
+    }
+  };
+  std::string root = dataset.path;
+  if (dataset.name) {
+    std::error_code error;
+    if (auto inner = fs::path(root) / *dataset.name; fs::exists(inner, error)) root = inner.string();
+  }
+  if (dataset.data_files.empty()) add(root);
+  for (auto& file : dataset.data_files) add(fs::path(file).is_absolute() ? file : (fs::path(root) / file).string());
+  if (dataset.data_files.empty()) std::sort(paths.begin(), paths.end());
+
+  std::vector<SourceFile> sources;
+  for (auto& path : paths) sources.push_back(sniff(path, dataset.ds_type));
+  return sources;
+}
+
+}  // namespace dml

@@ -1,0 +1,44 @@
+#include "data/tensor_file.h"
+
+#include <cstring>
+
+#include "core/error.h"
+#include "core/json.h"
+
+namespace dml {
+namespace {
+
+constexpr std::size_t kHeader = 128;  // the length's 8 bytes and the JSON, filled up with spaces
+
+std::string header(const std::string& name, const char* type, std::size_t width, std::size_t bytes) {
+  std::string json = fmt::format(R"({{"{}":{{"dtype":"{}","shape":[{}],"data_offsets":[0,{}]}}}})", name, type, bytes / width, bytes);
+  DML_CHECK(json.size() + 8 <= kHeader);
+  json.resize(kHeader - 8, ' ');
+  std::string out(8, '\0');
+  out[0] = static_cast<char>(kHeader - 8);
+  return out + json;
+}
+
+}  // namespace
+
+TensorWriterBase::TensorWriterBase(const std::string& path, std::string name, const char* type, std::size_t width)
+    : file_(path), name_(std::move(name)), type_(type), width_(width) {
+  file_.write(header(name_, type, width, 0));
+}
+
+void TensorWriterBase::finish() {
+  std::string head = header(name_, type_.c_str(), width_, file_.position() - kHeader);
+  file_.write_at(0, head.data(), head.size());
+  file_.commit();
+}
+
+std::span<const std::byte> tensor_bytes(const MappedFile& file, const std::string& name, const char* type, std::size_t width) {
+  auto bytes = file.bytes();
+  std::size_t size = bytes.size() < kHeader ? 0 : bytes.size() - kHeader;
+  std::string expected = header(name, type, width, size);
+  if (bytes.size() < kHeader || size % width != 0 || std::memcmp(bytes.data(), expected.data(), kHeader) != 0)
+    throw UserError("{}: is not the array '{}' of prepared data", file.path(), name);
+  return bytes.subspan(kHeader);
+}
+
+}  // namespace dml

@@ -1,0 +1,115 @@
+#include "pipeline/metrics.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <limits>
+
+#include "core/error.h"
+#include "core/files.h"
+
+namespace dml {
+
+namespace {
+
+/// Shortest text that reads back as the same double; null for what JSON has no number for.
+std::string number(double value) { return std::isfinite(value) ? fmt::format("{}", value) : "null"; }
+
+double read_number(const Json& object, const char* key, const std::string& source) {
+  return json_number(object, key, std::numeric_limits<double>::quiet_NaN(), source);
+}
+
+StepMetrics read_step(const Json& o, const std::string& source) {
+  StepMetrics m;
+  m.step = json_integer(o, "step", 0, source);
+  m.epoch = read_number(o, "epoch", source);
+  m.loss = read_number(o, "loss", source);
+  m.grad_norm = read_number(o, "grad_norm", source);
+  m.lr = read_number(o, "lr", source);
+  m.tokens = json_integer(o, "tokens", 0, source);
+  m.learned_tokens = json_integer(o, "learned_tokens", 0, source);
+  m.tok_s = read_number(o, "tok_s", source);
+  m.step_s = read_number(o, "step_s", source);
+  m.mem = static_cast<std::size_t>(json_integer(o, "mem", 0, source));
+  return m;
+}
+
+}  // namespace
+
+double EvalMetrics::perplexity() const { return std::exp(loss); }
+
+MetricsLog::MetricsLog(std::string path, std::int64_t keep_until_step) : path_(std::move(path)) {
+  fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (fd_ < 0) throw IoError(path_, "cannot open for writing");
+  try {
+    read_kept(keep_until_step);
+  } catch (...) {
+    ::close(fd_);
+    throw;
+  }
+}
+
+MetricsLog::~MetricsLog() { ::close(fd_); }
+
+void MetricsLog::read_kept(std::int64_t keep_until_step) {
+  const std::string text = keep_until_step < 0 ? std::string() : read_file(path_);
+  std::size_t kept = 0;
+  for (std::size_t line = 1; kept < text.size(); ++line) {
+    const std::size_t end = text.find('\n', kept);
+    if (end == std::string::npos) break;                           // torn by a crash
+    const std::string source = fmt::format("{}:{}", path_, line);
+    try {
+      const Json object = parse_json(std::string_view(text).substr(kept, end - kept), source);
+      if (!object.is_object() || json_integer(object, "step", 0, source) > keep_until_step) break;
+      const std::string event = json_string(object, "event", "", source);
+      if (event.empty()) {
+        steps_.push_back(read_step(object, source));
+      } else if (event == "eval") {
+        evals_.push_back({json_integer(object, "step", 0, source), read_number(object, "epoch", source),
+                          read_number(object, "loss", source)});
+      }
+    } catch (const UserError&) {                                   // half a block after a power cut
+      break;
+    }
+    kept = end + 1;
+  }
+  if (::ftruncate(fd_, static_cast<off_t>(kept)) != 0) throw IoError(path_, "cannot truncate");
+}
+
+void MetricsLog::append(std::string line) {
+  line += '\n';
+  for (std::size_t done = 0; done < line.size();) {
+    const ssize_t n = ::write(fd_, line.data() + done, line.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw IoError(path_, "cannot write");
+    done += static_cast<std::size_t>(n);
+  }
+}
+
+void MetricsLog::step(const StepMetrics& m) {
+  steps_.push_back(m);
+  append(fmt::format(R"({{"step":{},"epoch":{},"loss":{},"grad_norm":{},"lr":{},"tokens":{},"learned_tokens":{},)"
+                     R"("tok_s":{},"step_s":{},"mem":{}}})",
+                     m.step, number(m.epoch), number(m.loss), number(m.grad_norm), number(m.lr), m.tokens,
+                     m.learned_tokens, number(m.tok_s), number(m.step_s), m.mem));
+}
+
+void MetricsLog::eval(const EvalMetrics& m) {
+  evals_.push_back(m);
+  append(fmt::format(R"({{"event":"eval","step":{},"epoch":{},"loss":{},"ppl":{}}})", m.step, number(m.epoch),
+                     number(m.loss), number(m.perplexity())));
+}
+
+void MetricsLog::event(std::string_view name, std::int64_t step, const Json& fields) {
+  Json line = {{"event", name}, {"step", step}};
+  line.update(fields);
+  append(dump(line));
+}
+
+void MetricsLog::sync() {
+  if (::fsync(fd_) != 0) throw IoError(path_, "cannot flush to disk");
+}
+
+}  // namespace dml

@@ -1,0 +1,189 @@
+#include "pipeline/progress.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <ctime>
+#include <vector>
+
+#include "core/error.h"
+
+namespace dml {
+
+namespace {
+
+constexpr auto kRedraw = std::chrono::milliseconds(100);
+constexpr int kBarWidth = 20;
+
+bool environment_set(const char* name) {
+  const char* value = std::getenv(name);
+  return value && *value;
+}
+
+bool utf8_locale() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    if (!environment_set(name)) continue;
+    std::string value = std::getenv(name);
+    std::transform(value.begin(), value.end(), value.begin(), [](unsigned char c) { return std::tolower(c); });
+    return value.find("utf-8") != std::string::npos || value.find("utf8") != std::string::npos;
+  }
+  return false;
+}
+
+/// Eight steps a cell with block characters, '#' and '-' without.
+std::string bar_text(double share, int width, bool unicode) {
+  static constexpr const char* kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  const int eighths = static_cast<int>(std::clamp(share, 0.0, 1.0) * width * 8);
+  const int full = eighths / 8;
+  std::string bar;
+  for (int i = 0; i < full; ++i) bar += unicode ? "█" : "#";
+  int cells = full;
+  if (unicode && eighths % 8) bar += kEighths[eighths % 8], ++cells;
+  bar.append(static_cast<std::size_t>(width - cells), unicode ? ' ' : '-');
+  return bar;
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc)};
+}
+
+}  // namespace
+
+TerminalStyle terminal_style(int fd) {
+  TerminalStyle style;
+  const char* term = std::getenv("TERM");
+  const bool dumb = !term || std::string_view(term) == "dumb";
+  style.redraw = ::isatty(fd) && !dumb;
+  style.colour = style.redraw && !environment_set("NO_COLOR");
+  style.unicode = utf8_locale();
+  winsize window{};
+  if (style.redraw && ::ioctl(fd, TIOCGWINSZ, &window) == 0 && window.ws_col > 0) style.columns = window.ws_col;
+  return style;
+}
+
+std::string clock_text(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0 || seconds > 1e9) return "?";
+  const auto s = static_cast<long long>(seconds + 0.5);
+  if (s >= 3600) return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+  return fmt::format("{}:{:02}", s / 60, s % 60);
+}
+
+std::string count_text(double value) {
+  if (value >= 999.5e3) return fmt::format("{:.1f}M", value / 1e6);
+  return value >= 9999.5 ? fmt::format("{:.1f}k", value / 1e3) : fmt::format("{:.0f}", value);
+}
+
+std::string memory_text(std::size_t bytes) {
+  const double mb = static_cast<double>(bytes) / 1e6;
+  return mb < 1000 ? fmt::format("{:.0f} MB", mb) : fmt::format("{:.1f} GB", mb / 1000);
+}
+
+std::string progress_bar(const ProgressState& state, const TerminalStyle& style) {
+  const StepMetrics& m = state.last;
+  const double share = state.steps > 0 ? static_cast<double>(m.step) / static_cast<double>(state.steps) : 0;
+  const std::string head = fmt::format("step {}/{} {:3.0f}%", m.step, state.steps, std::floor(100 * share));
+  // In the order of importance; what no longer fits is left out, but the order on the screen stays.
+  struct Field {
+    int place;
+    std::string text;
+  };
+  const std::vector<Field> fields = {{0, fmt::format("loss {:.4f}", m.loss)},
+                                     {5, fmt::format("{} < {}", clock_text(state.elapsed), clock_text(state.left))},
+                                     {3, fmt::format("{} tok/s", count_text(m.tok_s))},
+                                     {2, fmt::format("grad {:.3g}", m.grad_norm)},
+                                     {1, fmt::format("lr {:.2e}", m.lr)},
+                                     {4, memory_text(m.mem)}};
+  const int beside = style.columns - 1 - static_cast<int>(head.size());
+  int room = beside;
+  std::vector<Field> shown;
+  for (const Field& field : fields) {
+    const int need = static_cast<int>(field.text.size()) + 2;
+    if (need > room) break;
+    room -= need;
+    shown.push_back(field);
+  }
+  std::sort(shown.begin(), shown.end(), [](const Field& a, const Field& b) { return a.place < b.place; });
+  std::string line = head;
+  if (const int width = std::min(room - 1, kBarWidth); width >= 5) {
+    const std::string bar = bar_text(share, width, style.unicode);
+    line += style.colour ? fmt::format(" \x1b[36m{}\x1b[0m", bar) : " " + bar;
+  }
+  for (const Field& field : shown) line += "  " + field.text;
+  return beside >= 0 ? line : head.substr(0, static_cast<std::size_t>(std::max(0, style.columns - 1)));
+}
+
+std::string progress_text(const ProgressState& state) {
+  const StepMetrics& m = state.last;
+  return fmt::format("step {}/{}  epoch {:.2f}  loss {:.4f}  lr {:.2e}  grad {:.3g}  {} tok/s  {}  {} < {}", m.step,
+                     state.steps, m.epoch, m.loss, m.lr, m.grad_norm, count_text(m.tok_s), memory_text(m.mem),
+                     clock_text(state.elapsed), clock_text(state.left));
+}
+
+Progress::Progress(std::int64_t steps, std::int64_t log_interval, std::FILE* out)
+    : Progress(steps, log_interval, out, terminal_style(fileno(out))) {}
+
+Progress::Progress(std::int64_t steps, std::int64_t log_interval, std::FILE* out, const TerminalStyle& style)
+    : log_interval_(std::max<std::int64_t>(1, log_interval)), out_(out), style_(style),
+      started_(std::chrono::steady_clock::now()), drawn_(started_ - kRedraw) {
+  state_.steps = steps;
+}
+
+Progress::~Progress() { finish(); }
+
+void Progress::step(const StepMetrics& metrics) {
+  const auto now = std::chrono::steady_clock::now();
+  step_seconds_ = step_seconds_ == 0 ? metrics.step_s : 0.9 * step_seconds_ + 0.1 * metrics.step_s;
+  state_.last = metrics;
+  state_.elapsed = std::chrono::duration<double>(now - started_).count();
+  state_.left = step_seconds_ * static_cast<double>(std::max<std::int64_t>(0, state_.steps - metrics.step));
+  printed_ = false;
+  if (style_.redraw) {
+    if (now - drawn_ >= kRedraw) draw();
+  } else if (metrics.step % log_interval_ == 0 || metrics.step == state_.steps) {
+    draw();
+  }
+}
+
+void Progress::draw() {
+  if (style_.redraw) {
+    if (::isatty(fileno(out_))) style_.columns = terminal_style(fileno(out_)).columns;   // the window may be resized
+    fmt::print(out_, "\r{}\x1b[K", progress_bar(state_, style_));
+    on_screen_ = true;
+  } else {
+    fmt::print(out_, "{}  {}\n", utc_now(), progress_text(state_));
+  }
+  std::fflush(out_);
+  drawn_ = std::chrono::steady_clock::now();
+  printed_ = true;
+}
+
+void Progress::erase() {
+  if (on_screen_) fmt::print(out_, "\r\x1b[K");
+  on_screen_ = false;
+}
+
+void Progress::note(std::string_view line) {
+  erase();
+  fmt::print(out_, "{}\n", line);
+  if (style_.redraw && state_.last.step > 0) draw();
+  std::fflush(out_);
+}
+
+void Progress::finish() {
+  if (finished_) return;
+  finished_ = true;
+  if (style_.redraw && state_.last.step > 0) {
+    if (!printed_ || !on_screen_) draw();
+    fmt::print(out_, "\n");
+    std::fflush(out_);
+  }
+}
+
+}  // namespace dml

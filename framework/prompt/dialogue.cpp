@@ -1,0 +1,132 @@
+// Two conversation formats from before chat templates: pygmalion and llama2_chat. Turns are tokenised one by one.
+#include <algorithm>
+#include <utility>
+
+#include "prompt/layout.h"
+#include "prompt/strategies.h"
+
+namespace dml {
+namespace {
+
+struct Turn {
+  std::string role, text;
+};
+
+std::string stripped(std::string text) {
+  constexpr const char* kSpace = " \t\r\n\f\v";
+  text.erase(0, std::min(text.find_first_not_of(kSpace), text.size()));
+  text.erase(text.find_last_not_of(kSpace) + 1);
+  return text;
+}
+
+std::vector<Turn> read_turns(const Json& record, const char* role_key, std::vector<std::string> roles) {
+  const char* column = record.contains("conversations") || !record.contains("conversation") ? "conversations" : "conversation";
+  std::vector<Turn> turns;
+  for (auto& turn : list_column(record, column)) {
+    if (!turn.is_object()) throw UserError("'{}' must hold objects, holds {}", column, dump(turn).substr(0, 60));
+    Turn read{text_column(turn, role_key), text_column(turn, "value")};
+    if (std::find(roles.begin(), roles.end(), read.role) == roles.end())
+      throw UserError("unknown role '{}'{}", read.role, did_you_mean(read.role, roles));
+    turns.push_back(std::move(read));
+  }
+  return turns;
+}
+
+class Pygmalion : public PromptStrategy {
+ public:
+  std::vector<Rendered> render(const Json& record) const override {
+    return {rendered(read_turns(record, "role", {"system", "human", "bot"}))};
+  }
+  Rendered prompt(const Json& record) const override {
+    auto turns = record.contains("prompt") ? std::vector<Turn>{{"human", text_column(record, "prompt")}}
+                                           : read_turns(record, "role", {"system", "human", "bot"});
+    if (!turns.empty() && turns.back().role == "bot") turns.pop_back();
+    Rendered out = rendered(turns);
+    out.segments.push_back({{{"<|model|>", false, true}}, out.segments.empty(), false, false});
+    return out;
+  }
+  std::string fingerprint() const override { return "pygmalion 1"; }
+  std::string description() const override { return "pygmalion: what 'bot' says is learned"; }
+
+ private:
+  static Rendered rendered(const std::vector<Turn>& turns) {
+    Rendered out;
+    for (auto& turn : turns) {
+      Segment segment;
+      bool bot = turn.role == "bot", system = turn.role == "system";
+      std::string text = turn.text;
+      if (system && text.ends_with("\n<START>")) text.resize(text.size() - 8);
+      segment.pieces.push_back({bot ? "<|model|>" : system ? "<|system|>" : "<|user|>", false, true});
+      segment.pieces.push_back({(system ? "Persona: " : " ") + stripped(std::move(text)), bot, false});
+      segment.add_special = out.segments.empty();
+      segment.end_of_text = segment.learn_end = bot;
+      out.segments.push_back(std::move(segment));
+    }
+    return out;
+  }
+};
+
+// [INST] question [/INST] answer eos, each pair beginning with bos; the system text stands inside the first question.
+// Without a system turn there is none: the default one of 2023 was withdrawn by the model's authors.
+class Llama2Chat : public PromptStrategy {
+ public:
+  explicit Llama2Chat(std::string bos) : bos_(std::move(bos)) {}
+
+  std::vector<Rendered> render(const Json& record) const override {
+    auto turns = read_turns(record, "from", {"system", "human", "gpt"});
+    if (turns.empty() || turns.back().role != "gpt") throw UserError("the last turn of a conversation must be from 'gpt'");
+    return {rendered(turns)};
+  }
+  Rendered prompt(const Json& record) const override {
+    auto turns = record.contains("prompt") ? std::vector<Turn>{{"human", text_column(record, "prompt")}}
+                                           : read_turns(record, "from", {"system", "human", "gpt"});
+    if (!turns.empty() && turns.back().role == "gpt") turns.pop_back();
+    return rendered(turns);
+  }
+  std::string fingerprint() const override { return "llama2_chat 1|" + bos_; }
+  std::string description() const override { return "llama2_chat: what 'gpt' says is learned"; }
+
+ private:
+  Rendered rendered(const std::vector<Turn>& turns) const {
+    Rendered out;
+    std::string system;
+    std::string_view wanted = "human";
+    for (auto& turn : turns) {
+      if (turn.role == "system") {
+        if (&turn != &turns.front()) throw UserError("a 'system' turn must be the first");
+        system = turn.text;
+        continue;
+      }
+      if (turn.role != wanted) throw UserError("turns must go human, gpt, human, …: a turn of '{}' is out of order", turn.role);
+      Segment segment;
+      if (turn.role == "human") {
+        bool first = out.segments.empty();
+        segment.add_special = first;
+        segment.pieces.push_back({first ? "[INST] " : bos_ + "[INST] ", false, true});
+        if (!system.empty()) {
+          segment.pieces.push_back({"<<SYS>>\n", false, true});
+          segment.pieces.push_back({std::exchange(system, ""), false, false});
+          segment.pieces.push_back({"\n<</SYS>>\n\n", false, true});
+        }
+        segment.pieces.push_back({turn.text, false, false});
+        segment.pieces.push_back({" [/INST]", false, true});
+      } else {
+        segment.pieces.push_back({turn.text, true, false});
+        segment.end_of_text = segment.learn_end = true;
+      }
+      out.segments.push_back(std::move(segment));
+      wanted = turn.role == "human" ? "gpt" : "human";
+    }
+    return out;
+  }
+  std::string bos_;
+};
+
+}  // namespace
+
+std::unique_ptr<PromptStrategy> make_pygmalion(const PromptContext&) { return std::make_unique<Pygmalion>(); }
+std::unique_ptr<PromptStrategy> make_llama2_chat(const PromptContext& context) {
+  return std::make_unique<Llama2Chat>(context.bos_token);
+}
+
+}  // namespace dml

@@ -1,0 +1,50 @@
+// A layout is text with columns of the record in it: "### Input:\n{input}\n". The text is markup, what the record says is
+// not, so that special tokens spelled out in data stay text.
+//
+//   {column}      text of the column          {a|b}   the first of these that the record has
+//   {column[]}    a list, as lines `- "item"` {column%}  nested values, as YAML
+//   {{ and }}     braces
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/json.h"
+#include "prompt/strategy.h"
+
+namespace dml {
+
+class Layout {
+ public:
+  Layout() = default;
+  /// UserError on a brace without its partner, naming `what`.
+  explicit Layout(std::string_view text, std::string_view what = "format");
+
+  /// Appends the pieces. UserError when a column is missing or no text.
+  void render(const Json& record, bool learn, std::vector<Piece>& out) const;
+  /// Columns in the order they appear; the first of alternatives.
+  std::vector<std::string> columns() const;
+  const std::string& text() const { return text_; }
+
+ private:
+  enum class Form { literal, text, lines, yaml };
+  struct Part {
+    Form form = Form::literal;
+    std::string text;                   // of a literal
+    std::vector<std::string> columns;   // alternatives
+  };
+  std::string text_;
+  std::vector<Part> parts_;
+};
+
+/// The text in a column. UserError when it is missing or something else, with the type that would fit such rows.
+const std::string& text_column(const Json& record, const std::string& column);
+/// "" when the column is missing or null.
+std::string optional_text_column(const Json& record, const std::string& column);
+/// The list in a column.
+const Json& list_column(const Json& record, const std::string& column);
+/// "; it looks like …: use `type: …`", or "" when no format is recognised.
+std::string looks_like(const Json& record);
+
+}  // namespace dml

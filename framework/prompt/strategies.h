@@ -1,0 +1,26 @@
+// The strategies that are no conversation templates, one factory each; prompt/registry.cpp names them.
+#pragma once
+
+#include <memory>
+
+#include "prompt/instruction_formats.h"
+#include "prompt/strategy.h"
+
+namespace dml {
+
+/// A row of the table of instruction formats. The dataset's field_* settings rename its columns.
+std::unique_ptr<PromptStrategy> make_instruction(const InstructionFormat& format, const PromptContext& context);
+/// The user's own format (`type:` as a table).
+std::unique_ptr<PromptStrategy> make_user_format(const PromptContext& context);
+/// Plain text, all of it learned: one document a row, cut into rows of sequence_len without loss.
+std::unique_ptr<PromptStrategy> make_completion(const PromptContext& context);
+/// {"segments": [{"text", "label"}]}: each tokenised alone, nothing added; special tokens are written out in the text.
+std::unique_ptr<PromptStrategy> make_input_output(const PromptContext& context);
+/// {"input_ids", "labels"?, "attention_mask"?}: taken as they are; positions with mask 0 are left out.
+std::unique_ptr<PromptStrategy> make_pre_tokenised(const PromptContext& context);
+/// {"conversations": [{"role": system|human|bot, "value"}]}
+std::unique_ptr<PromptStrategy> make_pygmalion(const PromptContext& context);
+/// {"conversations": [{"from": system|human|gpt, "value"}]} between [INST] and [/INST].
+std::unique_ptr<PromptStrategy> make_llama2_chat(const PromptContext& context);
+
+}  // namespace dml

@@ -1,0 +1,124 @@
+#include "optim/optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "core/error.h"
+#include "core/json.h"
+#include "optim/clip.h"
+
+namespace dml {
+namespace {
+
+constexpr std::size_t kDecayed = 16, kAll = 24;
+
+// The same numbers as in tools/make_optim_golden.py.
+float gradient(int step, std::size_t i) { return static_cast<float>((step * 37 + static_cast<int>(i) * 101) % 257 - 128) / 64; }
+float start(std::size_t i) { return static_cast<float>(static_cast<int>(i * 29 % 61) - 30) / 16; }
+
+// Ten steps on slices cut at `cut`, gradients scaled up beforehand and down by gradient_scale.
+std::vector<std::vector<float>> run(const std::string& name, const OptimizerSettings& settings, std::size_t cut) {
+  auto optimizer = optimizers().at(name).make(settings);
+  std::vector<float> value(kAll), grad(kAll);
+  for (std::size_t i = 0; i < kAll; ++i) value[i] = start(i);
+  auto planes = static_cast<std::size_t>(optimizer->state_floats());
+  std::vector<std::vector<float>> states;
+  std::vector<OptimizerSlice> slices;
+  std::size_t edges[] = {0, cut, kDecayed, kAll};
+  states.reserve(3);
+  for (int k = 0; k < 3; ++k) {
+    std::size_t first = edges[k], size = edges[k + 1] - first;
+    states.emplace_back(planes * size);
+    slices.push_back({std::span(value).subspan(first, size), std::span(grad).subspan(first, size), states.back(),
+                      first < kDecayed, 1});
+  }
+  std::vector<std::vector<float>> trace;
+  for (int step = 0; step < 10; ++step) {
+    for (std::size_t i = 0; i < kAll; ++i) grad[i] = gradient(step, i) * 8;
+    optimizer->step(slices, {0.02, step, 0.125});
+    trace.push_back(value);
+  }
+  return trace;
+}
+
+void expect_near_golden(const std::string& name, const std::vector<std::vector<float>>& trace) {
+  Json golden = read_json(DML_SOURCE_DIR "/tests/golden/optim.json").at(name);
+  for (std::size_t step = 0; step < trace.size(); ++step)
+    for (std::size_t i = 0; i < kAll; ++i)
+      EXPECT_NEAR(trace[step][i], golden[step][i].get<float>(), 1e-6) << name << " step " << step << " element " << i;
+}
+
+TEST(Optimizers, TenStepsOfAdamWAreThoseOfPyTorch) {
+  OptimizerSettings settings{0.1, 0.9, 0.95, 1e-8};
+  expect_near_golden("adamw", run("adamw", settings, 16));
+}
+
+TEST(Optimizers, TenStepsOfSgdAreThoseOfPyTorch) {
+  OptimizerSettings settings{0.1};
+  settings.args["momentum"] = 0.9;
+  expect_near_golden("sgd", run("sgd", settings, 16));
+}
+
+TEST(Optimizers, LionFollowsItsFormula) {
+  auto trace = run("lion", {0.1, 0.9, 0.99}, 16);
+  for (std::size_t i = 0; i < kAll; ++i) {
+    double value = start(i), m = 0;
+    for (int step = 0; step < 10; ++step) {
+      double g = gradient(step, i), u = 0.9 * m + 0.1 * g, sign = u > 1e-9 ? 1 : u < -1e-9 ? -1 : 0;
+      value -= 0.02 * (sign + (i < kDecayed ? 0.1 * value : 0));
+      m = 0.99 * m + 0.01 * g;
+    }
+    EXPECT_NEAR(trace.back()[i], value, 1e-5);
+  }
+}
+
+TEST(Optimizers, SlicingDoesNotChangeABit) {
+  for (const char* name : {"adamw", "lion", "sgd"})
+    EXPECT_EQ(run(name, {0.1}, 16), run(name, {0.1}, 5)) << name;
+}
+
+TEST(Optimizers, TheSpellingsOfRecipesLeadToOneAdamW) {
+  EXPECT_EQ(choose_optimizer("adamw").name, "adamw");
+  EXPECT_EQ(choose_optimizer("adamw_torch_fused").name, "adamw");
+  EXPECT_EQ(choose_optimizer("adamw_torch_fused").notice, "");
+  EXPECT_EQ(choose_optimizer("paged_adamw_8bit").name, "adamw");
+  EXPECT_EQ(choose_optimizer("paged_adamw_8bit").notice, "optimizer: paged_adamw_8bit runs as adamw with float32 state");
+  EXPECT_EQ(choose_optimizer("lion_8bit").name, "lion");
+}
+
+std::string message(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Optimizers, AMisspeltOneIsToldTheNearest) {
+  EXPECT_EQ(message([] { choose_optimizer("adamw_bnb_8bits"); }),
+            "unknown optimizer 'adamw_bnb_8bits'; did you mean 'adamw_bnb_8bit'?");
+}
+
+TEST(Optimizers, ArgumentsAreChecked) {
+  OptimizerSettings settings;
+  settings.args = Json::parse(R"({"momentun": 0.9})");
+  EXPECT_EQ(message([&] { optimizers().at("sgd").make(settings); }),
+            "optim_args: unknown argument 'momentun'; did you mean 'momentum'?");
+  settings.args = Json::parse(R"({"betas": [0.9]})");
+  EXPECT_EQ(message([&] { optimizers().at("adamw").make(settings); }), "optim_args: betas must be two numbers, is [0.9]");
+  settings.args = Json::parse(R"({"beta1": 1.5})");
+  EXPECT_EQ(message([&] { optimizers().at("adamw").make(settings); }), "optimizer: beta1 must be in [0, 1), is 1.5");
+}
+
+TEST(Clip, IsPyTorchsRule) {
+  EXPECT_DOUBLE_EQ(gradient_norm(25, 0.5), 2.5);
+  EXPECT_DOUBLE_EQ(clip_factor(4, 1), 1 / (4 + 1e-6));
+  EXPECT_EQ(clip_factor(0.5, 1), 1);
+  EXPECT_EQ(clip_factor(1e9, 0), 1);
+}
+
+}  // namespace
+}  // namespace dml

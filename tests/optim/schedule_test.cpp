@@ -1,0 +1,127 @@
+#include "optim/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <numbers>
+
+#include "core/error.h"
+
+namespace dml {
+namespace {
+
+constexpr double kPeak = 2e-4;
+constexpr std::int64_t kSteps = 100, kWarmup = 10;
+
+ScheduleSettings settings(const std::string& name, const std::string& kwargs = "{}") {
+  ScheduleSettings s;
+  s.name = name;
+  s.peak = kPeak;
+  s.steps = kSteps;
+  s.warmup_steps = kWarmup;
+  s.kwargs = Json::parse(kwargs);
+  return s;
+}
+
+void expect_factors(const ScheduleSettings& s, const std::function<double(double step, double p)>& factor) {
+  Schedule schedule(s);
+  for (std::int64_t step = 0; step < kSteps; ++step) {
+    auto x = static_cast<double>(step);
+    double expected = step < kWarmup ? (x + 1) / 10 : factor(x, (x - 10) / 90);
+    EXPECT_NEAR(schedule.learning_rate(step), kPeak * expected, kPeak * 1e-12) << s.name << " step " << step;
+  }
+}
+
+double cosine(double p) { return 0.5 * (1 + std::cos(std::numbers::pi * p)); }
+
+TEST(Schedule, ShapesFollowTheirFormulas) {
+  expect_factors(settings("cosine"), [](double, double p) { return cosine(p); });
+  expect_factors(settings("linear"), [](double, double p) { return 1 - p; });
+  expect_factors(settings("constant"), [](double, double) { return 1; });
+  expect_factors(settings("constant_with_warmup"), [](double, double) { return 1; });
+  expect_factors(settings("cosine_with_restarts", R"({"num_cycles": 3})"),
+                 [](double, double p) { return cosine(std::fmod(3 * p, 1)); });
+  expect_factors(settings("cosine_with_min_lr", R"({"min_lr_rate": 0.1})"),
+                 [](double, double p) { return 0.1 + 0.9 * cosine(p); });
+  expect_factors(settings("cosine_with_min_lr", R"({"min_lr": 2e-5})"),
+                 [](double, double p) { return 0.1 + 0.9 * cosine(p); });
+  expect_factors(settings("polynomial", R"({"power": 2, "lr_end": 2e-6})"),
+                 [](double, double p) { return 0.01 + 0.99 * (1 - p) * (1 - p); });
+  expect_factors(settings("inverse_sqrt"), [](double s, double) { return std::sqrt(10 / s); });
+  expect_factors(settings("warmup_stable_decay", R"({"num_decay_steps": 20, "decay_type": "linear", "min_lr_ratio": 0.2})"),
+                 [](double s, double) { return s < 80 ? 1 : 0.2 + 0.8 * (1 - (s - 80) / 20); });
+  expect_factors(settings("rex"), [](double, double p) { return (1 - p) / (0.1 + 0.9 * (1 - p)); });
+}
+
+TEST(Schedule, CosineHasAFloorAndAConstantTail) {
+  ScheduleSettings s = settings("cosine");
+  s.min_lr_ratio = 0.25;
+  expect_factors(s, [](double, double p) { return 0.25 + 0.75 * cosine(p); });
+  s.constant_lr_ratio = 0.7;
+  expect_factors(s, [](double step, double) { return 0.25 + 0.75 * cosine(std::min(1.0, (step - 10) / 60)); });
+}
+
+TEST(Schedule, OneCycleIsPyTorchs) {
+  ScheduleSettings s = settings("one_cycle");
+  s.peak = 0.01;
+  s.steps = 40;
+  Schedule schedule(s);
+  Json golden = read_json(DML_SOURCE_DIR "/tests/golden/optim.json").at("one_cycle");
+  for (std::int64_t step = 0; step < 40; ++step)
+    EXPECT_NEAR(schedule.learning_rate(step), golden[static_cast<std::size_t>(step)].get<double>(), 1e-9) << step;
+}
+
+TEST(Schedule, WarmupHasAxolotlsDefaults) {
+  ScheduleSettings s = settings("cosine");
+  s.warmup_steps.reset();
+  EXPECT_EQ(warmup_length(s), 3);
+  s.steps = 100000;
+  EXPECT_EQ(warmup_length(s), 100);
+  s.steps = 50;
+  EXPECT_EQ(warmup_length(s), 2);  // one becomes two
+  s.warmup_ratio = 0.1;
+  EXPECT_EQ(warmup_length(s), 5);
+  s.warmup_steps = 0;
+  EXPECT_EQ(warmup_length(s), 0);
+  s = settings("constant");
+  s.warmup_steps.reset();
+  EXPECT_EQ(warmup_length(s), 0);
+}
+
+TEST(Schedule, QuadraticWarmupIsTheSquareOfTheLinearOne) {
+  ScheduleSettings s = settings("cosine");
+  s.quadratic_warmup = true;
+  EXPECT_NEAR(Schedule(s).learning_rate(4), kPeak * 0.25, 1e-15);
+}
+
+TEST(Schedule, WarmupLongerThanTheRunIsHarmless) {
+  ScheduleSettings s = settings("cosine");
+  s.warmup_steps = 500;
+  EXPECT_NEAR(Schedule(s).learning_rate(99), kPeak * 0.2, 1e-15);
+  for (auto& row : schedules().rows()) {
+    ScheduleSettings one = settings(row.name);
+    one.steps = 1;
+    one.warmup_steps = 0;
+    double rate = Schedule(one).learning_rate(0);
+    EXPECT_TRUE(std::isfinite(rate) && rate >= 0) << row.name;
+  }
+}
+
+TEST(Schedule, UnknownNamesAndArgumentsAreToldTheNearest) {
+  auto message = [](const ScheduleSettings& s) -> std::string {
+    try {
+      Schedule schedule(s);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(message(settings("cosin")), "unknown learning rate schedule 'cosin'; did you mean 'cosine'?");
+  EXPECT_EQ(message(settings("polynomial", R"({"powr": 2})")),
+            "lr_scheduler_kwargs: 'powr' is no argument of polynomial; did you mean 'power'?");
+  EXPECT_NE(message(settings("polynomial", R"({"power": "two"})")).find("'power' must be"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace dml

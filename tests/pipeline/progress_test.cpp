@@ -1,0 +1,128 @@
+#include "pipeline/progress.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "core/utf8.h"
+
+namespace dml {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+ProgressState state() { return {{120, 0.5, 1.23456, 0.8123, 2e-4, 512, 100, 812.4, 0.63, 1'900'000'000}, 600, 42, 200}; }
+
+/// What a terminal shows of a line: code points without colour sequences.
+int width(const std::string& line) {
+  int cells = 0;
+  for (std::size_t i = 0; i < line.size();) {
+    if (line[i] == '\x1b') {
+      i = line.find('m', i) + 1;
+    } else {
+      next_code_point(line, i);
+      ++cells;
+    }
+  }
+  return cells;
+}
+
+std::string contents(std::FILE* f) {
+  std::fflush(f);
+  std::rewind(f);
+  std::string text(1 << 16, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), f));
+  return text;
+}
+
+TEST(ProgressBar, ShowsEveryFieldOnAWideTerminal) {
+  EXPECT_EQ(progress_bar(state(), {true, false, true, 120}),
+            "step 120/600  20% ████                  loss 1.2346  lr 2.00e-04  grad 0.812  812 tok/s  1.9 GB  0:42 < 3:20");
+}
+
+TEST(ProgressBar, NeverReachesTheLastColumn) {
+  for (int columns = 1; columns < 140; ++columns) {
+    for (bool unicode : {false, true}) {
+      EXPECT_LE(width(progress_bar(state(), {true, true, unicode, columns})), std::max(0, columns - 1)) << columns;
+    }
+  }
+}
+
+TEST(ProgressBar, KeepsTheLossLongestWhenItIsNarrow) {
+  const std::string line = progress_bar(state(), {true, false, false, 40});
+  EXPECT_THAT(line, HasSubstr("loss 1.2346"));
+  EXPECT_THAT(line, Not(HasSubstr("tok/s")));
+}
+
+TEST(ProgressBar, IsPlainAsciiWithoutUtf8AndColour) {
+  const std::string line = progress_bar(state(), {true, false, false, 120});
+  EXPECT_THAT(line, HasSubstr("####----------------"));
+  EXPECT_TRUE(std::all_of(line.begin(), line.end(), [](char c) { return c >= ' ' && c <= '~'; }));
+}
+
+TEST(Progress, PrintsAPlainLineEveryIntervalIntoAFile) {
+  std::FILE* f = std::tmpfile();
+  {
+    Progress progress(25, 10, f);
+    for (int s = 1; s <= 25; ++s) {
+      StepMetrics m = state().last;
+      m.step = s;
+      progress.step(m);
+    }
+    progress.note("evaluation: loss 1.0");
+  }
+  const std::string text = contents(f);
+  std::fclose(f);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);
+  EXPECT_EQ(text.find_first_of("\r\x1b"), std::string::npos);
+  for (const char* s : {"Z  step 10/25  epoch 0.50", "step 20/25", "step 25/25", "evaluation: loss 1.0\n", "812 tok/s"}) {
+    EXPECT_THAT(text, HasSubstr(s));
+  }
+}
+
+TEST(Progress, RedrawsOneLineAtMostTenTimesASecondAndStepsAsideForNotes) {
+  std::FILE* f = std::tmpfile();
+  {
+    Progress progress(1000, 1, f, {true, false, true, 100});
+    for (int s = 1; s <= 1000; ++s) {
+      StepMetrics m = state().last;
+      m.step = s;
+      progress.step(m);
+    }
+    progress.note("saved");
+  }
+  const std::string text = contents(f);
+  std::fclose(f);
+  EXPECT_LT(std::count(text.begin(), text.end(), '\r'), 50);
+  EXPECT_THAT(text, HasSubstr("\r\x1b[Ksaved\n\rstep 1000/1000 100%"));
+  EXPECT_EQ(text.back(), '\n');
+}
+
+TEST(TerminalStyle, OfAFileIsPlain) {
+  std::FILE* f = std::tmpfile();
+  ::setenv("LC_ALL", "C.UTF-8", 1);
+  const TerminalStyle style = terminal_style(fileno(f));
+  std::fclose(f);
+  EXPECT_FALSE(style.redraw);
+  EXPECT_FALSE(style.colour);
+  EXPECT_TRUE(style.unicode);
+  ::setenv("LC_ALL", "C", 1);
+  EXPECT_FALSE(terminal_style(0).unicode);
+}
+
+TEST(ProgressNumbers, AreShort) {
+  EXPECT_EQ(clock_text(0), "0:00");
+  EXPECT_EQ(clock_text(59.7), "1:00");
+  EXPECT_EQ(clock_text(3 * 3600 + 7 * 60 + 11), "3:07:11");
+  EXPECT_EQ(clock_text(-1), "?");
+  EXPECT_EQ(count_text(812.4), "812");
+  EXPECT_EQ(count_text(12345), "12.3k");
+  EXPECT_EQ(count_text(2.5e6), "2.5M");
+  EXPECT_EQ(memory_text(640'000'000), "640 MB");
+  EXPECT_EQ(memory_text(1'900'000'000), "1.9 GB");
+}
+
+}  // namespace
+}  // namespace dml

@@ -1,0 +1,131 @@
+#include "pipeline/report.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "core/files.h"
+#include "pipeline/report_chart.h"
+
+namespace dml {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+Report sample_report(int steps) {
+  Report r;
+  r.title = "pirate-lora";
+  r.subtitle = "LoRA r 8 on a base of 1.1M parameters";
+  r.facts = {{"model", "outputs/<quickstart>/base"}, {"trained", "98,304 parameters"}};
+  for (int s = 1; s <= steps; ++s) {
+    r.steps.push_back({s, s / 100.0, 3 * std::exp(-s / 60.0) + 0.4 + 0.1 * std::sin(s * 1.7), 0.5 + 1.0 / s,
+                       2e-3 * (1 + std::cos(3.14159 * s / steps)) / 2, 1024, 500, 4000 + 10.0 * (s % 7), 0.25,
+                       200'000'000u + 1000u * static_cast<unsigned>(s)});
+    if (s % 50 == 0) r.evals.push_back({s, s / 100.0, 3 * std::exp(-s / 60.0) + 0.45});
+  }
+  r.tables = {{"Data", {"file", "rows"}, {{"pirate.jsonl", "2400"}}}};
+  r.samples = {{"Where does a fox live?", "A fox lives in the forest.", "Ahoy, matey! A fox be livin' in the forest."}};
+  return r;
+}
+
+/// Every tag closed in order: enough of XML to notice a forgotten quote or an unescaped '<'.
+std::string unclosed(const std::string& xml) {
+  std::vector<std::string> open;
+  for (std::size_t i = xml.find('<'); i != std::string::npos; i = xml.find('<', i + 1)) {
+    const std::size_t end = xml.find('>', i);
+    if (end == std::string::npos) return "no '>'";
+    const std::string tag = xml.substr(i + 1, end - i - 1);
+    if (tag[0] == '!' || tag.back() == '/' || tag.rfind("meta", 0) == 0) continue;
+    if (tag[0] != '/') {
+      open.push_back(tag.substr(0, tag.find(' ')));
+    } else if (open.empty() || open.back() != tag.substr(1)) {
+      return tag;
+    } else {
+      open.pop_back();
+    }
+  }
+  return open.empty() ? "" : open.back();
+}
+
+TEST(Report, IsOneWellFormedPageWithoutScriptOrNetwork) {
+  const std::string page = report_html(sample_report(300));
+  EXPECT_EQ(unclosed(page), "");
+  EXPECT_THAT(page, Not(HasSubstr("<script")));
+  EXPECT_THAT(page, Not(HasSubstr("http")));
+  EXPECT_THAT(page, HasSubstr("prefers-color-scheme"));
+  for (const char* part : {">Loss<", ">Learning rate<", ">Gradient norm", ">Tokens per second<", ">Evaluations<",
+                           ">Before and after<", "98,304 parameters", "be livin&#39; in the forest", ">pirate.jsonl<"}) {
+    EXPECT_THAT(page, HasSubstr(part));
+  }
+  EXPECT_LT(page.size(), 120'000u);
+}
+
+TEST(Report, EscapesWhateverComesFromData) {
+  Report r = sample_report(3);
+  r.samples = {{"<script>alert(1)</script>", "a & b \"c\"", std::string("nul\0 bell\x07 bad\xff", 15)}};
+  r.warnings = {"<b>"};
+  const std::string page = report_html(r);
+  EXPECT_EQ(unclosed(page), "");
+  EXPECT_THAT(page, HasSubstr("&lt;script&gt;alert(1)&lt;/script&gt;"));
+  EXPECT_THAT(page, HasSubstr("a &amp; b &quot;c&quot;"));
+  EXPECT_THAT(page, HasSubstr("outputs/&lt;quickstart&gt;/base"));
+  EXPECT_THAT(page, HasSubstr("bell\xef\xbf\xbd bad\xef\xbf\xbd"));
+  EXPECT_THAT(page, HasSubstr("&lt;b&gt;"));
+}
+
+TEST(Report, OfARunThatWentNowhereStillReads) {
+  EXPECT_EQ(unclosed(report_html(Report{})), "");
+  Report r = sample_report(2);
+  r.steps[0].loss = NAN;
+  r.steps[1].loss = INFINITY;
+  const std::string page = report_html(r);
+  EXPECT_EQ(unclosed(page), "");
+  EXPECT_THAT(page, Not(HasSubstr("nan ")));
+  EXPECT_THAT(page, Not(HasSubstr("inf ")));
+}
+
+TEST(Report, StaysSmallHoweverLongTheRunAndEndsWithTheLastEvaluation) {
+  for (int steps : {200'000, 200'050, 2'500, 2'550}) {
+    const std::string page = report_html(sample_report(steps));
+    EXPECT_LT(page.size(), 250'000u);
+    EXPECT_THAT(page, HasSubstr(fmt::format("<td class=\"n\">{}</td>", steps)));
+  }
+}
+
+TEST(Report, IsWrittenBesideAPictureOfTheLoss) {
+  const auto folder = std::filesystem::temp_directory_path() / fmt::format("dml_report_{}", ::getpid());
+  std::filesystem::create_directories(folder);
+  write_report(folder.string(), sample_report(100));
+  const std::string picture = read_file((folder / "loss.svg").string());
+  EXPECT_EQ(unclosed(picture), "");
+  EXPECT_THAT(picture, HasSubstr("xmlns=\"http://www.w3.org/2000/svg\""));
+  EXPECT_TRUE(file_exists((folder / "report.html").string()));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Chart, TicksAreRound) {
+  EXPECT_THAT(nice_ticks(0, 10, 5), ElementsAre(0, 2, 4, 6, 8, 10));
+  EXPECT_THAT(nice_ticks(1, 600, 6), ElementsAre(100, 200, 300, 400, 500, 600));
+  EXPECT_THAT(nice_ticks(1, 1, 5), ElementsAre());
+  EXPECT_THAT(nice_ticks(NAN, 1, 5), ElementsAre());
+}
+
+TEST(Chart, SmoothingOfAConstantIsTheConstant) {
+  for (const ChartPoint& p : smoothed({{1, 4}, {2, 4}, {3, NAN}, {4, 4}}, 0.9)) EXPECT_NEAR(p.y, 4, 1e-12);
+}
+
+TEST(Chart, KeepsASpikeOfALongRun) {
+  Chart chart{"x", "", {{"", 1, false, false, {}}}};
+  for (int i = 0; i < 100'000; ++i) chart.series[0].points.push_back({double(i), i == 77'777 ? 100.0 : 1.0});
+  const std::string svg = chart_svg(chart);
+  EXPECT_LT(svg.size(), 20'000u);
+  EXPECT_THAT(svg, HasSubstr(" 40.0"));                            // the top edge
+}
+
+}  // namespace
+}  // namespace dml
