@@ -1,0 +1,112 @@
+// A toy model whose training shows every lost, doubled or reordered gradient in the bits of its values.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/random.h"
+#include "dist/slices.h"
+#include "dist/strategy.h"
+
+namespace dml {
+
+// Gradients are pseudo-random functions of (step, micro-batch, element) and of the values, so that a value that was not
+// published, or a gradient lost, shows in the next step.
+class Toy {
+ public:
+  Toy() {
+    store.create_units({"embed", "layers.0", "frozen", "layers.1", "head"});
+    store.add(0, "embed.weight", {50, 64}, true);
+    for (std::size_t u : {1u, 3u}) {
+      store.add(u, fmt::format("{}.norm", u), {33}, false);
+      store.add(u, fmt::format("{}.up", u), {70, 33}, true);
+      store.add(u, fmt::format("{}.down", u), {33, 70}, true);
+    }
+    store.add(4, "head.weight", {7, 11}, true);
+    store.allocate();
+  }
+
+  void backward(DistributionStrategy& strategy, std::int64_t step, std::int64_t index) {
+    int units = static_cast<int>(store.units().size());
+    for (int u = 0; u < units; ++u) {
+      strategy.before_forward(u);
+      strategy.after_forward(u);
+    }
+    for (int u = units - 1; u >= 0; --u) {
+      strategy.before_backward(u);
+      Unit& unit = store.units()[static_cast<std::size_t>(u)];
+      Random random(3, Purpose::noise, static_cast<std::uint64_t>(step * 1000 + index), static_cast<std::uint32_t>(u));
+      for (const Parameter& p : unit.parameters)
+        for (std::int64_t i = p.offset; i < p.offset + p.size(); ++i) {
+          auto at = static_cast<std::uint64_t>(i);
+          unit.grad[i] += random.normal(at) * static_cast<float>(1 << (random.word(at + 99999) % 10)) + unit.value[i];
+        }
+      strategy.after_backward(u);
+    }
+  }
+
+  ParameterStore store;
+};
+
+struct Outcome {
+  std::vector<float> values;
+  std::vector<double> norms;
+  std::map<std::string, std::vector<float>> state;  // by parameter; this rank's part of one plane, else zero
+};
+
+using Cut = std::function<MicroBatches(std::int64_t total, int rank, int ranks)>;
+
+/// Three steps of descent with a momentum plane, of `total` micro-batches each, on one rank of several.
+inline Outcome train_toy(Comm& comm, const std::string& name, std::int64_t total, const Cut& cut = nullptr) {
+  Toy toy;
+  Random random(5, Purpose::init);
+  for (Unit& unit : toy.store.units())
+    for (const Parameter& p : unit.parameters)
+      for (std::int64_t i = p.offset; i < p.offset + p.size(); ++i)
+        unit.value[i] = comm.rank() == 0 ? random.normal(static_cast<std::uint64_t>(i)) : 77;  // rank 0's win
+  auto strategy = strategies().at(name).make(comm);
+  strategy->adopt(toy.store, 1);
+  Outcome outcome;
+  for (std::int64_t step = 0; step < 3; ++step) {
+    comm.set_step(step);
+    MicroBatches mine = cut ? cut(total, comm.rank(), comm.size()) : strategy->share(total);
+    strategy->begin_step(mine, total);
+    for (std::int64_t j = 0; j < mine.count; ++j) {
+      std::int64_t index = mine.first + j * mine.stride;
+      strategy->begin_micro_step(index);
+      toy.backward(*strategy, step, index);
+    }
+    auto shards = strategy->finish_gradients();
+    outcome.norms.push_back(strategy->squared_gradient_norm());
+    EXPECT_EQ(first_not_finite_gradient(comm, toy.store, shards), "");
+    for (Shard& s : shards)
+      for (std::size_t i = 0; i < s.value.size(); ++i) {
+        s.state[i] = 0.5f * s.state[i] + s.grad[i] * 1e-4f;
+        s.value[i] -= s.state[i];
+      }
+    strategy->publish();
+    strategy->end_step();
+  }
+  comm.set_step(-1);
+  double owned = 0;
+  for (Shard& s : strategy->shards()) {
+    owned += static_cast<double>(s.value.size());
+    auto& plane = outcome.state[s.parameter->name];
+    plane.resize(static_cast<std::size_t>(s.parameter->size()));
+    std::copy(s.state.begin(), s.state.end(), plane.begin() + s.first);
+  }
+  EXPECT_EQ(strategy->total(owned), static_cast<double>(toy.store.trainable()));
+  strategy->gather_values();
+  for (Unit& unit : toy.store.units())
+    for (const Parameter& p : unit.parameters)
+      outcome.values.insert(outcome.values.end(), unit.value + p.offset, unit.value + p.offset + p.size());
+  strategy->release_values();
+  return outcome;
+}
+
+}  // namespace dml
