@@ -148,7 +148,6 @@ struct DatasetEntry {
   // plain text and instruction rows
   std::optional<std::string> field;                  // completion: the column; unset: "text"
   std::optional<std::string> text_column;            // pretraining: the column; unset: "text"
-  std::map<std::string, std::string> field_names;    // field_instruction, field_input, field_output … without "field_"
   bool operator==(const DatasetEntry&) const = default;
 };
 
@@ -304,7 +303,8 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& arguments)
 struct RecipeFile {
   Recipe recipe;
   std::string path, text;                            // the file as it is
-  std::map<std::string, std::string> origins;        // key → "FILE:LINE", "command line", "default", "from KEY"
+  std::map<std::string, std::string> origins;        // "lora_r", "datasets.0.path" → "FILE:LINE:COLUMN", "command line",
+                                                     // "default", "from KEY"
   std::vector<std::string> notices;                  // what was mapped or has no effect here
   std::vector<std::string> warnings;                 // what is probably not meant; missing files
 };
@@ -320,6 +320,8 @@ RecipeFile read_recipe(const std::string& text, const std::string& name, const s
 std::vector<std::string> keys();
 /// Several lines about one key ("lora_r", "datasets.path"); UserError with the nearest key when there is none.
 std::string help_for(const std::string& key);
+/// Programs that embed dml and add a row to a registry (optimizer, lr_scheduler, distribution) make its name known here.
+void allow_value(const std::string& key, const std::string& value);
 /// JSON Schema (draft 2020-12) of a recipe, for editors.
 Json json_schema();
 /// recipes/REFERENCE.md.

@@ -1,0 +1,285 @@
+// Codecs of the member types that occur in recipe.h, and Table::add, which finds the one for a member.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <type_traits>
+
+#include "recipe/fields.h"
+
+namespace dml::recipe {
+
+// Scalars: false when the text is no such value. Spellings are YAML 1.1's as recipes count on them.
+bool parse_bool(const Node& node, bool& value);
+bool parse_integer(const Node& node, std::int64_t& value);
+bool parse_number(const Node& node, double& value);
+/// A value as YAML's core types have it: null, true, 12, 0.5, text, list, table.
+Json to_json(const Node& node);
+
+/// Adds "'KEY' must be EXPECTED, is WHAT".
+void wrong(const Node& node, const Field& field, const std::string& path, Reading& reading);
+void read_integer(const Node& node, std::int64_t& to, const Field& field, const std::string& path, Reading& reading);
+void read_number(const Node& node, double& to, const Field& field, const std::string& path, Reading& reading);
+void read_text(const Node& node, std::string& to, const Field& field, const std::string& path, Reading& reading);
+void read_json(const Node& node, Json& to, const Field& field, const std::string& path, Reading& reading);
+std::string expects_number(const char* noun, const Field& field);
+std::string expects_text(const Field& field);
+Json number_schema(const char* type, const Field& field);
+Json text_schema(const Field& field);
+Json table_schema(const Table& table);
+
+/// Spellings of an enumeration; a value's first row is how it is written. A notice is told when that spelling is used.
+template <class E>
+struct EnumRow {
+  const char* spelling;
+  E value;
+  const char* notice = nullptr;
+};
+template <class E>
+const std::vector<EnumRow<E>>& enum_rows();
+template <> const std::vector<EnumRow<AdapterKind>>& enum_rows();
+template <> const std::vector<EnumRow<LoraInit>>& enum_rows();
+template <> const std::vector<EnumRow<ExcessLength>>& enum_rows();
+template <> const std::vector<EnumRow<BadRow>>& enum_rows();
+template <> const std::vector<EnumRow<LearnEnd>>& enum_rows();
+template <> const std::vector<EnumRow<Recompute>>& enum_rows();
+template <> const std::vector<EnumRow<Storage>>& enum_rows();
+template <> const std::vector<EnumRow<Cadence>>& enum_rows();
+/// The rows' spellings that the field allows, for read, docs and schema.
+std::string expects_one_of(const std::vector<std::string>& spellings);
+void wrong_choice(const Node& node, const std::vector<std::string>& spellings, const std::string& path, Reading& reading);
+
+/// Kind<T>: the typed half of a codec.
+template <class T>
+struct Kind;
+
+template <>
+struct Kind<bool> {
+  static void read(const Node& n, bool& to, const Field& f, const std::string& path, Reading& r) {
+    if (!parse_bool(n, to)) wrong(n, f, path, r);
+  }
+  static Json write(bool v, const Field&) { return v; }
+  static std::string expects(const Field&) { return "true or false"; }
+  static Json schema(const Field&) { return {{"type", "boolean"}}; }
+};
+
+template <class T>
+  requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
+struct Kind<T> {
+  static void read(const Node& n, T& to, const Field& f, const std::string& path, Reading& r) {
+    std::int64_t wide = to;
+    read_integer(n, wide, f, path, r);
+    to = static_cast<T>(wide);
+  }
+  static Json write(T v, const Field& f) {
+    auto i = static_cast<std::size_t>(v);
+    return i < f.rules.words.size() ? Json(f.rules.words[i]) : Json(v);
+  }
+  static std::string expects(const Field& f) { return expects_number("an integer", f); }
+  static Json schema(const Field& f) { return number_schema("integer", f); }
+};
+
+template <>
+struct Kind<double> {
+  static void read(const Node& n, double& to, const Field& f, const std::string& path, Reading& r) { read_number(n, to, f, path, r); }
+  static Json write(double v, const Field&) { return v; }
+  static std::string expects(const Field& f) { return expects_number("a number", f); }
+  static Json schema(const Field& f) { return number_schema("number", f); }
+};
+
+template <>
+struct Kind<std::string> {
+  static void read(const Node& n, std::string& to, const Field& f, const std::string& path, Reading& r) { read_text(n, to, f, path, r); }
+  static Json write(const std::string& v, const Field&) { return v; }
+  static std::string expects(const Field& f) { return expects_text(f); }
+  static Json schema(const Field& f) { return text_schema(f); }
+};
+
+template <>
+struct Kind<Json> {
+  static void read(const Node& n, Json& to, const Field& f, const std::string& path, Reading& r) { read_json(n, to, f, path, r); }
+  static Json write(const Json& v, const Field&) { return v; }
+  static std::string expects(const Field& f) { return f.rules.pairs ? "a table, or text like 'k=v,k=v'" : "a table"; }
+  static Json schema(const Field&) { return {{"type", "object"}}; }
+};
+
+template <class E>
+  requires std::is_enum_v<E>
+struct Kind<E> {
+  static std::vector<std::string> spellings(const Field& f) {
+    if (!f.rules.words.empty()) return f.rules.words;
+    std::vector<std::string> out;
+    for (const auto& row : enum_rows<E>()) out.push_back(row.spelling);
+    return out;
+  }
+  static void read(const Node& n, E& to, const Field& f, const std::string& path, Reading& r) {
+    auto allowed = spellings(f);
+    for (const auto& row : enum_rows<E>()) {
+      if (!n.is_scalar() || (n.text != row.spelling && canonical_bool(n.text) != row.spelling)) continue;
+      if (std::find(allowed.begin(), allowed.end(), row.spelling) == allowed.end()) continue;
+      to = row.value;
+      if (row.notice) r.report.notice(fmt::format("{}: {}", path, row.notice));
+      return;
+    }
+    wrong_choice(n, allowed, path, r);
+  }
+  static Json write(E v, const Field&) {
+    for (const auto& row : enum_rows<E>())
+      if (row.value == v) {
+        std::string_view s = row.spelling;
+        return s == "true" ? Json(true) : s == "false" ? Json(false) : Json(s);
+      }
+    return nullptr;
+  }
+  static std::string expects(const Field& f) { return expects_one_of(spellings(f)); }
+  static Json schema(const Field& f) {
+    Json choices = Json::array();
+    for (const auto& s : spellings(f)) choices.push_back(s == "true" ? Json(true) : s == "false" ? Json(false) : Json(s));
+    return {{"enum", choices}};
+  }
+};
+
+template <class T>
+struct Kind<std::optional<T>> {
+  static void read(const Node& n, std::optional<T>& to, const Field& f, const std::string& path, Reading& r) {
+    if (n.is_scalar() && n.text.empty()) return;  // "" is unset, too
+    T value{};
+    Kind<T>::read(n, value, f, path, r);
+    to = std::move(value);
+  }
+  static Json write(const std::optional<T>& v, const Field& f) { return v ? Kind<T>::write(*v, f) : Json(nullptr); }
+  static std::string expects(const Field& f) { return Kind<T>::expects(f); }
+  static Json schema(const Field& f) { return Kind<T>::schema(f); }
+};
+
+/// A struct with a table of its own.
+template <class S>
+  requires(std::is_same_v<S, SpecialTokens> || std::is_same_v<S, DatasetEntry> || std::is_same_v<S, PromptFormat> || std::is_same_v<S, LrGroup>)
+struct Kind<S> {
+  static void read(const Node& n, S& to, const Field& f, const std::string& path, Reading& r) {
+    if (n.kind == Node::Kind::map) read_table(table(), n, &to, path + ".", r);
+    else wrong(n, f, path, r);
+  }
+  static Json write(const S& v, const Field&) { return write_table(table(), &v); }
+  static std::string expects(const Field&) { return "a table"; }
+  static Json schema(const Field&) { return table_schema(table()); }
+  static const Table& table() { return recipe::table<S>(); }
+};
+
+/// A list; one value alone stands for a list of one, but for lists of tables.
+template <class T>
+struct Kind<std::vector<T>> {
+  static constexpr bool kTables = requires { Kind<T>::table(); };
+  static void read(const Node& n, std::vector<T>& to, const Field& f, const std::string& path, Reading& r) {
+    to.clear();
+    if (n.is_scalar() && !kTables) {
+      if (!n.text.empty()) Kind<T>::read(n, to.emplace_back(), f, path, r);
+      return;
+    }
+    if (n.kind != Node::Kind::list) return wrong(n, f, path, r);
+    for (std::size_t i = 0; i < n.items.size(); ++i) {
+      std::string name = fmt::format("{}.{}", path, i);
+      if (n.items[i].is_null()) r.report.error(n.items[i].place, fmt::format("'{}' has no value", name));
+      else Kind<T>::read(n.items[i], to.emplace_back(), f, name, r);
+    }
+  }
+  static Json write(const std::vector<T>& v, const Field& f) {
+    Json out = Json::array();
+    for (const auto& item : v) out.push_back(Kind<T>::write(item, f));
+    return out;
+  }
+  static std::string expects(const Field& f) { return "a list; each entry " + Kind<T>::expects(f); }
+  static Json schema(const Field& f) { return {{"type", "array"}, {"items", Kind<T>::schema(f)}}; }
+  static const Table& table() requires kTables { return Kind<T>::table(); }
+};
+
+template <class K, class T>
+struct Kind<std::map<K, T>> {
+  static void read(const Node& n, std::map<K, T>& to, const Field& f, const std::string& path, Reading& r) {
+    if (n.kind != Node::Kind::map) return wrong(n, f, path, r);
+    to.clear();
+    for (std::size_t i = 0; i < n.keys.size(); ++i) {
+      K key{};
+      const std::string name = path + "." + shown(n.keys[i].text);
+      if constexpr (std::is_same_v<K, std::string>) key = n.keys[i].text;
+      else if (!parse_integer(n.keys[i], key) || key < 0) {
+        r.report.error(n.keys[i].place, fmt::format("'{}' must be a table whose keys are token ids, has the key '{}'", path, shown(n.keys[i].text)));
+        continue;
+      }
+      if (n.items[i].is_null()) r.report.error(n.keys[i].place, fmt::format("'{}' has no value", name));
+      else Kind<T>::read(n.items[i], to[key], f, name, r);
+    }
+  }
+  static Json write(const std::map<K, T>& v, const Field& f) {
+    Json out = Json::object();
+    for (const auto& [key, item] : v) out[fmt::format("{}", key)] = Kind<T>::write(item, f);
+    return out;
+  }
+  static std::string expects(const Field& f) { return "a table; each value " + Kind<T>::expects(f); }
+  static Json schema(const Field& f) { return {{"type", "object"}, {"additionalProperties", Kind<T>::schema(f)}}; }
+};
+
+template <>
+struct Kind<TargetModules> {
+  static void read(const Node& n, TargetModules& to, const Field& f, const std::string& path, Reading& r) {
+    if (n.is_scalar()) to.regex = n.text;
+    else if (n.kind == Node::Kind::list) Kind<std::vector<std::string>>::read(n, to.names, f, path, r);
+    else wrong(n, f, path, r);
+  }
+  static Json write(const TargetModules& v, const Field&) {
+    if (!v.regex.empty()) return v.regex;
+    return v.names.empty() ? Json(nullptr) : Json(v.names);
+  }
+  static std::string expects(const Field&) { return "a list of names, or one regular expression"; }
+  static Json schema(const Field&) { return {{"type", {"array", "string"}}, {"items", {{"type", "string"}}}}; }
+};
+
+template <>
+struct Kind<DatasetType> {
+  static void read(const Node& n, DatasetType& to, const Field& f, const std::string& path, Reading& r) {
+    if (n.is_scalar()) read_text(n, to.name, f, path, r);
+    else if (n.kind == Node::Kind::map) Kind<PromptFormat>::read(n, to.format.emplace(), f, path, r);
+    else wrong(n, f, path, r);
+  }
+  static Json write(const DatasetType& v, const Field& f) {
+    if (v.format) return Kind<PromptFormat>::write(*v.format, f);
+    return v.name.empty() ? Json(nullptr) : Json(v.name);
+  }
+  static std::string expects(const Field&) { return "the name of a format, or a table that describes one"; }
+  static Json schema(const Field&) {
+    return {{"anyOf", {{{"type", "string"}}, table_schema(table()), {{"type", "null"}}}}};
+  }
+  static const Table& table() { return recipe::table<PromptFormat>(); }
+};
+
+template <class T>
+class CodecOf final : public Codec {
+ public:
+  void read(const Node& node, void* to, const Field& field, const std::string& path, Reading& reading) const override {
+    Kind<T>::read(node, *static_cast<T*>(to), field, path, reading);
+  }
+  Json write(const void* from, const Field& field) const override { return Kind<T>::write(*static_cast<const T*>(from), field); }
+  std::string expects(const Field& field) const override { return Kind<T>::expects(field); }
+  Json schema(const Field& field) const override { return Kind<T>::schema(field); }
+  const Table* table() const override {
+    if constexpr (requires { Kind<T>::table(); }) return &Kind<T>::table();
+    else return nullptr;
+  }
+};
+
+template <class T>
+const Codec& codec() {
+  static const CodecOf<T> instance;
+  return instance;
+}
+
+template <class S, class T>
+Table& Table::add(const char* key, T S::*member, const char* help, Rules rules) {
+  fields_.push_back({key, &codec<T>(), [member](void* owner) -> void* { return &(static_cast<S*>(owner)->*member); }, help,
+                     std::move(rules)});
+  return *this;
+}
+
+}  // namespace dml::recipe

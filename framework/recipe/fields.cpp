@@ -1,0 +1,159 @@
+#include "recipe/fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/closest.h"
+#include "core/error.h"
+
+namespace dml::recipe {
+
+Table& Table::inert(const char* why, const std::vector<std::string>& keys) {
+  for (const auto& key : keys) known_.push_back({key, why, true});
+  return *this;
+}
+
+Table& Table::refuse(const char* why, const std::vector<std::string>& keys) {
+  for (const auto& key : keys) known_.push_back({key, why, false});
+  return *this;
+}
+
+const Field* Table::find(std::string_view key) const {
+  for (const auto& field : fields_)
+    if (field.key == key || std::ranges::find(field.rules.aliases, key) != field.rules.aliases.end()) return &field;
+  return nullptr;
+}
+
+const Known* Table::find_known(std::string_view key) const {
+  for (const auto& known : known_) {
+    std::string_view pattern = known.key;
+    if (pattern == key) return &known;
+    if (pattern.ends_with('*') && key.starts_with(pattern.substr(0, pattern.size() - 1))) return &known;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> Table::names() const {
+  std::vector<std::string> out;
+  for (const auto& field : fields_) {
+    out.push_back(field.key);
+    out.insert(out.end(), field.rules.aliases.begin(), field.rules.aliases.end());
+  }
+  return out;
+}
+
+std::vector<Section>& sections() {
+  static std::vector<Section> all = {model_section(),    adapter_section(), data_section(),         template_section(),
+                                     optim_section(),    train_section(),   distribution_section(), generation_section()};
+  return all;
+}
+
+Found find_field(std::string_view key) {
+  for (auto& section : sections())
+    if (const Field* field = section.table.find(key)) return {&section, field};
+  return {};
+}
+
+std::vector<std::string> top_level_names() {
+  std::vector<std::string> out;
+  for (auto& section : sections()) {
+    auto names = section.table.names();
+    out.insert(out.end(), names.begin(), names.end());
+  }
+  return out;
+}
+
+const Field* find_nested(std::string_view dotted) {
+  const Table* inside = nullptr;
+  const Field* field = nullptr;
+  while (!dotted.empty()) {
+    auto part = dotted.substr(0, dotted.find('.'));
+    dotted.remove_prefix(std::min(part.size() + 1, dotted.size()));
+    if (field && part.find_first_not_of("0123456789") == part.npos) continue;
+    if (field && !inside) return field->codec->schema(*field).value("type", Json()) == "object" ? field : nullptr;
+    field = inside ? inside->find(part) : find_field(part).field;
+    if (!field) return nullptr;
+    inside = field->codec->table();
+  }
+  return field;
+}
+
+namespace {
+
+/// Empty, false, or an empty list: the key asks for nothing.
+bool is_off(const Node& value) {
+  if (value.is_scalar()) return value.text.empty() || canonical_bool(value.text) == "false";
+  return value.items.empty();
+}
+
+void read_known(const Known& known, const Node& key, const Node& value, const std::string& path, Reading& reading) {
+  if (is_off(value)) return;
+  if (known.inert) reading.inert.push_back(key.place.line ? fmt::format("{} (line {})", path, key.place.line) : path);
+  else reading.report.error(key.place, fmt::format("'{}' is not supported: {}", path, known.why));
+}
+
+void unknown(const Node& key, const std::string& prefix, const std::vector<std::string>& names, Reading& reading) {
+  if (!reading.report.wants_more()) return reading.report.error(key.place, "");
+  std::string hint, word = key.text;
+  if (auto near = closest(word, names); !near.empty()) {
+    hint = fmt::format("; did you mean '{}'?", near);
+  } else if (prefix.empty()) {  // a dataset's key that slipped out of its entry
+    if (table<DatasetEntry>().find(word)) hint = "; it belongs to an entry of 'datasets'";
+  } else if (find_field(word).field) {
+    hint = "; it belongs to the top level of the recipe";
+  }
+  reading.report.error(key.place, fmt::format("unknown key '{}{}'{}", prefix, shown(word), hint));
+}
+
+void read_field(const Field& field, const Node& key, const Node& value, void* owner, const std::string& prefix, Reading& reading) {
+  std::string path = prefix + field.key;
+  if (value.is_null()) return;
+  auto [first, is_new] = reading.given.emplace(path, value.place);
+  if (!is_new)
+    return reading.report.error(key.place, fmt::format("'{}' is the same setting as '{}', which line {} gives", key.text, path, first->second.line));
+  field.codec->read(value, field.member(owner), field, path, reading);
+}
+
+}  // namespace
+
+void read_table(const Table& table, const Node& map, void* owner, const std::string& prefix, Reading& reading) {
+  for (std::size_t i = 0; i < map.keys.size(); ++i) {
+    const Node &key = map.keys[i], &value = map.items[i];
+    if (const Field* field = table.find(key.text)) read_field(*field, key, value, owner, prefix, reading);
+    else if (const Known* known = table.find_known(key.text)) read_known(*known, key, value, prefix + key.text, reading);
+    else unknown(key, prefix, table.names(), reading);
+  }
+  for (const Field& field : table.fields())
+    if (field.rules.required && !reading.given.contains(prefix + field.key))
+      reading.report.error(map.place, fmt::format("'{}{}' is missing", prefix, field.key));
+}
+
+void read_recipe_map(const Node& map, Recipe& recipe, Reading& reading) {
+  const auto names = top_level_names();
+  for (std::size_t i = 0; i < map.keys.size(); ++i) {
+    const Node &key = map.keys[i], &value = map.items[i];
+    if (Found found = find_field(key.text); found.field) read_field(*found.field, key, value, found.section->of(recipe), "", reading);
+    else if (const Known* known = other_keys().find_known(key.text)) read_known(*known, key, value, key.text, reading);
+    else unknown(key, "", names, reading);
+  }
+}
+
+Json write_table(const Table& table, const void* owner) {
+  Json out = Json::object();
+  for (const Field& field : table.fields()) out[field.key] = field.write(owner);
+  return out;
+}
+
+}  // namespace dml::recipe
+
+namespace dml {
+
+void allow_value(const std::string& key, const std::string& value) {
+  auto found = recipe::find_field(key);
+  DML_CHECK(found.field && !found.field->rules.choices.empty(), "no list of values: {}", key);
+  auto& choices = const_cast<recipe::Field*>(found.field)->rules.choices;
+  if (std::ranges::find(choices, value, &recipe::Choice::spelling) == choices.end()) choices.push_back({value, value});
+}
+
+}  // namespace dml

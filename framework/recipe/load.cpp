@@ -1,0 +1,97 @@
+// From a recipe's text to a Recipe: read, override, rewrite, fill, check; every problem is told at once.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "core/error.h"
+#include "core/files.h"
+#include "recipe/reader.h"
+#include "recipe/recipe.h"
+#include "recipe/stages.h"
+
+namespace dml {
+namespace recipe {
+namespace {
+
+/// "lora_r", "datasets.0.path", …: the fields of a table and of the tables inside it that have values.
+void collect_origins(const Reading& reading, const std::map<std::string, std::string>& derived, RecipeFile& file) {
+  for (auto& section : sections())
+    for (const auto& field : section.table.fields()) file.origins[field.key] = "default";
+  for (const auto& [path, place] : reading.given) file.origins[path] = reading.report.at(place);
+  for (const auto& [path, from] : derived) file.origins[path] = from;
+}
+
+RecipeFile read(const std::string& text, const std::string& name, const std::vector<Override>& overrides) {
+  Report report(name);
+  Node root = read_yaml(text, report);
+  if (root.is_null()) {
+    report.error({1, 1}, "the recipe is empty");
+  } else if (root.kind != Node::Kind::map) {
+    report.error(root.place, fmt::format("a recipe is a table of 'key: value' lines, this is {}", root.is_scalar() ? "text" : "a list"));
+  }
+  if (root.kind != Node::Kind::map) report.raise();
+
+  RecipeFile file;
+  file.path = name;
+  file.text = text;
+  apply_overrides(root, overrides, report);
+  map_old_keys(root, report);
+  Reading reading{report};
+  read_recipe_map(root, file.recipe, reading);
+  auto derived = fill_in(file.recipe, reading);
+  check_rules(file.recipe, reading);
+  report.raise();
+  check_files(file.recipe, reading);
+
+  collect_origins(reading, derived, file);
+  file.warnings = std::move(report.warnings);
+  file.notices = std::move(report.notices);
+  if (!reading.inert.empty())
+    file.notices.push_back(fmt::format("without effect on CPUs: {} ('dml help KEY' says why)", fmt::join(reading.inert, ", ")));
+  return file;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> fill_in(Recipe& recipe, const Reading& reading) {
+  std::map<std::string, std::string> derived;
+  auto fill = [&](const std::string& key, auto& to, const auto& value, const char* from) {
+    if (reading.given.contains(key)) return;
+    to = value;
+    derived[key] = fmt::format("from {}", from);
+  };
+  if (recipe.adapter.adapter == AdapterKind::qlora) fill("load_in_4bit", recipe.adapter.load_in_4bit, true, "adapter");
+  auto& targets = recipe.adapter.lora_target_modules;
+  if (targets.regex == "all-linear") {  // PEFT's word
+    targets.regex.clear();
+    fill("lora_target_linear", recipe.adapter.lora_target_linear, true, "lora_target_modules");
+  }
+  fill("eval_sample_packing", recipe.data.eval_sample_packing, recipe.data.sample_packing, "sample_packing");
+  fill("eval_batch_size", recipe.train.eval_batch_size, recipe.train.micro_batch_size, "micro_batch_size");
+  if (!recipe.train.batch_size && !recipe.train.gradient_accumulation_steps) recipe.train.gradient_accumulation_steps = 1;
+  if (recipe.templates.chat_template_jinja) fill("chat_template", recipe.templates.chat_template, "jinja", "chat_template_jinja");
+  auto entries = [&](const std::string& list, std::vector<DatasetEntry>& all) {
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (all[i].chat_template_jinja)
+        fill(fmt::format("{}.{}.chat_template", list, i), all[i].chat_template, "jinja", "chat_template_jinja");
+  };
+  entries("datasets", recipe.data.datasets);
+  entries("test_datasets", recipe.data.test_datasets);
+  for (std::size_t i = 0; i < recipe.data.pretraining_dataset.size(); ++i)
+    if (auto& type = recipe.data.pretraining_dataset[i].type; type.pre_tokenised())
+      fill(fmt::format("pretraining_dataset.{}.type", i), type.name, "pretrain", "pretraining_dataset");
+  return derived;
+}
+
+}  // namespace recipe
+
+RecipeFile read_recipe(const std::string& text, const std::string& name, const std::vector<Override>& overrides) {
+  return recipe::read(text, name, overrides);
+}
+
+RecipeFile load_recipe(const std::string& path, const std::vector<Override>& overrides) {
+  if (std::filesystem::is_directory(path)) throw UserError("{}: is a directory; name the recipe's file in it", path);
+  return recipe::read(read_file(path, recipe::kLargestRecipe), path, overrides);
+}
+
+}  // namespace dml

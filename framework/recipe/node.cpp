@@ -1,0 +1,55 @@
+#include "recipe/node.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <tuple>
+
+#include "core/error.h"
+#include "core/utf8.h"
+
+namespace dml::recipe {
+
+const Node* Node::find(std::string_view key) const {
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    if (keys[i].text == key) return &items[i];
+  return nullptr;
+}
+
+std::string canonical_bool(std::string_view text) {
+  std::string lower(text);
+  if (lower.size() > 5) return lower;
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (lower == "true" || lower == "yes" || lower == "on") return "true";
+  if (lower == "false" || lower == "no" || lower == "off") return "false";
+  return std::string(text);
+}
+
+void Report::error(Place place, const std::string& text) {
+  if (wants_more()) errors_.push_back({place, text});
+  else ++more_;
+}
+
+std::string Report::at(Place place) const {
+  return place.line == 0 ? "command line" : fmt::format("{}:{}:{}", name_, place.line, place.column);
+}
+
+void Report::raise() const {
+  if (errors_.empty()) return;
+  auto sorted = errors_;
+  std::ranges::stable_sort(sorted, {}, [](const Line& e) { return std::tuple(e.place.line, e.place.column); });
+  Problems problems;
+  for (const auto& e : sorted) problems.add(at(e.place) + ": " + e.text);
+  if (more_) problems.add(fmt::format("{}: and {} more problems", name_, more_));
+  problems.raise();
+}
+
+std::string shown(std::string_view text) {
+  constexpr std::size_t kLongest = 60;
+  if (text.size() <= kLongest) return escape_controls(text);
+  text = text.substr(0, kLongest);
+  return escape_controls(text.substr(0, kLongest - incomplete_utf8_tail(text))) + "…";
+}
+
+}  // namespace dml::recipe

@@ -1,0 +1,134 @@
+// Spellings of Axolotl's that stand for another setting here and need more than an alias.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "recipe/stages.h"
+
+namespace dml::recipe {
+namespace {
+
+Node text_node(std::string text, Place place) {
+  Node node;
+  node.kind = Node::Kind::scalar;
+  node.text = std::move(text);
+  node.place = place;
+  return node;
+}
+
+/// Takes a key out of a map; null when it is not there or has no value.
+struct Taken {
+  Node key, value;
+  explicit operator bool() const { return !value.is_null() && canonical_bool(value.text) != "false"; }
+};
+Taken take(Node& map, std::string_view key) {
+  for (std::size_t i = 0; i < map.keys.size(); ++i)
+    if (map.keys[i].text == key) {
+      Taken taken{map.keys[i], map.items[i]};
+      map.keys.erase(map.keys.begin() + static_cast<std::ptrdiff_t>(i));
+      map.items.erase(map.items.begin() + static_cast<std::ptrdiff_t>(i));
+      return taken;
+    }
+  return {};
+}
+
+void put(Node& map, std::string key, Node value) {
+  Place place = value.place;
+  map.keys.push_back(text_node(std::move(key), place));
+  map.items.push_back(std::move(value));
+}
+
+/// The digit behind "zero" in a file name, or zero_optimization.stage of a table.
+std::string zero_stage(const Node& deepspeed) {
+  std::string stage;
+  if (deepspeed.is_scalar()) {
+    auto at = deepspeed.text.rfind("zero");
+    if (at != std::string::npos && at + 4 < deepspeed.text.size()) stage = deepspeed.text.substr(at + 4, 1);
+  } else if (const Node* zero = deepspeed.find("zero_optimization")) {
+    if (const Node* found = zero->find("stage")) stage = found->text;
+  }
+  return stage;
+}
+
+void map_sharding(Node& root, Report& report) {
+  Taken deepspeed = take(root, "deepspeed"), fsdp = take(root, "fsdp"), config = take(root, "fsdp_config");
+  if (!fsdp) fsdp = config;
+  const Node* own = root.find("distribution");
+  if (own && !own->is_null()) {
+    if (deepspeed || fsdp) report.notice("distribution is given; deepspeed and fsdp settings have no effect");
+    return;
+  }
+  if (deepspeed) {
+    std::string stage = zero_stage(deepspeed.value);
+    if (stage.size() != 1 || stage < "0" || stage > "3")
+      return report.error(deepspeed.value.place, "'deepspeed' is not read here; write distribution: zero1, zero2 or zero3 instead");
+    std::string name = stage == "0" ? "ddp" : "zero" + stage;
+    report.notice(fmt::format("deepspeed: {} means distribution: {}", shown(deepspeed.value.is_scalar() ? deepspeed.value.text : "a table"), name));
+    put(root, "distribution", text_node(name, deepspeed.value.place));
+  } else if (fsdp) {
+    report.notice("fsdp: full sharding means distribution: zero3");
+    put(root, "distribution", text_node("zero3", fsdp.value.place));
+  }
+}
+
+void map_message_fields(Node& entry, Report& report) {
+  for (const char* property : {"role", "content"}) {
+    std::string key = fmt::format("message_field_{}", property);
+    Taken old = take(entry, key);
+    if (!old) continue;
+    report.notice(fmt::format("{}: {} means message_property_mappings: {{{}: {}}}", key, shown(old.value.text), property, shown(old.value.text)));
+    auto at = std::ranges::find(entry.keys, "message_property_mappings", &Node::text);
+    if (at == entry.keys.end()) {
+      Node mapping;
+      mapping.kind = Node::Kind::map;
+      mapping.place = old.value.place;
+      for (const char* name : {"content", "role"}) put(mapping, name, text_node(name, old.value.place));
+      put(entry, "message_property_mappings", mapping);
+      at = entry.keys.end() - 1;
+    }
+    Node& mapping = entry.items[static_cast<std::size_t>(at - entry.keys.begin())];
+    take(mapping, property);
+    put(mapping, property, old.value);
+  }
+}
+
+/// What the bundled plug-ins do is done anyway (or is about GPUs); others would change the training.
+void check_plugins(Node& root, Report& report) {
+  static constexpr std::string_view kHarmless[] = {"cut_cross_entropy", "liger", "kernels", "lm_eval", "swanlab"};
+  const Node* plugins = root.find("plugins");
+  if (!plugins) return;
+  for (const Node& plugin : plugins->items)
+    if (std::ranges::none_of(kHarmless, [&](auto name) { return plugin.text.find(name) != std::string::npos; }))
+      report.error(plugin.place, fmt::format("the plug-in '{}' is not supported: it is Python; remove it", shown(plugin.text)));
+}
+
+}  // namespace
+
+void map_old_keys(Node& root, Report& report) {
+  map_sharding(root, report);
+  check_plugins(root, report);
+  for (const char* key : {"tensor_parallel_size", "context_parallel_size", "sequence_parallel_degree", "dp_shard_size", "dp_replicate_size"})
+    if (const Node* value = root.find(key); value && value->text == "1") take(root, key);
+  if (const Node* value = root.find("save_safetensors"); value && canonical_bool(value->text) == "false")
+    report.error(value->place, "'save_safetensors: false' is not supported: dml writes safetensors only; remove it");
+  for (std::size_t i = 0; i < root.keys.size(); ++i) {
+    Node& value = root.items[i];
+    if (root.keys[i].text == "pretraining_dataset" && (value.is_scalar() || value.kind == Node::Kind::map)) {
+      Node entry = value;
+      if (value.is_scalar()) {
+        entry = Node{};
+        entry.kind = Node::Kind::map;
+        entry.place = value.place;
+        put(entry, "path", value);
+      }
+      value.kind = Node::Kind::list;
+      value.keys.clear();
+      value.items = {entry};
+    }
+    if (root.keys[i].text == "datasets" || root.keys[i].text == "test_datasets")
+      for (Node& entry : value.items) map_message_fields(entry, report);
+  }
+}
+
+}  // namespace dml::recipe

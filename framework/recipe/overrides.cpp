@@ -1,0 +1,140 @@
+// Settings from the command line: which argument is which key, and how its text is laid over the tree.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/closest.h"
+#include "core/error.h"
+#include "recipe/reader.h"
+#include "recipe/stages.h"
+
+namespace dml {
+namespace recipe {
+namespace {
+
+bool is_known(const std::string& key) {
+  if (find_nested(key) || other_keys().find_known(key)) return true;
+  auto dot = key.rfind('.');
+  if (dot == key.npos) return false;
+  const Field* parent = find_nested(key.substr(0, dot));
+  return parent && parent->codec->table() && parent->codec->table()->find_known(key.substr(dot + 1));
+}
+
+[[noreturn]] void unknown_option(const std::string& argument, const std::string& key) {
+  auto dot = key.rfind('.');
+  std::vector<std::string> names = top_level_names();
+  std::string prefix;
+  if (const Field* parent = dot == key.npos ? nullptr : find_nested(key.substr(0, dot)); parent && parent->codec->table()) {
+    names = parent->codec->table()->names();
+    prefix = key.substr(0, dot + 1);
+  }
+  auto near = closest(key.substr(prefix.size()), names);
+  throw UserError("unknown option '{}'{}", shown(argument), near.empty() ? "" : fmt::format("; did you mean '--{}{}'?", prefix, near));
+}
+
+bool is_switch(const std::string& key) {
+  const Field* field = find_nested(key);
+  return field && field->codec->schema(*field).value("type", Json()) == "boolean";
+}
+
+bool is_truth(const std::string& text) {
+  auto value = canonical_bool(text);
+  return value == "true" || value == "false" || text.empty();
+}
+
+void move_to_command_line(Node& node) {
+  node.place = {};
+  for (auto& key : node.keys) key.place = {};
+  for (auto& item : node.items) move_to_command_line(item);
+}
+
+/// Texts are taken as they are; only what is a list or a table is read as YAML ("[q_proj, v_proj]").
+Node value_node(const Override& o) {
+  Node node;
+  if (o.value.empty() || o.value == "null" || o.value == "~") return node;
+  const Field* field = find_nested(o.key);
+  Json schema = field ? field->codec->schema(*field) : Json::object();
+  bool scalar = schema.contains("enum") || (schema.contains("type") && schema["type"] != "array" && schema["type"] != "object" &&
+                                            !schema["type"].is_array());
+  if (!scalar && (o.value[0] == '[' || o.value[0] == '{')) {
+    Report report("--" + o.key);
+    node = read_yaml(o.value, report);
+    move_to_command_line(node);
+    return node;
+  }
+  node.kind = Node::Kind::scalar;
+  node.text = o.value;
+  return node;
+}
+
+/// The place of a key in a map, by its own or another spelling; made when it is not there.
+Node& member(Node& map, const std::string& key, bool top) {
+  const Field* wanted = top ? find_field(key).field : nullptr;
+  for (std::size_t i = 0; i < map.keys.size(); ++i)
+    if (map.keys[i].text == key || (wanted && find_field(map.keys[i].text).field == wanted)) return map.items[i];
+  Node name;
+  name.kind = Node::Kind::scalar;
+  name.text = key;
+  map.keys.push_back(name);
+  return map.items.emplace_back();
+}
+
+void apply(Node& root, const Override& o, Report& report) {
+  Node* at = &root;
+  std::string_view rest = o.key;
+  while (!rest.empty()) {
+    std::string part(rest.substr(0, rest.find('.')));
+    rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+    if (part.find_first_not_of("0123456789") == part.npos && at != &root && at->kind != Node::Kind::map) {
+      if (at->is_null()) at->kind = Node::Kind::list;
+      std::size_t index = part.size() > 6 ? SIZE_MAX : std::stoul(part);
+      if (at->kind != Node::Kind::list || index > at->items.size())
+        return report.error({}, fmt::format("--{}: there are only {} entries", o.key, at->items.size()));
+      if (index == at->items.size()) at->items.emplace_back();
+      at = &at->items[index];
+    } else {
+      if (at->is_null()) at->kind = Node::Kind::map;
+      if (at->kind != Node::Kind::map) return report.error({}, fmt::format("--{}: the recipe has no table there", o.key));
+      at = &member(*at, part, at == &root);
+    }
+  }
+  *at = value_node(o);
+}
+
+}  // namespace
+
+void apply_overrides(Node& root, const std::vector<Override>& overrides, Report& report) {
+  for (const auto& o : overrides) apply(root, o, report);
+}
+
+}  // namespace recipe
+
+std::vector<Override> parse_overrides(const std::vector<std::string>& arguments) {
+  using namespace recipe;
+  std::vector<Override> out;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    if (!argument.starts_with("--") || argument.size() < 3)
+      throw UserError("unexpected argument '{}'; settings are given as --key value", shown(argument));
+    auto equals = argument.find('=');
+    std::string key = argument.substr(2, equals == argument.npos ? equals : equals - 2);
+    std::ranges::replace(key, '-', '_');
+    if (equals != argument.npos) {
+      if (!is_known(key)) unknown_option(argument.substr(0, equals), key);
+      out.push_back({key, argument.substr(equals + 1)});
+    } else if (!is_known(key) && key.starts_with("no_") && is_switch(key.substr(3))) {
+      out.push_back({key.substr(3), "false"});
+    } else if (!is_known(key)) {
+      unknown_option(argument, key);
+    } else if (is_switch(key) && (i + 1 == arguments.size() || !is_truth(arguments[i + 1]))) {
+      out.push_back({key, "true"});
+    } else if (i + 1 == arguments.size() || arguments[i + 1].starts_with("--")) {
+      throw UserError("option '{}' wants a value{}", argument, i + 1 < arguments.size() ? "; write --key=value for one that begins with --" : "");
+    } else {
+      out.push_back({key, arguments[++i]});
+    }
+  }
+  return out;
+}
+
+}  // namespace dml

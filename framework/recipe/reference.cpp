@@ -1,0 +1,166 @@
+// What the field list says to people and editors: help of one key, the JSON Schema, recipes/REFERENCE.md.
+#include <fmt/format.h>
+
+#include "core/closest.h"
+#include "core/error.h"
+#include "recipe/codecs.h"
+
+namespace dml {
+namespace recipe {
+namespace {
+
+std::string yaml_text(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  return value.is_null() ? "" : dump(value);
+}
+
+/// "64", "see X", or "" when there is nothing to say.
+std::string default_text(const Field& field, const void* fresh) {
+  if (!field.rules.unset.empty()) return field.rules.unset;
+  std::string text = yaml_text(field.write(fresh));
+  if (text.empty() || text == "[]" || text == "{}") return field.rules.required ? "required" : "none";
+  return text;
+}
+
+/// A list of tables or a table: its own keys are told elsewhere.
+std::string type_text(const Field& field) {
+  return field.codec->table() && field.codec->schema(field).value("type", Json()) == "array" ? "a list of tables" : field.expects();
+}
+
+std::string spellings(const Field& field) {
+  std::string out;
+  for (const auto& choice : field.rules.choices)
+    if (choice.spelling != choice.value) out += (out.empty() ? "" : ", ") + fmt::format("{} = {}", choice.spelling, choice.value);
+  return out;
+}
+
+std::string help_text(const std::string& name, const Field& field, const void* fresh) {
+  std::string out = fmt::format("{}\n  {}\n\n  type     {}\n  default  {}\n", name, field.help, type_text(field), default_text(field, fresh));
+  if (!field.rules.example.empty()) out += fmt::format("  example  {}: {}\n", field.key, field.rules.example);
+  if (!field.rules.aliases.empty()) out += fmt::format("  also     {}\n", fmt::join(field.rules.aliases, ", "));
+  if (auto other = spellings(field); !other.empty()) out += fmt::format("  values   {}\n", other);
+  if (const Table* inside = field.codec->table()) {
+    std::vector<std::string> names;
+    for (const auto& f : inside->fields()) names.push_back(f.key);
+    out += fmt::format("  keys     {}\n", fmt::join(names, ", "));
+  }
+  return out;
+}
+
+std::string escaped(std::string text) {
+  for (std::size_t i = 0; (i = text.find('|', i)) != text.npos; i += 2) text.insert(i, "\\");
+  return text;
+}
+
+void add_table(std::string& out, const Table& table, const char* heading) {
+  out += fmt::format("\n{} {}\n\n{}\n\n| key | meaning | type | default | example |\n|---|---|---|---|---|\n", heading, table.title(), table.intro());
+  for (const Field& field : table.fields()) {
+    std::string also = field.rules.aliases.empty() ? "" : fmt::format(" Also: `{}`.", fmt::join(field.rules.aliases, "`, `"));
+    std::string example = field.rules.example.empty() ? "" : fmt::format("`{}`", field.rules.example);
+    out += fmt::format("| `{}` | {}{} | {} | {} | {} |\n", field.key, escaped(field.help), also, escaped(type_text(field)),
+                       escaped(default_text(field, table.fresh())), escaped(example));
+  }
+}
+
+}  // namespace
+
+Json table_schema(const Table& table) {
+  Json properties = Json::object(), required = Json::array();
+  for (const Field& field : table.fields()) {
+    Json schema = field.codec->schema(field);
+    schema["description"] = field.help;
+    for (const auto& alias : field.rules.aliases) properties[alias] = schema;
+    if (!field.rules.required && !schema.contains("anyOf")) {  // an empty value is an unset one
+      schema = Json{{"anyOf", {schema, {{"type", "null"}}}}, {"description", field.help}};
+      schema["anyOf"][0].erase("description");
+    }
+    Json value = field.write(table.fresh());
+    if (!value.is_null() && !field.rules.required && field.rules.unset.empty()) schema["default"] = value;
+    properties[field.key] = std::move(schema);
+    if (field.rules.required) required.push_back(field.key);
+  }
+  Json out = {{"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
+  if (!required.empty()) out["required"] = std::move(required);
+  return out;
+}
+
+}  // namespace recipe
+
+using namespace recipe;
+
+std::vector<std::string> keys() {
+  std::vector<std::string> out;
+  for (auto& section : sections())
+    for (const auto& field : section.table.fields()) out.push_back(field.key);
+  return out;
+}
+
+std::string help_for(const std::string& key) {
+  if (const Field* field = find_nested(key)) {
+    auto dot = key.rfind('.');
+    const Field* parent = dot == key.npos ? nullptr : find_nested(key.substr(0, dot));
+    Found top = find_field(key);
+    const Table* inside = parent ? parent->codec->table() : top.field ? &top.section->table : nullptr;
+    if (inside) return help_text(parent ? key : field->key, *field, inside->fresh());
+  }
+  if (const Field* field = table<DatasetEntry>().find(key)) return help_text("datasets." + field->key, *field, table<DatasetEntry>().fresh());
+  if (const Known* known = other_keys().find_known(key))
+    return fmt::format("{}\n  {}: {}.\n", key, known->inert ? "Accepted, without effect" : "Not supported", known->why);
+  throw UserError("there is no key '{}'{}", shown(key), did_you_mean(key, top_level_names()));
+}
+
+Json json_schema() {
+  Json properties = Json::object(), patterns = Json::object();
+  for (auto& section : sections()) {
+    Json inner = table_schema(section.table);
+    for (auto& [key, schema] : inner["properties"].items()) properties[key] = schema;
+  }
+  for (const Known& known : other_keys().known()) {
+    if (!known.inert) continue;
+    Json schema = {{"description", fmt::format("No effect here: {}.", known.why)}};
+    if (known.key.ends_with('*')) patterns["^" + known.key.substr(0, known.key.size() - 1)] = schema;
+    else properties[known.key] = schema;
+  }
+  return {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+          {"title", "dml recipe"},
+          {"type", "object"},
+          {"properties", std::move(properties)},
+          {"patternProperties", std::move(patterns)},
+          {"additionalProperties", false}};
+}
+
+std::string reference_markdown() {
+  std::string out =
+      "# Recipe reference\n\n"
+      "Generated from the field list in framework/recipe; a test keeps it current. Keys are Axolotl's, values are YAML; an\n"
+      "empty value is an unset one. `dml help KEY` prints one of them. Every key can be given on the command line, too:\n"
+      "`--learning_rate 1e-4`, `--datasets.0.path rows.jsonl`.\n";
+  for (auto& section : sections()) {
+    add_table(out, section.table, "##");
+    if (section.table.find("special_tokens")) add_table(out, table<SpecialTokens>(), "###");
+    if (section.table.find("lr_groups")) add_table(out, table<LrGroup>(), "###");
+    if (section.table.find("datasets")) {
+      add_table(out, table<DatasetEntry>(), "###");
+      add_table(out, table<PromptFormat>(), "###");
+    }
+  }
+  out += "\n## Other spellings of values\n\n| key | spelling | is |\n|---|---|---|\n";
+  for (auto& section : sections())
+    for (const Field& field : section.table.fields())
+      for (const auto& choice : field.rules.choices)
+        if (choice.spelling != choice.value)
+          out += fmt::format("| `{}` | `{}` | `{}`{} |\n", field.key, choice.spelling, choice.value, choice.notice.empty() ? "" : ": " + choice.notice);
+  for (bool inert : {true, false}) {
+    out += inert ? "\n## Accepted without effect\n\n| keys | why |\n|---|---|\n" : "\n## Refused, unless empty or false\n\n| keys | why |\n|---|---|\n";
+    const auto& known = other_keys().known();
+    for (std::size_t i = 0; i < known.size();) {
+      std::vector<std::string> group;
+      std::size_t first = i;
+      for (; i < known.size() && known[i].why == known[first].why; ++i) group.push_back("`" + known[i].key + "`");
+      if (known[first].inert == inert) out += fmt::format("| {} | {} |\n", fmt::join(group, ", "), known[first].why);
+    }
+  }
+  return out;
+}
+
+}  // namespace dml

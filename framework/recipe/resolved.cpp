@@ -1,0 +1,94 @@
+// The resolved recipe: every setting with its value, as YAML that reads back to the same Recipe; and the digest of those
+// that decide what the prepared data are.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/hash.h"
+#include "recipe/fields.h"
+
+namespace dml {
+namespace recipe {
+namespace {
+
+bool is_plain(const std::string& text) {
+  static constexpr std::string_view kFree = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./";
+  if (text.empty() || text.size() > 120 || text.find_first_not_of(std::string(kFree) + "-") != text.npos) return false;
+  if (text[0] == '-' || (text[0] >= '0' && text[0] <= '9') || text == "." || text == "null" || text == "Null" || text == "NULL") return false;
+  auto truth = canonical_bool(text);
+  return truth != "true" && truth != "false";
+}
+
+std::string scalar(const Json& value) {
+  if (value.is_null()) return "";
+  if (value.is_string() && is_plain(value.get_ref<const std::string&>())) return value.get<std::string>();
+  return dump(value);  // JSON is YAML
+}
+
+std::string key_text(const std::string& key) { return is_plain(key) ? key : dump(Json(key)); }
+
+bool is_table(const Json& value) { return value.is_object() && !value.empty(); }
+bool is_list_of_tables(const Json& value) { return value.is_array() && !value.empty() && std::ranges::all_of(value, is_table); }
+
+/// In a table with fields an empty key is noise; in a free one (model_config) it is a value.
+bool has_fields(const std::string& key) {
+  const Field* field = find_nested(key);
+  return field && field->codec->table();
+}
+
+struct Writer {
+  const RecipeFile& file;
+  bool with_origins;
+  std::string out;
+
+  void line(const std::string& text, const std::string& path) {
+    auto origin = file.origins.find(path);
+    if (with_origins && origin != file.origins.end()) out += fmt::format("{:<48} # {}\n", text, origin->second);
+    else out += text + "\n";
+  }
+
+  /// Unset keys are left out or stand there empty.
+  void table(const Json& value, const std::string& indent, const std::string& path, bool keep_unset) {
+    bool first = true;
+    for (const auto& [key, item] : value.items()) {
+      if (item.is_null() && !keep_unset && key != "type") continue;
+      std::string name = path + key, head = (first && indent.ends_with("- ") ? indent : std::string(indent.size(), ' ')) + key_text(key) + ":";
+      first = false;
+      bool keep = path.empty() ? !has_fields(key) : keep_unset;
+      if (is_table(item)) {
+        line(head, name);
+        table(item, std::string(indent.size() + 2, ' '), name + ".", keep);
+      } else if (is_list_of_tables(item)) {
+        line(head, name);
+        for (std::size_t i = 0; i < item.size(); ++i)
+          table(item[i], std::string(indent.size() + 2, ' ') + "- ", fmt::format("{}.{}.", name, i), keep);
+      } else {
+        auto text = scalar(item);
+        line(text.empty() ? head : head + " " + text, name);
+      }
+    }
+  }
+};
+
+}  // namespace
+}  // namespace recipe
+
+std::string resolved_yaml(const RecipeFile& file, bool with_origins) {
+  recipe::Writer writer{file, with_origins, {}};
+  auto& recipe = const_cast<Recipe&>(file.recipe);
+  for (auto& section : recipe::sections()) {
+    writer.out += fmt::format("{}# {}\n", writer.out.empty() ? "" : "\n", section.table.title());
+    writer.table(recipe::write_table(section.table, section.of(recipe)), "", "", true);
+  }
+  return writer.out;
+}
+
+std::string data_digest(const Recipe& recipe) {
+  Hasher hasher;
+  for (auto& section : recipe::sections())
+    for (const auto& field : section.table.fields())
+      if (field.rules.data) hasher.text(field.key).text(dump(field.write(section.of(const_cast<Recipe&>(recipe)))));
+  return hasher.digest();
+}
+
+}  // namespace dml

@@ -1,0 +1,23 @@
+// The stages between the tree of a recipe's text and a checked Recipe, in their order.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "recipe/fields.h"
+
+namespace dml::recipe {
+
+/// Lays the command line over the tree.
+void apply_overrides(Node& root, const std::vector<Override>& overrides, Report& report);
+/// Rewrites Axolotl's older or other spellings that no alias can express (deepspeed, fsdp, message_field_role …).
+void map_old_keys(Node& root, Report& report);
+/// Fills values that follow from others. Returns key → "from KEY".
+std::map<std::string, std::string> fill_in(Recipe& recipe, const Reading& reading);
+/// Rules between settings; errors name both places.
+void check_rules(const Recipe& recipe, Reading& reading);
+/// Files and directories that are named and not there: warnings.
+void check_files(const Recipe& recipe, Reading& reading);
+
+}  // namespace dml::recipe

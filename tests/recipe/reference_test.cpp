@@ -1,0 +1,99 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <set>
+
+#include "core/files.h"
+#include "recipe/fields.h"
+#include "sample.h"
+
+namespace dml {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(ReferencePage, IsCurrent) {
+  const std::string path = DML_SOURCE_DIR "/recipes/REFERENCE.md";
+  if (std::getenv("DML_UPDATE")) write_file(path, reference_markdown());
+  ASSERT_TRUE(file_exists(path));
+  EXPECT_TRUE(read_file(path) == reference_markdown()) << "run test_recipe with DML_UPDATE=1 and commit recipes/REFERENCE.md";
+}
+
+TEST(Keys, AreUniqueAndDescribed) {
+  auto names = recipe::top_level_names();
+  std::set<std::string> unique(names.begin(), names.end());
+  EXPECT_EQ(unique.size(), names.size());
+  for (const auto& name : names) EXPECT_EQ(recipe::other_keys().find_known(name), nullptr) << name;
+  for (auto& section : recipe::sections())
+    for (const auto& field : section.table.fields()) {
+      EXPECT_TRUE(field.help.ends_with(".")) << field.key;
+      EXPECT_FALSE(field.rules.example.empty()) << field.key;
+    }
+}
+
+TEST(Examples, OfEveryKeyAreValid) {
+  for (auto& section : recipe::sections())
+    for (const auto& field : section.table.fields()) {
+      auto file = field.key + ": " + field.rules.example + "\n";
+      auto said = problems_of(file);
+      EXPECT_THAT(said, testing::Not(HasSubstr("'" + field.key + "' must be"))) << said;
+      EXPECT_THAT(said, testing::Not(HasSubstr("not valid YAML"))) << said;
+    }
+}
+
+TEST(Help, TellsTypeDefaultAndExample) {
+  auto help = help_for("lora_r");
+  for (const char* part : {"Rank of the adapter's matrices.", "an integer of at least 1", "default  8", "lora_r: 16"}) EXPECT_THAT(help, HasSubstr(part));
+  EXPECT_THAT(help_for("datasets.path"), HasSubstr("required"));
+  EXPECT_THAT(help_for("roles_to_train"), HasSubstr("datasets.roles_to_train"));
+  EXPECT_THAT(help_for("special_tokens.pad_token"), HasSubstr("special_tokens.pad_token"));
+  EXPECT_THAT(help_for("overrides_of_model_config"), HasSubstr("model_config\n"));
+  EXPECT_THAT(help_for("optimizer"), HasSubstr("adamw_torch = adamw"));
+  EXPECT_THAT(help_for("wandb_project"), HasSubstr("without effect"));
+  EXPECT_THAT(help_for("rl"), HasSubstr("Not supported"));
+  EXPECT_THROW(
+      try { help_for("lora_aplha"); } catch (const UserError& e) {
+        EXPECT_THAT(e.what(), HasSubstr("did you mean 'lora_alpha'?"));
+        throw;
+      },
+      UserError);
+}
+
+TEST(Schema, CoversEveryKey) {
+  auto schema = json_schema();
+  for (const auto& key : keys()) EXPECT_TRUE(schema["properties"].contains(key)) << key;
+  EXPECT_TRUE(schema["properties"].contains("flash_attention"));
+  EXPECT_TRUE(schema["patternProperties"].contains("^wandb_"));
+  EXPECT_EQ(schema["properties"]["lora_r"]["anyOf"][0]["minimum"], 1.0);
+  EXPECT_EQ(schema["properties"]["datasets"]["anyOf"][0]["items"]["properties"]["path"]["type"], "string");
+}
+
+TEST(ResolvedRecipe, ReadsBackToTheSame) {
+  const std::string lines =
+      "adapter: lora\nlora_target_modules: 'a.*[b]|\"c\"'\nlora_rank_pattern: {'layers.0.*': 4}\nlora_alpha: 0.1\n"
+      "special_tokens: {pad_token: <pad>, additional_special_tokens: ['yes', '12', \"tab\\there\"]}\n"
+      "added_tokens_overrides: {5: '<x>'}\nmodel_config: {rope_scaling: {rope_type: linear, factor: 2.0}, deep: [{a: [1, null]}, 'no']}\n"
+      "test_datasets:\n  - {path: t, type: {format: \"{instruction}\\n: # x\", field_output: out}}\n  - {path: u, type: , roles: {user: []}}\n"
+      "eot_tokens: []\nchat_template_jinja: \"{% if a %}\\n  'x'\\n{% endif %}\\n\"\ndefault_system_message: ' lead'\n"
+      "lr_groups: [{name: a, modules: [b, c], lr: 1e-5}]\noptim_args: {x: 1e-7}\nwarmup_ratio: 0.03\n"
+      "eval_strategy: no\ngradient_checkpointing: mlp\ndistribution: zero1\ngeneration_top_p: 0.3333333333333333\n"
+      "peft_init_lora_weights: false\noutput_dir: \"a: b # c\"\nmetric_for_best_model: 'null'\n";
+  auto file = read_recipe(kSample + lines, "r.yml");
+  for (bool origins : {false, true}) {
+    auto yaml = resolved_yaml(file, origins);
+    auto again = read_recipe(yaml, "resolved.yml");
+    EXPECT_TRUE(again.recipe == file.recipe) << yaml;
+    EXPECT_EQ(resolved_yaml(again), resolved_yaml(file));
+  }
+  EXPECT_THAT(resolved_yaml(file, true), HasSubstr("distribution: zero1                              # r.yml:"));
+}
+
+TEST(AllowValue, MakesANameOfAnotherProgramKnown) {
+  EXPECT_THAT(problems("optimizer: my_rule"), HasSubstr("'optimizer' must be one of"));
+  allow_value("optimizer", "my_rule");
+  EXPECT_EQ(parsed("optimizer: my_rule").optim.optimizer, "my_rule");
+}
+
+}  // namespace
+}  // namespace dml

@@ -1,0 +1,69 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sample.h"
+
+namespace dml {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Rules, AreToldWithBothPlaces) {
+  const std::string lora = "adapter: lora\nlora_target_linear: true\n", val = "val_set_size: 0.1\n";
+  const std::pair<std::string, const char*> cases[] = {
+      {"warmup_steps: 3\nseed: 1\nwarmup_ratio: 0.1", "r.yml:8:15: 'warmup_ratio' and 'warmup_steps' (line 6) exclude each other; keep one"},
+      {val + "eval_steps: 3\nevals_per_epoch: 1", "exclude each other"},
+      {"save_steps: 3\nsaves_per_epoch: 1", "exclude each other"},
+      {"batch_size: 8\ngradient_accumulation_steps: 2", "exclude each other"},
+      {"batch_size: 8\nmicro_batch_size: 3", "must be a multiple of 'micro_batch_size' (line 7), which is 3"},
+      {val + "test_datasets: [{path: x}]", "exclude each other"},
+      {"pretraining_dataset: [{path: x}]", "exclude each other"},
+      {"val_set_size: 1.5", "a whole number of rows"},
+      {"adapter: lora", "r.yml:6:10: 'adapter' needs targets"},
+      {"adapter: qlora\nlora_target_linear: true\nload_in_4bit: false", "'load_in_4bit: false' contradicts 'adapter' (line 6)"},
+      {"adapter: qlora\nlora_target_linear: true\nload_in_8bit: true", "'load_in_8bit' contradicts 'adapter' (line 6)"},
+      {"load_in_8bit: true", "'load_in_8bit' needs an adapter"},
+      {lora + "load_in_4bit: true\nload_in_8bit: true", "exclude each other"},
+      {"adapter: lora\nlora_target_modules: 'a(b'", "'lora_target_modules' is no regular expression"},
+      {lora + "peft_layers_pattern: layers", "needs peft_layers_to_transform"},
+      {lora + "peft_layers_to_transform: [1]\nunfrozen_parameters: [a]", "exclude each other"},
+      {lora + "relora: true", "'relora' needs jagged_restart_steps"},
+      {lora + "loraplus_lr_ratio: 16\nlr_groups: [{name: a, modules: [b], lr: 1}]", "exclude each other"},
+      {"eval_steps: 3", "'eval_steps': nothing to evaluate on"},
+      {"eval_strategy: epoch", "'eval_strategy': nothing to evaluate on"},
+      {"early_stopping_patience: 3", "nothing to evaluate on"},
+      {val + "eval_strategy: epoch\neval_steps: 3", "'eval_steps' contradicts 'eval_strategy' (line 7)"},
+      {"save_strategy: steps", "'save_strategy: steps' needs save_steps"},
+      {val + "early_stopping_patience: 2\neval_steps: 4\nsave_steps: 6", "'save_steps' must be a multiple of 'eval_steps' (line 8)"},
+      {"save_steps: 2.5", "must be a whole number, or a share below 1"},
+      {"chat_template: jinja", "'chat_template: jinja' needs chat_template_jinja"},
+      {"chat_template: chatml\nchat_template_jinja: x", "exclude each other"},
+      {"cosine_constant_lr_ratio: 0.5", "needs cosine_min_lr_ratio"},
+      {"min_sample_len: 600", "'min_sample_len' is above 'sequence_len'"},
+      {"dataset_shard_num: 2\ndataset_shard_idx: 2", "must be below"},
+  };
+  for (const auto& [lines, expected] : cases) EXPECT_THAT(problems(lines), HasSubstr(expected)) << lines;
+}
+
+TEST(Rules, NameWhatIsMissing) {
+  auto said = problems_of("seed: 1\n");
+  for (const char* key : {"base_model", "datasets", "learning_rate"}) EXPECT_THAT(said, HasSubstr("r.yml:1:1: '" + std::string(key) + "' is missing"));
+  EXPECT_EQ(problems_of("model_config: {hidden_size: 8}\ndatasets: [{path: x}]\nlearning_rate: 1e-3"), "");
+}
+
+TEST(Warnings, NameSettingsWithoutEffectAndMissingFiles) {
+  auto file = read_recipe(kSample + "lora_r: 16\nlora_alpha: 16\nevals_per_epoch: 4\nsample_packing: yes\ngroup_by_length: yes\n", "r.yml");
+  EXPECT_THAT(file.warnings,
+              testing::UnorderedElementsAre(HasSubstr("r.yml:6:9: 'lora_r' has no effect: adapter is not set"),
+                                            HasSubstr("'evals_per_epoch' has no effect"),
+                                            HasSubstr("'group_by_length' has no effect with 'sample_packing' (line 9)"),
+                                            HasSubstr("r.yml:1:13: 'base_model': there is no file or directory 'models/tiny'"),
+                                            HasSubstr("r.yml:3:11: 'datasets.0.path': there is no file or directory 'rows.jsonl'")));
+}
+
+TEST(OutputDirectory, MayNotBeTheModels) {
+  EXPECT_THAT(problems_of("base_model: .\noutput_dir: ./\nlearning_rate: 1\ndatasets: [{path: x}]"), HasSubstr("the model would be overwritten"));
+}
+
+}  // namespace
+}  // namespace dml

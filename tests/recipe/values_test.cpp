@@ -1,0 +1,222 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <random>
+
+#include "sample.h"
+
+namespace dml {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(Numbers, AreReadHoweverYamlSpellsThem) {
+  struct { const char* text; double value; } cases[] = {{"2e-4", 2e-4},   {"'2e-4'", 2e-4}, {"\"0.0002\"", 2e-4}, {"2E-04", 2e-4}, {".0002", 2e-4},
+                                                      {"+2.e-4", 2e-4}, {"0.000_2", 2e-4}, {"1", 1}};
+  for (auto& c : cases)
+    EXPECT_EQ(read_recipe("base_model: m\ndatasets: [{path: x}]\nlearning_rate: " + std::string(c.text), "r.yml").recipe.optim.learning_rate, c.value) << c.text;
+  EXPECT_EQ(parsed("max_steps: 1_000\n").train.max_steps, 1000);
+  EXPECT_EQ(parsed("max_steps: 1e3\n").train.max_steps, 1000);
+  EXPECT_EQ(parsed("max_steps: '12'\n").train.max_steps, 12);
+  EXPECT_EQ(parsed("lora_r: 4.0\n").adapter.lora_r, 4);
+}
+
+TEST(Booleans, AreReadAsYaml11HasThem) {
+  for (const char* yes : {"true", "True", "TRUE", "yes", "Yes", "on", "ON", "'true'"}) EXPECT_TRUE(parsed("sample_packing: " + std::string(yes)).data.sample_packing) << yes;
+  for (const char* no : {"false", "False", "no", "NO", "off"}) EXPECT_FALSE(parsed("shuffle_merged_datasets: " + std::string(no)).data.shuffle_merged_datasets) << no;
+}
+
+TEST(EmptyValues, AreUnset) {
+  auto recipe = parsed("adapter:\nlora_r:\nlora_model_dir: ~\nresume_from_checkpoint: null\nspecial_tokens:\nwarmup_steps:\nwarmup_ratio: 0.1\nbf16:\nrl:\ntokens: []\nlora_dropout: NULL\n");
+  EXPECT_EQ(recipe.adapter, AdapterSection{});
+  EXPECT_EQ(recipe.model.special_tokens, SpecialTokens{});
+  EXPECT_FALSE(recipe.optim.warmup_steps);
+  EXPECT_EQ(recipe.optim.warmup_ratio, 0.1);
+}
+
+TEST(Enumerations, TakeBooleansWhereAxolotlDoes) {
+  EXPECT_EQ(parsed("gradient_checkpointing: true").train.gradient_checkpointing, Recompute::layer);
+  EXPECT_EQ(parsed("gradient_checkpointing: off").train.gradient_checkpointing, Recompute::none);
+  EXPECT_EQ(parsed("gradient_checkpointing: mlp").train.gradient_checkpointing, Recompute::mlp);
+  EXPECT_EQ(parsed("gradient_checkpointing: offload").train.gradient_checkpointing, Recompute::layer);
+  EXPECT_EQ(parsed("eval_strategy: no").train.eval_strategy, Cadence::never);
+  EXPECT_EQ(parsed("save_strategy: false").train.save_strategy, Cadence::never);
+  EXPECT_EQ(parsed("peft_init_lora_weights: pissa\nadapter: lora\nlora_target_linear: true").adapter.peft_init_lora_weights, LoraInit::pissa);
+  EXPECT_EQ(parsed("activation_storage: bf16").train.activation_storage, Storage::bf16);
+}
+
+TEST(Targets, AreAListOrARegularExpression) {
+  EXPECT_THAT(parsed("adapter: lora\nlora_target_modules: [q_proj, v_proj]").adapter.lora_target_modules.names, ElementsAre("q_proj", "v_proj"));
+  EXPECT_EQ(parsed("adapter: lora\nlora_target_modules: 'layers\\.[0-3]\\..*_proj'").adapter.lora_target_modules.regex, "layers\\.[0-3]\\..*_proj");
+  auto all = parsed("adapter: lora\nlora_target_modules: all-linear").adapter;
+  EXPECT_TRUE(all.lora_target_linear);
+  EXPECT_TRUE(all.lora_target_modules.empty());
+}
+
+TEST(Lists, MayBeOneValue) {
+  EXPECT_THAT(parsed("peft_layers_to_transform: 3\nadapter: lora\nlora_target_linear: true").adapter.peft_layers_to_transform, ElementsAre(3));
+  EXPECT_THAT(parsed("eot_tokens: <|im_end|>").templates.eot_tokens, testing::Optional(ElementsAre("<|im_end|>")));
+  EXPECT_THAT(parsed("eot_tokens: []").templates.eot_tokens, testing::Optional(ElementsAre()));
+}
+
+TEST(DatasetEntries, HaveAllTheirKinds) {
+  auto entries = read_recipe(R"(base_model: m
+learning_rate: 1e-3
+datasets:
+  - path: a
+    type: chat_template
+    message_property_mappings: {role: from, content: value}
+    roles: {user: [human, me], assistant: gpt}
+    roles_to_train: []
+    train_on_turns: last
+    train_on_eos: all
+    data_files: one.jsonl
+  - path: b
+    type:
+      field_instruction: q
+      format: "Q: {instruction} {input}\nA:"
+  - path: c
+    ds_type: jsonl
+    type:
+  - {path: d, type: completion, train_on_turns: 3, message_field_role: from, revision: x}
+)", "r.yml").recipe.data.datasets;
+  ASSERT_EQ(entries.size(), 4u);
+  EXPECT_EQ(entries[0].message_property_mappings.at("role"), "from");
+  EXPECT_THAT(entries[0].roles->at("user"), ElementsAre("human", "me"));
+  EXPECT_THAT(entries[0].roles->at("assistant"), ElementsAre("gpt"));
+  EXPECT_TRUE(entries[0].roles_to_train.empty());
+  EXPECT_EQ(entries[0].train_on_turns, 1);
+  EXPECT_EQ(entries[0].train_on_eos, LearnEnd::all);
+  EXPECT_THAT(entries[0].data_files, ElementsAre("one.jsonl"));
+  ASSERT_TRUE(entries[1].type.format);
+  EXPECT_EQ(entries[1].type.format->field_instruction, "q");
+  EXPECT_EQ(entries[1].type.format->format, "Q: {instruction} {input}\nA:");
+  EXPECT_EQ(entries[1].type.format->no_input_format, "{instruction} ");
+  EXPECT_TRUE(entries[2].type.pre_tokenised());
+  EXPECT_EQ(entries[2].ds_type, "json");
+  EXPECT_EQ(entries[3].train_on_turns, 3);
+  EXPECT_EQ(entries[3].message_property_mappings.at("role"), "from");
+  EXPECT_EQ(entries[3].message_property_mappings.at("content"), "content");
+}
+
+TEST(FreeTables, KeepTheTypesOfYaml) {
+  auto recipe = parsed("model_config: {hidden_size: 64, rope_theta: 1e4, tie_word_embeddings: yes, model_type: llama, quoted: '1', list: [1, 2.5], none: }\nadded_tokens_overrides: {128010: <think>}\noptim_args: \"momentum=0.9, nesterov=true\"");
+  EXPECT_EQ(dump(recipe.model.model_config),
+            R"({"hidden_size":64,"rope_theta":10000.0,"tie_word_embeddings":true,"model_type":"llama","quoted":"1","list":[1,2.5],"none":null})");
+  EXPECT_EQ(recipe.model.added_tokens_overrides.at(128010), "<think>");
+  EXPECT_EQ(dump(recipe.optim.optim_args), R"({"momentum":0.9,"nesterov":true})");
+}
+
+TEST(Defaults, FollowFromOtherSettings) {
+  auto file = read_recipe(kSample + "sample_packing: true\nmicro_batch_size: 4\nadapter: qlora\nlora_target_linear: true\nchat_template_jinja: t.jinja\n", "r.yml");
+  EXPECT_TRUE(file.recipe.data.eval_sample_packing);
+  EXPECT_EQ(file.origins.at("eval_sample_packing"), "from sample_packing");
+  EXPECT_EQ(file.recipe.train.eval_batch_size, 4);
+  EXPECT_EQ(file.recipe.train.gradient_accumulation_steps, 1);
+  EXPECT_TRUE(file.recipe.adapter.load_in_4bit);
+  EXPECT_EQ(file.recipe.templates.chat_template, "jinja");
+  EXPECT_EQ(file.origins.at("sample_packing"), "r.yml:6:17");
+  EXPECT_EQ(file.origins.at("datasets.0.type"), "r.yml:4:11");
+  EXPECT_EQ(file.origins.at("seed"), "default");
+}
+
+TEST(MicroBatches, ComeFromEitherKey) {
+  EXPECT_EQ(parsed("micro_batch_size: 2\ngradient_accumulation_steps: 3").train.micro_batches_per_step(4), 12);
+  EXPECT_EQ(parsed("micro_batch_size: 2\nbatch_size: 16").train.micro_batches_per_step(4), 8);
+}
+
+TEST(Paths, ExpandTheHomeDirectoryOnly) {
+  std::string home = std::getenv("HOME") ? std::getenv("HOME") : "~";
+  EXPECT_EQ(parsed("output_dir: ~/out").train.output_dir, home + "/out");
+  EXPECT_EQ(parsed("output_dir: $HOME/~/out").train.output_dir, "$HOME/~/out");
+}
+
+TEST(AxolotlsSpellings, AreMappedOrGatheredInOneNotice) {
+  auto file = read_recipe(kSample +
+                              "optimizer: paged_adamw_8bit\nbf16: auto\ntf32: false\nflash_attention: true\nwandb_project: p\nwandb_name:\n"
+                              "deepspeed: deepspeed_configs/zero2.json\nplugins: [axolotl.integrations.liger.LigerPlugin]\nevaluation_strategy: no\n",
+                          "r.yml");
+  EXPECT_EQ(file.recipe.optim.optimizer, "adamw");
+  EXPECT_EQ(file.recipe.distribution.distribution, "zero2");
+  EXPECT_EQ(file.recipe.train.eval_strategy, Cadence::never);
+  EXPECT_THAT(file.notices, ElementsAre(HasSubstr("distribution: zero2"), HasSubstr("paged_adamw_8bit"),
+                                        "without effect on CPUs: bf16 (line 7), flash_attention (line 9), wandb_project (line 10), "
+                                        "plugins (line 13) ('dml help KEY' says why)"));
+}
+
+TEST(UnsupportedKeys, SayWhatToDoAndAreNeverUnknown) {
+  for (const char* line : {"rl: dpo", "dpo_beta_something: 1", "processor_type: AutoProcessor", "gptq: true", "rope_scaling: {type: linear}", "unsloth_lora_qkv: true",
+                           "tensor_parallel_size: 2", "use_pose: yes", "plugins: [my.Plugin]", "save_safetensors: false", "deepspeed: {x: 1}"}) {
+    EXPECT_THAT(problems(line), testing::ContainsRegex("^r.yml:6:[0-9]+: .*(not supported|not read).*[:;]")) << line;
+    EXPECT_THAT(problems(line), testing::Not(HasSubstr("unknown"))) << line;
+  }
+  for (const char* line : {"rl:", "gptq: false", "tensor_parallel_size: 1", "unsloth_lora_qkv: false"}) EXPECT_EQ(problems(line), "") << line;
+}
+
+Json random_json(std::mt19937& random, int depth) {
+  static const std::vector<std::string> texts = {"", "a", "ü – 漢字 🙂", "it's", "say \"x\"", "back\\slash", "two\nlines\n", "tab\t", "# no comment", "a: b", "yes", "12", "null", "~", "- x", "'", "\"", "<<", "&a *a", "{% x %}", " lead", "trail ", "\x01\x7f", "0x10", "010", "1e5"};
+  switch (random() % (depth > 0 ? 7 : 5)) {
+    case 0: return nullptr;
+    case 1: return random() % 2 == 0;
+    case 2: return static_cast<std::int64_t>(random()) - 2'000'000'000;
+    case 3: return static_cast<double>(random()) / 7e5;
+    case 4: return texts[random() % texts.size()];
+    case 5: {
+      Json list = Json::array();
+      for (auto n = random() % 5; n > 0; --n) list.push_back(random_json(random, depth - 1));
+      return list;
+    }
+    default: {
+      Json map = Json::object();
+      for (auto n = random() % 5; n > 0; --n) map["k" + texts[random() % texts.size()]] = random_json(random, depth - 1);
+      return map;
+    }
+  }
+}
+
+TEST(AnyJson, IsReadAsItIsAndComesBackFromTheResolvedRecipe) {
+  std::mt19937 random(1);
+  for (int i = 0; i < 300; ++i) {
+    Json value = Json::object();
+    value["x"] = random_json(random, 4);
+    auto file = read_recipe(kSample + "# ümlaut\ntokens: ['ü', \"ß\"]\nmodel_config: " + (i % 2 ? value.dump() : value.dump(2)) + "\n", "r.yml");
+    ASSERT_EQ(file.recipe.model.model_config, value) << value.dump();
+    ASSERT_EQ(read_recipe(resolved_yaml(file, i % 3 == 0), "again.yml").recipe.model.model_config, value) << resolved_yaml(file);
+  }
+}
+
+/// Whatever the bytes are: a recipe or a UserError.
+TEST(DamagedText, NeverDoesMoreThanFail) {
+  const std::string good = kSample +
+      "x: &a [1, 'two', \"three\"]\ny: *a\nspecial_tokens: {pad_token: <pad>}\nchat_template_jinja: |\n  {% a %}\n   b\ntokens: >-\n  a\n  b\n"
+      "test_datasets:\n  - &t {path: x, roles: {user: [a]}}\n  - <<: *t\n    split: y\n? k\n: v\n";
+  static const std::string_view alphabet = "\"'&*!|>{}[]:,#-?%@`~ \n\t\r<=\\a0\xc3\xff";
+  std::mt19937 random(2);
+  for (int i = 0; i < 3000; ++i) {
+    std::string text = good;
+    for (auto n = 1 + random() % 6; n > 0; --n) {
+      auto at = random() % text.size();
+      switch (random() % 3) {
+        case 0: text[at] = alphabet[random() % alphabet.size()]; break;
+        case 1: text.insert(at, 1, alphabet[random() % alphabet.size()]); break;
+        default: text.erase(at, 1 + random() % 20); break;
+      }
+    }
+    problems_of(text);
+  }
+}
+
+TEST(DataDigest, ChangesWithWhatDecidesTheData) {
+  auto base = data_digest(parsed(""));
+  for (const char* line : {"num_epochs: 7", "output_dir: x", "lora_r: 4", "wandb_project: x"}) EXPECT_EQ(data_digest(parsed(line)), base) << line;
+  for (const char* line : {"sequence_len: 64", "train_on_inputs: true", "chat_template: chatml", "tokens: [a]", "eot_tokens: []", "seed: 1"})
+    EXPECT_NE(data_digest(parsed(line)), base) << line;
+  auto other = parsed("");
+  other.data.datasets[0].roles_to_train.clear();
+  EXPECT_NE(data_digest(other), base);
+}
+
+}  // namespace
+}  // namespace dml
