@@ -75,7 +75,10 @@ struct TokenizerOverrides {
 };
 
 /// From a Hugging Face model directory: tokenizer.json, else tokenizer.model, else vocab.json + merges.txt; with
-/// tokenizer_config.json, special_tokens_map.json, chat_template.jinja. UserError when none can be read.
+/// tokenizer_config.json, special_tokens_map.json, added_tokens.json, chat_template.jinja. UserError when none can be read.
+///
+/// tokenizer.json wins over a tokenizer.model beside it: it is what serving programs read, and it alone knows tokens and
+/// rules that were added after the SentencePiece model was trained.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& directory, const TokenizerOverrides& overrides = {});
 
 }  // namespace dml

@@ -1,0 +1,178 @@
+// A model directory becomes a tokenizer: which file is read, and who has the last word about special tokens –
+// tokenizer.json or tokenizer.model, then tokenizer_config.json, then the recipe.
+#include <algorithm>
+
+#include "core/closest.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "core/hash.h"
+#include "core/utf8.h"
+#include "tokenizer/load.h"
+#include "tokenizer/sentencepiece_model.h"
+#include "tokenizer/text/scanner.h"
+#include "tokenizer/tokenizer_json.h"
+
+namespace dml {
+namespace {
+
+// Classes whose fast version rebuilds the post-processor from add_bos_token and add_eos_token.
+bool class_sets_specials(const std::string& name) {
+  return name.starts_with("Llama") || name.starts_with("CodeLlama") || name.starts_with("Gemma") || name.starts_with("Cohere");
+}
+
+std::unique_ptr<Pipeline> from_vocabulary_and_merges(const std::string& vocabulary, const std::string& merges,
+                                                     const TokenizerSettings& settings) {
+  TokenizerJson json = parse_tokenizer_json(read_file(vocabulary, std::size_t{256} << 20), vocabulary, true);
+  if (!json.has_vocabulary) throw UserError("{}: must be an object {{token: id}}", vocabulary);
+  parse_merges(read_file(merges, std::size_t{256} << 20), merges, json);
+  bool prefix = settings.add_prefix_space.value_or(false);
+  Json byte_level = {{"type", "ByteLevel"}, {"add_prefix_space", prefix}, {"use_regex", true}};
+  Json splitter = byte_level;
+  json.root = Json::object();
+  if (settings.tokenizer_class.starts_with("Qwen2")) {
+    json.root["normalizer"] = {{"type", "NFC"}};
+    byte_level["use_regex"] = false;
+    Json split = {{"type", "Split"}, {"pattern", {{"Regex", Scanner::cl100k_pattern(1)}}}, {"behavior", "Isolated"}, {"invert", false}};
+    splitter = {{"type", "Sequence"}, {"pretokenizers", Json::array({split, byte_level})}};
+  }
+  json.root["pre_tokenizer"] = splitter;
+  json.root["decoder"] = {{"type", "ByteLevel"}};
+  json.root["model"] = {{"type", "BPE"}};
+  return make_pipeline(json, vocabulary);
+}
+
+std::unique_ptr<Pipeline> from_files(const std::string& directory, TokenizerSettings& settings) {
+  auto present = [&](const char* name) {
+    std::string path = directory + "/" + name;
+    if (!file_exists(path)) return std::string();
+    settings.files.push_back(path);
+    return path;
+  };
+  if (std::string file = present("tokenizer.json"); !file.empty())
+    return make_pipeline(parse_tokenizer_json(read_file(file, std::size_t{256} << 20), file), file);
+  if (std::string file = present("tokenizer.model"); !file.empty()) {
+    auto out = make_sentencepiece(parse_sentencepiece_model(read_file(file, SentencePieceModel::kMaxFile), file),
+                                  settings.legacy.value_or(true), file);
+    if (out->bos && settings.add_bos.value_or(true)) out->post_processor.front = {*out->bos};
+    if (out->eos && settings.add_eos.value_or(false)) out->post_processor.back = {*out->eos};
+    return out;
+  }
+  std::string vocabulary = present("vocab.json"), merges = present("merges.txt");
+  if (!vocabulary.empty() && !merges.empty()) return from_vocabulary_and_merges(vocabulary, merges, settings);
+  throw UserError("{}: has no tokenizer: expected tokenizer.json, tokenizer.model, or vocab.json with merges.txt{}", directory,
+                  vocabulary.empty() && merges.empty() ? "" : vocabulary.empty() ? "; vocab.json is missing" : "; merges.txt is missing");
+}
+
+Token next_id(const Pipeline& pipeline) {
+  Token next = pipeline.model->vocabulary.size();
+  for (const AddedToken& token : pipeline.added.all()) next = std::max(next, token.id + 1);
+  return next;
+}
+
+// The id of a token that has to exist: known, or added behind all others.
+Token ensure_token(Pipeline& pipeline, const std::string& text, bool special, const TokenizerSettings::Named& flags, std::string_view where) {
+  if (const AddedToken* known = pipeline.added.find(text)) {
+    Token id = known->id;
+    if (special) pipeline.added.make_special(id);
+    return id;
+  }
+  AddedToken token;
+  token.text = text;
+  token.special = special;
+  token.lstrip = flags.lstrip;
+  token.rstrip = flags.rstrip;
+  token.single_word = flags.single_word;
+  token.id = pipeline.model->vocabulary.find(text);
+  if (token.id < 0) token.id = next_id(pipeline);
+  pipeline.added.add(token, where);
+  return token.id;
+}
+
+void add_configured(Pipeline& pipeline, const TokenizerSettings& settings, const std::string& where) {
+  for (const AddedToken& token : settings.added) {
+    if (pipeline.added.find(token.id) || pipeline.added.find(token.text)) continue;
+    Token known = pipeline.model->vocabulary.find(token.text);
+    AddedToken copy = token;
+    if (known >= 0) copy.id = known;
+    else if (pipeline.model->vocabulary.has(token.id))
+      throw UserError("{}: added token '{}' has id {}, which is '{}' in the vocabulary", where, escape_controls(token.text.substr(0, 60)),
+                      token.id, escape_controls(pipeline.model->vocabulary.spelling(token.id).substr(0, 60)));
+    if (!pipeline.added.find(copy.id)) pipeline.added.add(std::move(copy), where);
+  }
+  auto name = [&](const TokenizerSettings::Named& named, std::optional<Token>& id) {
+    if (named.text) id = ensure_token(pipeline, *named.text, true, named, where);
+  };
+  name(settings.bos, pipeline.bos);
+  name(settings.eos, pipeline.eos);
+  name(settings.pad, pipeline.pad);
+  name(settings.unk, pipeline.unk);
+  for (const std::string& text : settings.additional_special_tokens) ensure_token(pipeline, text, true, {}, where);
+}
+
+void rename_reserved(Pipeline& pipeline, Token id, const std::string& text) {
+  const AddedToken* old = pipeline.added.find(id);
+  if (!old)
+    throw UserError("added_tokens_overrides: {} is not the id of an added token ({} to {} are in the vocabulary itself)", id, 0,
+                    pipeline.model->vocabulary.size() - 1);
+  if (old->text != text && (pipeline.added.find(text) || pipeline.model->vocabulary.find(text) >= 0))
+    throw UserError("added_tokens_overrides: '{}' is a token already", text.substr(0, 60));
+  AddedToken token = *old;
+  token.text = text;
+  pipeline.added.add(std::move(token), "added_tokens_overrides");
+}
+
+// A token the recipe names takes the place of the old one where the tokenizer puts it around texts.
+void set_named(Pipeline& pipeline, const std::optional<std::string>& text, std::optional<Token>& id, std::string_view key) {
+  if (!text) return;
+  Token now = ensure_token(pipeline, *text, true, {}, fmt::format("special_tokens.{}", key));
+  if (id)
+    for (auto* ids : {&pipeline.post_processor.front, &pipeline.post_processor.back})
+      std::replace(ids->begin(), ids->end(), *id, now);
+  id = now;
+}
+
+std::string digest(const TokenizerSettings& settings, const TokenizerOverrides& o) {
+  Hasher hash;
+  std::vector<std::string> files = settings.files;
+  std::sort(files.begin(), files.end());
+  for (const std::string& file : files) hash.text(file.substr(file.rfind('/') + 1)).text(digest_of_file(file));
+  for (auto* text : {&o.bos_token, &o.eos_token, &o.pad_token, &o.unk_token}) hash.text(text->value_or("")).number(text->has_value());
+  for (auto* list : {&o.additional_special_tokens, &o.tokens}) {
+    hash.number(list->size());
+    for (const std::string& text : *list) hash.text(text);
+  }
+  for (auto& [id, text] : o.added_tokens) hash.number(static_cast<std::uint64_t>(id)).text(text);
+  return hash.digest();
+}
+
+}  // namespace
+
+std::unique_ptr<Pipeline> load_pipeline(const std::string& directory, const TokenizerOverrides& overrides) {
+  TokenizerSettings settings = read_settings(directory);
+  std::unique_ptr<Pipeline> out = from_files(directory, settings);
+  std::string where = directory + "/tokenizer_config.json";
+  add_configured(*out, settings, where);
+  if (class_sets_specials(settings.tokenizer_class)) {
+    if (settings.add_bos && out->bos) out->post_processor.front.assign(*settings.add_bos ? 1 : 0, *out->bos);
+    if (settings.add_eos && out->eos) out->post_processor.back.assign(*settings.add_eos ? 1 : 0, *out->eos);
+  }
+  for (auto& [id, text] : overrides.added_tokens) rename_reserved(*out, id, text);
+  for (const std::string& text : overrides.tokens) ensure_token(*out, text, false, {}, "tokens");
+  set_named(*out, overrides.bos_token, out->bos, "bos_token");
+  set_named(*out, overrides.eos_token, out->eos, "eos_token");
+  set_named(*out, overrides.pad_token, out->pad, "pad_token");
+  set_named(*out, overrides.unk_token, out->unk, "unk_token");
+  for (const std::string& text : overrides.additional_special_tokens)
+    ensure_token(*out, text, true, {}, "special_tokens.additional_special_tokens");
+  out->chat_template = settings.chat_template;
+  out->named_templates = settings.named_templates;
+  out->digest = digest(settings, overrides);
+  out->prepare();
+  return out;
+}
+
+std::unique_ptr<Tokenizer> load_tokenizer(const std::string& directory, const TokenizerOverrides& overrides) {
+  return load_pipeline(directory, overrides);
+}
+
+}  // namespace dml

@@ -1,0 +1,52 @@
+// A tokenizer as a row of stages: added tokens are cut out, the text between is normalized, split into words, and the
+// model turns words into ids. Every kind of tokenizer file becomes one of these.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "tokenizer/stages/added_tokens.h"
+#include "tokenizer/stages/decoder.h"
+#include "tokenizer/stages/model.h"
+#include "tokenizer/stages/normalizer.h"
+#include "tokenizer/stages/post_processor.h"
+#include "tokenizer/stages/pre_tokenizer.h"
+#include "tokenizer/tokenizer.h"
+
+namespace dml {
+
+class Pipeline : public Tokenizer {
+ public:
+  AddedTokens added;
+  std::unique_ptr<Normalizer> normalizer;  // null: text as it is
+  PreTokenizers pre_tokenizer;
+  std::unique_ptr<Model> model;
+  PostProcessor post_processor;
+  std::unique_ptr<Decoder> decoder;        // null: spellings with spaces between
+
+  /// Call once, after the last change.
+  void prepare();
+
+  Encoding encode(std::string_view text, const EncodeOptions& options) const override;
+  std::string decode(std::span<const Token> ids, bool skip_special) const override;
+  std::unique_ptr<StreamDecoder> stream(bool skip_special) const override;
+  Token size() const override { return size_; }
+  std::string piece(Token id) const override;
+  std::optional<Token> find(std::string_view piece) const override;
+  bool is_special(Token id) const override;
+
+  /// As encode(); also how much the model had to look at (a measure of work that needs no clock).
+  Encoding encode_counting(std::string_view text, const EncodeOptions& options, std::size_t& steps) const;
+
+ private:
+  struct Lease;  // working memory for one call
+  void encode_words(AlignedText& text, Encoding& out, ModelScratch& scratch) const;
+
+  Token size_ = 0;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<ModelScratch>> idle_;
+};
+
+}  // namespace dml

@@ -1,0 +1,260 @@
+#include "tokenizer/sentencepiece_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+#include "core/error.h"
+#include "core/utf8.h"
+#include "tokenizer/stages/bpe.h"
+#include "tokenizer/stages/unigram.h"
+#include "tokenizer/text/unicode.h"
+
+namespace dml {
+namespace {
+
+using Type = SentencePieceModel::Type;
+
+// Walks the fields of one protobuf message; every length is checked before it is used.
+class Message {
+ public:
+  Message(std::string_view bytes, std::size_t start, std::string_view source) : bytes_(bytes), start_(start), source_(source) {}
+
+  /// Moves to the next field; false at the end.
+  bool next() {
+    if (at_ >= bytes_.size()) return false;
+    std::uint64_t key = varint();
+    number = key >> 3;
+    wire_ = static_cast<int>(key & 7);
+    if (number == 0 || number >= (1u << 29)) fail("field number {}", number);
+    if (wire_ == 0) value_ = varint();
+    else if (wire_ == 1) take(8);
+    else if (wire_ == 5) take(4);
+    else if (wire_ == 2) take(varint());
+    else fail("wire type {}", wire_);
+    return true;
+  }
+  std::uint64_t integer() const { return need(0), value_; }
+  float real() const {
+    need(5);
+    float x;
+    std::memcpy(&x, data_.data(), 4);
+    return x;
+  }
+  std::string_view text() const { return need(2), data_; }
+  /// The field as a message of its own.
+  Message message() const { return need(2), Message(data_, start_ + at_ - data_.size(), source_); }
+  template <class... Args>
+  [[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args) const {
+    throw UserError("{}: not a SentencePiece model: byte {}: {}", source_, start_ + at_, fmt::format(text, std::forward<Args>(args)...));
+  }
+  std::uint64_t number = 0;
+
+ private:
+  std::uint64_t varint() {
+    std::uint64_t value = 0;
+    for (int shift = 0; shift < 70; shift += 7) {
+      if (at_ >= bytes_.size()) fail("cut off inside a number");
+      auto byte = static_cast<unsigned char>(bytes_[at_++]);
+      if (shift < 64) value |= static_cast<std::uint64_t>(byte & 127) << shift;
+      if (byte < 128) return value;
+    }
+    fail("a number of more than 10 bytes");
+  }
+  void take(std::uint64_t length) {
+    if (length > bytes_.size() - at_) fail("a field of {} bytes, {} are left", length, bytes_.size() - at_);
+    data_ = bytes_.substr(at_, length);
+    at_ += length;
+  }
+  void need(int wire) const {
+    if (wire_ != wire) fail("field {} has wire type {}, expected {}", number, wire_, wire);
+  }
+  std::string_view bytes_, data_;
+  std::size_t start_, at_ = 0;
+  std::string_view source_;
+  int wire_ = 0;
+  std::uint64_t value_ = 0;
+};
+
+void read_piece(Message message, SentencePieceModel& out) {
+  SentencePieceModel::Piece piece;
+  std::size_t id = out.pieces.size();
+  while (message.next()) {
+    if (message.number == 1) {
+      std::string_view text = message.text();
+      if (text.size() > SentencePieceModel::kMaxPiece)
+        message.fail("piece {} has {} bytes, the limit is {}", id, text.size(), SentencePieceModel::kMaxPiece);
+      piece.text = text;
+    } else if (message.number == 2) {
+      piece.score = message.real();
+    } else if (message.number == 3) {
+      if (message.integer() < 1 || message.integer() > 6) message.fail("piece {} has type {}, known are 1 to 6", id, message.integer());
+      piece.type = static_cast<Type>(message.integer());
+    }
+  }
+  if (piece.text.empty()) message.fail("piece {} is empty", id);
+  if (find_invalid_utf8(piece.text) != std::string::npos) message.fail("piece {} is not valid UTF-8", id);
+  if (!std::isfinite(piece.score)) message.fail("the score of piece {} is not a finite number", id);
+  if (static_cast<std::int64_t>(id) >= kMaxVocabulary) message.fail("more than {} pieces", kMaxVocabulary);
+  out.pieces.push_back(std::move(piece));
+}
+
+struct NamedIds { std::int32_t unk = -1, bos = -1, eos = -1, pad = -1; };
+
+void read_trainer(Message message, SentencePieceModel& out, NamedIds& ids) {
+  auto id = [&] { return static_cast<std::int32_t>(message.integer()); };
+  while (message.next()) switch (message.number) {
+      case 3:
+        if (message.integer() != 1 && message.integer() != 2)
+          message.fail("model type {}; unigram (1) and bpe (2) are supported", message.integer());
+        out.bpe = message.integer() == 2;
+        break;
+      case 24: out.whitespace_as_suffix = message.integer() != 0; break;
+      case 35: out.byte_fallback = message.integer() != 0; break;
+      case 40: ids.unk = id(); break;
+      case 41: ids.bos = id(); break;
+      case 42: ids.eos = id(); break;
+      case 43: ids.pad = id(); break;
+      case 46: out.bos_piece = message.text(); break;
+      case 47: out.eos_piece = message.text(); break;
+      case 48: out.pad_piece = message.text(); break;
+      default: break;
+    }
+}
+
+void read_normalizer(Message message, SentencePieceModel& out) {
+  while (message.next()) switch (message.number) {
+      case 2: out.charsmap = message.text(); break;
+      case 3: out.add_dummy_prefix = message.integer() != 0; break;
+      case 4: out.remove_extra_whitespaces = message.integer() != 0; break;
+      case 5: out.escape_whitespaces = message.integer() != 0; break;
+      default: break;
+    }
+}
+
+// All ways to make a piece from two symbols, each ranked by the piece's score; equal scores share a rank.
+void add_merges(Bpe& bpe, const SentencePieceModel& model, std::string_view source) {
+  auto merges = [&](const SentencePieceModel::Piece& p) { return p.type == Type::normal || p.type == Type::unused; };
+  std::vector<float> scores;
+  std::size_t work = 0;
+  for (auto& p : model.pieces)
+    if (merges(p)) {
+      scores.push_back(p.score);
+      work += p.text.size() * p.text.size();
+    }
+  if (work > std::size_t{1} << 31) throw UserError("{}: its pieces are far too long for a BPE model", source);
+  std::sort(scores.begin(), scores.end(), std::greater<>());
+  scores.erase(std::unique(scores.begin(), scores.end()), scores.end());
+  auto symbol = [&](std::string_view s) -> Token {
+    if (s.size() == char_length(s[0])) return bpe.symbol(s);
+    Token id = bpe.vocabulary.find(s);
+    return id >= 0 && merges(model.pieces[id]) ? id : -1;
+  };
+  for (std::size_t id = 0; id < model.pieces.size(); ++id) {
+    auto& p = model.pieces[id];
+    if (p.type == Type::user_defined) bpe.add_frozen(p.text, static_cast<Token>(id));
+    if (!merges(p)) continue;
+    auto rank = static_cast<std::uint32_t>(std::lower_bound(scores.begin(), scores.end(), p.score, std::greater<>()) - scores.begin());
+    std::string_view text = p.text;
+    for (std::size_t cut = char_length(text[0]); cut < text.size(); cut += char_length(text[cut])) {
+      Token left = symbol(text.substr(0, cut)), right = symbol(text.substr(cut));
+      if (left >= 0 && right >= 0) bpe.add_merge(left, right, rank, static_cast<Token>(id));
+    }
+    if (p.type == Type::unused) bpe.mark_unused(static_cast<Token>(id));
+  }
+}
+
+std::unique_ptr<Model> make_model(const SentencePieceModel& model, std::string_view source) {
+  std::unique_ptr<Bpe> bpe = model.bpe ? std::make_unique<Bpe>() : nullptr;
+  std::unique_ptr<Unigram> unigram = model.bpe ? nullptr : std::make_unique<Unigram>();
+  Vocabulary& vocabulary = bpe ? bpe->vocabulary : unigram->vocabulary;
+  for (std::size_t id = 0; id < model.pieces.size(); ++id)
+    if (!vocabulary.add(model.pieces[id].text, static_cast<Token>(id)))
+      throw UserError("{}: piece {} '{}' is there twice", source, id, escape_controls(model.pieces[id].text.substr(0, 60)));
+  if (bpe) {
+    add_merges(*bpe, model, source);
+    Bpe::Options options;
+    options.sentencepiece = true;
+    options.byte_fallback = model.byte_fallback;
+    options.unk = model.unk;
+    bpe->prepare(options);
+    return bpe;
+  }
+  for (std::size_t id = 0; id < model.pieces.size(); ++id) {
+    Type type = model.pieces[id].type;
+    if (type == Type::normal || type == Type::user_defined)
+      unigram->add_piece(static_cast<Token>(id), model.pieces[id].score, type == Type::user_defined);
+  }
+  unigram->prepare({model.unk, model.byte_fallback, true});
+  return unigram;
+}
+
+}  // namespace
+
+SentencePieceModel parse_sentencepiece_model(std::string_view bytes, std::string_view source) {
+  SentencePieceModel out;
+  NamedIds ids;
+  Message message(bytes, 0, source);
+  while (message.next()) switch (message.number) {
+      case 1: read_piece(message.message(), out); break;
+      case 2: read_trainer(message.message(), out, ids); break;
+      case 3: read_normalizer(message.message(), out); break;
+      default: break;
+    }
+  if (out.pieces.empty()) throw UserError("{}: not a SentencePiece model: it has no pieces", source);
+  std::vector<bool> byte_seen(256);
+  for (std::size_t id = 0; id < out.pieces.size(); ++id) {
+    auto& p = out.pieces[id];
+    if (p.type == Type::unknown) {
+      if (out.unk >= 0) throw UserError("{}: pieces {} and {} are both the unknown piece", source, out.unk, id);
+      out.unk = static_cast<Token>(id);
+    }
+    if (p.type == Type::byte) {
+      unsigned byte = 0;
+      int end = 0;
+      if (p.text.size() != 6 || std::sscanf(p.text.c_str(), "<0x%2X>%n", &byte, &end) != 1 || end != 6)
+        throw UserError("{}: piece {} '{}' should spell a byte, like <0x0A>", source, id, escape_controls(p.text.substr(0, 60)));
+      byte_seen[byte] = true;
+    }
+  }
+  if (out.unk < 0) throw UserError("{}: it has no unknown piece", source);
+  if (out.byte_fallback && std::find(byte_seen.begin(), byte_seen.end(), false) != byte_seen.end())
+    throw UserError("{}: byte fallback without a piece for each of the 256 bytes", source);
+  auto n = static_cast<std::int64_t>(out.pieces.size());
+  for (auto [name, id] : {std::pair{"unk", ids.unk}, {"bos", ids.bos}, {"eos", ids.eos}, {"pad", ids.pad}})
+    if (id < -1 || id >= n) throw UserError("{}: {}_id is {}, there are {} pieces", source, name, id, n);
+  if (ids.unk >= 0 && ids.unk != out.unk) throw UserError("{}: unk_id is {}, the unknown piece is {}", source, ids.unk, out.unk);
+  return out;
+}
+
+std::unique_ptr<Pipeline> make_sentencepiece(const SentencePieceModel& model, bool legacy, std::string_view source) {
+  auto out = std::make_unique<Pipeline>();
+  SentencePieceNormalizerOptions normalizer;
+  normalizer.charsmap = Charsmap(model.charsmap, source);
+  normalizer.add_dummy_prefix = model.add_dummy_prefix;
+  normalizer.remove_extra_whitespaces = model.remove_extra_whitespaces;
+  normalizer.escape_whitespaces = model.escape_whitespaces;
+  normalizer.whitespace_as_suffix = model.whitespace_as_suffix;
+  normalizer.prefix_only_first = !legacy;
+  for (std::size_t id = 0; id < model.pieces.size(); ++id) {
+    auto& p = model.pieces[id];
+    if (p.type == Type::user_defined) normalizer.user_defined.add(p.text, static_cast<std::int32_t>(id));
+    if (p.type != Type::control && p.type != Type::unknown) continue;
+    AddedToken token;
+    token.id = static_cast<Token>(id);
+    token.text = p.text;
+    token.special = true;
+    out->added.add(token, source);
+    if (p.type == Type::control && p.text == model.bos_piece) out->bos = token.id;
+    if (p.type == Type::control && p.text == model.eos_piece) out->eos = token.id;
+    if (p.type == Type::control && p.text == model.pad_piece) out->pad = token.id;
+  }
+  out->unk = model.unk;
+  out->normalizer = make_sentencepiece_normalizer(std::move(normalizer));
+  out->model = make_model(model, source);
+  out->decoder = make_sentencepiece_decoder(model.add_dummy_prefix);
+  return out;
+}
+
+}  // namespace dml

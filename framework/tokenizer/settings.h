@@ -1,0 +1,32 @@
+// What lies beside the tokenizer proper in a model directory: special tokens by name, added tokens, flags, templates.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tokenizer/stages/added_tokens.h"
+
+namespace dml {
+
+struct TokenizerSettings {
+  struct Named {
+    std::optional<std::string> text;
+    bool lstrip = false, rstrip = false, single_word = false;
+  };
+  Named bos, eos, pad, unk;
+  std::vector<std::string> additional_special_tokens;
+  std::vector<AddedToken> added;  // added_tokens_decoder and added_tokens.json
+  std::optional<bool> add_bos, add_eos, add_prefix_space, legacy;
+  std::string tokenizer_class;
+  std::string chat_template;
+  std::vector<std::pair<std::string, std::string>> named_templates;
+  std::vector<std::string> files;  // all that were read
+};
+
+/// Reads tokenizer_config.json, special_tokens_map.json, added_tokens.json, chat_template.jinja and
+/// additional_chat_templates/*.jinja, each if it is there. UserError naming file and key.
+TokenizerSettings read_settings(const std::string& directory);
+
+}  // namespace dml

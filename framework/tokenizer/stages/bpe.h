@@ -1,0 +1,77 @@
+// Byte-pair encoding: of all neighbouring symbols that form a token, the pair of the lowest rank (leftmost first) is
+// merged, until none is left.
+//
+// One engine for three dialects: Hugging Face's (ranks from the list of merges), byte-level (symbols are bytes), and
+// SentencePiece's (any pair whose concatenation is a piece, best score first; equal scores share a rank). Short words
+// are merged in place, long ones through a heap, O(n log n).
+//
+// Where no token has U+2581 behind another character, no merge crosses the front of such a mark: text is cut there and
+// the parts are looked up in the word cache.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "tokenizer/stages/model.h"
+#include "tokenizer/text/byte_trie.h"
+
+namespace dml {
+
+class Bpe : public Model {
+ public:
+  struct Options {
+    bool byte_level = false;  // words are bytes, the vocabulary spells them in GPT-2's alphabet
+    bool byte_fallback = false, fuse_unk = false, ignore_merges = false;
+    bool sentencepiece = false;  // unknown characters stay symbols while merging; runs of unknown become one
+    Token unk = -1;
+    std::string continuing_prefix, word_suffix;
+  };
+
+  /// Merges two tokens to a third. A pair given twice keeps the later one.
+  void add_merge(Token left, Token right, std::uint32_t rank, Token merged);
+  void reserve_merges(std::size_t count);
+  /// SentencePiece: a piece that is found first and never merged with anything.
+  void add_frozen(std::string_view piece, Token id) { frozen_.add(piece, id); }
+  /// SentencePiece: a symbol that merges but must not come out; it comes out as the two it was made from.
+  void mark_unused(Token id) { unused_.resize(std::max<std::size_t>(unused_.size(), id + 1)), unused_[id] = true; }
+  /// Call once, after vocabulary and merges are complete.
+  void prepare(const Options& options);
+
+  void encode(std::string_view word, std::uint32_t base, Encoding& out, ModelScratch& scratch) const override;
+
+  /// Symbols beyond the vocabulary (characters that only occur inside pieces); they come out as unknown.
+  Token symbol(std::string_view text);
+
+ private:
+  struct Merge { std::uint64_t key = kFree; std::uint32_t rank = 0; Token merged = -1; };
+  static constexpr std::uint64_t kFree = ~std::uint64_t{0};
+  static std::uint64_t pair_key(Token a, Token b) { return static_cast<std::uint64_t>(static_cast<std::uint32_t>(a)) << 32 | static_cast<std::uint32_t>(b); }
+  static std::uint64_t mix(std::uint64_t key) { return (key ^ key >> 29) * 0x9E3779B97F4A7C15u; }
+  const Merge* find_merge(Token a, Token b) const;
+
+  void encode_parts(std::string_view word, std::uint32_t base, Encoding& out, ModelScratch& scratch) const;
+  void encode_part(std::string_view part, std::uint32_t base, Encoding& out, ModelScratch& scratch) const;
+  void merge_part(std::string_view part, std::uint32_t base, Encoding& out, ModelScratch& scratch) const;
+  void split_symbols(std::string_view part, ModelScratch& scratch) const;
+  void merge_short(ModelScratch& scratch) const;
+  void merge_long(ModelScratch& scratch) const;
+  /// Merges for SentencePiece also remember how an unused piece was made.
+  const Merge* look_up(Token a, Token b, ModelScratch& scratch) const;
+  void emit(const ModelScratch::Symbol& s, std::string_view part, std::uint32_t base, Encoding& out,
+            const ModelScratch& scratch) const;
+  Token char_id(std::string_view character) const;
+
+  Options options_;
+  std::vector<Merge> merges_;
+  std::size_t merge_count_ = 0;
+  int merge_shift_ = 64;
+  std::array<Token, 256> byte_ids_{};       // byte-level: the symbol of a byte; else the id of "<0x..>"
+  std::vector<Token> char_ids_;             // below U+10000: symbol of a character, -1
+  Vocabulary extra_;                        // symbols beyond the vocabulary; ids counted from vocabulary.size()
+  ByteTrie frozen_;
+  std::vector<bool> unused_;
+  bool cut_at_marks_ = false;
+};
+
+}  // namespace dml

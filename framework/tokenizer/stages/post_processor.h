@@ -1,0 +1,20 @@
+// Ids that a tokenizer puts in front of and behind a text (bos, eos …).
+#pragma once
+
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "core/json.h"
+#include "core/packed_batch.h"
+
+namespace dml {
+
+struct PostProcessor {
+  std::vector<Token> front, back;
+};
+
+/// From the "post_processor" of a tokenizer.json. UserError when an id is not below `vocabulary_size`.
+PostProcessor make_post_processor(const Json& spec, Token vocabulary_size, std::string_view where);
+
+}  // namespace dml

@@ -1,0 +1,318 @@
+#include "tokenizer/stages/pre_tokenizer.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "core/closest.h"
+#include "core/error.h"
+#include "core/utf8.h"
+#include "tokenizer/stages/json_fields.h"
+#include "tokenizer/text/regex.h"
+#include "tokenizer/text/scanner.h"
+#include "tokenizer/text/unicode.h"
+
+namespace dml {
+namespace {
+
+enum class Behaviour { removed, isolated, merged_with_previous, merged_with_next, contiguous };
+
+// A stretch of a word: something the pattern matched, or what lies between.
+struct Stretch {
+  ByteRange range;
+  bool match;
+};
+
+// Appends the words that stretches become.
+void arrange(std::vector<Stretch>& stretches, Behaviour behaviour, std::vector<ByteRange>& words) {
+  std::size_t first = words.size();
+  auto add = [&](ByteRange r) {
+    if (r.begin < r.end) words.push_back(r);
+  };
+  bool previous = false;
+  switch (behaviour) {
+    case Behaviour::isolated:
+      for (auto& s : stretches) add(s.range);
+      break;
+    case Behaviour::removed:
+      for (auto& s : stretches)
+        if (!s.match) add(s.range);
+      break;
+    case Behaviour::contiguous:
+    case Behaviour::merged_with_previous:
+      for (auto& s : stretches) {
+        bool joins = behaviour == Behaviour::contiguous ? s.match == previous : s.match && !previous;
+        if (joins && words.size() > first) words.back().end = s.range.end;
+        else add(s.range);
+        previous = s.match;
+      }
+      break;
+    case Behaviour::merged_with_next:
+      for (auto s = stretches.rbegin(); s != stretches.rend(); ++s) {
+        if (s->match && !previous && words.size() > first) words.back().begin = s->range.begin;
+        else add(s->range);
+        previous = s->match;
+      }
+      std::reverse(words.begin() + static_cast<std::ptrdiff_t>(first), words.end());
+      break;
+  }
+}
+
+class Split : public PreTokenizer {
+ public:
+  using Finder = std::function<void(std::string_view word, std::vector<ByteRange>& matches)>;
+  Split(Finder find, Behaviour behaviour, bool invert) : find_(std::move(find)), behaviour_(behaviour), invert_(invert) {}
+  void apply(AlignedText& text, std::vector<ByteRange>& words) const override {
+    std::vector<ByteRange> out, matches;
+    std::vector<Stretch> stretches;
+    for (ByteRange word : words) {
+      std::string_view s = text.bytes().substr(word.begin, word.end - word.begin);
+      matches.clear();
+      find_(s, matches);
+      stretches.clear();
+      std::uint32_t done = word.begin;
+      for (ByteRange m : matches) {
+        if (word.begin + m.begin > done) stretches.push_back({{done, word.begin + m.begin}, invert_});
+        stretches.push_back({{word.begin + m.begin, word.begin + m.end}, !invert_});
+        done = word.begin + m.end;
+      }
+      if (done < word.end) stretches.push_back({{done, word.end}, invert_});
+      arrange(stretches, behaviour_, out);
+    }
+    words = std::move(out);
+  }
+
+ private:
+  Finder find_;
+  Behaviour behaviour_;
+  bool invert_;
+};
+
+// A well-known pattern, split by hand.
+class ScannedWords : public PreTokenizer {
+ public:
+  explicit ScannedWords(Scanner scanner) : scanner_(scanner) {}
+  void apply(AlignedText& text, std::vector<ByteRange>& words) const override {
+    std::vector<ByteRange> out;
+    out.reserve(text.size() / 4 + 8);
+    for (ByteRange word : words) {
+      std::string_view s = text.bytes().substr(word.begin, word.end - word.begin);
+      for (std::uint32_t i = 0; i < s.size();) {
+        std::uint32_t end = scanner_.next(s, i);
+        out.push_back({word.begin + i, word.begin + end});
+        i = end;
+      }
+    }
+    words = std::move(out);
+  }
+
+ private:
+  Scanner scanner_;
+};
+
+// Rewrites every word by itself.
+template <class F>
+void rewrite_words(AlignedText& text, std::vector<ByteRange>& words, F&& rewrite) {
+  AlignedText::Rewriter out(text);
+  for (ByteRange& word : words) {
+    std::uint32_t begin = out.size();
+    rewrite(out, word);
+    word = {begin, out.size()};
+  }
+  out.finish();
+}
+
+class PrefixSpace : public PreTokenizer {
+ public:
+  void apply(AlignedText& text, std::vector<ByteRange>& words) const override {
+    auto lacks = [&](ByteRange w) { return text.bytes()[w.begin] != ' '; };
+    if (std::none_of(words.begin(), words.end(), lacks)) return;
+    rewrite_words(text, words, [&](AlignedText::Rewriter& out, ByteRange w) {
+      if (lacks(w)) out.put(" ", w.begin);
+      out.keep(w.begin, w.end);
+    });
+  }
+};
+
+class SpellBytes : public PreTokenizer {
+ public:
+  void apply(AlignedText& text, std::vector<ByteRange>& words) const override {
+    rewrite_words(text, words, [&](AlignedText::Rewriter& out, ByteRange w) {
+      for (std::uint32_t i = w.begin; i < w.end; ++i) out.put(bytes_to_spelling(text.bytes().substr(i, 1)), i);
+    });
+  }
+};
+
+class Metaspace : public PreTokenizer {
+ public:
+  Metaspace(std::string mark, PrefixScheme prefix, bool split) : mark_(std::move(mark)), prefix_(prefix), split_(split) {}
+  void apply(AlignedText& text, std::vector<ByteRange>& words) const override {
+    rewrite_words(text, words, [&](AlignedText::Rewriter& out, ByteRange w) {
+      std::string_view s = text.bytes().substr(w.begin, w.end - w.begin);
+      bool marked = s.starts_with(' ') || s.starts_with(mark_);
+      if (!marked && (prefix_ == PrefixScheme::always || (prefix_ == PrefixScheme::first && text.origin(w.begin) == 0)))
+        out.put(mark_, w.begin);
+      for (std::uint32_t i = w.begin; i < w.end;) {
+        std::uint32_t end = std::min<std::size_t>(text.bytes().find(' ', i), w.end);
+        out.keep(i, end);
+        if (end < w.end) out.put(mark_, end);
+        i = end + 1;
+      }
+    });
+    if (!split_) return;
+    std::vector<ByteRange> out;
+    for (ByteRange w : words) {
+      // Every mark begins a word, like Split with MergedWithNext.
+      std::uint32_t begin = w.begin;
+      for (std::uint32_t i = w.begin; i < w.end;) {
+        bool mark = text.bytes().substr(i, w.end - i).starts_with(mark_);
+        if (mark && i > begin) out.push_back({begin, i}), begin = i;
+        i += mark ? static_cast<std::uint32_t>(mark_.size()) : 1;
+      }
+      if (begin < w.end) out.push_back({begin, w.end});
+    }
+    words = std::move(out);
+  }
+
+ private:
+  std::string mark_;
+  PrefixScheme prefix_;
+  bool split_;
+};
+
+class Sequence : public PreTokenizer {
+ public:
+  explicit Sequence(std::vector<std::unique_ptr<PreTokenizer>> parts) : parts_(std::move(parts)) {}
+  void apply(AlignedText& text, std::vector<ByteRange>& words) const override {
+    for (auto& part : parts_) part->apply(text, words);
+  }
+
+ private:
+  std::vector<std::unique_ptr<PreTokenizer>> parts_;
+};
+
+Behaviour read_behaviour(const Json& spec, Behaviour fallback, std::string_view where) {
+  static const std::vector<std::string> names = {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
+  std::string name = json_string(spec, "behavior", names[static_cast<int>(fallback)], where);
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (names[i] == name) return static_cast<Behaviour>(i);
+  throw UserError("{}: unknown behavior '{}'{}", where, name.substr(0, 60), did_you_mean(name, names));
+}
+
+// Each character of a class is a match by itself.
+Split::Finder each_char(std::function<bool(char32_t)> wanted) {
+  return [wanted = std::move(wanted)](std::string_view s, std::vector<ByteRange>& matches) {
+    for (std::size_t i = 0; i < s.size();) {
+      auto begin = static_cast<std::uint32_t>(i);
+      if (wanted(decode_char(s.data(), i))) matches.push_back({begin, static_cast<std::uint32_t>(i)});
+    }
+  };
+}
+Split::Finder regex_finder(std::string_view pattern, std::string_view where) {
+  auto regex = std::make_shared<Regex>(pattern, where);  // std::function wants to copy
+  return [regex](std::string_view s, std::vector<ByteRange>& matches) { regex->find_all(s, matches); };
+}
+Split::Finder text_finder(std::string text) {
+  return [text = std::move(text)](std::string_view s, std::vector<ByteRange>& matches) {
+    for (std::size_t at = text.empty() ? s.npos : s.find(text); at != s.npos; at = s.find(text, at + text.size()))
+      matches.push_back({static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at + text.size())});
+  };
+}
+
+bool is_punctuation(char32_t c) { return char_classes()[c] & (kPunctuation | kAsciiSymbol); }
+bool is_space(char32_t c) { return char_classes()[c] & kSpace; }
+
+std::unique_ptr<PreTokenizer> split(Split::Finder find, Behaviour behaviour, bool invert = false) {
+  return std::make_unique<Split>(std::move(find), behaviour, invert);
+}
+
+using Parts = std::vector<std::unique_ptr<PreTokenizer>>;
+
+void add_split(const Json& spec, Parts& parts, std::string_view where) {
+  Pattern pattern = read_pattern(spec, where);
+  Behaviour behaviour = read_behaviour(spec, Behaviour::isolated, where);
+  bool invert = json_bool(spec, "invert", false, where);
+  auto scanner = pattern.is_regex ? Scanner::for_pattern(pattern.text) : std::nullopt;
+  // These patterns match every character, so that isolating the matches and removing the rest are the same.
+  if (scanner && (behaviour == Behaviour::isolated || (behaviour == Behaviour::removed && invert)))
+    parts.push_back(std::make_unique<ScannedWords>(*scanner));
+  else
+    parts.push_back(split(pattern.is_regex ? regex_finder(pattern.text, where) : text_finder(pattern.text), behaviour, invert));
+}
+
+// `last`: nothing follows, so that a byte-level model may take the bytes themselves.
+void add_parts(const Json& spec, Parts& parts, bool last, PreTokenizers& result, std::string_view where) {
+  std::string type = stage_type(spec, where);
+  if (type == "Sequence") {
+    auto list = spec.find("pretokenizers");
+    std::size_t count = list != spec.end() && list->is_array() ? list->size() : 0, i = 0;
+    for_each_part(spec, "pretokenizers", where,
+                  [&](const Json& part, const std::string& at) { add_parts(part, parts, last && ++i == count, result, at); });
+  } else if (type == "ByteLevel") {
+    if (json_bool(spec, "add_prefix_space", true, where)) parts.push_back(std::make_unique<PrefixSpace>());
+    if (json_bool(spec, "use_regex", true, where))
+      parts.push_back(std::make_unique<ScannedWords>(*Scanner::for_pattern(Scanner::gpt2_pattern())));
+    if (last) result.byte_level = true;
+    else parts.push_back(std::make_unique<SpellBytes>());
+  } else if (type == "Split") {
+    add_split(spec, parts, where);
+  } else if (type == "Metaspace") {
+    parts.push_back(std::make_unique<Metaspace>(json_string(spec, "replacement", "\xe2\x96\x81", where),
+                                                read_prefix_scheme(spec, where), json_bool(spec, "split", true, where)));
+  } else if (type == "Digits") {
+    auto digit = [](char32_t c) { return (char_classes()[c] & kNumber) != 0; };
+    bool each = json_bool(spec, "individual_digits", false, where);
+    parts.push_back(split(each_char(digit), each ? Behaviour::isolated : Behaviour::contiguous));
+  } else if (type == "Whitespace") {
+    parts.push_back(split(regex_finder(R"([\w\x{200c}\x{200d}]+|[^\w\x{200c}\x{200d}\s]+)", where), Behaviour::removed, true));
+  } else if (type == "WhitespaceSplit") {
+    parts.push_back(split(each_char(is_space), Behaviour::removed));
+  } else if (type == "Punctuation") {
+    parts.push_back(split(each_char(is_punctuation), read_behaviour(spec, Behaviour::isolated, where)));
+  } else if (type == "BertPreTokenizer") {
+    parts.push_back(split(each_char(is_space), Behaviour::removed));
+    parts.push_back(split(each_char(is_punctuation), Behaviour::isolated));
+  } else if (type == "CharDelimiterSplit") {
+    std::string delimiter = json_string(spec, "delimiter", "", where);
+    if (delimiter.empty()) throw UserError("{}: 'delimiter' must be one character", where);
+    parts.push_back(split(text_finder(delimiter), Behaviour::removed));
+  } else if (type == "FixedLength") {
+    auto length = json_integer(spec, "length", 0, where);
+    if (length < 1) throw UserError("{}: 'length' must be at least 1, is {}", where, length);
+    parts.push_back(split([length](std::string_view s, std::vector<ByteRange>& matches) {
+      for (std::size_t i = 0; i < s.size();) {
+        auto begin = static_cast<std::uint32_t>(i);
+        for (std::int64_t k = 0; k < length && i < s.size(); ++k) decode_char(s.data(), i);
+        matches.push_back({begin, static_cast<std::uint32_t>(i)});
+      }
+    }, Behaviour::isolated));
+  } else {
+    static const std::vector<std::string> known = {"ByteLevel", "Split", "Sequence", "Metaspace", "Digits", "Whitespace",
+                                                   "WhitespaceSplit", "Punctuation", "BertPreTokenizer",
+                                                   "CharDelimiterSplit", "FixedLength"};
+    throw UserError("{}: unknown pre-tokenizer '{}'{}", where, type.substr(0, 60), did_you_mean(type, known));
+  }
+}
+
+}  // namespace
+
+PrefixScheme read_prefix_scheme(const Json& spec, std::string_view where) {
+  bool old = json_bool(spec, "add_prefix_space", true, where);
+  std::string name = json_string(spec, "prepend_scheme", old ? "always" : "never", where);
+  if (name == "always") return PrefixScheme::always;
+  if (name == "first") return PrefixScheme::first;
+  if (name == "never") return PrefixScheme::never;
+  throw UserError("{}: 'prepend_scheme' must be always, first or never, is '{}'", where, name.substr(0, 60));
+}
+
+PreTokenizers make_pre_tokenizer(const Json& spec, bool model_reads_bytes, std::string_view where) {
+  PreTokenizers result;
+  if (spec.is_null()) return result;
+  Parts parts;
+  add_parts(spec, parts, model_reads_bytes, result, where);
+  if (parts.size() == 1) result.splitter = std::move(parts[0]);
+  else if (!parts.empty()) result.splitter = std::make_unique<Sequence>(std::move(parts));
+  return result;
+}
+
+}  // namespace dml

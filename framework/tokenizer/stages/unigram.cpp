@@ -1,0 +1,89 @@
+#include "tokenizer/stages/unigram.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "tokenizer/text/unicode.h"
+
+namespace dml {
+
+void Unigram::add_piece(Token id, double score, bool bonus) {
+  auto n = static_cast<std::size_t>(id) + 1;
+  if (scores_.size() < n) scores_.resize(n), bonus_.resize(n);
+  scores_[id] = score;
+  bonus_[id] = bonus;
+  trie_.add(vocabulary.spelling(id), id);
+  if (!bonus) {
+    lowest_ = any_ ? std::min(lowest_, score) : score;
+    highest_ = any_ ? std::max(highest_, score) : score;
+    any_ = true;
+  }
+}
+
+void Unigram::prepare(const Options& options) {
+  options_ = options;
+  if (options.byte_fallback) byte_ids_ = byte_fallback_ids(vocabulary);
+}
+
+template <class Real>
+void Unigram::search(std::string_view word, ModelScratch& scratch) const {
+  constexpr std::uint32_t kUnreached = 0xffffffffu;
+  std::size_t n = word.size();
+  scratch.best.assign(n + 1, 0);
+  scratch.best_id.assign(n + 1, -1);
+  scratch.best_start.assign(n + 1, kUnreached);
+  Real unknown = static_cast<Real>(lowest_) - static_cast<Real>(10);
+  for (std::size_t start = 0; start < n;) {
+    std::size_t length = std::min<std::size_t>(char_length(word[start]), n - start);
+    auto here = static_cast<Real>(scratch.best[start]);
+    bool single = false;
+    auto offer = [&](std::size_t end, Token id, double score) {
+      if (scratch.best_start[end] == kUnreached || score > scratch.best[end]) {
+        scratch.best[end] = static_cast<Real>(score);
+        scratch.best_start[end] = static_cast<std::uint32_t>(start);
+        scratch.best_id[end] = id;
+      }
+    };
+    trie_.prefixes(word.substr(start), [&](std::size_t piece, std::int32_t id) {
+      ++scratch.steps;
+      // SentencePiece: `length * max_score - 0.1` is a double, so the sum and the comparison are, too.
+      double score = bonus_[id] ? static_cast<double>(static_cast<float>(piece) * static_cast<float>(highest_)) - 0.1 : scores_[id];
+      offer(start + piece, id, score + static_cast<double>(here));
+      single = single || piece == length;
+    });
+    if (!single) offer(start + length, options_.unk, static_cast<double>(static_cast<Real>(unknown + here)));
+    start += length;
+  }
+}
+
+void Unigram::encode(std::string_view word, std::uint32_t base, Encoding& out, ModelScratch& scratch) const {
+  if (word.empty()) return;
+  options_.sentencepiece ? search<float>(word, scratch) : search<double>(word, scratch);
+  // The path lies backwards; runs of unknown characters become one token.
+  auto& path = scratch.symbols;
+  path.clear();
+  for (auto end = static_cast<std::uint32_t>(word.size()); end > 0;) {
+    std::uint32_t start = scratch.best_start[end];
+    Token id = scratch.best_id[end];
+    bool fuse = !path.empty() && id == options_.unk && path.back().id == id;
+    if (fuse) path.back().begin = start;
+    else path.push_back({id, start, end, 0, 0});
+    end = start;
+  }
+  for (std::size_t i = path.size(); i-- > 0;) {
+    auto [id, begin, end, previous, next] = path[i];
+    if (id == options_.unk && options_.byte_fallback) {
+      bool all = true;
+      for (std::uint32_t k = begin; k < end; ++k) all = all && byte_ids_[static_cast<unsigned char>(word[k])] >= 0;
+      if (all) {
+        for (std::uint32_t k = begin; k < end; ++k)
+          put(out, byte_ids_[static_cast<unsigned char>(word[k])], base + k, base + k + 1);
+        continue;
+      }
+    }
+    if (id < 0) throw UserError("the text has characters unknown to the tokenizer, which has no unknown token");
+    put(out, id, base + begin, base + end);
+  }
+}
+
+}  // namespace dml
