@@ -1,0 +1,30 @@
+// Template text → tokens, with Jinja's white-space rules as chat templates are written for: trim_blocks (the newline
+// behind a block tag goes), lstrip_blocks (blanks in front of a block tag on its line go), "-" and "+" by hand, one
+// newline at the very end goes, line ends become "\n".
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dml::jinja {
+
+enum class Tok { data, block_begin, block_end, variable_begin, variable_end, name, string, integer, floating, op, eof };
+
+struct Token {
+  Tok kind = Tok::eof;
+  std::string text;        // name, operator, unescaped string, digits, template data
+  std::size_t offset = 0;  // into the normalised source
+};
+
+/// The text with "\r\n" and "\r" as "\n" and without one newline at the end.
+std::string normalize_newlines(std::string_view source, bool drop_last);
+
+/// UserError "NAME:LINE:COLUMN: what" (columns count characters, from 1).
+[[noreturn]] void fail_at(std::string_view name, std::string_view source, std::size_t offset, const std::string& what);
+
+/// `source` is normalised; `name` is for errors.
+std::vector<Token> tokenize(std::string_view source, std::string_view name);
+
+}  // namespace dml::jinja
