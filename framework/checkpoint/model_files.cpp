@@ -87,6 +87,13 @@ void ModelFiles::open_sharded(const std::string& index_path) {
 }
 
 const TensorView* ModelFiles::find(std::string_view name) const {
+  if (auto* t = find_exactly(name)) return t;
+  for (std::string_view prefix : {"model.", "transformer."})
+    if (name.starts_with(prefix)) return find_exactly(name.substr(prefix.size()));
+  return nullptr;
+}
+
+const TensorView* ModelFiles::find_exactly(std::string_view name) const {
   auto it = std::ranges::lower_bound(tensors_, name, {}, &TensorView::name);
   return it != tensors_.end() && it->name == name ? &*it : nullptr;
 }

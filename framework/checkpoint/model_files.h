@@ -20,6 +20,8 @@ class ModelFiles {
   const std::string& directory() const { return directory_; }
   /// All tensors, by name.
   const std::vector<TensorView>& tensors() const { return tensors_; }
+  /// Folders saved from the bare decoder lack the first part of its names ("wte.weight" for "transformer.wte.weight"):
+  /// they are found by the full name all the same.
   const TensorView* find(std::string_view name) const;
   /// Bytes of all tensors.
   std::size_t bytes() const;
@@ -28,6 +30,7 @@ class ModelFiles {
 
  private:
   void open_sharded(const std::string& index_path);
+  const TensorView* find_exactly(std::string_view name) const;
 
   std::string directory_;
   std::vector<SafetensorsFile> files_;
