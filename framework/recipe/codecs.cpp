@@ -41,12 +41,17 @@ bool in_range(double value, const Rules& rules) {
 
 std::string what(const Node& node) {
   switch (node.kind) {
-    case Node::Kind::list: return "a list";
-    case Node::Kind::map: return "a table";
-    case Node::Kind::null: return "empty";
-    case Node::Kind::scalar: break;
+    case Node::Kind::list:
+      return "a list";
+    case Node::Kind::map:
+      return "a table";
+    case Node::Kind::null:
+      return "empty";
+    case Node::Kind::scalar:
+      break;
   }
-  if (leading_zero(node.text)) return fmt::format("'{}' (with a leading zero YAML 1.1 means an octal number)", shown(node.text));
+  if (leading_zero(node.text))
+    return fmt::format("'{}' (with a leading zero YAML 1.1 means an octal number)", shown(node.text));
   return fmt::format("'{}'", shown(node.text));
 }
 
@@ -83,16 +88,21 @@ Json to_json(const Node& node) {
     bool truth = false;
     double number = 0;
     std::int64_t integer = 0;
-    if (node.plain && parse_bool(node, truth)) out = truth;
-    else if (node.plain && !leading_zero(node.text) && parse_whole(digits(node.text), integer)) out = integer;
-    else if (node.plain && parse_number(node, number)) out = number;
-    else out = node.text;
+    if (node.plain && parse_bool(node, truth))
+      out = truth;
+    else if (node.plain && !leading_zero(node.text) && parse_whole(digits(node.text), integer))
+      out = integer;
+    else if (node.plain && parse_number(node, number))
+      out = number;
+    else
+      out = node.text;
   }
   return out;
 }
 
 void wrong(const Node& node, const Field& field, const std::string& path, Reading& reading) {
-  std::string example = field.rules.example.empty() ? "" : fmt::format("; for example {}: {}", field.key, field.rules.example);
+  std::string example =
+      field.rules.example.empty() ? "" : fmt::format("; for example {}: {}", field.key, field.rules.example);
   reading.report.error(node.place, fmt::format("'{}' must be {}, is {}{}", path, field.expects(), what(node), example));
 }
 
@@ -103,7 +113,8 @@ void read_integer(const Node& node, std::int64_t& to, const Field& field, const 
     return;
   }
   std::int64_t value = 0;
-  if (!parse_integer(node, value) || !in_range(static_cast<double>(value), field.rules)) return wrong(node, field, path, reading);
+  if (!parse_integer(node, value) || !in_range(static_cast<double>(value), field.rules))
+    return wrong(node, field, path, reading);
   to = value;
 }
 
@@ -117,7 +128,8 @@ void read_text(const Node& node, std::string& to, const Field& field, const std:
   if (!node.is_scalar()) return wrong(node, field, path, reading);
   to = node.text;
   if (field.rules.path) {
-    if (to.find('\n') != to.npos) return reading.report.error(node.place, fmt::format("'{}' is a path and must be one line", path));
+    if (to.find('\n') != to.npos)
+      return reading.report.error(node.place, fmt::format("'{}' is a path and must be one line", path));
     const char* home = std::getenv("HOME");
     if (home && (to == "~" || to.starts_with("~/"))) to.replace(0, 1, home);
   }
@@ -179,7 +191,8 @@ std::string expects_one_of(const std::vector<std::string>& spellings) {
   return fmt::format("one of {}", fmt::join(shown_ones, ", "));
 }
 
-void wrong_choice(const Node& node, const std::vector<std::string>& spellings, const std::string& path, Reading& reading) {
+void wrong_choice(const Node& node, const std::vector<std::string>& spellings, const std::string& path,
+                  Reading& reading) {
   auto hint = node.is_scalar() ? closest(node.text, spellings) : "";
   reading.report.error(node.place, fmt::format("'{}' must be {}, is {}{}", path, expects_one_of(spellings), what(node),
                                                hint.empty() ? "" : fmt::format("; did you mean '{}'?", hint)));
@@ -209,9 +222,9 @@ const std::vector<EnumRow<AdapterKind>>& enum_rows() {
 }
 template <>
 const std::vector<EnumRow<LoraInit>>& enum_rows() {
-  static const std::vector<EnumRow<LoraInit>> rows = {
-      {"true", LoraInit::kaiming}, {"gaussian", LoraInit::gaussian}, {"pissa", LoraInit::pissa},
-      {"olora", LoraInit::olora},  {"loftq", LoraInit::loftq},       {"false", LoraInit::random}};
+  static const std::vector<EnumRow<LoraInit>> rows = {{"true", LoraInit::kaiming}, {"gaussian", LoraInit::gaussian},
+                                                      {"pissa", LoraInit::pissa},  {"olora", LoraInit::olora},
+                                                      {"loftq", LoraInit::loftq},  {"false", LoraInit::random}};
   return rows;
 }
 template <>
@@ -239,7 +252,8 @@ const std::vector<EnumRow<Recompute>>& enum_rows() {
       {"false", Recompute::none},
       {"true", Recompute::layer},
       {"mlp", Recompute::mlp},
-      {"offload", Recompute::layer, "offload: nothing to offload to on a CPU; activations are recomputed as with 'true'"},
+      {"offload", Recompute::layer,
+       "offload: nothing to offload to on a CPU; activations are recomputed as with 'true'"},
       {"offload_disk", Recompute::layer, "offload_disk: activations are recomputed as with 'true'"}};
   return rows;
 }

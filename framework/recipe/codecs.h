@@ -39,17 +39,26 @@ struct EnumRow {
 };
 template <class E>
 const std::vector<EnumRow<E>>& enum_rows();
-template <> const std::vector<EnumRow<AdapterKind>>& enum_rows();
-template <> const std::vector<EnumRow<LoraInit>>& enum_rows();
-template <> const std::vector<EnumRow<ExcessLength>>& enum_rows();
-template <> const std::vector<EnumRow<BadRow>>& enum_rows();
-template <> const std::vector<EnumRow<LearnEnd>>& enum_rows();
-template <> const std::vector<EnumRow<Recompute>>& enum_rows();
-template <> const std::vector<EnumRow<Storage>>& enum_rows();
-template <> const std::vector<EnumRow<Cadence>>& enum_rows();
+template <>
+const std::vector<EnumRow<AdapterKind>>& enum_rows();
+template <>
+const std::vector<EnumRow<LoraInit>>& enum_rows();
+template <>
+const std::vector<EnumRow<ExcessLength>>& enum_rows();
+template <>
+const std::vector<EnumRow<BadRow>>& enum_rows();
+template <>
+const std::vector<EnumRow<LearnEnd>>& enum_rows();
+template <>
+const std::vector<EnumRow<Recompute>>& enum_rows();
+template <>
+const std::vector<EnumRow<Storage>>& enum_rows();
+template <>
+const std::vector<EnumRow<Cadence>>& enum_rows();
 /// The rows' spellings that the field allows, for read, docs and schema.
 std::string expects_one_of(const std::vector<std::string>& spellings);
-void wrong_choice(const Node& node, const std::vector<std::string>& spellings, const std::string& path, Reading& reading);
+void wrong_choice(const Node& node, const std::vector<std::string>& spellings, const std::string& path,
+                  Reading& reading);
 
 /// Kind<T>: the typed half of a codec.
 template <class T>
@@ -66,8 +75,7 @@ struct Kind<bool> {
 };
 
 template <class T>
-  requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
-struct Kind<T> {
+requires(std::is_integral_v<T> && !std::is_same_v<T, bool>) struct Kind<T> {
   static void read(const Node& n, T& to, const Field& f, const std::string& path, Reading& r) {
     std::int64_t wide = to;
     read_integer(n, wide, f, path, r);
@@ -83,7 +91,9 @@ struct Kind<T> {
 
 template <>
 struct Kind<double> {
-  static void read(const Node& n, double& to, const Field& f, const std::string& path, Reading& r) { read_number(n, to, f, path, r); }
+  static void read(const Node& n, double& to, const Field& f, const std::string& path, Reading& r) {
+    read_number(n, to, f, path, r);
+  }
   static Json write(double v, const Field&) { return v; }
   static std::string expects(const Field& f) { return expects_number("a number", f); }
   static Json schema(const Field& f) { return number_schema("number", f); }
@@ -91,7 +101,9 @@ struct Kind<double> {
 
 template <>
 struct Kind<std::string> {
-  static void read(const Node& n, std::string& to, const Field& f, const std::string& path, Reading& r) { read_text(n, to, f, path, r); }
+  static void read(const Node& n, std::string& to, const Field& f, const std::string& path, Reading& r) {
+    read_text(n, to, f, path, r);
+  }
   static Json write(const std::string& v, const Field&) { return v; }
   static std::string expects(const Field& f) { return expects_text(f); }
   static Json schema(const Field& f) { return text_schema(f); }
@@ -99,14 +111,16 @@ struct Kind<std::string> {
 
 template <>
 struct Kind<Json> {
-  static void read(const Node& n, Json& to, const Field& f, const std::string& path, Reading& r) { read_json(n, to, f, path, r); }
+  static void read(const Node& n, Json& to, const Field& f, const std::string& path, Reading& r) {
+    read_json(n, to, f, path, r);
+  }
   static Json write(const Json& v, const Field&) { return v; }
   static std::string expects(const Field& f) { return f.rules.pairs ? "a table, or text like 'k=v,k=v'" : "a table"; }
   static Json schema(const Field&) { return {{"type", "object"}}; }
 };
 
 template <class E>
-  requires std::is_enum_v<E>
+requires std::is_enum_v<E>
 struct Kind<E> {
   static std::vector<std::string> spellings(const Field& f) {
     if (!f.rules.words.empty()) return f.rules.words;
@@ -136,7 +150,8 @@ struct Kind<E> {
   static std::string expects(const Field& f) { return expects_one_of(spellings(f)); }
   static Json schema(const Field& f) {
     Json choices = Json::array();
-    for (const auto& s : spellings(f)) choices.push_back(s == "true" ? Json(true) : s == "false" ? Json(false) : Json(s));
+    for (const auto& s : spellings(f))
+      choices.push_back(s == "true" ? Json(true) : s == "false" ? Json(false) : Json(s));
     return {{"enum", choices}};
   }
 };
@@ -156,11 +171,13 @@ struct Kind<std::optional<T>> {
 
 /// A struct with a table of its own.
 template <class S>
-  requires(std::is_same_v<S, SpecialTokens> || std::is_same_v<S, DatasetEntry> || std::is_same_v<S, PromptFormat> || std::is_same_v<S, LrGroup>)
-struct Kind<S> {
+requires(std::is_same_v<S, SpecialTokens> || std::is_same_v<S, DatasetEntry> || std::is_same_v<S, PromptFormat> ||
+         std::is_same_v<S, LrGroup>) struct Kind<S> {
   static void read(const Node& n, S& to, const Field& f, const std::string& path, Reading& r) {
-    if (n.kind == Node::Kind::map) read_table(table(), n, &to, path + ".", r);
-    else wrong(n, f, path, r);
+    if (n.kind == Node::Kind::map)
+      read_table(table(), n, &to, path + ".", r);
+    else
+      wrong(n, f, path, r);
   }
   static Json write(const S& v, const Field&) { return write_table(table(), &v); }
   static std::string expects(const Field&) { return "a table"; }
@@ -181,8 +198,10 @@ struct Kind<std::vector<T>> {
     if (n.kind != Node::Kind::list) return wrong(n, f, path, r);
     for (std::size_t i = 0; i < n.items.size(); ++i) {
       std::string name = fmt::format("{}.{}", path, i);
-      if (n.items[i].is_null()) r.report.error(n.items[i].place, fmt::format("'{}' has no value", name));
-      else Kind<T>::read(n.items[i], to.emplace_back(), f, name, r);
+      if (n.items[i].is_null())
+        r.report.error(n.items[i].place, fmt::format("'{}' has no value", name));
+      else
+        Kind<T>::read(n.items[i], to.emplace_back(), f, name, r);
     }
   }
   static Json write(const std::vector<T>& v, const Field& f) {
@@ -203,13 +222,17 @@ struct Kind<std::map<K, T>> {
     for (std::size_t i = 0; i < n.keys.size(); ++i) {
       K key{};
       const std::string name = path + "." + shown(n.keys[i].text);
-      if constexpr (std::is_same_v<K, std::string>) key = n.keys[i].text;
+      if constexpr (std::is_same_v<K, std::string>)
+        key = n.keys[i].text;
       else if (!parse_integer(n.keys[i], key) || key < 0) {
-        r.report.error(n.keys[i].place, fmt::format("'{}' must be a table whose keys are token ids, has the key '{}'", path, shown(n.keys[i].text)));
+        r.report.error(n.keys[i].place, fmt::format("'{}' must be a table whose keys are token ids, has the key '{}'",
+                                                    path, shown(n.keys[i].text)));
         continue;
       }
-      if (n.items[i].is_null()) r.report.error(n.keys[i].place, fmt::format("'{}' has no value", name));
-      else Kind<T>::read(n.items[i], to[key], f, name, r);
+      if (n.items[i].is_null())
+        r.report.error(n.keys[i].place, fmt::format("'{}' has no value", name));
+      else
+        Kind<T>::read(n.items[i], to[key], f, name, r);
     }
   }
   static Json write(const std::map<K, T>& v, const Field& f) {
@@ -224,9 +247,12 @@ struct Kind<std::map<K, T>> {
 template <>
 struct Kind<TargetModules> {
   static void read(const Node& n, TargetModules& to, const Field& f, const std::string& path, Reading& r) {
-    if (n.is_scalar()) to.regex = n.text;
-    else if (n.kind == Node::Kind::list) Kind<std::vector<std::string>>::read(n, to.names, f, path, r);
-    else wrong(n, f, path, r);
+    if (n.is_scalar())
+      to.regex = n.text;
+    else if (n.kind == Node::Kind::list)
+      Kind<std::vector<std::string>>::read(n, to.names, f, path, r);
+    else
+      wrong(n, f, path, r);
   }
   static Json write(const TargetModules& v, const Field&) {
     if (!v.regex.empty()) return v.regex;
@@ -239,9 +265,12 @@ struct Kind<TargetModules> {
 template <>
 struct Kind<DatasetType> {
   static void read(const Node& n, DatasetType& to, const Field& f, const std::string& path, Reading& r) {
-    if (n.is_scalar()) read_text(n, to.name, f, path, r);
-    else if (n.kind == Node::Kind::map) Kind<PromptFormat>::read(n, to.format.emplace(), f, path, r);
-    else wrong(n, f, path, r);
+    if (n.is_scalar())
+      read_text(n, to.name, f, path, r);
+    else if (n.kind == Node::Kind::map)
+      Kind<PromptFormat>::read(n, to.format.emplace(), f, path, r);
+    else
+      wrong(n, f, path, r);
   }
   static Json write(const DatasetType& v, const Field& f) {
     if (v.format) return Kind<PromptFormat>::write(*v.format, f);
@@ -260,12 +289,16 @@ class CodecOf final : public Codec {
   void read(const Node& node, void* to, const Field& field, const std::string& path, Reading& reading) const override {
     Kind<T>::read(node, *static_cast<T*>(to), field, path, reading);
   }
-  Json write(const void* from, const Field& field) const override { return Kind<T>::write(*static_cast<const T*>(from), field); }
+  Json write(const void* from, const Field& field) const override {
+    return Kind<T>::write(*static_cast<const T*>(from), field);
+  }
   std::string expects(const Field& field) const override { return Kind<T>::expects(field); }
   Json schema(const Field& field) const override { return Kind<T>::schema(field); }
   const Table* table() const override {
-    if constexpr (requires { Kind<T>::table(); }) return &Kind<T>::table();
-    else return nullptr;
+    if constexpr (requires { Kind<T>::table(); })
+      return &Kind<T>::table();
+    else
+      return nullptr;
   }
 };
 
@@ -277,8 +310,8 @@ const Codec& codec() {
 
 template <class S, class T>
 Table& Table::add(const char* key, T S::*member, const char* help, Rules rules) {
-  fields_.push_back({key, &codec<T>(), [member](void* owner) -> void* { return &(static_cast<S*>(owner)->*member); }, help,
-                     std::move(rules)});
+  fields_.push_back({key, &codec<T>(), [member](void* owner) -> void* { return &(static_cast<S*>(owner)->*member); },
+                     help, std::move(rules)});
   return *this;
 }
 

@@ -44,8 +44,8 @@ std::vector<std::string> Table::names() const {
 }
 
 std::vector<Section>& sections() {
-  static std::vector<Section> all = {model_section(),    adapter_section(), data_section(),         template_section(),
-                                     optim_section(),    train_section(),   distribution_section(), generation_section()};
+  static std::vector<Section> all = {model_section(), adapter_section(), data_section(),         template_section(),
+                                     optim_section(), train_section(),   distribution_section(), generation_section()};
   return all;
 }
 
@@ -89,8 +89,10 @@ bool is_off(const Node& value) {
 
 void read_known(const Known& known, const Node& key, const Node& value, const std::string& path, Reading& reading) {
   if (is_off(value)) return;
-  if (known.inert) reading.inert.push_back(key.place.line ? fmt::format("{} (line {})", path, key.place.line) : path);
-  else reading.report.error(key.place, fmt::format("'{}' is not supported: {}", path, known.why));
+  if (known.inert)
+    reading.inert.push_back(key.place.line ? fmt::format("{} (line {})", path, key.place.line) : path);
+  else
+    reading.report.error(key.place, fmt::format("'{}' is not supported: {}", path, known.why));
 }
 
 void unknown(const Node& key, const std::string& prefix, const std::vector<std::string>& names, Reading& reading) {
@@ -106,12 +108,14 @@ void unknown(const Node& key, const std::string& prefix, const std::vector<std::
   reading.report.error(key.place, fmt::format("unknown key '{}{}'{}", prefix, shown(word), hint));
 }
 
-void read_field(const Field& field, const Node& key, const Node& value, void* owner, const std::string& prefix, Reading& reading) {
+void read_field(const Field& field, const Node& key, const Node& value, void* owner, const std::string& prefix,
+                Reading& reading) {
   std::string path = prefix + field.key;
   if (value.is_null()) return;
   auto [first, is_new] = reading.given.emplace(path, value.place);
   if (!is_new)
-    return reading.report.error(key.place, fmt::format("'{}' is the same setting as '{}', which line {} gives", key.text, path, first->second.line));
+    return reading.report.error(key.place, fmt::format("'{}' is the same setting as '{}', which line {} gives",
+                                                       key.text, path, first->second.line));
   field.codec->read(value, field.member(owner), field, path, reading);
 }
 
@@ -120,9 +124,12 @@ void read_field(const Field& field, const Node& key, const Node& value, void* ow
 void read_table(const Table& table, const Node& map, void* owner, const std::string& prefix, Reading& reading) {
   for (std::size_t i = 0; i < map.keys.size(); ++i) {
     const Node &key = map.keys[i], &value = map.items[i];
-    if (const Field* field = table.find(key.text)) read_field(*field, key, value, owner, prefix, reading);
-    else if (const Known* known = table.find_known(key.text)) read_known(*known, key, value, prefix + key.text, reading);
-    else unknown(key, prefix, table.names(), reading);
+    if (const Field* field = table.find(key.text))
+      read_field(*field, key, value, owner, prefix, reading);
+    else if (const Known* known = table.find_known(key.text))
+      read_known(*known, key, value, prefix + key.text, reading);
+    else
+      unknown(key, prefix, table.names(), reading);
   }
   for (const Field& field : table.fields())
     if (field.rules.required && !reading.given.contains(prefix + field.key))
@@ -133,9 +140,12 @@ void read_recipe_map(const Node& map, Recipe& recipe, Reading& reading) {
   const auto names = top_level_names();
   for (std::size_t i = 0; i < map.keys.size(); ++i) {
     const Node &key = map.keys[i], &value = map.items[i];
-    if (Found found = find_field(key.text); found.field) read_field(*found.field, key, value, found.section->of(recipe), "", reading);
-    else if (const Known* known = other_keys().find_known(key.text)) read_known(*known, key, value, key.text, reading);
-    else unknown(key, "", names, reading);
+    if (Found found = find_field(key.text); found.field)
+      read_field(*found.field, key, value, found.section->of(recipe), "", reading);
+    else if (const Known* known = other_keys().find_known(key.text))
+      read_known(*known, key, value, key.text, reading);
+    else
+      unknown(key, "", names, reading);
   }
 }
 

@@ -1,4 +1,4 @@
-// The field list: one row per setting, from which everything else about it comes – reading with errors, help, the JSON
+// The field list: one row per setting, from which everything else about it comes: reading with errors, help, the JSON
 // Schema, the reference page, the resolved recipe, the digest of the data.
 //
 // A row names the key, the member it fills, what it means, and its Rules. Its default is the member's initialiser in
@@ -26,16 +26,16 @@ struct Choice {
 struct Rules {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
-  bool above = false;                    // min itself is too small
-  std::vector<Choice> choices = {};      // texts: every spelling, and the value each stands for
-  std::vector<std::string> words = {};   // integers: names for 0, 1, 2 …; enumerations: the only spellings allowed
+  bool above = false;                   // min itself is too small
+  std::vector<Choice> choices = {};     // texts: every spelling, and the value each stands for
+  std::vector<std::string> words = {};  // integers: names for 0, 1, 2 …; enumerations: the only spellings allowed
   std::vector<std::string> aliases = {};
   std::string example = {};
-  std::string unset = {};                // what happens without a value, where the default does not say it
-  bool path = false;                     // `~` is expanded
-  bool required = false;                 // of an entry
-  bool data = false;                     // decides what the prepared data are
-  bool pairs = false;                    // tables: may also be written "k=v,k=v"
+  std::string unset = {};  // what happens without a value, where the default does not say it
+  bool path = false;       // `~` is expanded
+  bool required = false;   // of an entry
+  bool data = false;       // decides what the prepared data are
+  bool pairs = false;      // tables: may also be written "k=v,k=v"
 };
 
 class Table;
@@ -53,7 +53,8 @@ class Codec {
  public:
   virtual ~Codec() = default;
   /// Null nodes are never passed.
-  virtual void read(const Node& node, void* to, const Field& field, const std::string& path, Reading& reading) const = 0;
+  virtual void read(const Node& node, void* to, const Field& field, const std::string& path,
+                    Reading& reading) const = 0;
   /// Null when unset.
   virtual Json write(const void* from, const Field& field) const = 0;
   /// "an integer of at least 1", for errors and docs.
@@ -69,7 +70,7 @@ const Codec& codec();
 struct Field {
   std::string key;
   const Codec* codec = nullptr;
-  std::function<void*(void*)> member;    // owner → value
+  std::function<void*(void*)> member;  // owner → value
   std::string help;
   Rules rules;
 
@@ -105,7 +106,7 @@ class Table {
   const std::vector<Field>& fields() const { return fields_; }
   const std::vector<Known>& known() const { return known_; }
   const void* fresh() const { return fresh_; }
-  const Field* find(std::string_view key) const;          // by key or alias
+  const Field* find(std::string_view key) const;  // by key or alias
   const Known* find_known(std::string_view key) const;
   /// Every key and alias.
   std::vector<std::string> names() const;
@@ -120,10 +121,14 @@ class Table {
 /// The table of a struct that stands in a recipe as a table of its own.
 template <class S>
 const Table& table();
-template <> const Table& table<SpecialTokens>();
-template <> const Table& table<DatasetEntry>();
-template <> const Table& table<PromptFormat>();
-template <> const Table& table<LrGroup>();
+template <>
+const Table& table<SpecialTokens>();
+template <>
+const Table& table<DatasetEntry>();
+template <>
+const Table& table<PromptFormat>();
+template <>
+const Table& table<LrGroup>();
 
 /// The top level of a recipe: one table per section, and how to get from the Recipe to it.
 struct Section {
@@ -150,7 +155,8 @@ struct Found {
 Found find_field(std::string_view key);
 /// Every key and alias of the top level.
 std::vector<std::string> top_level_names();
-/// The field of a dotted name ("datasets.0.path", "datasets.path", "model_config.hidden_size"); null when there is none.
+/// The field of a dotted name ("datasets.0.path", "datasets.path", "model_config.hidden_size"); null when there is
+/// none.
 const Field* find_nested(std::string_view dotted);
 
 /// Fills `owner` from a map: unknown keys, keys without effect, values. `prefix` is "" or "datasets.0.".

@@ -27,7 +27,8 @@ RecipeFile read(const std::string& text, const std::string& name, const std::vec
   if (root.is_null()) {
     report.error({1, 1}, "the recipe is empty");
   } else if (root.kind != Node::Kind::map) {
-    report.error(root.place, fmt::format("a recipe is a table of 'key: value' lines, this is {}", root.is_scalar() ? "text" : "a list"));
+    report.error(root.place, fmt::format("a recipe is a table of 'key: value' lines, this is {}",
+                                         root.is_scalar() ? "text" : "a list"));
   }
   if (root.kind != Node::Kind::map) report.raise();
 
@@ -44,10 +45,11 @@ RecipeFile read(const std::string& text, const std::string& name, const std::vec
   check_files(file.recipe, reading);
 
   collect_origins(reading, derived, file);
-  file.warnings = std::move(report.warnings);
+  file.warnings = report.warnings();
   file.notices = std::move(report.notices);
   if (!reading.inert.empty())
-    file.notices.push_back(fmt::format("without effect on CPUs: {} ('dml help KEY' says why)", fmt::join(reading.inert, ", ")));
+    file.notices.push_back(
+        fmt::format("without effect on CPUs: {} ('dml help KEY' says why)", fmt::join(reading.inert, ", ")));
   return file;
 }
 
@@ -68,8 +70,10 @@ std::map<std::string, std::string> fill_in(Recipe& recipe, const Reading& readin
   }
   fill("eval_sample_packing", recipe.data.eval_sample_packing, recipe.data.sample_packing, "sample_packing");
   fill("eval_batch_size", recipe.train.eval_batch_size, recipe.train.micro_batch_size, "micro_batch_size");
-  if (!recipe.train.batch_size && !recipe.train.gradient_accumulation_steps) recipe.train.gradient_accumulation_steps = 1;
-  if (recipe.templates.chat_template_jinja) fill("chat_template", recipe.templates.chat_template, "jinja", "chat_template_jinja");
+  if (!recipe.train.batch_size && !recipe.train.gradient_accumulation_steps)
+    recipe.train.gradient_accumulation_steps = 1;
+  if (recipe.templates.chat_template_jinja)
+    fill("chat_template", recipe.templates.chat_template, "jinja", "chat_template_jinja");
   auto entries = [&](const std::string& list, std::vector<DatasetEntry>& all) {
     for (std::size_t i = 0; i < all.size(); ++i)
       if (all[i].chat_template_jinja)

@@ -27,20 +27,26 @@ std::string canonical_bool(std::string_view text) {
 }
 
 void Report::error(Place place, const std::string& text) {
-  if (wants_more()) errors_.push_back({place, text});
-  else ++more_;
+  if (wants_more())
+    errors_.push_back({place, text});
+  else
+    ++more_;
 }
 
 std::string Report::at(Place place) const {
   return place.line == 0 ? "command line" : fmt::format("{}:{}:{}", name_, place.line, place.column);
 }
 
+std::vector<std::string> Report::sorted(std::vector<Line> lines) const {
+  std::ranges::stable_sort(lines, {}, [](const Line& l) { return std::tuple(l.place.line, l.place.column); });
+  std::vector<std::string> out;
+  for (const auto& line : lines) out.push_back(at(line.place) + ": " + line.text);
+  return out;
+}
+
 void Report::raise() const {
-  if (errors_.empty()) return;
-  auto sorted = errors_;
-  std::ranges::stable_sort(sorted, {}, [](const Line& e) { return std::tuple(e.place.line, e.place.column); });
   Problems problems;
-  for (const auto& e : sorted) problems.add(at(e.place) + ": " + e.text);
+  for (auto& line : sorted(errors_)) problems.add(std::move(line));
   if (more_) problems.add(fmt::format("{}: and {} more problems", name_, more_));
   problems.raise();
 }

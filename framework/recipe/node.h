@@ -16,11 +16,11 @@ struct Place {
 struct Node {
   enum class Kind { null, scalar, list, map };
   Kind kind = Kind::null;
-  bool plain = true;             // scalar without quotes
+  bool plain = true;  // scalar without quotes
   std::string text;
   Place place;
-  std::vector<Node> keys;        // map: scalars, as many as items
-  std::vector<Node> items;       // list, map
+  std::vector<Node> keys;   // map: scalars, as many as items
+  std::vector<Node> items;  // list, map
 
   bool is_null() const { return kind == Kind::null; }
   bool is_scalar() const { return kind == Kind::scalar; }
@@ -36,7 +36,7 @@ class Report {
   explicit Report(std::string name) : name_(std::move(name)) {}
 
   void error(Place place, const std::string& text);
-  void warning(Place place, const std::string& text) { warnings.push_back(at(place) + ": " + text); }
+  void warning(Place place, const std::string& text) { warnings_.push_back({place, text}); }
   void notice(const std::string& text) { notices.push_back(text); }
   /// "FILE:LINE:COLUMN" or "command line".
   std::string at(Place place) const;
@@ -44,8 +44,10 @@ class Report {
   bool wants_more() const { return errors_.size() < kMost; }
   /// UserError with all errors sorted by place, when there are any.
   void raise() const;
+  /// All warnings, sorted by place.
+  std::vector<std::string> warnings() const { return sorted(warnings_); }
 
-  std::vector<std::string> notices, warnings;
+  std::vector<std::string> notices;
 
  private:
   static constexpr std::size_t kMost = 100;
@@ -53,8 +55,10 @@ class Report {
     Place place;
     std::string text;
   };
+  std::vector<std::string> sorted(std::vector<Line> lines) const;
+
   std::string name_;
-  std::vector<Line> errors_;
+  std::vector<Line> errors_, warnings_;
   std::size_t more_ = 0;
 };
 

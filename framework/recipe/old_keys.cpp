@@ -62,9 +62,11 @@ void map_sharding(Node& root, Report& report) {
   if (deepspeed) {
     std::string stage = zero_stage(deepspeed.value);
     if (stage.size() != 1 || stage < "0" || stage > "3")
-      return report.error(deepspeed.value.place, "'deepspeed' is not read here; write distribution: zero1, zero2 or zero3 instead");
+      return report.error(deepspeed.value.place,
+                          "'deepspeed' is not read here; write distribution: zero1, zero2 or zero3 instead");
     std::string name = stage == "0" ? "ddp" : "zero" + stage;
-    report.notice(fmt::format("deepspeed: {} means distribution: {}", shown(deepspeed.value.is_scalar() ? deepspeed.value.text : "a table"), name));
+    report.notice(fmt::format("deepspeed: {} means distribution: {}",
+                              shown(deepspeed.value.is_scalar() ? deepspeed.value.text : "a table"), name));
     put(root, "distribution", text_node(name, deepspeed.value.place));
   } else if (fsdp) {
     report.notice("fsdp: full sharding means distribution: zero3");
@@ -77,7 +79,8 @@ void map_message_fields(Node& entry, Report& report) {
     std::string key = fmt::format("message_field_{}", property);
     Taken old = take(entry, key);
     if (!old) continue;
-    report.notice(fmt::format("{}: {} means message_property_mappings: {{{}: {}}}", key, shown(old.value.text), property, shown(old.value.text)));
+    report.notice(fmt::format("{}: {} means message_property_mappings: {{{}: {}}}", key, shown(old.value.text),
+                              property, shown(old.value.text)));
     auto at = std::ranges::find(entry.keys, "message_property_mappings", &Node::text);
     if (at == entry.keys.end()) {
       Node mapping;
@@ -100,7 +103,8 @@ void check_plugins(Node& root, Report& report) {
   if (!plugins) return;
   for (const Node& plugin : plugins->items)
     if (std::ranges::none_of(kHarmless, [&](auto name) { return plugin.text.find(name) != std::string::npos; }))
-      report.error(plugin.place, fmt::format("the plug-in '{}' is not supported: it is Python; remove it", shown(plugin.text)));
+      report.error(plugin.place,
+                   fmt::format("the plug-in '{}' is not supported: it is Python; remove it", shown(plugin.text)));
 }
 
 }  // namespace
@@ -108,7 +112,8 @@ void check_plugins(Node& root, Report& report) {
 void map_old_keys(Node& root, Report& report) {
   map_sharding(root, report);
   check_plugins(root, report);
-  for (const char* key : {"tensor_parallel_size", "context_parallel_size", "sequence_parallel_degree", "dp_shard_size", "dp_replicate_size"})
+  for (const char* key : {"tensor_parallel_size", "context_parallel_size", "sequence_parallel_degree", "dp_shard_size",
+                          "dp_replicate_size"})
     if (const Node* value = root.find(key); value && value->text == "1") take(root, key);
   if (const Node* value = root.find("save_safetensors"); value && canonical_bool(value->text) == "false")
     report.error(value->place, "'save_safetensors: false' is not supported: dml writes safetensors only; remove it");

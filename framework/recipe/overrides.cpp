@@ -24,12 +24,14 @@ bool is_known(const std::string& key) {
   auto dot = key.rfind('.');
   std::vector<std::string> names = top_level_names();
   std::string prefix;
-  if (const Field* parent = dot == key.npos ? nullptr : find_nested(key.substr(0, dot)); parent && parent->codec->table()) {
+  if (const Field* parent = dot == key.npos ? nullptr : find_nested(key.substr(0, dot));
+      parent && parent->codec->table()) {
     names = parent->codec->table()->names();
     prefix = key.substr(0, dot + 1);
   }
   auto near = closest(key.substr(prefix.size()), names);
-  throw UserError("unknown option '{}'{}", shown(argument), near.empty() ? "" : fmt::format("; did you mean '--{}{}'?", prefix, near));
+  throw UserError("unknown option '{}'{}", shown(argument),
+                  near.empty() ? "" : fmt::format("; did you mean '--{}{}'?", prefix, near));
 }
 
 bool is_switch(const std::string& key) {
@@ -54,8 +56,8 @@ Node value_node(const Override& o) {
   if (o.value.empty() || o.value == "null" || o.value == "~") return node;
   const Field* field = find_nested(o.key);
   Json schema = field ? field->codec->schema(*field) : Json::object();
-  bool scalar = schema.contains("enum") || (schema.contains("type") && schema["type"] != "array" && schema["type"] != "object" &&
-                                            !schema["type"].is_array());
+  bool scalar = schema.contains("enum") || (schema.contains("type") && schema["type"] != "array" &&
+                                            schema["type"] != "object" && !schema["type"].is_array());
   if (!scalar && (o.value[0] == '[' || o.value[0] == '{')) {
     Report report("--" + o.key);
     node = read_yaml(o.value, report);
@@ -94,7 +96,8 @@ void apply(Node& root, const Override& o, Report& report) {
       at = &at->items[index];
     } else {
       if (at->is_null()) at->kind = Node::Kind::map;
-      if (at->kind != Node::Kind::map) return report.error({}, fmt::format("--{}: the recipe has no table there", o.key));
+      if (at->kind != Node::Kind::map)
+        return report.error({}, fmt::format("--{}: the recipe has no table there", o.key));
       at = &member(*at, part, at == &root);
     }
   }
@@ -129,7 +132,8 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& arguments)
     } else if (is_switch(key) && (i + 1 == arguments.size() || !is_truth(arguments[i + 1]))) {
       out.push_back({key, "true"});
     } else if (i + 1 == arguments.size() || arguments[i + 1].starts_with("--")) {
-      throw UserError("option '{}' wants a value{}", argument, i + 1 < arguments.size() ? "; write --key=value for one that begins with --" : "");
+      throw UserError("option '{}' wants a value{}", argument,
+                      i + 1 < arguments.size() ? "; write --key=value for one that begins with --" : "");
     } else {
       out.push_back({key, arguments[++i]});
     }

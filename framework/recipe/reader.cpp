@@ -1,6 +1,7 @@
 // yaml-cpp is used for its events alone, and the tree is built here, because its own tree takes the first of two equal
-// keys in silence, leaves `<<` as a key, shares nodes between aliases without a bound, and lets an alias point at the node
-// it stands in. What its scanner lets pass (no UTF-8, control characters, quotes without an end) is checked on the text.
+// keys in silence, leaves `<<` as a key, shares nodes between aliases without a bound, and lets an alias point at the
+// node it stands in. What its scanner lets pass (no UTF-8, control characters, quotes without an end) is checked on the
+// text.
 #include "recipe/reader.h"
 
 #include <fmt/format.h>
@@ -19,7 +20,7 @@
 namespace dml::recipe {
 namespace {
 
-constexpr std::size_t kMostNodes = 100'000;              // after the expansion of aliases
+constexpr std::size_t kMostNodes = 100'000;               // after the expansion of aliases
 constexpr std::size_t kMostBytes = std::size_t{8} << 20;  // of their texts
 constexpr std::size_t kDeepest = 64;
 
@@ -67,9 +68,12 @@ bool quote_ends(std::string_view text, std::size_t offset) {
   if (offset >= text.size() || (text[offset] != '"' && text[offset] != '\'')) return true;
   char quote = text[offset];
   for (std::size_t i = offset + 1; i < text.size(); ++i) {
-    if (text[i] == '\\' && quote == '"') ++i;
-    else if (text[i] == quote && quote == '\'' && i + 1 < text.size() && text[i + 1] == quote) ++i;
-    else if (text[i] == quote) return true;
+    if (text[i] == '\\' && quote == '"')
+      ++i;
+    else if (text[i] == quote && quote == '\'' && i + 1 < text.size() && text[i + 1] == quote)
+      ++i;
+    else if (text[i] == quote)
+      return true;
   }
   return false;
 }
@@ -87,7 +91,8 @@ class Builder : public YAML::EventHandler {
     node.place = place_of(mark);
     add(std::move(node), anchor);
   }
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value) override {
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
     check_tag(mark, tag);
     if (tag != "?" && !quote_ends(text_, static_cast<std::size_t>(mark.pos)))
       throw Stop{place_of(mark), "the quote that begins here has no end"};
@@ -107,10 +112,12 @@ class Builder : public YAML::EventHandler {
     copy.place = place_of(mark);
     add(std::move(copy), 0, false);
   }
-  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
     open(Node::Kind::list, mark, tag, anchor);
   }
-  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
     open(Node::Kind::map, mark, tag, anchor);
   }
   void OnSequenceEnd() override { close(); }
@@ -144,7 +151,8 @@ class Builder : public YAML::EventHandler {
   void count(std::size_t nodes, std::size_t bytes, Place place) {
     nodes_ += nodes, bytes_ += bytes;
     if (nodes_ > kMostNodes || bytes_ > kMostBytes)
-      throw Stop{place, fmt::format("more than {} entries or {} MB of text, aliases expanded", kMostNodes, kMostBytes >> 20)};
+      throw Stop{place,
+                 fmt::format("more than {} entries or {} MB of text, aliases expanded", kMostNodes, kMostBytes >> 20)};
   }
 
   void open(Node::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
@@ -174,7 +182,9 @@ class Builder : public YAML::EventHandler {
     put(std::move(node));
   }
 
-  bool wants_key() const { return !stack_.empty() && stack_.back().node.kind == Node::Kind::map && !stack_.back().has_key; }
+  bool wants_key() const {
+    return !stack_.empty() && stack_.back().node.kind == Node::Kind::map && !stack_.back().has_key;
+  }
 
   void put(Node node) {
     if (stack_.empty()) {
@@ -198,7 +208,8 @@ class Builder : public YAML::EventHandler {
       }
       auto [first, is_new] = frame.seen.emplace(key.text, key.place);
       if (!is_new) {
-        report_.error(key.place, fmt::format("'{}' is given twice; the first is in line {}", shown(key.text), first->second.line));
+        report_.error(key.place,
+                      fmt::format("'{}' is given twice; the first is in line {}", shown(key.text), first->second.line));
         frame.node.keys.pop_back();
         return;
       }
@@ -210,8 +221,10 @@ class Builder : public YAML::EventHandler {
   void merge(Frame& frame) {
     for (Node& value : frame.merged) {
       std::vector<Node> maps;
-      if (value.kind == Node::Kind::list) maps = std::move(value.items);
-      else maps.push_back(std::move(value));
+      if (value.kind == Node::Kind::list)
+        maps = std::move(value.items);
+      else
+        maps.push_back(std::move(value));
       for (Node& from : maps) {
         if (from.kind != Node::Kind::map) throw Stop{from.place, "'<<' wants a table (or a list of tables) to merge"};
         for (std::size_t i = 0; i < from.keys.size(); ++i)
@@ -237,10 +250,16 @@ class NothingMore : public YAML::EventHandler {
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { refuse(mark); }
-  void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t, const std::string&) override { refuse(mark); }
-  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override { refuse(mark); }
+  void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t, const std::string&) override {
+    refuse(mark);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    refuse(mark);
+  }
   void OnSequenceEnd() override {}
-  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override { refuse(mark); }
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    refuse(mark);
+  }
   void OnMapEnd() override {}
 
  private:
@@ -269,7 +288,8 @@ Node read_yaml(std::string_view text, Report& report) {
     Builder builder(text, report);
     parser.HandleNextDocument(builder);
     NothingMore nothing;
-    while (parser.HandleNextDocument(nothing)) {}
+    while (parser.HandleNextDocument(nothing)) {
+    }
     return std::move(builder.root);
   } catch (const Stop& stop) {
     report.error(stop.place, stop.text);

@@ -1,8 +1,8 @@
 // A recipe: every setting of a job, typed, checked and with its default filled in.
 //
-// Members carry the names of the recipe's keys (Axolotl's spellings); what a key means, its range and its help are written
-// once, in fields_*.cpp. A section is handed down to the part that needs it; nobody below `pipeline` sees the whole Recipe,
-// and nobody looks a setting up by its name.
+// Members carry the names of the recipe's keys (Axolotl's spellings); what a key means, its range and its help are
+// written once, in fields_*.cpp. A section is handed down to the part that needs it; nobody below `pipeline` sees the
+// whole Recipe, and nobody looks a setting up by its name.
 // std::optional is used where "unset" means something else than any value; the comment says what.
 #pragma once
 
@@ -21,7 +21,7 @@ enum class AdapterKind { none, lora, qlora };
 enum class LoraInit { kaiming, gaussian, pissa, olora, loftq, random };  // random: A and B both (PEFT's `false`)
 enum class ExcessLength { drop, truncate, raise, split_turns };
 enum class BadRow { error, skip };
-enum class LearnEnd { none, turn, last, all };       // which end tokens are learned: of no, learned, the last, all turns
+enum class LearnEnd { none, turn, last, all };       // whose end tokens are learned: no, learned, the last, all turns
 enum class Recompute { none, layer, mlp };           // gradient_checkpointing: false, true, mlp
 enum class Storage { automatic, f32, bf16 };         // automatic: as the files have it
 enum class Cadence { automatic, never, steps, epoch, best };
@@ -35,10 +35,10 @@ struct SpecialTokens {
 };
 
 struct ModelSection {
-  std::string base_model;                            // directory with config.json and safetensors; "" only with model_config
+  std::string base_model;                            // model directory; "" only with model_config
   std::optional<std::string> base_model_config;      // other source of config.json
   std::optional<std::string> tokenizer_config;       // other source of the tokenizer; unset: base_model
-  Json model_config = Json::object();                // laid over config.json; without base_model or with reinit_weights: the architecture
+  Json model_config = Json::object();                // over config.json; without base_model: all of it
   bool reinit_weights = false;                       // from scratch: random weights, architecture from the config
   Storage frozen_storage = Storage::automatic;       // of base weights that are not trained
   SpecialTokens special_tokens;
@@ -94,7 +94,8 @@ struct AdapterSection {
 
 // ---- data
 
-/// `type:` as a table: the user's own instruction format. Placeholders {instruction}, {input}, {system}; {{ and }} are braces.
+/// `type:` as a table: the user's own instruction format. Placeholders {instruction}, {input}, {system}; {{ and }} are
+/// braces.
 struct PromptFormat {
   std::string system_prompt;
   std::string system_format = "{system}";
@@ -178,7 +179,7 @@ struct DataSection {
 };
 
 struct TemplateSection {
-  std::optional<std::string> chat_template;          // built-in name, tokenizer_default, tokenizer_default_fallback_NAME, jinja
+  std::optional<std::string> chat_template;          // built-in name, tokenizer_default[_fallback_NAME], jinja
   std::optional<std::string> chat_template_jinja;    // text or file
   Json chat_template_kwargs = Json::object();
   std::optional<std::vector<std::string>> eot_tokens;  // unset: the eos token
@@ -303,8 +304,8 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& arguments)
 struct RecipeFile {
   Recipe recipe;
   std::string path, text;                            // the file as it is
-  std::map<std::string, std::string> origins;        // "lora_r", "datasets.0.path" → "FILE:LINE:COLUMN", "command line",
-                                                     // "default", "from KEY"
+  std::map<std::string, std::string> origins;        // "lora_r", "datasets.0.path" → "FILE:LINE:COLUMN",
+                                                     // "command line", "default", "from KEY"
   std::vector<std::string> notices;                  // what was mapped or has no effect here
   std::vector<std::string> warnings;                 // what is probably not meant; missing files
 };
@@ -320,7 +321,7 @@ RecipeFile read_recipe(const std::string& text, const std::string& name, const s
 std::vector<std::string> keys();
 /// Several lines about one key ("lora_r", "datasets.path"); UserError with the nearest key when there is none.
 std::string help_for(const std::string& key);
-/// Programs that embed dml and add a row to a registry (optimizer, lr_scheduler, distribution) make its name known here.
+/// Programs that embed dml and add a row to a registry (optimizer, lr_scheduler, distribution) make its name known.
 void allow_value(const std::string& key, const std::string& value);
 /// JSON Schema (draft 2020-12) of a recipe, for editors.
 Json json_schema();

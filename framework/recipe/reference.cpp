@@ -17,6 +17,7 @@ std::string yaml_text(const Json& value) {
 /// "64", "see X", or "" when there is nothing to say.
 std::string default_text(const Field& field, const void* fresh) {
   if (!field.rules.unset.empty()) return field.rules.unset;
+  if (field.codec->table()) return field.rules.required ? "required" : "none";
   std::string text = yaml_text(field.write(fresh));
   if (text.empty() || text == "[]" || text == "{}") return field.rules.required ? "required" : "none";
   return text;
@@ -24,18 +25,21 @@ std::string default_text(const Field& field, const void* fresh) {
 
 /// A list of tables or a table: its own keys are told elsewhere.
 std::string type_text(const Field& field) {
-  return field.codec->table() && field.codec->schema(field).value("type", Json()) == "array" ? "a list of tables" : field.expects();
+  return field.codec->table() && field.codec->schema(field).value("type", Json()) == "array" ? "a list of tables"
+                                                                                             : field.expects();
 }
 
 std::string spellings(const Field& field) {
   std::string out;
   for (const auto& choice : field.rules.choices)
-    if (choice.spelling != choice.value) out += (out.empty() ? "" : ", ") + fmt::format("{} = {}", choice.spelling, choice.value);
+    if (choice.spelling != choice.value)
+      out += (out.empty() ? "" : ", ") + fmt::format("{} = {}", choice.spelling, choice.value);
   return out;
 }
 
 std::string help_text(const std::string& name, const Field& field, const void* fresh) {
-  std::string out = fmt::format("{}\n  {}\n\n  type     {}\n  default  {}\n", name, field.help, type_text(field), default_text(field, fresh));
+  std::string out = fmt::format("{}\n  {}\n\n  type     {}\n  default  {}\n", name, field.help, type_text(field),
+                                default_text(field, fresh));
   if (!field.rules.example.empty()) out += fmt::format("  example  {}: {}\n", field.key, field.rules.example);
   if (!field.rules.aliases.empty()) out += fmt::format("  also     {}\n", fmt::join(field.rules.aliases, ", "));
   if (auto other = spellings(field); !other.empty()) out += fmt::format("  values   {}\n", other);
@@ -53,12 +57,14 @@ std::string escaped(std::string text) {
 }
 
 void add_table(std::string& out, const Table& table, const char* heading) {
-  out += fmt::format("\n{} {}\n\n{}\n\n| key | meaning | type | default | example |\n|---|---|---|---|---|\n", heading, table.title(), table.intro());
+  out += fmt::format("\n{} {}\n\n{}\n\n| key | meaning | type | default | example |\n|---|---|---|---|---|\n", heading,
+                     table.title(), table.intro());
   for (const Field& field : table.fields()) {
-    std::string also = field.rules.aliases.empty() ? "" : fmt::format(" Also: `{}`.", fmt::join(field.rules.aliases, "`, `"));
+    std::string also =
+        field.rules.aliases.empty() ? "" : fmt::format(" Also: `{}`.", fmt::join(field.rules.aliases, "`, `"));
     std::string example = field.rules.example.empty() ? "" : fmt::format("`{}`", field.rules.example);
-    out += fmt::format("| `{}` | {}{} | {} | {} | {} |\n", field.key, escaped(field.help), also, escaped(type_text(field)),
-                       escaped(default_text(field, table.fresh())), escaped(example));
+    out += fmt::format("| `{}` | {}{} | {} | {} | {} |\n", field.key, escaped(field.help), also,
+                       escaped(type_text(field)), escaped(default_text(field, table.fresh())), escaped(example));
   }
 }
 
@@ -103,7 +109,8 @@ std::string help_for(const std::string& key) {
     const Table* inside = parent ? parent->codec->table() : top.field ? &top.section->table : nullptr;
     if (inside) return help_text(parent ? key : field->key, *field, inside->fresh());
   }
-  if (const Field* field = table<DatasetEntry>().find(key)) return help_text("datasets." + field->key, *field, table<DatasetEntry>().fresh());
+  if (const Field* field = table<DatasetEntry>().find(key))
+    return help_text("datasets." + field->key, *field, table<DatasetEntry>().fresh());
   if (const Known* known = other_keys().find_known(key))
     return fmt::format("{}\n  {}: {}.\n", key, known->inert ? "Accepted, without effect" : "Not supported", known->why);
   throw UserError("there is no key '{}'{}", shown(key), did_you_mean(key, top_level_names()));
@@ -118,8 +125,10 @@ Json json_schema() {
   for (const Known& known : other_keys().known()) {
     if (!known.inert) continue;
     Json schema = {{"description", fmt::format("No effect here: {}.", known.why)}};
-    if (known.key.ends_with('*')) patterns["^" + known.key.substr(0, known.key.size() - 1)] = schema;
-    else properties[known.key] = schema;
+    if (known.key.ends_with('*'))
+      patterns["^" + known.key.substr(0, known.key.size() - 1)] = schema;
+    else
+      properties[known.key] = schema;
   }
   return {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
           {"title", "dml recipe"},
@@ -132,8 +141,10 @@ Json json_schema() {
 std::string reference_markdown() {
   std::string out =
       "# Recipe reference\n\n"
-      "Generated from the field list in framework/recipe; a test keeps it current. Keys are Axolotl's, values are YAML; an\n"
-      "empty value is an unset one. `dml help KEY` prints one of them. Every key can be given on the command line, too:\n"
+      "Generated from the field list in framework/recipe; a test keeps it current. Keys are Axolotl's, values are "
+      "YAML; an\n"
+      "empty value is an unset one. `dml help KEY` prints one of them. Every key can be given on the command line, "
+      "too:\n"
       "`--learning_rate 1e-4`, `--datasets.0.path rows.jsonl`.\n";
   for (auto& section : sections()) {
     add_table(out, section.table, "##");
@@ -149,9 +160,11 @@ std::string reference_markdown() {
     for (const Field& field : section.table.fields())
       for (const auto& choice : field.rules.choices)
         if (choice.spelling != choice.value)
-          out += fmt::format("| `{}` | `{}` | `{}`{} |\n", field.key, choice.spelling, choice.value, choice.notice.empty() ? "" : ": " + choice.notice);
+          out += fmt::format("| `{}` | `{}` | `{}`{} |\n", field.key, choice.spelling, choice.value,
+                             choice.notice.empty() ? "" : ": " + choice.notice);
   for (bool inert : {true, false}) {
-    out += inert ? "\n## Accepted without effect\n\n| keys | why |\n|---|---|\n" : "\n## Refused, unless empty or false\n\n| keys | why |\n|---|---|\n";
+    out += inert ? "\n## Accepted without effect\n\n| keys | why |\n|---|---|\n"
+                 : "\n## Refused, unless empty or false\n\n| keys | why |\n|---|---|\n";
     const auto& known = other_keys().known();
     for (std::size_t i = 0; i < known.size();) {
       std::vector<std::string> group;

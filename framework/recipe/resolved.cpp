@@ -1,5 +1,5 @@
-// The resolved recipe: every setting with its value, as YAML that reads back to the same Recipe; and the digest of those
-// that decide what the prepared data are.
+// The resolved recipe: every setting with its value, as YAML that reads back to the same Recipe; and the digest of
+// those that decide what the prepared data are.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,9 @@ namespace {
 bool is_plain(const std::string& text) {
   static constexpr std::string_view kFree = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./";
   if (text.empty() || text.size() > 120 || text.find_first_not_of(std::string(kFree) + "-") != text.npos) return false;
-  if (text[0] == '-' || (text[0] >= '0' && text[0] <= '9') || text == "." || text == "null" || text == "Null" || text == "NULL") return false;
+  if (text[0] == '-' || (text[0] >= '0' && text[0] <= '9') || text == "." || text == "null" || text == "Null" ||
+      text == "NULL")
+    return false;
   auto truth = canonical_bool(text);
   return truth != "true" && truth != "false";
 }
@@ -28,7 +30,9 @@ std::string scalar(const Json& value) {
 std::string key_text(const std::string& key) { return is_plain(key) ? key : dump(Json(key)); }
 
 bool is_table(const Json& value) { return value.is_object() && !value.empty(); }
-bool is_list_of_tables(const Json& value) { return value.is_array() && !value.empty() && std::ranges::all_of(value, is_table); }
+bool is_list_of_tables(const Json& value) {
+  return value.is_array() && !value.empty() && std::ranges::all_of(value, is_table);
+}
 
 /// In a table with fields an empty key is noise; in a free one (model_config) it is a value.
 bool has_fields(const std::string& key) {
@@ -43,8 +47,10 @@ struct Writer {
 
   void line(const std::string& text, const std::string& path) {
     auto origin = file.origins.find(path);
-    if (with_origins && origin != file.origins.end()) out += fmt::format("{:<48} # {}\n", text, origin->second);
-    else out += text + "\n";
+    if (with_origins && origin != file.origins.end())
+      out += fmt::format("{:<48} # {}\n", text, origin->second);
+    else
+      out += text + "\n";
   }
 
   /// Unset keys are left out or stand there empty.
@@ -52,7 +58,9 @@ struct Writer {
     bool first = true;
     for (const auto& [key, item] : value.items()) {
       if (item.is_null() && !keep_unset && key != "type") continue;
-      std::string name = path + key, head = (first && indent.ends_with("- ") ? indent : std::string(indent.size(), ' ')) + key_text(key) + ":";
+      std::string name = path + key,
+                  head = (first && indent.ends_with("- ") ? indent : std::string(indent.size(), ' ')) + key_text(key) +
+                         ":";
       first = false;
       bool keep = path.empty() ? !has_fields(key) : keep_unset;
       if (is_table(item)) {

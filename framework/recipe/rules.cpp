@@ -27,7 +27,9 @@ class Rulebook {
   }
   void error(const std::string& key, const std::string& text) { reading_.report.error(place(key), text); }
   void warning(const std::string& key, const std::string& text) { reading_.report.warning(place(key), text); }
-  void missing(const std::string& key, const std::string& text) { reading_.report.error({1, 1}, fmt::format("'{}' is missing: {}", key, text)); }
+  void missing(const std::string& key, const std::string& text) {
+    reading_.report.error({1, 1}, fmt::format("'{}' is missing: {}", key, text));
+  }
   /// Two keys that say the same in two ways.
   void exclusive(const std::string& a, const std::string& b) {
     if (!given(a) || !given(b)) return;
@@ -45,10 +47,12 @@ void check_model(const Recipe& recipe, Rulebook& rules) {
   if (m.base_model.empty() && m.model_config.empty())
     rules.missing("base_model", "give the directory of a model, or an architecture under 'model_config'");
   if (m.reinit_weights && recipe.adapter.adapter != AdapterKind::none)
-    rules.warning("reinit_weights", fmt::format("an adapter ({}) on random weights learns little", rules.cite("adapter")));
+    rules.warning("reinit_weights",
+                  fmt::format("an adapter ({}) on random weights learns little", rules.cite("adapter")));
   std::error_code unknown;
   if (!m.base_model.empty() && std::filesystem::equivalent(m.base_model, recipe.train.output_dir, unknown))
-    rules.error("output_dir", fmt::format("'output_dir' is the directory of {}; the model would be overwritten", rules.cite("base_model")));
+    rules.error("output_dir", fmt::format("'output_dir' is the directory of {}; the model would be overwritten",
+                                          rules.cite("base_model")));
 }
 
 void check_regex(const std::string& key, const std::string& text, Rulebook& rules) {
@@ -67,49 +71,62 @@ void check_adapter(const Recipe& recipe, Rulebook& rules) {
   const auto& a = recipe.adapter;
   const bool lora = a.adapter != AdapterKind::none;
   if (a.adapter == AdapterKind::qlora) {
-    if (!a.load_in_4bit) rules.error("load_in_4bit", fmt::format("'load_in_4bit: false' contradicts {}: qlora; use adapter: lora", rules.cite("adapter")));
-    if (a.load_in_8bit) rules.error("load_in_8bit", fmt::format("'load_in_8bit' contradicts {}: qlora has a 4-bit base", rules.cite("adapter")));
+    if (!a.load_in_4bit)
+      rules.error("load_in_4bit",
+                  fmt::format("'load_in_4bit: false' contradicts {}: qlora; use adapter: lora", rules.cite("adapter")));
+    if (a.load_in_8bit)
+      rules.error("load_in_8bit",
+                  fmt::format("'load_in_8bit' contradicts {}: qlora has a 4-bit base", rules.cite("adapter")));
   } else if (a.load_in_4bit && a.load_in_8bit) {
     rules.exclusive("load_in_4bit", "load_in_8bit");
   }
   for (const char* key : {"load_in_4bit", "load_in_8bit"})
     if (!lora && (key == std::string("load_in_4bit") ? a.load_in_4bit : a.load_in_8bit))
-      rules.error(key, fmt::format("'{}' needs an adapter: quantised weights cannot be trained; add adapter: lora or qlora", key));
+      rules.error(
+          key,
+          fmt::format("'{}' needs an adapter: quantised weights cannot be trained; add adapter: lora or qlora", key));
   if (lora && !a.lora_target_linear && a.lora_target_modules.empty() && !a.lora_model_dir)
     rules.error("adapter", "'adapter' needs targets: add lora_target_linear: true, or lora_target_modules");
   if (!lora) {
     static const AdapterSection fresh;
     static const Section section = adapter_section();
     for (const Field& field : section.table.fields())
-      if (field.key != "adapter" && field.key != "unfrozen_parameters" && !field.key.starts_with("load_in_") && rules.given(field.key) &&
-          field.write(&a) != field.write(&fresh))
+      if (field.key != "adapter" && field.key != "unfrozen_parameters" && !field.key.starts_with("load_in_") &&
+          rules.given(field.key) && field.write(&a) != field.write(&fresh))
         rules.warning(field.key, fmt::format("'{}' has no effect: adapter is not set", field.key));
   }
   if (!a.lora_target_modules.regex.empty()) check_regex("lora_target_modules", a.lora_target_modules.regex, rules);
   for (const auto& [pattern, rank] : a.lora_rank_pattern) check_regex("lora_rank_pattern", pattern, rules);
   for (const auto& [pattern, alpha] : a.lora_alpha_pattern) check_regex("lora_alpha_pattern", pattern, rules);
-  for (const auto& pattern : a.unfrozen_parameters) check_regex("unfrozen_parameters", pattern.substr(0, pattern.rfind('[')), rules);
+  for (const auto& pattern : a.unfrozen_parameters)
+    check_regex("unfrozen_parameters", pattern.substr(0, pattern.rfind('[')), rules);
   if (!a.peft_layers_pattern.empty() && a.peft_layers_to_transform.empty())
     rules.error("peft_layers_pattern", "'peft_layers_pattern' needs peft_layers_to_transform");
-  if (!a.peft_layers_to_transform.empty() && !a.unfrozen_parameters.empty()) rules.exclusive("peft_layers_to_transform", "unfrozen_parameters");
+  if (!a.peft_layers_to_transform.empty() && !a.unfrozen_parameters.empty())
+    rules.exclusive("peft_layers_to_transform", "unfrozen_parameters");
   if (a.loraplus_lr_ratio && !recipe.optim.lr_groups.empty()) rules.exclusive("loraplus_lr_ratio", "lr_groups");
   if (a.relora) {
     if (!lora) rules.error("relora", "'relora' needs adapter: lora");
     if (!a.jagged_restart_steps) rules.error("relora", "'relora' needs jagged_restart_steps");
-    if (recipe.optim.lr_scheduler == "one_cycle") rules.error("relora", fmt::format("'relora' does not go with {}: one_cycle", rules.cite("lr_scheduler")));
+    if (recipe.optim.lr_scheduler == "one_cycle")
+      rules.error("relora", fmt::format("'relora' does not go with {}: one_cycle", rules.cite("lr_scheduler")));
   }
 }
 
-void check_entries(const std::string& list, const std::vector<DatasetEntry>& entries, const Recipe& recipe, Rulebook& rules) {
+void check_entries(const std::string& list, const std::vector<DatasetEntry>& entries, const Recipe& recipe,
+                   Rulebook& rules) {
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const auto& e = entries[i];
     auto key = [&](const char* name) { return fmt::format("{}.{}.{}", list, i, name); };
     if (e.shards_idx >= e.shards.value_or(e.shards_idx + 1))
-      rules.error(key("shards_idx"), fmt::format("'{}' must be below {}, which is {}", key("shards_idx"), rules.cite(key("shards")), *e.shards));
-    if (e.shards_idx > 0 && !e.shards) rules.error(key("shards_idx"), fmt::format("'{}' needs 'shards'", key("shards_idx")));
+      rules.error(key("shards_idx"), fmt::format("'{}' must be below {}, which is {}", key("shards_idx"),
+                                                 rules.cite(key("shards")), *e.shards));
+    if (e.shards_idx > 0 && !e.shards)
+      rules.error(key("shards_idx"), fmt::format("'{}' needs 'shards'", key("shards_idx")));
     if (e.chat_template == "jinja" && !e.chat_template_jinja && !recipe.templates.chat_template_jinja)
       rules.error(key("chat_template"), fmt::format("'{}: jinja' needs chat_template_jinja", key("chat_template")));
-    if (e.chat_template_jinja && e.chat_template != "jinja") rules.exclusive(key("chat_template"), key("chat_template_jinja"));
+    if (e.chat_template_jinja && e.chat_template != "jinja")
+      rules.exclusive(key("chat_template"), key("chat_template_jinja"));
   }
 }
 
@@ -122,36 +139,43 @@ void check_data(const Recipe& recipe, Rulebook& rules) {
   if (d.val_set_size >= 1 && d.val_set_size != static_cast<double>(static_cast<std::int64_t>(d.val_set_size)))
     rules.error("val_set_size", "'val_set_size' must be a share below 1 or a whole number of rows");
   if (d.min_sample_len > d.sequence_len)
-    rules.error("min_sample_len", fmt::format("'min_sample_len' is above {}, so every row would be dropped", rules.cite("sequence_len")));
+    rules.error("min_sample_len",
+                fmt::format("'min_sample_len' is above {}, so every row would be dropped", rules.cite("sequence_len")));
   if (d.dataset_shard_idx > 0 && d.dataset_shard_idx >= d.dataset_shard_num.value_or(1))
     rules.error("dataset_shard_idx", "'dataset_shard_idx' must be below 'dataset_shard_num'");
   if (d.group_by_length && d.sample_packing)
-    rules.warning("group_by_length", fmt::format("'group_by_length' has no effect with {}", rules.cite("sample_packing")));
+    rules.warning("group_by_length",
+                  fmt::format("'group_by_length' has no effect with {}", rules.cite("sample_packing")));
   check_entries("datasets", d.datasets, recipe, rules);
   check_entries("test_datasets", d.test_datasets, recipe, rules);
   const auto& t = recipe.templates;
-  if (t.chat_template == "jinja" && !t.chat_template_jinja) rules.error("chat_template", "'chat_template: jinja' needs chat_template_jinja");
+  if (t.chat_template == "jinja" && !t.chat_template_jinja)
+    rules.error("chat_template", "'chat_template: jinja' needs chat_template_jinja");
   if (t.chat_template_jinja && t.chat_template != "jinja") rules.exclusive("chat_template", "chat_template_jinja");
 }
 
 void check_optim(const Recipe& recipe, Rulebook& rules) {
   const auto& o = recipe.optim;
-  if (!rules.given("learning_rate")) rules.missing("learning_rate", "usual are 1e-5 to 5e-5 for all weights, 1e-4 to 3e-4 for an adapter");
-  if (o.learning_rate > 0.1) rules.warning("learning_rate", fmt::format("'learning_rate' of {} is unusually high", o.learning_rate));
+  if (!rules.given("learning_rate"))
+    rules.missing("learning_rate", "usual are 1e-5 to 5e-5 for all weights, 1e-4 to 3e-4 for an adapter");
+  if (o.learning_rate > 0.1)
+    rules.warning("learning_rate", fmt::format("'learning_rate' of {} is unusually high", o.learning_rate));
   rules.exclusive("warmup_steps", "warmup_ratio");
   rules.exclusive("embedding_lr", "embedding_lr_scale");
   for (const char* key : {"cosine_min_lr_ratio", "cosine_constant_lr_ratio", "lr_quadratic_warmup"})
     if (rules.given(key) && !o.lr_scheduler.starts_with("cosine") && o.lr_scheduler != "rex")
-      rules.warning(key, fmt::format("'{}' has no effect with {}: {}", key, rules.cite("lr_scheduler"), o.lr_scheduler));
+      rules.warning(key,
+                    fmt::format("'{}' has no effect with {}: {}", key, rules.cite("lr_scheduler"), o.lr_scheduler));
   if (o.cosine_constant_lr_ratio && !o.cosine_min_lr_ratio)
     rules.error("cosine_constant_lr_ratio", "'cosine_constant_lr_ratio' needs cosine_min_lr_ratio");
   for (const char* key : {"adam_beta1", "adam_beta2", "adam_epsilon"})
-    if (rules.given(key) && !o.optimizer.starts_with("adam") && o.optimizer != "muon" && o.optimizer != "lion")
+    if (rules.given(key) && !o.optimizer.starts_with("adam") && o.optimizer != "lion")
       rules.warning(key, fmt::format("'{}' has no effect with {}: {}", key, rules.cite("optimizer"), o.optimizer));
 }
 
 /// eval_strategy with eval_steps and evals_per_epoch; and the same for saving.
-void check_cadence(Cadence cadence, const std::string& strategy, const std::string& steps, const std::string& per_epoch, Rulebook& rules) {
+void check_cadence(Cadence cadence, const std::string& strategy, const std::string& steps, const std::string& per_epoch,
+                   Rulebook& rules) {
   rules.exclusive(steps, per_epoch);
   if (cadence == Cadence::steps && !rules.given(steps) && !rules.given(per_epoch))
     rules.error(strategy, fmt::format("'{}: steps' needs {}", strategy, steps));
@@ -164,28 +188,36 @@ void check_train(const Recipe& recipe, Rulebook& rules) {
   const auto& t = recipe.train;
   rules.exclusive("gradient_accumulation_steps", "batch_size");
   if (t.batch_size && *t.batch_size % t.micro_batch_size)
-    rules.error("batch_size", fmt::format("'batch_size' of {} must be a multiple of {}, which is {}", *t.batch_size, rules.cite("micro_batch_size"), t.micro_batch_size));
+    rules.error("batch_size", fmt::format("'batch_size' of {} must be a multiple of {}, which is {}", *t.batch_size,
+                                          rules.cite("micro_batch_size"), t.micro_batch_size));
   check_cadence(t.eval_strategy, "eval_strategy", "eval_steps", "evals_per_epoch", rules);
   check_cadence(t.save_strategy, "save_strategy", "save_steps", "saves_per_epoch", rules);
 
   if (recipe.data.val_set_size == 0 && recipe.data.test_datasets.empty()) {
     const char* why = "nothing to evaluate on: set val_set_size or test_datasets";
     if (t.eval_steps) rules.error("eval_steps", fmt::format("'eval_steps': {}", why));
-    if (t.eval_strategy == Cadence::steps || t.eval_strategy == Cadence::epoch) rules.error("eval_strategy", fmt::format("'eval_strategy': {}", why));
+    if (t.eval_strategy == Cadence::steps || t.eval_strategy == Cadence::epoch)
+      rules.error("eval_strategy", fmt::format("'eval_strategy': {}", why));
     if (t.save_strategy == Cadence::best) rules.error("save_strategy", fmt::format("'save_strategy: best': {}", why));
-    if (t.early_stopping_patience) rules.error("early_stopping_patience", fmt::format("'early_stopping_patience': {}", why));
-    if (t.load_best_model_at_end) rules.error("load_best_model_at_end", fmt::format("'load_best_model_at_end': {}", why));
+    if (t.early_stopping_patience)
+      rules.error("early_stopping_patience", fmt::format("'early_stopping_patience': {}", why));
+    if (t.load_best_model_at_end)
+      rules.error("load_best_model_at_end", fmt::format("'load_best_model_at_end': {}", why));
     if (t.evals_per_epoch) rules.warning("evals_per_epoch", fmt::format("'evals_per_epoch' has no effect; {}", why));
   }
   for (const char* key : {"early_stopping_patience", "load_best_model_at_end"}) {
     bool wanted = key[0] == 'e' ? t.early_stopping_patience.has_value() : t.load_best_model_at_end;
-    if (wanted && t.eval_steps && t.save_steps && *t.eval_steps >= 1 && *t.save_steps >= 1 && std::fmod(*t.save_steps, *t.eval_steps) != 0)
-      rules.error("save_steps", fmt::format("'save_steps' must be a multiple of {} because of {}", rules.cite("eval_steps"), rules.cite(key)));
+    if (wanted && t.eval_steps && t.save_steps && *t.eval_steps >= 1 && *t.save_steps >= 1 &&
+        std::fmod(*t.save_steps, *t.eval_steps) != 0)
+      rules.error("save_steps", fmt::format("'save_steps' must be a multiple of {} because of {}",
+                                            rules.cite("eval_steps"), rules.cite(key)));
   }
   for (const auto& [key, steps] : {std::pair{"eval_steps", t.eval_steps}, std::pair{"save_steps", t.save_steps}}) {
-    if (steps && *steps >= 1 && *steps != std::floor(*steps)) rules.error(key, fmt::format("'{}' must be a whole number, or a share below 1", key));
+    if (steps && *steps >= 1 && *steps != std::floor(*steps))
+      rules.error(key, fmt::format("'{}' must be a whole number, or a share below 1", key));
     if (steps && t.max_steps && *steps > static_cast<double>(*t.max_steps))
-      rules.warning(key, fmt::format("'{}' is above {}, so it never happens before the end", key, rules.cite("max_steps")));
+      rules.warning(key,
+                    fmt::format("'{}' is above {}, so it never happens before the end", key, rules.cite("max_steps")));
   }
 }
 
@@ -205,8 +237,9 @@ void check_files(const Recipe& recipe, Reading& reading) {
     std::error_code unknown;
     if (path.empty() || path.find_first_of("*?[") != path.npos || std::filesystem::exists(path, unknown)) return;
     auto found = reading.given.find(key);
-    reading.report.warning(found == reading.given.end() ? Place{} : found->second,
-                           fmt::format("'{}': there is no file or directory '{}'; dml reads local files only", key, shown(path)));
+    reading.report.warning(
+        found == reading.given.end() ? Place{} : found->second,
+        fmt::format("'{}': there is no file or directory '{}'; dml reads local files only", key, shown(path)));
   };
   check("base_model", recipe.model.base_model);
   check("base_model_config", recipe.model.base_model_config.value_or(""));

@@ -10,11 +10,31 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(Overrides, TakeEverySpelling) {
-  auto r = parsed("seed: 1\nnoisy_embedding_alpha: 2\n",
-                  {"--learning_rate", "1e-4", "--micro-batch-size=3", "--sample_packing", "--no-shuffle-merged-datasets", "--seed", "9",
-                   "--neftune-noise-alpha", "5", "--special_tokens.pad_token", "<pad>", "--datasets.0.path", "x y.jsonl", "--datasets.1.path=z",
-                   "--model_config.hidden_size", "32", "--tokens", "[a, b]", "--lora_target_modules=[q_proj, v_proj]", "--adapter", "lora",
-                   "--chat_template_jinja", "{{ messages }}", "--gradient_accumulation_steps", "2"});
+  auto r = parsed("seed: 1\nnoisy_embedding_alpha: 2\n", {"--learning_rate",
+                                                          "1e-4",
+                                                          "--micro-batch-size=3",
+                                                          "--sample_packing",
+                                                          "--no-shuffle-merged-datasets",
+                                                          "--seed",
+                                                          "9",
+                                                          "--neftune-noise-alpha",
+                                                          "5",
+                                                          "--special_tokens.pad_token",
+                                                          "<pad>",
+                                                          "--datasets.0.path",
+                                                          "x y.jsonl",
+                                                          "--datasets.1.path=z",
+                                                          "--model_config.hidden_size",
+                                                          "32",
+                                                          "--tokens",
+                                                          "[a, b]",
+                                                          "--lora_target_modules=[q_proj, v_proj]",
+                                                          "--adapter",
+                                                          "lora",
+                                                          "--chat_template_jinja",
+                                                          "{{ messages }}",
+                                                          "--gradient_accumulation_steps",
+                                                          "2"});
   EXPECT_EQ(r.optim.learning_rate, 1e-4);
   EXPECT_EQ(r.train.micro_batch_size, 3);
   EXPECT_TRUE(r.data.sample_packing);
@@ -45,13 +65,16 @@ TEST(Overrides, LeaveTheirOrigin) {
 }
 
 TEST(Overrides, ThatAreWrongAreErrors) {
-  EXPECT_THAT(problems("", {"--learnig-rate", "1"}), HasSubstr("unknown option '--learnig-rate'; did you mean '--learning_rate'?"));
-  EXPECT_THAT(problems("", {"--datasets.0.pth=1"}), HasSubstr("unknown option '--datasets.0.pth'; did you mean '--datasets.0.path'?"));
+  EXPECT_THAT(problems("", {"--learnig-rate", "1"}),
+              HasSubstr("unknown option '--learnig-rate'; did you mean '--learning_rate'?"));
+  EXPECT_THAT(problems("", {"--datasets.0.pth=1"}),
+              HasSubstr("unknown option '--datasets.0.pth'; did you mean '--datasets.0.path'?"));
   EXPECT_THAT(problems("", {"--seed"}), HasSubstr("option '--seed' wants a value"));
   EXPECT_THAT(problems("", {"--seed", "--debug"}), HasSubstr("option '--seed' wants a value"));
   EXPECT_THAT(problems("", {"stray"}), HasSubstr("unexpected argument 'stray'"));
   EXPECT_THAT(problems("", {"--lora_r", "x"}), HasSubstr("command line: 'lora_r' must be an integer"));
-  EXPECT_THAT(problems("", {"--datasets.5.path", "x"}), HasSubstr("command line: --datasets.5.path: there are only 1 entries"));
+  EXPECT_THAT(problems("", {"--datasets.5.path", "x"}),
+              HasSubstr("command line: --datasets.5.path: there are only 1 entries"));
   EXPECT_THAT(problems("", {"--tokens", "[a"}), HasSubstr("--tokens:1:"));
   EXPECT_THAT(problems("warmup_steps: 3", {"--warmup_ratio", "0.1"}), HasSubstr("exclude each other"));
   EXPECT_EQ(problems("", {"--wandb_project", "x"}), "");

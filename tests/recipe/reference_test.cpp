@@ -17,7 +17,8 @@ TEST(ReferencePage, IsCurrent) {
   const std::string path = DML_SOURCE_DIR "/recipes/REFERENCE.md";
   if (std::getenv("DML_UPDATE")) write_file(path, reference_markdown());
   ASSERT_TRUE(file_exists(path));
-  EXPECT_TRUE(read_file(path) == reference_markdown()) << "run test_recipe with DML_UPDATE=1 and commit recipes/REFERENCE.md";
+  EXPECT_TRUE(read_file(path) == reference_markdown())
+      << "run test_recipe with DML_UPDATE=1 and commit recipes/REFERENCE.md";
 }
 
 TEST(Keys, AreUniqueAndDescribed) {
@@ -44,7 +45,8 @@ TEST(Examples, OfEveryKeyAreValid) {
 
 TEST(Help, TellsTypeDefaultAndExample) {
   auto help = help_for("lora_r");
-  for (const char* part : {"Rank of the adapter's matrices.", "an integer of at least 1", "default  8", "lora_r: 16"}) EXPECT_THAT(help, HasSubstr(part));
+  for (const char* part : {"Rank of the adapter's matrices.", "an integer of at least 1", "default  8", "lora_r: 16"})
+    EXPECT_THAT(help, HasSubstr(part));
   EXPECT_THAT(help_for("datasets.path"), HasSubstr("required"));
   EXPECT_THAT(help_for("roles_to_train"), HasSubstr("datasets.roles_to_train"));
   EXPECT_THAT(help_for("special_tokens.pad_token"), HasSubstr("special_tokens.pad_token"));
@@ -73,8 +75,10 @@ TEST(ResolvedRecipe, ReadsBackToTheSame) {
   const std::string lines =
       "adapter: lora\nlora_target_modules: 'a.*[b]|\"c\"'\nlora_rank_pattern: {'layers.0.*': 4}\nlora_alpha: 0.1\n"
       "special_tokens: {pad_token: <pad>, additional_special_tokens: ['yes', '12', \"tab\\there\"]}\n"
-      "added_tokens_overrides: {5: '<x>'}\nmodel_config: {rope_scaling: {rope_type: linear, factor: 2.0}, deep: [{a: [1, null]}, 'no']}\n"
-      "test_datasets:\n  - {path: t, type: {format: \"{instruction}\\n: # x\", field_output: out}}\n  - {path: u, type: , roles: {user: []}}\n"
+      "added_tokens_overrides: {5: '<x>'}\nmodel_config: {rope_scaling: {rope_type: linear, factor: 2.0}, deep: [{a: "
+      "[1, null]}, 'no']}\n"
+      "test_datasets:\n  - {path: t, type: {format: \"{instruction}\\n: # x\", field_output: out}}\n  - {path: u, "
+      "type: , roles: {user: []}}\n"
       "eot_tokens: []\nchat_template_jinja: \"{% if a %}\\n  'x'\\n{% endif %}\\n\"\ndefault_system_message: ' lead'\n"
       "lr_groups: [{name: a, modules: [b, c], lr: 1e-5}]\noptim_args: {x: 1e-7}\nwarmup_ratio: 0.03\n"
       "eval_strategy: no\ngradient_checkpointing: mlp\ndistribution: zero1\ngeneration_top_p: 0.3333333333333333\n"

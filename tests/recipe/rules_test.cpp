@@ -11,7 +11,8 @@ using testing::HasSubstr;
 TEST(Rules, AreToldWithBothPlaces) {
   const std::string lora = "adapter: lora\nlora_target_linear: true\n", val = "val_set_size: 0.1\n";
   const std::pair<std::string, const char*> cases[] = {
-      {"warmup_steps: 3\nseed: 1\nwarmup_ratio: 0.1", "r.yml:8:15: 'warmup_ratio' and 'warmup_steps' (line 6) exclude each other; keep one"},
+      {"warmup_steps: 3\nseed: 1\nwarmup_ratio: 0.1",
+       "r.yml:8:15: 'warmup_ratio' and 'warmup_steps' (line 6) exclude each other; keep one"},
       {val + "eval_steps: 3\nevals_per_epoch: 1", "exclude each other"},
       {"save_steps: 3\nsaves_per_epoch: 1", "exclude each other"},
       {"batch_size: 8\ngradient_accumulation_steps: 2", "exclude each other"},
@@ -20,7 +21,8 @@ TEST(Rules, AreToldWithBothPlaces) {
       {"pretraining_dataset: [{path: x}]", "exclude each other"},
       {"val_set_size: 1.5", "a whole number of rows"},
       {"adapter: lora", "r.yml:6:10: 'adapter' needs targets"},
-      {"adapter: qlora\nlora_target_linear: true\nload_in_4bit: false", "'load_in_4bit: false' contradicts 'adapter' (line 6)"},
+      {"adapter: qlora\nlora_target_linear: true\nload_in_4bit: false",
+       "'load_in_4bit: false' contradicts 'adapter' (line 6)"},
       {"adapter: qlora\nlora_target_linear: true\nload_in_8bit: true", "'load_in_8bit' contradicts 'adapter' (line 6)"},
       {"load_in_8bit: true", "'load_in_8bit' needs an adapter"},
       {lora + "load_in_4bit: true\nload_in_8bit: true", "exclude each other"},
@@ -34,7 +36,8 @@ TEST(Rules, AreToldWithBothPlaces) {
       {"early_stopping_patience: 3", "nothing to evaluate on"},
       {val + "eval_strategy: epoch\neval_steps: 3", "'eval_steps' contradicts 'eval_strategy' (line 7)"},
       {"save_strategy: steps", "'save_strategy: steps' needs save_steps"},
-      {val + "early_stopping_patience: 2\neval_steps: 4\nsave_steps: 6", "'save_steps' must be a multiple of 'eval_steps' (line 8)"},
+      {val + "early_stopping_patience: 2\neval_steps: 4\nsave_steps: 6",
+       "'save_steps' must be a multiple of 'eval_steps' (line 8)"},
       {"save_steps: 2.5", "must be a whole number, or a share below 1"},
       {"chat_template: jinja", "'chat_template: jinja' needs chat_template_jinja"},
       {"chat_template: chatml\nchat_template_jinja: x", "exclude each other"},
@@ -47,22 +50,26 @@ TEST(Rules, AreToldWithBothPlaces) {
 
 TEST(Rules, NameWhatIsMissing) {
   auto said = problems_of("seed: 1\n");
-  for (const char* key : {"base_model", "datasets", "learning_rate"}) EXPECT_THAT(said, HasSubstr("r.yml:1:1: '" + std::string(key) + "' is missing"));
+  for (const char* key : {"base_model", "datasets", "learning_rate"})
+    EXPECT_THAT(said, HasSubstr("r.yml:1:1: '" + std::string(key) + "' is missing"));
   EXPECT_EQ(problems_of("model_config: {hidden_size: 8}\ndatasets: [{path: x}]\nlearning_rate: 1e-3"), "");
 }
 
 TEST(Warnings, NameSettingsWithoutEffectAndMissingFiles) {
-  auto file = read_recipe(kSample + "lora_r: 16\nlora_alpha: 16\nevals_per_epoch: 4\nsample_packing: yes\ngroup_by_length: yes\n", "r.yml");
+  auto file = read_recipe(
+      kSample + "lora_r: 16\nlora_alpha: 16\nevals_per_epoch: 4\nsample_packing: yes\ngroup_by_length: yes\n", "r.yml");
   EXPECT_THAT(file.warnings,
-              testing::UnorderedElementsAre(HasSubstr("r.yml:6:9: 'lora_r' has no effect: adapter is not set"),
-                                            HasSubstr("'evals_per_epoch' has no effect"),
-                                            HasSubstr("'group_by_length' has no effect with 'sample_packing' (line 9)"),
-                                            HasSubstr("r.yml:1:13: 'base_model': there is no file or directory 'models/tiny'"),
-                                            HasSubstr("r.yml:3:11: 'datasets.0.path': there is no file or directory 'rows.jsonl'")));
+              testing::UnorderedElementsAre(
+                  HasSubstr("r.yml:6:9: 'lora_r' has no effect: adapter is not set"),
+                  HasSubstr("'evals_per_epoch' has no effect"),
+                  HasSubstr("'group_by_length' has no effect with 'sample_packing' (line 9)"),
+                  HasSubstr("r.yml:1:13: 'base_model': there is no file or directory 'models/tiny'"),
+                  HasSubstr("r.yml:3:11: 'datasets.0.path': there is no file or directory 'rows.jsonl'")));
 }
 
 TEST(OutputDirectory, MayNotBeTheModels) {
-  EXPECT_THAT(problems_of("base_model: .\noutput_dir: ./\nlearning_rate: 1\ndatasets: [{path: x}]"), HasSubstr("the model would be overwritten"));
+  EXPECT_THAT(problems_of("base_model: .\noutput_dir: ./\nlearning_rate: 1\ndatasets: [{path: x}]"),
+              HasSubstr("the model would be overwritten"));
 }
 
 }  // namespace

@@ -13,10 +13,16 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST(Numbers, AreReadHoweverYamlSpellsThem) {
-  struct { const char* text; double value; } cases[] = {{"2e-4", 2e-4},   {"'2e-4'", 2e-4}, {"\"0.0002\"", 2e-4}, {"2E-04", 2e-4}, {".0002", 2e-4},
-                                                      {"+2.e-4", 2e-4}, {"0.000_2", 2e-4}, {"1", 1}};
+  struct {
+    const char* text;
+    double value;
+  } cases[] = {{"2e-4", 2e-4},  {"'2e-4'", 2e-4}, {"\"0.0002\"", 2e-4}, {"2E-04", 2e-4},
+               {".0002", 2e-4}, {"+2.e-4", 2e-4}, {"0.000_2", 2e-4},    {"1", 1}};
   for (auto& c : cases)
-    EXPECT_EQ(read_recipe("base_model: m\ndatasets: [{path: x}]\nlearning_rate: " + std::string(c.text), "r.yml").recipe.optim.learning_rate, c.value) << c.text;
+    EXPECT_EQ(read_recipe("base_model: m\ndatasets: [{path: x}]\nlearning_rate: " + std::string(c.text), "r.yml")
+                  .recipe.optim.learning_rate,
+              c.value)
+        << c.text;
   EXPECT_EQ(parsed("max_steps: 1_000\n").train.max_steps, 1000);
   EXPECT_EQ(parsed("max_steps: 1e3\n").train.max_steps, 1000);
   EXPECT_EQ(parsed("max_steps: '12'\n").train.max_steps, 12);
@@ -24,12 +30,16 @@ TEST(Numbers, AreReadHoweverYamlSpellsThem) {
 }
 
 TEST(Booleans, AreReadAsYaml11HasThem) {
-  for (const char* yes : {"true", "True", "TRUE", "yes", "Yes", "on", "ON", "'true'"}) EXPECT_TRUE(parsed("sample_packing: " + std::string(yes)).data.sample_packing) << yes;
-  for (const char* no : {"false", "False", "no", "NO", "off"}) EXPECT_FALSE(parsed("shuffle_merged_datasets: " + std::string(no)).data.shuffle_merged_datasets) << no;
+  for (const char* yes : {"true", "True", "TRUE", "yes", "Yes", "on", "ON", "'true'"})
+    EXPECT_TRUE(parsed("sample_packing: " + std::string(yes)).data.sample_packing) << yes;
+  for (const char* no : {"false", "False", "no", "NO", "off"})
+    EXPECT_FALSE(parsed("shuffle_merged_datasets: " + std::string(no)).data.shuffle_merged_datasets) << no;
 }
 
 TEST(EmptyValues, AreUnset) {
-  auto recipe = parsed("adapter:\nlora_r:\nlora_model_dir: ~\nresume_from_checkpoint: null\nspecial_tokens:\nwarmup_steps:\nwarmup_ratio: 0.1\nbf16:\nrl:\ntokens: []\nlora_dropout: NULL\n");
+  auto recipe = parsed(
+      "adapter:\nlora_r:\nlora_model_dir: ~\nresume_from_checkpoint: "
+      "null\nspecial_tokens:\nwarmup_steps:\nwarmup_ratio: 0.1\nbf16:\nrl:\ntokens: []\nlora_dropout: NULL\n");
   EXPECT_EQ(recipe.adapter, AdapterSection{});
   EXPECT_EQ(recipe.model.special_tokens, SpecialTokens{});
   EXPECT_FALSE(recipe.optim.warmup_steps);
@@ -43,20 +53,26 @@ TEST(Enumerations, TakeBooleansWhereAxolotlDoes) {
   EXPECT_EQ(parsed("gradient_checkpointing: offload").train.gradient_checkpointing, Recompute::layer);
   EXPECT_EQ(parsed("eval_strategy: no").train.eval_strategy, Cadence::never);
   EXPECT_EQ(parsed("save_strategy: false").train.save_strategy, Cadence::never);
-  EXPECT_EQ(parsed("peft_init_lora_weights: pissa\nadapter: lora\nlora_target_linear: true").adapter.peft_init_lora_weights, LoraInit::pissa);
+  EXPECT_EQ(
+      parsed("peft_init_lora_weights: pissa\nadapter: lora\nlora_target_linear: true").adapter.peft_init_lora_weights,
+      LoraInit::pissa);
   EXPECT_EQ(parsed("activation_storage: bf16").train.activation_storage, Storage::bf16);
 }
 
 TEST(Targets, AreAListOrARegularExpression) {
-  EXPECT_THAT(parsed("adapter: lora\nlora_target_modules: [q_proj, v_proj]").adapter.lora_target_modules.names, ElementsAre("q_proj", "v_proj"));
-  EXPECT_EQ(parsed("adapter: lora\nlora_target_modules: 'layers\\.[0-3]\\..*_proj'").adapter.lora_target_modules.regex, "layers\\.[0-3]\\..*_proj");
+  EXPECT_THAT(parsed("adapter: lora\nlora_target_modules: [q_proj, v_proj]").adapter.lora_target_modules.names,
+              ElementsAre("q_proj", "v_proj"));
+  EXPECT_EQ(parsed("adapter: lora\nlora_target_modules: 'layers\\.[0-3]\\..*_proj'").adapter.lora_target_modules.regex,
+            "layers\\.[0-3]\\..*_proj");
   auto all = parsed("adapter: lora\nlora_target_modules: all-linear").adapter;
   EXPECT_TRUE(all.lora_target_linear);
   EXPECT_TRUE(all.lora_target_modules.empty());
 }
 
 TEST(Lists, MayBeOneValue) {
-  EXPECT_THAT(parsed("peft_layers_to_transform: 3\nadapter: lora\nlora_target_linear: true").adapter.peft_layers_to_transform, ElementsAre(3));
+  EXPECT_THAT(
+      parsed("peft_layers_to_transform: 3\nadapter: lora\nlora_target_linear: true").adapter.peft_layers_to_transform,
+      ElementsAre(3));
   EXPECT_THAT(parsed("eot_tokens: <|im_end|>").templates.eot_tokens, testing::Optional(ElementsAre("<|im_end|>")));
   EXPECT_THAT(parsed("eot_tokens: []").templates.eot_tokens, testing::Optional(ElementsAre()));
 }
@@ -81,7 +97,9 @@ datasets:
     ds_type: jsonl
     type:
   - {path: d, type: completion, train_on_turns: 3, message_field_role: from, revision: x}
-)", "r.yml").recipe.data.datasets;
+)",
+                             "r.yml")
+                     .recipe.data.datasets;
   ASSERT_EQ(entries.size(), 4u);
   EXPECT_EQ(entries[0].message_property_mappings.at("role"), "from");
   EXPECT_THAT(entries[0].roles->at("user"), ElementsAre("human", "me"));
@@ -102,15 +120,22 @@ datasets:
 }
 
 TEST(FreeTables, KeepTheTypesOfYaml) {
-  auto recipe = parsed("model_config: {hidden_size: 64, rope_theta: 1e4, tie_word_embeddings: yes, model_type: llama, quoted: '1', list: [1, 2.5], none: }\nadded_tokens_overrides: {128010: <think>}\noptim_args: \"momentum=0.9, nesterov=true\"");
-  EXPECT_EQ(dump(recipe.model.model_config),
-            R"({"hidden_size":64,"rope_theta":10000.0,"tie_word_embeddings":true,"model_type":"llama","quoted":"1","list":[1,2.5],"none":null})");
+  auto recipe = parsed(
+      "model_config: {hidden_size: 64, rope_theta: 1e4, tie_word_embeddings: yes, model_type: llama, quoted: '1', "
+      "list: [1, 2.5], none: }\nadded_tokens_overrides: {128010: <think>}\noptim_args: \"momentum=0.9, "
+      "nesterov=true\"");
+  EXPECT_EQ(
+      dump(recipe.model.model_config),
+      R"({"hidden_size":64,"rope_theta":10000.0,"tie_word_embeddings":true,"model_type":"llama","quoted":"1","list":[1,2.5],"none":null})");
   EXPECT_EQ(recipe.model.added_tokens_overrides.at(128010), "<think>");
   EXPECT_EQ(dump(recipe.optim.optim_args), R"({"momentum":0.9,"nesterov":true})");
 }
 
 TEST(Defaults, FollowFromOtherSettings) {
-  auto file = read_recipe(kSample + "sample_packing: true\nmicro_batch_size: 4\nadapter: qlora\nlora_target_linear: true\nchat_template_jinja: t.jinja\n", "r.yml");
+  auto file = read_recipe(kSample +
+                              "sample_packing: true\nmicro_batch_size: 4\nadapter: qlora\nlora_target_linear: "
+                              "true\nchat_template_jinja: t.jinja\n",
+                          "r.yml");
   EXPECT_TRUE(file.recipe.data.eval_sample_packing);
   EXPECT_EQ(file.origins.at("eval_sample_packing"), "from sample_packing");
   EXPECT_EQ(file.recipe.train.eval_batch_size, 4);
@@ -134,35 +159,70 @@ TEST(Paths, ExpandTheHomeDirectoryOnly) {
 }
 
 TEST(AxolotlsSpellings, AreMappedOrGatheredInOneNotice) {
-  auto file = read_recipe(kSample +
-                              "optimizer: paged_adamw_8bit\nbf16: auto\ntf32: false\nflash_attention: true\nwandb_project: p\nwandb_name:\n"
-                              "deepspeed: deepspeed_configs/zero2.json\nplugins: [axolotl.integrations.liger.LigerPlugin]\nevaluation_strategy: no\n",
-                          "r.yml");
+  auto file = read_recipe(
+      kSample +
+          "optimizer: paged_adamw_8bit\nbf16: auto\ntf32: false\nflash_attention: true\nwandb_project: p\nwandb_name:\n"
+          "deepspeed: deepspeed_configs/zero2.json\nplugins: "
+          "[axolotl.integrations.liger.LigerPlugin]\nevaluation_strategy: no\n",
+      "r.yml");
   EXPECT_EQ(file.recipe.optim.optimizer, "adamw");
   EXPECT_EQ(file.recipe.distribution.distribution, "zero2");
   EXPECT_EQ(file.recipe.train.eval_strategy, Cadence::never);
-  EXPECT_THAT(file.notices, ElementsAre(HasSubstr("distribution: zero2"), HasSubstr("paged_adamw_8bit"),
-                                        "without effect on CPUs: bf16 (line 7), flash_attention (line 9), wandb_project (line 10), "
-                                        "plugins (line 13) ('dml help KEY' says why)"));
+  EXPECT_THAT(file.notices,
+              ElementsAre(HasSubstr("distribution: zero2"), HasSubstr("paged_adamw_8bit"),
+                          "without effect on CPUs: bf16 (line 7), flash_attention (line 9), wandb_project (line 10), "
+                          "plugins (line 13) ('dml help KEY' says why)"));
 }
 
 TEST(UnsupportedKeys, SayWhatToDoAndAreNeverUnknown) {
-  for (const char* line : {"rl: dpo", "dpo_beta_something: 1", "processor_type: AutoProcessor", "gptq: true", "rope_scaling: {type: linear}", "unsloth_lora_qkv: true",
-                           "tensor_parallel_size: 2", "use_pose: yes", "plugins: [my.Plugin]", "save_safetensors: false", "deepspeed: {x: 1}"}) {
+  for (const char* line : {"rl: dpo", "dpo_beta_something: 1", "processor_type: AutoProcessor", "gptq: true",
+                           "rope_scaling: {type: linear}", "unsloth_lora_qkv: true", "tensor_parallel_size: 2",
+                           "use_pose: yes", "plugins: [my.Plugin]", "save_safetensors: false", "deepspeed: {x: 1}"}) {
     EXPECT_THAT(problems(line), testing::ContainsRegex("^r.yml:6:[0-9]+: .*(not supported|not read).*[:;]")) << line;
     EXPECT_THAT(problems(line), testing::Not(HasSubstr("unknown"))) << line;
   }
-  for (const char* line : {"rl:", "gptq: false", "tensor_parallel_size: 1", "unsloth_lora_qkv: false"}) EXPECT_EQ(problems(line), "") << line;
+  for (const char* line : {"rl:", "gptq: false", "tensor_parallel_size: 1", "unsloth_lora_qkv: false"})
+    EXPECT_EQ(problems(line), "") << line;
 }
 
 Json random_json(std::mt19937& random, int depth) {
-  static const std::vector<std::string> texts = {"", "a", "ü – 漢字 🙂", "it's", "say \"x\"", "back\\slash", "two\nlines\n", "tab\t", "# no comment", "a: b", "yes", "12", "null", "~", "- x", "'", "\"", "<<", "&a *a", "{% x %}", " lead", "trail ", "\x01\x7f", "0x10", "010", "1e5"};
+  static const std::vector<std::string> texts = {"",
+                                                 "a",
+                                                 "ü – 漢字 🙂",
+                                                 "it's",
+                                                 "say \"x\"",
+                                                 "back\\slash",
+                                                 "two\nlines\n",
+                                                 "tab\t",
+                                                 "# no comment",
+                                                 "a: b",
+                                                 "yes",
+                                                 "12",
+                                                 "null",
+                                                 "~",
+                                                 "- x",
+                                                 "'",
+                                                 "\"",
+                                                 "<<",
+                                                 "&a *a",
+                                                 "{% x %}",
+                                                 " lead",
+                                                 "trail ",
+                                                 "\x01\x7f",
+                                                 "0x10",
+                                                 "010",
+                                                 "1e5"};
   switch (random() % (depth > 0 ? 7 : 5)) {
-    case 0: return nullptr;
-    case 1: return random() % 2 == 0;
-    case 2: return static_cast<std::int64_t>(random()) - 2'000'000'000;
-    case 3: return static_cast<double>(random()) / 7e5;
-    case 4: return texts[random() % texts.size()];
+    case 0:
+      return nullptr;
+    case 1:
+      return random() % 2 == 0;
+    case 2:
+      return static_cast<std::int64_t>(random()) - 2'000'000'000;
+    case 3:
+      return static_cast<double>(random()) / 7e5;
+    case 4:
+      return texts[random() % texts.size()];
     case 5: {
       Json list = Json::array();
       for (auto n = random() % 5; n > 0; --n) list.push_back(random_json(random, depth - 1));
@@ -170,7 +230,8 @@ Json random_json(std::mt19937& random, int depth) {
     }
     default: {
       Json map = Json::object();
-      for (auto n = random() % 5; n > 0; --n) map["k" + texts[random() % texts.size()]] = random_json(random, depth - 1);
+      for (auto n = random() % 5; n > 0; --n)
+        map["k" + texts[random() % texts.size()]] = random_json(random, depth - 1);
       return map;
     }
   }
@@ -181,17 +242,21 @@ TEST(AnyJson, IsReadAsItIsAndComesBackFromTheResolvedRecipe) {
   for (int i = 0; i < 300; ++i) {
     Json value = Json::object();
     value["x"] = random_json(random, 4);
-    auto file = read_recipe(kSample + "# ümlaut\ntokens: ['ü', \"ß\"]\nmodel_config: " + (i % 2 ? value.dump() : value.dump(2)) + "\n", "r.yml");
+    auto file = read_recipe(
+        kSample + "# ümlaut\ntokens: ['ü', \"ß\"]\nmodel_config: " + (i % 2 ? value.dump() : value.dump(2)) + "\n",
+        "r.yml");
     ASSERT_EQ(file.recipe.model.model_config, value) << value.dump();
-    ASSERT_EQ(read_recipe(resolved_yaml(file, i % 3 == 0), "again.yml").recipe.model.model_config, value) << resolved_yaml(file);
+    ASSERT_EQ(read_recipe(resolved_yaml(file, i % 3 == 0), "again.yml").recipe.model.model_config, value)
+        << resolved_yaml(file);
   }
 }
 
 /// Whatever the bytes are: a recipe or a UserError.
 TEST(DamagedText, NeverDoesMoreThanFail) {
   const std::string good = kSample +
-      "x: &a [1, 'two', \"three\"]\ny: *a\nspecial_tokens: {pad_token: <pad>}\nchat_template_jinja: |\n  {% a %}\n   b\ntokens: >-\n  a\n  b\n"
-      "test_datasets:\n  - &t {path: x, roles: {user: [a]}}\n  - <<: *t\n    split: y\n? k\n: v\n";
+                           "x: &a [1, 'two', \"three\"]\ny: *a\nspecial_tokens: {pad_token: "
+                           "<pad>}\nchat_template_jinja: |\n  {% a %}\n   b\ntokens: >-\n  a\n  b\n"
+                           "test_datasets:\n  - &t {path: x, roles: {user: [a]}}\n  - <<: *t\n    split: y\n? k\n: v\n";
   static const std::string_view alphabet = "\"'&*!|>{}[]:,#-?%@`~ \n\t\r<=\\a0\xc3\xff";
   std::mt19937 random(2);
   for (int i = 0; i < 3000; ++i) {
@@ -199,9 +264,15 @@ TEST(DamagedText, NeverDoesMoreThanFail) {
     for (auto n = 1 + random() % 6; n > 0; --n) {
       auto at = random() % text.size();
       switch (random() % 3) {
-        case 0: text[at] = alphabet[random() % alphabet.size()]; break;
-        case 1: text.insert(at, 1, alphabet[random() % alphabet.size()]); break;
-        default: text.erase(at, 1 + random() % 20); break;
+        case 0:
+          text[at] = alphabet[random() % alphabet.size()];
+          break;
+        case 1:
+          text.insert(at, 1, alphabet[random() % alphabet.size()]);
+          break;
+        default:
+          text.erase(at, 1 + random() % 20);
+          break;
       }
     }
     problems_of(text);
@@ -210,8 +281,10 @@ TEST(DamagedText, NeverDoesMoreThanFail) {
 
 TEST(DataDigest, ChangesWithWhatDecidesTheData) {
   auto base = data_digest(parsed(""));
-  for (const char* line : {"num_epochs: 7", "output_dir: x", "lora_r: 4", "wandb_project: x"}) EXPECT_EQ(data_digest(parsed(line)), base) << line;
-  for (const char* line : {"sequence_len: 64", "train_on_inputs: true", "chat_template: chatml", "tokens: [a]", "eot_tokens: []", "seed: 1"})
+  for (const char* line : {"num_epochs: 7", "output_dir: x", "lora_r: 4", "wandb_project: x"})
+    EXPECT_EQ(data_digest(parsed(line)), base) << line;
+  for (const char* line : {"sequence_len: 64", "train_on_inputs: true", "chat_template: chatml", "tokens: [a]",
+                           "eot_tokens: []", "seed: 1"})
     EXPECT_NE(data_digest(parsed(line)), base) << line;
   auto other = parsed("");
   other.data.datasets[0].roles_to_train.clear();

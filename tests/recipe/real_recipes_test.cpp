@@ -1,4 +1,4 @@
-// Real recipes: accepted with the values another YAML reader finds, or refused naming place and key.
+// Real recipes, Axolotl's and our own: accepted with the values another YAML reader finds, or refused naming place and key.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +15,8 @@ namespace {
 bool agrees(const Json& ours, const Json& theirs) {
   if (theirs.is_null()) return true;
   if (ours.is_number() && theirs.is_number()) return ours.get<double>() == theirs.get<double>();
-  if (ours.is_number() && theirs.is_string()) return ours.get<double>() == std::stod(theirs.get<std::string>());  // 2e-5
+  if (ours.is_number() && theirs.is_string())
+    return ours.get<double>() == std::stod(theirs.get<std::string>());  // 2e-5
   if (theirs.is_array() && ours.is_array()) {
     if (ours.size() != theirs.size()) return false;
     for (std::size_t i = 0; i < ours.size(); ++i)
@@ -52,7 +53,8 @@ TEST(RealRecipes, AreAcceptedWithTheirValuesOrRefusedByPlace) {
       if (!found.field || key == "optimizer" || (key == "gradient_checkpointing" && value == "offload")) continue;
       ++compared;
       Json ours = found.field->write(found.section->of(file.recipe));
-      EXPECT_TRUE(agrees(ours, value)) << entry.path().filename() << " " << key << ": " << dump(ours) << " is not " << dump(value);
+      EXPECT_TRUE(agrees(ours, value)) << entry.path().filename() << " " << key << ": " << dump(ours) << " is not "
+                                       << dump(value);
     }
     EXPECT_EQ(file.recipe.optim.optimizer, "adamw");
     auto again = read_recipe(resolved_yaml(file), "resolved.yml");
@@ -60,6 +62,22 @@ TEST(RealRecipes, AreAcceptedWithTheirValuesOrRefusedByPlace) {
   }
   EXPECT_GE(accepted, all - 1);
   EXPECT_GE(compared, 20 * accepted);
+}
+
+TEST(OurRecipes, AreAllValidAndReadBack) {
+  int all = 0;
+  for (const char* folder : {"/recipes", "/examples"}) {
+    const std::string root = std::string(DML_SOURCE_DIR) + folder;
+    if (!std::filesystem::exists(root)) continue;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+      if (!entry.path().extension().string().starts_with(".y")) continue;
+      ++all;
+      RecipeFile file;
+      ASSERT_NO_THROW(file = load_recipe(entry.path().string())) << entry.path();
+      EXPECT_TRUE(read_recipe(resolved_yaml(file), "resolved.yml").recipe == file.recipe) << entry.path();
+    }
+  }
+  EXPECT_GT(all, 0);
 }
 
 }  // namespace
