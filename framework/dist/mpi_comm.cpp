@@ -1,7 +1,8 @@
 // Ranks as processes under MPI: non-blocking point-to-point messages only, tag = channel.
 //
-// Progress: MPI moves large messages only inside its own calls, so a thread of ours pokes it while anything is under way
-// and the program computes. All MPI calls are made under one lock (MPI_THREAD_SERIALIZED).
+// Progress: MPI moves large messages only inside its own calls, so a thread of ours calls it every now and then while
+// anything is under way (polling between layers left all of a 100 MB exchange over TCP for the final wait; this leaves
+// nothing). All MPI calls are made under one lock (MPI_THREAD_SERIALIZED).
 //
 // Failures: MPI reports errors to us (MPI_ERRORS_RETURN); a wait past its deadline throws. A dead rank is noticed by
 // mpirun, which ends the job.
@@ -26,8 +27,8 @@ namespace dml {
 namespace {
 
 constexpr std::size_t kLargestMessage = std::size_t{1} << 30;  // MPI counts are ints
-constexpr auto kPokeEvery = std::chrono::microseconds(300);
-constexpr int kPokesAtOnce = 4;  // one call moves a bounded piece over TCP
+constexpr auto kPokeEvery = std::chrono::milliseconds(2);
+constexpr auto kMoved = std::chrono::microseconds(20);  // a call that takes longer has moved something: go on
 
 std::string text_of(int code) {
   char text[MPI_MAX_ERROR_STRING] = "";
@@ -72,13 +73,19 @@ class Progress {
       }
       wake_.wait_for(lock, kPokeEvery, [this] { return stopping_; });
       lock.unlock();
-      if (std::unique_lock busy(mpi_, std::try_to_lock); busy)  // else somebody is in MPI anyway
-        for (int i = 0; i < kPokesAtOnce; ++i) {
-          int found;
-          MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &found, MPI_STATUS_IGNORE);
-        }
+      while (poke() > kMoved && under_way_ > 0) {
+      }
       lock.lock();
     }
+  }
+
+  std::chrono::steady_clock::duration poke() {
+    std::unique_lock busy(mpi_, std::try_to_lock);
+    if (!busy) return {};  // somebody is in MPI anyway
+    auto start = std::chrono::steady_clock::now();
+    int found;
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &found, MPI_STATUS_IGNORE);
+    return std::chrono::steady_clock::now() - start;
   }
 
   MPI_Comm comm_;
