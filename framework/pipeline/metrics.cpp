@@ -58,7 +58,7 @@ void MetricsLog::read_kept(std::int64_t keep_until_step) {
   std::size_t kept = 0;
   for (std::size_t line = 1; kept < text.size(); ++line) {
     const std::size_t end = text.find('\n', kept);
-    if (end == std::string::npos) break;                           // torn by a crash
+    if (end == std::string::npos) break;  // torn by a crash
     const std::string source = fmt::format("{}:{}", path_, line);
     try {
       const Json object = parse_json(std::string_view(text).substr(kept, end - kept), source);
@@ -70,7 +70,7 @@ void MetricsLog::read_kept(std::int64_t keep_until_step) {
         evals_.push_back({json_integer(object, "step", 0, source), read_number(object, "epoch", source),
                           read_number(object, "loss", source)});
       }
-    } catch (const UserError&) {                                   // half a block after a power cut
+    } catch (const UserError&) {  // half a block after a power cut
       break;
     }
     kept = end + 1;

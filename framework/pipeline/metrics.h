@@ -3,8 +3,8 @@
 //   {"step":12,"epoch":0.25,"loss":…,"grad_norm":…,"lr":…,"tokens":…,"learned_tokens":…,"tok_s":…,"step_s":…,"mem":…}
 //   {"event":"eval","step":12,"epoch":0.25,"loss":…,"ppl":…}        other events: save, resume, warn …
 //
-// Steps only grow along the file. A resumed run cuts off what lies behind the step it goes on from, so that the file reads
-// like one uninterrupted run. A number that is none (a diverged loss) is written as null.
+// Steps only grow along the file. A resumed run cuts off what lies behind the step it goes on from, so that the file
+// reads like one uninterrupted run. A number that is none (a diverged loss) is written as null.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +20,14 @@ namespace dml {
 /// One optimizer step. `step` counts from 1: the number of steps done.
 struct StepMetrics {
   std::int64_t step = 0;
-  double epoch = 0;                      // passes over the data done, with the share of the current one
-  double loss = 0;                       // mean over the labelled tokens of the global batch
-  double grad_norm = 0;                  // before clipping
+  double epoch = 0;      // passes over the data done, with the share of the current one
+  double loss = 0;       // mean over the labelled tokens of the global batch
+  double grad_norm = 0;  // before clipping
   double lr = 0;
-  std::int64_t tokens = 0;               // of the global batch
-  std::int64_t learned_tokens = 0;       // … that count in the loss
+  std::int64_t tokens = 0;          // of the global batch
+  std::int64_t learned_tokens = 0;  // … that count in the loss
   double tok_s = 0, step_s = 0;
-  std::size_t mem = 0;                   // resident bytes, summed over the ranks
+  std::size_t mem = 0;  // resident bytes, summed over the ranks
 
   bool operator==(const StepMetrics&) const = default;
 };
@@ -35,7 +35,7 @@ struct StepMetrics {
 struct EvalMetrics {
   std::int64_t step = 0;
   double epoch = 0;
-  double loss = 0;                       // mean over the labelled tokens of the validation split
+  double loss = 0;  // mean over the labelled tokens of the validation split
 
   double perplexity() const;
   bool operator==(const EvalMetrics&) const = default;
@@ -43,8 +43,9 @@ struct EvalMetrics {
 
 class MetricsLog {
  public:
-  /// Opens `path` for appending. Of a file that is there, the lines up to and including `keep_until_step` stay, the first
-  /// line beyond it or broken and everything after go; a fresh run keeps nothing (−1). IoError when it cannot be written.
+  /// Opens `path` for appending. Of a file that is there, the lines up to and including `keep_until_step` stay, the
+  /// first line beyond it or broken and everything after go; a fresh run keeps nothing (−1). IoError when it cannot be
+  /// written.
   explicit MetricsLog(std::string path, std::int64_t keep_until_step = -1);
   ~MetricsLog();
   MetricsLog(const MetricsLog&) = delete;

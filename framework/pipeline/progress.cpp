@@ -130,8 +130,11 @@ Progress::Progress(std::int64_t steps, std::int64_t log_interval, std::FILE* out
     : Progress(steps, log_interval, out, terminal_style(fileno(out))) {}
 
 Progress::Progress(std::int64_t steps, std::int64_t log_interval, std::FILE* out, const TerminalStyle& style)
-    : log_interval_(std::max<std::int64_t>(1, log_interval)), out_(out), style_(style),
-      started_(std::chrono::steady_clock::now()), drawn_(started_ - kRedraw) {
+    : log_interval_(std::max<std::int64_t>(1, log_interval)),
+      out_(out),
+      style_(style),
+      started_(std::chrono::steady_clock::now()),
+      drawn_(started_ - kRedraw) {
   state_.steps = steps;
 }
 
@@ -153,7 +156,7 @@ void Progress::step(const StepMetrics& metrics) {
 
 void Progress::draw() {
   if (style_.redraw) {
-    if (::isatty(fileno(out_))) style_.columns = terminal_style(fileno(out_)).columns;   // the window may be resized
+    if (::isatty(fileno(out_))) style_.columns = terminal_style(fileno(out_)).columns;  // the window may be resized
     fmt::print(out_, "\r{}\x1b[K", progress_bar(state_, style_));
     on_screen_ = true;
   } else {

@@ -2,8 +2,8 @@
 //
 // A terminal gets one line that is redrawn at most ten times a second:
 //   step 120/600  20% ████▏               loss 1.234  lr 2.00e-04  grad 0.81  812 tok/s  1.9 GB  0:42 < 3:20
-// and loses fields from the right of its list of wishes when it is narrow. Anything else (a file, a CI log) gets plain lines
-// with the time, one every log interval and no carriage return. Colour only on a terminal, without NO_COLOR.
+// and drops the least important fields where it is narrow. Anything else (a file, a CI log) gets plain
+// lines with the time, one every log interval and no carriage return. Colour only on a terminal, without NO_COLOR.
 #pragma once
 
 #include <chrono>
@@ -17,9 +17,9 @@
 namespace dml {
 
 struct TerminalStyle {
-  bool redraw = false;       // a terminal that knows how to go back in its line
+  bool redraw = false;  // a terminal that knows how to go back in its line
   bool colour = false;
-  bool unicode = false;      // locale is UTF-8
+  bool unicode = false;  // locale is UTF-8
   int columns = 80;
 };
 
@@ -29,9 +29,9 @@ TerminalStyle terminal_style(int fd);
 /// Everything a line shows.
 struct ProgressState {
   StepMetrics last;
-  std::int64_t steps = 0;                // of the whole run
-  double elapsed = 0;                    // seconds of this process
-  double left = 0;                       // seconds
+  std::int64_t steps = 0;  // of the whole run
+  double elapsed = 0;      // seconds of this process
+  double left = 0;         // seconds
 };
 
 /// The redrawn line, at most `style.columns` − 1 wide, without CR.
@@ -68,7 +68,7 @@ class Progress {
   std::int64_t log_interval_;
   std::FILE* out_;
   TerminalStyle style_;
-  double step_seconds_ = 0;              // moving average of the steps alone, without evaluation and saving
+  double step_seconds_ = 0;  // moving average of the steps alone, without evaluation and saving
   std::chrono::steady_clock::time_point started_, drawn_;
   bool on_screen_ = false, finished_ = false, printed_ = false;
 };

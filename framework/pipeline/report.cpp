@@ -10,9 +10,10 @@ namespace dml {
 namespace {
 
 constexpr double kSmoothing = 0.9;
-constexpr std::size_t kMostRows = 50;                // of the table of evaluations; the chart has them all
+constexpr std::size_t kMostRows = 50;  // of the table of evaluations; the chart has them all
 
-constexpr const char* kPageStyle = R"(:root{color-scheme:light dark;--bg:#fff;--fg:#1f2328;--soft:#59636e;--line:#d8dee4;--box:#f6f8fa;--note:#9a6700}
+constexpr const char* kPageStyle =
+    R"(:root{color-scheme:light dark;--bg:#fff;--fg:#1f2328;--soft:#59636e;--line:#d8dee4;--box:#f6f8fa;--note:#9a6700}
 @media(prefers-color-scheme:dark){:root{--bg:#0d1117;--fg:#f0f6fc;--soft:#9198a1;--line:#30363d;--box:#151b23;--note:#d29922}}
 body{margin:0 auto;max-width:1080px;padding:2rem 1.25rem 4rem;background:var(--bg);color:var(--fg);font:15px/1.5 system-ui,sans-serif}
 h1{font-size:1.7rem;margin:0}h2{font-size:1.15rem;margin:2.2rem 0 .6rem}p.sub{color:var(--soft);margin:.2rem 0 0}
@@ -25,7 +26,7 @@ dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1.2rem;margin:0}
 .warn{border-left:3px solid var(--note);background:var(--box);padding:.4rem .8rem;margin:.4rem 0}
 )";
 
-ChartSeries series(const char* label, const std::vector<StepMetrics>& steps, double StepMetrics::* member) {
+ChartSeries series(const char* label, const std::vector<StepMetrics>& steps, double StepMetrics::*member) {
   ChartSeries s{label, 1, false, false, {}};
   for (const StepMetrics& m : steps) s.points.push_back({static_cast<double>(m.step), m.*member});
   return s;
@@ -84,7 +85,8 @@ std::string table(const ReportTable& t) {
 std::string evaluations(const Report& r) {
   ReportTable t{"Evaluations", {"step", "epoch", "loss", "perplexity"}, {}};
   const std::size_t every = r.evals.size() / kMostRows + 1;
-  for (std::size_t i = (r.evals.size() + every - 1) % every; i < r.evals.size(); i += every) {   // the last is among them
+  for (std::size_t i = (r.evals.size() + every - 1) % every; i < r.evals.size();
+       i += every) {  // the last is among them
     const EvalMetrics& e = r.evals[i];
     t.rows.push_back({fmt::format("{}", e.step), fmt::format("{:.2f}", e.epoch), fmt::format("{:.4f}", e.loss),
                       fmt::format("{:.3f}", e.perplexity())});

@@ -12,7 +12,7 @@ namespace dml {
 
 struct ReportTable {
   std::string title;
-  std::vector<std::string> header;                   // may be empty
+  std::vector<std::string> header;  // may be empty
   std::vector<std::vector<std::string>> rows;
 };
 
@@ -22,12 +22,12 @@ struct ReportSample {
 };
 
 struct Report {
-  std::string title;                                 // the run's name
-  std::string subtitle;                              // one sentence: what was trained on what
-  std::vector<std::pair<std::string, std::string>> facts;   // model, trained parameters, data, ranks, time …
+  std::string title;                                       // the run's name
+  std::string subtitle;                                    // one sentence: what was trained on what
+  std::vector<std::pair<std::string, std::string>> facts;  // model, trained parameters, data, ranks, time …
   std::vector<StepMetrics> steps;
   std::vector<EvalMetrics> evals;
-  std::vector<ReportTable> tables;                   // statistics of the data and whatever else is worth a table
+  std::vector<ReportTable> tables;  // statistics of the data and whatever else is worth a table
   std::vector<ReportSample> samples;
   std::vector<std::string> warnings;
 };

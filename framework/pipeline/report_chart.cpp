@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kWidth = 640, kHeight = 260;
 constexpr double kLeft = 62, kRight = 16, kTop = 40, kBottom = 40;
-constexpr std::size_t kMostPoints = 600;             // about one a pixel
+constexpr std::size_t kMostPoints = 600;  // about one a pixel
 
 bool drawable(const ChartPoint& p) { return std::isfinite(p.x) && std::isfinite(p.y); }
 
@@ -22,7 +22,7 @@ struct Range {
   double place(double value, double from, double to) const { return from + (value - low) / (high - low) * (to - from); }
 };
 
-Range range_of(const Chart& chart, double ChartPoint::* member) {
+Range range_of(const Chart& chart, double ChartPoint::*member) {
   Range r{INFINITY, -INFINITY};
   for (const ChartSeries& s : chart.series) {
     for (const ChartPoint& p : s.points) {
@@ -65,8 +65,8 @@ std::string axes(const Chart& chart, const Range& xs, const Range& ys) {
   std::string out;
   for (double y : nice_ticks(ys.low, ys.high, 5)) {
     const double at = ys.place(y, kHeight - kBottom, kTop);
-    out += fmt::format(R"(<line class="grid" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)", kLeft, kWidth - kRight,
-                       at, at);
+    out += fmt::format(R"(<line class="grid" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)", kLeft,
+                       kWidth - kRight, at, at);
     out += fmt::format(R"(<text class="tick" x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>)", kLeft - 8, at + 4,
                        tick_text(y));
   }
@@ -107,8 +107,9 @@ std::string curve(const ChartSeries& series, const Range& xs, const Range& ys) {
     path += fmt::format("{}{:.1f} {:.1f}", drawing ? "L" : "M", x, y);
     drawing = true;
     if (series.dots) {
-      marks += fmt::format(R"(<circle class="dot c{}" cx="{:.1f}" cy="{:.1f}" r="3.5"><title>{}: {:.6g}</title></circle>)",
-                           series.colour, x, y, tick_text(p.x), p.y);
+      marks +=
+          fmt::format(R"(<circle class="dot c{}" cx="{:.1f}" cy="{:.1f}" r="3.5"><title>{}: {:.6g}</title></circle>)",
+                      series.colour, x, y, tick_text(p.x), p.y);
     }
   }
   if (path.empty()) return {};
@@ -117,7 +118,7 @@ std::string curve(const ChartSeries& series, const Range& xs, const Range& ys) {
 
 }  // namespace
 
-std::string_view chart_style() {                     // no variables: a picture is not only looked at in browsers
+std::string_view chart_style() {  // no variables: a picture is not only looked at in browsers
   return R"(.chart{font:12px system-ui,sans-serif}.chart .title{font-weight:600;font-size:14px;fill:#1f2328}.chart .tick{fill:#59636e}
 .chart .grid{stroke:#d8dee4}.chart .line{fill:none;stroke-width:2;stroke-linejoin:round}.chart .faint{stroke-width:1;opacity:.35}
 .chart .line.c1{stroke:#0969da}.chart .line.c2{stroke:#bc4c00}.chart .line.c3{stroke:#1a7f37}
@@ -133,13 +134,24 @@ std::string escape_markup(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const char32_t c = next_code_point(text, i);
     switch (c) {
-      case U'&': out += "&amp;"; break;
-      case U'<': out += "&lt;"; break;
-      case U'>': out += "&gt;"; break;
-      case U'"': out += "&quot;"; break;
-      case U'\'': out += "&#39;"; break;
+      case U'&':
+        out += "&amp;";
+        break;
+      case U'<':
+        out += "&lt;";
+        break;
+      case U'>':
+        out += "&gt;";
+        break;
+      case U'"':
+        out += "&quot;";
+        break;
+      case U'\'':
+        out += "&#39;";
+        break;
       default: {
-        const bool control = (c < 0x20 && c != U'\n' && c != U'\t') || (c >= 0x7f && c < 0xa0) || c == 0xfffe || c == 0xffff;
+        const bool control =
+            (c < 0x20 && c != U'\n' && c != U'\t') || (c >= 0x7f && c < 0xa0) || c == 0xfffe || c == 0xffff;
         append_utf8(out, control ? char32_t{0xfffd} : c);
       }
     }
@@ -178,8 +190,8 @@ std::vector<ChartPoint> smoothed(const std::vector<ChartPoint>& points, double k
 
 std::string chart_svg(const Chart& chart, bool standalone) {
   const Range xs = range_of(chart, &ChartPoint::x), ys = range_of(chart, &ChartPoint::y);
-  std::string out = fmt::format(R"(<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}"{}>)", kWidth, kHeight,
-                                escape_markup(chart.title),
+  std::string out = fmt::format(R"(<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}"{}>)", kWidth,
+                                kHeight, escape_markup(chart.title),
                                 standalone ? R"( xmlns="http://www.w3.org/2000/svg" width="960" height="390")" : "");
   if (standalone) {
     out += fmt::format(R"(<style>{}</style><rect class="paper" width="100%" height="100%"/>)", chart_style());

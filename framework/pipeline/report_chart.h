@@ -13,10 +13,10 @@ struct ChartPoint {
 
 struct ChartSeries {
   std::string label;
-  int colour = 1;                        // 1 … 3, one of the style sheet's colours
-  bool faint = false;                    // a thin line behind the others (the raw values under their average)
-  bool dots = false;                     // marks every point, with its value as a tooltip
-  std::vector<ChartPoint> points;        // x grows; points that are no numbers leave a gap
+  int colour = 1;                  // 1 … 3, one of the style sheet's colours
+  bool faint = false;              // a thin line behind the others (the raw values under their average)
+  bool dots = false;               // marks every point, with its value as a tooltip
+  std::vector<ChartPoint> points;  // x grows; points that are no numbers leave a gap
 };
 
 struct Chart {
@@ -30,8 +30,8 @@ std::string chart_svg(const Chart& chart, bool standalone = false);
 /// The style rules that the charts' classes refer to, light and dark.
 std::string_view chart_style();
 
-/// Text that may stand in HTML and SVG, between tags and in quoted attributes; control characters and broken UTF-8 become
-/// U+FFFD.
+/// Text that may stand in HTML and SVG, between tags and in quoted attributes; control characters and broken UTF-8
+/// become U+FFFD.
 std::string escape_markup(std::string_view text);
 
 /// Round values between low and high, at most about `count` of them (steps of 1, 2 or 5 times a power of ten).

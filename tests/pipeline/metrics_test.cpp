@@ -21,7 +21,9 @@ class MetricsFile : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  static StepMetrics at(std::int64_t step) { return {step, 0.1 * step, 2.0 / 3 + 1.0 / step, 1e-17, 2e-4, 512, 100, 812.5, 0.63, 1u << 30}; }
+  static StepMetrics at(std::int64_t step) {
+    return {step, 0.1 * step, 2.0 / 3 + 1.0 / step, 1e-17, 2e-4, 512, 100, 812.5, 0.63, 1u << 30};
+  }
 
   std::filesystem::path folder_;
   std::string path_;
@@ -40,8 +42,9 @@ TEST_F(MetricsFile, WritesOneObjectALineThatReadsBackExactly) {
   EXPECT_EQ(again.evals(), (std::vector<EvalMetrics>{{3, 0.3, std::log(2.0)}}));
   const std::string text = read_file(path_);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 5);
-  EXPECT_THAT(text, testing::StartsWith(R"({"step":1,"epoch":0.1,"loss":1.6666666666666665,"grad_norm":1e-17,"lr":0.0002,)"
-                                        R"("tokens":512,"learned_tokens":100,"tok_s":812.5,"step_s":0.63,"mem":1073741824})"));
+  EXPECT_THAT(
+      text, testing::StartsWith(R"({"step":1,"epoch":0.1,"loss":1.6666666666666665,"grad_norm":1e-17,"lr":0.0002,)"
+                                R"("tokens":512,"learned_tokens":100,"tok_s":812.5,"step_s":0.63,"mem":1073741824})"));
   EXPECT_THAT(text, testing::HasSubstr(R"({"event":"eval","step":3,"epoch":0.3,"loss":0.6931471805599453,"ppl":2})"));
   EXPECT_THAT(text, testing::EndsWith("{\"event\":\"save\",\"step\":3,\"path\":\"checkpoint-3\"}\n"));
 }

@@ -13,7 +13,9 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-ProgressState state() { return {{120, 0.5, 1.23456, 0.8123, 2e-4, 512, 100, 812.4, 0.63, 1'900'000'000}, 600, 42, 200}; }
+ProgressState state() {
+  return {{120, 0.5, 1.23456, 0.8123, 2e-4, 512, 100, 812.4, 0.63, 1'900'000'000}, 600, 42, 200};
+}
 
 /// What a terminal shows of a line: code points without colour sequences.
 int width(const std::string& line) {
@@ -38,8 +40,9 @@ std::string contents(std::FILE* f) {
 }
 
 TEST(ProgressBar, ShowsEveryFieldOnAWideTerminal) {
-  EXPECT_EQ(progress_bar(state(), {true, false, true, 120}),
-            "step 120/600  20% ████                  loss 1.2346  lr 2.00e-04  grad 0.812  812 tok/s  1.9 GB  0:42 < 3:20");
+  EXPECT_EQ(
+      progress_bar(state(), {true, false, true, 120}),
+      "step 120/600  20% ████                  loss 1.2346  lr 2.00e-04  grad 0.812  812 tok/s  1.9 GB  0:42 < 3:20");
 }
 
 TEST(ProgressBar, NeverReachesTheLastColumn) {
@@ -77,7 +80,8 @@ TEST(Progress, PrintsAPlainLineEveryIntervalIntoAFile) {
   std::fclose(f);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);
   EXPECT_EQ(text.find_first_of("\r\x1b"), std::string::npos);
-  for (const char* s : {"Z  step 10/25  epoch 0.50", "step 20/25", "step 25/25", "evaluation: loss 1.0\n", "812 tok/s"}) {
+  for (const char* s :
+       {"Z  step 10/25  epoch 0.50", "step 20/25", "step 25/25", "evaluation: loss 1.0\n", "812 tok/s"}) {
     EXPECT_THAT(text, HasSubstr(s));
   }
 }

@@ -1,4 +1,5 @@
-// The promises of datasets/README.md that do not need a model: nothing held out has leaked, and the measure tells a pirate.
+// The promises of datasets/README.md that do not need a model: nothing held out has leaked, and the measure tells a
+// pirate.
 #include <gtest/gtest.h>
 
 #include <cctype>

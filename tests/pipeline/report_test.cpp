@@ -58,8 +58,9 @@ TEST(Report, IsOneWellFormedPageWithoutScriptOrNetwork) {
   EXPECT_THAT(page, Not(HasSubstr("<script")));
   EXPECT_THAT(page, Not(HasSubstr("http")));
   EXPECT_THAT(page, HasSubstr("prefers-color-scheme"));
-  for (const char* part : {">Loss<", ">Learning rate<", ">Gradient norm", ">Tokens per second<", ">Evaluations<",
-                           ">Before and after<", "98,304 parameters", "be livin&#39; in the forest", ">pirate.jsonl<"}) {
+  for (const char* part :
+       {">Loss<", ">Learning rate<", ">Gradient norm", ">Tokens per second<", ">Evaluations<", ">Before and after<",
+        "98,304 parameters", "be livin&#39; in the forest", ">pirate.jsonl<"}) {
     EXPECT_THAT(page, HasSubstr(part));
   }
   EXPECT_LT(page.size(), 120'000u);
@@ -124,7 +125,7 @@ TEST(Chart, KeepsASpikeOfALongRun) {
   for (int i = 0; i < 100'000; ++i) chart.series[0].points.push_back({double(i), i == 77'777 ? 100.0 : 1.0});
   const std::string svg = chart_svg(chart);
   EXPECT_LT(svg.size(), 20'000u);
-  EXPECT_THAT(svg, HasSubstr(" 40.0"));                            // the top edge
+  EXPECT_THAT(svg, HasSubstr(" 40.0"));  // the top edge
 }
 
 }  // namespace
