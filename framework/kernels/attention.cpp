@@ -8,17 +8,76 @@
 #include "core/parallel.h"
 #include "kernels/simd/loops.h"
 
-// Forward. A task is one head and 64 consecutive rows of the batch; the documents those rows belong to are done one after
-// another. For a query tile: Sᵀ = K Qᵀ one key tile at a time, so that a vector holds many queries and the softmax needs
-// no sums across lanes; O = Pᵀ… is rescaled whenever a query's maximum rises. Key tiles start at the document's start and
-// products are per-row chains (simd/loops.h): a row's bits depend on its document alone, not on what is packed beside it.
+// Forward. A task is one head and 128 consecutive rows of the batch; the documents those rows belong to are done one
+// after another. For a query tile: Sᵀ = K Qᵀ one key tile at a time, so that a vector holds many queries and the softmax
+// needs no sums across lanes; the output so far is rescaled whenever a query's maximum rises. Key tiles start at the
+// document's start and products are per-row chains (simd/loops.h): a row's bits depend on its document alone, not on what
+// is packed beside it.
 namespace dml::kernels {
 namespace {
 
-constexpr std::int64_t kQueries = 64, kKeys = 64;
+constexpr std::int64_t kQueries = 128, kKeys = 64, kBlock = 16;
 constexpr std::int64_t kFar = std::int64_t{1} << 30;
 
 std::int64_t up16(std::int64_t n) { return (n + 15) / 16 * 16; }
+
+// One head's rows [row, row + rows) of the document that begins at `begin`.
+struct QueryTile {
+  const AttentionShape& shape;
+  ConstMat k, v;
+  std::int64_t kv;  // first column of this head's keys and values
+  float *qt, *s, *kd, *vd, *o, *top, *sum, *fix;
+
+  QueryTile(const AttentionShape& shape_, ConstMat k_, ConstMat v_, std::int64_t kv_) : shape(shape_), k(k_), v(v_), kv(kv_) {
+    std::int64_t e = shape.head_dim;
+    qt = thread_scratch(2 * e * kQueries + kKeys * kQueries + 2 * kKeys * e + 3 * kQueries).data();
+    s = qt + e * kQueries;
+    o = s + kKeys * kQueries;
+    kd = o + e * kQueries;
+    vd = kd + kKeys * e;
+    top = vd + kKeys * e;
+    sum = top + kQueries;
+    fix = sum + kQueries;
+  }
+
+  void run(ConstMat q, std::int64_t col, std::int64_t begin, std::int64_t row, std::int64_t rows) {
+    const Loops& loop = loops();
+    std::int64_t e = shape.head_dim, width = up16(rows);
+    loop.transpose(rows, e, q.row(row) + col, q.cols, shape.scale, qt, width);
+    std::fill(top, top + width, -std::numeric_limits<float>::infinity());
+    std::fill(sum, sum + width, 0.f);
+    std::fill(o, o + rows * e, 0.f);
+    std::int64_t seen = shape.window > 0 ? std::max(begin, row - shape.window + 1) : begin;
+    for (std::int64_t key = begin + (seen - begin) / kKeys * kKeys; key < row + rows; key += kKeys)
+      visit(key, std::min(kKeys, row + rows - key), row, rows, width);
+  }
+
+  void visit(std::int64_t key, std::int64_t keys, std::int64_t row, std::int64_t rows, std::int64_t width) {
+    const Loops& loop = loops();
+    std::int64_t e = shape.head_dim, high = row - key + 1, low = shape.window > 0 ? high - shape.window : -kFar;
+    loop.copy_block(keys, e, k.row(key) + kv, k.cols, kd);
+    loop.copy_block(keys, e, v.row(key) + kv, v.cols, vd);
+    if (high >= keys && low + rows <= 1)
+      loop.small_gemm(keys, width, e, kd, e, 1, qt, width, 1, s, width, false);
+    else  // at the diagonal and the window's edge, blocks of keys meet only the queries that may see one of them
+      for (std::int64_t b = 0; b < keys; b += kBlock) {
+        std::int64_t first = std::max<std::int64_t>(0, b - high + 1) / kBlock * kBlock;
+        std::int64_t last = low == -kFar ? width : std::min(width, up16(std::max<std::int64_t>(0, b + kBlock - low)));
+        if (first < last)
+          loop.small_gemm(std::min(kBlock, keys - b), last - first, e, kd + b * e, e, 1, qt + first, width, 1,
+                          s + b * width + first, width, false);
+      }
+    loop.attention_softmax(s, keys, width, low, high, shape.softcap, top, sum, fix);
+    for (std::int64_t b = 0; b < rows; b += kBlock) {
+      std::int64_t count = std::min(kBlock, rows - b);
+      std::int64_t first = std::max<std::int64_t>(0, low + b), last = std::min(keys, high + b + kBlock - 1);
+      if (first >= last) continue;
+      for (std::int64_t i = b; i < b + count; ++i)
+        if (fix[i] != 1) loop.set_scaled(o + i * e, fix[i], o + i * e, e);
+      loop.small_gemm(count, e, last - first, s + first * width + b, 1, width, vd + first * e, e, 1, o + b * e, e, true);
+    }
+  }
+};
 
 }  // namespace
 
@@ -29,37 +88,17 @@ void attention(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMat v, 
   DML_CHECK(k.rows == q.rows && v.rows == q.rows && out.rows == q.rows && lse.rows == q.rows && lse.cols == shape.heads);
   std::int64_t tiles = (q.rows + kQueries - 1) / kQueries;
   parallel_for(tiles * shape.heads, [&](std::int64_t task) {
-    const Loops& loop = loops();
     std::int64_t head = task % shape.heads, first = task / shape.heads * kQueries;
-    std::int64_t last = std::min(first + kQueries, q.rows), kv = head / group * e;
-    float* qt = thread_scratch(e * kQueries + kKeys * kQueries + 3 * kQueries).data();
-    float *s = qt + e * kQueries, *top = s + kKeys * kQueries, *sum = top + kQueries, *fix = sum + kQueries;
-
+    std::int64_t last = std::min(first + kQueries, q.rows);
+    QueryTile tile(shape, k, v, head / group * e);
     auto document = std::upper_bound(starts.begin(), starts.end(), static_cast<std::int32_t>(first)) - 1;
     for (std::int64_t row = first; row < last;) {
       while (*(document + 1) <= row) ++document;
-      std::int64_t begin = *document, rows = std::min<std::int64_t>(*(document + 1), last) - row, width = up16(rows);
-      loop.transpose(rows, e, q.row(row) + head * e, q.cols, shape.scale, qt, width);
-      std::fill(top, top + width, -std::numeric_limits<float>::infinity());
-      std::fill(sum, sum + width, 0.f);
-
-      float* o = out.row(row) + head * e;
-      std::int64_t seen = shape.window > 0 ? std::max(begin, row - shape.window + 1) : begin;
-      std::int64_t key = begin + (seen - begin) / kKeys * kKeys;
-      bool fresh = true;
-      for (; key < row + rows; key += kKeys, fresh = false) {
-        std::int64_t keys = std::min(kKeys, row + rows - key);
-        loop.small_gemm(keys, width, e, k.row(key) + kv, k.cols, 1, qt, width, 1, s, width, false);
-        std::int64_t high = row - key + 1, low = shape.window > 0 ? high - shape.window : -kFar;
-        loop.attention_softmax(s, keys, width, low, high, shape.softcap, top, sum, fix);
-        if (!fresh)
-          for (std::int64_t i = 0; i < rows; ++i)
-            if (fix[i] != 1) loop.set_scaled(o + i * out.cols, fix[i], o + i * out.cols, e);
-        loop.small_gemm(rows, e, keys, s, 1, width, v.row(key) + kv, v.cols, 1, o, out.cols, !fresh);
-      }
+      std::int64_t rows = std::min<std::int64_t>(*(document + 1), last) - row;
+      tile.run(q, head * e, *document, row, rows);
       for (std::int64_t i = 0; i < rows; ++i) {
-        loop.set_scaled(o + i * out.cols, 1 / sum[i], o + i * out.cols, e);
-        lse.row(row + i)[head] = top[i] + std::log(sum[i]);
+        loops().set_scaled(tile.o + i * e, 1 / tile.sum[i], out.row(row + i) + head * e, e);
+        lse.row(row + i)[head] = tile.top[i] + std::log(tile.sum[i]);
       }
       row += rows;
     }

@@ -13,7 +13,7 @@
 namespace dml::kernels {
 namespace {
 
-constexpr std::int64_t kTile = 64;
+constexpr std::int64_t kTile = 64, kBlock = 16;
 constexpr std::int64_t kEnoughTasks = 16, kMostStrips = 4;
 
 std::int64_t strips_for(std::int64_t kv_heads, std::int64_t rows) {
@@ -50,29 +50,51 @@ void attention_backward(const AttentionShape& shape, ConstMat dout, ConstMat q, 
     for (std::int64_t t = begin; t < end; ++t)
       std::memset(to.row(t) + own, 0, static_cast<std::size_t>(group * e) * sizeof(float));
 
-    float* kt = thread_scratch(2 * e * kTile + 2 * kTile * kTile).data();
-    float *vt = kt + e * kTile, *s = vt + e * kTile, *dp = s + kTile * kTile;
+    float* kt = thread_scratch(8 * e * kTile + 2 * kTile * kTile).data();
+    float *vt = kt + e * kTile, *kd = vt + e * kTile, *qd = kd + e * kTile, *od = qd + e * kTile, *dqd = od + e * kTile;
+    float *dkd = dqd + e * kTile, *dvd = dkd + e * kTile, *s = dvd + e * kTile, *dp = s + kTile * kTile;
     for (std::int64_t key = begin + strip * kTile; key < end; key += strips * kTile) {
       std::int64_t keys = std::min(kTile, end - key), width = (keys + 15) / 16 * 16;
       loop.transpose(keys, e, k.row(key) + at, k.cols, 1, kt, width);
       loop.transpose(keys, e, v.row(key) + at, v.cols, 1, vt, width);
+      loop.copy_block(keys, e, k.row(key) + at, k.cols, kd);
+      std::fill(dkd, dkd + keys * e, 0.f);
+      std::fill(dvd, dvd + keys * e, 0.f);
       std::int64_t seen_until = shape.window > 0 ? std::min(end, key + keys - 1 + shape.window) : end;
-      bool fresh = true;
       for (std::int64_t head = kv * group; head < (kv + 1) * group; ++head)
-        for (std::int64_t row = key; row < seen_until; row += kTile, fresh = false) {
+        for (std::int64_t row = key; row < seen_until; row += kTile) {
           std::int64_t rows = std::min(kTile, seen_until - row), col = head * e;
-          loop.small_gemm(rows, width, e, q.row(row) + col, q.cols, 1, kt, width, shape.scale, s, width, false);
-          loop.small_gemm(rows, width, e, dout.row(row) + col, dout.cols, 1, vt, width, 1, dp, width, false);
+          loop.copy_block(rows, e, q.row(row) + col, q.cols, qd);
+          loop.copy_block(rows, e, dout.row(row) + col, dout.cols, od);
+          // On the diagonal 16 queries meet only the keys up to the last of them, and 16 keys only the queries from the
+          // first of them on.
+          bool diagonal = row == key;
+          std::int64_t step = diagonal ? kBlock : kTile;
+          for (std::int64_t b = 0; b < rows; b += step) {
+            std::int64_t count = std::min(step, rows - b), across = diagonal ? std::min(width, b + kBlock) : width;
+            loop.small_gemm(count, across, e, qd + b * e, e, 1, kt, width, shape.scale, s + b * width, width, false);
+            loop.small_gemm(count, across, e, od + b * e, e, 1, vt, width, 1, dp + b * width, width, false);
+          }
           for (std::int64_t i = 0; i < rows; ++i) {
             std::int64_t high = row + i - key + 1, low = shape.window > 0 ? high - shape.window : 0;
             loop.attention_gradient(s + i * width, dp + i * width, keys, low, high, shape.softcap, shape.scale,
                                     lse.row(row + i)[head], dots.row(row + i)[head]);
           }
-          loop.small_gemm(keys, e, rows, s, 1, width, dout.row(row) + col, dout.cols, 1, dv.row(key) + at, dv.cols,
-                          !fresh);
-          loop.small_gemm(keys, e, rows, dp, 1, width, q.row(row) + col, q.cols, 1, dk.row(key) + at, dk.cols, !fresh);
-          loop.small_gemm(rows, e, keys, dp, width, 1, k.row(key) + at, k.cols, 1, to.row(row) + col, to.cols, true);
+          for (std::int64_t b = 0; b < keys; b += step) {
+            std::int64_t count = std::min(step, keys - b), from = diagonal ? std::min(b, rows) : 0;
+            loop.small_gemm(count, e, rows - from, s + from * width + b, 1, width, od + from * e, e, 1, dvd + b * e, e, true);
+            loop.small_gemm(count, e, rows - from, dp + from * width + b, 1, width, qd + from * e, e, 1, dkd + b * e, e, true);
+          }
+          for (std::int64_t b = 0; b < rows; b += step) {
+            std::int64_t count = std::min(step, rows - b), depth = diagonal ? std::min(keys, b + kBlock) : keys;
+            loop.small_gemm(count, e, depth, dp + b * width, width, 1, kd, e, 1, dqd + b * e, e, false);
+          }
+          for (std::int64_t i = 0; i < rows; ++i) loop.add_scaled(dqd + i * e, 1, to.row(row + i) + col, e);
         }
+      for (std::int64_t i = 0; i < keys; ++i) {
+        std::memcpy(dk.row(key + i) + at, dkd + i * e, static_cast<std::size_t>(e) * sizeof(float));
+        std::memcpy(dv.row(key + i) + at, dvd + i * e, static_cast<std::size_t>(e) * sizeof(float));
+      }
     }
   });
 

@@ -8,12 +8,13 @@
 #include "kernels/gemm.h"
 #include "kernels/simd/loops.h"
 
-// A chunk's logits are kept (at most 64 MB) and turned into their own gradient in place, so that the vocabulary product is
-// done once: three products in all, the least there is.
+// A chunk's logits are kept (at most 64 MB) and turned into their own gradient in place: the vocabulary product is done
+// once, three products in all. Every pass over them is taken while a panel of them is in the cache: max and sum right
+// after the product, the gradient right before the product that needs it.
 namespace dml::kernels {
 namespace {
 
-constexpr std::int64_t kMostLogits = std::int64_t{16} << 20, kMostRows = 512, kFewestRows = 32;
+constexpr std::int64_t kMostLogits = std::int64_t{16} << 20, kMostRows = 512, kFewestRows = 32, kPanel = 256;
 
 std::int64_t chunk_rows(std::int64_t rows, std::int64_t vocabulary) {
   std::int64_t most = std::clamp(kMostLogits / vocabulary, kFewestRows, kMostRows);
@@ -21,47 +22,93 @@ std::int64_t chunk_rows(std::int64_t rows, std::int64_t vocabulary) {
   return (rows + chunks - 1) / chunks;
 }
 
+struct Chunk {
+  ConstMat hidden;
+  std::span<const Token> labels;
+  Mat logits;           // (rows, V)
+  float* label_logits;  // (rows)
+  double* log_sums;     // (rows)
+  std::span<RowStats> parts;  // (rows, panels)
+};
+
+template <class F>
+void each_panel(std::int64_t vocabulary, F panel) {
+  parallel_ranges(vocabulary, kPanel, [&](std::int64_t first, std::int64_t last) { panel(first, last - first); });
+}
+
+void logits_and_sums(const Chunk& c, const Weight& head, float softcap) {
+  std::int64_t rows = c.hidden.rows, panels = (head.rows + kPanel - 1) / kPanel;
+  each_panel(head.rows, [&](std::int64_t first, std::int64_t cols) {
+    const Loops& loop = loops();
+    gemm_nt_panel(c.hidden, head, first, cols, c.logits);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      float* x = c.logits.row(i) + first;
+      if (softcap > 0) loop.softcap(x, cols, softcap);
+      c.parts[static_cast<std::size_t>(i * panels + first / kPanel)] = loop.row_stats(x, cols);
+      std::int64_t label = c.labels[static_cast<std::size_t>(i)] - first;
+      if (label >= 0 && label < cols) c.label_logits[i] = x[label];
+    }
+  });
+  parallel_ranges(rows, 16, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) {
+      auto parts = c.parts.subspan(static_cast<std::size_t>(i * panels), static_cast<std::size_t>(panels));
+      float top = parts[0].max;
+      for (const RowStats& p : parts) top = p.max > top ? p.max : top;
+      double sum = 0;
+      for (const RowStats& p : parts) sum += p.sum * std::exp(static_cast<double>(p.max) - static_cast<double>(top));
+      c.log_sums[i] = static_cast<double>(top) + std::log(sum);
+    }
+  });
+}
+
+// Logits to their gradient; the head's gradient on the way.
+void gradient_of_logits(const Chunk& c, float softcap, Mat dhead) {
+  each_panel(c.logits.cols, [&](std::int64_t first, std::int64_t cols) {
+    for (std::int64_t i = 0; i < c.hidden.rows; ++i) {
+      float* x = c.logits.row(i) + first;
+      loops().softmax_gradient(x, cols, static_cast<float>(c.log_sums[i]), softcap);
+      std::int64_t label = c.labels[static_cast<std::size_t>(i)] - first;
+      if (label < 0 || label >= cols) continue;
+      float ratio = softcap > 0 ? c.label_logits[i] / softcap : 0;
+      x[label] -= 1 - ratio * ratio;
+    }
+    if (!dhead.empty())
+      sgemm_tile(true, false, cols, dhead.cols, c.hidden.rows, 1, c.logits.data + first, c.logits.cols, c.hidden.data,
+                 c.hidden.cols, 1, dhead.row(first), dhead.cols);
+  });
+}
+
 }  // namespace
 
 double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token> labels, float softcap,
                      std::span<float> row_losses, Mat dhidden, Mat dhead, Arena& scratch) {
-  const std::int64_t rows = hidden.rows, vocabulary = head.rows;
+  const std::int64_t rows = hidden.rows, vocabulary = head.rows, panels = (vocabulary + kPanel - 1) / kPanel;
   DML_CHECK(static_cast<std::int64_t>(labels.size()) == rows && head.cols == hidden.cols);
   DML_CHECK(row_losses.empty() || static_cast<std::int64_t>(row_losses.size()) == rows);
   if (rows == 0) return 0;
   const bool gradient = !dhidden.empty() || !dhead.empty();
   Arena::Scope scope(scratch);
-  auto losses = scratch.take<double>(rows);
-  const std::int64_t chunk = chunk_rows(rows, vocabulary);
-  Mat block = scratch.matrix(chunk, vocabulary);
-  for (std::int64_t first = 0; first < rows; first += chunk) {
-    std::int64_t count = std::min(chunk, rows - first);
-    Mat logits = block.slice(0, count);
-    ConstMat h = hidden.slice(first, count);
-    gemm_nt(h, head, logits, Write::set);
-    parallel_for(count, [&](std::int64_t i) {
-      const Loops& loop = loops();
-      float* x = logits.row(i);
-      auto t = static_cast<std::size_t>(first + i);
-      std::int64_t label = labels[t];
-      DML_CHECK(label >= 0 && label < vocabulary);
-      if (softcap > 0) loop.softcap(x, vocabulary, softcap);
-      RowStats stats = loop.row_stats(x, vocabulary);
-      double lse = static_cast<double>(stats.max) + std::log(stats.sum);
-      float at_label = x[label];
-      losses[t] = lse - static_cast<double>(at_label);
-      if (!row_losses.empty()) row_losses[t] = static_cast<float>(losses[t]);
-      if (!gradient) return;
-      loop.softmax_gradient(x, vocabulary, static_cast<float>(lse), softcap);
-      float ratio = softcap > 0 ? at_label / softcap : 0;
-      x[label] -= 1 - ratio * ratio;
-    });
-    if (!dhead.empty()) gemm_tn(logits, h, dhead);
-    if (!dhidden.empty()) gemm_nn(logits, head, dhidden.slice(first, count), Write::set);
-  }
-  if (dry_run()) return 0;
+  const std::int64_t most = chunk_rows(rows, vocabulary);
+  Mat block = scratch.matrix(most, vocabulary);
+  auto label_logits = scratch.take<float>(most);
+  auto log_sums = scratch.take<double>(most);
+  auto parts = scratch.take<RowStats>(most * panels);
   double total = 0;
-  for (double loss : losses) total += loss;
+  for (std::int64_t first = 0; first < rows; first += most) {
+    std::int64_t count = std::min(most, rows - first);
+    auto at = static_cast<std::size_t>(first), n = static_cast<std::size_t>(count);
+    Chunk c{hidden.slice(first, count), labels.subspan(at, n), block.slice(0, count), label_logits.data(),
+            log_sums.data(), parts};
+    logits_and_sums(c, head, softcap);
+    if (gradient) gradient_of_logits(c, softcap, dhead);
+    if (!dhidden.empty()) gemm_nn(c.logits, head, dhidden.slice(first, count), Write::set);
+    if (dry_run()) continue;
+    for (std::size_t i = 0; i < n; ++i) {
+      double loss = log_sums[i] - static_cast<double>(label_logits[i]);
+      if (!row_losses.empty()) row_losses[at + i] = static_cast<float>(loss);
+      total += loss;
+    }
+  }
   return total;
 }
 

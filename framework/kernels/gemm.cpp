@@ -1,15 +1,23 @@
 #include "kernels/gemm.h"
 
 #include <cblas.h>
+#include <strings.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "core/error.h"
 #include "core/parallel.h"
 #include "kernels/simd/loops.h"
+
+// Exported by OpenBLAS builds that choose their kernels at run time.
+extern "C" {
+[[gnu::weak]] void gotoblas_dynamic_init();
+[[gnu::weak]] void gotoblas_dynamic_quit();
+}
 
 namespace dml::kernels {
 namespace {
@@ -20,10 +28,26 @@ constexpr std::int64_t kDepth = 2048;
 constexpr std::int64_t kFewRows = 8;       // up to here products of a row are dots, one fixed order per element
 constexpr std::int64_t kVectorPanel = 32;  // weight rows of one task there
 
-int blas_threads(std::int64_t k) {
-  static const bool once = (openblas_set_num_threads(1), true);
-  return once ? static_cast<int>(k) : 0;
+// OpenBLAS takes a processor younger than itself for an old one and falls back to SSE3 kernels, five times slower. So it is
+// asked again with the family's name, unless the user named one. Before main: nothing else runs yet.
+bool ready_blas() {
+  openblas_set_num_threads(1);
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || std::getenv("OPENBLAS_CORETYPE")) return true;
+  if (!gotoblas_dynamic_init || !gotoblas_dynamic_quit) return true;  // a build for one processor
+  for (const char* modern : {"Haswell", "Zen", "SkylakeX", "Cooperlake", "SapphireRapids"})
+    if (strcasecmp(openblas_get_corename(), modern) == 0) return true;
+  bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+              __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+  setenv("OPENBLAS_CORETYPE", wide ? "SkylakeX" : "Haswell", 1);
+  gotoblas_dynamic_quit();
+  gotoblas_dynamic_init();
+  unsetenv("OPENBLAS_CORETYPE");
+#endif
+  return true;
 }
+[[maybe_unused]] const bool blas_is_ready = ready_blas();
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -60,30 +84,43 @@ Panel panel(const Weight& w, std::int64_t row, std::int64_t nrows, std::int64_t 
   return {scratch.data(), ncols};
 }
 
-void few_rows_nt(ConstMat x, const Weight& w, Mat y, Write mode) {
-  parallel_ranges(w.rows, kVectorPanel, [&](std::int64_t first, std::int64_t last) {
-    constexpr std::int64_t kStep = 8;
-    for (std::int64_t n = first; n < last; n += kStep) {
-      std::int64_t count = std::min(kStep, last - n);
-      Panel b = panel(w, n, count, 0, w.cols);
-      loops().dot_block(x.rows, count, w.cols, x.data, x.cols, b.data, b.ld, y.data + n, y.cols, mode == Write::add);
-    }
-  });
+// One tile of y = x · wᵀ.
+void tile_nt(ConstMat x, const Weight& w, Mat y, bool add, std::int64_t row, std::int64_t rows, std::int64_t col,
+             std::int64_t cols) {
+  for (std::int64_t k = 0; k < x.cols; k += kDepth) {
+    std::int64_t depth = std::min(kDepth, x.cols - k);
+    Panel b = panel(w, col, cols, k, depth);
+    sgemm_tile(false, true, rows, cols, depth, 1, x.row(row) + k, x.cols, b.data, b.ld, k > 0 || add ? 1.f : 0.f,
+               y.row(row) + col, y.cols);
+  }
+}
+
+void few_rows_nt(ConstMat x, const Weight& w, Mat y, bool add, std::int64_t first, std::int64_t last) {
+  constexpr std::int64_t kStep = 8;
+  for (std::int64_t n = first; n < last; n += kStep) {
+    std::int64_t count = std::min(kStep, last - n);
+    Panel b = panel(w, n, count, 0, w.cols);
+    loops().dot_block(x.rows, count, w.cols, x.data, x.cols, b.data, b.ld, y.data + n, y.cols, add);
+  }
 }
 
 }  // namespace
 
 void gemm_nt(ConstMat x, const Weight& w, Mat y, Write mode) {
   DML_CHECK(x.cols == w.cols && y.rows == x.rows && y.cols == w.rows);
-  if (x.rows <= kFewRows) return few_rows_nt(x, w, y, mode);
+  bool add = mode == Write::add;
+  if (x.rows <= kFewRows)
+    return parallel_ranges(w.rows, kVectorPanel, [&](std::int64_t first, std::int64_t last) {
+      few_rows_nt(x, w, y, add, first, last);
+    });
   Tiles(x.rows, w.rows).each([&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
-    for (std::int64_t k = 0; k < x.cols; k += kDepth) {
-      std::int64_t depth = std::min(kDepth, x.cols - k);
-      Panel b = panel(w, col, cols, k, depth);
-      sgemm_tile(false, true, rows, cols, depth, 1, x.row(row) + k, x.cols, b.data, b.ld,
-                 k > 0 || mode == Write::add ? 1.f : 0.f, y.row(row) + col, y.cols);
-    }
+    tile_nt(x, w, y, add, row, rows, col, cols);
   });
+}
+
+void gemm_nt_panel(ConstMat x, const Weight& w, std::int64_t first, std::int64_t count, Mat y) {
+  if (x.rows <= kFewRows) few_rows_nt(x, w, y, false, first, first + count);
+  else tile_nt(x, w, y, false, 0, x.rows, first, count);
 }
 
 void gemm_nn(ConstMat dy, const Weight& w, Mat dx, Write mode) {
@@ -110,7 +147,7 @@ void sgemm_tile(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t
                 const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
                 std::int64_t ldc) {
   cblas_sgemm(CblasRowMajor, transpose_a ? CblasTrans : CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans,
-              static_cast<int>(m), static_cast<int>(n), blas_threads(k), alpha, a, static_cast<int>(lda), b,
+              static_cast<int>(m), static_cast<int>(n), static_cast<int>(k), alpha, a, static_cast<int>(lda), b,
               static_cast<int>(ldb), beta, c, static_cast<int>(ldc));
 }
 

@@ -11,6 +11,9 @@ namespace dml::kernels {
 /// de-quantising matrix-vector path.
 void gemm_nt(ConstMat x, const Weight& w, Mat y, Write mode);
 
+/// Columns [first, first + count) of y = x · wᵀ, on the calling thread: for kernels with panels of their own.
+void gemm_nt_panel(ConstMat x, const Weight& w, std::int64_t first, std::int64_t count, Mat y);
+
 /// dx (T,K) = or += dy (T,N) · w (N,K). The gradient of its input.
 void gemm_nn(ConstMat dy, const Weight& w, Mat dx, Write mode);
 

@@ -1,7 +1,6 @@
 #include "kernels/lora.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/error.h"
 #include "core/parallel.h"
@@ -16,12 +15,6 @@ constexpr std::int64_t kCols = 256;   // columns of one task where the result is
 constexpr std::int64_t kTallRows = 1024;
 constexpr std::int64_t kDepth = 128;  // tokens of one packed block where tokens are summed over
 constexpr std::int64_t kNarrow = 112; // a register block's 14 rows, eight times
-
-// to (rows, cols) dense; activations many kilobytes apart would fall into the same few cache sets.
-void gather_block(const float* from, std::int64_t ld, std::int64_t rows, std::int64_t cols, float* to) {
-  for (std::int64_t i = 0; i < rows; ++i)
-    std::memcpy(to + i * cols, from + i * ld, static_cast<std::size_t>(cols) * sizeof(float));
-}
 
 template <class F>
 void each_tile(std::int64_t rows, std::int64_t row_tile, std::int64_t cols, std::int64_t col_tile, F tile) {
@@ -64,7 +57,7 @@ void lora_up_backward(ConstMat dy, ConstMat down, ConstMat b, float scale, Mat d
     float* block = thread_scratch(kDepth * cols).data();
     for (std::int64_t t = 0; t < dy.rows; t += kDepth) {
       std::int64_t depth = std::min(kDepth, dy.rows - t);
-      gather_block(dy.row(t) + first, dy.cols, depth, cols, block);
+      loops().copy_block(depth, cols, dy.row(t) + first, dy.cols, block);
       loops().small_gemm(cols, rank, depth, block, 1, cols, down.row(t), rank, scale, db.row(first), rank, true);
     }
   });
@@ -77,7 +70,7 @@ void lora_down_backward(ConstMat ddown, ConstMat x, ConstMat a, Mat dx, Mat da, 
     each_tile(dx.rows, kTallRows, dx.cols, kCols,
               [&](std::int64_t t, std::int64_t rows, std::int64_t k, std::int64_t cols) {
                 float* block = thread_scratch(rank * cols).data();
-                gather_block(a.data + k, a.cols, rank, cols, block);
+                loops().copy_block(rank, cols, a.data + k, a.cols, block);
                 loops().small_gemm(rows, cols, rank, ddown.row(t), rank, 1, block, cols, 1, dx.row(t) + k, dx.cols,
                                    true);
               });
@@ -86,7 +79,7 @@ void lora_down_backward(ConstMat ddown, ConstMat x, ConstMat a, Mat dx, Mat da, 
     float* block = thread_scratch(kDepth * cols).data();
     for (std::int64_t t = 0; t < x.rows; t += kDepth) {
       std::int64_t depth = std::min(kDepth, x.rows - t);
-      gather_block(x.row(t) + first, x.cols, depth, cols, block);
+      loops().copy_block(depth, cols, x.row(t) + first, x.cols, block);
       loops().small_gemm(rank, cols, depth, ddown.row(t), 1, rank, block, cols, 1, da.data + first, da.cols, true);
     }
   });

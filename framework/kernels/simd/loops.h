@@ -31,6 +31,9 @@ struct Loops {
   void (*transpose)(std::int64_t rows, std::int64_t cols, const float* from, std::int64_t ld, float alpha, float* to,
                     std::int64_t padded);
 
+  /// to (rows,cols) dense = from, rows ld apart: rows many kilobytes apart would fall into the same few cache sets.
+  void (*copy_block)(std::int64_t rows, std::int64_t cols, const float* from, std::int64_t ld, float* to);
+
   // Storage to float32, n values.
   void (*from_bf16)(const void* from, std::int64_t n, float* to);
   void (*from_f16)(const void* from, std::int64_t n, float* to);
@@ -57,8 +60,9 @@ struct Loops {
   void (*activate_backward)(int act, const float* dy, float* x, std::int64_t n);
 
   // Attention tiles. Forward: s is (keys, width) of scaled scores, queries along the row; width is a multiple of 16.
-  // Query q sees keys [low + q, high + q) of the tile, clipped. Updates the running max and sum of every query, sets
-  // fix[q] to the factor for what is summed up so far, and turns s into exp(s − max).
+  // Query q sees keys [low + q, high + q) of the tile. Updates the running max and sum of every query, sets fix[q] to the
+  // factor for what is summed up so far, and turns s into exp(s − max), zero where a query does not see a key. Of every 16
+  // queries [b, b + 16) only the keys [low + b, high + b + 15) are read and written.
   void (*attention_softmax)(float* s, std::int64_t keys, std::int64_t width, std::int64_t low, std::int64_t high,
                             float softcap, float* max, float* sum, float* fix);
   /// Backward of one query row: s, dp (keys) come in as scores and dout·v; s goes out as p, dp as the gradient of q·k.

@@ -2,6 +2,7 @@
 #include "kernels/simd/loops.h"
 
 #if defined(__x86_64__)
+#include <immintrin.h>
 
 #define DML_VECTOR_BYTES 32
 
@@ -9,8 +10,8 @@ namespace dml::kernels::avx2 {
 namespace {
 #include "kernels/simd/vector.inl"
 #include "kernels/simd/products.inl"
-#include "kernels/simd/rows.inl"
 #include "kernels/simd/storage.inl"
+#include "kernels/simd/rows.inl"
 }  // namespace
 #include "kernels/simd/table.inl"
 }  // namespace dml::kernels::avx2

@@ -10,8 +10,8 @@ namespace dml::kernels::avx512 {
 namespace {
 #include "kernels/simd/vector.inl"
 #include "kernels/simd/products.inl"
-#include "kernels/simd/rows.inl"
 #include "kernels/simd/storage.inl"
+#include "kernels/simd/rows.inl"
 }  // namespace
 #include "kernels/simd/table.inl"
 }  // namespace dml::kernels::avx512

@@ -7,8 +7,8 @@ namespace dml::kernels::portable {
 namespace {
 #include "kernels/simd/vector.inl"
 #include "kernels/simd/products.inl"
-#include "kernels/simd/rows.inl"
 #include "kernels/simd/storage.inl"
+#include "kernels/simd/rows.inl"
 }  // namespace
 #include "kernels/simd/table.inl"
 }  // namespace dml::kernels::portable

@@ -1,15 +1,18 @@
 // Register-blocked products. kWide columns of vectors by kTall rows of broadcasts keep all accumulators in registers:
 // 24 of 32 with AVX-512, 12 of 16 elsewhere.
 
-template <int M, class Vec>
-constexpr int kLanes = sizeof(Vec) / 4;
-
 typedef float V4 __attribute__((vector_size(16)));
 typedef float V4Unaligned __attribute__((vector_size(16), aligned(4), may_alias));
 DML_INLINE void read(const float* p, V& x) { x = load(p); }
 DML_INLINE void read(const float* p, float& x) { x = *p; }
 DML_INLINE void write(float* p, V x) { store(p, x); }
 DML_INLINE void write(float* p, float x) { *p = x; }
+#if DML_VECTOR_BYTES > 32
+typedef float V8 __attribute__((vector_size(32)));
+typedef float V8Unaligned __attribute__((vector_size(32), aligned(4), may_alias));
+DML_INLINE void read(const float* p, V8& x) { x = *reinterpret_cast<const V8Unaligned*>(p); }
+DML_INLINE void write(float* p, V8 x) { *reinterpret_cast<V8Unaligned*>(p) = x; }
+#endif
 #if DML_VECTOR_BYTES > 16
 DML_INLINE void read(const float* p, V4& x) { x = *reinterpret_cast<const V4Unaligned*>(p); }
 DML_INLINE void write(float* p, V4 x) { *reinterpret_cast<V4Unaligned*>(p) = x; }
@@ -77,6 +80,9 @@ void small_gemm(std::int64_t m, std::int64_t n, std::int64_t k, const float* a, 
   for (; j + 2 * W <= n; j += 2 * W) product_strip<V, 6, 2>(p, m, j);
   for (; j + W <= n; j += W) product_strip<V, 8, 1>(p, m, j);
 #endif
+#if DML_VECTOR_BYTES > 32
+  for (; j + 8 <= n; j += 8) product_strip<V8, 14, 1>(p, m, j);
+#endif
 #if DML_VECTOR_BYTES > 16
   for (; j + 4 <= n; j += 4) product_strip<V4, 8, 1>(p, m, j);
 #endif
@@ -130,20 +136,34 @@ void dot_block(std::int64_t m, std::int64_t n, std::int64_t k, const float* a, s
   for (; j < n; ++j) dots_rows<4, 1>(m, k, a, lda, b + j * ldb, ldb, c + j, ldc, add);
 }
 
-// Tiles of 16 × 16 go through a buffer so that reads and writes are both whole lines.
+void copy_block(std::int64_t rows, std::int64_t cols, const float* from, std::int64_t ld, float* to) {
+  for (std::int64_t i = 0; i < rows; ++i, from += ld, to += cols) {
+    std::int64_t j = 0;
+    for (; j + W <= cols; j += W) store(to + j, load(from + j));
+    for (; j < cols; ++j) to[j] = from[j];
+  }
+}
+
+// Blocks of 4 × 4 in registers.
 void transpose(std::int64_t rows, std::int64_t cols, const float* from, std::int64_t ld, float alpha, float* to,
                std::int64_t padded) {
-  constexpr std::int64_t B = 16;
-  for (std::int64_t r = 0; r < padded; r += B)
-    for (std::int64_t c = 0; c < cols; c += B) {
-      std::int64_t nr = rows - r < B ? (rows > r ? rows - r : 0) : B, nc = cols - c < B ? cols - c : B;
-      std::int64_t width = padded - r < B ? padded - r : B;
-      alignas(64) float tile[B][B];
-      for (std::int64_t i = 0; i < nr; ++i)
-        for (std::int64_t j = 0; j < nc; ++j) tile[i][j] = from[(r + i) * ld + c + j];
-      for (std::int64_t i = nr; i < B; ++i)
-        for (std::int64_t j = 0; j < B; ++j) tile[i][j] = 0;
-      for (std::int64_t j = 0; j < nc; ++j)
-        for (std::int64_t i = 0; i < width; ++i) to[(c + j) * padded + r + i] = alpha * tile[i][j];
+  typedef std::int32_t Pick __attribute__((vector_size(16)));
+  std::int64_t r = 0;
+  for (; r + 4 <= rows; r += 4) {
+    std::int64_t c = 0;
+    for (; c + 4 <= cols; c += 4) {
+      V4 row[4];
+      for (int i = 0; i < 4; ++i) row[i] = *reinterpret_cast<const V4Unaligned*>(from + (r + i) * ld + c) * alpha;
+      V4 low01 = __builtin_shuffle(row[0], row[1], Pick{0, 4, 1, 5}), high01 = __builtin_shuffle(row[0], row[1], Pick{2, 6, 3, 7});
+      V4 low23 = __builtin_shuffle(row[2], row[3], Pick{0, 4, 1, 5}), high23 = __builtin_shuffle(row[2], row[3], Pick{2, 6, 3, 7});
+      V4 column[4] = {__builtin_shuffle(low01, low23, Pick{0, 1, 4, 5}), __builtin_shuffle(low01, low23, Pick{2, 3, 6, 7}),
+                      __builtin_shuffle(high01, high23, Pick{0, 1, 4, 5}),
+                      __builtin_shuffle(high01, high23, Pick{2, 3, 6, 7})};
+      for (int i = 0; i < 4; ++i) *reinterpret_cast<V4Unaligned*>(to + (c + i) * padded + r) = column[i];
     }
+    for (; c < cols; ++c)
+      for (int i = 0; i < 4; ++i) to[c * padded + r + i] = alpha * from[(r + i) * ld + c];
+  }
+  for (; r < padded; ++r)
+    for (std::int64_t c = 0; c < cols; ++c) to[c * padded + r] = r < rows ? alpha * from[r * ld + c] : 0;
 }

@@ -176,10 +176,13 @@ constexpr float kMinusInfinity = -__builtin_inff();
 void attention_softmax(float* s, std::int64_t keys, std::int64_t width, std::int64_t low, std::int64_t high, float cap,
                        float* max_of, float* sum_of, float* fix) {
   for (std::int64_t c = 0; c < width; c += W) {
-    bool whole = -(c + W - 1) >= low && keys - 1 - c < high;
+    // What a block of 16 queries sees; the same keys are multiplied later, so all 16 columns of them are written.
+    std::int64_t block = c / 16 * 16;
+    std::int64_t begin = low + block > 0 ? low + block : 0, end = high + block + 15 < keys ? high + block + 15 : keys;
+    bool whole = begin >= low + c + W - 1 && end - 1 < high + c;
     VI query = lane_numbers() + static_cast<std::int32_t>(c);
     V top = load(max_of + c);
-    for (std::int64_t k = 0; k < keys; ++k) {
+    for (std::int64_t k = begin; k < end; ++k) {
       float* at = s + k * width + c;
       V x = load(at);
       if (cap > 0) x = cap * tanh(x / cap);
@@ -194,7 +197,7 @@ void attention_softmax(float* s, std::int64_t keys, std::int64_t width, std::int
     }
     V base = top == kMinusInfinity ? V{} : top;  // a query that sees nothing yet
     V total{};
-    for (std::int64_t k = 0; k < keys; ++k) {
+    for (std::int64_t k = begin; k < end; ++k) {
       float* at = s + k * width + c;
       V p = exp(load(at) - base);
       store(at, p);
@@ -273,32 +276,40 @@ void set_scaled(const float* x, float a, float* y, std::int64_t n) {
   for_vectors(n, [&](auto get, auto put) __attribute__((always_inline)) { put(y, a * get(x)); });
 }
 
-// 16 Philox blocks side by side; word w of block b belongs to element 4·b + w.
+// W Philox blocks side by side; word w of block b belongs to element 4·b + w.
+typedef std::uint64_t Wide __attribute__((vector_size(2 * DML_VECTOR_BYTES)));
+DML_INLINE void multiply(std::uint32_t a, VU b, VU& high, VU& low) {
+  Wide product = __builtin_convertvector(b, Wide) * std::uint64_t{a};
+  low = b * a;
+  high = __builtin_convertvector(product >> 32, VU);
+}
+
 void dropout(const float* x, std::int64_t n, std::uint32_t threshold, float factor, std::uint64_t first_block,
              const std::uint32_t* key, const std::uint32_t* high, float* y) {
-  constexpr int B = 16;
-  for (std::int64_t done = 0; done < n; done += 4 * B) {
-    std::uint32_t c[4][B], k0 = key[0], k1 = key[1];
-    for (int i = 0; i < B; ++i) {
-      std::uint64_t block = first_block + static_cast<std::uint64_t>(done / 4 + i);
-      c[0][i] = static_cast<std::uint32_t>(block);
-      c[1][i] = static_cast<std::uint32_t>(block >> 32);
-      c[2][i] = high[0];
-      c[3][i] = high[1];
+  for (std::int64_t done = 0; done < n; done += 4 * W) {
+    Wide block = __builtin_convertvector(lane_numbers(), Wide) + (first_block + static_cast<std::uint64_t>(done / 4));
+    VU c0 = __builtin_convertvector(block, VU), c1 = __builtin_convertvector(block >> 32, VU);
+    VU c2 = VU{} + high[0], c3 = VU{} + high[1];
+    std::uint32_t k0 = key[0], k1 = key[1];
+    for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+      VU high0, low0, high2, low2;
+      multiply(0xD2511F53u, c0, high0, low0);
+      multiply(0xCD9E8D57u, c2, high2, low2);
+      c0 = high2 ^ c1 ^ k0;
+      c1 = low2;
+      c2 = high0 ^ c3 ^ k1;
+      c3 = low0;
     }
-    for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u)
-      for (int i = 0; i < B; ++i) {
-        std::uint64_t p = std::uint64_t{0xD2511F53u} * c[0][i], q = std::uint64_t{0xCD9E8D57u} * c[2][i];
-        c[0][i] = static_cast<std::uint32_t>(q >> 32) ^ c[1][i] ^ k0;
-        c[1][i] = static_cast<std::uint32_t>(q);
-        c[2][i] = static_cast<std::uint32_t>(p >> 32) ^ c[3][i] ^ k1;
-        c[3][i] = static_cast<std::uint32_t>(p);
-      }
-    float keep[4 * B];
-    for (int i = 0; i < B; ++i)
-      for (int w = 0; w < 4; ++w) keep[4 * i + w] = (c[w][i] >> 8) >= threshold ? factor : 0.f;
-    std::int64_t count = n - done < 4 * B ? n - done : 4 * B;
-    for (std::int64_t i = 0; i < count; ++i) y[done + i] = x[done + i] * keep[i];
+    alignas(64) float keep[4][W];
+    VU words[4] = {c0, c1, c2, c3};
+    for (int w = 0; w < 4; ++w) store(keep[w], (words[w] >> 8) >= threshold ? all(factor) : V{});
+    alignas(64) float mask[4 * W];
+    for (int i = 0; i < W; ++i)
+      for (int w = 0; w < 4; ++w) mask[4 * i + w] = keep[w][i];
+    std::int64_t count = n - done < 4 * W ? n - done : 4 * W;
+    for_vectors(count, [&](auto get, auto put) __attribute__((always_inline)) {
+      put(y + done, get(x + done) * get(mask));
+    });
   }
 }
 

@@ -1,33 +1,46 @@
 // Storage formats to float32.
 
-void from_bf16(const void* from, std::int64_t n, float* to) {
-  auto* s = static_cast<const unsigned char*>(from);  // a mapped file need not be aligned
-  auto* out = reinterpret_cast<std::uint32_t*>(to);
-  for (std::int64_t i = 0; i < n; ++i) {
-    std::uint16_t v;
-    __builtin_memcpy(&v, s + 2 * i, 2);
-    std::uint32_t u = static_cast<std::uint32_t>(v) << 16;
-    __builtin_memcpy(out + i, &u, 4);
-  }
+// A mapped file need not be aligned.
+typedef std::uint16_t Halves __attribute__((vector_size(DML_VECTOR_BYTES / 2)));
+typedef std::uint32_t VU __attribute__((vector_size(DML_VECTOR_BYTES)));
+DML_INLINE VU load_halves(const unsigned char* from, std::int64_t count = W) {
+  Halves h{};
+  __builtin_memcpy(&h, from, static_cast<std::size_t>(count) * 2);
+  return __builtin_convertvector(h, VU);
 }
 
-// The half's bits shifted into a float's place are off by 2^112 in the exponent; a multiplication mends normal and
-// subnormal numbers alike, infinities and NaN are patched.
-void from_f16(const void* from, std::int64_t n, float* to) {
+template <class F>
+DML_INLINE void convert_halves(const void* from, std::int64_t n, float* to, F convert) {
   auto* s = static_cast<const unsigned char*>(from);
-  for (std::int64_t i = 0; i < n; ++i) {
-    std::uint16_t v;
-    __builtin_memcpy(&v, s + 2 * i, 2);
-    std::uint32_t bits = static_cast<std::uint32_t>(v & 0x7fff) << 13, sign = static_cast<std::uint32_t>(v & 0x8000) << 16;
-    float scaled;
-    __builtin_memcpy(&scaled, &bits, 4);
-    scaled *= 0x1p112f;
-    std::uint32_t u;
-    __builtin_memcpy(&u, &scaled, 4);
-    u = bits >= 0x0f800000u ? bits | 0x70000000u : u;
-    u |= sign;
-    __builtin_memcpy(to + i, &u, 4);
-  }
+  std::int64_t i = 0;
+  for (; i + W <= n; i += W) store(to + i, convert(load_halves(s + 2 * i)));
+  if (i < n) store_part(to + i, convert(load_halves(s + 2 * i, n - i)), n - i);
+}
+
+void from_bf16(const void* from, std::int64_t n, float* to) {
+  convert_halves(from, n, to, [](VU h) __attribute__((always_inline)) { return reinterpret_cast<V>(h << 16); });
+}
+
+void from_f16(const void* from, std::int64_t n, float* to) {
+#if DML_VECTOR_BYTES == 64
+  auto* s = static_cast<const unsigned char*>(from);
+  for (; n >= 16; n -= 16, s += 32, to += 16)
+    _mm512_storeu_ps(to, _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(s))));
+  from = s;
+#elif DML_VECTOR_BYTES == 32
+  auto* s = static_cast<const unsigned char*>(from);
+  for (; n >= 8; n -= 8, s += 16, to += 8)
+    _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(s))));
+  from = s;
+#endif
+  // The half's bits shifted into a float's place are off by 2^112 in the exponent; a multiplication mends normal and
+  // subnormal numbers alike, infinities and NaN are patched.
+  convert_halves(from, n, to, [](VU h) __attribute__((always_inline)) {
+    VU bits = (h & 0x7fffu) << 13, sign = (h & 0x8000u) << 16;
+    VU mended = reinterpret_cast<VU>(reinterpret_cast<V>(bits) * 0x1p112f);
+    mended = bits >= 0x0f800000u ? bits | 0x70000000u : mended;
+    return reinterpret_cast<V>(mended | sign);
+  });
 }
 
 void from_int8(const void* from, std::int64_t n, float scale, float* to) {

@@ -4,6 +4,7 @@ const Loops table = {
     .small_gemm = small_gemm,
     .dot_block = dot_block,
     .transpose = transpose,
+    .copy_block = copy_block,
     .from_bf16 = from_bf16,
     .from_f16 = from_f16,
     .from_int8 = from_int8,

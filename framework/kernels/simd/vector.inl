@@ -59,9 +59,10 @@ DML_INLINE void for_vectors(std::int64_t n, F f) {
       [i, rest](float* p, V x) __attribute__((always_inline)) { store_part(p + i, x, rest); });
 }
 
-// exp(x), relative error below 1e-7; 0 below −87.3, infinity above 88.7, NaN stays NaN.
-// x = n·ln2 + r with |r| ≤ ln2/2, exp(x) = 2ⁿ · (1 + r + r²·p(r)); ln2 is split in two so that n·ln2 is exact.
+// exp(x), relative error below 1.5e-7; 0 below −87.3, held at 2.2e38 above 88.3, NaN stays NaN.
+// x = n·ln2 + r with |r| ≤ ln2/2, exp(x) = 2ⁿ · (1 + r·(1 + r·p(r))); ln2 is split in two so that n·ln2 is exact.
 DML_INLINE V exp(V x) {
+  x = 88.3f < x ? all(88.3f) : x;
   V n = x * 1.44269504f + 12582912.f;  // 1.5·2²³: the sum's low bits are the rounded integer
   VI power = reinterpret_cast<VI>(n) << 23;
   n = n - 12582912.f;
@@ -72,11 +73,10 @@ DML_INLINE V exp(V x) {
   p = p * r + 0.0416683874f;
   p = p * r + 0.166665207f;
   p = p * r + 0.499999935f;
-  p = p * r * r + r + 1.f;
+  p = p * r + 1.f;
+  p = p * r + 1.f;
   V y = reinterpret_cast<V>(reinterpret_cast<VI>(p) + power);
-  y = x < -87.3f ? V{} : y;
-  y = x > 88.7f ? all(__builtin_inff()) : y;
-  return x == x ? y : x;
+  return x < -87.3f ? V{} : y;
 }
 
 // tanh(x): x + x³·p(x²) near zero, else 1 − 2 / (exp(2x) + 1).
