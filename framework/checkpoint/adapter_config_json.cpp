@@ -1,4 +1,5 @@
-// adapter_config.json ↔ AdapterConfig. Source: peft/config.py (to_json: indent 2, sorted keys) and tuners/lora/config.py.
+// adapter_config.json ↔ AdapterConfig. Source: peft/config.py (to_json: indent 2, sorted keys) and
+// tuners/lora/config.py.
 #include <algorithm>
 #include <cmath>
 
@@ -10,9 +11,18 @@ namespace {
 
 constexpr std::size_t kMaxList = 65536;
 
-/// Fields that change what an adapter computes and that dml does not do; "empty" values are the ones that change nothing.
-constexpr const char* kRefused[] = {"alora_invocation_tokens", "arrow_config", "kasa_config", "layer_replication", "megatron_config",
-                                    "monteclora_config", "target_parameters", "trainable_token_indices", "use_bdlora", "use_qalora",
+/// Fields that change what an adapter computes and that dml does not do; "empty" values are the ones that change
+/// nothing.
+constexpr const char* kRefused[] = {"alora_invocation_tokens",
+                                    "arrow_config",
+                                    "kasa_config",
+                                    "layer_replication",
+                                    "megatron_config",
+                                    "monteclora_config",
+                                    "target_parameters",
+                                    "trainable_token_indices",
+                                    "use_bdlora",
+                                    "use_qalora",
                                     "velora_config"};
 
 bool is_empty(const Json& v) { return v.is_null() || v == false || ((v.is_array() || v.is_object()) && v.empty()); }
@@ -63,10 +73,13 @@ void read_layers(const Json& json, const std::string& source, AdapterConfig& c) 
 }
 
 /// A list, or a text that is a pattern.
-void read_names(const Json& json, const char* key, const std::string& source, std::vector<std::string>& names, std::string& pattern) {
+void read_names(const Json& json, const char* key, const std::string& source, std::vector<std::string>& names,
+                std::string& pattern) {
   auto it = json.find(key);
-  if (it != json.end() && it->is_string()) pattern = it->get<std::string>();
-  else names = strings(json, key, source);
+  if (it != json.end() && it->is_string())
+    pattern = it->get<std::string>();
+  else
+    names = strings(json, key, source);
 }
 
 std::int64_t rank(const Json& object, const char* key, std::int64_t fallback, const std::string& source) {
@@ -87,7 +100,9 @@ WideJson alpha_json(double a) {
   return a;
 }
 
-WideJson list_or_null(const std::vector<std::string>& list) { return list.empty() ? WideJson(nullptr) : WideJson(list); }
+WideJson list_or_null(const std::vector<std::string>& list) {
+  return list.empty() ? WideJson(nullptr) : WideJson(list);
+}
 
 WideJson names_json(const std::vector<std::string>& names, const std::string& pattern) {
   return pattern.empty() ? list_or_null(names) : WideJson(pattern);
@@ -101,7 +116,8 @@ AdapterConfig read_adapter_config(const Json& json, const std::string& source, c
   if (type.empty()) throw UserError("{}: no 'peft_type'; not a PEFT adapter", source);
   if (type != "LORA") throw UserError("{}: peft_type '{}' is not supported, only LORA is", source, type.substr(0, 60));
   std::string task = json_string(json, "task_type", "CAUSAL_LM", source);
-  if (task != "CAUSAL_LM") throw UserError("{}: task_type '{}' is not supported, only CAUSAL_LM is", source, task.substr(0, 60));
+  if (task != "CAUSAL_LM")
+    throw UserError("{}: task_type '{}' is not supported, only CAUSAL_LM is", source, task.substr(0, 60));
   for (const char* key : kRefused)
     if (auto it = json.find(key); it != json.end() && !is_empty(*it))
       throw UserError("{}: '{}' is {}, which dml does not support", source, key, dump(*it).substr(0, 80));
@@ -110,7 +126,8 @@ AdapterConfig read_adapter_config(const Json& json, const std::string& source, c
   c.r = rank(json, "r", 8, source);
   c.alpha = alpha(json, "lora_alpha", 8, source);
   c.dropout = json_number(json, "lora_dropout", 0, source);
-  if (!(c.dropout >= 0 && c.dropout < 1)) throw UserError("{}: 'lora_dropout' must be at least 0 and below 1, is {}", source, c.dropout);
+  if (!(c.dropout >= 0 && c.dropout < 1))
+    throw UserError("{}: 'lora_dropout' must be at least 0 and below 1, is {}", source, c.dropout);
   read_names(json, "target_modules", source, c.target_modules, c.target_pattern);
   if (c.target_pattern == "all-linear") {
     c.target_pattern.clear();
@@ -120,9 +137,11 @@ AdapterConfig read_adapter_config(const Json& json, const std::string& source, c
   }
   read_names(json, "exclude_modules", source, c.exclude_modules, c.exclude_pattern);
   if (auto* object = object_at(json, "rank_pattern", source))
-    for (auto& [key, value] : object->items()) c.rank_pattern.emplace_back(key, rank(*object, key.c_str(), 0, source + ": rank_pattern"));
+    for (auto& [key, value] : object->items())
+      c.rank_pattern.emplace_back(key, rank(*object, key.c_str(), 0, source + ": rank_pattern"));
   if (auto* object = object_at(json, "alpha_pattern", source))
-    for (auto& [key, value] : object->items()) c.alpha_pattern.emplace_back(key, alpha(*object, key.c_str(), 0, source + ": alpha_pattern"));
+    for (auto& [key, value] : object->items())
+      c.alpha_pattern.emplace_back(key, alpha(*object, key.c_str(), 0, source + ": alpha_pattern"));
   c.modules_to_save = strings(json, "modules_to_save", source);
   read_layers(json, source, c);
   c.use_rslora = json_bool(json, "use_rslora", false, source);
@@ -139,9 +158,9 @@ AdapterConfig read_adapter_config(const Json& json, const std::string& source, c
 }
 
 std::string adapter_config_text(const AdapterConfig& c) {
-  WideJson j;   // a tree map: keys come out sorted
-  for (const char* key : {"arrow_config", "auto_mapping", "corda_config", "eva_config", "layer_replication", "megatron_config",
-                          "revision", "target_parameters", "trainable_token_indices"})
+  WideJson j;  // a tree map: keys come out sorted
+  for (const char* key : {"arrow_config", "auto_mapping", "corda_config", "eva_config", "layer_replication",
+                          "megatron_config", "revision", "target_parameters", "trainable_token_indices"})
     j[key] = nullptr;
   for (const char* key : {"ensure_weight_tying", "use_qalora"}) j[key] = false;
   j["alpha_pattern"] = WideJson::object();
@@ -161,7 +180,7 @@ std::string adapter_config_text(const AdapterConfig& c) {
   j["megatron_core"] = "megatron.core";
   j["modules_to_save"] = list_or_null(c.modules_to_save);
   j["peft_type"] = "LORA";
-  j["peft_version"] = "0.18.0";   // whose layout this is
+  j["peft_version"] = "0.18.0";  // whose layout this is
   j["qalora_group_size"] = 16;
   j["r"] = c.r;
   j["rank_pattern"] = WideJson::object();

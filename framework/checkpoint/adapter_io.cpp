@@ -21,7 +21,8 @@ constexpr std::size_t kMaxLines = 12;
 std::string join(const std::string& directory, const char* name) { return (fs::path(directory) / name).string(); }
 
 bool is_mlx(const std::string& directory) {
-  return file_exists(join(directory, "adapters.safetensors")) && !file_exists(join(directory, "adapter_model.safetensors"));
+  return file_exists(join(directory, "adapters.safetensors")) &&
+         !file_exists(join(directory, "adapter_model.safetensors"));
 }
 
 Json config_of(const std::string& directory) {
@@ -34,7 +35,10 @@ Json config_of(const std::string& directory) {
 SafetensorsFile open_weights(const std::string& directory) {
   std::string path = join(directory, "adapter_model.safetensors");
   if (!file_exists(path) && file_exists(join(directory, "adapter_model.bin")))
-    throw UserError("{}: only pickled weights (adapter_model.bin), which can run code and are never read; save the adapter as safetensors", directory);
+    throw UserError(
+        "{}: only pickled weights (adapter_model.bin), which can run code and are never read; save the adapter as "
+        "safetensors",
+        directory);
   if (!file_exists(path)) throw UserError("{}: no adapter_model.safetensors", directory);
   return SafetensorsFile(path);
 }
@@ -59,7 +63,8 @@ void compare(const SafetensorsFile& file, const std::vector<AdapterTensor>& expe
   std::ranges::sort(keys);
   for (auto& t : file.tensors())
     if (!std::ranges::binary_search(keys, t.name) && !is_base_copy(t.name))
-      lines.push_back(fmt::format("'{}' {} belongs to no module of this adapter", escape_controls(t.name).substr(0, 160), shape_text(t.shape)));
+      lines.push_back(fmt::format("'{}' {} belongs to no module of this adapter",
+                                  escape_controls(t.name).substr(0, 160), shape_text(t.shape)));
   if (lines.empty()) return;
   std::string text = fmt::format("{}: the adapter does not fit this model and its own config:", file.path());
   for (std::size_t i = 0; i < std::min(lines.size(), kMaxLines); ++i) text += "\n  " + lines[i];
@@ -93,8 +98,10 @@ Adapter read_adapter(const std::string& directory, const ModelSpec& spec, const 
   SafetensorsFile file = open_weights(directory);
   compare(file, out.tensors);
   for (auto& t : out.tensors) out.values[t.key] = file.at(t.key).floats(file.path());
-  if (!base_model.empty() && !out.config.base_model.empty() && base_name(base_model) != base_name(out.config.base_model))
-    log_warning("{}: made for base model '{}', used with '{}'", source, escape_controls(out.config.base_model).substr(0, 200), base_model);
+  if (!base_model.empty() && !out.config.base_model.empty() &&
+      base_name(base_model) != base_name(out.config.base_model))
+    log_warning("{}: made for base model '{}', used with '{}'", source,
+                escape_controls(out.config.base_model).substr(0, 200), base_model);
   return out;
 }
 
@@ -113,9 +120,10 @@ void write_adapter(const std::string& directory, const AdapterConfig& config, co
 }
 
 std::string adapter_card(const AdapterConfig& c) {
-  std::string base = c.base_model.empty() ? "null" : dump(Json(c.base_model));   // a JSON text is a YAML text
-  std::string targets = c.all_linear ? "every linear layer" : !c.target_pattern.empty() ? "`" + c.target_pattern + "`"
-                                     : fmt::format("{}", fmt::join(c.target_modules, ", "));
+  std::string base = c.base_model.empty() ? "null" : dump(Json(c.base_model));  // a JSON text is a YAML text
+  std::string targets = c.all_linear                ? "every linear layer"
+                        : !c.target_pattern.empty() ? "`" + c.target_pattern + "`"
+                                                    : fmt::format("{}", fmt::join(c.target_modules, ", "));
   return fmt::format(
       "---\nbase_model: {}\nlibrary_name: peft\npipeline_tag: text-generation\ntags:\n- lora\n---\n\n"
       "# LoRA adapter\n\nTrained with dml. Rank {}, alpha {}, dropout {}{}{}, on {}.\n",

@@ -25,12 +25,13 @@ std::string adapter_config_text(const AdapterConfig& config);
 struct Adapter {
   AdapterConfig config;
   AdapterPlan plan;
-  std::vector<AdapterTensor> tensors;               // adapter_tensors(config, plan)
-  std::map<std::string, std::vector<float>> values; // by key
+  std::vector<AdapterTensor> tensors;                // adapter_tensors(config, plan)
+  std::map<std::string, std::vector<float>> values;  // by key
 };
 
 /// Reads a folder of either kind, against the model it is for. `base_model` (a path or name; may be empty) is compared
-/// with the one the adapter was made for: a difference is a warning, a difference in shapes a UserError that lists them all.
+/// with the one the adapter was made for: a difference is a warning, a difference in shapes a UserError that lists them
+/// all.
 Adapter read_adapter(const std::string& directory, const ModelSpec& spec, const std::string& base_model = "");
 
 /// Just the config, of either kind of folder.

@@ -57,7 +57,8 @@ std::string file_problem(const std::string& directory, const std::string& name, 
 std::string check_manifest(const std::string& directory, const Json& json, bool contents) {
   if (!json.is_object()) return "manifest is no object";
   std::int64_t format = json_integer(json, "format", -1, "manifest");
-  if (format > kFormat) return fmt::format("written in format {} by a newer dml, this one reads up to {}; upgrade dml", format, kFormat);
+  if (format > kFormat)
+    return fmt::format("written in format {} by a newer dml, this one reads up to {}; upgrade dml", format, kFormat);
   if (format != kFormat) return "manifest has no known 'format'";
   auto files = json.find("files");
   if (files == json.end() || !files->is_object() || files->empty()) return "manifest lists no files";
@@ -70,7 +71,7 @@ void remove_through_trash(const std::string& path) {
   fs::path p(path);
   std::string trash = (p.parent_path() / fmt::format(".trash-{}-{}", p.filename().string(), getpid())).string();
   std::error_code error;
-  fs::rename(path, trash, error);   // from here on nobody takes it for a checkpoint
+  fs::rename(path, trash, error);  // from here on nobody takes it for a checkpoint
   if (!error) fs::remove_all(trash, error);
   if (error) log_warning("{}: cannot be removed: {}", path, error.message());
 }
@@ -88,7 +89,9 @@ bool is_left_over(const std::string& name) {
 }  // namespace
 
 CheckpointWriter::CheckpointWriter(std::string output_dir, std::int64_t step)
-    : output_dir_(std::move(output_dir)), step_(step), folder_(join(output_dir_, fmt::format("{}{}", kFolder, step)), true) {}
+    : output_dir_(std::move(output_dir)),
+      step_(step),
+      folder_(join(output_dir_, fmt::format("{}{}", kFolder, step)), true) {}
 
 void CheckpointWriter::write_optimizer(std::vector<TensorInfo> planes,
                                        const std::function<std::span<const float>(const TensorInfo&)>& values) {
@@ -99,7 +102,11 @@ std::string CheckpointWriter::commit(const TrainState& state, const TrainerState
   DML_CHECK(state.step == step_, "state of step {} in the checkpoint of step {}", state.step, step_);
   write_file(join(path(), "dml_state.json"), train_state_text(state));
   write_file(join(path(), "trainer_state.json"), trainer_state_text(trainer));
-  write_manifest(path(), {{"step", state.step}, {"recipe", state.recipe}, {"data", state.data}, {"base", state.base}, {"numerics", state.numerics}});
+  write_manifest(path(), {{"step", state.step},
+                          {"recipe", state.recipe},
+                          {"data", state.data},
+                          {"base", state.base},
+                          {"numerics", state.numerics}});
   folder_.commit();
   std::string name = fmt::format("{}{}", kFolder, step_);
   write_file(join(output_dir_, "latest"), name + "\n");
@@ -183,7 +190,8 @@ void read_planes(const std::string& path, const std::vector<TensorInfo>& expecte
     if (!t)
       problems.add(fmt::format("{}: tensor '{}' is missing", path, e.name));
     else if (!std::ranges::equal(t->shape, e.shape))
-      problems.add(fmt::format("{}: tensor '{}' is {}, expected {}", path, e.name, shape_text(t->shape), shape_text(e.shape)));
+      problems.add(
+          fmt::format("{}: tensor '{}' is {}, expected {}", path, e.name, shape_text(t->shape), shape_text(e.shape)));
   }
   problems.raise();
   for (auto& e : expected) take(e, file.at(e.name).floats(path));
@@ -201,11 +209,13 @@ void rotate_checkpoints(const std::string& output_dir, std::int64_t limit, std::
   for (auto& c : list_checkpoints(output_dir))
     if (manifest_problem(c.path, false).empty()) valid.push_back(c);
   bool have_best = std::ranges::find(valid, best_step, &Checkpoint::step) != valid.end();
-  std::int64_t places = limit - (have_best ? 1 : 0);   // for others than the best
+  std::int64_t places = limit - (have_best ? 1 : 0);  // for others than the best
   for (std::size_t i = 0; i < valid.size(); ++i) {
     if (valid[i].step == best_step) continue;
-    if (i > 0 && places <= 0) remove_through_trash(valid[i].path);
-    else --places;
+    if (i > 0 && places <= 0)
+      remove_through_trash(valid[i].path);
+    else
+      --places;
   }
 }
 

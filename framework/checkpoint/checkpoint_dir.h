@@ -26,7 +26,8 @@ class CheckpointWriter {
   /// Fill this folder: weights, config, tokenizer …
   const std::string& path() const { return folder_.path(); }
   /// optimizer.safetensors: planes named "PLANE/PARAMETER" in the parameters' own shapes, whatever the number of ranks.
-  void write_optimizer(std::vector<TensorInfo> planes, const std::function<std::span<const float>(const TensorInfo&)>& values);
+  void write_optimizer(std::vector<TensorInfo> planes,
+                       const std::function<std::span<const float>(const TensorInfo&)>& values);
   /// Writes state, trainer state and manifest, makes the folder appear, and points `latest` (and `best`, when this step
   /// is the best) at it. Returns its path.
   std::string commit(const TrainState& state, const TrainerState& trainer);
@@ -48,7 +49,7 @@ struct Checkpoint {
 };
 struct FoundCheckpoint {
   std::optional<Checkpoint> newest;
-  std::vector<std::string> skipped;        // one line each: folder and reason
+  std::vector<std::string> skipped;  // one line each: folder and reason
 };
 
 /// All "checkpoint-STEP" folders, newest first, valid or not.

@@ -16,17 +16,19 @@ struct ActivationName {
 };
 // gelu_fast and gelu_new spell the same tanh formula. The first name of each is what we write.
 constexpr ActivationName kActivations[] = {
-    {"silu", Activation::silu}, {"swish", Activation::silu}, {"gelu", Activation::gelu},
-    {"gelu_pytorch_tanh", Activation::gelu_tanh}, {"gelu_new", Activation::gelu_tanh}, {"gelu_fast", Activation::gelu_tanh},
+    {"silu", Activation::silu},          {"swish", Activation::silu},
+    {"gelu", Activation::gelu},          {"gelu_pytorch_tanh", Activation::gelu_tanh},
+    {"gelu_new", Activation::gelu_tanh}, {"gelu_fast", Activation::gelu_tanh},
     {"relu", Activation::relu}};
 
 struct ScalingName {
   const char* name;
   RopeScaling scaling;
 };
-constexpr ScalingName kScalings[] = {
-    {"default", RopeScaling::none}, {"linear", RopeScaling::linear}, {"dynamic", RopeScaling::dynamic},
-    {"llama3", RopeScaling::llama3}, {"yarn", RopeScaling::yarn}, {"longrope", RopeScaling::longrope}, {"su", RopeScaling::longrope}};
+constexpr ScalingName kScalings[] = {{"default", RopeScaling::none},    {"linear", RopeScaling::linear},
+                                     {"dynamic", RopeScaling::dynamic}, {"llama3", RopeScaling::llama3},
+                                     {"yarn", RopeScaling::yarn},       {"longrope", RopeScaling::longrope},
+                                     {"su", RopeScaling::longrope}};
 
 std::vector<double> numbers(const Json& object, const char* key, const std::string& source) {
   auto it = object.find(key);
@@ -41,15 +43,21 @@ std::vector<double> numbers(const Json& object, const char* key, const std::stri
 }
 
 void check_rope_keys(const Json& object, const std::string& source) {
-  static const std::vector<std::string> known = {
-      "rope_type", "type", "rope_theta", "partial_rotary_factor", "factor", "low_freq_factor", "high_freq_factor",
-      "original_max_position_embeddings", "attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate",
-      "long_factor", "short_factor", "finetuned", "max_position_embeddings"};
+  static const std::vector<std::string> known = {"rope_type",        "type",
+                                                 "rope_theta",       "partial_rotary_factor",
+                                                 "factor",           "low_freq_factor",
+                                                 "high_freq_factor", "original_max_position_embeddings",
+                                                 "attention_factor", "beta_fast",
+                                                 "beta_slow",        "mscale",
+                                                 "mscale_all_dim",   "truncate",
+                                                 "long_factor",      "short_factor",
+                                                 "finetuned",        "max_position_embeddings"};
   for (auto& [key, value] : object.items()) {
     bool is_known = false;
     for (auto& k : known) is_known |= k == key;
     if (!is_known && !value.is_null())
-      throw UserError("{}: '{}' changes the rotary embedding in a way dml does not know{}", source, key.substr(0, 80), did_you_mean(key, known));
+      throw UserError("{}: '{}' changes the rotary embedding in a way dml does not know{}", source, key.substr(0, 80),
+                      did_you_mean(key, known));
   }
 }
 
@@ -98,7 +106,8 @@ Activation ConfigReader::activation(std::initializer_list<const char*> keys, std
     if (name == a.name) return a.activation;
     names.push_back(a.name);
   }
-  throw UserError("{}: '{}' is '{}', an activation dml does not have{}", source_, used, name.substr(0, 60), did_you_mean(name, names));
+  throw UserError("{}: '{}' is '{}', an activation dml does not have{}", source_, used, name.substr(0, 60),
+                  did_you_mean(name, names));
 }
 
 Token ConfigReader::token(const char* key, Token fallback) const {
@@ -129,23 +138,26 @@ void ConfigReader::read_common(ModelSpec& spec, const ConfigDefaults& defaults) 
   spec.layers = required("num_hidden_layers");
   spec.heads = required("num_attention_heads");
   spec.kv_heads = integer("num_key_value_heads", spec.heads);
-  if (spec.hidden < 1 || spec.heads < 1) spec.check(source_);   // says what is wrong before it is divided by
+  if (spec.hidden < 1 || spec.heads < 1) spec.check(source_);  // says what is wrong before it is divided by
   if (spec.layers > 2048) throw UserError("{}: 'num_hidden_layers' must be 1 to 2048, is {}", source_, spec.layers);
   std::int64_t head_dim = integer("head_dim", defaults.head_dim);
   if (!has("head_dim") && defaults.head_dim == 0) {
     if (spec.hidden % spec.heads != 0)
-      throw UserError("{}: hidden_size {} is not divisible by {} attention heads, and no 'head_dim' is given", source_, spec.hidden, spec.heads);
+      throw UserError("{}: hidden_size {} is not divisible by {} attention heads, and no 'head_dim' is given", source_,
+                      spec.hidden, spec.heads);
     head_dim = spec.hidden / spec.heads;
   }
   spec.head_dim = head_dim;
   spec.max_positions = integer("max_position_embeddings", defaults.max_positions);
-  spec.norm_eps = number(has("layer_norm_eps") && spec.norm == NormKind::layer ? "layer_norm_eps" : "rms_norm_eps", defaults.norm_eps);
+  spec.norm_eps = number(has("layer_norm_eps") && spec.norm == NormKind::layer ? "layer_norm_eps" : "rms_norm_eps",
+                         defaults.norm_eps);
   spec.tied = boolean("tie_word_embeddings", defaults.tied);
   spec.init_range = number("initializer_range", 0.02);
   spec.bos = token("bos_token_id", defaults.bos < spec.vocab ? defaults.bos : -1);
   spec.eos = tokens("eos_token_id", defaults.eos < spec.vocab ? defaults.eos : -1);
   spec.pad = token("pad_token_id", -1);
-  if (spec.pad >= spec.vocab) spec.pad = -1;   // older Llama folders name a token that was never added; nothing is padded
+  if (spec.pad >= spec.vocab)
+    spec.pad = -1;  // older Llama folders name a token that was never added; nothing is padded
   spec.rope = read_rope(spec, defaults);
 }
 
@@ -158,7 +170,8 @@ RopeSpec ConfigReader::read_rope(const ModelSpec& spec, const ConfigDefaults& de
   return rope_from(has("rope_scaling") ? config_["rope_scaling"] : Json::object(), "rope_scaling", spec, defaults);
 }
 
-bool ConfigReader::read_rope_of(const char* layer_type, const ModelSpec& spec, const ConfigDefaults& defaults, RopeSpec& rope) const {
+bool ConfigReader::read_rope_of(const char* layer_type, const ModelSpec& spec, const ConfigDefaults& defaults,
+                                RopeSpec& rope) const {
   if (!has("rope_parameters") || !config_["rope_parameters"].is_object()) return false;
   auto& all = config_["rope_parameters"];
   auto it = all.find(layer_type);
@@ -167,16 +180,19 @@ bool ConfigReader::read_rope_of(const char* layer_type, const ModelSpec& spec, c
   return true;
 }
 
-RopeSpec ConfigReader::rope_from(const Json& object, const char* where, const ModelSpec& spec, const ConfigDefaults& defaults) const {
-  if (!object.is_object()) throw UserError("{}: '{}' must be an object, is {}", source_, where, dump(object).substr(0, 60));
+RopeSpec ConfigReader::rope_from(const Json& object, const char* where, const ModelSpec& spec,
+                                 const ConfigDefaults& defaults) const {
+  if (!object.is_object())
+    throw UserError("{}: '{}' must be an object, is {}", source_, where, dump(object).substr(0, 60));
   std::string place = source_ + ": " + where;
   check_rope_keys(object, place);
   RopeSpec rope;
   rope.theta = json_number(object, "rope_theta", number("rope_theta", defaults.rope_theta), place);
-  rope.partial = json_number(object, "partial_rotary_factor", number("partial_rotary_factor", defaults.partial_rotary), place);
+  rope.partial =
+      json_number(object, "partial_rotary_factor", number("partial_rotary_factor", defaults.partial_rotary), place);
 
   std::string type = json_string(object, "rope_type", json_string(object, "type", "default", place), place);
-  if (spec.model_type == "phi3" && type == "yarn") type = "longrope";   // as first Phi-3 folders spelled it
+  if (spec.model_type == "phi3" && type == "yarn") type = "longrope";  // as first Phi-3 folders spelled it
   const ScalingName* found = nullptr;
   std::vector<std::string> names;
   for (auto& s : kScalings) {
@@ -188,7 +204,8 @@ RopeSpec ConfigReader::rope_from(const Json& object, const char* where, const Mo
   if (rope.scaling == RopeScaling::none) return rope;
 
   auto need = [&](const char* key) {
-    if (!object.contains(key) || object[key].is_null()) throw UserError("{}: rope type '{}' needs '{}'", place, type, key);
+    if (!object.contains(key) || object[key].is_null())
+      throw UserError("{}: rope type '{}' needs '{}'", place, type, key);
     return json_number(object, key, 0, place);
   };
   // Phi-3 keeps the original length outside.
@@ -216,7 +233,8 @@ RopeSpec ConfigReader::rope_from(const Json& object, const char* where, const Mo
       rope.long_factor = numbers(object, "long_factor", place);
       rope.short_factor = numbers(object, "short_factor", place);
       bool outside = has("original_max_position_embeddings") || spec.model_type == "phi3";
-      double stretched = static_cast<double>(spec.max_positions) / static_cast<double>(std::max<std::int64_t>(1, rope.original_positions));
+      double stretched = static_cast<double>(spec.max_positions) /
+                         static_cast<double>(std::max<std::int64_t>(1, rope.original_positions));
       rope.factor = outside ? std::max(1.0, stretched) : json_number(object, "factor", std::max(1.0, stretched), place);
       break;
     }
@@ -224,7 +242,8 @@ RopeSpec ConfigReader::rope_from(const Json& object, const char* where, const Mo
       rope.original_positions = spec.max_positions;
       rope.factor = need("factor");
       break;
-    default: rope.factor = need("factor");
+    default:
+      rope.factor = need("factor");
   }
   return rope;
 }
@@ -249,8 +268,10 @@ std::vector<std::int64_t> ConfigReader::windows_of_types(const ModelSpec& spec, 
   for (auto& t : types) {
     bool sliding = t == "sliding_attention";
     if (!sliding && t != "full_attention")
-      throw UserError("{}: 'layer_types' holds {}, choose from \"full_attention\", \"sliding_attention\"", source_, dump(t).substr(0, 60));
-    if (sliding && window == 0) throw UserError("{}: 'layer_types' has sliding layers, but there is no 'sliding_window'", source_);
+      throw UserError("{}: 'layer_types' holds {}, choose from \"full_attention\", \"sliding_attention\"", source_,
+                      dump(t).substr(0, 60));
+    if (sliding && window == 0)
+      throw UserError("{}: 'layer_types' has sliding layers, but there is no 'sliding_window'", source_);
     out.push_back(sliding ? window : 0);
     any |= sliding;
   }

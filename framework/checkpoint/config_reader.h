@@ -15,10 +15,10 @@ namespace dml {
 struct ConfigDefaults {
   double norm_eps = 1e-6;
   bool tied = false;
-  std::int64_t head_dim = 0;           // 0: hidden / heads
+  std::int64_t head_dim = 0;  // 0: hidden / heads
   double rope_theta = 10000, partial_rotary = 1;
   std::int64_t max_positions = 2048;
-  Token bos = 1, eos = 2;              // −1: none
+  Token bos = 1, eos = 2;  // −1: none
 };
 
 class ConfigReader {
@@ -30,11 +30,15 @@ class ConfigReader {
   bool has(const char* key) const;
   /// Present and null, which in some keys means something else than absent.
   bool is_null(const char* key) const;
-  std::int64_t integer(const char* key, std::int64_t fallback) const { return json_integer(config_, key, fallback, source_); }
+  std::int64_t integer(const char* key, std::int64_t fallback) const {
+    return json_integer(config_, key, fallback, source_);
+  }
   std::int64_t required(const char* key) const;
   double number(const char* key, double fallback) const { return json_number(config_, key, fallback, source_); }
   bool boolean(const char* key, bool fallback) const { return json_bool(config_, key, fallback, source_); }
-  std::string text(const char* key, std::string_view fallback) const { return json_string(config_, key, fallback, source_); }
+  std::string text(const char* key, std::string_view fallback) const {
+    return json_string(config_, key, fallback, source_);
+  }
 
   /// "dtype" or "torch_dtype"; "float32" when neither is there.
   std::string dtype() const;
@@ -47,8 +51,10 @@ class ConfigReader {
   /// Sizes, norms' epsilon, ids and rotary embedding of the Llama-like families.
   void read_common(ModelSpec& spec, const ConfigDefaults& defaults) const;
   RopeSpec read_rope(const ModelSpec& spec, const ConfigDefaults& defaults) const;
-  /// The rotary embedding of one kind of layer ("sliding_attention") in a nested rope_parameters; false when not nested.
-  bool read_rope_of(const char* layer_type, const ModelSpec& spec, const ConfigDefaults& defaults, RopeSpec& rope) const;
+  /// The rotary embedding of one kind of layer ("sliding_attention") in a nested rope_parameters; false when not
+  /// nested.
+  bool read_rope_of(const char* layer_type, const ModelSpec& spec, const ConfigDefaults& defaults,
+                    RopeSpec& rope) const;
 
   /// Above 0, or the fallback; 0 when null.
   std::int64_t sliding_window(std::int64_t fallback) const;
@@ -65,7 +71,8 @@ class ConfigReader {
 
  private:
   std::vector<std::int64_t> windows_of_types(const ModelSpec& spec, std::int64_t window) const;
-  RopeSpec rope_from(const Json& object, const char* where, const ModelSpec& spec, const ConfigDefaults& defaults) const;
+  RopeSpec rope_from(const Json& object, const char* where, const ModelSpec& spec,
+                     const ConfigDefaults& defaults) const;
 
   const Json& config_;
   std::string source_;

@@ -19,9 +19,14 @@ Json ids(const std::vector<Token>& list) {
 Json scaling_json(const RopeSpec& r) {
   Json j = Json::object();
   switch (r.scaling) {
-    case RopeScaling::none: return nullptr;
-    case RopeScaling::linear: j["rope_type"] = "linear"; break;
-    case RopeScaling::dynamic: j["rope_type"] = "dynamic"; break;
+    case RopeScaling::none:
+      return nullptr;
+    case RopeScaling::linear:
+      j["rope_type"] = "linear";
+      break;
+    case RopeScaling::dynamic:
+      j["rope_type"] = "dynamic";
+      break;
     case RopeScaling::llama3:
       j["rope_type"] = "llama3";
       j["low_freq_factor"] = r.low_freq_factor;
@@ -57,7 +62,8 @@ void write_windows(const ModelSpec& s, Json& j) {
   if (window == 0 && s.model_type != "gemma2" && s.model_type != "gemma3_text") return;
   Json types = Json::array();
   for (std::int64_t i = 0; i < s.layers; ++i)
-    types.push_back(!s.windows.empty() && s.windows[static_cast<std::size_t>(i)] > 0 ? "sliding_attention" : "full_attention");
+    types.push_back(!s.windows.empty() && s.windows[static_cast<std::size_t>(i)] > 0 ? "sliding_attention"
+                                                                                     : "full_attention");
   j["layer_types"] = types;
 }
 
@@ -68,7 +74,8 @@ void write_gpt2(const ModelSpec& s, Json& j) {
   j["n_head"] = s.heads;
   j["n_positions"] = s.max_positions;
   j["layer_norm_epsilon"] = s.norm_eps;
-  j["activation_function"] = s.activation == kernels::Activation::gelu_tanh ? "gelu_new" : activation_name(s.activation);
+  j["activation_function"] =
+      s.activation == kernels::Activation::gelu_tanh ? "gelu_new" : activation_name(s.activation);
 }
 
 void write_llama_like(const ModelSpec& s, Json& j) {

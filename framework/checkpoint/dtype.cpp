@@ -17,13 +17,28 @@ struct Row {
 
 // In the order of the enum.
 constexpr std::array<Row, 22> kRows{{
-    {Dtype::f64, "F64", 64}, {Dtype::i64, "I64", 64}, {Dtype::u64, "U64", 64}, {Dtype::c64, "C64", 64},
-    {Dtype::f32, "F32", 32}, {Dtype::i32, "I32", 32}, {Dtype::u32, "U32", 32},
-    {Dtype::f16, "F16", 16}, {Dtype::bf16, "BF16", 16}, {Dtype::i16, "I16", 16}, {Dtype::u16, "U16", 16},
-    {Dtype::i8, "I8", 8}, {Dtype::u8, "U8", 8}, {Dtype::boolean, "BOOL", 8},
-    {Dtype::f8_e4m3, "F8_E4M3", 8}, {Dtype::f8_e5m2, "F8_E5M2", 8}, {Dtype::f8_e8m0, "F8_E8M0", 8},
-    {Dtype::f8_e4m3fnuz, "F8_E4M3FNUZ", 8}, {Dtype::f8_e5m2fnuz, "F8_E5M2FNUZ", 8},
-    {Dtype::f6_e2m3, "F6_E2M3", 6}, {Dtype::f6_e3m2, "F6_E3M2", 6}, {Dtype::f4, "F4", 4},
+    {Dtype::f64, "F64", 64},
+    {Dtype::i64, "I64", 64},
+    {Dtype::u64, "U64", 64},
+    {Dtype::c64, "C64", 64},
+    {Dtype::f32, "F32", 32},
+    {Dtype::i32, "I32", 32},
+    {Dtype::u32, "U32", 32},
+    {Dtype::f16, "F16", 16},
+    {Dtype::bf16, "BF16", 16},
+    {Dtype::i16, "I16", 16},
+    {Dtype::u16, "U16", 16},
+    {Dtype::i8, "I8", 8},
+    {Dtype::u8, "U8", 8},
+    {Dtype::boolean, "BOOL", 8},
+    {Dtype::f8_e4m3, "F8_E4M3", 8},
+    {Dtype::f8_e5m2, "F8_E5M2", 8},
+    {Dtype::f8_e8m0, "F8_E8M0", 8},
+    {Dtype::f8_e4m3fnuz, "F8_E4M3FNUZ", 8},
+    {Dtype::f8_e5m2fnuz, "F8_E5M2FNUZ", 8},
+    {Dtype::f6_e2m3, "F6_E2M3", 6},
+    {Dtype::f6_e3m2, "F6_E3M2", 6},
+    {Dtype::f4, "F4", 4},
 }};
 
 const Row& row(Dtype dtype) { return kRows[static_cast<std::size_t>(dtype)]; }
@@ -67,11 +82,17 @@ bool is_readable_float(Dtype dtype) { return dtype_storage(dtype) || dtype == Dt
 
 void read_floats(Dtype dtype, const void* data, std::int64_t count, float* out) {
   switch (dtype) {
-    case Dtype::f32: std::memcpy(out, data, static_cast<std::size_t>(count) * sizeof(float)); return;
-    case Dtype::f16: return read_as<f16>(data, count, out, [](f16 x) { return to_float(x); });
-    case Dtype::bf16: return read_as<bf16>(data, count, out, [](bf16 x) { return to_float(x); });
-    case Dtype::f64: return read_as<double>(data, count, out, [](double x) { return static_cast<float>(x); });
-    default: DML_CHECK(false, "{} is not read as float", dtype_name(dtype));
+    case Dtype::f32:
+      std::memcpy(out, data, static_cast<std::size_t>(count) * sizeof(float));
+      return;
+    case Dtype::f16:
+      return read_as<f16>(data, count, out, [](f16 x) { return to_float(x); });
+    case Dtype::bf16:
+      return read_as<bf16>(data, count, out, [](bf16 x) { return to_float(x); });
+    case Dtype::f64:
+      return read_as<double>(data, count, out, [](double x) { return static_cast<float>(x); });
+    default:
+      DML_CHECK(false, "{} is not read as float", dtype_name(dtype));
   }
 }
 

@@ -11,8 +11,28 @@
 namespace dml {
 
 enum class Dtype : std::uint8_t {
-  f64, i64, u64, c64, f32, i32, u32, f16, bf16, i16, u16, i8, u8, boolean,
-  f8_e4m3, f8_e5m2, f8_e8m0, f8_e4m3fnuz, f8_e5m2fnuz, f6_e2m3, f6_e3m2, f4
+  f64,
+  i64,
+  u64,
+  c64,
+  f32,
+  i32,
+  u32,
+  f16,
+  bf16,
+  i16,
+  u16,
+  i8,
+  u8,
+  boolean,
+  f8_e4m3,
+  f8_e5m2,
+  f8_e8m0,
+  f8_e4m3fnuz,
+  f8_e5m2fnuz,
+  f6_e2m3,
+  f6_e3m2,
+  f4
 };
 
 /// "F32", "BF16" …

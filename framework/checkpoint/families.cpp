@@ -1,4 +1,5 @@
-// What each family adds to the common reading. Sources: transformers' configuration_*.py and modeling_*.py of the family.
+// What each family adds to the common reading. Sources: transformers' configuration_*.py and modeling_*.py of the
+// family.
 #include <cmath>
 
 #include "checkpoint/config_reader.h"
@@ -30,7 +31,7 @@ std::vector<std::int64_t> qwen_windows(const ConfigReader& c, const ModelSpec& s
 
 void read_qwen2(const ConfigReader& c, ModelSpec& s) {
   c.read_common(s, {.max_positions = 32768, .bos = -1, .eos = -1});
-  s.qkv_bias = true;   // no key says so
+  s.qkv_bias = true;  // no key says so
   s.activation = c.activation({"hidden_act"}, "silu");
   s.windows = qwen_windows(c, s);
 }
@@ -82,12 +83,14 @@ void read_gemma2(const ConfigReader& c, ModelSpec& s) {
 }
 
 void read_gemma3(const ConfigReader& c, ModelSpec& s) {
-  ConfigDefaults defaults{.tied = true, .head_dim = 256, .rope_theta = 1e6, .max_positions = 131072, .bos = 2, .eos = 1};
+  ConfigDefaults defaults{
+      .tied = true, .head_dim = 256, .rope_theta = 1e6, .max_positions = 131072, .bos = 2, .eos = 1};
   c.read_common(s, defaults);
   gemma_block(c, s);
   gemma_caps(c, s, 0, 0);
   s.qk_norm = true;
-  std::int64_t pattern = c.integer(c.has("sliding_window_pattern") ? "sliding_window_pattern" : "_sliding_window_pattern", 6);
+  std::int64_t pattern =
+      c.integer(c.has("sliding_window_pattern") ? "sliding_window_pattern" : "_sliding_window_pattern", 6);
   if (pattern < 1) throw UserError("{}: 'sliding_window_pattern' must be above 0, is {}", c.source(), pattern);
   s.windows = c.windows(s, c.sliding_window(4096), [&](std::int64_t layer) { return (layer + 1) % pattern != 0; });
   s.has_local_rope = true;
@@ -127,7 +130,8 @@ void read_gpt2(const ConfigReader& c, ModelSpec& s) {
   s.max_positions = c.integer(c.has("n_positions") ? "n_positions" : "n_ctx", 1024);
   s.ffn = c.integer("n_inner", 4 * (s.hidden < (1 << 20) ? s.hidden : 0));
   if (s.hidden < 1 || s.heads < 1) s.check(c.source());
-  if (s.hidden % s.heads != 0) throw UserError("{}: n_embd {} is not divisible by {} heads", c.source(), s.hidden, s.heads);
+  if (s.hidden % s.heads != 0)
+    throw UserError("{}: n_embd {} is not divisible by {} heads", c.source(), s.hidden, s.heads);
   s.head_dim = s.hidden / s.heads;
   s.norm = NormKind::layer;
   s.norm_bias = s.qkv_bias = s.out_bias = s.mlp_bias = true;

@@ -13,7 +13,9 @@ namespace {
 
 using Kind = AdapterTensor::Kind;
 
-std::string join(const std::string& directory, const char* name) { return (std::filesystem::path(directory) / name).string(); }
+std::string join(const std::string& directory, const char* name) {
+  return (std::filesystem::path(directory) / name).string();
+}
 
 const char* suffix(Kind kind) { return kind == Kind::a ? ".lora_a" : kind == Kind::b ? ".lora_b" : ".m"; }
 
@@ -21,7 +23,8 @@ const char* suffix(Kind kind) { return kind == Kind::a ? ".lora_a" : kind == Kin
 std::vector<float> transposed(std::span<const float> x, std::int64_t rows, std::int64_t cols) {
   std::vector<float> out(x.size());
   for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t j = 0; j < cols; ++j) out[static_cast<std::size_t>(j * rows + i)] = x[static_cast<std::size_t>(i * cols + j)];
+    for (std::int64_t j = 0; j < cols; ++j)
+      out[static_cast<std::size_t>(j * rows + i)] = x[static_cast<std::size_t>(i * cols + j)];
   return out;
 }
 
@@ -77,10 +80,12 @@ Adapter read_mlx_adapter(const std::string& directory, const Json& json, const M
     if (!view)
       problems.add(fmt::format("{}: tensor '{}' is missing", file.path(), name));
     else if (!std::ranges::equal(view->shape, mlx_shape(t)))
-      problems.add(fmt::format("{}: tensor '{}' is {}, expected {}", file.path(), name, shape_text(view->shape), shape_text(mlx_shape(t))));
+      problems.add(fmt::format("{}: tensor '{}' is {}, expected {}", file.path(), name, shape_text(view->shape),
+                               shape_text(mlx_shape(t))));
   }
   for (auto& t : file.tensors())
-    if (!expected.contains(t.name)) problems.add(fmt::format("{}: tensor '{}' belongs to no module of this model", file.path(), t.name));
+    if (!expected.contains(t.name))
+      problems.add(fmt::format("{}: tensor '{}' belongs to no module of this model", file.path(), t.name));
   problems.raise();
   for (auto& t : out.tensors) {
     auto values = file.at(t.module + suffix(t.kind)).floats(file.path());
@@ -89,9 +94,11 @@ Adapter read_mlx_adapter(const std::string& directory, const Json& json, const M
   return out;
 }
 
-void write_mlx_adapter(const std::string& directory, const AdapterConfig& config, const ModelSpec& spec, const AdapterValues& values) {
+void write_mlx_adapter(const std::string& directory, const AdapterConfig& config, const ModelSpec& spec,
+                       const AdapterValues& values) {
   AdapterPlan plan = plan_adapter(config, spec, directory);
-  if (!plan.saved.empty()) throw UserError("{}: mlx-lm adapters hold no modules_to_save ('{}')", directory, plan.saved[0].module());
+  if (!plan.saved.empty())
+    throw UserError("{}: mlx-lm adapters hold no modules_to_save ('{}')", directory, plan.saved[0].module());
   auto& first = plan.modules.at(0);
   std::set<std::string> keys;
   std::int64_t lowest = spec.layers;
@@ -101,7 +108,8 @@ void write_mlx_adapter(const std::string& directory, const AdapterConfig& config
       throw UserError("{}: an mlx-lm adapter has one rank and scale; '{}' has {} and {}, '{}' has {} and {}", directory,
                       first.module.name, first.r, first.scale, m.module.name, m.r, m.scale);
     auto row = std::ranges::find_if(rows, [&](auto& w) { return w.module() == m.module.name; });
-    if (row->layer < 0) throw UserError("{}: an mlx-lm adapter sits on layers only, not on '{}'", directory, m.module.name);
+    if (row->layer < 0)
+      throw UserError("{}: an mlx-lm adapter sits on layers only, not on '{}'", directory, m.module.name);
     lowest = std::min(lowest, row->layer);
     std::string number = "." + std::to_string(row->layer) + ".";
     keys.insert(m.module.name.substr(m.module.name.find(number) + number.size()));
@@ -115,15 +123,17 @@ void write_mlx_adapter(const std::string& directory, const AdapterConfig& config
     infos.push_back({t.module + suffix(t.kind), Dtype::f32, mlx_shape(t)});
   }
   std::vector<float> turned;
-  write_safetensors(join(directory, "adapters.safetensors"), std::move(infos), [&](const TensorInfo& info) {
-    auto& t = *by_name.at(info.name);
-    auto v = values(t);
-    if (t.shape.size() == 2) {
-      turned = transposed(v, t.shape[0], t.shape[1]);
-      v = turned;
-    }
-    return v;
-  }, {{"format", "mlx"}});
+  write_safetensors(join(directory, "adapters.safetensors"), std::move(infos),
+                    [&](const TensorInfo& info) {
+                      auto& t = *by_name.at(info.name);
+                      auto v = values(t);
+                      if (t.shape.size() == 2) {
+                        turned = transposed(v, t.shape[0], t.shape[1]);
+                        v = turned;
+                      }
+                      return v;
+                    },
+                    {{"format", "mlx"}});
 
   WideJson j;
   j["fine_tune_type"] = config.use_dora ? "dora" : "lora";

@@ -1,5 +1,5 @@
-// Adapters of mlx-lm: "adapters.safetensors" with `lora_a` (in, r), `lora_b` (r, out) and, for DoRA, `m` (out), applied as
-// y += scale · (x a) b with the scale as it is. In PEFT's terms: A = aᵀ, B = bᵀ, alpha = scale · r.
+// Adapters of mlx-lm: "adapters.safetensors" with `lora_a` (in, r), `lora_b` (r, out) and, for DoRA, `m` (out), applied
+// as y += scale · (x a) b with the scale as it is. In PEFT's terms: A = aᵀ, B = bᵀ, alpha = scale · r.
 #pragma once
 
 #include <string>
@@ -15,8 +15,9 @@ class SafetensorsFile;
 AdapterConfig read_mlx_config(const Json& json, const std::string& source, const SafetensorsFile* weights);
 Adapter read_mlx_adapter(const std::string& directory, const Json& json, const ModelSpec& spec);
 
-/// Writes adapters.safetensors and adapter_config.json. UserError for what mlx-lm cannot hold: ranks or scales that differ
-/// between modules, modules_to_save, embeddings outside the blocks.
-void write_mlx_adapter(const std::string& directory, const AdapterConfig& config, const ModelSpec& spec, const AdapterValues& values);
+/// Writes adapters.safetensors and adapter_config.json. UserError for what mlx-lm cannot hold: ranks or scales that
+/// differ between modules, modules_to_save, embeddings outside the blocks.
+void write_mlx_adapter(const std::string& directory, const AdapterConfig& config, const ModelSpec& spec,
+                       const AdapterValues& values);
 
 }  // namespace dml

@@ -14,7 +14,8 @@ namespace {
 
 constexpr JsonLimits kLimits{std::size_t{1} << 20, 64, 4096, 1u << 16};
 
-/// Keys of other architectures, and switches of ours, that change the mathematics unless they have this value (or null).
+/// Keys of other architectures, and switches of ours, that change the mathematics unless they have this value (or
+/// null).
 struct Neutral {
   const char* key;
   Json value;

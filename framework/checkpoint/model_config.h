@@ -1,5 +1,5 @@
-// config.json ↔ ModelSpec. The families are rows of one table; whatever in a config changes the mathematics is honoured
-// or refused by name, whatever does not is ignored.
+// config.json ↔ ModelSpec. The families are rows of one table; whatever in a config changes the mathematics is
+// honoured or refused by name, whatever does not is ignored.
 #pragma once
 
 #include <string>

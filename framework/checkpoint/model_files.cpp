@@ -15,7 +15,9 @@ namespace {
 
 constexpr std::size_t kMaxShards = 10'000;
 
-std::string join(const std::string& directory, const std::string& name) { return (fs::path(directory) / name).string(); }
+std::string join(const std::string& directory, const std::string& name) {
+  return (fs::path(directory) / name).string();
+}
 
 bool is_inside(const std::string& path, const std::string& folder) {
   return path.size() > folder.size() && path.starts_with(folder) && path[folder.size()] == '/';
@@ -35,10 +37,12 @@ std::string confined(const std::string& directory, const std::string& shard, con
 
 [[noreturn]] void no_weights(const std::string& directory) {
   if (!fs::is_directory(directory)) throw UserError("{}: no such folder", directory);
-  for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth", "pytorch_model.pt"})
+  for (const char* name :
+       {"pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth", "pytorch_model.pt"})
     if (file_exists(join(directory, name)))
-      throw UserError("{}: only pickled weights ({}), which can run code and are never read; save the model as safetensors",
-                      directory, name);
+      throw UserError(
+          "{}: only pickled weights ({}), which can run code and are never read; save the model as safetensors",
+          directory, name);
   throw UserError("{}: no model.safetensors and no model.safetensors.index.json", directory);
 }
 
@@ -57,14 +61,16 @@ ModelFiles::ModelFiles(const std::string& directory) : directory_(directory) {
 }
 
 void ModelFiles::open_sharded(const std::string& index_path) {
-  JsonLimits limits{SafetensorsHeader::kMaxBytes, 8, SafetensorsHeader::kMaxEntries, 4 * SafetensorsHeader::kMaxEntries};
+  JsonLimits limits{SafetensorsHeader::kMaxBytes, 8, SafetensorsHeader::kMaxEntries,
+                    4 * SafetensorsHeader::kMaxEntries};
   WideJson index = read_wide_json(index_path, limits);
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
     throw UserError("{}: no 'weight_map' object", index_path);
 
-  std::map<std::string, std::size_t> opened;   // shard name → place in files_
+  std::map<std::string, std::size_t> opened;  // shard name → place in files_
   for (auto& [tensor, shard] : index["weight_map"].items()) {
-    if (!shard.is_string()) throw UserError("{}: weight_map '{}' is not the name of a file", index_path, tensor.substr(0, 200));
+    if (!shard.is_string())
+      throw UserError("{}: weight_map '{}' is not the name of a file", index_path, tensor.substr(0, 200));
     auto [it, is_new] = opened.try_emplace(shard.get_ref<const std::string&>(), files_.size());
     if (is_new) {
       if (opened.size() > kMaxShards) throw UserError("{}: more than {} shards", index_path, kMaxShards);
@@ -77,7 +83,7 @@ void ModelFiles::open_sharded(const std::string& index_path) {
     if (!view)
       throw UserError("{}: tensor '{}' is said to be in {}, which has no such tensor", index_path,
                       escape_controls(tensor).substr(0, 200), escape_controls(it->first).substr(0, 200));
-    tensors_.push_back(*view);   // weight_map is a tree: names come in order
+    tensors_.push_back(*view);  // weight_map is a tree: names come in order
   }
   if (index.contains("metadata") && index["metadata"].is_object() && index["metadata"].contains("total_size")) {
     auto& total = index["metadata"]["total_size"];
@@ -122,8 +128,9 @@ ModelWriter::ModelWriter(std::string directory, std::vector<TensorInfo> tensors,
     shards_.back().push_back(std::move(t));
   }
   if (shards_.empty()) shards_.emplace_back();
-  for (auto& shard : shards_) {   // the order inside a shard is SafetensorsWriter's
-    std::ranges::sort(shard, {}, [](auto& t) { return std::pair<int, std::string_view>(-dtype_bits(t.dtype), t.name); });
+  for (auto& shard : shards_) {  // the order inside a shard is SafetensorsWriter's
+    std::ranges::sort(shard, {},
+                      [](auto& t) { return std::pair<int, std::string_view>(-dtype_bits(t.dtype), t.name); });
     order_.insert(order_.end(), shard.begin(), shard.end());
   }
   writer_ = std::make_unique<SafetensorsWriter>(join(directory_, file_name(0)), shards_[0]);
@@ -151,14 +158,16 @@ void ModelWriter::advance() {
 
 void ModelWriter::append(const void* data, std::size_t size) {
   advance();
-  DML_CHECK(size == order_[next_ - 1].bytes(), "{}: {} bytes for shape {}", order_[next_ - 1].name, size, shape_text(order_[next_ - 1].shape));
+  DML_CHECK(size == order_[next_ - 1].bytes(), "{}: {} bytes for shape {}", order_[next_ - 1].name, size,
+            shape_text(order_[next_ - 1].shape));
   writer_->append(data, size);
 }
 
 void ModelWriter::append_floats(std::span<const float> values) {
   advance();
   auto& t = order_[next_ - 1];
-  DML_CHECK(static_cast<std::int64_t>(values.size()) == t.size(), "{}: {} values for shape {}", t.name, values.size(), shape_text(t.shape));
+  DML_CHECK(static_cast<std::int64_t>(values.size()) == t.size(), "{}: {} values for shape {}", t.name, values.size(),
+            shape_text(t.shape));
   writer_->append_floats(t.dtype, values);
 }
 
@@ -166,7 +175,7 @@ void ModelWriter::commit() {
   DML_CHECK(next_ == order_.size(), "{} of {} tensors were written", next_, order_.size());
   writer_->commit();
   if (shards_.size() == 1) return;
-  WideJson index;   // sorted keys, as Hugging Face writes it
+  WideJson index;  // sorted keys, as Hugging Face writes it
   std::size_t total = 0;
   for (std::size_t s = 0; s < shards_.size(); ++s)
     for (auto& t : shards_[s]) {

@@ -37,8 +37,8 @@ class ModelFiles {
   std::vector<TensorView> tensors_;
 };
 
-/// Writes `model.safetensors`, or shards of at most `max_shard_bytes` (a larger tensor gets a shard of its own) and their
-/// index. Data is appended in the order of tensors().
+/// Writes `model.safetensors`, or shards of at most `max_shard_bytes` (a larger tensor gets a shard of its own) and
+/// their index. Data is appended in the order of tensors().
 class ModelWriter {
  public:
   static constexpr std::size_t kDefaultShard = 5'000'000'000;

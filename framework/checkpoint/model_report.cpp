@@ -21,8 +21,10 @@ bool is_derived(std::string_view name) {
 /// "embed … 512 rows, config.json says 500" reads better than two shapes, and is the commonest mistake.
 std::string misshapen(const WeightName& w, const TensorView& t) {
   auto wanted = w.tensor_shape();
-  std::string text = fmt::format("tensor '{}' is {}, config.json asks for {}", w.tensor, shape_text(t.shape), shape_text(wanted));
-  if (w.role == WeightRole::embed && t.shape.size() == 2 && t.shape[1] == wanted[1]) text += fmt::format(" (vocab_size is {})", wanted[0]);
+  std::string text =
+      fmt::format("tensor '{}' is {}, config.json asks for {}", w.tensor, shape_text(t.shape), shape_text(wanted));
+  if (w.role == WeightRole::embed && t.shape.size() == 2 && t.shape[1] == wanted[1])
+    text += fmt::format(" (vocab_size is {})", wanted[0]);
   return text;
 }
 
@@ -32,32 +34,38 @@ ModelReport report_weights(const ModelFiles& files, const ModelSpec& spec) {
   ModelReport out;
   std::set<const TensorView*> used;
   for (auto& w : weight_names(spec)) {
-    if (w.first_row > 0) continue;   // a fused tensor is looked at once
+    if (w.first_row > 0) continue;  // a fused tensor is looked at once
     const TensorView* t = files.find(w.tensor);
     if (!t) {
       out.errors.push_back(fmt::format("tensor '{}' is missing", w.tensor));
       continue;
     }
     used.insert(t);
-    if (!std::ranges::equal(t->shape, w.tensor_shape())) out.errors.push_back(misshapen(w, *t));
-    else if (!is_readable_float(t->dtype)) out.errors.push_back(fmt::format("tensor '{}' is {}, expected F32, BF16, F16 or F64", w.tensor, dtype_name(t->dtype)));
+    if (!std::ranges::equal(t->shape, w.tensor_shape()))
+      out.errors.push_back(misshapen(w, *t));
+    else if (!is_readable_float(t->dtype))
+      out.errors.push_back(
+          fmt::format("tensor '{}' is {}, expected F32, BF16, F16 or F64", w.tensor, dtype_name(t->dtype)));
   }
   if (const TensorView* head = spec.tied ? files.find("lm_head.weight") : nullptr) {
     used.insert(head);
     const TensorView* embed = files.find(weight_names(spec).front().tensor);
     if (embed && !std::ranges::equal(head->bytes, embed->bytes))
-      out.warnings.push_back("'lm_head.weight' differs from the embedding, but tie_word_embeddings is true: the embedding is used");
+      out.warnings.push_back(
+          "'lm_head.weight' differs from the embedding, but tie_word_embeddings is true: the embedding is used");
   }
   for (auto& t : files.tensors())
     if (!used.contains(&t) && !is_derived(t.name))
-      out.warnings.push_back(fmt::format("tensor '{}' {} is not used", escape_controls(t.name).substr(0, 160), shape_text(t.shape)));
+      out.warnings.push_back(
+          fmt::format("tensor '{}' {} is not used", escape_controls(t.name).substr(0, 160), shape_text(t.shape)));
   return out;
 }
 
 void require_weights(const ModelFiles& files, const ModelSpec& spec) {
   ModelReport report = report_weights(files, spec);
   auto shorten = [&](const std::vector<std::string>& lines, auto add) {
-    for (std::size_t i = 0; i < std::min(lines.size(), kMaxLines); ++i) add(fmt::format("{}: {}", files.directory(), lines[i]));
+    for (std::size_t i = 0; i < std::min(lines.size(), kMaxLines); ++i)
+      add(fmt::format("{}: {}", files.directory(), lines[i]));
     if (lines.size() > kMaxLines) add(fmt::format("{}: … and {} more", files.directory(), lines.size() - kMaxLines));
   };
   Problems problems;

@@ -10,8 +10,8 @@
 namespace dml {
 
 struct ModelReport {
-  std::vector<std::string> errors;     // tensors that are missing, of another shape, or in a type that cannot be read
-  std::vector<std::string> warnings;   // a separate head in a tied model; tensors that are not used
+  std::vector<std::string> errors;    // tensors that are missing, of another shape, or in a type that cannot be read
+  std::vector<std::string> warnings;  // a separate head in a tied model; tensors that are not used
 };
 
 ModelReport report_weights(const ModelFiles& files, const ModelSpec& spec);

@@ -34,7 +34,8 @@ SafetensorsHeader read_header(const MappedFile& file, std::size_t& data_start) {
     throw UserError("{}: header of {} bytes in a file of {}; it is cut short", path, length, bytes.size());
   if (length > kWarnBytes) log_warning("{}: unusually large header ({} bytes)", path, length);
   data_start = 8 + static_cast<std::size_t>(length);
-  return parse_safetensors_header(file.text().substr(8, static_cast<std::size_t>(length)), bytes.size() - data_start, path);
+  return parse_safetensors_header(file.text().substr(8, static_cast<std::size_t>(length)), bytes.size() - data_start,
+                                  path);
 }
 
 std::string json_text(const std::string& text) { return dump(Json(text)); }
@@ -83,7 +84,8 @@ const TensorView& SafetensorsFile::at(std::string_view name) const {
 SafetensorsWriter::SafetensorsWriter(const std::string& path, std::vector<TensorInfo> tensors,
                                      const std::map<std::string, std::string>& metadata)
     : tensors_(std::move(tensors)), file_(path) {
-  std::ranges::sort(tensors_, {}, [](auto& t) { return std::pair<int, std::string_view>(-dtype_bits(t.dtype), t.name); });
+  std::ranges::sort(tensors_, {},
+                    [](auto& t) { return std::pair<int, std::string_view>(-dtype_bits(t.dtype), t.name); });
   std::vector<std::string_view> names;
   for (auto& t : tensors_) names.push_back(t.name);
   std::ranges::sort(names);
@@ -140,7 +142,8 @@ void write_safetensors(const std::string& path, std::vector<TensorInfo> tensors,
   SafetensorsWriter out(path, std::move(tensors), metadata);
   for (auto& t : out.tensors()) {
     auto v = values(t);
-    DML_CHECK(static_cast<std::int64_t>(v.size()) == t.size(), "{}: {} values for shape {}", t.name, v.size(), shape_text(t.shape));
+    DML_CHECK(static_cast<std::int64_t>(v.size()) == t.size(), "{}: {} values for shape {}", t.name, v.size(),
+              shape_text(t.shape));
     out.append_floats(t.dtype, v);
   }
   out.commit();

@@ -61,7 +61,9 @@ struct TensorInfo {
   std::vector<std::int64_t> shape;
 
   std::int64_t size() const;
-  std::size_t bytes() const { return static_cast<std::size_t>(size()) * static_cast<std::size_t>(dtype_bits(dtype)) / 8; }
+  std::size_t bytes() const {
+    return static_cast<std::size_t>(size()) * static_cast<std::size_t>(dtype_bits(dtype)) / 8;
+  }
 };
 
 /// Writes front to back: all tensors are declared first, then their data is appended in the order of tensors(), in any
@@ -81,7 +83,7 @@ class SafetensorsWriter {
  private:
   std::vector<TensorInfo> tensors_;
   FileWriter file_;
-  std::size_t end_ = 0;   // size of the finished file
+  std::size_t end_ = 0;  // size of the finished file
 };
 
 /// A small file in one go: `values(info)` gives each tensor's float32 values.

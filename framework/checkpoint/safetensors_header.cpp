@@ -45,11 +45,13 @@ class HeaderReader {
  private:
   template <class... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args) const {
-    throw UserError("{}: safetensors header, byte {}: {}", source_, at_, fmt::format(text, std::forward<Args>(args)...));
+    throw UserError("{}: safetensors header, byte {}: {}", source_, at_,
+                    fmt::format(text, std::forward<Args>(args)...));
   }
 
   void skip_space() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t')) ++at_;
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\r' || text_[at_] == '\t'))
+      ++at_;
   }
   bool next_is(char c) {
     skip_space();
@@ -81,8 +83,10 @@ class HeaderReader {
     unsigned v = 0;
     for (int i = 0; i < 4; ++i) {
       char c = text_[at_++];
-      unsigned digit = c >= '0' && c <= '9' ? unsigned(c - '0') : c >= 'a' && c <= 'f' ? unsigned(c - 'a' + 10)
-                     : c >= 'A' && c <= 'F' ? unsigned(c - 'A' + 10) : 16u;
+      unsigned digit = c >= '0' && c <= '9'   ? unsigned(c - '0')
+                       : c >= 'a' && c <= 'f' ? unsigned(c - 'a' + 10)
+                       : c >= 'A' && c <= 'F' ? unsigned(c - 'A' + 10)
+                                              : 16u;
       if (digit == 16) fail("\\u needs four hex digits");
       v = v * 16 + digit;
     }
@@ -92,14 +96,30 @@ class HeaderReader {
   void unescape(std::string& out) {
     char c = at_ < text_.size() ? text_[at_++] : '\0';
     switch (c) {
-      case '"': case '\\': case '/': out += c; return;
-      case 'b': out += '\b'; return;
-      case 'f': out += '\f'; return;
-      case 'n': out += '\n'; return;
-      case 'r': out += '\r'; return;
-      case 't': out += '\t'; return;
-      case 'u': break;
-      default: fail("unknown escape in a text");
+      case '"':
+      case '\\':
+      case '/':
+        out += c;
+        return;
+      case 'b':
+        out += '\b';
+        return;
+      case 'f':
+        out += '\f';
+        return;
+      case 'n':
+        out += '\n';
+        return;
+      case 'r':
+        out += '\r';
+        return;
+      case 't':
+        out += '\t';
+        return;
+      case 'u':
+        break;
+      default:
+        fail("unknown escape in a text");
     }
     char32_t code = hex4();
     if (code >= 0xD800 && code < 0xDC00) {

@@ -24,13 +24,13 @@ struct SafetensorsHeader {
   static constexpr int kMaxRank = 8;
 
   struct Entry {
-    std::string_view name;          // into the text, or into `unescaped`
-    std::uint64_t begin, end;       // bytes from the start of the data
-    std::uint32_t first_dim;        // into `dims`
+    std::string_view name;     // into the text, or into `unescaped`
+    std::uint64_t begin, end;  // bytes from the start of the data
+    std::uint32_t first_dim;   // into `dims`
     std::uint8_t rank;
     Dtype dtype;
   };
-  std::vector<Entry> entries;       // by name
+  std::vector<Entry> entries;  // by name
   std::vector<std::int64_t> dims;
   std::deque<std::string> unescaped;
   std::vector<std::pair<std::string, std::string>> metadata;

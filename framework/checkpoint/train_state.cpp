@@ -53,7 +53,8 @@ TrainState read_train_state(const Json& json, const std::string& source) {
   if (!json.is_object()) throw UserError("{}: expected an object", source);
   std::int64_t format = count(json, "format", source);
   if (format > kFormat)
-    throw UserError("{}: written in format {} by a newer dml, this one reads up to {}; upgrade dml", source, format, kFormat);
+    throw UserError("{}: written in format {} by a newer dml, this one reads up to {}; upgrade dml", source, format,
+                    kFormat);
   if (format < 1) throw UserError("{}: unknown format {}", source, format);
   TrainState s;
   s.step = count(json, "step", source);
@@ -79,7 +80,7 @@ TrainState read_train_state(const Json& json, const std::string& source) {
 }
 
 std::string trainer_state_text(const TrainerState& s) {
-  WideJson j;   // a tree map: keys come out sorted
+  WideJson j;  // a tree map: keys come out sorted
   j["best_global_step"] = s.best_step < 0 ? WideJson(nullptr) : WideJson(s.best_step);
   j["best_metric"] = s.best_metric ? WideJson(*s.best_metric) : WideJson(nullptr);
   j["best_model_checkpoint"] = s.best_checkpoint.empty() ? WideJson(nullptr) : WideJson(s.best_checkpoint);
@@ -97,8 +98,10 @@ std::string trainer_state_text(const TrainerState& s) {
   j["logging_steps"] = s.logging_steps;
   j["max_steps"] = s.max_steps;
   j["num_input_tokens_seen"] = s.tokens;
-  if (s.epochs == std::floor(s.epochs)) j["num_train_epochs"] = static_cast<std::int64_t>(s.epochs);
-  else j["num_train_epochs"] = s.epochs;
+  if (s.epochs == std::floor(s.epochs))
+    j["num_train_epochs"] = static_cast<std::int64_t>(s.epochs);
+  else
+    j["num_train_epochs"] = s.epochs;
   j["save_steps"] = s.save_steps;
   j["stateful_callbacks"] = WideJson::object();
   j["total_flos"] = s.flops;

@@ -12,15 +12,15 @@
 namespace dml {
 
 struct TrainState {
-  std::int64_t step = 0;                   // optimizer steps done
-  double epoch = 0;                        // passes over the data, with the fraction
-  std::int64_t pass = 0, row = 0;          // data position: rows of pass `pass` before `row` are used up
+  std::int64_t step = 0;           // optimizer steps done
+  double epoch = 0;                // passes over the data, with the fraction
+  std::int64_t pass = 0, row = 0;  // data position: rows of pass `pass` before `row` are used up
   std::uint64_t seed = 0;
   std::int64_t tokens = 0, learned_tokens = 0;
   std::string recipe, data, base, numerics;  // digests: what must agree when the run goes on
   std::optional<double> best_metric;
   std::int64_t best_step = -1;
-  Json extra = Json::object();             // small things of their owners: loss average, early stopping, log position
+  Json extra = Json::object();  // small things of their owners: loss average, early stopping, log position
 
   bool operator==(const TrainState&) const = default;
 };
@@ -35,8 +35,8 @@ struct TrainerState {
   double epoch = 0, epochs = 1, flops = 0;
   std::optional<double> best_metric;
   std::int64_t best_step = -1;
-  std::string best_checkpoint;             // path; empty: null
-  std::vector<Json> log_history;           // objects with epoch, step, loss, grad_norm, learning_rate or eval_loss …
+  std::string best_checkpoint;    // path; empty: null
+  std::vector<Json> log_history;  // objects with epoch, step, loss, grad_norm, learning_rate or eval_loss …
 };
 std::string trainer_state_text(const TrainerState& state);
 

@@ -29,7 +29,8 @@ std::int64_t layer_number(std::string_view module) {
     std::size_t end = module.find('.', start + 1);
     if (end == std::string_view::npos) return -1;
     auto digits = module.substr(start + 1, end - start - 1);
-    if (!digits.empty() && digits.size() < 10 && std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; }))
+    if (!digits.empty() && digits.size() < 10 &&
+        std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; }))
       return std::stoll(std::string(digits));
     at = start;
   }
@@ -78,8 +79,9 @@ bool AdapterRules::excluded(std::string_view module) const {
 
 bool AdapterRules::in_chosen_layer(std::string_view module) const {
   if (!config_.layers_to_transform || config_.layers_to_transform->empty()) return true;
-  if (!config_.layers_pattern.empty() &&
-      std::ranges::none_of(config_.layers_pattern, [&](auto& p) { return module.find("." + p + ".") != std::string_view::npos; }))
+  if (!config_.layers_pattern.empty() && std::ranges::none_of(config_.layers_pattern, [&](auto& p) {
+        return module.find("." + p + ".") != std::string_view::npos;
+      }))
     return false;
   std::int64_t layer = layer_number(module);
   return layer >= 0 && std::ranges::find(*config_.layers_to_transform, layer) != config_.layers_to_transform->end();
@@ -124,9 +126,12 @@ AdapterPlan plan_adapter(const AdapterConfig& config, const ModelSpec& spec, con
     if (!rules.targets(m)) continue;
     std::int64_t r = rules.rank_for(m.name);
     double scale = rules.scale_for(m.name);
-    if (r < 1 || r > (1 << 16)) problems.add(fmt::format("{}: rank of '{}' must be 1 to 65536, is {}", source, m.name, r));
-    else if (!(std::abs(scale) < 1e6) || scale == 0) problems.add(fmt::format("{}: alpha {} of '{}' is out of range", source, rules.alpha_for(m.name), m.name));
-    else plan.modules.push_back({m, r, scale});
+    if (r < 1 || r > (1 << 16))
+      problems.add(fmt::format("{}: rank of '{}' must be 1 to 65536, is {}", source, m.name, r));
+    else if (!(std::abs(scale) < 1e6) || scale == 0)
+      problems.add(fmt::format("{}: alpha {} of '{}' is out of range", source, rules.alpha_for(m.name), m.name));
+    else
+      plan.modules.push_back({m, r, scale});
   }
   problems.raise();
   for (auto& w : weight_names(spec))
@@ -135,11 +140,14 @@ AdapterPlan plan_adapter(const AdapterConfig& config, const ModelSpec& spec, con
   auto parts = last_parts(modules);
   for (auto& name : config.modules_to_save)
     if (std::ranges::none_of(plan.saved, [&](auto& w) { return w.module().ends_with(name); }))
-      throw UserError("{}: modules_to_save names '{}', which this {} model does not have{}{}", source, name, spec.model_type,
-                      spec.tied && name == "lm_head" ? " (its head is the embedding)" : "", did_you_mean(name, parts));
+      throw UserError("{}: modules_to_save names '{}', which this {} model does not have{}{}", source, name,
+                      spec.model_type, spec.tied && name == "lm_head" ? " (its head is the embedding)" : "",
+                      did_you_mean(name, parts));
   if (plan.modules.empty() && plan.saved.empty()) {
-    std::string wanted = !config.target_pattern.empty() ? config.target_pattern : fmt::format("{}", fmt::join(config.target_modules, ", "));
-    throw UserError("{}: target modules '{}' match no module of this {} model; it has {}", source, wanted, spec.model_type, fmt::join(parts, ", "));
+    std::string wanted = !config.target_pattern.empty() ? config.target_pattern
+                                                        : fmt::format("{}", fmt::join(config.target_modules, ", "));
+    throw UserError("{}: target modules '{}' match no module of this {} model; it has {}", source, wanted,
+                    spec.model_type, fmt::join(parts, ", "));
   }
   return plan;
 }
@@ -149,14 +157,15 @@ std::vector<AdapterTensor> adapter_tensors(const AdapterConfig& config, const Ad
   std::vector<AdapterTensor> out;
   for (auto& [m, r, scale] : plan.modules) {
     std::string stem = std::string(kPrefix) + m.name;
-    if (m.embedding) {   // rows are tokens: A maps the one-hot token, so it is (r, vocab)
+    if (m.embedding) {  // rows are tokens: A maps the one-hot token, so it is (r, vocab)
       out.push_back({Kind::a, stem + ".lora_embedding_A", m.name, {r, m.rows}});
       out.push_back({Kind::b, stem + ".lora_embedding_B", m.name, {m.cols, r}});
     } else {
       out.push_back({Kind::a, stem + ".lora_A.weight", m.name, {r, m.cols}});
       out.push_back({Kind::b, stem + ".lora_B.weight", m.name, {m.rows, r}});
     }
-    if (config.use_dora) out.push_back({Kind::magnitude, stem + ".lora_magnitude_vector", m.name, {m.embedding ? m.cols : m.rows}});
+    if (config.use_dora)
+      out.push_back({Kind::magnitude, stem + ".lora_magnitude_vector", m.name, {m.embedding ? m.cols : m.rows}});
   }
   for (auto& w : plan.saved) out.push_back({Kind::saved, std::string(kPrefix) + w.tensor, w.tensor, w.tensor_shape()});
   return out;

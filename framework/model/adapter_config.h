@@ -22,19 +22,19 @@ struct AdapterConfig {
   std::int64_t r = 8;
   double alpha = 8, dropout = 0;
   std::vector<std::string> target_modules{};
-  std::string target_pattern{};                     // instead of target_modules, when not empty
-  bool all_linear = false;                          // instead of both: every linear layer but the head
+  std::string target_pattern{};  // instead of target_modules, when not empty
+  bool all_linear = false;       // instead of both: every linear layer but the head
   std::vector<std::string> exclude_modules{};
   std::string exclude_pattern{};
   std::vector<std::pair<std::string, std::int64_t>> rank_pattern{};
   std::vector<std::pair<std::string, double>> alpha_pattern{};
-  std::vector<std::string> modules_to_save{};       // trained whole
+  std::vector<std::string> modules_to_save{};  // trained whole
   std::optional<std::vector<std::int64_t>> layers_to_transform{};
   std::vector<std::string> layers_pattern{};
   bool use_rslora = false, use_dora = false, lora_bias = false, fan_in_fan_out = false;
-  std::string bias = "none";                        // none, all, lora_only
-  std::string init = "true";                        // true, false, gaussian, pissa, pissa_niter_N, olora, loftq …
-  std::string base_model{};                         // empty: null
+  std::string bias = "none";  // none, all, lora_only
+  std::string init = "true";  // true, false, gaussian, pissa, pissa_niter_N, olora, loftq …
+  std::string base_model{};   // empty: null
 
   bool operator==(const AdapterConfig&) const = default;
 };
@@ -74,8 +74,8 @@ struct AdaptedModule {
 
 /// A config applied to a model: where adapters sit and which tensors are trained whole.
 struct AdapterPlan {
-  std::vector<AdaptedModule> modules;               // in the order of the model
-  std::vector<WeightName> saved;                    // one row per tensor of modules_to_save
+  std::vector<AdaptedModule> modules;  // in the order of the model
+  std::vector<WeightName> saved;       // one row per tensor of modules_to_save
 };
 
 /// UserError when nothing is targeted, when a rank or alpha is impossible, or when a field asks for what dml cannot do.
@@ -85,8 +85,8 @@ AdapterPlan plan_adapter(const AdapterConfig& config, const ModelSpec& spec, con
 struct AdapterTensor {
   enum class Kind { a, b, magnitude, saved };
   Kind kind;
-  std::string key;                                  // "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
-  std::string module;                               // "model.layers.0.self_attn.q_proj"; saved: the tensor's own name
+  std::string key;     // "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
+  std::string module;  // "model.layers.0.self_attn.q_proj"; saved: the tensor's own name
   std::vector<std::int64_t> shape;
 };
 std::vector<AdapterTensor> adapter_tensors(const AdapterConfig& config, const AdapterPlan& plan);

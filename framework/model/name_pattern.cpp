@@ -32,12 +32,14 @@ NamePattern::NamePattern(const std::string& pattern, const std::string& source) 
     throw UserError("{}: pattern of {} bytes, the limit is {}", source, pattern.size(), kMaxPattern);
   int error = 0;
   PCRE2_SIZE at = 0;
-  code_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-                              PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C, &error, &at, nullptr);
+  code_->code =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+                    PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C, &error, &at, nullptr);
   if (!code_->code) {
     PCRE2_UCHAR text[160] = {};
     pcre2_get_error_message(error, text, sizeof text);
-    throw UserError("{}: pattern '{}', character {}: {}", source, code_->text, at + 1, reinterpret_cast<const char*>(text));
+    throw UserError("{}: pattern '{}', character {}: {}", source, code_->text, at + 1,
+                    reinterpret_cast<const char*>(text));
   }
   code_->match = pcre2_match_data_create(1, nullptr);
   code_->limits = pcre2_match_context_create(nullptr);
@@ -52,7 +54,8 @@ NamePattern::NamePattern(NamePattern&&) noexcept = default;
 NamePattern& NamePattern::operator=(NamePattern&&) noexcept = default;
 
 bool NamePattern::matches(std::string_view name) const {
-  int result = pcre2_match(code_->code, reinterpret_cast<PCRE2_SPTR>(name.data()), name.size(), 0, 0, code_->match, code_->limits);
+  int result = pcre2_match(code_->code, reinterpret_cast<PCRE2_SPTR>(name.data()), name.size(), 0, 0, code_->match,
+                           code_->limits);
   if (result >= 0) return true;
   if (result == PCRE2_ERROR_NOMATCH) return false;
   throw UserError("{}: pattern '{}' takes too many steps on '{}'", code_->source, code_->text, name);

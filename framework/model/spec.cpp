@@ -31,22 +31,27 @@ void check_rope(const RopeSpec& rope, const ModelSpec& spec, const std::string& 
     if (wrong) problems.add(fmt::format("{}: {}", source, text));
   };
   bad(!(rope.theta > 1 && rope.theta < 1e15), fmt::format("rope theta must be above 1, is {}", rope.theta));
-  bad(!(rope.partial > 0 && rope.partial <= 1), fmt::format("the rotary share of a head must be in (0, 1], is {}", rope.partial));
+  bad(!(rope.partial > 0 && rope.partial <= 1),
+      fmt::format("the rotary share of a head must be in (0, 1], is {}", rope.partial));
   auto turned = static_cast<std::int64_t>(static_cast<double>(spec.head_dim) * rope.partial);
   bad(rope.partial > 0 && rope.partial <= 1 && (turned % 2 != 0 || turned == 0),
       fmt::format("rotary embedding turns pairs: {} of head_dim {} is no even number above 0", turned, spec.head_dim));
   if (rope.scaling == RopeScaling::none) return;
-  bad(!(rope.factor >= 1 && rope.factor <= 1e6), fmt::format("rope scaling factor must be at least 1, is {}", rope.factor));
-  bool needs_original = rope.scaling == RopeScaling::llama3 || rope.scaling == RopeScaling::yarn || rope.scaling == RopeScaling::longrope;
+  bad(!(rope.factor >= 1 && rope.factor <= 1e6),
+      fmt::format("rope scaling factor must be at least 1, is {}", rope.factor));
+  bool needs_original =
+      rope.scaling == RopeScaling::llama3 || rope.scaling == RopeScaling::yarn || rope.scaling == RopeScaling::longrope;
   bad(needs_original && rope.original_positions < 1, "rope scaling needs original_max_position_embeddings above 0");
   if (rope.scaling == RopeScaling::llama3)
     bad(!(rope.low_freq_factor > 0 && rope.high_freq_factor > rope.low_freq_factor),
-        fmt::format("llama3 rope scaling needs 0 < low_freq_factor < high_freq_factor, has {} and {}", rope.low_freq_factor,
-                    rope.high_freq_factor));
+        fmt::format("llama3 rope scaling needs 0 < low_freq_factor < high_freq_factor, has {} and {}",
+                    rope.low_freq_factor, rope.high_freq_factor));
   if (rope.scaling == RopeScaling::yarn)
     bad(!(rope.beta_slow > 0 && rope.beta_fast > rope.beta_slow),
-        fmt::format("yarn rope scaling needs 0 < beta_slow < beta_fast, has {} and {}", rope.beta_slow, rope.beta_fast));
-  bad(!(rope.attention_factor >= 0 && rope.attention_factor < 1e3), fmt::format("rope attention_factor {} is out of range", rope.attention_factor));
+        fmt::format("yarn rope scaling needs 0 < beta_slow < beta_fast, has {} and {}", rope.beta_slow,
+                    rope.beta_fast));
+  bad(!(rope.attention_factor >= 0 && rope.attention_factor < 1e3),
+      fmt::format("rope attention_factor {} is out of range", rope.attention_factor));
   if (rope.scaling == RopeScaling::longrope)
     for (auto* factors : {&rope.long_factor, &rope.short_factor}) {
       const char* name = factors == &rope.long_factor ? "long_factor" : "short_factor";
@@ -68,23 +73,33 @@ void ModelSpec::check(const std::string& source) const {
     if (wrong) problems.add(fmt::format("{}: {}", source, text));
   };
   const Size sizes[] = {
-      {"vocabulary size", vocab, 1, 1 << 22},          {"hidden size", hidden, 1, 1 << 18},
-      {"intermediate size", ffn, 1, 1 << 20},          {"number of layers", layers, 1, 2048},
-      {"number of attention heads", heads, 1, 8192},   {"number of key/value heads", kv_heads, 1, 8192},
-      {"head_dim", head_dim, 1, 8192},                 {"number of positions", max_positions, 1, std::int64_t{1} << 30},
+      {"vocabulary size", vocab, 1, 1 << 22},
+      {"hidden size", hidden, 1, 1 << 18},
+      {"intermediate size", ffn, 1, 1 << 20},
+      {"number of layers", layers, 1, 2048},
+      {"number of attention heads", heads, 1, 8192},
+      {"number of key/value heads", kv_heads, 1, 8192},
+      {"head_dim", head_dim, 1, 8192},
+      {"number of positions", max_positions, 1, std::int64_t{1} << 30},
   };
   for (auto& s : sizes)
-    bad(s.value < s.least || s.value > s.most, fmt::format("{} must be {} to {}, is {}", s.what, s.least, s.most, s.value));
+    bad(s.value < s.least || s.value > s.most,
+        fmt::format("{} must be {} to {}, is {}", s.what, s.least, s.most, s.value));
   problems.raise();
 
-  bad(heads % kv_heads != 0, fmt::format("{} attention heads cannot be shared out among {} key/value heads", heads, kv_heads));
+  bad(heads % kv_heads != 0,
+      fmt::format("{} attention heads cannot be shared out among {} key/value heads", heads, kv_heads));
   bad(heads * head_dim > (1 << 20), fmt::format("{} heads of {} are too wide", heads, head_dim));
-  bad(!(norm_eps > 0 && norm_eps < 0.1), fmt::format("the norms' epsilon must be above 0 and below 0.1, is {}", norm_eps));
+  bad(!(norm_eps > 0 && norm_eps < 0.1),
+      fmt::format("the norms' epsilon must be above 0 and below 0.1, is {}", norm_eps));
   bad(!(query_scale >= 0 && query_scale < 1e3), fmt::format("query scale {} is out of range", query_scale));
-  bad(!(attention_softcap >= 0 && attention_softcap < 1e6), fmt::format("attention soft-cap {} is out of range", attention_softcap));
+  bad(!(attention_softcap >= 0 && attention_softcap < 1e6),
+      fmt::format("attention soft-cap {} is out of range", attention_softcap));
   bad(!(final_softcap >= 0 && final_softcap < 1e6), fmt::format("final soft-cap {} is out of range", final_softcap));
-  bad(!(embedding_scale > 0 && embedding_scale < 1e6), fmt::format("embedding scale {} is out of range", embedding_scale));
-  bad(!(init_range > 0 && init_range <= 10), fmt::format("initializer_range must be above 0 and at most 10, is {}", init_range));
+  bad(!(embedding_scale > 0 && embedding_scale < 1e6),
+      fmt::format("embedding scale {} is out of range", embedding_scale));
+  bad(!(init_range > 0 && init_range <= 10),
+      fmt::format("initializer_range must be above 0 and at most 10, is {}", init_range));
   if (use_rope) {
     check_rope(rope, *this, source, problems);
     if (has_local_rope) check_rope(rope_local, *this, source, problems);

@@ -7,28 +7,45 @@ namespace {
 
 /// The words of a naming scheme; a role without a name does not occur in it.
 struct Scheme {
-  const char *embed, *positions, *layer, *final_norm, *head;
-  const char *input_norm, *post_attention_norm, *pre_ffn_norm, *post_ffn_norm;
-  const char *q, *k, *v, *o, *qkv, *q_norm, *k_norm;
-  const char *gate, *up, *down, *gate_up;
+  const char *embed, *positions = nullptr, *layer, *final_norm, *head;
+  const char *input_norm, *post_attention_norm = nullptr, *pre_ffn_norm, *post_ffn_norm = nullptr;
+  const char *q = nullptr, *k = nullptr, *v = nullptr, *o, *qkv, *q_norm = nullptr, *k_norm = nullptr;
+  const char *gate = nullptr, *up, *down, *gate_up = nullptr;
 };
 
-constexpr Scheme kLlama{
-    "model.embed_tokens", nullptr, "model.layers", "model.norm", "lm_head",
-    "input_layernorm", nullptr, "post_attention_layernorm", nullptr,
-    "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "self_attn.qkv_proj",
-    "self_attn.q_norm", "self_attn.k_norm",
-    "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj", "mlp.gate_up_proj"};
+constexpr Scheme kLlama{.embed = "model.embed_tokens",
+                        .layer = "model.layers",
+                        .final_norm = "model.norm",
+                        .head = "lm_head",
+                        .input_norm = "input_layernorm",
+                        .pre_ffn_norm = "post_attention_layernorm",
+                        .q = "self_attn.q_proj",
+                        .k = "self_attn.k_proj",
+                        .v = "self_attn.v_proj",
+                        .o = "self_attn.o_proj",
+                        .qkv = "self_attn.qkv_proj",
+                        .q_norm = "self_attn.q_norm",
+                        .k_norm = "self_attn.k_norm",
+                        .gate = "mlp.gate_proj",
+                        .up = "mlp.up_proj",
+                        .down = "mlp.down_proj",
+                        .gate_up = "mlp.gate_up_proj"};
 
 // With four norms, and with norms behind the blocks, the second Llama name moves to where it says.
 constexpr const char* kSandwich[] = {"input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm",
                                      "post_feedforward_layernorm"};
 
-constexpr Scheme kGpt2{
-    "transformer.wte", "transformer.wpe", "transformer.h", "transformer.ln_f", "lm_head",
-    "ln_1", nullptr, "ln_2", nullptr,
-    nullptr, nullptr, nullptr, "attn.c_proj", "attn.c_attn", nullptr, nullptr,
-    nullptr, "mlp.c_fc", "mlp.c_proj", nullptr};
+constexpr Scheme kGpt2{.embed = "transformer.wte",
+                       .positions = "transformer.wpe",
+                       .layer = "transformer.h",
+                       .final_norm = "transformer.ln_f",
+                       .head = "lm_head",
+                       .input_norm = "ln_1",
+                       .pre_ffn_norm = "ln_2",
+                       .o = "attn.c_proj",
+                       .qkv = "attn.c_attn",
+                       .up = "mlp.c_fc",
+                       .down = "mlp.c_proj"};
 
 class Lister {
  public:
@@ -93,13 +110,15 @@ class Lister {
   void norm(WeightRole role, const char* module, std::int64_t width, bool bias) {
     if (!module) return;
     for (bool b : {false, true})
-      if (!b || bias) out_.push_back({role, b, layer_, full(module) + (b ? ".bias" : ".weight"), width, 1, true, 0, width, false});
+      if (!b || bias)
+        out_.push_back({role, b, layer_, full(module) + (b ? ".bias" : ".weight"), width, 1, true, 0, width, false});
   }
-  void matrix(WeightRole role, const char* module, std::int64_t rows, std::int64_t cols, bool bias, bool linear = true) {
+  void matrix(WeightRole role, const char* module, std::int64_t rows, std::int64_t cols, bool bias,
+              bool linear = true) {
     part(role, module, 0, rows, rows, cols, bias, linear);
   }
-  void part(WeightRole role, const char* module, std::int64_t first, std::int64_t rows, std::int64_t all, std::int64_t cols,
-            bool bias, bool linear = true) {
+  void part(WeightRole role, const char* module, std::int64_t first, std::int64_t rows, std::int64_t all,
+            std::int64_t cols, bool bias, bool linear = true) {
     bool transposed = spec_.conv1d_layout && linear;
     out_.push_back({role, false, layer_, full(module) + ".weight", rows, cols, false, first, all, transposed});
     if (bias) out_.push_back({role, true, layer_, full(module) + ".bias", rows, 1, true, first, all, false});
@@ -113,9 +132,18 @@ class Lister {
 
 bool is_adaptable(WeightRole role) {
   switch (role) {
-    case WeightRole::embed: case WeightRole::q: case WeightRole::k: case WeightRole::v: case WeightRole::o:
-    case WeightRole::gate: case WeightRole::up: case WeightRole::down: case WeightRole::head: return true;
-    default: return false;
+    case WeightRole::embed:
+    case WeightRole::q:
+    case WeightRole::k:
+    case WeightRole::v:
+    case WeightRole::o:
+    case WeightRole::gate:
+    case WeightRole::up:
+    case WeightRole::down:
+    case WeightRole::head:
+      return true;
+    default:
+      return false;
   }
 }
 

@@ -15,20 +15,35 @@
 namespace dml {
 
 enum class WeightRole {
-  embed, positions, input_norm, q, k, v, o, q_norm, k_norm, post_attention_norm, pre_ffn_norm, post_ffn_norm, gate, up, down,
-  final_norm, head
+  embed,
+  positions,
+  input_norm,
+  q,
+  k,
+  v,
+  o,
+  q_norm,
+  k_norm,
+  post_attention_norm,
+  pre_ffn_norm,
+  post_ffn_norm,
+  gate,
+  up,
+  down,
+  final_norm,
+  head
 };
 
 struct WeightName {
   WeightRole role;
   bool bias = false;
-  std::int64_t layer = -1;                 // −1: not in a layer
-  std::string tensor;                      // name in the file, with ".weight" or ".bias"
-  std::int64_t rows = 0, cols = 1;         // (out, in); vectors have one column
-  bool vector = false;                     // stored with one dimension
-  std::int64_t first_row = 0;              // of the (out, in) tensor, when fused
-  std::int64_t tensor_rows = 0;            // rows of the whole tensor; = rows unless fused
-  bool transposed = false;                 // stored as (in, out)
+  std::int64_t layer = -1;          // −1: not in a layer
+  std::string tensor;               // name in the file, with ".weight" or ".bias"
+  std::int64_t rows = 0, cols = 1;  // (out, in); vectors have one column
+  bool vector = false;              // stored with one dimension
+  std::int64_t first_row = 0;       // of the (out, in) tensor, when fused
+  std::int64_t tensor_rows = 0;     // rows of the whole tensor; = rows unless fused
+  bool transposed = false;          // stored as (in, out)
 
   std::int64_t size() const { return rows * cols; }
   bool fused() const { return rows != tensor_rows; }
@@ -43,8 +58,8 @@ std::vector<WeightName> weight_names(const ModelSpec& spec);
 
 /// Modules that an adapter can sit on (linear layers, fused ones once, and the embeddings), in the order of the model.
 struct AdaptableModule {
-  std::string name;                        // "model.layers.0.self_attn.q_proj"
-  std::int64_t rows = 0, cols = 0;         // (out, in) of the whole, fused module; embeddings: (vocab, hidden)
+  std::string name;                 // "model.layers.0.self_attn.q_proj"
+  std::int64_t rows = 0, cols = 0;  // (out, in) of the whole, fused module; embeddings: (vocab, hidden)
   bool embedding = false;
   bool head = false;
 };

@@ -42,11 +42,12 @@ TEST(AdapterRules, PatternsMatchTheWholeName) {
 }
 
 TEST(AdapterRules, LayersToTransformChoosesLayersOfSuffixTargetsOnly) {
-  AdapterConfig c{.target_modules = {"q_proj", "model.layers.0.mlp.up_proj"}, .layers_to_transform = std::vector<std::int64_t>{1}};
+  AdapterConfig c{.target_modules = {"q_proj", "model.layers.0.mlp.up_proj"},
+                  .layers_to_transform = std::vector<std::int64_t>{1}};
   AdapterRules rules(c, "x");
   EXPECT_FALSE(rules.targets(linear("model.layers.0.self_attn.q_proj")));
   EXPECT_TRUE(rules.targets(linear("model.layers.1.self_attn.q_proj")));
-  EXPECT_TRUE(rules.targets(linear("model.layers.0.mlp.up_proj")));   // named in full
+  EXPECT_TRUE(rules.targets(linear("model.layers.0.mlp.up_proj")));  // named in full
   EXPECT_FALSE(rules.targets(linear("q_proj.x")));
 }
 
@@ -61,7 +62,9 @@ TEST(AdapterRules, ExcludedAndSavedModulesGetNoAdapter) {
 }
 
 TEST(AdapterRules, FirstPatternOfRankAndAlphaWins) {
-  AdapterConfig c{.r = 8, .alpha = 16, .target_modules = {"q_proj"},
+  AdapterConfig c{.r = 8,
+                  .alpha = 16,
+                  .target_modules = {"q_proj"},
                   .rank_pattern = {{"layers.1.self_attn.q_proj", 4}, {"q_proj", 2}},
                   .alpha_pattern = {{R"(layers\.\d\..*v_proj)", 32.0}}};
   AdapterRules rules(c, "x");
@@ -77,8 +80,9 @@ TEST(AdapterRules, FirstPatternOfRankAndAlphaWins) {
 TEST(AdapterRules, ACatastrophicPatternIsRefusedInsteadOfHanging) {
   AdapterConfig c{.target_pattern = "(([a-z._0-9]+)+)+[A-Z]"};
   AdapterRules rules(c, "x");
-  EXPECT_THAT(refusal([&] { rules.targets(linear("model.layers.0.self_attn.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")); }),
-              HasSubstr("too many steps"));
+  EXPECT_THAT(
+      refusal([&] { rules.targets(linear("model.layers.0.self_attn.aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")); }),
+      HasSubstr("too many steps"));
 }
 
 // ---- folders
@@ -97,8 +101,8 @@ TEST_P(GoldenAdapter, FitsItsModelAndSurvivesWriting) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, GoldenAdapter,
-                         testing::Values("gemma", "gemma2", "gemma3", "gpt2", "llama_bias", "llama_tiny", "mistral", "olmo2",
-                                         "phi3", "qwen2", "qwen3", "stablelm", "stablelm_parallel"),
+                         testing::Values("gemma", "gemma2", "gemma3", "gpt2", "llama_bias", "llama_tiny", "mistral",
+                                         "olmo2", "phi3", "qwen2", "qwen3", "stablelm", "stablelm_parallel"),
                          [](auto& one) { return one.param; });
 
 TEST(AdapterFolder, TheRealOneIsRewrittenByteForByte) {
@@ -120,7 +124,8 @@ TEST(AdapterConfigFile, RealOnesKeepKeysTypesAndValues) {
   std::vector<std::string> paths = {kShared + "references/lora/init/adapter_config.json"};
   for (auto& e : fs::directory_iterator(kShared + "peft-configs")) paths.push_back(e.path().string());
   for (auto& path : paths) {
-    Json original = read_json(path), written = parse_json(adapter_config_text(read_adapter_config(original, path)), "written");
+    Json original = read_json(path),
+         written = parse_json(adapter_config_text(read_adapter_config(original, path)), "written");
     for (auto& [key, value] : original.items()) {
       ASSERT_TRUE(written.contains(key)) << path << " " << key;
       if (key == "inference_mode") continue;
@@ -132,8 +137,10 @@ TEST(AdapterConfigFile, RealOnesKeepKeysTypesAndValues) {
 TEST(AdapterConfigFile, HasPeftsLayout) {
   AdapterConfig c{.r = 16, .alpha = 32, .dropout = 0.05, .target_modules = {"q_proj", "v_proj"}, .base_model = "a/b"};
   std::string text = adapter_config_text(c);
-  EXPECT_TRUE(text.starts_with("{\n  \"alpha_pattern\": {},\n  \"arrow_config\": null,\n  \"auto_mapping\": null,\n"
-                               "  \"base_model_name_or_path\": \"a/b\",\n  \"bias\": \"none\",\n")) << text;
+  EXPECT_TRUE(
+      text.starts_with("{\n  \"alpha_pattern\": {},\n  \"arrow_config\": null,\n  \"auto_mapping\": null,\n"
+                       "  \"base_model_name_or_path\": \"a/b\",\n  \"bias\": \"none\",\n"))
+      << text;
   EXPECT_THAT(text, HasSubstr("\n  \"lora_alpha\": 32,\n  \"lora_bias\": false,\n  \"lora_dropout\": 0.05,\n"));
   EXPECT_THAT(text, HasSubstr("\n  \"target_modules\": [\n    \"q_proj\",\n    \"v_proj\"\n  ],\n"));
   EXPECT_TRUE(text.ends_with("\n  \"use_rslora\": false\n}")) << text;
@@ -141,10 +148,21 @@ TEST(AdapterConfigFile, HasPeftsLayout) {
 }
 
 TEST(AdapterConfigFile, EveryFieldSurvives) {
-  AdapterConfig c{.r = 3, .alpha = 7.5, .dropout = 0.1, .target_pattern = ".*q_proj", .exclude_modules = {"k_proj"},
-                  .rank_pattern = {{"a", 2}}, .alpha_pattern = {{"b", 0.5}}, .modules_to_save = {"lm_head"},
-                  .layers_to_transform = std::vector<std::int64_t>{0, 2}, .layers_pattern = {"layers"}, .use_rslora = true,
-                  .use_dora = true, .fan_in_fan_out = true, .init = "pissa_niter_4", .base_model = "x/y \"z\""};
+  AdapterConfig c{.r = 3,
+                  .alpha = 7.5,
+                  .dropout = 0.1,
+                  .target_pattern = ".*q_proj",
+                  .exclude_modules = {"k_proj"},
+                  .rank_pattern = {{"a", 2}},
+                  .alpha_pattern = {{"b", 0.5}},
+                  .modules_to_save = {"lm_head"},
+                  .layers_to_transform = std::vector<std::int64_t>{0, 2},
+                  .layers_pattern = {"layers"},
+                  .use_rslora = true,
+                  .use_dora = true,
+                  .fan_in_fan_out = true,
+                  .init = "pissa_niter_4",
+                  .base_model = "x/y \"z\""};
   EXPECT_EQ(config_of(adapter_config_text(c)), c);
   AdapterConfig all{.all_linear = true, .init = "false"};
   EXPECT_EQ(config_of(adapter_config_text(all)), all);
@@ -158,21 +176,24 @@ TEST(ModelCard, NamesTheBaseInItsFrontMatter) {
 TEST(MlxAdapter, GoesThereAndBack) {
   for (bool dora : {false, true}) {
     ModelSpec spec = tiny_spec();
-    AdapterConfig config{.r = 2, .alpha = 5, .target_modules = {"q_proj", "up_proj"}, .use_dora = dora, .base_model = "b"};
+    AdapterConfig config{
+        .r = 2, .alpha = 5, .target_modules = {"q_proj", "up_proj"}, .use_dora = dora, .base_model = "b"};
     auto plan = plan_adapter(config, spec, "x");
     auto tensors = adapter_tensors(config, plan);
     std::map<std::string, std::vector<float>> values;
     float next = 0;
     for (auto& t : tensors)
-      for (std::int64_t i = 0, n = t.shape[0] * (t.shape.size() == 2 ? t.shape[1] : 1); i < n; ++i) values[t.key].push_back(next++);
+      for (std::int64_t i = 0, n = t.shape[0] * (t.shape.size() == 2 ? t.shape[1] : 1); i < n; ++i)
+        values[t.key].push_back(next++);
     TempDir dir;
-    write_mlx_adapter(dir.path(), config, spec, [&](const AdapterTensor& t) { return std::span<const float>(values.at(t.key)); });
+    write_mlx_adapter(dir.path(), config, spec,
+                      [&](const AdapterTensor& t) { return std::span<const float>(values.at(t.key)); });
 
     SafetensorsFile file(dir / "adapters.safetensors");
     auto& a = file.at("model.layers.0.self_attn.q_proj.lora_a");
     EXPECT_EQ(shape_text(a.shape), fmt::format("[{}, 2]", spec.hidden));
     auto& peft = values.at("base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight");
-    EXPECT_EQ(a.floats("x")[1], peft[static_cast<std::size_t>(spec.hidden)]);   // a[0][1] = A[1][0]
+    EXPECT_EQ(a.floats("x")[1], peft[static_cast<std::size_t>(spec.hidden)]);  // a[0][1] = A[1][0]
 
     Adapter again = read_adapter(dir.path(), spec);
     EXPECT_EQ(again.values, values);
@@ -187,7 +208,7 @@ TEST(MlxAdapter, GoesThereAndBack) {
 // ---- bad configs
 
 struct BadConfig {
-  const char *name, *change, *message;   // the change is merged into a good config; "-key" removes one
+  const char *name, *change, *message;  // the change is merged into a good config; "-key" removes one
 };
 class BadAdapterConfig : public testing::TestWithParam<BadConfig> {};
 
@@ -202,31 +223,31 @@ TEST_P(BadAdapterConfig, IsRefusedWithItsReason) {
 
 INSTANTIATE_TEST_SUITE_P(
     Table, BadAdapterConfig,
-    testing::Values(
-        BadConfig{"NoPeftType", R"({"remove": "peft_type"})", "no 'peft_type'"},
-        BadConfig{"OtherMethod", R"({"peft_type": "IA3"})", "only LORA is"},
-        BadConfig{"OtherTask", R"({"task_type": "SEQ_CLS"})", "only CAUSAL_LM is"},
-        BadConfig{"RankZero", R"({"r": 0})", "'r' must be 1 to"},
-        BadConfig{"RankNegative", R"({"r": -1})", "'r' must be 1 to"},
-        BadConfig{"RankHuge", R"({"r": 2147483648})", "'r' must be 1 to"},
-        BadConfig{"RankText", R"({"r": "8"})", "whole number"},
-        BadConfig{"AlphaZero", R"({"lora_alpha": 0})", "other than 0"},
-        BadConfig{"AlphaNan", R"({"lora_alpha": "NaN"})", "must be a number"},
-        BadConfig{"DropoutOne", R"({"lora_dropout": 1.0})", "below 1"},
-        BadConfig{"TargetsMatchNothing", R"({"target_modules": ["Wqkv"]})", "match no module"},
-        BadConfig{"TargetsNumber", R"({"target_modules": 3})", "list of module names"},
-        BadConfig{"TargetPatternBroken", R"({"target_modules": "(q_proj"})", "missing closing parenthesis"},
-        BadConfig{"RankPatternBroken", R"({"rank_pattern": {"q_[": 2}})", "'rank_pattern'"},
-        BadConfig{"RankPatternZero", R"({"rank_pattern": {"q_proj": 0}})", "must be 1 to"},
-        BadConfig{"AlphaPatternText", R"({"alpha_pattern": {"q_proj": "a"}})", "must be a number"},
-        BadConfig{"LayersNegative", R"({"layers_to_transform": [-1]})", "layer numbers"},
-        BadConfig{"SavedModuleAbsent", R"({"modules_to_save": ["score"]})", "modules_to_save names 'score'"},
-        BadConfig{"BiasWord", R"({"bias": "some"})", "choose from none, all, lora_only"},
-        BadConfig{"BiasAll", R"({"bias": "all"})", "only 'none' is supported"},
-        BadConfig{"LoraBias", R"({"lora_bias": true})", "'lora_bias' is not supported"},
-        BadConfig{"Qalora", R"({"use_qalora": true})", "'use_qalora' is true"},
-        BadConfig{"TokenIndices", R"({"trainable_token_indices": [1]})", "'trainable_token_indices'"},
-        BadConfig{"InitNumber", R"({"init_lora_weights": 3})", "'init_lora_weights'"}),
+    testing::Values(BadConfig{"NoPeftType", R"({"remove": "peft_type"})", "no 'peft_type'"},
+                    BadConfig{"OtherMethod", R"({"peft_type": "IA3"})", "only LORA is"},
+                    BadConfig{"OtherTask", R"({"task_type": "SEQ_CLS"})", "only CAUSAL_LM is"},
+                    BadConfig{"RankZero", R"({"r": 0})", "'r' must be 1 to"},
+                    BadConfig{"RankNegative", R"({"r": -1})", "'r' must be 1 to"},
+                    BadConfig{"RankHuge", R"({"r": 2147483648})", "'r' must be 1 to"},
+                    BadConfig{"RankText", R"({"r": "8"})", "whole number"},
+                    BadConfig{"AlphaZero", R"({"lora_alpha": 0})", "other than 0"},
+                    BadConfig{"AlphaNan", R"({"lora_alpha": "NaN"})", "must be a number"},
+                    BadConfig{"DropoutOne", R"({"lora_dropout": 1.0})", "below 1"},
+                    BadConfig{"TargetsMatchNothing", R"({"target_modules": ["Wqkv"]})", "match no module"},
+                    BadConfig{"TargetsNumber", R"({"target_modules": 3})", "list of module names"},
+                    BadConfig{"TargetPatternBroken", R"({"target_modules": "(q_proj"})", "missing closing parenthesis"},
+                    BadConfig{"RankPatternBroken", R"({"rank_pattern": {"q_[": 2}})", "'rank_pattern'"},
+                    BadConfig{"RankPatternZero", R"({"rank_pattern": {"q_proj": 0}})", "must be 1 to"},
+                    BadConfig{"AlphaPatternText", R"({"alpha_pattern": {"q_proj": "a"}})", "must be a number"},
+                    BadConfig{"LayersNegative", R"({"layers_to_transform": [-1]})", "layer numbers"},
+                    BadConfig{"SavedModuleAbsent", R"({"modules_to_save": ["score"]})",
+                              "modules_to_save names 'score'"},
+                    BadConfig{"BiasWord", R"({"bias": "some"})", "choose from none, all, lora_only"},
+                    BadConfig{"BiasAll", R"({"bias": "all"})", "only 'none' is supported"},
+                    BadConfig{"LoraBias", R"({"lora_bias": true})", "'lora_bias' is not supported"},
+                    BadConfig{"Qalora", R"({"use_qalora": true})", "'use_qalora' is true"},
+                    BadConfig{"TokenIndices", R"({"trainable_token_indices": [1]})", "'trainable_token_indices'"},
+                    BadConfig{"InitNumber", R"({"init_lora_weights": 3})", "'init_lora_weights'"}),
     [](auto& one) { return one.param.name; });
 
 TEST(AdapterConfigFile, UnknownKeysAreIgnored) {
@@ -236,8 +257,9 @@ TEST(AdapterConfigFile, UnknownKeysAreIgnored) {
 TEST(AdapterConfigFile, HeadOfATiedModelCannotBeSaved) {
   ModelSpec spec = tiny_spec();
   spec.tied = true;
-  EXPECT_THAT(refusal([&] { plan_adapter({.target_modules = {"q_proj"}, .modules_to_save = {"lm_head"}}, spec, "config"); }),
-              HasSubstr("its head is the embedding"));
+  EXPECT_THAT(
+      refusal([&] { plan_adapter({.target_modules = {"q_proj"}, .modules_to_save = {"lm_head"}}, spec, "config"); }),
+      HasSubstr("its head is the embedding"));
 }
 
 // ---- bad folders: the golden adapter with one thing changed in its weights or files
@@ -257,8 +279,9 @@ class BadAdapterFolder : public testing::Test {
     for (auto& t : adapter_.tensors) infos.push_back({t.key, Dtype::f32, t.shape});
     change(config, infos);
     std::vector<float> zeros(1 << 16);
-    write_safetensors(dir_ / "adapter_model.safetensors", infos,
-                      [&](const TensorInfo& t) { return std::span<const float>(zeros).first(static_cast<std::size_t>(t.size())); });
+    write_safetensors(dir_ / "adapter_model.safetensors", infos, [&](const TensorInfo& t) {
+      return std::span<const float>(zeros).first(static_cast<std::size_t>(t.size()));
+    });
     put(dir_ / "adapter_config.json", adapter_config_text(config));
   }
 
@@ -274,7 +297,8 @@ TEST_F(BadAdapterFolder, APairIsIncomplete) {
 
 TEST_F(BadAdapterFolder, ShapesAreAllNamedAtOnce) {
   write([](auto&, auto& infos) { infos[0].shape[0] += 1, infos[3].shape[1] += 1; });
-  EXPECT_THAT(message(), testing::AllOf(HasSubstr("q_proj.lora_A.weight' is [5, "), HasSubstr("expected [4, "), HasSubstr("k_proj.lora_B.weight' is [")));
+  EXPECT_THAT(message(), testing::AllOf(HasSubstr("q_proj.lora_A.weight' is [5, "), HasSubstr("expected [4, "),
+                                        HasSubstr("k_proj.lora_B.weight' is [")));
 }
 
 TEST_F(BadAdapterFolder, RankOfTheConfigIsAnother) {
@@ -298,7 +322,9 @@ TEST_F(BadAdapterFolder, DoraWithoutMagnitudes) {
 }
 
 TEST_F(BadAdapterFolder, MagnitudesWithoutDora) {
-  write([](auto&, auto& infos) { infos.push_back({"base_model.model.model.layers.0.self_attn.q_proj.lora_magnitude_vector", Dtype::f32, {32}}); });
+  write([](auto&, auto& infos) {
+    infos.push_back({"base_model.model.model.layers.0.self_attn.q_proj.lora_magnitude_vector", Dtype::f32, {32}});
+  });
   EXPECT_THAT(message(), HasSubstr("belongs to no module"));
 }
 
@@ -308,7 +334,9 @@ TEST_F(BadAdapterFolder, SavedModuleIsNotInTheFile) {
 }
 
 TEST_F(BadAdapterFolder, ItIsForAModelWithMoreLayers) {
-  write([](auto&, auto& infos) { infos.push_back({"base_model.model.model.layers.9.self_attn.q_proj.lora_A.weight", Dtype::f32, {4, 32}}); });
+  write([](auto&, auto& infos) {
+    infos.push_back({"base_model.model.model.layers.9.self_attn.q_proj.lora_A.weight", Dtype::f32, {4, 32}});
+  });
   EXPECT_THAT(message(), HasSubstr("layers.9.self_attn.q_proj"));
 }
 
@@ -338,9 +366,11 @@ TEST_F(BadAdapterFolder, FilesOrFolderAreMissing) {
 TEST_F(BadAdapterFolder, MixedFloatTypesAreFine) {
   write([](auto&, auto&) {});
   auto infos = std::vector<TensorInfo>{};
-  for (auto& t : adapter_.tensors) infos.push_back({t.key, t.kind == AdapterTensor::Kind::a ? Dtype::bf16 : Dtype::f32, t.shape});
+  for (auto& t : adapter_.tensors)
+    infos.push_back({t.key, t.kind == AdapterTensor::Kind::a ? Dtype::bf16 : Dtype::f32, t.shape});
   std::map<std::string, const AdapterTensor*> by_key;
-  write_safetensors(dir_ / "adapter_model.safetensors", infos, [&](const TensorInfo& t) { return std::span<const float>(adapter_.values.at(t.name)); });
+  write_safetensors(dir_ / "adapter_model.safetensors", infos,
+                    [&](const TensorInfo& t) { return std::span<const float>(adapter_.values.at(t.name)); });
   Adapter again = read_adapter(dir_.path(), spec_);
   auto& key = adapter_.tensors[0].key;
   EXPECT_NEAR(again.values.at(key)[0], adapter_.values.at(key)[0], std::abs(adapter_.values.at(key)[0]) / 128);

@@ -72,7 +72,10 @@ TEST(TrainerState, HasTheKeysOfTransformers) {
   s.epoch = 0.5;
   s.log_history = {{{"step", 4}, {"epoch", 0.5}, {"loss", 1.25}}};
   std::string text = trainer_state_text(s);
-  EXPECT_TRUE(text.starts_with("{\n  \"best_global_step\": null,\n  \"best_metric\": null,\n  \"best_model_checkpoint\": null,\n  \"epoch\": 0.5,\n")) << text;
+  EXPECT_TRUE(
+      text.starts_with("{\n  \"best_global_step\": null,\n  \"best_metric\": null,\n  \"best_model_checkpoint\": "
+                       "null,\n  \"epoch\": 0.5,\n"))
+      << text;
   Json j = parse_json(text, "x");
   EXPECT_EQ(j.size(), 20u);
   EXPECT_EQ(dump(j["log_history"]), R"([{"epoch":0.5,"loss":1.25,"step":4}])");
@@ -92,9 +95,13 @@ TEST(CheckpointDir, IsFoundReadAndPointedAt) {
   EXPECT_EQ(get(dir / "latest"), "checkpoint-10\n");
   EXPECT_EQ(get(dir / "best"), "checkpoint-10\n");
   std::vector<float> seen;
-  read_planes(path + "/optimizer.safetensors", {{"m/w", Dtype::f32, {2, 2}}}, [&](auto&, auto v) { seen.assign(v.begin(), v.end()); });
+  read_planes(path + "/optimizer.safetensors", {{"m/w", Dtype::f32, {2, 2}}},
+              [&](auto&, auto v) { seen.assign(v.begin(), v.end()); });
   EXPECT_THAT(seen, ElementsAre(1, 2, 3, 4));
-  EXPECT_THAT(refusal([&] { read_planes(path + "/optimizer.safetensors", {{"m/w", Dtype::f32, {4}}, {"v/w", Dtype::f32, {4}}}, [](auto&, auto) {}); }),
+  EXPECT_THAT(refusal([&] {
+                read_planes(path + "/optimizer.safetensors", {{"m/w", Dtype::f32, {4}}, {"v/w", Dtype::f32, {4}}},
+                            [](auto&, auto) {});
+              }),
               testing::AllOf(HasSubstr("is [2, 2], expected [4]"), HasSubstr("'v/w' is missing")));
 }
 
@@ -141,14 +148,42 @@ TEST_P(DamagedCheckpoint, IsPassedOverWithTheReason) {
 INSTANTIATE_TEST_SUITE_P(
     Table, DamagedCheckpoint,
     testing::Values(
-        Damage{"Empty", [](auto& c) { fs::remove_all(c); fs::create_directory(c); }, "never finished"},
+        Damage{"Empty",
+               [](auto& c) {
+                 fs::remove_all(c);
+                 fs::create_directory(c);
+               },
+               "never finished"},
         Damage{"NoManifest", [](auto& c) { fs::remove(c + "/manifest.json"); }, "never finished"},
         Damage{"FileMissing", [](auto& c) { fs::remove(c + "/model.safetensors"); }, "'model.safetensors' is missing"},
-        Damage{"FileIsALink", [](auto& c) { fs::remove(c + "/model.safetensors"); fs::create_symlink("/dev/zero", c + "/model.safetensors"); }, "'model.safetensors' is missing"},
-        Damage{"OneByteMore", [](auto& c) { put(c + "/model.safetensors", get(c + "/model.safetensors") + "x"); }, "bytes, expected"},
-        Damage{"OneBitFlipped", [](auto& c) { auto s = get(c + "/optimizer.safetensors"); s.back() ^= 1; put(c + "/optimizer.safetensors", s); }, "'optimizer.safetensors' are damaged"},
-        Damage{"StateFlipped", [](auto& c) { auto s = get(c + "/dml_state.json"); s[20] ^= 1; put(c + "/dml_state.json", s); }, "'dml_state.json' are damaged"},
-        Damage{"ManifestTruncated", [](auto& c) { auto s = get(c + "/manifest.json"); put(c + "/manifest.json", s.substr(0, s.size() / 2)); }, "not valid JSON"},
+        Damage{"FileIsALink",
+               [](auto& c) {
+                 fs::remove(c + "/model.safetensors");
+                 fs::create_symlink("/dev/zero", c + "/model.safetensors");
+               },
+               "'model.safetensors' is missing"},
+        Damage{"OneByteMore", [](auto& c) { put(c + "/model.safetensors", get(c + "/model.safetensors") + "x"); },
+               "bytes, expected"},
+        Damage{"OneBitFlipped",
+               [](auto& c) {
+                 auto s = get(c + "/optimizer.safetensors");
+                 s.back() ^= 1;
+                 put(c + "/optimizer.safetensors", s);
+               },
+               "'optimizer.safetensors' are damaged"},
+        Damage{"StateFlipped",
+               [](auto& c) {
+                 auto s = get(c + "/dml_state.json");
+                 s[20] ^= 1;
+                 put(c + "/dml_state.json", s);
+               },
+               "'dml_state.json' are damaged"},
+        Damage{"ManifestTruncated",
+               [](auto& c) {
+                 auto s = get(c + "/manifest.json");
+                 put(c + "/manifest.json", s.substr(0, s.size() / 2));
+               },
+               "not valid JSON"},
         Damage{"ManifestEmpty", [](auto& c) { put(c + "/manifest.json", ""); }, "not valid JSON"},
         Damage{"ManifestArray", [](auto& c) { put(c + "/manifest.json", "[]"); }, "no object"},
         Damage{"FormatMissing", [](auto& c) { edit_manifest(c, [](Json& j) { j.erase("format"); }); }, "'format'"},
@@ -156,22 +191,54 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"FormatNegative", [](auto& c) { edit_manifest(c, [](Json& j) { j["format"] = -1; }); }, "'format'"},
         Damage{"FormatNewer", [](auto& c) { edit_manifest(c, [](Json& j) { j["format"] = 99; }); }, "upgrade dml"},
         Damage{"FilesMissing", [](auto& c) { edit_manifest(c, [](Json& j) { j.erase("files"); }); }, "lists no files"},
-        Damage{"FilesArray", [](auto& c) { edit_manifest(c, [](Json& j) { j["files"] = Json::array({1}); }); }, "lists no files"},
-        Damage{"FilesEmpty", [](auto& c) { edit_manifest(c, [](Json& j) { j["files"] = Json::object(); }); }, "lists no files"},
-        Damage{"PathUpwards", [](auto& c) { edit_manifest(c, [](Json& j) { j["files"]["../checkpoint-5/manifest.json"] = j["files"]["model.safetensors"]; }); }, "no file inside"},
-        Damage{"PathAbsolute", [](auto& c) { edit_manifest(c, [](Json& j) { j["files"]["/etc/passwd"] = j["files"]["model.safetensors"]; }); }, "no file inside"},
-        Damage{"SizeNegative", [](auto& c) { edit_manifest(c, [](Json& j) { j["files"]["model.safetensors"]["size"] = -1; }); }, "needs a size"},
-        Damage{"SizeOverflows", [](auto& c) { edit_manifest(c, [](Json& j) { j["files"]["model.safetensors"]["size"] = 1e30; }); }, "needs a size"},
-        Damage{"HashShort", [](auto& c) { edit_manifest(c, [](Json& j) { j["files"]["model.safetensors"]["xxh3"] = "00"; }); }, "needs a size"},
-        Damage{"HashOther", [](auto& c) { edit_manifest(c, [](Json& j) { j["files"]["model.safetensors"]["xxh3"] = std::string(32, '0'); }); }, "are damaged"},
-        Damage{"StateOfAnotherStep", [](auto& c) { put(c + "/dml_state.json", train_state_text(state_of(8))); write_manifest(c, Json::object()); }, "of another step"},
-        Damage{"StateMissing", [](auto& c) { fs::remove(c + "/dml_state.json"); write_manifest(c, Json::object()); }, "dml_state.json: no such file"}),
+        Damage{"FilesArray", [](auto& c) { edit_manifest(c, [](Json& j) { j["files"] = Json::array({1}); }); },
+               "lists no files"},
+        Damage{"FilesEmpty", [](auto& c) { edit_manifest(c, [](Json& j) { j["files"] = Json::object(); }); },
+               "lists no files"},
+        Damage{"PathUpwards",
+               [](auto& c) {
+                 edit_manifest(
+                     c, [](Json& j) { j["files"]["../checkpoint-5/manifest.json"] = j["files"]["model.safetensors"]; });
+               },
+               "no file inside"},
+        Damage{"PathAbsolute",
+               [](auto& c) {
+                 edit_manifest(c, [](Json& j) { j["files"]["/etc/passwd"] = j["files"]["model.safetensors"]; });
+               },
+               "no file inside"},
+        Damage{"SizeNegative",
+               [](auto& c) { edit_manifest(c, [](Json& j) { j["files"]["model.safetensors"]["size"] = -1; }); },
+               "needs a size"},
+        Damage{"SizeOverflows",
+               [](auto& c) { edit_manifest(c, [](Json& j) { j["files"]["model.safetensors"]["size"] = 1e30; }); },
+               "needs a size"},
+        Damage{"HashShort",
+               [](auto& c) { edit_manifest(c, [](Json& j) { j["files"]["model.safetensors"]["xxh3"] = "00"; }); },
+               "needs a size"},
+        Damage{"HashOther",
+               [](auto& c) {
+                 edit_manifest(c, [](Json& j) { j["files"]["model.safetensors"]["xxh3"] = std::string(32, '0'); });
+               },
+               "are damaged"},
+        Damage{"StateOfAnotherStep",
+               [](auto& c) {
+                 put(c + "/dml_state.json", train_state_text(state_of(8)));
+                 write_manifest(c, Json::object());
+               },
+               "of another step"},
+        Damage{"StateMissing",
+               [](auto& c) {
+                 fs::remove(c + "/dml_state.json");
+                 write_manifest(c, Json::object());
+               },
+               "dml_state.json: no such file"}),
     [](auto& one) { return one.param.name; });
 
 TEST(CheckpointDir, OtherNamesAreNoCheckpoints) {
   TempDir dir;
   save(dir.path(), 5);
-  for (const char* name : {"checkpoint-", "checkpoint-x", "checkpoint-07", "checkpoint--1", "checkpoint-99999999999999999999", ".checkpoint-8.tmp-1-0"})
+  for (const char* name : {"checkpoint-", "checkpoint-x", "checkpoint-07", "checkpoint--1",
+                           "checkpoint-99999999999999999999", ".checkpoint-8.tmp-1-0"})
     fs::create_directory(dir / name);
   fs::create_directory_symlink("checkpoint-5", dir / "checkpoint-6");
   put(dir / "latest", "checkpoint-1234\n");
@@ -187,7 +254,7 @@ TEST(Rotation, KeepsTheNewestAndTheBest) {
   rotate_checkpoints(dir.path(), 3, 2);
   EXPECT_THAT(steps(dir.path()), ElementsAre(5, 4, 2));
   rotate_checkpoints(dir.path(), 1, 2);
-  EXPECT_THAT(steps(dir.path()), ElementsAre(5, 2));   // the best beside the newest, whatever the limit
+  EXPECT_THAT(steps(dir.path()), ElementsAre(5, 2));  // the best beside the newest, whatever the limit
   rotate_checkpoints(dir.path(), 1);
   EXPECT_THAT(steps(dir.path()), ElementsAre(5));
 }
@@ -207,8 +274,10 @@ TEST(Rotation, ClearsWhatKilledRunsLeft) {
   pid_t child = fork();
   if (child == 0) _exit(0);
   waitpid(child, nullptr, 0);
-  std::string dead = fmt::format(".checkpoint-4.tmp-{}-0", child), own = fmt::format(".checkpoint-4.tmp-{}-0", getpid());
-  for (auto& name : {dead, own, std::string(".trash-checkpoint-1-7"), std::string(".other")}) put(dir / (name + "/file"), "x");
+  std::string dead = fmt::format(".checkpoint-4.tmp-{}-0", child),
+              own = fmt::format(".checkpoint-4.tmp-{}-0", getpid());
+  for (auto& name : {dead, own, std::string(".trash-checkpoint-1-7"), std::string(".other")})
+    put(dir / (name + "/file"), "x");
   rotate_checkpoints(dir.path(), 0);
   EXPECT_FALSE(fs::exists(dir / dead));
   EXPECT_FALSE(fs::exists(dir / ".trash-checkpoint-1-7"));

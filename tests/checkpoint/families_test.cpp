@@ -74,7 +74,8 @@ TEST(GoldenModels, CoverEveryFamily) {
 
 TEST(GoldenRopes, SurviveWritingAndReading) {
   for (const char* name : {"linear", "dynamic", "llama3", "yarn", "longrope"}) {
-    ModelSpec spec = read_model_config(read_json(fmt::format("{}/tests/golden/llama_rope/{}/config.json", DML_SOURCE_DIR, name)), name);
+    ModelSpec spec = read_model_config(
+        read_json(fmt::format("{}/tests/golden/llama_rope/{}/config.json", DML_SOURCE_DIR, name)), name);
     EXPECT_NE(spec.rope.scaling, RopeScaling::none);
     EXPECT_EQ(spec, read_model_config(config_json(spec, "float32"), "written")) << name;
   }

@@ -11,9 +11,7 @@ using namespace testing_tools;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::vector<TensorInfo> three() {
-  return {{"b", Dtype::f32, {2, 3}}, {"c", Dtype::bf16, {4}}, {"a", Dtype::f32, {5}}};
-}
+std::vector<TensorInfo> three() { return {{"b", Dtype::f32, {2, 3}}, {"c", Dtype::bf16, {4}}, {"a", Dtype::f32, {5}}}; }
 
 void write(const std::string& directory, std::size_t shard) {
   std::vector<float> values = {1, 2, 3, 4, 5, 6};
@@ -50,9 +48,11 @@ TEST(ModelFiles, OneFileHasNoIndex) {
 TEST(ModelFiles, ShardsAreWrittenWithTheirIndexAndReadAsOne) {
   TempDir dir;
   write(dir.path(), 28);
-  EXPECT_EQ(get(dir / "model.safetensors.index.json"),
-            "{\n  \"metadata\": {\n    \"total_size\": 52\n  },\n  \"weight_map\": {\n    \"a\": \"model-00002-of-00002.safetensors\",\n"
-            "    \"b\": \"model-00001-of-00002.safetensors\",\n    \"c\": \"model-00002-of-00002.safetensors\"\n  }\n}\n");
+  EXPECT_EQ(
+      get(dir / "model.safetensors.index.json"),
+      "{\n  \"metadata\": {\n    \"total_size\": 52\n  },\n  \"weight_map\": {\n    \"a\": "
+      "\"model-00002-of-00002.safetensors\",\n"
+      "    \"b\": \"model-00001-of-00002.safetensors\",\n    \"c\": \"model-00002-of-00002.safetensors\"\n  }\n}\n");
   ModelFiles files(dir.path());
   std::vector<std::string> names;
   for (auto& t : files.tensors()) names.emplace_back(t.name);
@@ -74,7 +74,8 @@ TEST(ModelFiles, SnapshotsOfTheHubsCacheLinkToItsBlobs) {
   fs::create_directories(dir / "repo/snapshots/rev");
   write(dir / "repo/blobs", 24);
   for (auto& e : fs::directory_iterator(dir / "repo/blobs"))
-    fs::create_symlink("../../blobs/" + e.path().filename().string(), dir / ("repo/snapshots/rev/" + e.path().filename().string()));
+    fs::create_symlink("../../blobs/" + e.path().filename().string(),
+                       dir / ("repo/snapshots/rev/" + e.path().filename().string()));
   EXPECT_EQ(ModelFiles(dir / "repo/snapshots/rev").tensors().size(), 3u);
 }
 
@@ -87,23 +88,28 @@ TEST(ModelFiles, FoldersWithoutSafetensorsSayWhatIsThere) {
 }
 
 TEST_F(BadIndex, LeadsUpwards) {
-  EXPECT_THAT(with([](Json& j) { j["weight_map"]["a"] = "../../etc/passwd"; }), HasSubstr("outside the model's folder"));
+  EXPECT_THAT(with([](Json& j) { j["weight_map"]["a"] = "../../etc/passwd"; }),
+              HasSubstr("outside the model's folder"));
 }
 TEST_F(BadIndex, IsAbsolute) {
   EXPECT_THAT(with([](Json& j) { j["weight_map"]["a"] = "/etc/passwd"; }), HasSubstr("not the name of a file"));
 }
 TEST_F(BadIndex, LinksOut) {
   fs::create_symlink("/etc/passwd", dir_ / "link.safetensors");
-  EXPECT_THAT(with([](Json& j) { j["weight_map"]["a"] = "link.safetensors"; }), HasSubstr("outside the model's folder"));
+  EXPECT_THAT(with([](Json& j) { j["weight_map"]["a"] = "link.safetensors"; }),
+              HasSubstr("outside the model's folder"));
 }
 TEST_F(BadIndex, HasNulInAName) {
-  EXPECT_THAT(with([](Json& j) { j["weight_map"]["a"] = std::string("model\0x", 7); }), HasSubstr("not the name of a file"));
+  EXPECT_THAT(with([](Json& j) { j["weight_map"]["a"] = std::string("model\0x", 7); }),
+              HasSubstr("not the name of a file"));
 }
 TEST_F(BadIndex, NamesAMissingShard) {
-  EXPECT_THAT(with([](Json& j) { j["weight_map"]["a"] = "model-9.safetensors"; }), HasSubstr("'model-9.safetensors' is missing"));
+  EXPECT_THAT(with([](Json& j) { j["weight_map"]["a"] = "model-9.safetensors"; }),
+              HasSubstr("'model-9.safetensors' is missing"));
 }
 TEST_F(BadIndex, NamesATensorThatTheShardLacks) {
-  EXPECT_THAT(with([](Json& j) { j["weight_map"]["d"] = j["weight_map"]["a"]; }), HasSubstr("tensor 'd' is said to be in"));
+  EXPECT_THAT(with([](Json& j) { j["weight_map"]["d"] = j["weight_map"]["a"]; }),
+              HasSubstr("tensor 'd' is said to be in"));
 }
 TEST_F(BadIndex, NamesNoText) {
   EXPECT_THAT(with([](Json& j) { j["weight_map"]["a"] = 3; }), HasSubstr("not the name of a file"));
@@ -126,7 +132,7 @@ TEST_F(BadIndex, NamesAHundredThousandShards) {
   put(path(), "{\"weight_map\":{" + map + "}}");
   EXPECT_THAT(refusal([&] { ModelFiles files(dir_.path()); }), HasSubstr("shard 's0' is missing"));
 }
-TEST_F(BadIndex, TotalSizeMayBeWrong) {   // many tools write it so; it is reported, not refused
+TEST_F(BadIndex, TotalSizeMayBeWrong) {  // many tools write it so; it is reported, not refused
   Json j = read_json(path());
   j["metadata"]["total_size"] = 1;
   put(path(), j.dump());

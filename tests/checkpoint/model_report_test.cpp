@@ -19,7 +19,8 @@ class Weights : public testing::Test {
   }
   ModelReport report() {
     SafetensorsWriter out(dir_ / "model.safetensors", infos_);
-    for (auto& t : out.tensors()) out.append(std::string(t.bytes(), t.name == "lm_head.weight" ? head_ : '\0').data(), t.bytes());
+    for (auto& t : out.tensors())
+      out.append(std::string(t.bytes(), t.name == "lm_head.weight" ? head_ : '\0').data(), t.bytes());
     out.commit();
     return report_weights(ModelFiles(dir_.path()), spec_);
   }
@@ -38,7 +39,8 @@ TEST_F(Weights, ThatFitHaveNothingToReport) {
 
 TEST_F(Weights, WithAnotherVocabularyNameTheKey) {
   info("model.embed_tokens.weight").shape[0] += 3;
-  EXPECT_THAT(report().errors, ElementsAre(testing::AllOf(HasSubstr("'model.embed_tokens.weight' is [100, 32]"), HasSubstr("(vocab_size is 97)"))));
+  EXPECT_THAT(report().errors, ElementsAre(testing::AllOf(HasSubstr("'model.embed_tokens.weight' is [100, 32]"),
+                                                          HasSubstr("(vocab_size is 97)"))));
 }
 
 TEST_F(Weights, ProblemsAreAllNamed) {
@@ -46,8 +48,10 @@ TEST_F(Weights, ProblemsAreAllNamed) {
   info("model.layers.1.mlp.up_proj.weight").dtype = Dtype::i32;
   std::erase_if(infos_, [](auto& t) { return t.name == "lm_head.weight"; });
   report();
-  EXPECT_THAT(refusal([&] { require_weights(ModelFiles(dir_.path()), spec_); }),
-              testing::AllOf(HasSubstr("'model.norm.weight' is [7]"), HasSubstr("'model.layers.1.mlp.up_proj.weight' is I32"), HasSubstr("'lm_head.weight' is missing")));
+  EXPECT_THAT(
+      refusal([&] { require_weights(ModelFiles(dir_.path()), spec_); }),
+      testing::AllOf(HasSubstr("'model.norm.weight' is [7]"), HasSubstr("'model.layers.1.mlp.up_proj.weight' is I32"),
+                     HasSubstr("'lm_head.weight' is missing")));
 }
 
 TEST_F(Weights, ATiedModelMayCarryItsHead) {

@@ -15,7 +15,8 @@ namespace {
 using namespace testing_tools;
 
 std::string mutated(std::string bytes, std::uint64_t round, std::size_t reach) {
-  static constexpr std::string_view kWords[] = {"-1", "18446744073709551616", "null", "[", "{", "\"", "1e999", "\\u0000", "0.5", "true", ","};
+  static constexpr std::string_view kWords[] = {
+      "-1", "18446744073709551616", "null", "[", "{", "\"", "1e999", "\\u0000", "0.5", "true", ","};
   Random random(7, Purpose::noise, round);
   std::uint64_t next = 0;
   auto pick = [&](std::uint64_t bound) { return random.below(next++, bound); };
@@ -24,17 +25,28 @@ std::string mutated(std::string bytes, std::uint64_t round, std::size_t reach) {
     if (limit == 0) break;
     std::size_t at = pick(limit);
     switch (pick(5)) {
-      case 0: bytes[at] = static_cast<char>(pick(256)); break;
-      case 1: bytes[at] = static_cast<char>(bytes[at] ^ (1 << pick(8))); break;
-      case 2: bytes.erase(at, 1 + pick(8)); break;
-      case 3: bytes.insert(at, kWords[pick(std::size(kWords))]); break;
-      case 4: bytes.insert(at, bytes.substr(pick(limit), 1 + pick(24))); break;
+      case 0:
+        bytes[at] = static_cast<char>(pick(256));
+        break;
+      case 1:
+        bytes[at] = static_cast<char>(bytes[at] ^ (1 << pick(8)));
+        break;
+      case 2:
+        bytes.erase(at, 1 + pick(8));
+        break;
+      case 3:
+        bytes.insert(at, kWords[pick(std::size(kWords))]);
+        break;
+      case 4:
+        bytes.insert(at, bytes.substr(pick(limit), 1 + pick(24)));
+        break;
     }
   }
   return bytes;
 }
 
-void survive(const std::string& good, std::size_t reach, int rounds, const std::function<void(const std::string&)>& read) {
+void survive(const std::string& good, std::size_t reach, int rounds,
+             const std::function<void(const std::string&)>& read) {
   int refused = 0;
   for (int i = 0; i < rounds; ++i) {
     std::string bytes = mutated(good, static_cast<std::uint64_t>(i), reach);
@@ -88,7 +100,8 @@ TEST(Mutation, OfConfigs) {
 
 TEST(Mutation, OfAdapterConfigs) {
   ModelSpec spec = read_model_spec(kGolden + "llama_tiny/model");
-  std::string good = adapter_config_text({.target_pattern = ".*(q|v)_proj", .rank_pattern = {{"layers.0.*", 4}}, .alpha_pattern = {{"q_proj", 2}}});
+  std::string good = adapter_config_text(
+      {.target_pattern = ".*(q|v)_proj", .rank_pattern = {{"layers.0.*", 4}}, .alpha_pattern = {{"q_proj", 2}}});
   survive(good, good.size(), 2000, [&](const std::string& bytes) {
     plan_adapter(read_adapter_config(parse_json(bytes, "config"), "config"), spec, "config");
   });
@@ -108,7 +121,8 @@ TEST(Mutation, OfCheckpointManifestsAndStates) {
   }
   EXPECT_GT(damaged, 300);
   good = train_state_text(state);
-  survive(good, good.size(), 1000, [&](const std::string& bytes) { read_train_state(parse_json(bytes, "state"), "state"); });
+  survive(good, good.size(), 1000,
+          [&](const std::string& bytes) { read_train_state(parse_json(bytes, "state"), "state"); });
 }
 
 }  // namespace

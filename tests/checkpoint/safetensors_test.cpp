@@ -31,14 +31,22 @@ std::string open_refusal(const std::string& bytes) {
 TEST(Safetensors, WhatIsWrittenIsReadAgain) {
   TempDir dir;
   std::vector<float> values = {0, 1, -2.5f, 3e30f, 1e-40f, NAN};
-  SafetensorsWriter out(dir / "x", {{"half", Dtype::f16, {3}}, {"b \"q\" é", Dtype::bf16, {2, 3}}, {"a", Dtype::f32, {3, 2}}, {"scalar", Dtype::f64, {}},
-                                    {"none", Dtype::f32, {0, 5}}, {"flags", Dtype::boolean, {1}}});
+  SafetensorsWriter out(dir / "x", {{"half", Dtype::f16, {3}},
+                                    {"b \"q\" é", Dtype::bf16, {2, 3}},
+                                    {"a", Dtype::f32, {3, 2}},
+                                    {"scalar", Dtype::f64, {}},
+                                    {"none", Dtype::f32, {0, 5}},
+                                    {"flags", Dtype::boolean, {1}}});
   std::vector<std::string> order;
   for (auto& t : out.tensors()) {
     order.push_back(t.name);
-    if (t.name == "flags") out.append("\1", 1);
-    else if (t.name == "scalar") { double pi = 3.25; out.append(&pi, 8); }
-    else out.append_floats(t.dtype, std::span(values).first(static_cast<std::size_t>(t.size())));
+    if (t.name == "flags")
+      out.append("\1", 1);
+    else if (t.name == "scalar") {
+      double pi = 3.25;
+      out.append(&pi, 8);
+    } else
+      out.append_floats(t.dtype, std::span(values).first(static_cast<std::size_t>(t.size())));
   }
   out.commit();
   EXPECT_THAT(order, testing::ElementsAre("scalar", "a", "none", "b \"q\" é", "half", "flags"));
@@ -62,7 +70,8 @@ TEST(Safetensors, WhatIsWrittenIsReadAgain) {
 
 TEST(Safetensors, FilesOfOthersMayBeUnalignedAndPadded) {
   TempDir dir;
-  std::string header = R"({"b":{"dtype":"BF16","shape":[1],"data_offsets":[1,3]},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}  )";
+  std::string header =
+      R"({"b":{"dtype":"BF16","shape":[1],"data_offsets":[1,3]},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}  )";
   std::string bytes = safetensors_bytes(header, 3);
   bytes[bytes.size() - 1] = '\x3f', bytes[bytes.size() - 2] = '\x80';
   put(dir / "x", bytes);
@@ -72,20 +81,27 @@ TEST(Safetensors, FilesOfOthersMayBeUnalignedAndPadded) {
 
 TEST(Safetensors, EscapedNamesAreDecoded) {
   TempDir dir;
-  put(dir / "x", safetensors_bytes(R"({"\u0077\u00e9\ud83d\ude00\/":{"dtype":"U8","shape":[],"data_offsets":[0,1]}})", 1));
+  put(dir / "x",
+      safetensors_bytes(R"({"\u0077\u00e9\ud83d\ude00\/":{"dtype":"U8","shape":[],"data_offsets":[0,1]}})", 1));
   EXPECT_TRUE(SafetensorsFile(dir / "x").find("wé😀/"));
 }
 
 TEST(Safetensors, NamesThatDifferByCaseOrNormalFormAreTwo) {
   TempDir dir;
-  put(dir / "x", safetensors_bytes("{\"\u00e9\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]},\"e\u0301\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[1,2]},"
-                                   "\"W\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[2,3]},\"w\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[3,4]}}", 4));
+  put(dir / "x", safetensors_bytes("{\"\u00e9\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]},\"e\u0301\":{"
+                                   "\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[1,2]},"
+                                   "\"W\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[2,3]},\"w\":{\"dtype\":"
+                                   "\"U8\",\"shape\":[],\"data_offsets\":[3,4]}}",
+                                   4));
   EXPECT_EQ(SafetensorsFile(dir / "x").tensors().size(), 4u);
 }
 
 TEST(Safetensors, ZeroSizedTensorsStandAtTheCursor) {
   TempDir dir;
-  put(dir / "x", safetensors_bytes(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"z":{"dtype":"F32","shape":[0],"data_offsets":[8,8]},"y":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})", 8));
+  put(dir / "x",
+      safetensors_bytes(
+          R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"z":{"dtype":"F32","shape":[0],"data_offsets":[8,8]},"y":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}})",
+          8));
   EXPECT_EQ(SafetensorsFile(dir / "x").tensors().size(), 3u);
 }
 
@@ -120,8 +136,9 @@ TEST(Safetensors, AnIndependentReaderAcceptsOurFiles) {
   if (std::system("/usr/bin/python3 -c 'import numpy' 2>/dev/null") != 0) GTEST_SKIP() << "no python3-numpy";
   TempDir dir;
   std::vector<float> values = {1, 2, 3, 4, 5, 6};
-  write_safetensors(dir / "x", {{"b", Dtype::bf16, {3}}, {"f", Dtype::f32, {2, 3}}, {"h", Dtype::f16, {1}}, {"z", Dtype::f32, {0}}},
-                    [&](const TensorInfo& t) { return std::span<const float>(values).first(static_cast<std::size_t>(t.size())); });
+  write_safetensors(
+      dir / "x", {{"b", Dtype::bf16, {3}}, {"f", Dtype::f32, {2, 3}}, {"h", Dtype::f16, {1}}, {"z", Dtype::f32, {0}}},
+      [&](const TensorInfo& t) { return std::span<const float>(values).first(static_cast<std::size_t>(t.size())); });
   std::string command = fmt::format("/usr/bin/python3 {} {} > {}", tool, dir / "x", dir / "out");
   ASSERT_EQ(std::system(command.c_str()), 0) << get(dir / "out");
   EXPECT_THAT(get(dir / "out"), HasSubstr("b BF16 [3] sum 6\nf F32 [2, 3] sum 21\nh F16 [1] sum 1\nz F32 [0] sum 0\n"));
@@ -136,8 +153,9 @@ TEST(SafetensorsWriter, LeavesNothingWithoutCommit) {
 }
 
 TEST(Dtypes, HaveTheirNames) {
-  for (const char* name : {"BOOL", "F4", "F6_E2M3", "F6_E3M2", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ",
-                           "I16", "U16", "F16", "BF16", "I32", "U32", "F32", "C64", "F64", "I64", "U64"})
+  for (const char* name : {"BOOL",    "F4",          "F6_E2M3",     "F6_E3M2", "U8",  "I8",  "F8_E5M2", "F8_E4M3",
+                           "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "I16",     "U16", "F16", "BF16",    "I32",
+                           "U32",     "F32",         "C64",         "F64",     "I64", "U64"})
     EXPECT_EQ(dtype_name(dtype_from_name(name).value()), name);
   EXPECT_FALSE(dtype_from_name("f32"));
 }
@@ -147,8 +165,9 @@ TEST(Dtypes, HaveTheirNames) {
 TEST(SafetensorsRefuses, EveryTruncation) {
   TempDir dir;
   std::vector<float> values(6, 1);
-  write_safetensors(dir / "x", {{"first.weight", Dtype::f32, {2, 3}}, {"second", Dtype::f16, {2}}},
-                    [&](const TensorInfo& t) { return std::span<const float>(values).first(static_cast<std::size_t>(t.size())); });
+  write_safetensors(
+      dir / "x", {{"first.weight", Dtype::f32, {2, 3}}, {"second", Dtype::f16, {2}}},
+      [&](const TensorInfo& t) { return std::span<const float>(values).first(static_cast<std::size_t>(t.size())); });
   std::string whole = get(dir / "x");
   for (std::size_t n = 0; n < whole.size(); ++n) open_refusal(whole.substr(0, n));
   // and every header that ends early in a file whose length field says so
@@ -170,9 +189,11 @@ TEST_P(BadLength, IsRefused) {
   open_refusal(bytes);
 }
 INSTANTIATE_TEST_SUITE_P(Table, BadLength,
-                         testing::Values(LengthField{"Zero", 0}, LengthField{"One", 1}, LengthField{"IntoTheData", 55}, LengthField{"BeyondTheFile", 1000},
-                                         LengthField{"OverTheLimit", 100'000'001}, LengthField{"TwoTo63", std::uint64_t{1} << 63},
-                                         LengthField{"Wraps", ~std::uint64_t{0}}, LengthField{"WrapsByEight", ~std::uint64_t{0} - 7}),
+                         testing::Values(LengthField{"Zero", 0}, LengthField{"One", 1}, LengthField{"IntoTheData", 55},
+                                         LengthField{"BeyondTheFile", 1000}, LengthField{"OverTheLimit", 100'000'001},
+                                         LengthField{"TwoTo63", std::uint64_t{1} << 63},
+                                         LengthField{"Wraps", ~std::uint64_t{0}},
+                                         LengthField{"WrapsByEight", ~std::uint64_t{0} - 7}),
                          [](auto& one) { return one.param.name; });
 
 struct BadHeader {
@@ -193,7 +214,8 @@ std::string shape(const std::string& s) { return u8("\"shape\":" + s + ",\"data_
 std::string offsets(const std::string& s) { return u8("\"shape\":[2],\"data_offsets\":" + s); }
 std::string name(const std::string& s) { return entry(s, R"({"dtype":"U8","shape":[2],"data_offsets":[0,2]})"); }
 std::string two(const std::string& a, const std::string& b) {
-  return R"({"a":{"dtype":"U8","shape":[2],"data_offsets":)" + a + R"(},"b":{"dtype":"U8","shape":[2],"data_offsets":)" + b + "}}";
+  return R"({"a":{"dtype":"U8","shape":[2],"data_offsets":)" + a +
+         R"(},"b":{"dtype":"U8","shape":[2],"data_offsets":)" + b + "}}";
 }
 std::string dtype(const std::string& s) { return R"({"w":{"dtype":)" + s + R"(,"shape":[2],"data_offsets":[0,2]}})"; }
 std::string metadata(const std::string& s) { return R"({"__metadata__":)" + s + "}"; }
@@ -202,21 +224,30 @@ INSTANTIATE_TEST_SUITE_P(
     Table, BadSafetensors,
     testing::Values(
         BadHeader{"NotUtf8", "{\"\xff\":{}}", 0, "not UTF-8"},
-        BadHeader{"OverlongUtf8", "{\"\xc0\xaf\":{}}", 0, "not UTF-8"},
-        BadHeader{"Array", "[]", 0, "begins with '{'"},
-        BadHeader{"Text", "\"x\"", 0, "begins with '{'"},
-        BadHeader{"Null", "null", 0, "begins with '{'"},
+        BadHeader{"OverlongUtf8", "{\"\xc0\xaf\":{}}", 0, "not UTF-8"}, BadHeader{"Array", "[]", 0, "begins with '{'"},
+        BadHeader{"Text", "\"x\"", 0, "begins with '{'"}, BadHeader{"Null", "null", 0, "begins with '{'"},
         BadHeader{"LeadingSpace", " {}", 0, "begins with '{'"},
         BadHeader{"ByteOrderMark", "\xef\xbb\xbf{}", 0, "begins with '{'"},
         BadHeader{"NulInside", std::string("{\0}", 3), 0, "expected '\"'"},
         BadHeader{"TrailingGarbage", "{} x", 0, "behind the header's closing brace"},
         BadHeader{"SecondObject", "{}{}", 0, "behind the header's closing brace"},
         BadHeader{"TrailingComma", R"({"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},})", 2, "expected '\"'"},
-        BadHeader{"DeepArrays", "{\"w\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}", 0, "expected '{'"},
-        BadHeader{"DuplicateName", R"({"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"w":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})", 4, "is there twice"},
-        BadHeader{"DuplicateNameOtherType", R"({"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"w":{"dtype":"I8","shape":[2],"data_offsets":[2,4]}})", 4, "is there twice"},
-        BadHeader{"DuplicateNameEscaped", R"({"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"\u0077":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})", 4, "is there twice"},
-        BadHeader{"DuplicateField", R"({"w":{"dtype":"U8","dtype":"U8","shape":[2],"data_offsets":[0,2]}})", 2, "'dtype' is given twice"},
+        BadHeader{"DeepArrays", "{\"w\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}", 0,
+                  "expected '{'"},
+        BadHeader{
+            "DuplicateName",
+            R"({"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"w":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
+            4, "is there twice"},
+        BadHeader{
+            "DuplicateNameOtherType",
+            R"({"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"w":{"dtype":"I8","shape":[2],"data_offsets":[2,4]}})",
+            4, "is there twice"},
+        BadHeader{
+            "DuplicateNameEscaped",
+            R"({"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"\u0077":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
+            4, "is there twice"},
+        BadHeader{"DuplicateField", R"({"w":{"dtype":"U8","dtype":"U8","shape":[2],"data_offsets":[0,2]}})", 2,
+                  "'dtype' is given twice"},
         BadHeader{"DuplicateMetadata", R"({"__metadata__":{},"__metadata__":{}})", 0, "given twice"},
         BadHeader{"DuplicateMetadataKey", metadata(R"({"a":"b","a":"c"})"), 0, "given twice"},
         BadHeader{"NestedMetadata", metadata(R"({"a":{}})"), 0, "expected '\"'"},
@@ -243,7 +274,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadHeader{"ShapeProductWraps", shape("[4194305,4194305,211106198978564]"), 2, "overflows"},
         BadHeader{"ShapeProductHuge", shape("[2,9223372036854775807]"), 2, "overflows"},
         BadHeader{"ZeroDimensionWithData", shape("[0]"), 2, "takes 0 bits"},
-        BadHeader{"ZeroSizedInsideAnother", R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"z":{"dtype":"U8","shape":[0],"data_offsets":[1,1]}})", 2, "overlaps"},
+        BadHeader{
+            "ZeroSizedInsideAnother",
+            R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"z":{"dtype":"U8","shape":[0],"data_offsets":[1,1]}})",
+            2, "overlaps"},
         BadHeader{"OneOffset", offsets("[0]"), 2, "expected ','"},
         BadHeader{"ThreeOffsets", offsets("[0,1,2]"), 2, "expected ']'"},
         BadHeader{"TextOffsets", offsets("[\"0\",\"2\"]"), 2, "whole number"},
@@ -252,8 +286,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadHeader{"Overlap", two("[0,2]", "[1,3]"), 3, "overlaps"},
         BadHeader{"SameRange", two("[0,2]", "[0,2]"), 2, "overlaps"},
         BadHeader{"Hole", two("[0,2]", "[3,5]"), 5, "a hole"},
-        BadHeader{"FirstNotAtZero", offsets("[1,3]"), 3, "a hole"},
-        BadHeader{"BeyondTheFile", kGood, 7, "cut short"},
+        BadHeader{"FirstNotAtZero", offsets("[1,3]"), 3, "a hole"}, BadHeader{"BeyondTheFile", kGood, 7, "cut short"},
         BadHeader{"TrailingBytes", kGood, 9, "belong to none"},
         BadHeader{"OneByteTooFew", R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,7]}})", 7, "takes 64 bits"},
         BadHeader{"OneByteTooMany", R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,9]}})", 9, "takes 64 bits"},
