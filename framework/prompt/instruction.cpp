@@ -115,17 +115,8 @@ void warn_about_end(const InstructionFormat& format, const std::string& eos) {
 }  // namespace
 
 std::unique_ptr<PromptStrategy> make_instruction(const InstructionFormat& format, const PromptContext& context) {
-  InstructionFormat own = format;
-  if (context.dataset) {
-    for (auto& [field, column] : context.dataset->field_names) {
-      if (column.find_first_of("{}|%[]") != std::string::npos) throw UserError("field_{}: '{}' is no column name", field, column);
-      for (auto* layout : {&own.without_input, &own.with_input, &own.answer}) *layout = renamed(*layout, field, column);
-      if (own.input == field) own.input = column;
-      if (own.system_column == field) own.system_column = column;
-    }
-  }
-  warn_about_end(own, context.eos_token);
-  return std::make_unique<Instruction>(std::move(own), context.train_on_inputs);
+  warn_about_end(format, context.eos_token);
+  return std::make_unique<Instruction>(format, context.train_on_inputs);
 }
 
 std::unique_ptr<PromptStrategy> make_user_format(const PromptContext& context) {
