@@ -131,7 +131,7 @@ bool RowReader::next_element(RawRow& row) {
       string = true;
     } else if (c == '{' || c == '[') {
       ++depth;
-    } else if (c == '}' || c == ']') {
+    } else if ((c == '}' || c == ']') && depth > 0) {
       --depth;
     } else if (is_space(c)) {
       c = ' ';

@@ -44,7 +44,19 @@ class ByteTokenizer : public Tokenizer {
       if (id >= 16 || !skip_special) out += piece(id);
     return out;
   }
-  std::unique_ptr<StreamDecoder> stream(bool) const override { return nullptr; }
+  std::unique_ptr<StreamDecoder> stream(bool skip_special) const override {
+    class Stream : public StreamDecoder {
+     public:
+      Stream(const ByteTokenizer& tokenizer, bool skip) : tokenizer_(tokenizer), skip_(skip) {}
+      std::string next(Token id) override { return skip_ && id < 16 ? "" : tokenizer_.piece(id); }
+      std::string finish() override { return ""; }
+
+     private:
+      const ByteTokenizer& tokenizer_;
+      bool skip_;
+    };
+    return std::make_unique<Stream>(*this, skip_special);
+  }
   Token size() const override { return 16 + 256; }
   std::string piece(Token id) const override {
     return id >= 16 ? std::string(1, static_cast<char>(id - 16)) : id >= 1 && id <= 4 ? std::string(kSpecial[id]) : "<unk>";

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <set>
 
 #include "core/error.h"
@@ -139,6 +140,124 @@ TEST_F(Prepare, StoresAValidationSplitThatSharesNothingWithTraining) {
   for (std::int64_t i = 0; i < 95; ++i) all.insert(p.train().stored(i));
   for (std::int64_t i = 0; i < 5; ++i) all.insert(p.validation().stored(i));
   EXPECT_EQ(all.size(), 100u);
+}
+
+TEST_F(Prepare, CountsWhatItDropsAndNamesTheFirst) {
+  std::string text = rows(20) + "{\"instruction\": \"a\", \"output\": \"" + std::string(500, 'x') + "\"}\n" +
+                     "{\"instruction\": \"a\", \"output\": \"\"}\n" + "{\"instruction\": \"a\"}\n";
+  add(write("a.jsonl", text), "alpaca");
+  EXPECT_THAT(error_of<UserError>([&] { run(); }), HasSubstr("a.jsonl:23: no 'output' in this row (it has: instruction)"));
+  data.on_bad_row = BadRow::skip;
+  const DataReport report = run().report();
+  const DatasetReport& d = report.datasets.at(0);
+  EXPECT_EQ(d.rows, 23);
+  EXPECT_EQ(d.examples, 20);
+  EXPECT_EQ(d.ends_learned, 20);
+  EXPECT_EQ(d.dropped, (std::map<std::string, std::int64_t>{{"could not be read", 1}, {"longer than sequence_len", 1}, {"no learned token", 1}}));
+  EXPECT_EQ(d.first_dropped.at(0).place, path("a.jsonl") + ":21");
+  auto lines = report.lines();
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(), [](auto& line) { return line.find("dropped") != std::string::npos; }), 3);
+}
+
+TEST_F(Prepare, TreatsLongRowsAsItIsTold) {
+  std::string text = rows(3) + "{\"instruction\": \"a\", \"output\": \"" + std::string(500, 'x') + "\"}\n";
+  add(write("a.jsonl", text), "alpaca");
+  data.excess_length_strategy = ExcessLength::raise;
+  EXPECT_THAT(error_of<UserError>([&] { run(); }), HasSubstr("a.jsonl:4: "));
+  data.excess_length_strategy = ExcessLength::truncate;
+  Prepared p = run();
+  EXPECT_EQ(p.train().size(), 4);
+  EXPECT_EQ(p.report().datasets[0].truncated, 1);
+  EXPECT_EQ(p.report().datasets[0].longest, 400);
+  EXPECT_THAT(p.report().warnings(), ::testing::Contains(HasSubstr("lost their tail")));
+}
+
+TEST_F(Prepare, SplitsLongConversationsBehindLearnedTurns) {
+  std::string ids, labels;
+  for (int turn = 0; turn < 5; ++turn)
+    for (int i = 0; i < 100; ++i) {
+      ids += fmt::format("{}{}", ids.empty() ? "" : ",", 20 + turn);
+      labels += fmt::format("{}{}", labels.empty() ? "" : ",", i < 50 ? -100 : 20 + turn);
+    }
+  add(write("a.jsonl", "{\"input_ids\": [" + ids + "], \"labels\": [" + labels + "]}\n"), "");
+  data.sequence_len = 250;
+  data.excess_length_strategy = ExcessLength::split_turns;
+  data.shuffle_merged_datasets = false;
+  Prepared p = run();
+  EXPECT_THAT(p.train().lengths(), ElementsAre(200, 200, 100));
+  EXPECT_EQ(p.train().ids(1).front(), 22);
+}
+
+TEST_F(Prepare, CutsDocumentsWithoutLoss) {
+  std::string text(1000, 'x');
+  for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>('a' + i % 26);
+  add(write("a.jsonl", "{\"text\": \"" + text + "\"}\n"), "completion");
+  data.shuffle_merged_datasets = false;
+  Prepared p = run();
+  std::string all;
+  for (std::int64_t i = 0; i < p.train().size(); ++i) all += tokenizer.decode(p.train().ids(i));
+  EXPECT_EQ(all, "<s>" + text + "</s>");
+  EXPECT_EQ(p.report().datasets[0].cut_documents, 1);
+  EXPECT_EQ(p.report().datasets[0].ends_expected, 1);
+}
+
+TEST_F(Prepare, RefusesDataWithNothingToLearn) {
+  add(write("none.jsonl", "{\"input_ids\": [5, 6], \"labels\": [-100, -100]}\n{\"input_ids\": [5, 6], \"labels\": [5, -100]}\n"), "");
+  EXPECT_THAT(error_of<UserError>([&] { run(); }), HasSubstr("all 2 rows were dropped: 2 no learned token; the first: "));
+  data.datasets[0].path = write("most.jsonl", "{\"input_ids\": [5, 6], \"labels\": [5, 6]}\n{\"input_ids\": [5, 6], \"labels\": [-100, -100]}\n"
+                                              "{\"input_ids\": [5, 6], \"labels\": [-100, -100]}\n");
+  EXPECT_THAT(error_of<UserError>([&] { run(); }), HasSubstr("2 of 3 rows have no learned token"));
+  data.datasets[0].path = write("ids.jsonl", "{\"input_ids\": [5, 9999]}\n");
+  EXPECT_THAT(error_of<UserError>([&] { run(); }), HasSubstr("ids.jsonl:1: 'input_ids' holds 9999, the tokenizer has 272 tokens"));
+  EXPECT_FALSE(std::filesystem::exists(path("prepared")) && !std::filesystem::is_empty(path("prepared")));
+}
+
+TEST_F(Prepare, RemovesDuplicatesAndWarnsOfLeaks) {
+  std::string file = write("a.jsonl", rows(30) + rows(10));
+  add(file, "alpaca");
+  DatasetEntry test;
+  test.path = write("t.jsonl", rows(5));
+  test.type.name = "alpaca";
+  data.test_datasets.push_back(test);
+  Prepared p = run();
+  EXPECT_EQ(p.train().size(), 40);
+  EXPECT_EQ(p.report().leaked, 5);
+  EXPECT_EQ(p.report().duplicates, 15);
+  EXPECT_THAT(p.report().warnings(), ::testing::Contains(HasSubstr("5 validation examples are in the training data")));
+  data.dataset_exact_deduplication = true;
+  p = run();
+  EXPECT_EQ(p.train().size(), 25);
+  EXPECT_EQ(p.validation().size(), 5);
+  EXPECT_EQ(p.report().leaked, 0);
+  EXPECT_EQ(p.report().datasets[1].dropped.at("duplicate"), 15);
+}
+
+TEST_F(Prepare, TakesShardsSlicesAndWeights) {
+  add(write("a.jsonl", rows(100)), "alpaca");
+  data.shuffle_merged_datasets = false;
+  auto lines = [&] {
+    Prepared p = run();
+    std::vector<int> out;
+    for (std::int64_t i = 0; i < p.train().size(); ++i) {
+      std::string place = p.place(p.train().stored(i));
+      out.push_back(std::stoi(place.substr(place.rfind(':') + 1)));
+    }
+    return out;
+  };
+  DatasetEntry& e = data.datasets[0];
+  e.max_rows = 3, e.skip = 10;
+  EXPECT_THAT(lines(), ElementsAre(11, 12, 13));
+  e.shards = 40, e.shards_idx = 1;
+  EXPECT_THAT(lines(), ElementsAre(12, 52, 92));
+  e.max_rows.reset(), e.shards.reset(), e.skip = 0, e.shards_idx = 0;
+  e.split = "train[10%:13%]";
+  EXPECT_THAT(lines(), ElementsAre(11, 12, 13));
+  e.split = "train[:2]", e.weight = 2;
+  EXPECT_THAT(lines(), ElementsAre(1, 2, 1, 2));
+  e.split = "train", e.weight = 0.25;
+  EXPECT_EQ(lines().size(), 25u);
+  e.split = "train[x]";
+  EXPECT_THAT(error_of<UserError>([&] { run(); }), HasSubstr("split 'train[x]' must look like"));
 }
 
 }  // namespace

@@ -1,0 +1,128 @@
+#include "data/inspect.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "core/utf8.h"
+
+namespace dml {
+namespace {
+
+constexpr const char* kGreen = "\033[32m";
+constexpr const char* kDim = "\033[2m";
+constexpr const char* kInverse = "\033[7m";
+constexpr const char* kReset = "\033[0m";
+
+// Newlines are seen and still break the line.
+std::string visible(std::string_view text, bool one_line) {
+  std::string escaped = escape_controls(text), out;
+  for (char c : escaped) {
+    if (c == '\n') out += one_line ? "⏎" : "⏎\n";
+    else out += c;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::int64_t RowView::learned() const {
+  return std::count_if(tokens.begin(), tokens.end(), [](auto& token) { return token.learned(); });
+}
+
+RowView view_row(const Examples& examples, std::int64_t i, const Tokenizer& tokenizer, std::string title) {
+  if (i < 0 || i >= examples.size()) throw UserError("there is no row {}: they go from 0 to {}", i, examples.size() - 1);
+  RowView row{std::move(title), {}};
+  auto ids = examples.ids(i), labels = examples.labels(i);
+  auto stream = tokenizer.stream(false);
+  for (std::size_t k = 0; k < ids.size(); ++k) {
+    bool known = ids[k] >= 0 && ids[k] < tokenizer.size();
+    row.tokens.push_back({ids[k], labels[k], known ? stream->next(ids[k]) : fmt::format("<{}>", ids[k]),
+                          known && tokenizer.is_special(ids[k])});
+  }
+  if (!row.tokens.empty()) row.tokens.back().text += stream->finish();
+  return row;
+}
+
+std::vector<std::int64_t> find_rows(const Examples& examples, const Tokenizer& tokenizer, std::string_view text, std::size_t most) {
+  constexpr std::int64_t kBlock = 4096;
+  std::vector<std::int64_t> found;
+  for (std::int64_t begin = 0; begin < examples.size() && found.size() < most; begin += kBlock) {
+    std::vector<char> hit(static_cast<std::size_t>(std::min(kBlock, examples.size() - begin)));
+    parallel_ranges(static_cast<std::int64_t>(hit.size()), 64, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t k = first; k < last; ++k)
+        hit[static_cast<std::size_t>(k)] = tokenizer.decode(examples.ids(begin + k)).find(text) != std::string::npos;
+    });
+    for (std::size_t k = 0; k < hit.size() && found.size() < most; ++k)
+      if (hit[k]) found.push_back(begin + static_cast<std::int64_t>(k));
+  }
+  return found;
+}
+
+std::string render_text(const RowView& row, const ViewStyle& style) {
+  std::string out = fmt::format("{}: {} tokens, {} learned\n", row.title, row.tokens.size(), row.learned());
+  bool open = false;  // inside ⟦…⟧
+  for (auto& token : row.tokens) {
+    std::string text = visible(token.text, style.ids);
+    if (style.ids) text = fmt::format("{}({}, {})", text, token.label, token.id);
+    if (style.color) {
+      // Colour never crosses a newline, so that pagers show it right.
+      const std::string begin = fmt::format("{}{}", token.learned() ? kGreen : kDim, token.special ? kInverse : "");
+      bool newline = text.ends_with('\n');
+      if (newline) text.pop_back();
+      if (!text.empty()) out += begin + text + kReset;
+      if (newline) out += '\n';
+    } else {
+      if (token.learned() != open) out += token.learned() ? "⟦" : "⟧";
+      open = token.learned();
+      out += text;
+    }
+    if (style.ids) out += ' ';
+  }
+  if (style.ids && out.ends_with(' ')) out.pop_back();
+  if (open) out += "⟧";
+  if (!out.ends_with('\n')) out += '\n';
+  return out;
+}
+
+Json render_json(const RowView& row) {
+  Json tokens = Json::array();
+  for (auto& token : row.tokens)
+    tokens.push_back({{"id", token.id}, {"label", token.label}, {"text", token.text}, {"special", token.special}});
+  return {{"title", row.title}, {"learned", row.learned()}, {"tokens", std::move(tokens)}};
+}
+
+std::vector<std::string> describe(const Schedule& schedule) {
+  const ScheduleOptions& o = schedule.options();
+  std::vector<std::string> out;
+  out.push_back(fmt::format("{} steps in {} epoch{}, {} micro-batches a step, {} {} a micro-batch, the largest {} tokens",
+                            grouped(schedule.steps()), schedule.epochs(), schedule.epochs() == 1 ? "" : "s",
+                            o.micro_batches_per_step, o.micro_batch_size,
+                            o.packing ? fmt::format("rows of {}", o.sequence_len) : "examples", grouped(schedule.longest())));
+  if (o.packing) out.push_back(fmt::format("packing fills {:.1f} % of the rows", 100 * schedule.fill()));
+  return out;
+}
+
+std::vector<std::string> describe(const Prepared& prepared, const Schedule* schedule) {
+  std::vector<std::string> out{prepared.folder()};
+  auto lines = prepared.report().lines();
+  out.insert(out.end(), lines.begin(), lines.end());
+  Examples all = prepared.all();
+  std::vector<std::int32_t> longest;
+  for (std::int32_t i = 0; i < all.size(); ++i) longest.push_back(i);
+  auto shown = longest.begin() + std::min<std::ptrdiff_t>(3, static_cast<std::ptrdiff_t>(longest.size()));
+  std::partial_sort(longest.begin(), shown, longest.end(), [&](auto a, auto b) {
+    return all.length(a) != all.length(b) ? all.length(a) > all.length(b) : a < b;
+  });
+  std::vector<std::string> named;
+  for (auto it = longest.begin(); it != shown; ++it) named.push_back(fmt::format("{} ({} tokens)", prepared.place(*it), all.length(*it)));
+  out.push_back(fmt::format("longest: {}", fmt::join(named, ", ")));
+  if (schedule) {
+    auto plan = describe(*schedule);
+    out.insert(out.end(), plan.begin(), plan.end());
+  }
+  for (auto& warning : prepared.report().warnings()) out.push_back("warning: " + warning);
+  return out;
+}
+
+}  // namespace dml

@@ -1,0 +1,87 @@
+#include "data/example.h"
+
+#include <gmock/gmock.h>
+
+#include "core/error.h"
+#include "data/fixtures.h"
+
+namespace dml {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr Token byte(char c) { return 16 + static_cast<unsigned char>(c); }
+
+Segment segment(std::vector<Piece> pieces, bool add_special, bool end) {
+  Segment s;
+  s.pieces = std::move(pieces);
+  s.add_special = add_special;
+  s.end_of_text = s.learn_end = end;
+  return s;
+}
+
+TEST(Assemble, LabelsTheAnswerAndItsEnd) {
+  Rendered r;
+  r.segments = {segment({{"P", false, true}}, true, false), segment({{"A", true, false}}, false, true)};
+  Example e = assemble(r, ByteTokenizer());
+  EXPECT_THAT(e.ids, ElementsAre(1, byte('P'), byte('A'), 2));
+  EXPECT_THAT(e.labels, ElementsAre(kIgnore, kIgnore, byte('A'), 2));
+  EXPECT_EQ(e.learned(), 2);
+}
+
+TEST(Assemble, ParsesSpecialTokensInMarkupOnly) {
+  Rendered r;
+  r.segments = {segment({{"<|im_start|>", false, true}, {"<|im_end|>", false, false}, {"<|im_end|>", true, true}}, false, false)};
+  Example e = assemble(r, ByteTokenizer());
+  ASSERT_EQ(e.ids.size(), 12u);  // one, ten bytes of what a user wrote, one
+  EXPECT_EQ(e.ids.front(), 3);
+  EXPECT_EQ(e.ids.back(), 4);
+  EXPECT_EQ(e.labels.back(), 4);
+  EXPECT_EQ(e.labels[10], kIgnore);
+}
+
+TEST(Assemble, AddsNoSecondEosAndNoneBehindNothing) {
+  Rendered r;
+  r.segments = {segment({{"P", false, true}}, true, false), segment({{"A</s>", true, true}}, false, true)};
+  EXPECT_THAT(assemble(r, ByteTokenizer()).ids, ElementsAre(1, byte('P'), byte('A'), 2));
+  r.segments[1].pieces = {{"", true, false}};
+  EXPECT_THAT(assemble(r, ByteTokenizer()).ids, ElementsAre(1, byte('P')));
+  r.segments[1] = segment({{"A", true, false}}, false, true);
+  r.segments[1].ends = 3;
+  EXPECT_THAT(assemble(r, ByteTokenizer()).ids, ElementsAre(1, byte('P'), byte('A'), 2, 2, 2));
+}
+
+TEST(Assemble, TakesAwayTheEosATokenizerPutsBehindAPrompt) {
+  ByteTokenizer tokenizer;
+  tokenizer.adds_eos = true;
+  Rendered r;
+  r.segments = {segment({{"P", false, true}}, true, false), segment({{"A", true, false}}, false, true)};
+  EXPECT_THAT(assemble(r, tokenizer).ids, ElementsAre(1, byte('P'), byte('A'), 2));
+}
+
+TEST(Assemble, RefusesIdsTheTokenizerDoesNotHave) {
+  Rendered r;
+  r.ids = {5, 272};
+  r.labels = {5, kIgnore};
+  EXPECT_EQ(error_of<UserError>([&] { assemble(r, ByteTokenizer()); }), "'input_ids' holds 272, the tokenizer has 272 tokens");
+}
+
+TEST(Cut, LosesAndDoublesNothing) {
+  for (int size : {9, 10, 11, 12, 20, 21, 29, 30, 31}) {
+    Example document;
+    for (int i = 0; i < size; ++i) document.ids.push_back(i), document.labels.push_back(i);
+    auto parts = cut(document, 10, 3);
+    std::vector<Token> joined;
+    for (auto& part : parts) {
+      EXPECT_LE(part.size(), 10);
+      EXPECT_GE(part.size(), 3);
+      EXPECT_EQ(part.goes_on, &part != &parts.back());
+      joined.insert(joined.end(), part.ids.begin(), part.ids.end());
+    }
+    EXPECT_EQ(joined, document.ids);
+    EXPECT_EQ(parts.size(), static_cast<std::size_t>((size + 9) / 10));
+  }
+}
+
+}  // namespace
+}  // namespace dml

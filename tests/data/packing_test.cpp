@@ -1,0 +1,167 @@
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "core/random.h"
+#include "data/loader.h"
+#include "data/packer.h"
+#include "data/schedule.h"
+
+namespace dml {
+namespace {
+
+using ::testing::ElementsAre;
+
+std::vector<std::int32_t> random_lengths(std::size_t count, std::int32_t most) {
+  Random random(7, Purpose::sample);
+  std::vector<std::int32_t> out(count);
+  for (std::size_t i = 0; i < count; ++i) out[i] = 1 + static_cast<std::int32_t>(random.below(i, static_cast<std::uint64_t>(most)));
+  return out;
+}
+
+std::vector<std::int32_t> counting(std::size_t n) {
+  std::vector<std::int32_t> out(n);
+  std::iota(out.begin(), out.end(), 0);
+  return out;
+}
+
+std::vector<std::vector<std::int32_t>> as_vectors(const Lists& lists) {
+  std::vector<std::vector<std::int32_t>> out;
+  for (std::int64_t i = 0; i < lists.size(); ++i) out.emplace_back(lists[i].begin(), lists[i].end());
+  return out;
+}
+
+TEST(Packer, PutsEachExampleIntoTheBinItFitsMostTightly) {
+  // Longest first: 7 | 6 | 5 … 4 fits behind 6 (room 4) rather than 5 (room 5); 3 behind 7; 2 behind 5.
+  std::vector<std::int32_t> lengths{5, 3, 7, 2, 6, 4};
+  EXPECT_THAT(as_vectors(best_fit(counting(6), lengths, 10, 100, 100)),
+              ElementsAre(ElementsAre(2, 1), ElementsAre(4, 5), ElementsAre(0, 3)));
+}
+
+TEST(Packer, KeepsTheOrderWhenItPacksSequentially) {
+  std::vector<std::int32_t> lengths{5, 3, 7, 2, 6, 4};
+  EXPECT_THAT(as_vectors(next_fit(counting(6), lengths, 10, 100)),
+              ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(4, 5)));
+  EXPECT_THAT(as_vectors(next_fit(counting(6), lengths, 100, 4)), ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(4, 5)));
+}
+
+TEST(Packer, HoldsCapacityAndCountAndLosesNothing) {
+  auto lengths = random_lengths(5000, 900);
+  for (std::int64_t most : {3, 200}) {
+    Lists bins = best_fit(counting(lengths.size()), lengths, 1024, most, 1000);
+    std::vector<int> seen(lengths.size());
+    for (std::int64_t b = 0; b < bins.size(); ++b) {
+      std::int64_t sum = 0;
+      for (auto i : bins[b]) sum += lengths[static_cast<std::size_t>(i)], ++seen[static_cast<std::size_t>(i)];
+      EXPECT_LE(sum, 1024);
+      EXPECT_LE(static_cast<std::int64_t>(bins[b].size()), most);
+    }
+    EXPECT_EQ(std::count(seen.begin(), seen.end(), 1), static_cast<std::ptrdiff_t>(seen.size()));
+  }
+}
+
+struct Case {
+  const char* name;
+  bool packing, keep_order, sequential, by_length;
+};
+
+class EverySchedule : public ::testing::TestWithParam<Case> {};
+
+TEST_P(EverySchedule, HoldsEveryExampleOnceAnEpochWithinItsBounds) {
+  auto lengths = random_lengths(1003, 300);
+  ScheduleOptions o;
+  o.sequence_len = 512;
+  o.micro_batch_size = 3;
+  o.micro_batches_per_step = 4;
+  o.num_epochs = 2;
+  o.packing = GetParam().packing;
+  o.keep_order = GetParam().keep_order;
+  o.sequential_packing = GetParam().sequential;
+  o.group_by_length = GetParam().by_length;
+  Schedule schedule(lengths, o);
+  ASSERT_EQ(schedule.epochs(), 2);
+  std::vector<int> seen(lengths.size());
+  std::int64_t longest = 0, tokens = 0;
+  std::vector<std::int32_t> first_epoch, second_epoch;
+  for (std::int64_t s = 0; s < schedule.steps(); ++s) {
+    auto step = schedule.step(s);
+    EXPECT_GE(step.micro_batches, 1);
+    EXPECT_TRUE(step.micro_batches == 4 || s + 1 == schedule.steps() || schedule.step(s + 1).epoch != step.epoch);
+    for (std::int64_t m = 0; m < step.micro_batches; ++m) {
+      std::int64_t sum = 0;
+      for (auto i : schedule.examples(s, m)) {
+        sum += lengths[static_cast<std::size_t>(i)];
+        ++seen[static_cast<std::size_t>(i)];
+        (step.epoch == 0 ? first_epoch : second_epoch).push_back(i);
+      }
+      EXPECT_TRUE(!o.packing || sum <= o.micro_batch_size * o.sequence_len);
+      longest = std::max(longest, sum);
+      tokens += sum;
+    }
+  }
+  EXPECT_EQ(std::count(seen.begin(), seen.end(), 2), static_cast<std::ptrdiff_t>(seen.size()));
+  EXPECT_EQ(schedule.longest(), longest);
+  EXPECT_EQ(schedule.tokens(), tokens);
+  EXPECT_EQ(schedule.steps_in_epoch(0) + schedule.steps_in_epoch(1), schedule.steps());
+  EXPECT_EQ(first_epoch == counting(lengths.size()), o.keep_order);
+  EXPECT_EQ(first_epoch == second_epoch, o.keep_order);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EverySchedule,
+                         ::testing::Values(Case{"unpacked", false, false, false, false}, Case{"ordered", false, true, false, false},
+                                           Case{"by_length", false, false, false, true}, Case{"packed", true, false, false, false},
+                                           Case{"sequential", true, false, true, false}, Case{"packed_ordered", true, true, false, false}),
+                         [](auto& test) { return test.param.name; });
+
+TEST(Schedule, IsAPureFunctionOfSeedAndEpoch) {
+  auto lengths = random_lengths(500, 100);
+  ScheduleOptions o;
+  o.num_epochs = 3;
+  o.packing = true;
+  Schedule a(lengths, o), b(lengths, o);
+  // Asked for in another order.
+  std::map<std::int64_t, std::vector<std::int32_t>> backwards;
+  for (std::int64_t s = b.steps(); s-- > 0;) backwards[s].assign(b.examples(s, 0).begin(), b.examples(s, 0).end());
+  for (std::int64_t s = 0; s < a.steps(); ++s) EXPECT_TRUE(std::ranges::equal(a.examples(s, 0), backwards[s]));
+  o.seed = 43;
+  Schedule c(lengths, o);
+  EXPECT_FALSE(std::ranges::equal(a.examples(0, 0), c.examples(0, 0)));
+}
+
+TEST(Schedule, CountsStepsExactly) {
+  std::vector<std::int32_t> lengths(10, 5);
+  ScheduleOptions o;
+  o.micro_batch_size = 2;
+  o.micro_batches_per_step = 2;
+  EXPECT_EQ(Schedule(lengths, o).steps(), 3);  // 5 micro-batches: 2, 2, 1
+  EXPECT_EQ(Schedule(lengths, o).step(2).micro_batches, 1);
+  EXPECT_DOUBLE_EQ(Schedule(lengths, o).step(0).epochs_done, 0.4);
+  o.num_epochs = 1.5;
+  EXPECT_EQ(Schedule(lengths, o).steps(), 5);
+  o.max_steps = 7;
+  EXPECT_EQ(Schedule(lengths, o).steps(), 7);
+  EXPECT_EQ(Schedule(lengths, o).step(6).epoch, 2);
+}
+
+TEST(Loader, LaysDocumentsEndToEndAndMasksTheSeam) {
+  std::vector<Token> ids{1, 10, 11, 2, 1, 20, 2}, labels{1, 10, kIgnore, 2, kIgnore, 20, 2};
+  std::vector<std::int64_t> offsets{0, 4, 7};
+  std::vector<std::int32_t> chosen{1, 0};
+  ScheduleOptions o;
+  o.micro_batch_size = 2;
+  o.keep_order = true;
+  Schedule schedule({3, 4}, o);
+  Loader loader(Examples(ids, labels, offsets, chosen), schedule);
+  PackedBatch batch = loader.load(0, 0);
+  EXPECT_THAT(batch.tokens, ElementsAre(1, 20, 2, 1, 10, 11, 2));
+  EXPECT_THAT(batch.labels, ElementsAre(20, 2, kIgnore, 10, kIgnore, 2, kIgnore));
+  EXPECT_THAT(batch.positions, ElementsAre(0, 1, 2, 0, 1, 2, 3));
+  EXPECT_THAT(batch.starts, ElementsAre(0, 3, 7));
+  const Token* before = batch.tokens.data();
+  EXPECT_EQ(loader.load(0, 0).tokens.data(), before);
+}
+
+}  // namespace
+}  // namespace dml

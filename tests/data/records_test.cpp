@@ -1,0 +1,150 @@
+#include "data/records.h"
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "core/error.h"
+#include "data/fixtures.h"
+#include "recipe/recipe.h"
+
+namespace dml {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class Records : public FolderTest {
+ protected:
+  std::vector<SourceFile> find(const std::string& path) {
+    entry.path = path;
+    return find_sources(entry);
+  }
+  // "LINE {…}" for every row.
+  std::vector<std::string> read(const std::string& path) {
+    std::vector<std::string> out;
+    for (auto& source : find(path)) {
+      RowReader reader(source);
+      for (RawRow row; reader.next(row);) out.push_back(fmt::format("{} {}", row.line, dump(reader.parse(row))));
+    }
+    return out;
+  }
+  DatasetEntry entry;
+};
+
+TEST_F(Records, ReadsJsonLinesWithMarksCarriageReturnsAndGaps) {
+  EXPECT_THAT(read(write("a.jsonl", "\xef\xbb\xbf{\"a\":1}\r\n\n  \n{\"a\":2}")), ElementsAre(R"(1 {"a":1})", R"(4 {"a":2})"));
+}
+
+TEST_F(Records, ReadsAnArrayHoweverItIsNamedAndBroken) {
+  const std::string text = "[\n  {\"a\": \"],{\\\"\"},\n\n  {\"b\":\n [1, {}]}\n]\n";
+  EXPECT_THAT(read(write("a.json", text)), ElementsAre("2 {\"a\":\"],{\\\"\"}", R"(4 {"b":[1,{}]})"));
+  EXPECT_THAT(read(write("a.jsonl", text)), ElementsAre("2 {\"a\":\"],{\\\"\"}", R"(4 {"b":[1,{}]})"));
+  EXPECT_EQ(find(path("a.jsonl"))[0].reason, "it begins with '['");
+}
+
+TEST_F(Records, ReadsCsvAndTsvAndText) {
+  EXPECT_THAT(read(write("a.csv", "q,\"a b\"\r\n1,\"x, \"\"y\"\"\nz\"\n,2\n")),
+              ElementsAre(R"(2 {"q":"1","a b":"x, \"y\"\nz"})", R"(4 {"q":"","a b":"2"})"));
+  EXPECT_THAT(read(write("a.tsv", "q\ta\n1\t\"2\n")), ElementsAre(R"(2 {"q":"1","a":"\"2"})"));
+  EXPECT_THAT(read(write("a.txt", "one\n\ntwo\n")), ElementsAre(R"(1 {"text":"one"})", R"(3 {"text":"two"})"));
+}
+
+TEST_F(Records, UnpacksGzipAndZstd) {
+  std::string text;
+  for (int i = 0; i < 100000; ++i) text += fmt::format("{{\"row\":{}}}\n", i);
+  std::string packed(ZSTD_compressBound(text.size()), '\0');
+  packed.resize(ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), 3));
+  EXPECT_EQ(read(write("a.jsonl.zst", packed)).size(), 100000u);
+  EXPECT_THAT(error_of<UserError>([&] { read(write("b.jsonl.zst", packed.substr(0, packed.size() / 2))); }), HasSubstr("ends early"));
+
+  gzFile gz = gzopen(path("a.jsonl.gz").c_str(), "wb");
+  gzwrite(gz, text.data(), static_cast<unsigned>(text.size()));
+  gzclose(gz);
+  EXPECT_EQ(read(path("a.jsonl.gz")).size(), 100000u);
+  std::filesystem::resize_file(path("a.jsonl.gz"), std::filesystem::file_size(path("a.jsonl.gz")) / 2);
+  EXPECT_THAT(error_of<UserError>([&] { read(path("a.jsonl.gz")); }), HasSubstr("ends early"));
+}
+
+TEST_F(Records, FindsFilesOfFoldersPatternsAndLists) {
+  write("d/b.jsonl", "{}\n");
+  write("d/a.json", "[{}]");
+  write("d/.hidden.json", "[");
+  write("d/readme.md", "no");
+  EXPECT_EQ(find(path("d")).size(), 2u);
+  EXPECT_EQ(find(path("d"))[0].path, path("d/a.json"));
+  EXPECT_EQ(find(path("d/*.jsonl")).size(), 1u);
+  entry.data_files = {"b.jsonl"};
+  EXPECT_EQ(find(path("d"))[0].path, path("d/b.jsonl"));
+  entry.data_files.clear();
+  write("m/train.jsonl", "{}\n");
+  write("m/valid.jsonl", "{}\n");
+  EXPECT_EQ(find(path("m")).size(), 1u);
+  entry.split = "valid";
+  EXPECT_EQ(find(path("m"))[0].path, path("m/valid.jsonl"));
+}
+
+struct Bad {
+  const char* name;
+  std::string file, content, error;  // part of the message
+};
+
+class BadFile : public Records, public ::testing::WithParamInterface<Bad> {};
+
+TEST_P(BadFile, IsRefusedInOneLineWithItsPlace) {
+  std::string error = error_of<UserError>([&] { read(write(GetParam().file, GetParam().content)); });
+  EXPECT_THAT(error, HasSubstr(GetParam().error));
+  EXPECT_THAT(error, HasSubstr(GetParam().file));
+  EXPECT_EQ(error.find('\n'), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadFile,
+    ::testing::Values(
+        Bad{"empty", "a.jsonl", "", "the file is empty"}, Bad{"blank", "a.jsonl", "\n \n\n", "the file is empty"},
+        Bad{"not_json", "a.jsonl", "hello\n", "a.jsonl:1: not valid JSON"},
+        Bad{"later_line", "a.jsonl", "{}\n{}\n{\"a\": }\n", "a.jsonl:3: not valid JSON"},
+        Bad{"truncated", "a.jsonl", "{\"a\": 1}\n{\"a\": \"b", "it is the last line and has no newline: is the file whole?"},
+        Bad{"number_row", "a.jsonl", "{}\n7\n", "a.jsonl:2: a row must be an object {…}, is 7"},
+        Bad{"array_row", "a.jsonl", "{}\n[1]\n", "a.jsonl:2: a row must be an object {…}, is [1]"},
+        Bad{"array_of_numbers", "a.json", "[1, 2]", "a.json:1: a row must be an object {…}, is 1"},
+        Bad{"duplicate_key", "a.jsonl", "{\"a\": 1, \"a\": 2}\n", "a.jsonl:1: key 'a' is given twice"},
+        Bad{"deep", "a.jsonl", "{\"a\":" + std::string(100000, '[') + "\n", "a.jsonl:1: nested deeper than 64 levels"},
+        Bad{"surrogate", "a.jsonl", "{\"a\": \"\\ud800\"}\n", "a.jsonl:1: not valid JSON"},
+        Bad{"bad_utf8", "a.jsonl", "{\"a\": \"\xff\"}\n", "a.jsonl:1: not valid JSON"},
+        Bad{"nul", "a.jsonl", std::string("{\"a\": \"\0\"}\n", 11), "a.jsonl:1: not valid JSON"},
+        Bad{"open_array", "a.json", "[{\"a\": 1},\n", "the array ends early: is the file whole?"},
+        Bad{"comma_at_end", "a.json", "[{\"a\": 1},\n]", "a.json:2: a comma without an element"},
+        Bad{"behind_array", "a.json", "[{\"a\": 1}]\n{}", "a.json:2: text behind the end of the array"},
+        Bad{"closed_twice", "a.json", "[{\"a\": 1}}]", "a.json:1: not valid JSON"},
+        Bad{"utf16", "a.jsonl", std::string("\xff\xfe{\0", 4), "is UTF-16"},
+        Bad{"binary", "a.bin", std::string("\x7f\x45LF\0\0", 6), "is no text file"},
+        Bad{"parquet", "a.parquet", "PAR1xxxx", "convert it once: python3 -c"},
+        Bad{"text_utf8", "a.txt", "good\nb\xff\n", "a.txt:2: byte 2 is not UTF-8"},
+        Bad{"csv_width", "a.csv", "a,b\n1,2\n3\n", "a.csv:3: 1 fields, the first line names 2 columns"},
+        Bad{"csv_quote", "a.csv", "a\n\"open\n", "a.csv:2: a '\"' is not closed"},
+        Bad{"csv_twice", "a.csv", "a,a\n1,2\n", "column 'a' is given twice"},
+        Bad{"large_row", "a.jsonl", "{\"a\": \"" + std::string(RowReader::kLargestRow, 'x') + "\"}\n", "a.jsonl:1: a row of more than 64 MiB"},
+        Bad{"damaged_gzip", "a.jsonl.gz", "\x1f\x8b\x08garbage", "the gzip data"},
+        Bad{"damaged_zstd", "a.jsonl.zst", "\x28\xb5\x2f\xfdgarbage", "the zstd data"}),
+    [](auto& test) { return test.param.name; });
+
+TEST_F(Records, NamesTheNearestFileForOneThatIsMissing) {
+  write("train.jsonl", "{}\n");
+  EXPECT_EQ(error_of<UserError>([&] { find(path("trian.jsonl")); }), path("trian.jsonl") + ": no such file; did you mean 'train.jsonl'?");
+  EXPECT_THAT(error_of<UserError>([&] { find("tatsu-lab/alpaca"); }), HasSubstr("nothing is downloaded here"));
+  EXPECT_THAT(error_of<UserError>([&] { find(path("*.csv")); }), HasSubstr("no file fits this pattern"));
+  EXPECT_THAT(error_of<UserError>([&] { write("empty/x.md", ""), find(path("empty")); }), HasSubstr("the folder has no .json"));
+}
+
+TEST_F(Records, RefusesPipesAndFollowsLinks) {
+  ASSERT_EQ(mkfifo(path("pipe.jsonl").c_str(), 0600), 0);
+  EXPECT_THAT(error_of<UserError>([&] { find(path("pipe.jsonl")); }), HasSubstr("is a pipe or device, not a file"));
+  write("a.jsonl", "{\"a\":1}\n");
+  std::filesystem::create_symlink(path("a.jsonl"), path("link.jsonl"));
+  EXPECT_EQ(read(path("link.jsonl")).size(), 1u);
+}
+
+}  // namespace
+}  // namespace dml
