@@ -95,11 +95,9 @@ class Instruction : public PromptStrategy {
 };
 
 std::string renamed(std::string layout, const std::string& from, const std::string& to) {
-  for (const char* close : {"}", "[]}"}) {
-    std::string old = "{" + from + close, replacement = "{" + to + close;
-    for (auto at = layout.find(old); at != std::string::npos; at = layout.find(old, at + replacement.size()))
-      layout.replace(at, old.size(), replacement);
-  }
+  const std::string old = "{" + from + "}", replacement = "{" + to + "}";
+  for (auto at = layout.find(old); at != std::string::npos; at = layout.find(old, at + replacement.size()))
+    layout.replace(at, old.size(), replacement);
   return layout;
 }
 

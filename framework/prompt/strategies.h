@@ -8,7 +8,7 @@
 
 namespace dml {
 
-/// A row of the table of instruction formats. The dataset's field_* settings rename its columns.
+/// A row of the table of instruction formats.
 std::unique_ptr<PromptStrategy> make_instruction(const InstructionFormat& format, const PromptContext& context);
 /// The user's own format (`type:` as a table).
 std::unique_ptr<PromptStrategy> make_user_format(const PromptContext& context);
