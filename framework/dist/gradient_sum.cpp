@@ -8,26 +8,16 @@
 namespace dml {
 namespace {
 
-constexpr int kCutsChannel = 1, kFirstUnitChannel = 16;
-constexpr int kChannelsPerUnit = 32;  // one to spread sums, the others for the places of a stack
-constexpr std::size_t kUnits = 1000;  // channels end at 32767
+constexpr int kCutsChannel = 1;
 constexpr std::int64_t kSmall = 16 << 20;  // floats: below it, room is made for all units at once
 constexpr std::int64_t kGrain = 1 << 14;
-
-int channel(std::size_t unit, std::size_t place) {
-  return kFirstUnitChannel + static_cast<int>(unit * kChannelsPerUnit + place);
-}
-
-std::span<std::byte> bytes(float* first, std::int64_t size) {
-  return {reinterpret_cast<std::byte*>(first), static_cast<std::size_t>(size) * sizeof(float)};
-}
 
 }  // namespace
 
 GradientSum::GradientSum(Comm& comm, ParameterStore& store, Sums sums)
     : comm_(comm), store_(store), sums_(sums), cuts_(static_cast<std::size_t>(comm.size())),
       exchanges_(store.units().size()), ready_(store.units().size()) {
-  DML_CHECK(store.units().size() <= kUnits);
+  DML_CHECK(store.units().size() <= kMostUnits);
 }
 
 Slice GradientSum::own(std::size_t unit) const {
@@ -110,7 +100,7 @@ void GradientSum::learn_cuts() {
     all.insert(all.end(), nodes_.back().begin(), nodes_.back().end());
     rounds_ = std::max(rounds_, nodes_.back().size());
   }
-  DML_CHECK(next == total_ && rounds_ < kChannelsPerUnit, "micro-batches up to {} of {}", next, total_);
+  DML_CHECK(next == total_ && rounds_ < static_cast<std::size_t>(kChannelsPerUnit), "micro-batches up to {} of {}", next, total_);
   additions_ = additions_to_root(all, total_);
   known_cuts_ = cuts_;
 
@@ -185,11 +175,11 @@ void GradientSum::start(std::size_t unit) {
     for (std::size_t r = 0; r < ranks; part += nodes_[r++].size()) {
       if (r == me) continue;
       Slice theirs = slice_of(store_.units()[unit].size, static_cast<int>(r), comm_.size());
-      if (n < nodes_[me].size()) send[r] = bytes(slots_[n][unit] + theirs.first, theirs.size());
-      if (n < nodes_[r].size()) receive[r] = bytes(exchange.parts[part + n], size);
+      if (n < nodes_[me].size()) send[r] = as_bytes(slots_[n][unit] + theirs.first, theirs.size());
+      if (n < nodes_[r].size()) receive[r] = as_bytes(exchange.parts[part + n], size);
     }
     exchange.nodes.push_back(
-        comm_.exchange(std::move(send), std::move(receive), {"exchange of gradients", channel(unit, n + 1)}));
+        comm_.exchange(std::move(send), std::move(receive), {"exchange of gradients", unit_channel(unit, n + 1)}));
   }
   exchange.state = Exchange::collecting;
 }
@@ -200,16 +190,8 @@ void GradientSum::add_up_and_spread(std::size_t unit) {
   add_parts(exchange.parts, additions_, own(unit).size(), slots_[0][unit] + own(unit).first);
   exchange.state = Exchange::done;
   if (sums_ == Sums::at_owner) return;
-  auto ranks = static_cast<std::size_t>(comm_.size());
-  std::vector<std::span<const std::byte>> send(ranks);
-  std::vector<std::span<std::byte>> receive(ranks);
-  for (std::size_t r = 0; r < ranks; ++r) {
-    if (r == static_cast<std::size_t>(comm_.rank())) continue;
-    Slice theirs = slice_of(store_.units()[unit].size, static_cast<int>(r), comm_.size());
-    send[r] = bytes(slots_[0][unit] + own(unit).first, own(unit).size());
-    receive[r] = bytes(slots_[0][unit] + theirs.first, theirs.size());
-  }
-  exchange.sums = comm_.exchange(std::move(send), std::move(receive), {"spreading of gradient sums", channel(unit, 0)});
+  exchange.sums = gather_slices(comm_, store_.units()[unit].size, slots_[0][unit] + own(unit).first, slots_[0][unit],
+                                {"spreading of gradient sums", unit_channel(unit, 0)});
   exchange.state = Exchange::spreading;
 }
 

@@ -44,21 +44,10 @@ double Replicated::total(double over_my_shards) const {
 void Replicated::publish() {
   if (updates_ == Updates::everything || comm_.size() == 1) return;
   std::vector<std::unique_ptr<Pending>> pending;
-  for (Unit& unit : store_->units()) {
-    if (unit.size == 0) continue;
-    std::vector<std::span<const std::byte>> send;
-    std::vector<std::span<std::byte>> receive;
-    for (int r = 0; r < comm_.size(); ++r) {
-      auto values_of = [&](int rank) {
-        Slice slice = slice_of(unit.size, rank, comm_.size());
-        return std::as_writable_bytes(std::span(unit.value + slice.first, static_cast<std::size_t>(slice.size())));
-      };
-      bool mine = r == comm_.rank();
-      send.push_back(mine ? std::span<std::byte>{} : values_of(comm_.rank()));
-      receive.push_back(mine ? std::span<std::byte>{} : values_of(r));
-    }
-    pending.push_back(comm_.exchange(std::move(send), std::move(receive), {"gathering of updated values"}));
-  }
+  for (Unit& unit : store_->units())
+    if (unit.size > 0)
+      pending.push_back(gather_slices(comm_, unit.size, unit.value + slice_of(unit.size, comm_.rank(), comm_.size()).first,
+                                      unit.value, {"gathering of updated values"}));
   for (auto& p : pending) p->wait();
 }
 
@@ -72,6 +61,7 @@ DistributionStrategy::Memory Replicated::memory(const ParameterStore& store, int
   Memory memory = GradientSum::memory(store, comm_.size(), micro_batches_per_rank);
   Arena counting = Arena::measuring();
   cut_shards(store, [this](const Unit& unit) { return owned(unit); }, state_floats, counting);
+  memory.values = store.floats() * static_cast<std::int64_t>(sizeof(float));
   memory.state = static_cast<std::int64_t>(counting.used());
   return memory;
 }

@@ -7,6 +7,22 @@
 
 namespace dml {
 
+std::unique_ptr<Pending> gather_slices(Comm& comm, std::int64_t unit_size, float* own, float* whole, Operation operation) {
+  Slice mine = slice_of(unit_size, comm.rank(), comm.size());
+  if (own != whole + mine.first && mine.size() > 0)
+    std::memcpy(whole + mine.first, own, static_cast<std::size_t>(mine.size()) * sizeof(float));
+  auto ranks = static_cast<std::size_t>(comm.size());
+  std::vector<std::span<const std::byte>> send(ranks);
+  std::vector<std::span<std::byte>> receive(ranks);
+  for (int r = 0; r < comm.size(); ++r) {
+    if (r == comm.rank()) continue;
+    Slice theirs = slice_of(unit_size, r, comm.size());
+    send[static_cast<std::size_t>(r)] = as_bytes(own, mine.size());
+    receive[static_cast<std::size_t>(r)] = as_bytes(whole + theirs.first, theirs.size());
+  }
+  return comm.exchange(std::move(send), std::move(receive), operation);
+}
+
 std::vector<Shard> cut_shards(const ParameterStore& store, const std::function<Slice(const Unit&)>& owned,
                               int state_floats, Arena& state) {
   std::vector<Shard> shards;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -25,6 +26,21 @@ inline Slice slice_of(std::int64_t unit_size, int rank, int ranks) {
   auto cut = [&](int r) { return std::min(unit_size, blocks * r / ranks * kSliceBlock); };
   return {cut(rank), cut(rank + 1)};
 }
+
+/// Channels for the exchanges of a unit; `place` tells those that may be under way at the same time apart.
+inline constexpr int kChannelsPerUnit = 32, kFirstUnitChannel = 16;
+inline constexpr std::size_t kMostUnits = 1000;  // channels end at 32767
+inline int unit_channel(std::size_t unit, std::size_t place) {
+  return kFirstUnitChannel + static_cast<int>(unit * kChannelsPerUnit + place);
+}
+
+inline std::span<std::byte> as_bytes(float* first, std::int64_t size) {
+  return {reinterpret_cast<std::byte*>(first), static_cast<std::size_t>(size) * sizeof(float)};
+}
+
+/// Completes `whole` (unit_size floats) on every rank from the slices of all; this rank's is read from `own`, which may
+/// lie in its place already.
+std::unique_ptr<Pending> gather_slices(Comm& comm, std::int64_t unit_size, float* own, float* whole, Operation operation);
 
 /// The parameters' shares of a slice of every unit. `state` provides the optimizer state (an arena that only counts will
 /// do); values and gradients are bound by the strategy.

@@ -1,5 +1,6 @@
 // The table of distribution strategies.
 #include "dist/replicated.h"
+#include "dist/sharded.h"
 
 namespace dml {
 
@@ -19,6 +20,14 @@ Registry<StrategyFactory>& strategies() {
        {"zero1", "like ddp, but each rank keeps the optimizer state of its share only and updates that share",
         [](Comm& comm) -> std::unique_ptr<DistributionStrategy> {
           return std::make_unique<Replicated>(comm, Replicated::Updates::own_slices);
+        }},
+       {"zero2", "like zero1, and each rank keeps the summed gradients of its share only",
+        [](Comm& comm) -> std::unique_ptr<DistributionStrategy> {
+          return std::make_unique<Sharded>(comm, Sharded::Values::whole);
+        }},
+       {"zero3", "like zero2, and trained values are gathered only while they are needed",
+        [](Comm& comm) -> std::unique_ptr<DistributionStrategy> {
+          return std::make_unique<Sharded>(comm, Sharded::Values::sharded);
         }}});
   return registry;
 }

@@ -60,7 +60,7 @@ class DistributionStrategy : public UnitHooks {
   virtual void gather_values() {}
   virtual void release_values() {}
   /// Bytes this strategy holds on this rank, by kind, for the memory plan. Valid before adopt() too.
-  struct Memory { std::int64_t gradients = 0, state = 0, communication = 0; };
+  struct Memory { std::int64_t values = 0, gradients = 0, state = 0, communication = 0; };
   virtual Memory memory(const ParameterStore& store, int state_floats, std::int64_t micro_batches_per_rank) const = 0;
 };
 

@@ -33,6 +33,11 @@ void ParameterStore::allocate() {
   for (Unit& u : units_) u.value = values_.take<float>(u.size).data();
 }
 
+void ParameterStore::release() {
+  for (Unit& u : units_) u.value = nullptr;
+  values_ = Arena();
+}
+
 std::int64_t ParameterStore::trainable() const {
   std::int64_t n = 0;
   for (const Unit& u : units_)

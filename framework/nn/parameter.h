@@ -57,6 +57,8 @@ class ParameterStore {
   ParameterRef add(std::size_t unit, std::string name, std::vector<std::int64_t> shape, bool decay);
   /// Zeroed values for all units.
   void allocate();
+  /// Gives the values' memory back: a strategy that shards them binds its own.
+  void release();
 
   std::vector<Unit>& units() { return units_; }
   const std::vector<Unit>& units() const { return units_; }

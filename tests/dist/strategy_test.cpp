@@ -38,7 +38,7 @@ void expect_same(const Outcome& a, const Outcome& b, const std::string& what) {
 }
 
 TEST(Strategies, AllGiveTheSameBitsOnAnyNumberOfRanks) {
-  for (std::int64_t total : {1, 4, 8, 6}) {
+  for (std::int64_t total : {1, 4, 8, 11}) {
     Outcome reference = train("none", 1, total);
     for (auto& row : strategies().rows())
       for (int ranks : {1, 2, 3, 4, 8})
@@ -73,12 +73,17 @@ TEST(Strategies, OptimizerStateIsDividedByZero) {
     EXPECT_EQ(ddp.gradients, 2 * toy.store.floats() * 4);
     EXPECT_GE(ddp.state, 2 * toy.store.trainable() * 4);
     EXPECT_NEAR(static_cast<double>(zero1.state), static_cast<double>(ddp.state) / 4, 5 * kSliceBlock * 8);
+    auto zero2 = strategies().at("zero2").make(comm)->memory(toy.store, 2, 2);
+    auto zero3 = strategies().at("zero3").make(comm)->memory(toy.store, 2, 2);
+    EXPECT_EQ(zero2.state, zero1.state);
+    EXPECT_LT(zero2.gradients, zero1.gradients);
+    EXPECT_LT(zero3.values, zero2.values);
     EXPECT_LE(ddp.communication, toy.store.floats() * 4);
   });
 }
 
 TEST(Strategies, AGradientThatIsNoNumberIsNamedTheSameOnEveryRank) {
-  for (const char* name : {"ddp", "zero1"})
+  for (const char* name : {"ddp", "zero1", "zero2", "zero3"})
     run_thread_ranks(2, [&](Comm& comm) {
       Toy toy;
       auto strategy = strategies().at(name).make(comm);

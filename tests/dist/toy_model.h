@@ -20,37 +20,50 @@ namespace dml {
 class Toy {
  public:
   Toy() {
-    store.create_units({"embed", "layers.0", "frozen", "layers.1", "head"});
+    store.create_units({"embed", "layers.0", "frozen", "layers.1", "layers.2", "layers.3", "layers.4", "layers.5", "head"});
     store.add(0, "embed.weight", {50, 64}, true);
-    for (std::size_t u : {1u, 3u}) {
+    for (std::size_t u : {1u, 3u, 4u, 5u, 6u, 7u}) {
       store.add(u, fmt::format("{}.norm", u), {33}, false);
       store.add(u, fmt::format("{}.up", u), {70, 33}, true);
       store.add(u, fmt::format("{}.down", u), {33, 70}, true);
     }
-    store.add(4, "head.weight", {7, 11}, true);
+    store.add(8, "head.weight", {7, 11}, true);
     store.allocate();
   }
 
+  /// The order of CausalLm: the head's gradient is made in the forward pass, the embedding (tied: the head reads its
+  /// values and adds to its gradient as well) has no before_backward.
   void backward(DistributionStrategy& strategy, std::int64_t step, std::int64_t index) {
-    int units = static_cast<int>(store.units().size());
-    for (int u = 0; u < units; ++u) {
+    int head = static_cast<int>(store.units().size()) - 1;
+    for (int u = 0; u < head; ++u) {
       strategy.before_forward(u);
       strategy.after_forward(u);
     }
-    for (int u = units - 1; u >= 0; --u) {
+    strategy.before_forward(head);
+    add_gradient(0, step, index, 1);
+    add_gradient(head, step, index, 2);
+    strategy.after_backward(head);
+    for (int u = head - 1; u > 0; --u) {
       strategy.before_backward(u);
-      Unit& unit = store.units()[static_cast<std::size_t>(u)];
-      Random random(3, Purpose::noise, static_cast<std::uint64_t>(step * 1000 + index), static_cast<std::uint32_t>(u));
-      for (const Parameter& p : unit.parameters)
-        for (std::int64_t i = p.offset; i < p.offset + p.size(); ++i) {
-          auto at = static_cast<std::uint64_t>(i);
-          unit.grad[i] += random.normal(at) * static_cast<float>(1 << (random.word(at + 99999) % 10)) + unit.value[i];
-        }
+      add_gradient(u, step, index, 3);
       strategy.after_backward(u);
     }
+    add_gradient(0, step, index, 4);
+    strategy.after_backward(0);
   }
 
   ParameterStore store;
+
+ private:
+  void add_gradient(int u, std::int64_t step, std::int64_t index, int kind) {
+    Unit& unit = store.units()[static_cast<std::size_t>(u)];
+    Random random(3, Purpose::noise, static_cast<std::uint64_t>(step * 1000 + index), static_cast<std::uint32_t>(8 * u + kind));
+    for (const Parameter& p : unit.parameters)
+      for (std::int64_t i = p.offset; i < p.offset + p.size(); ++i) {
+        auto at = static_cast<std::uint64_t>(i);
+        unit.grad[i] += random.normal(at) * static_cast<float>(1 << (random.word(at + 99999) % 10)) + unit.value[i];
+      }
+  }
 };
 
 struct Outcome {
