@@ -88,7 +88,8 @@ std::string memory_text(std::size_t bytes) {
 std::string progress_bar(const ProgressState& state, const TerminalStyle& style) {
   const StepMetrics& m = state.last;
   const double share = state.steps > 0 ? static_cast<double>(m.step) / static_cast<double>(state.steps) : 0;
-  const std::string head = fmt::format("step {}/{} {:3.0f}%", m.step, state.steps, std::floor(100 * share));
+  const std::string all = fmt::format("{}", state.steps);
+  const std::string head = fmt::format("step {:>{}}/{} {:3.0f}%", m.step, all.size(), all, std::floor(100 * share));
   // In the order of importance; what no longer fits is left out, but the order on the screen stays.
   struct Field {
     int place;
@@ -100,8 +101,10 @@ std::string progress_bar(const ProgressState& state, const TerminalStyle& style)
                                      {2, fmt::format("grad {:.3g}", m.grad_norm)},
                                      {1, fmt::format("lr {:.2e}", m.lr)},
                                      {4, memory_text(m.mem)}};
+  // The bar's width depends on the window alone, or it would dance with the digits beside it.
+  const int bar_width = style.columns >= 110 ? kBarWidth : style.columns >= 60 ? kBarWidth / 2 : 0;
   const int beside = style.columns - 1 - static_cast<int>(head.size());
-  int room = beside;
+  int room = beside - (bar_width > 0 ? bar_width + 1 : 0);
   std::vector<Field> shown;
   for (const Field& field : fields) {
     const int need = static_cast<int>(field.text.size()) + 2;
@@ -111,8 +114,8 @@ std::string progress_bar(const ProgressState& state, const TerminalStyle& style)
   }
   std::sort(shown.begin(), shown.end(), [](const Field& a, const Field& b) { return a.place < b.place; });
   std::string line = head;
-  if (const int width = std::min(room - 1, kBarWidth); width >= 5) {
-    const std::string bar = bar_text(share, width, style.unicode);
+  if (bar_width > 0) {
+    const std::string bar = bar_text(share, bar_width, style.unicode);
     line += style.colour ? fmt::format(" \x1b[36m{}\x1b[0m", bar) : " " + bar;
   }
   for (const Field& field : shown) line += "  " + field.text;
