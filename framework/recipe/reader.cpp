@@ -246,7 +246,8 @@ class Builder : public YAML::EventHandler {
 /// Lets nothing but an empty document pass.
 class NothingMore : public YAML::EventHandler {
  public:
-  void OnDocumentStart(const YAML::Mark&) override {}
+  Place start;
+  void OnDocumentStart(const YAML::Mark& mark) override { start = place_of(mark); }
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { refuse(mark); }
@@ -288,8 +289,9 @@ Node read_yaml(std::string_view text, Report& report) {
     Builder builder(text, report);
     parser.HandleNextDocument(builder);
     NothingMore nothing;
-    while (parser.HandleNextDocument(nothing)) {
-    }
+    // An empty document may follow; more of them is yaml-cpp standing still before a token that it cannot place.
+    for (int more = 0; parser.HandleNextDocument(nothing); ++more)
+      if (more > 0) throw Stop{nothing.start, "what begins here belongs to nothing above it"};
     return std::move(builder.root);
   } catch (const Stop& stop) {
     report.error(stop.place, stop.text);

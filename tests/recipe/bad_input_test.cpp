@@ -93,6 +93,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"UnterminatedAnchored", kSample + "output_dir: &o \"out\\\"\n", "the quote that begins here has no end"},
         Case{"UnterminatedFlow", kSample + "tokens: [a, b\n", "r.yml:"},
         Case{"InvalidUtf8", kSample + "output_dir: \xc3\x28\n", "r.yml:6:13: byte 0xc3 is no UTF-8"},
+        Case{"StrayBracket", kSample + "]\n", "r.yml:6:"}, Case{"StrayComma", "a: [1]\n, b\n", "r.yml:"},
+        Case{"StrayBraceFirst", "} a\n", "r.yml:1:"}, Case{"StrayValues", "a: b\n...\n: }\n", "r.yml:"},
         Case{"Utf16",
              "\xff\xfe"
              "b\0a\0",
