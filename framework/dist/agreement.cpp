@@ -87,7 +87,8 @@ void check_replicas(Comm& comm, const ParameterStore& store) {
   if (comm.size() == 1) return;
   std::vector<std::pair<const Unit*, const Parameter*>> parameters;
   for (const Unit& unit : store.units())
-    for (const Parameter& parameter : unit.parameters) parameters.emplace_back(&unit, &parameter);
+    for (const Parameter& parameter : unit.parameters)
+      if (unit.value != nullptr) parameters.emplace_back(&unit, &parameter);
   std::vector<std::uint64_t> digests(parameters.size());
   parallel_for(static_cast<std::int64_t>(parameters.size()), [&](std::int64_t i) {
     auto [unit, parameter] = parameters[static_cast<std::size_t>(i)];

@@ -19,7 +19,8 @@ struct AgreementItem {
 /// Error(distributed) on every rank, with a table of what differs, unless all ranks hold the same items.
 void check_agreement(Comm& comm, const std::vector<AgreementItem>& items);
 
-/// Error(distributed) naming the first unit and parameter whose values are not the same on every rank.
+/// Error(distributed) naming the first unit and parameter whose values are not the same on every rank. Units
+/// whose values are sharded have no replicas.
 void check_replicas(Comm& comm, const ParameterStore& store);
 
 }  // namespace dml

@@ -62,6 +62,8 @@ class Progress {
     wake_.notify_all();
   }
   void end() { under_way_.fetch_sub(1); }
+  /// Nothing is moved any more: buffers of messages under way are about to go.
+  void halt() { halted_ = true; }
 
  private:
   void run() {
@@ -81,7 +83,7 @@ class Progress {
 
   std::chrono::steady_clock::duration poke() {
     std::unique_lock busy(mpi_, std::try_to_lock);
-    if (!busy) return {};  // somebody is in MPI anyway
+    if (!busy || halted_) return {};  // somebody is in MPI anyway
     auto start = std::chrono::steady_clock::now();
     int found;
     MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &found, MPI_STATUS_IGNORE);
@@ -92,6 +94,7 @@ class Progress {
   std::mutex mpi_, sleep_;
   std::condition_variable wake_;
   std::atomic<int> under_way_{0};
+  std::atomic<bool> halted_{false};
   bool stopping_ = false;
   std::thread thread_;
 };
@@ -128,7 +131,10 @@ class MpiPending : public Pending {
     progress_.begin();
   }
   ~MpiPending() override {
-    if (!done_) progress_.end();  // unwinding: the job is about to end, and its messages with it
+    if (done_) return;
+    progress_.halt();  // unwinding: the job is about to end, and its messages with it
+    std::lock_guard lock(progress_.mpi());
+    progress_.end();
   }
 
   bool test() override {
