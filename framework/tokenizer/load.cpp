@@ -51,11 +51,9 @@ std::unique_ptr<Pipeline> from_files(const std::string& directory, TokenizerSett
   if (std::string file = present("tokenizer.json"); !file.empty())
     return make_pipeline(parse_tokenizer_json(read_file(file, std::size_t{256} << 20), file), file);
   if (std::string file = present("tokenizer.model"); !file.empty()) {
-    auto out = make_sentencepiece(parse_sentencepiece_model(read_file(file, SentencePieceModel::kMaxFile), file),
-                                  settings.legacy.value_or(true), file);
-    if (out->bos && settings.add_bos.value_or(true)) out->post_processor.front = {*out->bos};
-    if (out->eos && settings.add_eos.value_or(false)) out->post_processor.back = {*out->eos};
-    return out;
+    if (!settings.add_bos) settings.add_bos = true;
+    return make_sentencepiece(parse_sentencepiece_model(read_file(file, SentencePieceModel::kMaxFile), file),
+                              settings.legacy.value_or(true), file);
   }
   std::string vocabulary = present("vocab.json"), merges = present("merges.txt");
   if (!vocabulary.empty() && !merges.empty()) return from_vocabulary_and_merges(vocabulary, merges, settings);
@@ -88,8 +86,13 @@ Token ensure_token(Pipeline& pipeline, const std::string& text, bool special, co
   return token.id;
 }
 
-void add_configured(Pipeline& pipeline, const TokenizerSettings& settings, const std::string& where) {
+// Beside tokenizer.json, which lists its added tokens itself, the config only adds; beside other files it is the list.
+void add_configured(Pipeline& pipeline, const TokenizerSettings& settings, bool config_rules, const std::string& where) {
   for (const AddedToken& token : settings.added) {
+    if (config_rules) {
+      pipeline.added.add(token, where);
+      continue;
+    }
     if (pipeline.added.find(token.id) || pipeline.added.find(token.text)) continue;
     Token known = pipeline.model->vocabulary.find(token.text);
     AddedToken copy = token;
@@ -151,8 +154,9 @@ std::unique_ptr<Pipeline> load_pipeline(const std::string& directory, const Toke
   TokenizerSettings settings = read_settings(directory);
   std::unique_ptr<Pipeline> out = from_files(directory, settings);
   std::string where = directory + "/tokenizer_config.json";
-  add_configured(*out, settings, where);
-  if (class_sets_specials(settings.tokenizer_class)) {
+  bool has_json = file_exists(directory + "/tokenizer.json");
+  add_configured(*out, settings, !has_json, where);
+  if (class_sets_specials(settings.tokenizer_class) || (!has_json && file_exists(directory + "/tokenizer.model"))) {
     if (settings.add_bos && out->bos) out->post_processor.front.assign(*settings.add_bos ? 1 : 0, *out->bos);
     if (settings.add_eos && out->eos) out->post_processor.back.assign(*settings.add_eos ? 1 : 0, *out->eos);
   }

@@ -128,6 +128,11 @@ std::string Pipeline::piece(Token id) const {
   return std::string(model->vocabulary.spelling(id));
 }
 
+std::string Pipeline::decoded_piece(Token id) const {
+  const AddedToken* token = added.find(id);
+  return token ? token->decoded : std::string(model->vocabulary.spelling(id));
+}
+
 std::optional<Token> Pipeline::find(std::string_view piece) const {
   if (const AddedToken* token = added.find(piece)) return token->id;
   Token id = model->vocabulary.find(piece);
@@ -144,7 +149,7 @@ std::string Pipeline::decode(std::span<const Token> ids, bool skip_special) cons
   tokens.reserve(ids.size());
   for (Token id : ids) {
     if (skip_special && is_special(id)) continue;
-    if (added.find(id) || model->vocabulary.has(id)) tokens.push_back(piece(id));
+    if (added.find(id) || model->vocabulary.has(id)) tokens.push_back(decoded_piece(id));
   }
   if (decoder) decoder->decode(tokens);
   std::string out;
@@ -164,7 +169,7 @@ class PipelineStream : public StreamDecoder {
   std::string next(Token id) override {
     if (skip_special_ && tokenizer_.is_special(id)) return "";
     if (!tokenizer_.added.find(id) && !tokenizer_.model->vocabulary.has(id)) return "";
-    std::string token = tokenizer_.piece(id);
+    std::string token = tokenizer_.decoded_piece(id);
     if (tokenizer_.decoder) tokenizer_.decoder->decode_one(token, first_);
     else if (!first_) token = " " + token;
     first_ = false;

@@ -37,6 +37,8 @@ class Pipeline : public Tokenizer {
   std::optional<Token> find(std::string_view piece) const override;
   bool is_special(Token id) const override;
 
+  /// What decoding starts from: piece(), but normalized for tokens that are found in normalized text.
+  std::string decoded_piece(Token id) const;
   /// As encode(); also how much the model had to look at (a measure of work that needs no clock).
   Encoding encode_counting(std::string_view text, const EncodeOptions& options, std::size_t& steps) const;
 

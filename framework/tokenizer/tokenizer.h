@@ -81,4 +81,9 @@ struct TokenizerOverrides {
 /// rules that were added after the SentencePiece model was trained.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& directory, const TokenizerOverrides& overrides = {});
 
+/// Puts a model directory's tokenizer into another folder (which exists), so that a trained model is complete: every
+/// tokenizer file as it is, and where overrides change tokens, the files that name them rewritten. Loading the target
+/// without overrides gives the same tokenizer as loading the source with them.
+void save_tokenizer_files(const std::string& source, const TokenizerOverrides& overrides, const std::string& target);
+
 }  // namespace dml

@@ -54,8 +54,9 @@ void AddedTokens::make_special(Token id) {
 
 void AddedTokens::prepare(const void* context, Normalize normalize) {
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
-    if (tokens_[i].normalized) normalized_.add(normalize(context, tokens_[i].text), static_cast<std::int32_t>(i));
-    else raw_.add(tokens_[i].text, static_cast<std::int32_t>(i));
+    AddedToken& token = tokens_[i];
+    token.decoded = token.normalized ? normalize(context, token.text) : token.text;
+    (token.normalized ? normalized_ : raw_).add(token.decoded, static_cast<std::int32_t>(i));
   }
 }
 

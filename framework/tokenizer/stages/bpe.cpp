@@ -246,10 +246,10 @@ void Bpe::split_symbols(std::string_view part, ModelScratch& scratch) const {
     } else if (options_.sentencepiece) {
       push(-1, i, end);  // never merges
     } else if (bool all = options_.byte_fallback; all) {
-      for (std::size_t k = i; k < end; ++k) all = all && byte_ids_[static_cast<unsigned char>(part[k])] >= 0;
-      if (all) {
-        for (std::size_t k = i; k < end; ++k) push(byte_ids_[static_cast<unsigned char>(part[k])], k, k + 1);
-      }
+      std::string_view bytes = affixed.empty() ? part.substr(i, n) : std::string_view(affixed);
+      for (char b : bytes) all = all && byte_ids_[static_cast<unsigned char>(b)] >= 0;
+      for (std::size_t k = 0; all && k < bytes.size(); ++k)
+        push(byte_ids_[static_cast<unsigned char>(bytes[k])], std::min(i + k, end), std::min(i + k + 1, end));
       id = all ? 0 : -1;
     }
     if (id < 0 && !options_.sentencepiece && options_.unk >= 0) {

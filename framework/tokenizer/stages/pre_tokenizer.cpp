@@ -226,6 +226,10 @@ std::unique_ptr<PreTokenizer> split(Split::Finder find, Behaviour behaviour, boo
   return std::make_unique<Split>(std::move(find), behaviour, invert);
 }
 
+// \w+|[^\w\s]+ as Rust's regex crate reads it, which has joiners in \w and no fractions.
+constexpr std::string_view kWordsAndOthers =
+    R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d}]+|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{200c}\x{200d}\s]+)";
+
 using Parts = std::vector<std::unique_ptr<PreTokenizer>>;
 
 void add_split(const Json& spec, Parts& parts, std::string_view where) {
@@ -264,7 +268,7 @@ void add_parts(const Json& spec, Parts& parts, bool last, PreTokenizers& result,
     bool each = json_bool(spec, "individual_digits", false, where);
     parts.push_back(split(each_char(digit), each ? Behaviour::isolated : Behaviour::contiguous));
   } else if (type == "Whitespace") {
-    parts.push_back(split(regex_finder(R"([\w\x{200c}\x{200d}]+|[^\w\x{200c}\x{200d}\s]+)", where), Behaviour::removed, true));
+    parts.push_back(split(regex_finder(kWordsAndOthers, where), Behaviour::removed, true));
   } else if (type == "WhitespaceSplit") {
     parts.push_back(split(each_char(is_space), Behaviour::removed));
   } else if (type == "Punctuation") {

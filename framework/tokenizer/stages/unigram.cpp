@@ -15,7 +15,7 @@ void Unigram::add_piece(Token id, double score, bool bonus) {
   trie_.add(vocabulary.spelling(id), id);
   if (!bonus) {
     lowest_ = any_ ? std::min(lowest_, score) : score;
-    highest_ = any_ ? std::max(highest_, score) : score;
+    highest_ = std::max(highest_, score);
     any_ = true;
   }
 }

@@ -3,6 +3,7 @@
 // since a tie may hang on it.
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "tokenizer/stages/model.h"
@@ -32,7 +33,8 @@ class Unigram : public Model {
   std::vector<double> scores_;
   std::vector<bool> bonus_;
   std::vector<Token> byte_ids_;
-  double lowest_ = 0, highest_ = 0;
+  double lowest_ = 0;
+  double highest_ = std::numeric_limits<float>::min();  // not lower: so it is in SentencePiece
   bool any_ = false;
 };
 

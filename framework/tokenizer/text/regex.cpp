@@ -19,7 +19,9 @@ constexpr std::uint32_t kMatchLimit = 1'000'000, kDepthLimit = 100'000, kHeapLim
 constexpr std::size_t kWindow = 1024;
 constexpr std::chrono::milliseconds kSearchBudget{5000};
 
-// \s and \w mean White_Space and Unicode words to Oniguruma; PCRE2's \s has U+180E too and its \w lacks marks.
+// \s means White_Space to Oniguruma (PCRE2's has U+180E, too), \w Unicode words: with marks, and with ² ³ ¹ ¼ ½ ¾.
+constexpr std::string_view kWordSet = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}";
+
 std::string translate(std::string_view pattern) {
   std::string out;
   bool in_class = false;
@@ -29,8 +31,8 @@ std::string translate(std::string_view pattern) {
       char e = pattern[++i];
       if (e == 's') out += "\\p{White_Space}";
       else if (e == 'S') out += "\\P{White_Space}";
-      else if (e == 'w') out += in_class ? "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}" : "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]";
-      else if (e == 'W' && !in_class) out += "[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]";
+      else if (e == 'w') out.append(in_class ? "" : "[").append(kWordSet).append(in_class ? "" : "]");
+      else if (e == 'W' && !in_class) out.append("[^").append(kWordSet).append("]");
       else if (e == 'h') out += in_class ? "0-9a-fA-F" : "[0-9a-fA-F]";
       else (out += '\\') += e;
       continue;
