@@ -14,10 +14,16 @@ constexpr std::int64_t kGrain = 1 << 14;
 
 }  // namespace
 
-GradientSum::GradientSum(Comm& comm, ParameterStore& store, Sums sums)
-    : comm_(comm), store_(store), sums_(sums), cuts_(static_cast<std::size_t>(comm.size())),
+GradientSum::GradientSum(Comm& comm, ParameterStore& store, Sums sums, bool tree)
+    : comm_(comm), store_(store), sums_(sums), tree_(tree), cuts_(static_cast<std::size_t>(comm.size())),
       exchanges_(store.units().size()), ready_(store.units().size()) {
   DML_CHECK(store.units().size() <= kMostUnits);
+}
+
+TreeSchedule GradientSum::schedule(MicroBatches share, std::int64_t total, int rank, bool tree) {
+  if (tree) return tree_schedule(share, total);
+  auto count = static_cast<std::size_t>(share.count);
+  return {std::vector<int>(count), std::vector<int>(count), {{0, rank}}, 1};
 }
 
 Slice GradientSum::own(std::size_t unit) const {
@@ -28,8 +34,9 @@ void GradientSum::begin_step(MicroBatches mine, std::int64_t total) {
   mine_ = mine;
   total_ = total;
   micro_step_ = -1;
-  schedule_ = tree_schedule(mine, total);
+  schedule_ = schedule(mine, total, comm_.rank(), tree_);
   reserve();
+  if (!tree_) clear(0);
   for (Exchange& exchange : exchanges_) exchange.state = Exchange::idle;
   next_ = exchanges_.size();
   my_cut_ = {mine.first, mine.count, total};
@@ -54,15 +61,18 @@ void GradientSum::reserve() {
 void GradientSum::begin_micro_step(std::int64_t index) {
   ++micro_step_;
   DML_CHECK(micro_step_ < mine_.count && index == mine_.first + micro_step_, "micro-batch {} is out of turn", index);
-  auto& slot = slots_[static_cast<std::size_t>(schedule_.slot[static_cast<std::size_t>(micro_step_)])];
-  for (std::size_t u = 0; u < slot.size(); ++u) {
-    Unit& unit = store_.units()[u];
-    unit.grad = unit.size > 0 ? slot[u] : nullptr;
-    parallel_ranges(unit.size, kGrain, [&](std::int64_t first, std::int64_t last) {
-      std::memset(slot[u] + first, 0, static_cast<std::size_t>(last - first) * sizeof(float));
-    });
-  }
+  auto slot = static_cast<std::size_t>(schedule_.slot[static_cast<std::size_t>(micro_step_)]);
+  if (tree_) clear(slot);
+  for (std::size_t u = 0; u < exchanges_.size(); ++u)
+    if (Unit& unit = store_.units()[u]; unit.size > 0) unit.grad = slots_[slot][u];
   ready_.assign(ready_.size(), false);
+}
+
+void GradientSum::clear(std::size_t slot) {
+  for (std::size_t u = 0; u < exchanges_.size(); ++u)
+    parallel_ranges(store_.units()[u].size, kGrain, [&](std::int64_t first, std::int64_t last) {
+      std::memset(slots_[slot][u] + first, 0, static_cast<std::size_t>(last - first) * sizeof(float));
+    });
 }
 
 void GradientSum::unit_ready(std::size_t unit) {
@@ -96,12 +106,12 @@ void GradientSum::learn_cuts() {
                   fmt::format("rank {} computes micro-batches {} to {} of {}, where rank {} expects it to begin with {} of {}",
                               r, cut.first, cut.first + cut.count, cut.total, comm_.rank(), next, total_));
     next += cut.count;
-    nodes_.push_back(tree_schedule({cut.first, cut.count}, total_).nodes);
+    nodes_.push_back(schedule({cut.first, cut.count}, total_, static_cast<int>(r), tree_).nodes);
     all.insert(all.end(), nodes_.back().begin(), nodes_.back().end());
     rounds_ = std::max(rounds_, nodes_.back().size());
   }
   DML_CHECK(next == total_ && rounds_ < static_cast<std::size_t>(kChannelsPerUnit), "micro-batches up to {} of {}", next, total_);
-  additions_ = additions_to_root(all, total_);
+  additions_ = additions_to_root(all, tree_ ? total_ : comm_.size());
   known_cuts_ = cuts_;
 
   auto others = static_cast<std::int64_t>(all.size() - nodes_[static_cast<std::size_t>(comm_.rank())].size());
@@ -235,13 +245,13 @@ void GradientSum::end_step() {
   for (Unit& unit : store_.units()) unit.grad = nullptr;
 }
 
-DistributionStrategy::Memory GradientSum::memory(const ParameterStore& store, int ranks, std::int64_t each) {
+DistributionStrategy::Memory GradientSum::memory(const ParameterStore& store, int ranks, std::int64_t each, bool tree) {
   DistributionStrategy::Memory memory;
   std::int64_t nodes = 0, room = 0;
   std::vector<TreeSchedule> schedules;
   int slots = 1;
   for (int r = 0; r < ranks; ++r) {
-    schedules.push_back(tree_schedule({r * each, each}, ranks * each));
+    schedules.push_back(schedule({r * each, each}, ranks * each, r, tree));
     slots = std::max(slots, schedules.back().slots);
     nodes += static_cast<std::int64_t>(schedules.back().nodes.size());
   }

@@ -5,6 +5,9 @@
 // needs the sums, owners then send theirs to all. In bytes this is reduce-scatter and all-gather: 2·(N−1)/N of the
 // gradient for N ranks whose shares are nodes of the tree (equal powers of two), somewhat more for other cuts.
 //
+// Without the tree (a choice for full fine-tuning that is short of memory) a rank adds its micro-batches up one after the
+// other in a single buffer, and these buffers are the leaves of a tree over ranks: the bits then depend on their number.
+//
 // Units start in descending order on every rank, so that waiting for room to receive cannot deadlock.
 #pragma once
 
@@ -21,7 +24,7 @@ namespace dml {
 class GradientSum {
  public:
   enum class Sums { at_owner, everywhere };
-  GradientSum(Comm& comm, ParameterStore& store, Sums sums);
+  GradientSum(Comm& comm, ParameterStore& store, Sums sums, bool tree);
 
   void begin_step(MicroBatches mine, std::int64_t total);
   void begin_micro_step(std::int64_t index);
@@ -34,7 +37,8 @@ class GradientSum {
   void end_step();
 
   /// Bytes held by the rank that holds most, for equal contiguous shares.
-  static DistributionStrategy::Memory memory(const ParameterStore& store, int ranks, std::int64_t micro_batches_per_rank);
+  static DistributionStrategy::Memory memory(const ParameterStore& store, int ranks, std::int64_t micro_batches_per_rank,
+                                             bool tree);
 
  private:
   struct Exchange {
@@ -45,7 +49,9 @@ class GradientSum {
   };
   struct Room { std::size_t unit; std::int64_t first; };
 
+  static TreeSchedule schedule(MicroBatches share, std::int64_t total, int rank, bool tree);
   void reserve();
+  void clear(std::size_t slot);
   void learn_cuts();
   void start_ready();
   void start(std::size_t unit);
@@ -58,6 +64,7 @@ class GradientSum {
   Comm& comm_;
   ParameterStore& store_;
   Sums sums_;
+  bool tree_;
 
   MicroBatches mine_;
   std::int64_t total_ = 0, step_ = 0;

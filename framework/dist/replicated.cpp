@@ -20,7 +20,8 @@ void Replicated::adopt(ParameterStore& store, int state_floats) {
     if (unit.size > 0)
       comm_.broadcast(std::as_writable_bytes(std::span(unit.value, static_cast<std::size_t>(unit.size))), 0);
   gradients_ = std::make_unique<GradientSum>(
-      comm_, store, updates_ == Updates::everything ? GradientSum::Sums::everywhere : GradientSum::Sums::at_owner);
+      comm_, store, updates_ == Updates::everything ? GradientSum::Sums::everywhere : GradientSum::Sums::at_owner,
+      tree_);
 }
 
 std::span<Shard> Replicated::finish_gradients() {
@@ -58,7 +59,7 @@ void Replicated::end_step() {
 
 DistributionStrategy::Memory Replicated::memory(const ParameterStore& store, int state_floats,
                                                 std::int64_t micro_batches_per_rank) const {
-  Memory memory = GradientSum::memory(store, comm_.size(), micro_batches_per_rank);
+  Memory memory = GradientSum::memory(store, comm_.size(), micro_batches_per_rank, tree_);
   Arena counting = Arena::measuring();
   cut_shards(store, [this](const Unit& unit) { return owned(unit); }, state_floats, counting);
   memory.values = store.floats() * static_cast<std::int64_t>(sizeof(float));

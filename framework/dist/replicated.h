@@ -16,6 +16,7 @@ class Replicated : public DistributionStrategy {
   enum class Updates { everything, own_slices };
   Replicated(Comm& comm, Updates updates) : comm_(comm), updates_(updates) {}
 
+  void set_gradient_tree(bool tree) override { tree_ = tree; }
   void adopt(ParameterStore& store, int state_floats) override;
   MicroBatches share(std::int64_t total) const override { return contiguous_share(total, comm_.rank(), comm_.size()); }
   void begin_step(MicroBatches mine, std::int64_t total) override { gradients_->begin_step(mine, total); }
@@ -37,6 +38,7 @@ class Replicated : public DistributionStrategy {
 
   Comm& comm_;
   Updates updates_;
+  bool tree_ = true;
   ParameterStore* store_ = nullptr;
   std::unique_ptr<GradientSum> gradients_;
   Arena state_;

@@ -30,6 +30,9 @@ struct Shard {
 
 class DistributionStrategy : public UnitHooks {
  public:
+  /// False (before adopt()): full gradient buffers are spared by adding a rank's micro-batches up one after the other;
+  /// the bits then depend on the number of ranks. Strategies that keep slices only have nothing to spare.
+  virtual void set_gradient_tree(bool /*tree*/) {}
   /// Takes over the store: decides who owns what, allocates optimizer state (`state_floats` planes, zeroed), makes rank
   /// 0's values everybody's. The store and the Comm must outlive the strategy.
   virtual void adopt(ParameterStore& store, int state_floats) = 0;

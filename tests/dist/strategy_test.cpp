@@ -108,6 +108,20 @@ TEST(Strategies, UnevenContiguousCutsGiveTheSameBits) {
   for (const char* name : {"ddp", "zero1"}) expect_same(train(name, 4, 11, cut), reference, name);
 }
 
+TEST(Strategies, WithoutTheTreeSumsAreRightAndOneBufferIsEnough) {
+  Outcome reference = train("none", 1, 12);
+  for (int ranks : {1, 2, 3, 16})  // with 16 some have nothing to do
+    run_thread_ranks(ranks, [&](Comm& comm) {
+      Toy toy;
+      auto ddp = strategies().at("ddp").make(comm);
+      ddp->set_gradient_tree(false);
+      EXPECT_EQ(ddp->memory(toy.store, 0, 4).gradients, toy.store.floats() * 4);
+      Outcome outcome = train_toy(comm, "ddp", 12, nullptr, false);
+      for (std::size_t i = 0; i < outcome.norms.size(); ++i)
+        EXPECT_NEAR(outcome.norms[i], reference.norms[i], 1e-4 * reference.norms[i]);
+    });
+}
+
 TEST(Strategies, RanksThatDisagreeAboutTheCutAreTold) {
   Cut cut = [](std::int64_t, int rank, int) { return MicroBatches{rank == 0 ? 0 : 3, 2, 1}; };
   EXPECT_THROW(train("ddp", 2, 4, cut), Error);

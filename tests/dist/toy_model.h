@@ -75,7 +75,7 @@ struct Outcome {
 using Cut = std::function<MicroBatches(std::int64_t total, int rank, int ranks)>;
 
 /// Three steps of descent with a momentum plane, of `total` micro-batches each, on one rank of several.
-inline Outcome train_toy(Comm& comm, const std::string& name, std::int64_t total, const Cut& cut = nullptr) {
+inline Outcome train_toy(Comm& comm, const std::string& name, std::int64_t total, const Cut& cut = nullptr, bool tree = true) {
   Toy toy;
   Random random(5, Purpose::init);
   for (Unit& unit : toy.store.units())
@@ -83,6 +83,7 @@ inline Outcome train_toy(Comm& comm, const std::string& name, std::int64_t total
       for (std::int64_t i = p.offset; i < p.offset + p.size(); ++i)
         unit.value[i] = comm.rank() == 0 ? random.normal(static_cast<std::uint64_t>(i)) : 77;  // rank 0's win
   auto strategy = strategies().at(name).make(comm);
+  strategy->set_gradient_tree(tree);
   strategy->adopt(toy.store, 1);
   Outcome outcome;
   for (std::int64_t step = 0; step < 3; ++step) {
