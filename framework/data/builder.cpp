@@ -10,6 +10,7 @@
 #include "core/parallel.h"
 #include "data/arrange.h"
 #include "data/example.h"
+#include "data/near_duplicates.h"
 #include "data/prepared.h"
 #include "data/records.h"
 #include "data/tensor_file.h"
@@ -26,11 +27,13 @@ const char* const kTooLong = "longer than sequence_len";
 const char* const kTooShort = "shorter than min_sample_len";
 const char* const kNothingLearned = "no learned token";
 const char* const kDuplicate = "duplicate";
+const char* const kNearDuplicate = "near duplicate";
 
 struct Row {
   RawRow raw;
   std::vector<Example> examples;
   std::vector<std::uint64_t> hashes;      // of the examples
+  std::vector<NearDuplicates::Signature> signatures;  // only when near duplicates are to go
   const char* dropped = nullptr;          // why the row, or a part of it, was left out
   std::string detail;
   std::int64_t truncated = 0;
@@ -264,6 +267,8 @@ class Builder {
       for (auto& rendered : dataset.strategy->render(record))
         fit(assemble(rendered, tokenizer_), rendered.chunk, limits, row);
       if (row.examples.empty() && !row.dropped) row.dropped = kNothingLearned;
+      if (data_.dataset_near_deduplication)
+        for (auto& example : row.examples) row.signatures.push_back(NearDuplicates::signature(example.ids));
     } catch (const UserError& error) {
       row.examples.clear();
       row.hashes.clear();
@@ -281,9 +286,12 @@ class Builder {
     report.cut_documents += row.cut;
     for (std::size_t i = 0; i < row.examples.size(); ++i) {
       const Example& example = row.examples[i];
-      if (data_.dataset_exact_deduplication && !seen_.insert(row.hashes[i]).second) {
+      const char* again = nullptr;
+      if (data_.dataset_exact_deduplication && !seen_.insert(row.hashes[i]).second) again = kDuplicate;
+      else if (data_.dataset_near_deduplication && near_.seen(row.signatures[i])) again = kNearDuplicate;
+      if (again) {
         row.detail.clear();
-        drop(reader, row, kDuplicate, report);
+        drop(reader, row, again, report);
         continue;
       }
       if (count_ == INT32_MAX) throw UserError("more than {} examples", INT32_MAX);
@@ -357,6 +365,7 @@ class Builder {
   std::vector<DatasetRange> ranges_;
   std::vector<std::uint64_t> hashes_;
   std::unordered_set<std::uint64_t> seen_;
+  NearDuplicates near_;
   std::int64_t offset_ = 0;
   std::int32_t count_ = 0;
   Built out_;

@@ -95,6 +95,7 @@ PreparedInputs inputs_of(const DataSection& data, std::uint64_t seed, const Toke
   add("val_set_size", fmt::format("{}", data.val_set_size));
   add("shuffle", fmt::format("{} {}", data.shuffle_merged_datasets && !data.curriculum_sampling, data.shuffle_before_merging_datasets));
   add("dataset_exact_deduplication", fmt::format("{}", data.dataset_exact_deduplication));
+  add("dataset_near_deduplication", fmt::format("{}", data.dataset_near_deduplication));
   add("dataset_shard_num", fmt::format("{} {}", data.dataset_shard_num.value_or(1), data.dataset_shard_idx));
   add("on_bad_row", data.on_bad_row == BadRow::error ? "error" : "skip");
   add("seed", fmt::format("{}", seed));

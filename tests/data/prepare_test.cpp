@@ -232,6 +232,21 @@ TEST_F(Prepare, RemovesDuplicatesAndWarnsOfLeaks) {
   EXPECT_EQ(p.report().datasets[1].dropped.at("duplicate"), 15);
 }
 
+TEST_F(Prepare, RemovesNearDuplicates) {
+  std::string story(300, ' ');
+  for (std::uint32_t i = 0, state = 1; i < story.size(); ++i) story[i] = static_cast<char>('a' + (state = state * 1103515245u + 12345u) / 65536 % 26);
+  auto row = [](const std::string& text) { return "{\"text\": \"" + text + "\"}\n"; };
+  std::string alike = story, other = story.substr(150) + std::string(150, 'q');
+  alike[100] = 'Z';
+  add(write("a.jsonl", row(story) + row(alike) + row(other)), "completion");
+  data.dataset_near_deduplication = true;
+  data.shuffle_merged_datasets = false;
+  Prepared p = run();
+  EXPECT_EQ(p.train().size(), 2);
+  EXPECT_EQ(p.report().datasets[0].dropped.at("near duplicate"), 1);
+  EXPECT_EQ(p.report().datasets[0].first_dropped.at(0).place, path("a.jsonl") + ":2");
+}
+
 TEST_F(Prepare, TakesShardsSlicesAndWeights) {
   add(write("a.jsonl", rows(100)), "alpaca");
   data.shuffle_merged_datasets = false;

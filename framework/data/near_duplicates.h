@@ -1,0 +1,32 @@
+// Examples that are nearly equal, by MinHash (Broder, "On the resemblance and containment of documents", 1997): the share of
+// equal minima over many hash functions estimates the share of five-token runs that two examples have in common.
+// Candidates are found by bands of minima, so the cost does not grow with the square of the examples.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "core/packed_batch.h"
+
+namespace dml {
+
+class NearDuplicates {
+ public:
+  static constexpr int kHashes = 64, kBand = 4, kRun = 5;
+  static constexpr double kAlike = 0.9;  // estimated share from which on two examples count as one
+  using Signature = std::array<std::uint32_t, kHashes>;
+
+  /// Safe to call from many threads.
+  static Signature signature(std::span<const Token> ids);
+  /// Whether an example remembered before is alike; if not, this one is remembered.
+  bool seen(const Signature& signature);
+
+ private:
+  std::vector<Signature> kept_;
+  std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> bands_;
+};
+
+}  // namespace dml

@@ -1,0 +1,105 @@
+// Several processes and killed processes: one folder comes of it, the same bytes, and nothing else.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "core/files.h"
+#include "data/fixtures.h"
+#include "data/prepare.h"
+#include "recipe/recipe.h"
+
+extern char** environ;
+
+namespace dml {
+namespace {
+
+Prepared prepare_rows(const std::string& file, const std::string& root) {
+  DataSection data;
+  data.dataset_prepared_path = root;
+  DatasetEntry entry;
+  entry.path = file;
+  entry.type.name = "completion";
+  data.datasets = {entry};
+  return prepare(data, TemplateSection(), 42, ByteTokenizer());
+}
+
+// What a child of the tests below does; by itself it is nothing.
+TEST(PrepareChild, Prepares) {
+  const char* file = std::getenv("DML_TEST_CHILD_FILE");
+  if (!file) GTEST_SKIP() << "only run as a child";
+  prepare_rows(file, std::getenv("DML_TEST_CHILD_ROOT"));
+}
+
+class PrepareProcesses : public FolderTest {
+ protected:
+  PrepareProcesses() {
+    std::string rows;
+    for (int i = 0; i < 4000; ++i) rows += fmt::format("{{\"text\": \"{}{}\"}}\n", std::string(static_cast<std::size_t>(i % 300 + 5), 'x'), i);
+    file_ = write("a.jsonl", rows);
+    root_ = path("prepared");
+  }
+  pid_t spawn() {
+    setenv("DML_TEST_CHILD_FILE", file_.c_str(), 1);
+    setenv("DML_TEST_CHILD_ROOT", root_.c_str(), 1);
+    std::string self = std::filesystem::read_symlink("/proc/self/exe").string(), filter = "--gtest_filter=PrepareChild.Prepares",
+                quiet = "--gtest_brief=1";
+    char* arguments[] = {self.data(), filter.data(), quiet.data(), nullptr};
+    pid_t child = 0;
+    posix_spawn_file_actions_t silent;
+    posix_spawn_file_actions_init(&silent);
+    posix_spawn_file_actions_addopen(&silent, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    EXPECT_EQ(posix_spawn(&child, self.c_str(), &silent, nullptr, arguments, environ), 0);
+    posix_spawn_file_actions_destroy(&silent);
+    unsetenv("DML_TEST_CHILD_FILE");
+    return child;
+  }
+  static std::vector<std::string> names(const std::string& folder) {
+    std::vector<std::string> out;
+    for (auto& entry : std::filesystem::directory_iterator(folder)) out.push_back(entry.path().filename().string());
+    return out;
+  }
+  static std::string bytes(const Prepared& p) {
+    std::string all = read_file(p.folder() + "/manifest.json");
+    for (auto& name : Prepared::array_names()) all += read_file(p.folder() + "/" + name + ".safetensors");
+    return all;
+  }
+  std::string file_, root_;
+};
+
+TEST_F(PrepareProcesses, ShareOneFolder) {
+  std::vector<pid_t> children;
+  for (int i = 0; i < 6; ++i) children.push_back(spawn());
+  for (pid_t child : children) {
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_EQ(names(root_).size(), 1u) << fmt::format("{}", fmt::join(names(root_), " "));
+  EXPECT_EQ(bytes(prepare_rows(file_, root_)), bytes(prepare_rows(file_, path("clean"))));
+}
+
+TEST_F(PrepareProcesses, LeaveNothingBehindWhenTheyAreKilled) {
+  const std::string clean = bytes(prepare_rows(file_, path("clean")));
+  for (int delay = 0; delay < 12; ++delay) {
+    pid_t child = spawn();
+    std::this_thread::sleep_for(std::chrono::milliseconds(delay * 6));
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    if (delay % 4 == 3) {
+      Prepared p = prepare_rows(file_, root_);
+      EXPECT_EQ(bytes(p), clean);
+      EXPECT_EQ(names(root_).size(), 1u) << fmt::format("{}", fmt::join(names(root_), " "));
+      std::filesystem::remove_all(root_);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dml
