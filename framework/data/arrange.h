@@ -1,5 +1,5 @@
-// Which stored examples are trained on, in which order, and which are for validation: a pure function of counts, settings
-// and the seed.
+// Which stored examples are trained on, in which order, and which are for validation: a pure function of counts,
+// settings and the seed.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct Arrangement {
   std::vector<std::int32_t> train, validation;
 };
 
-/// Weights, shuffling inside the datasets, merging, shuffling, the shard of the merged data, then the validation split off
-/// the end. UserError when a split leaves nothing.
+/// Weights, shuffling inside the datasets, merging, shuffling, the shard of the merged data, then the validation split
+/// off the end. UserError when a split leaves nothing.
 Arrangement arrange(std::span<const DatasetRange> datasets, const DataSection& data, std::uint64_t seed);
 
 }  // namespace dml

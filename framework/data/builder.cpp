@@ -13,6 +13,7 @@
 #include "data/near_duplicates.h"
 #include "data/prepared.h"
 #include "data/records.h"
+#include "data/row_range.h"
 #include "data/tensor_file.h"
 #include "recipe/recipe.h"
 
@@ -32,9 +33,9 @@ const char* const kNearDuplicate = "near duplicate";
 struct Row {
   RawRow raw;
   std::vector<Example> examples;
-  std::vector<std::uint64_t> hashes;      // of the examples
+  std::vector<std::uint64_t> hashes;                  // of the examples
   std::vector<NearDuplicates::Signature> signatures;  // only when near duplicates are to go
-  const char* dropped = nullptr;          // why the row, or a part of it, was left out
+  const char* dropped = nullptr;                      // why the row, or a part of it, was left out
   std::string detail;
   std::int64_t truncated = 0;
   bool cut = false;
@@ -57,28 +58,6 @@ void truncate(Example& example, std::int64_t length) {
   example.labels.resize(static_cast<std::size_t>(length));
 }
 
-// Parts that end behind a learned run and fit; what has no such place within the limit is left out.
-std::vector<Example> split_turns(const Example& whole, std::int64_t length) {
-  std::vector<Example> parts;
-  std::int64_t begin = 0, end = 0;
-  for (std::int64_t i = 0; i <= whole.size(); ++i) {
-    bool run_ends = i > begin && whole.labels[static_cast<std::size_t>(i - 1)] != kIgnore &&
-                    (i == whole.size() || whole.labels[static_cast<std::size_t>(i)] == kIgnore);
-    if (i - begin > length || i == whole.size()) {
-      if (run_ends && i - begin <= length) end = i;
-      if (end <= begin) break;
-      Example part;
-      part.ids.assign(whole.ids.begin() + begin, whole.ids.begin() + end);
-      part.labels.assign(whole.labels.begin() + begin, whole.labels.begin() + end);
-      parts.push_back(std::move(part));
-      i = begin = end;
-    } else if (run_ends) {
-      end = i;
-    }
-  }
-  return parts;
-}
-
 void fit(Example example, bool chunk, const Limits& limits, Row& row) {
   auto keep = [&](Example part) {
     if (part.size() < limits.least) {
@@ -98,7 +77,9 @@ void fit(Example example, bool chunk, const Limits& limits, Row& row) {
   }
   row.detail = fmt::format("{} tokens", example.size());
   switch (limits.strategy) {
-    case ExcessLength::drop: row.dropped = kTooLong; return;
+    case ExcessLength::drop:
+      row.dropped = kTooLong;
+      return;
     case ExcessLength::raise:
       throw UserError("{} tokens, sequence_len is {} (excess_length_strategy: raise)", example.size(), limits.length);
     case ExcessLength::truncate:
@@ -119,7 +100,8 @@ void fit(Example example, bool chunk, const Limits& limits, Row& row) {
 
 class Builder {
  public:
-  Builder(const DataSection& data, const Tokenizer& tokenizer, const std::vector<Token>& ends, const std::string& folder)
+  Builder(const DataSection& data, const Tokenizer& tokenizer, const std::vector<Token>& ends,
+          const std::string& folder)
       : data_(data),
         tokenizer_(tokenizer),
         ends_(ends),
@@ -137,9 +119,10 @@ class Builder {
     report.name = dataset.entry->path;
     report.format = dataset.strategy->description();
     report.validation = dataset.validation;
-    for (auto& file : dataset.files) report.files.push_back(fmt::format("{}: {}, because {}", file.path, name_of(file.form), file.reason));
+    for (auto& file : dataset.files)
+      report.files.push_back(fmt::format("{}: {}, because {}", file.path, name_of(file.form), file.reason));
     const std::int32_t first = count_;
-    const RowRange range = rows_of(dataset);
+    const RowRange range = rows_of(*dataset.entry, dataset.files);
     std::int64_t number = 0;
     for (auto& file : dataset.files) {
       sources_.push_back(file.path);
@@ -174,58 +157,8 @@ class Builder {
   }
 
  private:
-  // Rows [begin, end) of a dataset, of which those of one shard are taken.
-  struct RowRange {
-    std::int64_t begin = 0, end = INT64_MAX, most = INT64_MAX, shards = 1, shard = 0;
-  };
-
-  static RowRange rows_of(const PlannedDataset& dataset) {
-    const DatasetEntry& entry = *dataset.entry;
-    RowRange range;
-    range.most = entry.max_rows.value_or(INT64_MAX);
-    range.shards = std::max<std::int64_t>(1, entry.shards.value_or(1));
-    range.shard = entry.shards_idx;
-    if (range.shard < 0 || range.shard >= range.shards)
-      throw UserError("{}: shards_idx {} is not from 0 to {}", entry.path, range.shard, range.shards - 1);
-    range.begin = std::max<std::int64_t>(0, entry.skip);
-    auto bracket = entry.split.find('[');
-    if (bracket == std::string::npos) return range;
-
-    // "train[10:20%]": counts or percentages of the rows behind `skip`
-    std::string slice = entry.split.substr(bracket + 1);
-    auto colon = slice.find(':');
-    if (slice.empty() || slice.back() != ']' || colon == std::string::npos)
-      throw UserError("{}: split '{}' must look like train[:100] or train[10%:20%]", entry.path, entry.split);
-    slice.pop_back();
-    std::int64_t total = -1;
-    auto bound = [&](std::string text, std::int64_t unset) {
-      if (text.empty()) return unset;
-      bool percent = text.back() == '%';
-      if (percent) text.pop_back();
-      if (text.empty() || text.size() > 15 || text.find_first_not_of("0123456789") != std::string::npos)
-        throw UserError("{}: split '{}' must look like train[:100] or train[10%:20%]", entry.path, entry.split);
-      std::int64_t value = std::stoll(text);
-      if (!percent) return value;
-      if (total < 0) total = std::max<std::int64_t>(0, count_rows(dataset) - range.begin);
-      return total * std::min<std::int64_t>(value, 100) / 100;
-    };
-    std::int64_t skip = range.begin, from = bound(slice.substr(0, colon), 0), to = bound(slice.substr(colon + 1), -1);
-    range.begin = skip + from;
-    if (to >= 0) range.end = skip + to;
-    return range;
-  }
-
-  static std::int64_t count_rows(const PlannedDataset& dataset) {
-    std::int64_t count = 0;
-    for (auto& file : dataset.files) {
-      RowReader reader(file);
-      for (RawRow row; reader.next(row);) ++count;
-    }
-    return count;
-  }
-
-  void read_file_rows(const PlannedDataset& dataset, const SourceFile& file, const RowRange& range, std::int64_t& number,
-                      DatasetReport& report) {
+  void read_file_rows(const PlannedDataset& dataset, const SourceFile& file, const RowRange& range,
+                      std::int64_t& number, DatasetReport& report) {
     RowReader reader(file);
     std::vector<Row> block;
     bool more = true;
@@ -243,7 +176,7 @@ class Builder {
           break;
         }
         std::int64_t n = number++;
-        if (n < range.begin || (n - range.begin) % range.shards != range.shard) continue;
+        if (!range.takes(n)) continue;
         bytes += row.raw.text.size();
         ++report.rows;
         block.push_back(std::move(row));
@@ -287,8 +220,10 @@ class Builder {
     for (std::size_t i = 0; i < row.examples.size(); ++i) {
       const Example& example = row.examples[i];
       const char* again = nullptr;
-      if (data_.dataset_exact_deduplication && !seen_.insert(row.hashes[i]).second) again = kDuplicate;
-      else if (data_.dataset_near_deduplication && near_.seen(row.signatures[i])) again = kNearDuplicate;
+      if (data_.dataset_exact_deduplication && !seen_.insert(row.hashes[i]).second)
+        again = kDuplicate;
+      else if (data_.dataset_near_deduplication && near_.seen(row.signatures[i]))
+        again = kNearDuplicate;
       if (again) {
         row.detail.clear();
         drop(reader, row, again, report);
@@ -308,12 +243,14 @@ class Builder {
       report.tokens += example.size();
       report.longest = std::max(report.longest, example.size());
       report.learned += example.learned();
-      auto bucket = std::min<int>(DataReport::kBuckets - 1, std::bit_width(static_cast<std::uint64_t>(example.size())) - 1);
+      auto bucket =
+          std::min<int>(DataReport::kBuckets - 1, std::bit_width(static_cast<std::uint64_t>(example.size())) - 1);
       ++out_.report.lengths[static_cast<std::size_t>(bucket)];
       if (!example.goes_on) {
         ++report.ends_expected;
         auto last = std::find_if(example.labels.rbegin(), example.labels.rend(), [](Token t) { return t != kIgnore; });
-        report.ends_learned += last != example.labels.rend() && std::find(ends_.begin(), ends_.end(), *last) != ends_.end();
+        report.ends_learned +=
+            last != example.labels.rend() && std::find(ends_.begin(), ends_.end(), *last) != ends_.end();
       }
     }
   }
@@ -333,12 +270,14 @@ class Builder {
     if (report.examples == 0) {
       std::vector<std::string> counts;
       for (auto& [reason, count] : report.dropped) counts.push_back(fmt::format("{} {}", count, reason));
-      throw UserError("{}: all {} rows were dropped: {}; the first: {}", report.name, report.rows, fmt::join(counts, ", "), first);
+      throw UserError("{}: all {} rows were dropped: {}; the first: {}", report.name, report.rows,
+                      fmt::join(counts, ", "), first);
     }
     auto empty = report.dropped.find(kNothingLearned);
     if (empty != report.dropped.end() && empty->second * 2 > report.rows)
-      throw UserError("{}: {} of {} rows have no learned token; check `type`, roles_to_train and the labels; the first: {}",
-                      report.name, empty->second, report.rows, first);
+      throw UserError(
+          "{}: {} of {} rows have no learned token; check `type`, roles_to_train and the labels; the first: {}",
+          report.name, empty->second, report.rows, first);
   }
 
   void count_repeats(const Arrangement& order) {
@@ -374,7 +313,8 @@ class Builder {
 }  // namespace
 
 Built build_arrays(const DataSection& data, std::uint64_t seed, const Tokenizer& tokenizer,
-                   const std::vector<PlannedDataset>& datasets, const std::vector<Token>& ends, const std::string& folder) {
+                   const std::vector<PlannedDataset>& datasets, const std::vector<Token>& ends,
+                   const std::string& folder) {
   Builder builder(data, tokenizer, ends, folder);
   for (auto& dataset : datasets) builder.add(dataset);
   return builder.finish(seed, folder);

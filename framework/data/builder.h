@@ -1,6 +1,6 @@
-// Rows become the arrays of a prepared folder: read, rendered, tokenised, filtered, written. Rows are read in order, worked
-// on in parallel block by block and written in order, so the bytes do not depend on the number of threads and memory is
-// bounded by the block.
+// Rows become the arrays of a prepared folder: read, rendered, tokenised, filtered, written. Rows are read in order,
+// worked on in parallel block by block and written in order, so the bytes do not depend on the number of threads and
+// memory is bounded by the block.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace dml {
 
-struct DataSection;   // recipe/recipe.h
+struct DataSection;  // recipe/recipe.h
 struct DatasetEntry;
 
 struct PlannedDataset {
@@ -31,9 +31,10 @@ struct Built {
 };
 
 /// Writes every file but the manifest into `folder`. `ends` are the tokens a text may end with (eos, eot).
-/// UserError on bad rows (unless they are to be skipped), when everything of a dataset was dropped, or more than half of its
-/// rows have nothing to learn.
+/// UserError on bad rows (unless they are to be skipped), when everything of a dataset was dropped, or more than half
+/// of its rows have nothing to learn.
 Built build_arrays(const DataSection& data, std::uint64_t seed, const Tokenizer& tokenizer,
-                   const std::vector<PlannedDataset>& datasets, const std::vector<Token>& ends, const std::string& folder);
+                   const std::vector<PlannedDataset>& datasets, const std::vector<Token>& ends,
+                   const std::string& folder);
 
 }  // namespace dml

@@ -43,8 +43,8 @@ class PlainStream : public ByteStream {
  private:
   void check_unchanged() const {
     struct stat now;
-    bool same = fstat(fd_, &now) == 0 && now.st_size == before_.st_size && now.st_mtim.tv_sec == before_.st_mtim.tv_sec &&
-                now.st_mtim.tv_nsec == before_.st_mtim.tv_nsec;
+    bool same = fstat(fd_, &now) == 0 && now.st_size == before_.st_size &&
+                now.st_mtim.tv_sec == before_.st_mtim.tv_sec && now.st_mtim.tv_nsec == before_.st_mtim.tv_nsec;
     if (!same) throw UserError("{}: changed while it was read", path_);
   }
   std::string path_;
@@ -54,7 +54,8 @@ class PlainStream : public ByteStream {
 
 class GzipStream : public ByteStream {
  public:
-  GzipStream(std::unique_ptr<ByteStream> in, std::string path) : in_(std::move(in)), path_(std::move(path)), packed_(kBuffer) {
+  GzipStream(std::unique_ptr<ByteStream> in, std::string path)
+      : in_(std::move(in)), path_(std::move(path)), packed_(kBuffer) {
     if (inflateInit2(&z_, 15 + 16) != Z_OK) throw Error(ExitCode::memory, "zlib: out of memory");
   }
   ~GzipStream() override { inflateEnd(&z_); }
@@ -112,7 +113,8 @@ class ZstdStream : public ByteStream {
         }
       }
       pending_ = ZSTD_decompressStream(context_.get(), &out, &input_);
-      if (ZSTD_isError(pending_)) throw UserError("{}: the zstd data is damaged ({})", path_, ZSTD_getErrorName(pending_));
+      if (ZSTD_isError(pending_))
+        throw UserError("{}: the zstd data is damaged ({})", path_, ZSTD_getErrorName(pending_));
     }
     return out.pos;
   }

@@ -10,8 +10,8 @@ namespace dml {
 class ByteStream {
  public:
   virtual ~ByteStream() = default;
-  /// Fills `buffer` with up to `size` bytes; 0 at the end. UserError when the file cannot be read, is damaged or changed
-  /// since it was opened.
+  /// Fills `buffer` with up to `size` bytes; 0 at the end. UserError when the file cannot be read, is damaged or
+  /// changed since it was opened.
   virtual std::size_t read(char* buffer, std::size_t size) = 0;
 };
 

@@ -16,15 +16,17 @@ void append_segment(const Segment& segment, const Tokenizer& tokenizer, Example&
     text += piece.text;
     if (piece.text.empty()) continue;
     auto end = static_cast<std::uint32_t>(text.size());
-    if (!piece.markup && !literal.empty() && literal.back().end == begin) literal.back().end = end;
-    else if (!piece.markup) literal.push_back({begin, end});
+    if (!piece.markup && !literal.empty() && literal.back().end == begin)
+      literal.back().end = end;
+    else if (!piece.markup)
+      literal.push_back({begin, end});
     bounds.emplace_back(end, piece.learn);
   }
   if (text.empty() && !segment.add_special) return;
 
   Encoding encoding = tokenizer.encode(text, {segment.add_special, true, literal});
-  DML_CHECK(encoding.offsets.size() == encoding.ids.size(), "the tokenizer gave {} ids and {} offsets", encoding.ids.size(),
-            encoding.offsets.size());
+  DML_CHECK(encoding.offsets.size() == encoding.ids.size(), "the tokenizer gave {} ids and {} offsets",
+            encoding.ids.size(), encoding.offsets.size());
   // An eos the tokenizer itself put at the end says nothing about where this text ends.
   while (segment.add_special && tokenizer.adds_eos && tokenizer.eos && !encoding.ids.empty() &&
          encoding.ids.back() == *tokenizer.eos && encoding.offsets.back().begin == encoding.offsets.back().end) {
@@ -51,6 +53,11 @@ void append_segment(const Segment& segment, const Tokenizer& tokenizer, Example&
     out.ids.push_back(*tokenizer.eos);
     out.labels.push_back(segment.learn_end ? *tokenizer.eos : kIgnore);
   }
+}
+
+Example slice(const Example& whole, std::int64_t begin, std::int64_t end) {
+  return {{whole.ids.begin() + begin, whole.ids.begin() + end},
+          {whole.labels.begin() + begin, whole.labels.begin() + end}};
 }
 
 }  // namespace
@@ -90,14 +97,29 @@ std::vector<Example> cut(Example document, std::int64_t length, std::int64_t lea
   for (std::int64_t begin = 0; begin < size;) {
     std::int64_t end = std::min(begin + length, size);
     if (end < size && size - end < least) end = size - least;
-    Example part;
-    part.ids.assign(document.ids.begin() + begin, document.ids.begin() + end);
-    part.labels.assign(document.labels.begin() + begin, document.labels.begin() + end);
-    part.goes_on = end < size;
-    out.push_back(std::move(part));
+    out.push_back(slice(document, begin, end));
+    out.back().goes_on = end < size;
     begin = end;
   }
   return out;
+}
+
+std::vector<Example> split_turns(const Example& whole, std::int64_t length) {
+  std::vector<Example> parts;
+  std::int64_t begin = 0, end = 0;
+  for (std::int64_t i = 0; i <= whole.size(); ++i) {
+    bool run_ends = i > begin && whole.labels[static_cast<std::size_t>(i - 1)] != kIgnore &&
+                    (i == whole.size() || whole.labels[static_cast<std::size_t>(i)] == kIgnore);
+    if (i - begin > length || i == whole.size()) {
+      if (run_ends && i - begin <= length) end = i;
+      if (end <= begin) break;
+      parts.push_back(slice(whole, begin, end));
+      i = begin = end;
+    } else if (run_ends) {
+      end = i;
+    }
+  }
+  return parts;
 }
 
 }  // namespace dml

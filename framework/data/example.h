@@ -1,5 +1,5 @@
-// One training example: token ids with a label each. A label is the token's own id where it is learned and kIgnore where it
-// is only read; the shift by one happens in the loader.
+// One training example: token ids with a label each. A label is the token's own id where it is learned and kIgnore
+// where it is only read; the shift by one happens in the loader.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,12 @@ struct Example {
 /// UserError on ids the tokenizer does not have or when an end is asked for and there is no eos token.
 Example assemble(const Rendered& rendered, const Tokenizer& tokenizer);
 
-/// Cuts a document into examples of at most `length` tokens, none lost and none doubled. The last one is at least `least`
-/// long (the one before gives some of its tokens).
+/// Cuts a document into examples of at most `length` tokens, none lost and none doubled. The last one is at least
+/// `least` long (the one before gives some of its tokens).
 std::vector<Example> cut(Example document, std::int64_t length, std::int64_t least);
+
+/// Parts of at most `length` tokens that each end behind a learned run, as many of them as fit in one; a turn that is
+/// longer than `length`, and what comes after it, is left out.
+std::vector<Example> split_turns(const Example& whole, std::int64_t length);
 
 }  // namespace dml

@@ -28,7 +28,8 @@ class Examples {
 
   std::vector<std::int32_t> lengths() const {
     std::vector<std::int32_t> out(chosen_.size());
-    for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::int32_t>(length(static_cast<std::int64_t>(i)));
+    for (std::size_t i = 0; i < out.size(); ++i)
+      out[i] = static_cast<std::int32_t>(length(static_cast<std::int64_t>(i)));
     return out;
   }
 

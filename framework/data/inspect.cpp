@@ -18,8 +18,10 @@ constexpr const char* kReset = "\033[0m";
 std::string visible(std::string_view text, bool one_line) {
   std::string escaped = escape_controls(text), out;
   for (char c : escaped) {
-    if (c == '\n') out += one_line ? "⏎" : "⏎\n";
-    else out += c;
+    if (c == '\n')
+      out += one_line ? "⏎" : "⏎\n";
+    else
+      out += c;
   }
   return out;
 }
@@ -31,7 +33,8 @@ std::int64_t RowView::learned() const {
 }
 
 RowView view_row(const Examples& examples, std::int64_t i, const Tokenizer& tokenizer, std::string title) {
-  if (i < 0 || i >= examples.size()) throw UserError("there is no row {}: they go from 0 to {}", i, examples.size() - 1);
+  if (i < 0 || i >= examples.size())
+    throw UserError("there is no row {}: they go from 0 to {}", i, examples.size() - 1);
   RowView row{std::move(title), {}};
   auto ids = examples.ids(i), labels = examples.labels(i);
   auto stream = tokenizer.stream(false);
@@ -44,7 +47,8 @@ RowView view_row(const Examples& examples, std::int64_t i, const Tokenizer& toke
   return row;
 }
 
-std::vector<std::int64_t> find_rows(const Examples& examples, const Tokenizer& tokenizer, std::string_view text, std::size_t most) {
+std::vector<std::int64_t> find_rows(const Examples& examples, const Tokenizer& tokenizer, std::string_view text,
+                                    std::size_t most) {
   constexpr std::int64_t kBlock = 4096;
   std::vector<std::int64_t> found;
   for (std::int64_t begin = 0; begin < examples.size() && found.size() < most; begin += kBlock) {
@@ -94,11 +98,16 @@ Json render_json(const RowView& row) {
 
 std::vector<std::string> describe(const Schedule& schedule) {
   const ScheduleOptions& o = schedule.options();
+  auto counted = [](std::int64_t n, const char* one, const char* many) {
+    return fmt::format("{} {}", grouped(n), n == 1 ? one : many);
+  };
+  std::string rows = o.packing ? counted(o.micro_batch_size, "row", "rows") + fmt::format(" of {}", o.sequence_len)
+                               : counted(o.micro_batch_size, "example", "examples");
   std::vector<std::string> out;
-  out.push_back(fmt::format("{} steps in {} epoch{}, {} micro-batches a step, {} {} a micro-batch, the largest {} tokens",
-                            grouped(schedule.steps()), schedule.epochs(), schedule.epochs() == 1 ? "" : "s",
-                            o.micro_batches_per_step, o.micro_batch_size,
-                            o.packing ? fmt::format("rows of {}", o.sequence_len) : "examples", grouped(schedule.longest())));
+  out.push_back(fmt::format("{} in {}, {} a step, {} a micro-batch, the largest {} tokens",
+                            counted(schedule.steps(), "step", "steps"), counted(schedule.epochs(), "epoch", "epochs"),
+                            counted(o.micro_batches_per_step, "micro-batch", "micro-batches"), rows,
+                            grouped(schedule.longest())));
   if (o.packing) out.push_back(fmt::format("packing fills {:.1f} % of the rows", 100 * schedule.fill()));
   return out;
 }
@@ -115,7 +124,8 @@ std::vector<std::string> describe(const Prepared& prepared, const Schedule* sche
     return all.length(a) != all.length(b) ? all.length(a) > all.length(b) : a < b;
   });
   std::vector<std::string> named;
-  for (auto it = longest.begin(); it != shown; ++it) named.push_back(fmt::format("{} ({} tokens)", prepared.place(*it), all.length(*it)));
+  for (auto it = longest.begin(); it != shown; ++it)
+    named.push_back(fmt::format("{} ({} tokens)", prepared.place(*it), all.length(*it)));
   out.push_back(fmt::format("longest: {}", fmt::join(named, ", ")));
   if (schedule) {
     auto plan = describe(*schedule);

@@ -23,7 +23,7 @@ struct TokenView {
 };
 
 struct RowView {
-  std::string title;      // "row 3, data/a.jsonl:17"
+  std::string title;  // "row 3, data/a.jsonl:17"
   std::vector<TokenView> tokens;
 
   std::int64_t learned() const;
@@ -32,11 +32,12 @@ struct RowView {
 /// Row i of a list of examples.
 RowView view_row(const Examples& examples, std::int64_t i, const Tokenizer& tokenizer, std::string title);
 /// Numbers of the first `most` rows whose text contains `text`.
-std::vector<std::int64_t> find_rows(const Examples& examples, const Tokenizer& tokenizer, std::string_view text, std::size_t most);
+std::vector<std::int64_t> find_rows(const Examples& examples, const Tokenizer& tokenizer, std::string_view text,
+                                    std::size_t most);
 
 struct ViewStyle {
-  bool color = true;   // learned green, read dim, special tokens inverse; else learned spans stand in ⟦…⟧
-  bool ids = false;    // every token as token(label, id)
+  bool color = true;  // learned green, read dim, special tokens inverse; else learned spans stand in ⟦…⟧
+  bool ids = false;   // every token as token(label, id)
 };
 /// Control characters are escaped, newlines are shown and kept.
 std::string render_text(const RowView& row, const ViewStyle& style);

@@ -20,7 +20,8 @@ NearDuplicates::Signature NearDuplicates::signature(std::span<const Token> ids) 
   const std::size_t run = std::min<std::size_t>(kRun, ids.size());
   for (std::size_t begin = 0; begin + run <= ids.size(); ++begin) {
     std::uint64_t hash = 0;
-    for (std::size_t i = 0; i < run; ++i) hash = mix(hash + 0x9E3779B97F4A7C15u + static_cast<std::uint32_t>(ids[begin + i]));
+    for (std::size_t i = 0; i < run; ++i)
+      hash = mix(hash + 0x9E3779B97F4A7C15u + static_cast<std::uint32_t>(ids[begin + i]));
     const std::uint64_t step = mix(hash) | 1;  // double hashing stands for 64 hash functions
     for (auto& minimum : least) {
       minimum = std::min(minimum, static_cast<std::uint32_t>(hash >> 32));

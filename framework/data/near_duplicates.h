@@ -1,6 +1,6 @@
-// Examples that are nearly equal, by MinHash (Broder, "On the resemblance and containment of documents", 1997): the share of
-// equal minima over many hash functions estimates the share of five-token runs that two examples have in common.
-// Candidates are found by bands of minima, so the cost does not grow with the square of the examples.
+// Examples that are nearly equal, by MinHash (Broder, "On the resemblance and containment of documents", 1997): the
+// share of equal minima over many hash functions estimates the share of five-token runs that two examples have in
+// common. Candidates are found by bands of minima, so the cost does not grow with the square of the examples.
 #pragma once
 
 #include <array>

@@ -22,7 +22,8 @@ namespace dml {
 namespace fs = std::filesystem;
 namespace {
 
-// Held while a folder is built. The file goes when its owner does so in peace; the lock goes with the owner in any case.
+// Held while a folder is built. The file goes when its owner does so in peace; the lock goes with the owner in any
+// case.
 class BuildLock {
  public:
   explicit BuildLock(std::string path) : path_(std::move(path)) {
@@ -53,8 +54,8 @@ class BuildLock {
   bool held_ = true;
 };
 
-std::vector<PlannedDataset> plan_datasets(const DataSection& data, const TemplateSection& templates, const Tokenizer& tokenizer,
-                                          std::vector<DatasetEntry>& pretraining) {
+std::vector<PlannedDataset> plan_datasets(const DataSection& data, const TemplateSection& templates,
+                                          const Tokenizer& tokenizer, std::vector<DatasetEntry>& pretraining) {
   std::vector<PlannedDataset> out;
   auto add = [&](const std::vector<DatasetEntry>& entries, bool validation) {
     for (auto& entry : entries) {
@@ -75,7 +76,8 @@ std::vector<PlannedDataset> plan_datasets(const DataSection& data, const Templat
   add(data.test_datasets, true);
   add(data.datasets, false);
   add(pretraining, false);
-  if (std::none_of(out.begin(), out.end(), [](auto& d) { return !d.validation; })) throw UserError("datasets: there is none");
+  if (std::none_of(out.begin(), out.end(), [](auto& d) { return !d.validation; }))
+    throw UserError("datasets: there is none");
   return out;
 }
 
@@ -93,7 +95,8 @@ PreparedInputs inputs_of(const DataSection& data, std::uint64_t seed, const Toke
   add("min_sample_len", fmt::format("{}", data.min_sample_len));
   add("train_on_inputs", fmt::format("{}", data.train_on_inputs));
   add("val_set_size", fmt::format("{}", data.val_set_size));
-  add("shuffle", fmt::format("{} {}", data.shuffle_merged_datasets && !data.curriculum_sampling, data.shuffle_before_merging_datasets));
+  add("shuffle", fmt::format("{} {}", data.shuffle_merged_datasets && !data.curriculum_sampling,
+                             data.shuffle_before_merging_datasets));
   add("dataset_exact_deduplication", fmt::format("{}", data.dataset_exact_deduplication));
   add("dataset_near_deduplication", fmt::format("{}", data.dataset_near_deduplication));
   add("dataset_shard_num", fmt::format("{} {}", data.dataset_shard_num.value_or(1), data.dataset_shard_idx));
@@ -103,8 +106,8 @@ PreparedInputs inputs_of(const DataSection& data, std::uint64_t seed, const Toke
     const DatasetEntry& e = *datasets[i].entry;
     const std::string name = fmt::format("{}[{}]", datasets[i].validation ? "test_datasets" : "datasets", i);
     add(name + ".type", datasets[i].strategy->fingerprint());
-    add(name + ".rows", fmt::format("{} shards {} {} weight {} max_rows {} skip {}", e.split, e.shards.value_or(1), e.shards_idx,
-                                    e.weight, e.max_rows.value_or(-1), e.skip));
+    add(name + ".rows", fmt::format("{} shards {} {} weight {} max_rows {} skip {}", e.split, e.shards.value_or(1),
+                                    e.shards_idx, e.weight, e.max_rows.value_or(-1), e.skip));
     for (auto& file : datasets[i].files)
       add(fmt::format("{} {}", name, fs::path(file.path).filename().string()),
           fmt::format("{} {}", stream_digest(file.path), name_of(file.form)));
@@ -156,7 +159,8 @@ void remove_leftovers(const fs::path& root, const std::string& own) {
   }
 }
 
-void write_manifest(const std::string& folder, const std::string& digest, const PreparedInputs& inputs, const Built& built) {
+void write_manifest(const std::string& folder, const std::string& digest, const PreparedInputs& inputs,
+                    const Built& built) {
   Json files = Json::object(), named = Json::object();
   for (auto& entry : fs::directory_iterator(folder)) {
     std::string path = entry.path().string();
@@ -167,7 +171,7 @@ void write_manifest(const std::string& folder, const std::string& digest, const 
   for (auto& [name, value] : files.items()) by_name[name] = value;
   for (auto& [name, value] : by_name) sorted[name] = value;
   for (auto& [name, value] : inputs) named[name] = value;
-  Json manifest{{"version", Prepared::kVersion}, {"digest", digest},        {"inputs", named},
+  Json manifest{{"version", Prepared::kVersion}, {"digest", digest},           {"inputs", named},
                 {"sources", built.sources},      {"files", std::move(sorted)}, {"report", to_json(built.report)}};
   write_file(folder + "/manifest.json", manifest.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
@@ -221,18 +225,20 @@ std::string what_changed(const PreparedInputs& inputs, const std::string& root) 
       }
     }
     for (auto& [name, value] : old.items())
-      if (std::none_of(inputs.begin(), inputs.end(), [&](auto& input) { return input.first == name; })) changes.push_back(name + " is gone");
+      if (std::none_of(inputs.begin(), inputs.end(), [&](auto& input) { return input.first == name; }))
+        changes.push_back(name + " is gone");
     if (!found || changes.size() < nearest.size()) nearest = std::move(changes);
     found = true;
   }
   if (!found || nearest.size() * 2 > inputs.size()) return "";
   const std::size_t shown = std::min<std::size_t>(4, nearest.size());
-  std::string out = fmt::format("{}", fmt::join(nearest.begin(), nearest.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  std::string out =
+      fmt::format("{}", fmt::join(nearest.begin(), nearest.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
   return shown < nearest.size() ? fmt::format("{} and {} more", out, nearest.size() - shown) : out;
 }
 
-Prepared prepare(const DataSection& data, const TemplateSection& templates, std::uint64_t seed, const Tokenizer& tokenizer,
-                 const PrepareOptions& options) {
+Prepared prepare(const DataSection& data, const TemplateSection& templates, std::uint64_t seed,
+                 const Tokenizer& tokenizer, const PrepareOptions& options) {
   std::vector<DatasetEntry> pretraining = data.pretraining_dataset;
   auto datasets = plan_datasets(data, templates, tokenizer, pretraining);
   const auto ends = end_tokens(templates, tokenizer);
@@ -264,14 +270,16 @@ Prepared prepare(const DataSection& data, const TemplateSection& templates, std:
     if (auto ready = find_ready("prepared meanwhile by another process:")) return std::move(*ready);
   if (lock.held()) remove_leftovers(root, digest);
   std::string changed = what_changed(inputs, root);
-  std::string why = !damage.empty()      ? fmt::format("rebuilding because {}", damage)
-                    : options.rebuild    ? "rebuilding as asked"
-                    : changed.empty()    ? "preparing: nothing like it is there"
-                                         : fmt::format("rebuilding because {}", changed);
+  std::string why = !damage.empty()   ? fmt::format("rebuilding because {}", damage)
+                    : options.rebuild ? "rebuilding as asked"
+                    : changed.empty() ? "preparing: nothing like it is there"
+                                      : fmt::format("rebuilding because {}", changed);
 
-  DirectoryWriter writer(folder, options.rebuild || !damage.empty() || (file_exists(folder) && !file_exists(folder + "/manifest.json")));
+  DirectoryWriter writer(
+      folder, options.rebuild || !damage.empty() || (file_exists(folder) && !file_exists(folder + "/manifest.json")));
   Built built = build_arrays(data, seed, tokenizer, datasets, ends, writer.path());
-  if (inputs_of(data, seed, tokenizer, datasets, ends) != inputs) throw UserError("{}: the data changed while it was read", root);
+  if (inputs_of(data, seed, tokenizer, datasets, ends) != inputs)
+    throw UserError("{}: the data changed while it was read", root);
   write_manifest(writer.path(), digest, inputs, built);
   writer.commit();
   Prepared out = Prepared::open(folder, false);

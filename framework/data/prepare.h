@@ -1,8 +1,8 @@
 // From the recipe's data sections to a prepared folder: found by its digest when it is there, else built.
 //
-// The folder's name is a digest of everything that decides its content: bytes of the data files, tokenizer, templates and
-// every setting that counts. Several processes may ask for the same folder at once: one builds, the others wait for it; a
-// lock dies with its owner, and what a killed process left behind is removed by the next one.
+// The folder's name is a digest of everything that decides its content: bytes of the data files, tokenizer, templates
+// and every setting that counts. Several processes may ask for the same folder at once: one builds, the others wait for
+// it; a lock dies with its owner, and what a killed process left behind is removed by the next one.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace dml {
 
-struct DataSection;      // recipe/recipe.h
+struct DataSection;  // recipe/recipe.h
 struct DatasetEntry;
 struct TemplateSection;
 
@@ -26,8 +26,8 @@ struct PrepareOptions {
 };
 
 /// UserError on what is wrong with the data, naming file and line.
-Prepared prepare(const DataSection& data, const TemplateSection& templates, std::uint64_t seed, const Tokenizer& tokenizer,
-                 const PrepareOptions& options = {});
+Prepared prepare(const DataSection& data, const TemplateSection& templates, std::uint64_t seed,
+                 const Tokenizer& tokenizer, const PrepareOptions& options = {});
 
 /// What strategies are made from, for this dataset of a recipe. Also for inference, so that both use one template.
 PromptContext prompt_context(const DataSection& data, const TemplateSection& templates, const DatasetEntry& dataset,

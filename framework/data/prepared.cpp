@@ -22,7 +22,8 @@ struct Prepared::Arrays {
 };
 
 const std::vector<std::string>& Prepared::array_names() {
-  static const std::vector<std::string> names{"ids", "labels", "offsets", "source_file", "source_line", "train", "validation"};
+  static const std::vector<std::string> names{"ids",         "labels", "offsets",   "source_file",
+                                              "source_line", "train",  "validation"};
   return names;
 }
 
@@ -34,7 +35,8 @@ Prepared Prepared::open(const std::string& folder, bool verify) {
   if (!file_exists(manifest_path)) throw UserError("{}: is no prepared data (there is no manifest.json)", folder);
   a.manifest = read_json(manifest_path);
   if (auto version = json_integer(a.manifest, "version", 0, manifest_path); version != kVersion)
-    throw UserError("{}: has version {}, this program reads version {}; prepare the data again", manifest_path, version, kVersion);
+    throw UserError("{}: has version {}, this program reads version {}; prepare the data again", manifest_path, version,
+                    kVersion);
 
   const Json files = a.manifest.value("files", Json::object());
   for (auto& name : array_names()) {

@@ -1,10 +1,9 @@
 // Prepared data: a folder of arrays that are mapped, not read, so that processes of one host hold one copy.
 //
-//   ids, labels (I32)          tokens of all examples end to end, and a label each: the token where it is learned, else -100
-//   offsets (I64)              example i is [offsets[i], offsets[i+1])
-//   source_file, source_line   where it came from: index into the manifest's "sources", line from 1
-//   train, validation (I32)    which examples, in order; an example may be named more than once
-//   dropped.jsonl              every row that was left out: place, reason, detail
+//   ids, labels (I32)          tokens of all examples end to end, and a label each: the token where it is learned, else
+//   -100 offsets (I64)              example i is [offsets[i], offsets[i+1]) source_file, source_line   where it came
+//   from: index into the manifest's "sources", line from 1 train, validation (I32)    which examples, in order; an
+//   example may be named more than once dropped.jsonl              every row that was left out: place, reason, detail
 //   manifest.json              written last: what the data was made from, digests of the files above, the report
 #pragma once
 
@@ -23,7 +22,8 @@ class Prepared {
   static constexpr int kVersion = 1;
   static const std::vector<std::string>& array_names();
 
-  /// UserError when the folder is no prepared data, or damaged (every file's digest is compared, unless `verify` is off).
+  /// UserError when the folder is no prepared data, or damaged (every file's digest is compared, unless `verify` is
+  /// off).
   static Prepared open(const std::string& folder, bool verify = true);
 
   Examples train() const;
@@ -37,8 +37,8 @@ class Prepared {
   const Json& manifest() const;
   const std::string& folder() const;
 
-  bool was_ready = false;      // found, not built
-  std::string note;            // "cache hit …" or "prepared because …"
+  bool was_ready = false;  // found, not built
+  std::string note;        // "cache hit …" or "prepared because …"
 
  private:
   struct Arrays;

@@ -30,7 +30,8 @@ RowReader::RowReader(const SourceFile& source) : source_(source), stream_(open_s
   header_ = fields(row);
   for (std::size_t i = 0; i < header_.size(); ++i) {
     if (header_[i].empty()) throw UserError("{}: column {} has no name", place(row), i + 1);
-    if (std::find(header_.begin(), header_.begin() + static_cast<std::ptrdiff_t>(i), header_[i]) != header_.begin() + static_cast<std::ptrdiff_t>(i))
+    if (std::find(header_.begin(), header_.begin() + static_cast<std::ptrdiff_t>(i), header_[i]) !=
+        header_.begin() + static_cast<std::ptrdiff_t>(i))
       throw UserError("{}: column '{}' is given twice", place(row), header_[i]);
   }
 }
@@ -54,18 +55,20 @@ int RowReader::take() {
 }
 
 void RowReader::check_size(const RawRow& row) const {
-  if (row.text.size() > kLargestRow)
-    throw UserError("{}: a row of more than {} MiB", place(row), kLargestRow >> 20);
+  if (row.text.size() > kLargestRow) throw UserError("{}: a row of more than {} MiB", place(row), kLargestRow >> 20);
 }
 
 bool RowReader::next(RawRow& row) {
   row.text.clear();
   row.unended = false;
   switch (source_.form) {
-    case RowForm::json_array: return next_element(row);
+    case RowForm::json_array:
+      return next_element(row);
     case RowForm::csv:
-    case RowForm::tsv: return next_delimited(row);
-    default: return next_line(row);
+    case RowForm::tsv:
+      return next_delimited(row);
+    default:
+      return next_line(row);
   }
 }
 
@@ -124,9 +127,12 @@ bool RowReader::next_element(RawRow& row) {
     if (!string && depth == 0 && (c == ',' || c == ']')) break;
     take();
     if (string) {
-      if (escape) escape = false;
-      else if (c == '\\') escape = true;
-      else if (c == '"') string = false;
+      if (escape)
+        escape = false;
+      else if (c == '\\')
+        escape = true;
+      else if (c == '"')
+        string = false;
     } else if (c == '"') {
       string = true;
     } else if (c == '{' || c == '[') {
@@ -177,8 +183,10 @@ std::vector<std::string> RowReader::fields(const RawRow& row) const {
   for (std::size_t i = 0; i < s.size(); ++i) {
     char c = s[i];
     if (csv && c == '"') {
-      if (quoted && i + 1 < s.size() && s[i + 1] == '"') out.back() += s[++i];
-      else quoted = !quoted;
+      if (quoted && i + 1 < s.size() && s[i + 1] == '"')
+        out.back() += s[++i];
+      else
+        quoted = !quoted;
     } else if (!quoted && c == (csv ? ',' : '\t')) {
       out.emplace_back();
     } else {
@@ -198,7 +206,8 @@ Json RowReader::parse(const RawRow& row) const {
       if (!row.unended) throw;
       throw UserError("{}; it is the last line and has no newline: is the file whole?", error.what());
     }
-    if (!record.is_object()) throw UserError("{}: a row must be an object {{…}}, is {}", place(row), dump(record).substr(0, 40));
+    if (!record.is_object())
+      throw UserError("{}: a row must be an object {{…}}, is {}", place(row), dump(record).substr(0, 40));
     return record;
   }
   if (auto bad = find_invalid_utf8(row.text); bad != std::string::npos)

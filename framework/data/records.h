@@ -16,8 +16,8 @@ namespace dml {
 
 struct RawRow {
   std::string text;
-  std::int64_t line = 0;   // where it begins, from 1
-  bool unended = false;    // the last line of a file without a newline at the end
+  std::int64_t line = 0;  // where it begins, from 1
+  bool unended = false;   // the last line of a file without a newline at the end
 };
 
 class RowReader {

@@ -49,21 +49,26 @@ std::vector<std::string> DataReport::lines() const {
     out.push_back(fmt::format("  {}", d.format));
     for (std::size_t i = 0; i < d.files.size() && i < 5; ++i) out.push_back(fmt::format("  {}", d.files[i]));
     if (d.files.size() > 5) out.push_back(fmt::format("  … and {} files more", d.files.size() - 5));
-    out.push_back(fmt::format("  {} rows → {} examples, {} tokens, {:.1f} % learned{}", grouped(d.rows), grouped(d.examples),
-                              grouped(d.tokens), percent(d.learned, d.tokens),
-                              d.cut_documents ? fmt::format(" ({} documents cut to length)", grouped(d.cut_documents)) : ""));
+    out.push_back(
+        fmt::format("  {} rows → {} examples, {} tokens, {:.1f} % learned{}", grouped(d.rows), grouped(d.examples),
+                    grouped(d.tokens), percent(d.learned, d.tokens),
+                    d.cut_documents ? fmt::format(" ({} documents cut to length)", grouped(d.cut_documents)) : ""));
     for (auto& [reason, count] : d.dropped) {
-      auto shown = std::find_if(d.first_dropped.begin(), d.first_dropped.end(), [&](auto& row) { return row.reason == reason; });
+      auto shown =
+          std::find_if(d.first_dropped.begin(), d.first_dropped.end(), [&](auto& row) { return row.reason == reason; });
       out.push_back(fmt::format("  dropped {}: {}{}", grouped(count), reason,
                                 shown == d.first_dropped.end() ? "" : fmt::format(", first {}", shown->place)));
     }
-    if (d.truncated) out.push_back(fmt::format("  {} examples ({:.1f} %) lost their tail", grouped(d.truncated), percent(d.truncated, d.examples)));
+    if (d.truncated)
+      out.push_back(fmt::format("  {} examples ({:.1f} %) lost their tail", grouped(d.truncated),
+                                percent(d.truncated, d.examples)));
   }
-  out.push_back(fmt::format("{} examples to train on, {} for validation; tokens per example {}", grouped(train_examples),
-                            grouped(validation_examples), histogram(lengths)));
+  out.push_back(fmt::format("{} examples to train on, {} for validation; tokens per example {}",
+                            grouped(train_examples), grouped(validation_examples), histogram(lengths)));
   std::int64_t expected = total(&DatasetReport::ends_expected);
-  out.push_back(fmt::format("the end is learned in {:.1f} % of {} texts; {} duplicates", percent(total(&DatasetReport::ends_learned), expected),
-                            grouped(expected), grouped(duplicates)));
+  out.push_back(fmt::format("the end is learned in {:.1f} % of {} texts; {} duplicates",
+                            percent(total(&DatasetReport::ends_learned), expected), grouped(expected),
+                            grouped(duplicates)));
   return out;
 }
 
@@ -71,23 +76,28 @@ std::vector<std::string> DataReport::warnings() const {
   std::vector<std::string> out;
   for (auto& d : datasets) {
     if (d.ends_expected > 0 && percent(d.ends_learned, d.ends_expected) < 95)
-      out.push_back(fmt::format("{}: only {:.1f} % of the examples learn an end token last: the model may not learn to stop; "
-                                "check eos_token, eot_tokens, train_on_eos and excess_length_strategy",
-                                d.name, percent(d.ends_learned, d.ends_expected)));
+      out.push_back(
+          fmt::format("{}: only {:.1f} % of the examples learn an end token last: the model may not learn to stop; "
+                      "check eos_token, eot_tokens, train_on_eos and excess_length_strategy",
+                      d.name, percent(d.ends_learned, d.ends_expected)));
     if (d.tokens > 0 && percent(d.learned, d.tokens) < 2)
       out.push_back(fmt::format("{}: only {:.2f} % of the tokens are learned", d.name, percent(d.learned, d.tokens)));
     if (percent(d.truncated, d.examples) > 5)
-      out.push_back(fmt::format("{}: {:.1f} % of the examples lost their tail; raise sequence_len", d.name, percent(d.truncated, d.examples)));
+      out.push_back(fmt::format("{}: {:.1f} % of the examples lost their tail; raise sequence_len", d.name,
+                                percent(d.truncated, d.examples)));
     std::int64_t dropped = 0;
     for (auto& [reason, count] : d.dropped) dropped += count;
     if (percent(dropped, d.rows) > 10)
       out.push_back(fmt::format("{}: {:.1f} % of the rows were dropped", d.name, percent(dropped, d.rows)));
   }
   if (percent(duplicates, total(&DatasetReport::examples)) > 5)
-    out.push_back(fmt::format("{} examples are duplicates; `dataset_exact_deduplication: true` removes them", grouped(duplicates)));
+    out.push_back(fmt::format("{} examples are duplicates; `dataset_exact_deduplication: true` removes them",
+                              grouped(duplicates)));
   if (leaked > 0)
-    out.push_back(fmt::format("{} validation examples are in the training data, too: the validation loss will be too good; "
-                              "`dataset_exact_deduplication: true` removes them", grouped(leaked)));
+    out.push_back(
+        fmt::format("{} validation examples are in the training data, too: the validation loss will be too good; "
+                    "`dataset_exact_deduplication: true` removes them",
+                    grouped(leaked)));
   return out;
 }
 
@@ -96,14 +106,30 @@ Json to_json(const DataReport& report) {
   for (auto& d : report.datasets) {
     Json dropped = Json::object(), first = Json::array();
     for (auto& [reason, count] : d.dropped) dropped[reason] = count;
-    for (auto& row : d.first_dropped) first.push_back({{"place", row.place}, {"reason", row.reason}, {"detail", row.detail}});
-    datasets.push_back({{"name", d.name}, {"format", d.format}, {"files", d.files}, {"validation", d.validation},
-                        {"rows", d.rows}, {"examples", d.examples}, {"tokens", d.tokens}, {"learned", d.learned},
-                        {"ends_expected", d.ends_expected}, {"ends_learned", d.ends_learned}, {"truncated", d.truncated},
-                        {"cut_documents", d.cut_documents}, {"longest", d.longest}, {"dropped", dropped}, {"first_dropped", first}});
+    for (auto& row : d.first_dropped)
+      first.push_back({{"place", row.place}, {"reason", row.reason}, {"detail", row.detail}});
+    datasets.push_back({{"name", d.name},
+                        {"format", d.format},
+                        {"files", d.files},
+                        {"validation", d.validation},
+                        {"rows", d.rows},
+                        {"examples", d.examples},
+                        {"tokens", d.tokens},
+                        {"learned", d.learned},
+                        {"ends_expected", d.ends_expected},
+                        {"ends_learned", d.ends_learned},
+                        {"truncated", d.truncated},
+                        {"cut_documents", d.cut_documents},
+                        {"longest", d.longest},
+                        {"dropped", dropped},
+                        {"first_dropped", first}});
   }
-  return {{"datasets", datasets}, {"lengths", report.lengths}, {"train_examples", report.train_examples},
-          {"validation_examples", report.validation_examples}, {"duplicates", report.duplicates}, {"leaked", report.leaked}};
+  return {{"datasets", datasets},
+          {"lengths", report.lengths},
+          {"train_examples", report.train_examples},
+          {"validation_examples", report.validation_examples},
+          {"duplicates", report.duplicates},
+          {"leaked", report.leaked}};
 }
 
 DataReport report_from_json(const Json& json, const std::string& source) {
@@ -125,7 +151,8 @@ DataReport report_from_json(const Json& json, const std::string& source) {
       d.cut_documents = j.at("cut_documents");
       d.longest = j.at("longest");
       for (auto& [reason, count] : j.at("dropped").items()) d.dropped[reason] = count.get<std::int64_t>();
-      for (auto& row : j.at("first_dropped")) d.first_dropped.push_back({row.at("place"), row.at("reason"), row.at("detail")});
+      for (auto& row : j.at("first_dropped"))
+        d.first_dropped.push_back({row.at("place"), row.at("reason"), row.at("detail")});
       r.datasets.push_back(std::move(d));
     }
     r.lengths = json.at("lengths").get<decltype(r.lengths)>();

@@ -1,5 +1,5 @@
-// What became of the rows: kept, dropped and why, how much is learned. Counted while preparing, stored in the manifest, so
-// that a run from the cache can say the same.
+// What became of the rows: kept, dropped and why, how much is learned. Counted while preparing, stored in the manifest,
+// so that a run from the cache can say the same.
 #pragma once
 
 #include <array>
@@ -17,17 +17,17 @@ struct DroppedRow {
 };
 
 struct DatasetReport {
-  std::string name, format;               // path; the strategy's description
-  std::vector<std::string> files;         // each with its form and the reason for it
+  std::string name, format;        // path; the strategy's description
+  std::vector<std::string> files;  // each with its form and the reason for it
   bool validation = false;
-  std::int64_t rows = 0;                  // read, after skip, shards and max_rows
+  std::int64_t rows = 0;  // read, after skip, shards and max_rows
   std::int64_t examples = 0, tokens = 0, learned = 0;
   std::int64_t ends_expected = 0, ends_learned = 0;  // examples whose text ends; … whose last label is an end token
-  std::int64_t truncated = 0;             // examples that lost their tail
-  std::int64_t cut_documents = 0;         // documents that became several examples
+  std::int64_t truncated = 0;                        // examples that lost their tail
+  std::int64_t cut_documents = 0;                    // documents that became several examples
   std::int64_t longest = 0;
   std::map<std::string, std::int64_t> dropped;  // reason → rows
-  std::vector<DroppedRow> first_dropped;  // at most kShown
+  std::vector<DroppedRow> first_dropped;        // at most kShown
 
   static constexpr std::size_t kShown = 10;
 };
@@ -39,8 +39,8 @@ struct DataReport {
   std::vector<DatasetReport> datasets;
   std::array<std::int64_t, kBuckets> lengths{};
   std::int64_t train_examples = 0, validation_examples = 0;
-  std::int64_t duplicates = 0;            // examples that another one equals, all datasets together
-  std::int64_t leaked = 0;                // validation examples that are in the training data, too
+  std::int64_t duplicates = 0;  // examples that another one equals, all datasets together
+  std::int64_t leaked = 0;      // validation examples that are in the training data, too
 
   std::int64_t total(std::int64_t DatasetReport::*member) const;
   /// The summary people read: one line each.

@@ -42,7 +42,8 @@ Lists shuffled(const Lists& lists, const Random& random) {
 Lists joined(const Lists& lists, std::int64_t count) {
   Lists out;
   out.items = lists.items;
-  for (std::int64_t i = count; i < lists.size(); i += count) out.starts.push_back(lists.starts[static_cast<std::size_t>(i)]);
+  for (std::int64_t i = count; i < lists.size(); i += count)
+    out.starts.push_back(lists.starts[static_cast<std::size_t>(i)]);
   if (lists.size() > 0) out.starts.push_back(static_cast<std::int64_t>(lists.items.size()));
   return out;
 }
@@ -84,7 +85,8 @@ ScheduleOptions train_schedule(const DataSection& data, const TrainSection& trai
 ScheduleOptions eval_schedule(const DataSection& data, const TrainSection& train, std::int64_t micro_batches_per_step) {
   ScheduleOptions o;
   o.sequence_len = data.eval_sequence_len.value_or(data.sequence_len);
-  if (data.test_datasets.empty()) o.sequence_len = std::max(o.sequence_len, data.sequence_len);  // rows split off the training data
+  if (data.test_datasets.empty())
+    o.sequence_len = std::max(o.sequence_len, data.sequence_len);  // rows split off the training data
   o.micro_batch_size = train.eval_batch_size;
   o.micro_batches_per_step = std::max<std::int64_t>(1, micro_batches_per_step);
   o.packing = data.eval_sample_packing;
@@ -105,24 +107,29 @@ Lists plan_epoch(std::span<const std::int32_t> lengths, const ScheduleOptions& o
     for (std::size_t begin = 0; begin < order.size(); begin += window) {
       auto first = order.begin() + static_cast<std::ptrdiff_t>(begin);
       auto last = order.begin() + static_cast<std::ptrdiff_t>(std::min(begin + window, order.size()));
-      std::stable_sort(first, last, [&](auto a, auto b) { return lengths[static_cast<std::size_t>(a)] > lengths[static_cast<std::size_t>(b)]; });
+      std::stable_sort(first, last, [&](auto a, auto b) {
+        return lengths[static_cast<std::size_t>(a)] > lengths[static_cast<std::size_t>(b)];
+      });
     }
     return shuffled(joined(single_lists(order), o.micro_batch_size), Random(o.seed, Purpose::shuffle, key, kBatches));
   }
   return joined(single_lists(order), o.micro_batch_size);
 }
 
-Schedule::Schedule(std::vector<std::int32_t> lengths, ScheduleOptions options) : lengths_(std::move(lengths)), options_(options) {
+Schedule::Schedule(std::vector<std::int32_t> lengths, ScheduleOptions options)
+    : lengths_(std::move(lengths)), options_(options) {
   DML_CHECK(!lengths_.empty() && options_.micro_batch_size > 0 && options_.micro_batches_per_step > 0);
   const bool by_steps = options_.max_steps > 0;
-  for (std::int64_t e = 0; by_steps ? steps_ < options_.max_steps : static_cast<double>(e) < options_.num_epochs - 1e-9; ++e) {
+  for (std::int64_t e = 0; by_steps ? steps_ < options_.max_steps : static_cast<double>(e) < options_.num_epochs - 1e-9;
+       ++e) {
     Epoch epoch;
     epoch.first_step = steps_;
     // In the order of the data every epoch is the same.
     if (planned_ < 0 || !options_.keep_order) plan_ = plan_epoch(lengths_, options_, e);
     planned_ = e;
     epoch.micro_batches = plan_.size();
-    const std::int64_t whole = (epoch.micro_batches + options_.micro_batches_per_step - 1) / options_.micro_batches_per_step;
+    const std::int64_t whole =
+        (epoch.micro_batches + options_.micro_batches_per_step - 1) / options_.micro_batches_per_step;
     epoch.steps = whole;
     if (by_steps) {
       epoch.steps = std::min(whole, options_.max_steps - steps_);
@@ -160,8 +167,9 @@ Schedule::Step Schedule::step(std::int64_t global_step) const {
   step.epoch = (after - 1) - epochs_.begin();
   step.first_micro_batch = (global_step - epoch.first_step) * options_.micro_batches_per_step;
   step.micro_batches = std::min(options_.micro_batches_per_step, epoch.micro_batches - step.first_micro_batch);
-  step.epochs_done = static_cast<double>(step.epoch) + static_cast<double>(step.first_micro_batch + step.micro_batches) /
-                                                           static_cast<double>(epoch.micro_batches);
+  step.epochs_done =
+      static_cast<double>(step.epoch) +
+      static_cast<double>(step.first_micro_batch + step.micro_batches) / static_cast<double>(epoch.micro_batches);
   return step;
 }
 

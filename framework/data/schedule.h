@@ -1,5 +1,6 @@
-// The whole run, planned before it begins: which examples each micro-batch of each optimizer step holds. A pure function of
-// (lengths, options); ranks and resumed runs find the same plan, and the numbers of steps, saves and evaluations are exact.
+// The whole run, planned before it begins: which examples each micro-batch of each optimizer step holds. A pure
+// function of (lengths, options); ranks and resumed runs find the same plan, and the numbers of steps, saves and
+// evaluations are exact.
 //
 // A step never spans two epochs. The last step of an epoch may have fewer micro-batches and the last micro-batch fewer
 // examples, so that no example is lost or doubled; the loss is a mean over tokens, so such a step weighs right.
@@ -13,7 +14,7 @@
 
 namespace dml {
 
-struct DataSection;   // recipe/recipe.h
+struct DataSection;  // recipe/recipe.h
 struct TrainSection;
 
 struct ScheduleOptions {
@@ -23,9 +24,9 @@ struct ScheduleOptions {
   double num_epochs = 1;                    // 1.5: the second epoch stops half way
   std::int64_t max_steps = 0;               // wins over num_epochs; 0: unset
   bool packing = false;
-  bool keep_order = false;                  // no shuffling; packing keeps the order, too
-  bool sequential_packing = false;          // shuffled, but packed in that order
-  bool group_by_length = false;             // unpacked: examples of like length share a micro-batch
+  bool keep_order = false;          // no shuffling; packing keeps the order, too
+  bool sequential_packing = false;  // shuffled, but packed in that order
+  bool group_by_length = false;     // unpacked: examples of like length share a micro-batch
   std::int64_t group_size = 100000;
   std::int64_t bin_size = 200;
   std::uint64_t seed = 42;
@@ -44,10 +45,10 @@ class Schedule {
   Schedule(std::vector<std::int32_t> lengths, ScheduleOptions options);
 
   struct Step {
-    std::int64_t epoch = 0;            // from 0
+    std::int64_t epoch = 0;              // from 0
     std::int64_t first_micro_batch = 0;  // within the epoch
-    std::int64_t micro_batches = 0;    // over all ranks; fewer in the last step of an epoch
-    double epochs_done = 0;            // after this step
+    std::int64_t micro_batches = 0;      // over all ranks; fewer in the last step of an epoch
+    double epochs_done = 0;              // after this step
   };
   std::int64_t steps() const { return steps_; }
   Step step(std::int64_t global_step) const;

@@ -19,7 +19,8 @@ namespace {
 constexpr std::size_t kMostFiles = 100000;
 
 std::string lower(std::string s) {
-  std::transform(s.begin(), s.end(), s.begin(), [](unsigned char c) { return static_cast<char>(c < 128 ? std::tolower(c) : c); });
+  std::transform(s.begin(), s.end(), s.begin(),
+                 [](unsigned char c) { return static_cast<char>(c < 128 ? std::tolower(c) : c); });
   return s;
 }
 
@@ -39,9 +40,10 @@ bool readable_extension(const std::string& path) {
 
 [[noreturn]] void columnar(const std::string& path, const char* form) {
   std::string out = fs::path(path).replace_extension(".jsonl").filename().string();
-  throw UserError("{}: {} files are not read here; convert it once: python3 -c \"import pandas; "
-                  "pandas.read_{}('{}').to_json('{}', orient='records', lines=True)\"",
-                  path, form, form == std::string("Parquet") ? "parquet" : "feather", fs::path(path).filename().string(), out);
+  throw UserError(
+      "{}: {} files are not read here; convert it once: python3 -c \"import pandas; "
+      "pandas.read_{}('{}').to_json('{}', orient='records', lines=True)\"",
+      path, form, form == std::string("Parquet") ? "parquet" : "feather", fs::path(path).filename().string(), out);
 }
 
 SourceFile sniff(const std::string& path, const std::optional<std::string>& ds_type) {
@@ -64,7 +66,8 @@ SourceFile sniff(const std::string& path, const std::optional<std::string>& ds_t
 
   bool array = first != std::string_view::npos && text[first] == '[';
   auto json = [&](const std::string& why) {
-    return array ? SourceFile{path, RowForm::json_array, "it begins with '['"} : SourceFile{path, RowForm::json_lines, why};
+    return array ? SourceFile{path, RowForm::json_array, "it begins with '['"}
+                 : SourceFile{path, RowForm::json_lines, why};
   };
   if (ds_type) {
     std::string type = lower(*ds_type), why = fmt::format("ds_type is {}", *ds_type);
@@ -98,7 +101,8 @@ SourceFile sniff(const std::string& path, const std::optional<std::string>& ds_t
   std::sort(names.begin(), names.end());
   std::string hint = fs::is_directory(folder, error) ? did_you_mean(fs::path(path).filename().string(), names)
                                                      : fmt::format("; there is no folder {}", folder.string());
-  bool hub = std::count(path.begin(), path.end(), '/') == 1 && path[0] != '.' && path[0] != '/' && extension(path).empty();
+  bool hub =
+      std::count(path.begin(), path.end(), '/') == 1 && path[0] != '.' && path[0] != '/' && extension(path).empty();
   throw UserError("{}: no such file{}{}", path, hint,
                   hub ? "; nothing is downloaded here: fetch the dataset first and give its path" : "");
 }
@@ -119,7 +123,8 @@ std::vector<std::string> folder_files(const std::string& folder, const std::stri
   std::vector<std::string> files, named;
   for (auto& entry : fs::recursive_directory_iterator(folder)) {
     auto relative = fs::relative(entry.path(), folder);
-    bool hidden = std::any_of(relative.begin(), relative.end(), [](auto& part) { return part.string().starts_with("."); });
+    bool hidden =
+        std::any_of(relative.begin(), relative.end(), [](auto& part) { return part.string().starts_with("."); });
     if (hidden || !entry.is_regular_file() || !readable_extension(entry.path().string())) continue;
     if (files.size() >= kMostFiles) throw UserError("{}: more than {} files", folder, kMostFiles);
     files.push_back(entry.path().string());
@@ -134,11 +139,16 @@ std::vector<std::string> folder_files(const std::string& folder, const std::stri
 
 const char* name_of(RowForm form) {
   switch (form) {
-    case RowForm::json_lines: return "JSON lines";
-    case RowForm::json_array: return "a JSON array";
-    case RowForm::csv: return "CSV";
-    case RowForm::tsv: return "TSV";
-    case RowForm::text: return "text lines";
+    case RowForm::json_lines:
+      return "JSON lines";
+    case RowForm::json_array:
+      return "a JSON array";
+    case RowForm::csv:
+      return "CSV";
+    case RowForm::tsv:
+      return "TSV";
+    case RowForm::text:
+      return "text lines";
   }
   return "";
 }

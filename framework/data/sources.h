@@ -1,9 +1,9 @@
-// Which files a dataset entry means, and in which form their rows are. Nothing is guessed silently: each file carries the
-// reason for its form.
+// Which files a dataset entry means, and in which form their rows are. Nothing is guessed silently: each file carries
+// the reason for its form.
 #pragma once
 
-#include <string>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace dml {
@@ -19,8 +19,8 @@ struct SourceFile {
   std::string reason;  // "its name ends in .jsonl"
 };
 
-/// Files of an entry (file, folder, glob, data_files), sorted by name, at least one. UserError when a file is missing (with
-/// the nearest name beside it), of a form we cannot read (with the way to convert it), or a pattern fits nothing.
+/// Files of an entry (file, folder, glob, data_files), sorted by name, at least one. UserError when a file is missing
+/// (with the nearest name beside it), of a form we cannot read (with the way to convert it), or a pattern fits nothing.
 std::vector<SourceFile> find_sources(const DatasetEntry& dataset);
 
 }  // namespace dml

@@ -11,7 +11,8 @@ namespace {
 constexpr std::size_t kHeader = 128;  // the length's 8 bytes and the JSON, filled up with spaces
 
 std::string header(const std::string& name, const char* type, std::size_t width, std::size_t bytes) {
-  std::string json = fmt::format(R"({{"{}":{{"dtype":"{}","shape":[{}],"data_offsets":[0,{}]}}}})", name, type, bytes / width, bytes);
+  std::string json =
+      fmt::format(R"({{"{}":{{"dtype":"{}","shape":[{}],"data_offsets":[0,{}]}}}})", name, type, bytes / width, bytes);
   DML_CHECK(json.size() + 8 <= kHeader);
   json.resize(kHeader - 8, ' ');
   std::string out(8, '\0');
@@ -32,7 +33,8 @@ void TensorWriterBase::finish() {
   file_.commit();
 }
 
-std::span<const std::byte> tensor_bytes(const MappedFile& file, const std::string& name, const char* type, std::size_t width) {
+std::span<const std::byte> tensor_bytes(const MappedFile& file, const std::string& name, const char* type,
+                                        std::size_t width) {
   auto bytes = file.bytes();
   std::size_t size = bytes.size() < kHeader ? 0 : bytes.size() - kHeader;
   std::string expected = header(name, type, width, size);

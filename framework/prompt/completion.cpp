@@ -38,7 +38,8 @@ class Completion : public PromptStrategy {
 
 std::unique_ptr<PromptStrategy> make_completion(const PromptContext& context) {
   std::string column = "text";
-  if (auto* dataset = context.dataset) column = dataset->field ? *dataset->field : dataset->text_column.value_or("text");
+  if (auto* dataset = context.dataset)
+    column = dataset->field ? *dataset->field : dataset->text_column.value_or("text");
   return std::make_unique<Completion>(column);
 }
 

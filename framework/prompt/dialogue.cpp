@@ -20,7 +20,8 @@ std::string stripped(std::string text) {
 }
 
 std::vector<Turn> read_turns(const Json& record, const char* role_key, std::vector<std::string> roles) {
-  const char* column = record.contains("conversations") || !record.contains("conversation") ? "conversations" : "conversation";
+  const char* column =
+      record.contains("conversations") || !record.contains("conversation") ? "conversations" : "conversation";
   std::vector<Turn> turns;
   for (auto& turn : list_column(record, column)) {
     if (!turn.is_object()) throw UserError("'{}' must hold objects, holds {}", column, dump(turn).substr(0, 60));
@@ -74,7 +75,8 @@ class Llama2Chat : public PromptStrategy {
 
   std::vector<Rendered> render(const Json& record) const override {
     auto turns = read_turns(record, "from", {"system", "human", "gpt"});
-    if (turns.empty() || turns.back().role != "gpt") throw UserError("the last turn of a conversation must be from 'gpt'");
+    if (turns.empty() || turns.back().role != "gpt")
+      throw UserError("the last turn of a conversation must be from 'gpt'");
     return {rendered(turns)};
   }
   Rendered prompt(const Json& record) const override {
@@ -97,7 +99,8 @@ class Llama2Chat : public PromptStrategy {
         system = turn.text;
         continue;
       }
-      if (turn.role != wanted) throw UserError("turns must go human, gpt, human, …: a turn of '{}' is out of order", turn.role);
+      if (turn.role != wanted)
+        throw UserError("turns must go human, gpt, human, …: a turn of '{}' is out of order", turn.role);
       Segment segment;
       if (turn.role == "human") {
         bool first = out.segments.empty();

@@ -1,5 +1,5 @@
-// Two-piece instruction formats: the prompt is read, the answer and its eos are learned. The pieces are tokenised apart, as
-// Axolotl does, so no token spans the seam.
+// Two-piece instruction formats: the prompt is read, the answer and its eos are learned. The pieces are tokenised
+// apart, as Axolotl does, so no token spans the seam.
 #include <algorithm>
 #include <utility>
 
@@ -43,7 +43,8 @@ class Instruction : public PromptStrategy {
   Rendered prompt(const Json& record) const override {
     Json row = record;
     auto columns = without_input_.columns();
-    if (!columns.empty() && !row.contains(columns.back()) && row.contains("prompt")) row[columns.back()] = row["prompt"];
+    if (!columns.empty() && !row.contains(columns.back()) && row.contains("prompt"))
+      row[columns.back()] = row["prompt"];
     Json filled;
     return {{prompt_segment(lenient(row, filled))}, {}, {}};
   }
@@ -104,8 +105,10 @@ std::string renamed(std::string layout, const std::string& from, const std::stri
 void warn_about_end(const InstructionFormat& format, const std::string& eos) {
   for (const char* end : {"<|im_end|>", "<|end|>"})
     if (format.without_input.find(end) != std::string::npos && !eos.empty() && eos != end) {
-      log_warning("{}: answers end with the tokenizer's eos {}, not with {}; set `special_tokens: {{eos_token: \"{}\"}}` "
-                  "if the model should stop at {}", format.name, eos, end, end, end);
+      log_warning(
+          "{}: answers end with the tokenizer's eos {}, not with {}; set `special_tokens: {{eos_token: \"{}\"}}` "
+          "if the model should stop at {}",
+          format.name, eos, end, end, end);
       return;
     }
 }

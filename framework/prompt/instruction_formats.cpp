@@ -107,12 +107,13 @@ std::vector<InstructionFormat> make_formats() {
             "{message_1}", "", "{message_2}"));
 
   const std::string w_system = "system, instruction, input?, output";
-  add(with_system("alpaca_w_system", w_system + " in chat style", kChat, "system", "{instruction}", "{input}", "{output}"));
+  add(with_system("alpaca_w_system", w_system + " in chat style", kChat, "system", "{instruction}", "{input}",
+                  "{output}"));
   add(with_system("alpaca_w_system.load_chat", w_system + " in chat style", kChat, "system", "{instruction}", "{input}",
                   "{output}"));
   add(with_system("alpaca_w_system.load_instruct", w_system + " under \"### System:\"",
-                  {"### System:\n{system}\n\n", kInstruct.without_input, kInstruct.with_input}, "system", "{instruction}",
-                  "{input}", "{output}"));
+                  {"### System:\n{system}\n\n", kInstruct.without_input, kInstruct.with_input}, "system",
+                  "{instruction}", "{input}", "{output}"));
   const std::string orca = "system_prompt, question, response";
   add(with_system("alpaca_w_system.load_open_orca", orca + " under \"### Human:\"",
                   {"### System:\n{system}\n", "### Human:\n{instruction}\n### Assistant:\n", ""}, "system_prompt",
@@ -138,25 +139,29 @@ std::vector<InstructionFormat> make_formats() {
   add(bare("summarizetldr", "article, summary",
            "USER: Summarize the following article as a TL;DR.\n{article}\nASSISTANT:", "{summary}"));
 
-  InstructionFormat reflection = fixed("reflection", "instruction, input?, output, reflection, corrected: one text, learned behind the prompt",
-                                       kInstruct, kWithoutInput, kWithInput);
+  InstructionFormat reflection =
+      fixed("reflection", "instruction, input?, output, reflection, corrected: one text, learned behind the prompt",
+            kInstruct, kWithoutInput, kWithInput);
   reflection.answer =
       "### Thought:\n{output}\n\n### Agent Reflection:\n{reflection}\n\n### Final Response:\n{corrected}";
   reflection.joint = true;
   add(std::move(reflection));
 
-  add(fixed("context_qa", "article, question, answer", kChat, kContext, "", "{article}\n===\n{question}", "", "{answer}"));
+  add(fixed("context_qa", "article, question, answer", kChat, kContext, "", "{article}\n===\n{question}", "",
+            "{answer}"));
   add(bare("context_qa.load_v2", "context, question, answer, without a system text",
            "Context: {context}\nQuestion: {question}\n", "Answer: {answer}"));
   add(fixed("context_qa.load_404", "article, unanswerable_question: the answer is a fixed refusal", kChat, kContext, "",
             "{article}\n===\n{unanswerable_question}", "", kNoAnswer));
 
   const std::string evaluation = "{scores%}{critiques%}";
-  add(bare("creative_acr.load_answer", "instruction, revision: a creative answer",
-           "Answer the following question in a comprehensive, in-depth, and creative way. Additionally your response should "
-           "be relevant, accurate, and free of any ambiguity.\nUSER: {instruction}\nASSISTANT:",
-           "{revision}"));
-  add(bare("creative_acr.load_critique", "instruction, answer, scores, critiques: judge an answer (prompt in our words)",
+  add(bare(
+      "creative_acr.load_answer", "instruction, revision: a creative answer",
+      "Answer the following question in a comprehensive, in-depth, and creative way. Additionally your response should "
+      "be relevant, accurate, and free of any ambiguity.\nUSER: {instruction}\nASSISTANT:",
+      "{revision}"));
+  add(bare("creative_acr.load_critique",
+           "instruction, answer, scores, critiques: judge an answer (prompt in our words)",
            "USER: Judge the answer to the question below from 1 to 10 by these criteria:\n" + kCriteria +
                "Reply in YAML: the scores, then for each criterion an explanation and improvements.\n\n"
                "Question: {instruction}\nAnswer: {answer}\n\nASSISTANT:",
@@ -165,10 +170,12 @@ std::vector<InstructionFormat> make_formats() {
            "instruction, answer, scores, critiques, revision: better an answer (prompt in our words)",
            "USER: The criteria are:\n" + kCriteria +
                "\nRevise the answer to the question below by its evaluation. Reply with the revised answer alone.\n\n"
-               "Question: {instruction}\nAnswer: {answer}\nEvaluation:\n" + evaluation + "\n\nASSISTANT:",
+               "Question: {instruction}\nAnswer: {answer}\nEvaluation:\n" +
+               evaluation + "\n\nASSISTANT:",
            "{revision}"));
 
-  InstructionFormat metharme = bare("metharme", "prompt, generation; the prompt is written out in the row", "{prompt}", "{generation}");
+  InstructionFormat metharme =
+      bare("metharme", "prompt, generation; the prompt is written out in the row", "{prompt}", "{generation}");
   metharme.ends = 3;
   add(std::move(metharme));
   add(bare("prompt_completion", "prompt, completion; nothing is put around them", "{prompt}", "{completion}"));

@@ -1,5 +1,6 @@
 // Instruction formats are data: one row says how the columns of a record are laid out as a prompt and an answer.
-// Layout texts and column names are those of Axolotl's formats of the same name, so that its recipes train the same tokens.
+// Layout texts and column names are those of Axolotl's formats of the same name, so that its recipes train the same
+// tokens.
 #pragma once
 
 #include <string>

@@ -74,7 +74,8 @@ Layout::Layout(std::string_view text, std::string_view what) : text_(text) {
         if (bar == std::string_view::npos) break;
         inside.remove_prefix(bar + 1);
       }
-      if (part.columns.front().empty()) throw UserError("{}: '{{}}' names no column (write '{{{{}}}}' for braces)", what);
+      if (part.columns.front().empty())
+        throw UserError("{}: '{{}}' names no column (write '{{{{}}}}' for braces)", what);
       flush();
       parts_.push_back(std::move(part));
       i = end;

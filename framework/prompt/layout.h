@@ -1,5 +1,5 @@
-// A layout is text with columns of the record in it: "### Input:\n{input}\n". The text is markup, what the record says is
-// not, so that special tokens spelled out in data stay text.
+// A layout is text with columns of the record in it: "### Input:\n{input}\n". The text is markup, what the record says
+// is not, so that special tokens spelled out in data stay text.
 //
 //   {column}      text of the column          {a|b}   the first of these that the record has
 //   {column[]}    a list, as lines `- "item"` {column%}  nested values, as YAML
@@ -31,8 +31,8 @@ class Layout {
   enum class Form { literal, text, lines, yaml };
   struct Part {
     Form form = Form::literal;
-    std::string text;                   // of a literal
-    std::vector<std::string> columns;   // alternatives
+    std::string text;                  // of a literal
+    std::vector<std::string> columns;  // alternatives
   };
   std::string text_;
   std::vector<Part> parts_;

@@ -8,8 +8,10 @@ namespace {
 std::vector<Token> integers(const Json& record, const char* column, std::int64_t least) {
   std::vector<Token> out;
   for (auto& value : list_column(record, column)) {
-    if (!value.is_number_integer()) throw UserError("'{}' must hold whole numbers, holds {}", column, dump(value).substr(0, 60));
-    bool fits = value.is_number_unsigned() ? value.get<std::uint64_t>() <= INT32_MAX : value.get<std::int64_t>() >= least;
+    if (!value.is_number_integer())
+      throw UserError("'{}' must hold whole numbers, holds {}", column, dump(value).substr(0, 60));
+    bool fits =
+        value.is_number_unsigned() ? value.get<std::uint64_t>() <= INT32_MAX : value.get<std::int64_t>() >= least;
     if (!fits) throw UserError("'{}' holds {}, not from {} to {}", column, dump(value), least, INT32_MAX);
     out.push_back(static_cast<Token>(value.get<std::int64_t>()));
   }
@@ -22,7 +24,8 @@ class PreTokenised : public PromptStrategy {
     Rendered out;
     out.ids = integers(record, "input_ids", 0);
     out.labels = record.contains("labels") ? integers(record, "labels", kIgnore) : out.ids;
-    std::vector<Token> mask = record.contains("attention_mask") ? integers(record, "attention_mask", 0) : std::vector<Token>();
+    std::vector<Token> mask =
+        record.contains("attention_mask") ? integers(record, "attention_mask", 0) : std::vector<Token>();
     if (out.labels.size() != out.ids.size())
       throw UserError("'labels' has {} entries, 'input_ids' has {}", out.labels.size(), out.ids.size());
     if (!mask.empty() && mask.size() != out.ids.size())

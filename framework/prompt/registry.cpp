@@ -27,13 +27,15 @@ std::unique_ptr<PromptStrategy> make_sharegpt(const PromptContext& context) {
 std::vector<Registry<PromptFactory>::Row> rows() {
   std::vector<Registry<PromptFactory>::Row> out;
   for (auto& format : instruction_formats())
-    out.push_back({format.name, format.help, [&format](const PromptContext& c) { return make_instruction(format, c); }});
+    out.push_back(
+        {format.name, format.help, [&format](const PromptContext& c) { return make_instruction(format, c); }});
   out.push_back({"completion", "text (or `field`): plain text, all of it learned", make_completion});
   out.push_back({"pretrain", "text (or `text_column`): plain text, all of it learned", make_completion});
   out.push_back({"text", "text: plain text, all of it learned", make_completion});
   out.push_back({"input_output", "segments of {text, label}: no template", make_input_output});
   out.push_back({"pygmalion", "conversations of {role: system|human|bot, value}", make_pygmalion});
-  out.push_back({"llama2_chat", "conversations of {from: system|human|gpt, value} between [INST] and [/INST]", make_llama2_chat});
+  out.push_back(
+      {"llama2_chat", "conversations of {from: system|human|gpt, value} between [INST] and [/INST]", make_llama2_chat});
 #if __has_include("prompt/chat_template.h")
   out.push_back({"chat_template", "messages of {role, content} through a chat template", make_chat_template});
   out.push_back({"openai", "the same as chat_template: messages, tools", make_chat_template});

@@ -21,27 +21,28 @@ struct Piece {
   bool markup = false;  // template text: special tokens spelled out in it are parsed
 };
 
-/// Text that is tokenised in one go; labels come from the pieces' spans (a token belongs to the piece its first byte is in).
+/// Text that is tokenised in one go; labels come from the pieces' spans (a token belongs to the piece its first byte is
+/// in).
 struct Segment {
   std::vector<Piece> pieces;
-  bool add_special = false;   // with the tokenizer's own bos (at the front of an example)
-  bool end_of_text = false;   // eos behind it, unless the last id already is eos; an empty segment gets none
-  int ends = 1;               // how many eos that is
-  bool learn_end = false;     // … and whether that eos is learned
+  bool add_special = false;  // with the tokenizer's own bos (at the front of an example)
+  bool end_of_text = false;  // eos behind it, unless the last id already is eos; an empty segment gets none
+  int ends = 1;              // how many eos that is
+  bool learn_end = false;    // … and whether that eos is learned
 };
 
 /// One training example before tokenisation.
 struct Rendered {
   std::vector<Segment> segments;
   std::vector<Token> ids, labels;  // pre-tokenised rows: taken as they are, segments empty
-  bool chunk = false;              // longer than sequence_len: cut into rows without loss, whatever the strategy for length
+  bool chunk = false;  // longer than sequence_len: cut into rows without loss, whatever the strategy for length
 };
 
 class PromptStrategy {
  public:
   virtual ~PromptStrategy() = default;
-  /// One record → examples (usually one). UserError on a record it cannot read, naming the field; the caller adds the file
-  /// and line. Safe to call from many threads.
+  /// One record → examples (usually one). UserError on a record it cannot read, naming the field; the caller adds the
+  /// file and line. Safe to call from many threads.
   virtual std::vector<Rendered> render(const Json& record) const = 0;
   /// The text up to the point where the model speaks, for inference: same template as in training.
   virtual Rendered prompt(const Json& record) const = 0;
@@ -53,9 +54,9 @@ class PromptStrategy {
 
 /// What a strategy is made from; nothing of it is needed after the factory has returned.
 struct PromptContext {
-  const DatasetEntry* dataset = nullptr;       // type, fields, roles, template of this dataset
+  const DatasetEntry* dataset = nullptr;  // type, fields, roles, template of this dataset
   bool train_on_inputs = false;
-  std::string tokenizer_template;              // default template of the model directory
+  std::string tokenizer_template;  // default template of the model directory
   std::vector<std::pair<std::string, std::string>> named_templates;
   std::string bos_token, eos_token, pad_token, unk_token;
   std::string chat_template, chat_template_jinja;  // the recipe's global choice

@@ -31,7 +31,8 @@ TEST(Assemble, LabelsTheAnswerAndItsEnd) {
 
 TEST(Assemble, ParsesSpecialTokensInMarkupOnly) {
   Rendered r;
-  r.segments = {segment({{"<|im_start|>", false, true}, {"<|im_end|>", false, false}, {"<|im_end|>", true, true}}, false, false)};
+  r.segments = {
+      segment({{"<|im_start|>", false, true}, {"<|im_end|>", false, false}, {"<|im_end|>", true, true}}, false, false)};
   Example e = assemble(r, ByteTokenizer());
   ASSERT_EQ(e.ids.size(), 12u);  // one, ten bytes of what a user wrote, one
   EXPECT_EQ(e.ids.front(), 3);
@@ -63,7 +64,8 @@ TEST(Assemble, RefusesIdsTheTokenizerDoesNotHave) {
   Rendered r;
   r.ids = {5, 272};
   r.labels = {5, kIgnore};
-  EXPECT_EQ(error_of<UserError>([&] { assemble(r, ByteTokenizer()); }), "'input_ids' holds 272, the tokenizer has 272 tokens");
+  EXPECT_EQ(error_of<UserError>([&] { assemble(r, ByteTokenizer()); }),
+            "'input_ids' holds 272, the tokenizer has 272 tokens");
 }
 
 TEST(Cut, LosesAndDoublesNothing) {

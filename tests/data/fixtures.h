@@ -59,7 +59,9 @@ class ByteTokenizer : public Tokenizer {
   }
   Token size() const override { return 16 + 256; }
   std::string piece(Token id) const override {
-    return id >= 16 ? std::string(1, static_cast<char>(id - 16)) : id >= 1 && id <= 4 ? std::string(kSpecial[id]) : "<unk>";
+    return id >= 16             ? std::string(1, static_cast<char>(id - 16))
+           : id >= 1 && id <= 4 ? std::string(kSpecial[id])
+                                : "<unk>";
   }
   std::optional<Token> find(std::string_view piece) const override {
     for (Token id = 1; id <= 4; ++id)

@@ -13,7 +13,8 @@ using ::testing::ElementsAre;
 class Inspect : public ::testing::Test {
  protected:
   Token b(char c) { return 16 + static_cast<unsigned char>(c); }
-  std::vector<Token> ids{1, b('a'), b('\n'), b('\x1b'), b('b'), 2}, labels{kIgnore, kIgnore, kIgnore, kIgnore, b('b'), 2};
+  std::vector<Token> ids{1, b('a'), b('\n'), b('\x1b'), b('b'), 2},
+      labels{kIgnore, kIgnore, kIgnore, kIgnore, b('b'), 2};
   std::vector<std::int64_t> offsets{0, 6};
   std::vector<std::int32_t> chosen{0};
   Examples examples{ids, labels, offsets, chosen};
@@ -28,19 +29,22 @@ TEST_F(Inspect, MarksLearnedSpansWithoutColour) {
 TEST_F(Inspect, ColoursLearnedReadAndSpecialTokens) {
   std::string text = render_text(view_row(examples, 0, tokenizer, "row 0"), {.color = true});
   EXPECT_EQ(text,
-            "row 0: 6 tokens, 2 learned\n\033[2m\033[7m<s>\033[0m\033[2ma\033[0m\033[2m⏎\033[0m\n\033[2m\\x1b\033[0m\033[32mb\033[0m"
+            "row 0: 6 tokens, 2 "
+            "learned\n\033[2m\033[7m<s>\033[0m\033[2ma\033[0m\033[2m⏎\033[0m\n\033[2m\\x1b\033[0m\033[32mb\033[0m"
             "\033[32m\033[7m</s>\033[0m\n");
 }
 
 TEST_F(Inspect, ShowsIdsAndLabels) {
-  EXPECT_EQ(render_text(view_row(examples, 0, tokenizer, "row 0"), {.color = false, .ids = true}),
-            "row 0: 6 tokens, 2 learned\n<s>(-100, 1) a(-100, 113) ⏎(-100, 26) \\x1b(-100, 43) ⟦b(114, 114) </s>(2, 2)⟧\n");
+  EXPECT_EQ(
+      render_text(view_row(examples, 0, tokenizer, "row 0"), {.color = false, .ids = true}),
+      "row 0: 6 tokens, 2 learned\n<s>(-100, 1) a(-100, 113) ⏎(-100, 26) \\x1b(-100, 43) ⟦b(114, 114) </s>(2, 2)⟧\n");
 }
 
 TEST_F(Inspect, FindsRowsByTheirText) {
   EXPECT_THAT(find_rows(examples, tokenizer, "a\n", 10), ElementsAre(0));
   EXPECT_THAT(find_rows(examples, tokenizer, "zz", 10), ElementsAre());
-  EXPECT_EQ(error_of<UserError>([&] { view_row(examples, 1, tokenizer, ""); }), "there is no row 1: they go from 0 to 0");
+  EXPECT_EQ(error_of<UserError>([&] { view_row(examples, 1, tokenizer, ""); }),
+            "there is no row 1: they go from 0 to 0");
 }
 
 }  // namespace

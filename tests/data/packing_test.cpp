@@ -17,7 +17,8 @@ using ::testing::ElementsAre;
 std::vector<std::int32_t> random_lengths(std::size_t count, std::int32_t most) {
   Random random(7, Purpose::sample);
   std::vector<std::int32_t> out(count);
-  for (std::size_t i = 0; i < count; ++i) out[i] = 1 + static_cast<std::int32_t>(random.below(i, static_cast<std::uint64_t>(most)));
+  for (std::size_t i = 0; i < count; ++i)
+    out[i] = 1 + static_cast<std::int32_t>(random.below(i, static_cast<std::uint64_t>(most)));
   return out;
 }
 
@@ -44,7 +45,8 @@ TEST(Packer, KeepsTheOrderWhenItPacksSequentially) {
   std::vector<std::int32_t> lengths{5, 3, 7, 2, 6, 4};
   EXPECT_THAT(as_vectors(next_fit(counting(6), lengths, 10, 100)),
               ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(4, 5)));
-  EXPECT_THAT(as_vectors(next_fit(counting(6), lengths, 100, 4)), ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(4, 5)));
+  EXPECT_THAT(as_vectors(next_fit(counting(6), lengths, 100, 4)),
+              ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(4, 5)));
 }
 
 TEST(Packer, HoldsCapacityAndCountAndLosesNothing) {
@@ -109,11 +111,12 @@ TEST_P(EverySchedule, HoldsEveryExampleOnceAnEpochWithinItsBounds) {
   EXPECT_EQ(first_epoch == second_epoch, o.keep_order);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, EverySchedule,
-                         ::testing::Values(Case{"unpacked", false, false, false, false}, Case{"ordered", false, true, false, false},
-                                           Case{"by_length", false, false, false, true}, Case{"packed", true, false, false, false},
-                                           Case{"sequential", true, false, true, false}, Case{"packed_ordered", true, true, false, false}),
-                         [](auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    All, EverySchedule,
+    ::testing::Values(Case{"unpacked", false, false, false, false}, Case{"ordered", false, true, false, false},
+                      Case{"by_length", false, false, false, true}, Case{"packed", true, false, false, false},
+                      Case{"sequential", true, false, true, false}, Case{"packed_ordered", true, true, false, false}),
+    [](auto& test) { return test.param.name; });
 
 TEST(Schedule, IsAPureFunctionOfSeedAndEpoch) {
   auto lengths = random_lengths(500, 100);

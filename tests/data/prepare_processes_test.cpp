@@ -41,15 +41,16 @@ class PrepareProcesses : public FolderTest {
  protected:
   PrepareProcesses() {
     std::string rows;
-    for (int i = 0; i < 4000; ++i) rows += fmt::format("{{\"text\": \"{}{}\"}}\n", std::string(static_cast<std::size_t>(i % 300 + 5), 'x'), i);
+    for (int i = 0; i < 4000; ++i)
+      rows += fmt::format("{{\"text\": \"{}{}\"}}\n", std::string(static_cast<std::size_t>(i % 300 + 5), 'x'), i);
     file_ = write("a.jsonl", rows);
     root_ = path("prepared");
   }
   pid_t spawn() {
     setenv("DML_TEST_CHILD_FILE", file_.c_str(), 1);
     setenv("DML_TEST_CHILD_ROOT", root_.c_str(), 1);
-    std::string self = std::filesystem::read_symlink("/proc/self/exe").string(), filter = "--gtest_filter=PrepareChild.Prepares",
-                quiet = "--gtest_brief=1";
+    std::string self = std::filesystem::read_symlink("/proc/self/exe").string(),
+                filter = "--gtest_filter=PrepareChild.Prepares", quiet = "--gtest_brief=1";
     char* arguments[] = {self.data(), filter.data(), quiet.data(), nullptr};
     pid_t child = 0;
     posix_spawn_file_actions_t silent;

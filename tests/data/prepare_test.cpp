@@ -29,7 +29,8 @@ class Prepare : public FolderTest {
   static std::string rows(int count) {
     std::string out;
     for (int i = 0; i < count; ++i)
-      out += fmt::format("{{\"instruction\": \"Say {}\", \"output\": \"{}\"}}\n", i, std::string(static_cast<std::size_t>(i % 17 + 1), 'x') + std::to_string(i));
+      out += fmt::format("{{\"instruction\": \"Say {}\", \"output\": \"{}\"}}\n", i,
+                         std::string(static_cast<std::size_t>(i % 17 + 1), 'x') + std::to_string(i));
     return out;
   }
   void add(const std::string& file, const std::string& type) {
@@ -56,9 +57,10 @@ TEST_F(Prepare, CarriesAlpacaRowsToBatches) {
   Prepared p = run();
   ASSERT_EQ(p.train().size(), 1);
   std::string text = tokenizer.decode(p.train().ids(0));
-  EXPECT_EQ(text,
-            "<s>Below is an instruction that describes a task. Write a response that appropriately completes the request.\n\n"
-            "### Instruction:\nHi\n\n### Response:\nYo</s>");
+  EXPECT_EQ(
+      text,
+      "<s>Below is an instruction that describes a task. Write a response that appropriately completes the request.\n\n"
+      "### Instruction:\nHi\n\n### Response:\nYo</s>");
   auto labels = p.train().labels(0);
   std::vector<Token> learned(labels.end() - 4, labels.end());
   EXPECT_THAT(learned, ElementsAre(kIgnore, 16 + 'Y', 16 + 'o', 2));
@@ -127,7 +129,8 @@ TEST_F(Prepare, KeepsTheOrderOfTheFileWhenAsked) {
   data.shuffle_merged_datasets = false;
   data.curriculum_sampling = true;
   Prepared p = run();
-  for (std::int64_t i = 0; i < 50; ++i) EXPECT_EQ(p.place(p.train().stored(i)), path("a.jsonl") + ":" + std::to_string(i + 1));
+  for (std::int64_t i = 0; i < 50; ++i)
+    EXPECT_EQ(p.place(p.train().stored(i)), path("a.jsonl") + ":" + std::to_string(i + 1));
 }
 
 TEST_F(Prepare, StoresAValidationSplitThatSharesNothingWithTraining) {
@@ -146,17 +149,21 @@ TEST_F(Prepare, CountsWhatItDropsAndNamesTheFirst) {
   std::string text = rows(20) + "{\"instruction\": \"a\", \"output\": \"" + std::string(500, 'x') + "\"}\n" +
                      "{\"instruction\": \"a\", \"output\": \"\"}\n" + "{\"instruction\": \"a\"}\n";
   add(write("a.jsonl", text), "alpaca");
-  EXPECT_THAT(error_of<UserError>([&] { run(); }), HasSubstr("a.jsonl:23: no 'output' in this row (it has: instruction)"));
+  EXPECT_THAT(error_of<UserError>([&] { run(); }),
+              HasSubstr("a.jsonl:23: no 'output' in this row (it has: instruction)"));
   data.on_bad_row = BadRow::skip;
   const DataReport report = run().report();
   const DatasetReport& d = report.datasets.at(0);
   EXPECT_EQ(d.rows, 23);
   EXPECT_EQ(d.examples, 20);
   EXPECT_EQ(d.ends_learned, 20);
-  EXPECT_EQ(d.dropped, (std::map<std::string, std::int64_t>{{"could not be read", 1}, {"longer than sequence_len", 1}, {"no learned token", 1}}));
+  EXPECT_EQ(d.dropped, (std::map<std::string, std::int64_t>{
+                           {"could not be read", 1}, {"longer than sequence_len", 1}, {"no learned token", 1}}));
   EXPECT_EQ(d.first_dropped.at(0).place, path("a.jsonl") + ":21");
   auto lines = report.lines();
-  EXPECT_EQ(std::count_if(lines.begin(), lines.end(), [](auto& line) { return line.find("dropped") != std::string::npos; }), 3);
+  EXPECT_EQ(
+      std::count_if(lines.begin(), lines.end(), [](auto& line) { return line.find("dropped") != std::string::npos; }),
+      3);
 }
 
 TEST_F(Prepare, TreatsLongRowsAsItIsTold) {
@@ -202,13 +209,19 @@ TEST_F(Prepare, CutsDocumentsWithoutLoss) {
 }
 
 TEST_F(Prepare, RefusesDataWithNothingToLearn) {
-  add(write("none.jsonl", "{\"input_ids\": [5, 6], \"labels\": [-100, -100]}\n{\"input_ids\": [5, 6], \"labels\": [5, -100]}\n"), "");
-  EXPECT_THAT(error_of<UserError>([&] { run(); }), HasSubstr("all 2 rows were dropped: 2 no learned token; the first: "));
-  data.datasets[0].path = write("most.jsonl", "{\"input_ids\": [5, 6], \"labels\": [5, 6]}\n{\"input_ids\": [5, 6], \"labels\": [-100, -100]}\n"
-                                              "{\"input_ids\": [5, 6], \"labels\": [-100, -100]}\n");
+  add(write("none.jsonl",
+            "{\"input_ids\": [5, 6], \"labels\": [-100, -100]}\n{\"input_ids\": [5, 6], \"labels\": [5, -100]}\n"),
+      "");
+  EXPECT_THAT(error_of<UserError>([&] { run(); }),
+              HasSubstr("all 2 rows were dropped: 2 no learned token; the first: "));
+  data.datasets[0].path =
+      write("most.jsonl",
+            "{\"input_ids\": [5, 6], \"labels\": [5, 6]}\n{\"input_ids\": [5, 6], \"labels\": [-100, -100]}\n"
+            "{\"input_ids\": [5, 6], \"labels\": [-100, -100]}\n");
   EXPECT_THAT(error_of<UserError>([&] { run(); }), HasSubstr("2 of 3 rows have no learned token"));
   data.datasets[0].path = write("ids.jsonl", "{\"input_ids\": [5, 9999]}\n");
-  EXPECT_THAT(error_of<UserError>([&] { run(); }), HasSubstr("ids.jsonl:1: 'input_ids' holds 9999, the tokenizer has 272 tokens"));
+  EXPECT_THAT(error_of<UserError>([&] { run(); }),
+              HasSubstr("ids.jsonl:1: 'input_ids' holds 9999, the tokenizer has 272 tokens"));
   EXPECT_FALSE(std::filesystem::exists(path("prepared")) && !std::filesystem::is_empty(path("prepared")));
 }
 
@@ -234,7 +247,8 @@ TEST_F(Prepare, RemovesDuplicatesAndWarnsOfLeaks) {
 
 TEST_F(Prepare, RemovesNearDuplicates) {
   std::string story(300, ' ');
-  for (std::uint32_t i = 0, state = 1; i < story.size(); ++i) story[i] = static_cast<char>('a' + (state = state * 1103515245u + 12345u) / 65536 % 26);
+  for (std::uint32_t i = 0, state = 1; i < story.size(); ++i)
+    story[i] = static_cast<char>('a' + (state = state * 1103515245u + 12345u) / 65536 % 26);
   auto row = [](const std::string& text) { return "{\"text\": \"" + text + "\"}\n"; };
   std::string alike = story, other = story.substr(150) + std::string(150, 'q');
   alike[100] = 'Z';

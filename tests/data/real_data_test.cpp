@@ -16,7 +16,8 @@ const std::string kShared = DML_SOURCE_DIR "/../shared/data";
 class RealData : public FolderTest {
  protected:
   void SetUp() override {
-    if (!file_exists(kShared + "/tokenizers/llama2") || !file_exists(kShared + "/datasets/alpaca")) GTEST_SKIP() << "no shared data here";
+    if (!file_exists(kShared + "/tokenizers/llama2") || !file_exists(kShared + "/datasets/alpaca"))
+      GTEST_SKIP() << "no shared data here";
   }
 };
 

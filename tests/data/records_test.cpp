@@ -34,7 +34,8 @@ class Records : public FolderTest {
 };
 
 TEST_F(Records, ReadsJsonLinesWithMarksCarriageReturnsAndGaps) {
-  EXPECT_THAT(read(write("a.jsonl", "\xef\xbb\xbf{\"a\":1}\r\n\n  \n{\"a\":2}")), ElementsAre(R"(1 {"a":1})", R"(4 {"a":2})"));
+  EXPECT_THAT(read(write("a.jsonl", "\xef\xbb\xbf{\"a\":1}\r\n\n  \n{\"a\":2}")),
+              ElementsAre(R"(1 {"a":1})", R"(4 {"a":2})"));
 }
 
 TEST_F(Records, ReadsAnArrayHoweverItIsNamedAndBroken) {
@@ -57,7 +58,8 @@ TEST_F(Records, UnpacksGzipAndZstd) {
   std::string packed(ZSTD_compressBound(text.size()), '\0');
   packed.resize(ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), 3));
   EXPECT_EQ(read(write("a.jsonl.zst", packed)).size(), 100000u);
-  EXPECT_THAT(error_of<UserError>([&] { read(write("b.jsonl.zst", packed.substr(0, packed.size() / 2))); }), HasSubstr("ends early"));
+  EXPECT_THAT(error_of<UserError>([&] { read(write("b.jsonl.zst", packed.substr(0, packed.size() / 2))); }),
+              HasSubstr("ends early"));
 
   gzFile gz = gzopen(path("a.jsonl.gz").c_str(), "wb");
   gzwrite(gz, text.data(), static_cast<unsigned>(text.size()));
@@ -101,41 +103,46 @@ TEST_P(BadFile, IsRefusedInOneLineWithItsPlace) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, BadFile,
-    ::testing::Values(
-        Bad{"empty", "a.jsonl", "", "the file is empty"}, Bad{"blank", "a.jsonl", "\n \n\n", "the file is empty"},
-        Bad{"not_json", "a.jsonl", "hello\n", "a.jsonl:1: not valid JSON"},
-        Bad{"later_line", "a.jsonl", "{}\n{}\n{\"a\": }\n", "a.jsonl:3: not valid JSON"},
-        Bad{"truncated", "a.jsonl", "{\"a\": 1}\n{\"a\": \"b", "it is the last line and has no newline: is the file whole?"},
-        Bad{"number_row", "a.jsonl", "{}\n7\n", "a.jsonl:2: a row must be an object {…}, is 7"},
-        Bad{"array_row", "a.jsonl", "{}\n[1]\n", "a.jsonl:2: a row must be an object {…}, is [1]"},
-        Bad{"array_of_numbers", "a.json", "[1, 2]", "a.json:1: a row must be an object {…}, is 1"},
-        Bad{"duplicate_key", "a.jsonl", "{\"a\": 1, \"a\": 2}\n", "a.jsonl:1: key 'a' is given twice"},
-        Bad{"deep", "a.jsonl", "{\"a\":" + std::string(100000, '[') + "\n", "a.jsonl:1: nested deeper than 64 levels"},
-        Bad{"surrogate", "a.jsonl", "{\"a\": \"\\ud800\"}\n", "a.jsonl:1: not valid JSON"},
-        Bad{"bad_utf8", "a.jsonl", "{\"a\": \"\xff\"}\n", "a.jsonl:1: not valid JSON"},
-        Bad{"nul", "a.jsonl", std::string("{\"a\": \"\0\"}\n", 11), "a.jsonl:1: not valid JSON"},
-        Bad{"open_array", "a.json", "[{\"a\": 1},\n", "the array ends early: is the file whole?"},
-        Bad{"comma_at_end", "a.json", "[{\"a\": 1},\n]", "a.json:2: a comma without an element"},
-        Bad{"behind_array", "a.json", "[{\"a\": 1}]\n{}", "a.json:2: text behind the end of the array"},
-        Bad{"closed_twice", "a.json", "[{\"a\": 1}}]", "a.json:1: not valid JSON"},
-        Bad{"utf16", "a.jsonl", std::string("\xff\xfe{\0", 4), "is UTF-16"},
-        Bad{"binary", "a.bin", std::string("\x7f\x45LF\0\0", 6), "is no text file"},
-        Bad{"parquet", "a.parquet", "PAR1xxxx", "convert it once: python3 -c"},
-        Bad{"text_utf8", "a.txt", "good\nb\xff\n", "a.txt:2: byte 2 is not UTF-8"},
-        Bad{"csv_width", "a.csv", "a,b\n1,2\n3\n", "a.csv:3: 1 fields, the first line names 2 columns"},
-        Bad{"csv_quote", "a.csv", "a\n\"open\n", "a.csv:2: a '\"' is not closed"},
-        Bad{"csv_twice", "a.csv", "a,a\n1,2\n", "column 'a' is given twice"},
-        Bad{"large_row", "a.jsonl", "{\"a\": \"" + std::string(RowReader::kLargestRow, 'x') + "\"}\n", "a.jsonl:1: a row of more than 64 MiB"},
-        Bad{"damaged_gzip", "a.jsonl.gz", "\x1f\x8b\x08garbage", "the gzip data"},
-        Bad{"damaged_zstd", "a.jsonl.zst", "\x28\xb5\x2f\xfdgarbage", "the zstd data"}),
+    ::testing::Values(Bad{"empty", "a.jsonl", "", "the file is empty"},
+                      Bad{"blank", "a.jsonl", "\n \n\n", "the file is empty"},
+                      Bad{"not_json", "a.jsonl", "hello\n", "a.jsonl:1: not valid JSON"},
+                      Bad{"later_line", "a.jsonl", "{}\n{}\n{\"a\": }\n", "a.jsonl:3: not valid JSON"},
+                      Bad{"truncated", "a.jsonl", "{\"a\": 1}\n{\"a\": \"b",
+                          "it is the last line and has no newline: is the file whole?"},
+                      Bad{"number_row", "a.jsonl", "{}\n7\n", "a.jsonl:2: a row must be an object {…}, is 7"},
+                      Bad{"array_row", "a.jsonl", "{}\n[1]\n", "a.jsonl:2: a row must be an object {…}, is [1]"},
+                      Bad{"array_of_numbers", "a.json", "[1, 2]", "a.json:1: a row must be an object {…}, is 1"},
+                      Bad{"duplicate_key", "a.jsonl", "{\"a\": 1, \"a\": 2}\n", "a.jsonl:1: key 'a' is given twice"},
+                      Bad{"deep", "a.jsonl", "{\"a\":" + std::string(100000, '[') + "\n",
+                          "a.jsonl:1: nested deeper than 64 levels"},
+                      Bad{"surrogate", "a.jsonl", "{\"a\": \"\\ud800\"}\n", "a.jsonl:1: not valid JSON"},
+                      Bad{"bad_utf8", "a.jsonl", "{\"a\": \"\xff\"}\n", "a.jsonl:1: not valid JSON"},
+                      Bad{"nul", "a.jsonl", std::string("{\"a\": \"\0\"}\n", 11), "a.jsonl:1: not valid JSON"},
+                      Bad{"open_array", "a.json", "[{\"a\": 1},\n", "the array ends early: is the file whole?"},
+                      Bad{"comma_at_end", "a.json", "[{\"a\": 1},\n]", "a.json:2: a comma without an element"},
+                      Bad{"behind_array", "a.json", "[{\"a\": 1}]\n{}", "a.json:2: text behind the end of the array"},
+                      Bad{"closed_twice", "a.json", "[{\"a\": 1}}]", "a.json:1: not valid JSON"},
+                      Bad{"utf16", "a.jsonl", std::string("\xff\xfe{\0", 4), "is UTF-16"},
+                      Bad{"binary", "a.bin", std::string("\x7f\x45LF\0\0", 6), "is no text file"},
+                      Bad{"parquet", "a.parquet", "PAR1xxxx", "convert it once: python3 -c"},
+                      Bad{"text_utf8", "a.txt", "good\nb\xff\n", "a.txt:2: byte 2 is not UTF-8"},
+                      Bad{"csv_width", "a.csv", "a,b\n1,2\n3\n", "a.csv:3: 1 fields, the first line names 2 columns"},
+                      Bad{"csv_quote", "a.csv", "a\n\"open\n", "a.csv:2: a '\"' is not closed"},
+                      Bad{"csv_twice", "a.csv", "a,a\n1,2\n", "column 'a' is given twice"},
+                      Bad{"large_row", "a.jsonl", "{\"a\": \"" + std::string(RowReader::kLargestRow, 'x') + "\"}\n",
+                          "a.jsonl:1: a row of more than 64 MiB"},
+                      Bad{"damaged_gzip", "a.jsonl.gz", "\x1f\x8b\x08garbage", "the gzip data"},
+                      Bad{"damaged_zstd", "a.jsonl.zst", "\x28\xb5\x2f\xfdgarbage", "the zstd data"}),
     [](auto& test) { return test.param.name; });
 
 TEST_F(Records, NamesTheNearestFileForOneThatIsMissing) {
   write("train.jsonl", "{}\n");
-  EXPECT_EQ(error_of<UserError>([&] { find(path("trian.jsonl")); }), path("trian.jsonl") + ": no such file; did you mean 'train.jsonl'?");
+  EXPECT_EQ(error_of<UserError>([&] { find(path("trian.jsonl")); }),
+            path("trian.jsonl") + ": no such file; did you mean 'train.jsonl'?");
   EXPECT_THAT(error_of<UserError>([&] { find("tatsu-lab/alpaca"); }), HasSubstr("nothing is downloaded here"));
   EXPECT_THAT(error_of<UserError>([&] { find(path("*.csv")); }), HasSubstr("no file fits this pattern"));
-  EXPECT_THAT(error_of<UserError>([&] { write("empty/x.md", ""), find(path("empty")); }), HasSubstr("the folder has no .json"));
+  EXPECT_THAT(error_of<UserError>([&] { write("empty/x.md", ""), find(path("empty")); }),
+              HasSubstr("the folder has no .json"));
 }
 
 TEST_F(Records, RefusesPipesAndFollowsLinks) {

@@ -1,5 +1,5 @@
-// Each format's text and mask. What is learned stands in [[ ]], a new tokenisation begins at |, bos-like tokens are ^ and
-// the learned end is $.
+// Each format's text and mask. What is learned stands in [[ ]], a new tokenisation begins at |, bos-like tokens are ^
+// and the learned end is $.
 #include <gmock/gmock.h>
 
 #include "core/error.h"
@@ -54,7 +54,8 @@ std::string error_of(F&& call) {
 const std::string kNo =
     "Below is an instruction that describes a task. Write a response that appropriately completes the request.";
 const std::string kIn =
-    "Below is an instruction that describes a task, paired with an input that provides further context. Write a response "
+    "Below is an instruction that describes a task, paired with an input that provides further context. Write a "
+    "response "
     "that appropriately completes the request.";
 const std::string kPair = R"({"instruction": "Do", "output": "Done"})";
 const std::string kTriple = R"({"instruction": "Do", "input": "this", "output": "Done"})";
@@ -79,7 +80,8 @@ INSTANTIATE_TEST_SUITE_P(
     All, Format,
     ::testing::Values(
         Case{"alpaca", kPair, "^" + kNo + "\n\n### Instruction:\nDo\n\n### Response:\n|[[Done]]$"},
-        Case{"alpaca", kTriple, "^" + kIn + "\n\n### Instruction:\nDo\n\n### Input:\nthis\n\n### Response:\n|[[Done]]$"},
+        Case{"alpaca", kTriple,
+             "^" + kIn + "\n\n### Instruction:\nDo\n\n### Input:\nthis\n\n### Response:\n|[[Done]]$"},
         Case{"alpaca.load", R"({"instruction": "Do", "input": null, "output": "Done"})",
              "^" + kNo + "\n\n### Instruction:\nDo\n\n### Response:\n|[[Done]]$"},
         Case{"alpaca:instruct", kPair, "^" + kNo + "\n\n### Instruction:\nDo\n\n### Response:\n|[[Done]]$"},
@@ -90,9 +92,11 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"alpaca_chat.load", kPair, "^SYSTEM: " + kNo + "\nUSER: Do\nASSISTANT:|[[Done]]$"},
         Case{"alpaca_chat.load_no_prompt", kTriple, "^USER: Do\nthis\nASSISTANT:|[[Done]]$"},
         Case{"alpaca:chatml", kPair,
-             "^<|im_start|>system\n" + kNo + "<|im_end|>\n<|im_start|>user\nDo<|im_end|>\n<|im_start|>assistant\n|[[Done]]$"},
+             "^<|im_start|>system\n" + kNo +
+                 "<|im_end|>\n<|im_start|>user\nDo<|im_end|>\n<|im_start|>assistant\n|[[Done]]$"},
         Case{"alpaca:chatml", kTriple,
-             "^<|im_start|>system\n" + kIn + "<|im_end|>\n<|im_start|>user\nDo\nthis<|im_end|>\n<|im_start|>assistant\n|[[Done]]$"},
+             "^<|im_start|>system\n" + kIn +
+                 "<|im_end|>\n<|im_start|>user\nDo\nthis<|im_end|>\n<|im_start|>assistant\n|[[Done]]$"},
         Case{"alpaca:phi", kPair, "^<|system|>\n" + kNo + "<|end|>\n<|user|>\nDo<|end|>\n<|assistant|>\n|[[Done]]$"},
         Case{"alpaca:phi", kTriple, "^<|system|>\n" + kIn + "<|end|>\n<|user|>\nDo<|end|>this<|assistant|>|[[Done]]$"},
         Case{"alpaca_chat.load_concise", kPair,
@@ -109,25 +113,33 @@ INSTANTIATE_TEST_SUITE_P(
              "^### System:\nBe brief.\n\n### Instruction:\nDo\n\n### Input:\nthis\n\n### Response:\n|[[Done]]$"},
         Case{"alpaca_w_system.load_instruct", R"({"system": "", "instruction": "Do", "output": "Done"})",
              "^### Instruction:\nDo\n\n### Response:\n|[[Done]]$"},
-        Case{"alpaca_w_system.load_open_orca", kOrca, "^### System:\nBe brief.\n### Human:\nWhy?\n### Assistant:\n|[[So.]]$"},
+        Case{"alpaca_w_system.load_open_orca", kOrca,
+             "^### System:\nBe brief.\n### Human:\nWhy?\n### Assistant:\n|[[So.]]$"},
         Case{"alpaca_w_system.load_open_orca_chatml", kOrca,
-             "^<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n|[[So.]]$"},
+             "^<|im_start|>system\nBe "
+             "brief.<|im_end|>\n<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n|[[So.]]$"},
         Case{"orcamini", kOrca, "^### System:\nBe brief.\n\n### User:\nWhy?\n\n### Response:\n|[[So.]]$"},
         Case{"gpteacher", R"({"instruction": "Do", "input": "", "response": "Done"})",
              "^" + kNo + "\n\n### Instruction:\nDo\n\n### Response:\n|[[Done]]$"},
-        Case{"oasst", R"({"INSTRUCTION": "Do", "RESPONSE": "Done"})", "^" + kNo + "\n\n### Instruction:\nDo\n\n### Response:\n|[[Done]]$"},
+        Case{"oasst", R"({"INSTRUCTION": "Do", "RESPONSE": "Done"})",
+             "^" + kNo + "\n\n### Instruction:\nDo\n\n### Response:\n|[[Done]]$"},
         Case{"jeopardy", R"({"question": "Capital of France", "category": "TOWNS", "answer": "Paris"})",
-             "^" + kIn + "\n\n### Instruction:\nCapital of France\n\n### Input:\nTOWNS\n\n### Response:\n|[[what is Paris]]$"},
+             "^" + kIn +
+                 "\n\n### Instruction:\nCapital of France\n\n### Input:\nTOWNS\n\n### Response:\n|[[what is Paris]]$"},
         Case{"explainchoice", R"({"question": "2+2?", "choices": ["3", "4"], "solution": "4, by adding."})",
-             "^Choose the answer that best answers the question. Explain your reasoning.\n\n\n### Instruction:\n2+2?\n\n### "
+             "^Choose the answer that best answers the question. Explain your reasoning.\n\n\n### "
+             "Instruction:\n2+2?\n\n### "
              "Input:\n- \"3\"\n- \"4\"\n\n### Response:\n|[[4, by adding.]]$"},
         Case{"concisechoice", R"({"question": "2+2?", "choices": ["3", "4"], "explanation": "4"})",
-             "^SYSTEM: Choose the answer that best answers the question. Be concise in your response.\n\nUSER: 2+2?\n- \"3\"\n- "
+             "^SYSTEM: Choose the answer that best answers the question. Be concise in your response.\n\nUSER: 2+2?\n- "
+             "\"3\"\n- "
              "\"4\"\nASSISTANT:|[[4]]$"},
         Case{"summarizetldr", R"({"article": "Long.", "summary": "L."})",
              "^USER: Summarize the following article as a TL;DR.\nLong.\nASSISTANT:|[[L.]]$"},
         Case{"reflection", R"({"instruction": "Do", "output": "A", "reflection": "B", "corrected": "C"})",
-             "^" + kNo + "\n\n### Instruction:\nDo\n\n### Response:\n[[### Thought:\nA\n\n### Agent Reflection:\nB\n\n### Final Response:\nC]]$"},
+             "^" + kNo +
+                 "\n\n### Instruction:\nDo\n\n### Response:\n[[### Thought:\nA\n\n### Agent Reflection:\nB\n\n### "
+                 "Final Response:\nC]]$"},
         Case{"context_qa", R"({"article": "Text.", "question": "Why?", "answer": "So."})",
              "^SYSTEM: Use the following contextual information to concisely answer the question.\n\nUSER: "
              "Text.\n===\nWhy?\nASSISTANT:|[[So.]]$"},
@@ -135,27 +147,32 @@ INSTANTIATE_TEST_SUITE_P(
              "^Context: Text.\nQuestion: Why?\n|[[Answer: So.]]$"},
         Case{"context_qa.load_404", R"({"article": "Text.", "unanswerable_question": "Who?"})",
              "^SYSTEM: Use the following contextual information to concisely answer the question.\n\nUSER: "
-             "Text.\n===\nWho?\nASSISTANT:|[[The context provided does not contain any information about your inquiry. Therefore, "
+             "Text.\n===\nWho?\nASSISTANT:|[[The context provided does not contain any information about your inquiry. "
+             "Therefore, "
              "I'm unable to answer your question based on the given context.]]$"},
         Case{"metharme", R"({"prompt": "<|user|>Hi<|model|>", "generation": "Yo"})", "^<|user|>Hi<|model|>|[[Yo]]$$$"},
         Case{"prompt_completion", R"({"prompt": "Q: ", "completion": "A"})", "^Q: |[[A]]$"},
-        Case{"completion", R"({"text": "Once."})", "^[[Once.]]$"},
-        Case{"text", R"({"text": "Once."})", "^[[Once.]]$"},
+        Case{"completion", R"({"text": "Once."})", "^[[Once.]]$"}, Case{"text", R"({"text": "Once."})", "^[[Once.]]$"},
         Case{"pretrain", R"({"text": "Once."})", "^[[Once.]]$"},
         Case{"input_output", R"({"segments": [{"label": false, "text": "<s>Hi"}, {"label": true, "text": "Yo</s>"}]})",
              "<s>Hi|[[Yo</s>]]"},
-        Case{"pygmalion",
-             R"({"conversations": [{"role": "system", "value": "Bob\n<START>"}, {"role": "human", "value": "Hi "}, {"role": "bot", "value": "Yo"}]})",
-             "^<|system|>Persona: Bob|<|user|> Hi|<|model|>[[ Yo]]$"},
-        Case{"llama2_chat",
-             R"({"conversations": [{"from": "system", "value": "S"}, {"from": "human", "value": "A"}, {"from": "gpt", "value": "B"}, {"from": "human", "value": "C"}, {"from": "gpt", "value": "D"}]})",
-             "^[INST] <<SYS>>\nS\n<</SYS>>\n\nA [/INST]|[[B]]$|<s>[INST] C [/INST]|[[D]]$"},
+        Case{
+            "pygmalion",
+            R"({"conversations": [{"role": "system", "value": "Bob\n<START>"}, {"role": "human", "value": "Hi "}, {"role": "bot", "value": "Yo"}]})",
+            "^<|system|>Persona: Bob|<|user|> Hi|<|model|>[[ Yo]]$"},
+        Case{
+            "llama2_chat",
+            R"({"conversations": [{"from": "system", "value": "S"}, {"from": "human", "value": "A"}, {"from": "gpt", "value": "B"}, {"from": "human", "value": "C"}, {"from": "gpt", "value": "D"}]})",
+            "^[INST] <<SYS>>\nS\n<</SYS>>\n\nA [/INST]|[[B]]$|<s>[INST] C [/INST]|[[D]]$"},
         Case{"creative_acr.load_answer", R"({"instruction": "Why?", "revision": "So."})",
-             "^Answer the following question in a comprehensive, in-depth, and creative way. Additionally your response should be "
+             "^Answer the following question in a comprehensive, in-depth, and creative way. Additionally your "
+             "response should be "
              "relevant, accurate, and free of any ambiguity.\nUSER: Why?\nASSISTANT:|[[So.]]$"}));
 
 TEST(Formats, LearnThePromptTooWhenAsked) {
-  EXPECT_EQ(shown(make("prompt_completion", true)->render(parse_json(R"({"prompt": "Q", "completion": "A"})", "row"))[0]), "^[[Q]]|[[A]]$");
+  EXPECT_EQ(
+      shown(make("prompt_completion", true)->render(parse_json(R"({"prompt": "Q", "completion": "A"})", "row"))[0]),
+      "^[[Q]]|[[A]]$");
 }
 
 TEST(Formats, HaveAPromptForInferenceThatIsTheirTrainingPrompt) {
@@ -174,16 +191,22 @@ TEST(Formats, HaveAPromptForInferenceThatIsTheirTrainingPrompt) {
 }
 
 TEST(Formats, TellWhatTheRowLooksLike) {
-  EXPECT_EQ(error_of([] { make("alpaca")->render(parse_json(R"({"conversations": [{"from": "human", "value": "Hi"}]})", "row")); }),
+  EXPECT_EQ(error_of([] {
+              make("alpaca")->render(parse_json(R"({"conversations": [{"from": "human", "value": "Hi"}]})", "row"));
+            }),
             "no 'instruction' in this row (it has: conversations); it looks like sharegpt: use `type: sharegpt`");
-  EXPECT_THAT(error_of([] { make("alpaca")->render({{"messages", Json::array()}}); }), HasSubstr("use `type: chat_template`"));
+  EXPECT_THAT(error_of([] {
+                make("alpaca")->render({{"messages", Json::array()}});
+              }),
+              HasSubstr("use `type: chat_template`"));
   EXPECT_EQ(error_of([] { make("alpaca")->render(parse_json(R"({"instruction": "Do", "output": 42})", "row")); }),
             "'output' must be a text, is 42");
   EXPECT_THAT(error_of([] { make("alpacca"); }), HasSubstr("did you mean 'alpaca'?"));
 }
 
 TEST(Formats, MarkTemplateTextAndNotWhatTheRowSays) {
-  auto rendered = make("alpaca:chatml")->render(parse_json(R"({"instruction": "<|im_end|>", "output": "<|im_end|>"})", "row"))[0];
+  auto rendered =
+      make("alpaca:chatml")->render(parse_json(R"({"instruction": "<|im_end|>", "output": "<|im_end|>"})", "row"))[0];
   for (auto& segment : rendered.segments)
     for (auto& piece : segment.pieces) EXPECT_EQ(piece.markup, piece.text != "<|im_end|>") << piece.text;
 }
@@ -222,7 +245,8 @@ TEST_F(UserFormat, RefusesWhatItCannotFill) {
 }
 
 TEST(PreTokenised, TakesTokensAsTheyAreAndLeavesMaskedOnesOut) {
-  auto r = make("")->render(parse_json(R"({"input_ids": [1, 5, 6, 0], "labels": [-100, 5, 6, -100], "attention_mask": [1, 1, 1, 0]})", "row"))[0];
+  auto r = make("")->render(parse_json(
+      R"({"input_ids": [1, 5, 6, 0], "labels": [-100, 5, 6, -100], "attention_mask": [1, 1, 1, 0]})", "row"))[0];
   EXPECT_EQ(r.ids, (std::vector<Token>{1, 5, 6}));
   EXPECT_EQ(r.labels, (std::vector<Token>{-100, 5, 6}));
   EXPECT_EQ(make("")->render(parse_json(R"({"input_ids": [1, 5]})", "row"))[0].labels, (std::vector<Token>{1, 5}));
@@ -233,7 +257,8 @@ TEST(PreTokenised, RefusesWhatDoesNotFit) {
   EXPECT_EQ(error(R"({"input_ids": [1], "labels": [1, 2]})"), "'labels' has 2 entries, 'input_ids' has 1");
   EXPECT_EQ(error(R"({"input_ids": [1.5]})"), "'input_ids' must hold whole numbers, holds 1.5");
   EXPECT_EQ(error(R"({"input_ids": [-1]})"), "'input_ids' holds -1, not from 0 to 2147483647");
-  EXPECT_EQ(error(R"({"input_ids": [18446744073709551615]})"), "'input_ids' holds 18446744073709551615, not from 0 to 2147483647");
+  EXPECT_EQ(error(R"({"input_ids": [18446744073709551615]})"),
+            "'input_ids' holds 18446744073709551615, not from 0 to 2147483647");
   EXPECT_EQ(error(R"({"input_ids": [1], "labels": [-7]})"), "'labels' holds -7: ids or -100 (not learned)");
   EXPECT_EQ(error(R"({"input_ids": "1"})"), "'input_ids' must be a list, is \"1\"");
   EXPECT_THAT(error(R"({"instruction": "a", "output": "b"})"), HasSubstr("use `type: alpaca`"));
