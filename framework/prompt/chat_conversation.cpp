@@ -1,0 +1,387 @@
+#include "prompt/chat_conversation.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/utf8.h"
+#include "prompt/jinja/unicode.h"
+
+namespace dml {
+namespace {
+
+using jinja::Mark;
+using jinja::Text;
+
+constexpr std::string_view kBlanks = " \t\r\n\v\f";
+
+Json without_nulls(const Json& value) {
+  if (value.is_object()) {
+    Json out = Json::object();
+    for (auto& [key, v] : value.items())
+      if (!v.is_null()) out[key] = without_nulls(v);
+    return out;
+  }
+  if (!value.is_array()) return value;
+  Json out = Json::array();
+  for (auto& v : value)
+    if (!v.is_null()) out.push_back(without_nulls(v));
+  return out;
+}
+
+std::string keys_of(const Json& object) {
+  std::string out;
+  for (auto& [key, v] : object.items()) out += (out.empty() ? "'" : ", '") + escape_controls(key.substr(0, 40)) + "'";
+  return out.empty() ? "nothing" : out;
+}
+
+/// A column that is a list, or a list written as a JSON string.
+Json list_of(const Json& value, const std::string& field) {
+  Json list = value.is_string() ? parse_json(value.get_ref<const std::string&>(), field) : value;
+  if (!list.is_array()) throw UserError("{}: must be a list, is {}", field, list.type_name());
+  return list;
+}
+
+bool flag(const Json& value, const std::string& field) {
+  if (value.is_boolean()) return value.get<bool>();
+  if (value.is_number()) return value.get<double>() != 0;
+  throw UserError("{}: must be true or false (or a weight), is {}", field, value.type_name());
+}
+
+/// A stretch of characters of a content: learned or not, whatever its turn is.
+struct Detail {
+  std::int64_t begin = 0, end = 0;  // characters, end exclusive
+  bool learn = false;
+};
+
+class Reader {
+ public:
+  Reader(const Json& record, const ConversationOptions& options)
+      : record_(record), o_(options), e_(options.entry), field_(e_.field_messages) {}
+
+  Conversation run() {
+    std::vector<Json> messages = mapped_messages();
+    decide(messages);
+    std::vector<jinja::Value> values;
+    for (std::size_t i = 0; i < messages.size(); ++i) values.push_back(message(messages[i], static_cast<int>(i)));
+    out_.messages = jinja::Value::list(std::move(values));
+    if (auto it = record_.find(e_.field_tools); it != record_.end() && !it->is_null()) out_.tools = tools(*it);
+    return std::move(out_);
+  }
+
+ private:
+  std::string at(std::size_t i, std::string_view key) const { return fmt::format("{}[{}].{}", field_, i, key); }
+
+  Mark mark(int turn, bool spoken, bool learn) {
+    if (!out_.sources.empty()) {
+      const Source& last = out_.sources.back();
+      if (last.turn == turn && last.spoken == spoken && last.learn == learn)
+        return static_cast<Mark>(out_.sources.size());
+    }
+    out_.sources.push_back({turn, spoken, learn});
+    return static_cast<Mark>(out_.sources.size());
+  }
+
+  // --- roles, columns, mappings
+
+  std::vector<Json> mapped_messages() {
+    const auto column = record_.find(field_);
+    if (!record_.is_object() || column == record_.end() || column->is_null())
+      throw UserError("there is no '{}' in this row; it has {}: set field_messages", field_, keys_of(record_));
+    const Json list = list_of(*column, field_);
+    std::vector<Json> messages;
+    if (auto system = record_.find(e_.field_system);
+        system != record_.end() && system->is_string() && !system->get_ref<const std::string&>().empty())
+      messages.push_back(Json{{"role", "system"}, {"content", *system}});
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      Json m = mapped(list[i], i);
+      if (i == 0 && !messages.empty() && m["role"] == "system") messages.clear();  // the conversation has its own
+      messages.push_back(std::move(m));
+    }
+    if (e_.drop_system_message && !messages.empty() && messages[0]["role"] == "system")
+      messages.erase(messages.begin());
+    if (messages.empty()) throw UserError("{}: the conversation is empty", field_);
+    return messages;
+  }
+
+  Json mapped(const Json& raw, std::size_t i) const {
+    if (!raw.is_object()) throw UserError("{}[{}]: must be an object, is {}", field_, i, raw.type_name());
+    const Json given = without_nulls(raw);
+    Json m = given;
+    auto mappings = e_.message_property_mappings;
+    mappings.try_emplace("role", "role");
+    mappings.try_emplace("content", "content");
+    if (e_.field_thinking) mappings[e_.template_thinking_key] = *e_.field_thinking;
+    for (auto& [target, source] : mappings)
+      if (source != target) m.erase(source);
+    for (auto& [target, source] : mappings) {
+      if (auto it = given.find(source); it != given.end())
+        m[target] = *it;
+      else if (source != target)
+        m.erase(target);
+    }
+    if (!m.contains("role"))
+      throw UserError("{}[{}]: there is no '{}'; it has {}: {}", field_, i, mappings["role"], keys_of(given),
+                      given.contains("from") ? "use type: sharegpt, or message_property_mappings"
+                                             : "set message_property_mappings");
+    if (!m["role"].is_string())
+      throw UserError("{}: must be a string, is {}", at(i, mappings["role"]), m["role"].type_name());
+    m["role"] = role_name(m["role"].get<std::string>());
+    return m;
+  }
+
+  std::string role_name(const std::string& spelling) const {
+    const auto it = o_.role_names.find(spelling);
+    return it == o_.role_names.end() ? spelling : it->second;
+  }
+
+  /// Which turns are learned: the message's own flag, then its details, then its role; of these the last N.
+  void decide(const std::vector<Json>& messages) {
+    std::int64_t left = e_.train_on_turns > 0 ? e_.train_on_turns : static_cast<std::int64_t>(messages.size());
+    out_.turns.resize(messages.size());
+    details_.resize(messages.size());
+    by_turn_.resize(messages.size());
+    for (std::size_t i = messages.size(); i-- > 0;) {
+      const Json& m = messages[i];
+      Turn& t = out_.turns[i];
+      t.role = m["role"].get<std::string>();
+      const Json* own = member(m, e_.message_field_training);
+      const Json* details = member(m, e_.message_field_training_detail);
+      details_[i] = details;
+      if (own)
+        t.learn = flag(*own, at(i, *e_.message_field_training));
+      else if (details)
+        t.learn = details->is_array() && !details->empty();
+      else
+        t.learn = o_.train_on_inputs || std::any_of(e_.roles_to_train.begin(), e_.roles_to_train.end(),
+                                                    [&](auto& r) { return role_name(r) == t.role; });
+      by_turn_[i] = t.learn;
+      t.learn = t.learn || has_learned_part(m, i);
+      if (t.learn && left-- <= 0) {
+        t.learn = false;
+        by_turn_[i] = 0;
+      }
+    }
+  }
+
+  /// {"train": true} or {"weight": 1} on a part of a content.
+  static const Json* part_flag(const Json& part) {
+    if (!part.is_object()) return nullptr;
+    for (const char* spelling : {"train", "weight"})
+      if (auto it = part.find(spelling); it != part.end()) return &*it;
+    return nullptr;
+  }
+  bool has_learned_part(const Json& m, std::size_t i) const {
+    for (const std::string& key : {std::string("content"), e_.template_thinking_key})
+      if (auto it = m.find(key); it != m.end() && it->is_array())
+        for (auto& part : *it)
+          if (const Json* f = part_flag(part); f && flag(*f, at(i, key))) return true;
+    return false;
+  }
+
+  static const Json* member(const Json& m, const std::optional<std::string>& key) {
+    if (!key) return nullptr;
+    const auto it = m.find(*key);
+    return it == m.end() ? nullptr : &*it;
+  }
+
+  // --- one message
+
+  jinja::Value message(const Json& m, int turn) {
+    const auto i = static_cast<std::size_t>(turn);
+    Turn& t = out_.turns[i];
+    Text content, thinking;
+    const auto calls = m.find("tool_calls");
+    t.calls_tools = calls != m.end() && calls->is_array() && !calls->empty();
+    const bool has_content = m.contains("content");
+    if (has_content) content = text_of(m["content"], turn, "content", true);
+    const auto own_thinking = m.find(e_.template_thinking_key);
+    bool has_thinking = own_thinking != m.end();
+    if (has_thinking) thinking = text_of(*own_thinking, turn, e_.template_thinking_key, false);
+    if (!has_thinking && e_.split_thinking && t.role == "assistant") has_thinking = split_thinking(content, thinking);
+    t.has_text = content.str().find_first_not_of(kBlanks) != std::string::npos;
+
+    jinja::Dict d;
+    // a role of plain letters can spell no special token, and templates put it between the halves of one
+    const bool plain = std::all_of(t.role.begin(), t.role.end(),
+                                   [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == ' '; });
+    d.set("role", Text(t.role, plain ? 0 : mark(turn, false, false)));
+    // a turn of tool calls alone has content None, as its template expects; any other has a text
+    if (has_content || !t.calls_tools)
+      d.set("content", content);
+    else
+      d.set("content", nullptr);
+    if (has_thinking) d.set(Text(e_.template_thinking_key), thinking);
+    for (auto& [key, value] : m.items()) {
+      if (key == "role" || key == "content" || key == e_.template_thinking_key) continue;
+      if (key == "tool_calls" && t.calls_tools)
+        d.set("tool_calls", tool_calls(value, turn));
+      else if (key != e_.message_field_training && key != e_.message_field_training_detail)
+        d.set(Text(key), jinja::from_json(value, mark(turn, false, false)));
+    }
+    return d;
+  }
+
+  /// A string, or a list of {type: text, text, train}: one text, its stretches marked by what is learned of them.
+  Text text_of(const Json& value, int turn, std::string_view key, bool with_details) {
+    const auto i = static_cast<std::size_t>(turn);
+    const bool learn = by_turn_[i];
+    if (value.is_string()) {
+      const std::string& s = value.get_ref<const std::string&>();
+      return with_details ? detailed(s, turn) : Text(s, mark(turn, true, learn));
+    }
+    if (!value.is_array())
+      throw UserError("{}: must be a string or a list of parts, is {}", at(i, key), value.type_name());
+    Text out;
+    for (std::size_t k = 0; k < value.size(); ++k) {
+      const Json& part = value[k];
+      const std::string name = fmt::format("{}[{}]", at(i, key), k);
+      if (part.is_string()) {
+        out.append(part.get_ref<const std::string&>(), mark(turn, true, learn));
+        continue;
+      }
+      const Json* text = nullptr;
+      if (part.is_object())
+        for (const char* spelling : {"text", "content", "value"})
+          if (auto it = part.find(spelling); !text && it != part.end() && it->is_string()) text = &*it;
+      if (!text) throw UserError("{}: must be a text part, as {{\"type\": \"text\", \"text\": …}}", name);
+      const Json* own = part_flag(part);
+      const bool learn_part = own ? out_.turns[i].learn && flag(*own, name) : learn;
+      out.append(text->get_ref<const std::string&>(), mark(turn, true, learn_part));
+    }
+    return out;
+  }
+
+  /// message_field_training_detail: [{begin_offset, end_offset (inclusive), train}]; what no detail covers is not
+  /// learned.
+  Text detailed(const std::string& s, int turn) {
+    const auto i = static_cast<std::size_t>(turn);
+    const bool learn = out_.turns[i].learn;
+    const Json* details = details_[i];
+    if (!learn || !details || !details->is_array()) return Text(s, mark(turn, true, learn));
+    const auto n = static_cast<std::int64_t>(jinja::count_characters(s));
+    std::vector<Detail> stretches;
+    for (std::size_t k = 0; k < details->size(); ++k) {
+      const std::string name = fmt::format("{}[{}]", at(i, *e_.message_field_training_detail), k);
+      const Json& d = (*details)[k];
+      if (!d.is_object()) throw UserError("{}: must be an object, is {}", name, d.type_name());
+      Detail stretch{json_integer(d, "begin_offset", -1, name), json_integer(d, "end_offset", -1, name) + 1,
+                     d.contains("train") && flag(d["train"], name + ".train")};
+      if (stretch.begin < 0 || stretch.end < stretch.begin || stretch.end > n)
+        throw UserError("{}: begin_offset {} and end_offset {} must lie in the content's {} characters", name,
+                        stretch.begin, stretch.end - 1, n);
+      stretches.push_back(stretch);
+    }
+    std::stable_sort(stretches.begin(), stretches.end(), [](auto& a, auto& b) { return a.begin < b.begin; });
+    Text out;
+    std::int64_t character = 0;
+    std::size_t byte = 0;
+    auto put = [&](std::int64_t end, bool learned) {
+      if (end <= character) return;
+      const std::size_t length =
+          jinja::character_offset(std::string_view(s).substr(byte), static_cast<std::size_t>(end - character));
+      out.append(std::string_view(s).substr(byte, length), mark(turn, true, learned));
+      byte += length;
+      character = end;
+    };
+    for (const Detail& d : stretches) {
+      if (d.begin < character)
+        throw UserError("{}: the stretches overlap at character {}", at(i, *e_.message_field_training_detail), d.begin);
+      put(d.begin, false);
+      put(d.end, d.learn);
+    }
+    put(n, false);
+    return out;
+  }
+
+  /// Reasoning in front of an answer, in one of the known pairs of tags, becomes a field of its own.
+  static bool split_thinking(Text& content, Text& thinking) {
+    struct Tags {
+      std::string_view open, close, answer_open, answer_close;
+    };
+    static constexpr Tags kTags[] = {
+        {"<think>", "</think>", "", ""},
+        {"<reasoning>", "</reasoning>", "", ""},
+        {"<|begin_of_thought|>", "<|end_of_thought|>", "<|begin_of_solution|>", "<|end_of_solution|>"}};
+    for (const Tags& tags : kTags) {
+      const std::string& s = content.str();
+      const std::size_t open = s.find_first_not_of(kBlanks), close = s.find(tags.close);
+      if (open == std::string::npos || !s.substr(open).starts_with(tags.open) || close == std::string::npos) continue;
+      thinking = jinja::strip(content.slice(open + tags.open.size(), close), nullptr, true, true);
+      Text rest = jinja::strip(content.slice(close + tags.close.size()), nullptr, true, false);
+      if (!tags.answer_open.empty() && rest.view().starts_with(tags.answer_open)) {
+        rest = rest.slice(tags.answer_open.size());
+        if (const auto end = rest.str().rfind(tags.answer_close); end != std::string::npos) rest = rest.slice(0, end);
+        rest = jinja::strip(rest, nullptr, true, true);
+      }
+      content = std::move(rest);
+      return true;
+    }
+    return false;
+  }
+
+  // --- tools
+
+  /// Arguments written as a JSON string become the object they spell.
+  static void decode(Json& object, const char* key, const std::string& name) {
+    const auto it = object.find(key);
+    if (it == object.end() || !it->is_string()) return;
+    const std::string text = it->get<std::string>();
+    *it = text.find_first_not_of(kBlanks) == std::string::npos ? Json::object() : parse_json(text, name);
+  }
+
+  jinja::Value tool_calls(Json calls, int turn) {
+    const auto i = static_cast<std::size_t>(turn);
+    for (std::size_t k = 0; k < calls.size(); ++k) {
+      const std::string name = fmt::format("{}[{}]", at(i, "tool_calls"), k);
+      if (!calls[k].is_object()) throw UserError("{}: must be an object, is {}", name, calls[k].type_name());
+      if (auto f = calls[k].find("function"); f != calls[k].end() && f->is_object())
+        decode(*f, "arguments", name + ".function.arguments");
+      decode(calls[k], "arguments", name + ".arguments");
+    }
+    return jinja::from_json(calls, mark(turn, true, out_.turns[i].learn));
+  }
+
+  jinja::Value tools(const Json& column) {
+    Json list = without_nulls(list_of(column, e_.field_tools));
+    for (std::size_t k = 0; k < list.size(); ++k) {
+      const std::string name = fmt::format("{}[{}]", e_.field_tools, k);
+      if (!list[k].is_object()) throw UserError("{}: must be an object, is {}", name, list[k].type_name());
+      if (auto f = list[k].find("function"); f != list[k].end() && f->is_object())
+        decode(*f, "parameters", name + ".function.parameters");
+      decode(list[k], "parameters", name + ".parameters");
+    }
+    if (list.empty()) return nullptr;
+    return jinja::from_json(list, mark(-1, false, false));
+  }
+
+  const Json& record_;
+  const ConversationOptions& o_;
+  const DatasetEntry& e_;
+  const std::string& field_;
+  Conversation out_;
+  std::vector<const Json*> details_;  // message_field_training_detail of every message
+  std::vector<char> by_turn_;         // learned as a whole, not because of a part
+};
+
+}  // namespace
+
+ConversationOptions conversation_options(const DatasetEntry& entry, bool train_on_inputs) {
+  ConversationOptions o{entry, train_on_inputs, {}};
+  if (entry.roles) {
+    for (auto& [target, spellings] : *entry.roles)
+      for (auto& s : spellings) o.role_names[s] = target;
+  } else {
+    o.role_names = {{"human", "user"}, {"gpt", "assistant"}};
+  }
+  return o;
+}
+
+Conversation read_conversation(const Json& record, const ConversationOptions& options) {
+  try {
+    return Reader(record, options).run();
+  } catch (const jinja::Failure& f) {
+    throw UserError("{}: {}", options.entry.field_messages, f.text);
+  }
+}
+
+}  // namespace dml

@@ -1,0 +1,479 @@
+#include "prompt/chat_formats.h"
+
+namespace dml {
+namespace {
+
+/// For all: a content as text, whether it is a string or a list of parts.
+constexpr std::string_view kWords = R"J(
+{%- macro words(content) -%}
+  {{- content if content is string else content | selectattr('text', 'defined') | map(attribute='text') | join -}}
+{%- endmacro -%}
+)J";
+
+/// user and assistant must take turns behind an optional system message: `rest` are the turns without it.
+constexpr std::string_view kTurns = R"J(
+{%- set has_system = messages[0].role == 'system' -%}
+{%- set rest = messages[1:] if has_system else messages -%}
+)J";
+constexpr std::string_view kAlternate = R"J(
+{%- macro check_turn(role, index) -%}
+  {%- if (role == 'user') == (index % 2 == 1) -%}
+    {{- raise_exception('user and assistant must take turns, the user first (turn ' ~ (index + 1) ~ ' is ' ~ role ~ ')') -}}
+  {%- endif -%}
+{%- endmacro -%}
+)J";
+
+constexpr std::string_view kChatml = R"J(
+{%- for m in messages -%}
+  {{- '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' -}}
+{%- endfor -%}
+{{- '<|im_start|>assistant\n' if add_generation_prompt -}}
+)J";
+
+constexpr std::string_view kLlama3 = R"J(
+{%- for m in messages -%}
+  {{- bos_token if loop.first -}}
+  {{- '<|start_header_id|>' + m.role + '<|end_header_id|>\n\n' + words(m.content) | trim + '<|eot_id|>' -}}
+{%- endfor -%}
+{{- '<|start_header_id|>assistant<|end_header_id|>\n\n' if add_generation_prompt -}}
+)J";
+
+constexpr std::string_view kLlama2 = R"J(
+{%- set preface = '<<SYS>>\n' + messages[0].content | trim + '\n<</SYS>>\n\n' if has_system else '' -%}
+{%- for m in rest -%}
+  {{- check_turn(m.role, loop.index0) -}}
+  {%- set said = (preface if loop.first else '') + m.content -%}
+  {%- if m.role == 'user' -%}
+    {{- bos_token + '[INST] ' + said | trim + ' [/INST]' -}}
+  {%- elif m.role == 'assistant' -%}
+    {{- ' ' + said | trim + ' ' + eos_token -}}
+  {%- endif -%}
+{%- endfor -%}
+)J";
+
+constexpr std::string_view kMistralV1 = R"J(
+{{- bos_token -}}
+{%- for m in rest -%}
+  {{- check_turn(m.role, loop.index0) -}}
+  {%- if m.role == 'user' -%}
+    {{- ' [INST] ' + (words(messages[0].content) + '\n\n' if loop.first and has_system else '') + words(m.content) + ' [/INST]' -}}
+  {%- elif m.role == 'assistant' -%}
+    {{- ' ' + words(m.content) + eos_token -}}
+  {%- else -%}
+    {{- raise_exception('mistral_v1 knows the roles system, user and assistant, not ' ~ m.role) -}}
+  {%- endif -%}
+{%- endfor -%}
+)J";
+
+/// Tools, and the system message in front of the last user turn. "@" is a blank for the SentencePiece models and
+/// nothing for tekken.
+constexpr std::string_view kMistralTools = R"J(
+{%- macro call_id(id) -%}
+  {%- if id is not defined or id | length != 9 -%}
+    {{- raise_exception('mistral needs tool call ids of exactly 9 characters') -}}
+  {%- endif -%}
+  {{- id -}}
+{%- endmacro -%}
+{%- macro field(key, value) -%}
+  {{- '"' + key + '": ' + ('"' + value + '"' if value is string else value | tojson) -}}
+{%- endmacro -%}
+{%- set seen = namespace(turns=0, last_user=-1) -%}
+{%- for m in rest -%}
+  {%- set calls = m.tool_calls is defined and m.tool_calls is not none -%}
+  {%- if m.role not in ['tool', 'tool_results'] and not calls -%}
+    {{- check_turn(m.role, seen.turns) -}}
+    {%- set seen.turns = seen.turns + 1 -%}
+  {%- endif -%}
+  {%- if m.role == 'user' -%}
+    {%- set seen.last_user = loop.index0 -%}
+  {%- endif -%}
+{%- endfor -%}
+{{- bos_token -}}
+{%- for m in rest -%}
+  {%- if m.role == 'user' -%}
+    {%- if tools is defined and tools is not none and m == rest[seen.last_user] -%}
+      {{- '[AVAILABLE_TOOLS]@[' -}}
+      {%- for tool in tools -%}
+        {{- '{"type": "function", "function": {' -}}
+        {%- for key, value in tool.function.items() if key != 'return' -%}
+          {{- field(key, value) + ('' if loop.last else ', ') -}}
+        {%- endfor -%}
+        {{- '}}' + (']' if loop.last else ', ') -}}
+      {%- endfor -%}
+      {{- '[/AVAILABLE_TOOLS]' -}}
+    {%- endif -%}
+    {{- '[INST]@' + (words(messages[0].content) + '\n\n' if loop.last and has_system else '') + words(m.content) + '[/INST]' -}}
+  {%- elif m.tool_calls is defined and m.tool_calls is not none -%}
+    {{- '[TOOL_CALLS]@[' -}}
+    {%- for call in m.tool_calls -%}
+      {{- (call.function | tojson)[:-1] + ', "id": "' + call_id(call.id) + '"}' + (']' + eos_token if loop.last else ', ') -}}
+    {%- endfor -%}
+  {%- elif m.role == 'assistant' -%}
+    {{- '@' + words(m.content) | trim + eos_token -}}
+  {%- elif m.role in ['tool', 'tool_results'] -%}
+    {%- set result = m.content.content if m.content.content is defined else m.content -%}
+    {{- '[TOOL_RESULTS]@{"content": ' + result | string + ', "call_id": "' + call_id(m.tool_call_id) + '"}[/TOOL_RESULTS]' -}}
+  {%- else -%}
+    {{- raise_exception('mistral knows the roles system, user, assistant and tool, not ' ~ m.role) -}}
+  {%- endif -%}
+{%- endfor -%}
+)J";
+
+constexpr std::string_view kGemma = R"J(
+{%- if has_system -%}
+  {{- raise_exception('System role not supported') -}}
+{%- endif -%}
+{{- bos_token -}}
+{%- for m in messages -%}
+  {{- check_turn(m.role, loop.index0) -}}
+  {{- '<start_of_turn>' + ('model' if m.role == 'assistant' else m.role) + '\n' -}}
+  {%- for part in ([m.content] if m.content is string else m.content | selectattr('text', 'defined') | map(attribute='text')) -%}
+    {{- part | trim -}}
+  {%- endfor -%}
+  {{- '<end_of_turn>\n' -}}
+{%- endfor -%}
+{{- '<start_of_turn>model\n' if add_generation_prompt -}}
+)J";
+
+constexpr std::string_view kGemma3 = R"J(
+{{- bos_token -}}
+{%- for m in rest -%}
+  {{- check_turn(m.role, loop.index0) -}}
+  {{- '<start_of_turn>' + ('model' if m.role == 'assistant' else m.role) + '\n' -}}
+  {{- words(messages[0].content) + '\n\n' if loop.first and has_system -}}
+  {%- if m.content is string -%}
+    {{- m.content | trim -}}
+  {%- else -%}
+    {%- for part in m.content -%}
+      {{- '<start_of_image>' if part.type == 'image' else part.text | trim if part.type == 'text' -}}
+    {%- endfor -%}
+  {%- endif -%}
+  {{- '<end_of_turn>\n' -}}
+{%- endfor -%}
+{{- '<start_of_turn>model\n' if add_generation_prompt -}}
+)J";
+
+constexpr std::string_view kPhi3 = R"J(
+{{- bos_token -}}
+{%- for m in messages -%}
+  {%- if m.role in ['system', 'user'] -%}
+    {{- '<|' + m.role + '|>\n' + m.content + '<|end|>\n' -}}
+    {{- '<|assistant|>\n' if m.role == 'user' -}}
+  {%- elif m.role == 'assistant' -%}
+    {{- m.content + '<|end|>\n' -}}
+  {%- endif -%}
+{%- endfor -%}
+)J";
+
+constexpr std::string_view kPhi35 = R"J(
+{%- for m in messages -%}
+  {%- if m.role in ['user', 'assistant'] or (m.role == 'system' and m.content) -%}
+    {{- '<|' + m.role + '|>\n' + m.content + '<|end|>\n' -}}
+  {%- endif -%}
+{%- endfor -%}
+{{- '<|assistant|>\n' if add_generation_prompt -}}
+)J";
+
+/// The system text is the one that Phi-4-reasoning was trained with.
+constexpr std::string_view kPhi4 = R"J(
+{%- set preface = 'You are Phi, a language model trained by Microsoft to help users. Your role as an assistant involves thoroughly exploring questions through a systematic thinking process before providing the final precise and accurate solutions. This requires engaging in a comprehensive cycle of analysis, summarizing, exploration, reassessment, reflection, backtracing, and iteration to develop well-considered thinking process. Please structure your response into two main sections: Thought and Solution using the specified format: <think> {Thought section} </think> {Solution section}. In the Thought section, detail your reasoning process in steps. Each step should include detailed considerations such as analysing questions, summarizing relevant findings, brainstorming new ideas, verifying the accuracy of the current steps, refining any errors, and revisiting previous steps. In the Solution section, based on various attempts, explorations, and reflections from the Thought section, systematically present the final solution that you deem correct. The Solution section should be logical, accurate, and concise and detail necessary steps needed to reach the conclusion. Now, try to solve the following question through the above guidelines:' -%}
+{%- set has_system = messages and messages[0].role == 'system' -%}
+{{- '<|im_start|>system<|im_sep|>' + (messages[0].content if has_system else preface) + '<|im_end|>' -}}
+{%- for m in (messages[1:] if has_system else messages) -%}
+  {%- if m.role in ['user', 'assistant'] -%}
+    {{- '<|im_start|>' + m.role + '<|im_sep|>' + m.content + '<|im_end|>' -}}
+  {%- endif -%}
+{%- endfor -%}
+{{- '<|im_start|>assistant<|im_sep|>' if add_generation_prompt -}}
+)J";
+
+/// How the Qwen models are told of their tools, and how they see calls and results. Both templates share it.
+constexpr std::string_view kQwenTools = R"J(
+{%- macro tool_list() -%}
+  {{- '# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are provided with function signatures within <tools></tools> XML tags:\n<tools>' -}}
+  {%- for tool in tools -%}
+    {{- '\n' + tool | tojson -}}
+  {%- endfor -%}
+  {{- '\n</tools>\n\nFor each function call, return a json object with function name and arguments within <tool_call></tool_call> XML tags:\n<tool_call>\n{"name": <function-name>, "arguments": <args-json-object>}\n</tool_call>' -}}
+{%- endmacro -%}
+{%- macro tool_call(call) -%}
+  {%- set f = call.function if call.function else call -%}
+  {{- '<tool_call>\n{"name": "' + f.name + '", "arguments": ' + (f.arguments if f.arguments is string else f.arguments | tojson) + '}\n</tool_call>' -}}
+{%- endmacro -%}
+{%- macro tool_result(m, first, last) -%}
+  {{- '<|im_start|>user' if first -}}
+  {{- '\n<tool_response>\n' + words(m.content) + '\n</tool_response>' -}}
+  {{- '<|im_end|>\n' if last -}}
+{%- endmacro -%}
+)J";
+
+constexpr std::string_view kQwen25 = R"J(
+{%- set has_system = messages[0].role == 'system' -%}
+{%- set preface = messages[0].content if has_system else 'You are Qwen, created by Alibaba Cloud. You are a helpful assistant.' -%}
+{{- '<|im_start|>system\n' + preface + ('\n\n' + tool_list() if tools else '') + '<|im_end|>\n' -}}
+{%- for m in messages -%}
+  {%- if m.role == 'tool' -%}
+    {{- tool_result(m, loop.first or loop.previtem.role != 'tool', loop.last or loop.nextitem.role != 'tool') -}}
+  {%- elif m.role == 'assistant' and m.tool_calls -%}
+    {{- '<|im_start|>assistant' + ('\n' + m.content if m.content else '') -}}
+    {%- for call in m.tool_calls -%}
+      {{- '\n' + tool_call(call) -}}
+    {%- endfor -%}
+    {{- '<|im_end|>\n' -}}
+  {%- elif m.role in ['user', 'assistant'] or (m.role == 'system' and not loop.first) -%}
+    {{- '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' -}}
+  {%- endif -%}
+{%- endfor -%}
+{{- '<|im_start|>assistant\n' if add_generation_prompt -}}
+)J";
+
+/// Reasoning of turns before the last question is left out; the last turn always shows where its reasoning would be.
+constexpr std::string_view kQwen3 = R"J(
+{%- set has_system = messages[0].role == 'system' -%}
+{%- if tools -%}
+  {{- '<|im_start|>system\n' + (words(messages[0].content) + '\n\n' if has_system else '') + tool_list() + '<|im_end|>\n' -}}
+{%- elif has_system -%}
+  {{- '<|im_start|>system\n' + words(messages[0].content) + '<|im_end|>\n' -}}
+{%- endif -%}
+{%- set last = namespace(query=messages | length - 1, turn=messages | length - 1) -%}
+{%- if real_last_index is defined and real_last_index is not none -%}
+  {%- set last.turn = real_last_index -%}
+{%- endif -%}
+{%- for m in messages | reverse -%}
+  {%- if m.role == 'user' and not (m.content is string and m.content.startswith('<tool_response>') and m.content.endswith('</tool_response>')) -%}
+    {%- set last.query = loop.revindex0 -%}
+    {%- break -%}
+  {%- endif -%}
+{%- endfor -%}
+{%- for m in messages -%}
+  {%- if m.role == 'user' or (m.role == 'system' and not loop.first) -%}
+    {{- '<|im_start|>' + m.role + '\n' + words(m.content) + '<|im_end|>\n' -}}
+  {%- elif m.role == 'tool' -%}
+    {{- tool_result(m, loop.first or loop.previtem.role != 'tool', loop.last or loop.nextitem.role != 'tool') -}}
+  {%- elif m.role == 'assistant' -%}
+    {%- set said = '' if m.content is none else words(m.content) -%}
+    {%- set thought = m.reasoning_content if m.reasoning_content is string else '' -%}
+    {%- if m.reasoning_content is not string and '</think>' in said -%}
+      {%- set thought = said.split('</think>')[0].rstrip('\n').split('<think>')[-1].lstrip('\n') -%}
+      {%- set said = said.split('</think>')[-1].lstrip('\n') -%}
+    {%- endif -%}
+    {{- '<|im_start|>assistant\n' -}}
+    {%- if loop.index0 > last.query and (loop.index0 == last.turn or thought) -%}
+      {{- '<think>\n' + thought.strip('\n') + '\n</think>\n\n' + said.lstrip('\n') -}}
+    {%- else -%}
+      {{- said -}}
+    {%- endif -%}
+    {%- for call in m.tool_calls or [] -%}
+      {{- ('\n' if said or not loop.first else '') + tool_call(call) -}}
+    {%- endfor -%}
+    {{- '<|im_end|>\n' -}}
+  {%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+  {{- '<|im_start|>assistant\n<think>\n\n' + ('</think>\n\n' if enable_thinking is defined and enable_thinking is false else '') -}}
+{%- endif -%}
+)J";
+
+constexpr std::string_view kDeepseekV2 = R"J(
+{{- bos_token -}}
+{%- for m in messages -%}
+  {%- if m.role == 'user' -%}
+    {{- '<｜User｜>' + m.content -}}
+  {%- elif m.role == 'assistant' -%}
+    {{- '<｜Assistant｜>' + m.content + eos_token -}}
+  {%- elif m.role == 'system' -%}
+    {{- m.content + '\n\n' -}}
+  {%- endif -%}
+{%- endfor -%}
+{{- '<｜Assistant｜>' if add_generation_prompt -}}
+)J";
+
+/// All system messages first; tool calls as fenced JSON; the answer to a tool's output follows it without a new header.
+constexpr std::string_view kDeepseekV3 = R"J(
+{{- bos_token + messages | selectattr('role', 'equalto', 'system') | map(attribute='content') | join('\n\n') -}}
+{%- for m in messages -%}
+  {%- set behind_tool = loop.previtem is defined and loop.previtem.role == 'tool' -%}
+  {%- if m.role == 'user' -%}
+    {{- '<｜User｜>' + m.content -}}
+  {%- elif m.role == 'assistant' -%}
+    {{- '' if behind_tool else '<｜Assistant｜>' -}}
+    {{- m.content or '' -}}
+    {%- if m.tool_calls -%}
+      {{- '<｜tool▁calls▁begin｜>' -}}
+      {%- for call in m.tool_calls -%}
+        {%- set given = call.function.arguments -%}
+        {{- ('' if loop.first else '\n') + '<｜tool▁call▁begin｜>' + (call.type or 'function') + '<｜tool▁sep｜>' + call.function.name -}}
+        {{- '\n```json\n' + (given if given is string else given | tojson) + '\n```<｜tool▁call▁end｜>' -}}
+      {%- endfor -%}
+      {{- '<｜tool▁calls▁end｜>' -}}
+    {%- endif -%}
+    {{- eos_token -}}
+  {%- elif m.role == 'tool' -%}
+    {{- '\n' if behind_tool else '<｜tool▁outputs▁begin｜>' -}}
+    {{- '<｜tool▁output▁begin｜>' + m.content + '<｜tool▁output▁end｜>' -}}
+    {{- '<｜tool▁outputs▁end｜>' if loop.last or loop.nextitem.role != 'tool' -}}
+  {%- endif -%}
+{%- endfor -%}
+{{- '<｜Assistant｜>' if add_generation_prompt and (not messages or messages[-1].role != 'tool') -}}
+)J";
+
+constexpr std::string_view kAlpaca = R"J(
+{{- bos_token -}}
+{%- for m in messages -%}
+  {%- if m.role == 'system' and loop.first -%}
+    {{- m.content -}}
+  {%- elif m.role == 'user' -%}
+    {{- '### Instruction:\n' + m.content -}}
+  {%- elif m.role == 'assistant' -%}
+    {{- '### Response:\n' + m.content + eos_token -}}
+  {%- endif -%}
+  {{- '' if loop.last else '\n\n' -}}
+{%- endfor -%}
+{{- '\n\n### Response:\n' if add_generation_prompt -}}
+)J";
+
+constexpr std::string_view kMetharme = R"J(
+{%- set role_play = 'Enter RP mode. You shall reply to the user while staying in character. Your responses must be detailed, creative, immersive, and drive the scenario forward.' -%}
+{{- bos_token + '<|system|>' + (messages[0].content if has_system else role_play) -}}
+{%- for m in rest -%}
+  {%- if m.role in ['user', 'assistant'] -%}
+    {{- ('<|user|>' if m.role == 'user' else '<|model|>') + m.content.strip() -}}
+  {%- endif -%}
+{%- endfor -%}
+{{- '<|model|>' if add_generation_prompt else eos_token -}}
+)J";
+
+constexpr std::string_view kCohere = R"J(
+{{- bos_token -}}
+{{- '<|START_OF_TURN_TOKEN|><|SYSTEM_TOKEN|>' + messages[0].content + '<|END_OF_TURN_TOKEN|>' if has_system -}}
+{%- for m in rest -%}
+  {{- check_turn(m.role, loop.index0) -}}
+  {%- if m.role in ['user', 'assistant'] -%}
+    {{- '<|START_OF_TURN_TOKEN|>' + ('<|USER_TOKEN|>' if m.role == 'user' else '<|CHATBOT_TOKEN|>') + m.content.strip() + '<|END_OF_TURN_TOKEN|>' -}}
+  {%- endif -%}
+{%- endfor -%}
+{{- '<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>' if add_generation_prompt -}}
+)J";
+
+constexpr std::string_view kExaone = R"J(
+{%- for m in messages -%}
+  {{- '[|system|][|endofturn|]\n' if loop.first and m.role != 'system' -}}
+  {{- '[|' + m.role + '|]' + m.content + ('\n' if m.role == 'user' else '[|endofturn|]\n') -}}
+{%- endfor -%}
+{{- '[|assistant|]' if add_generation_prompt -}}
+)J";
+
+constexpr std::string_view kFalconH1 = R"J(
+{{- bos_token -}}
+{%- set preface = messages[0].content if messages[0].role == 'system' -%}
+{%- if tools -%}
+  {{- '<|im_start|>system\n' -}}
+  {{- preface + '\n\n' if preface is defined -}}
+  {{- "You are a function calling AI model. You are provided with function signature within <tools> </tools> XML tags. You may call one or more functions to assist with the user query. Don't make assumptions about what values to plug into functions.\n<tools>\n" -}}
+  {%- for tool in tools -%}
+    {{- '[' + tool | tojson + ']' -}}
+  {%- endfor -%}
+  {{- "\n</tools>\nFor each function call, return a json object with function name and arguments within <tool_call> </tool_call> tags with the following schema:\n<tool_call>\n{'arguments': <args-dict>, 'name': <function-name>}\n</tool_call>\n" -}}
+{%- elif preface is defined -%}
+  {{- '<|im_start|>system\n' + preface + '<|im_end|>\n' -}}
+{%- endif -%}
+{%- for m in messages if m.role != 'system' -%}
+  {{- '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' -}}
+{%- endfor -%}
+{{- '<|im_start|>assistant\n' if add_generation_prompt -}}
+)J";
+
+constexpr std::string_view kFalcon = R"J(
+{{- messages[0].content | trim if has_system -}}
+{%- for m in rest -%}
+  {{- check_turn(m.role, loop.index0) -}}
+  {{- '\n\n' + m.role | capitalize + ': ' + m.content.replace('\r\n', '\n').replace('\n\n', '\n') | trim -}}
+{%- endfor -%}
+{{- '\n\nAssistant:' if add_generation_prompt -}}
+)J";
+
+constexpr std::string_view kOpenchat = R"J(
+{{- bos_token + (messages[0].content | trim + '<|end_of_turn|>' if has_system else '') -}}
+{%- for m in rest -%}
+  {{- check_turn(m.role, loop.index0) -}}
+  {{- 'GPT4 Correct ' + m.role | capitalize + ': ' + m.content + '<|end_of_turn|>' -}}
+{%- endfor -%}
+{{- 'GPT4 Correct Assistant:' if add_generation_prompt -}}
+)J";
+
+constexpr std::string_view kVicuna = R"J(
+{{- bos_token + (messages[0].content | trim + '\n\n' if has_system else '') -}}
+{%- for m in rest -%}
+  {{- check_turn(m.role, loop.index0) -}}
+  {%- if m.role == 'user' -%}
+    {{- 'USER: ' + m.content | trim + '\n' -}}
+  {%- elif m.role == 'assistant' -%}
+    {{- 'ASSISTANT: ' + m.content | trim + eos_token + '\n' -}}
+  {%- endif -%}
+{%- endfor -%}
+{{- 'ASSISTANT:' if add_generation_prompt -}}
+)J";
+
+constexpr std::string_view kZephyr = R"J(
+{%- for m in messages -%}
+  {{- check_turn(m.role, loop.index0 - (1 if has_system else 0)) if m.role != 'system' or not loop.first -}}
+  {{- '<|' + m.role + '|>\n' + m.content | trim + eos_token + '\n' -}}
+{%- endfor -%}
+{{- '<|assistant|>\n' if add_generation_prompt -}}
+)J";
+
+std::string joined(std::initializer_list<std::string_view> parts) {
+  std::string out;
+  for (auto p : parts) {
+    while (p.starts_with('\n')) p.remove_prefix(1);
+    out += p;
+  }
+  return out;
+}
+
+std::string mistral(std::string_view blank) {
+  std::string out;
+  for (char c : kMistralTools) c == '@' ? void(out += blank) : void(out += c);
+  return joined({kWords, kTurns, kAlternate, out});
+}
+
+}  // namespace
+
+const std::vector<ChatFormat>& chat_formats() {
+  static const std::vector<ChatFormat> formats = {
+      {"chatml", "<|im_start|>role, content, <|im_end|>: many models", joined({kChatml}), "<|im_end|>"},
+      {"llama3", "Llama 3", joined({kWords, kLlama3}), "<|eot_id|>"},
+      {"llama2", "Llama 2 chat: [INST], <<SYS>>", joined({kTurns, kAlternate, kLlama2}), ""},
+      {"mistral_v1", "Mistral 7B v0.1, Mixtral", joined({kWords, kTurns, kAlternate, kMistralV1}), ""},
+      {"mistral_v2v3", "Mistral 7B v0.2 and v0.3, with tools", mistral(" "), ""},
+      {"mistral_v3_tekken", "Mistral Nemo and later, with tools", mistral(""), ""},
+      {"gemma", "Gemma and Gemma 2: no system role", joined({kTurns, kAlternate, kGemma}), "<end_of_turn>"},
+      {"gemma3", "Gemma 3: system text in the first user turn", joined({kWords, kTurns, kAlternate, kGemma3}),
+       "<end_of_turn>"},
+      {"phi_3", "Phi-3", joined({kPhi3}), "<|end|>"},
+      {"phi_35", "Phi-3.5", joined({kPhi35}), "<|end|>"},
+      {"phi_4", "Phi-4-reasoning", joined({kPhi4}), "<|im_end|>"},
+      {"qwen_25", "Qwen 2.5, with tools", joined({kWords, kQwenTools, kQwen25}), "<|im_end|>"},
+      {"qwen3", "Qwen 3, with tools and reasoning", joined({kWords, kQwenTools, kQwen3}), "<|im_end|>"},
+      {"deepseek_v2", "DeepSeek V2", joined({kDeepseekV2}), ""},
+      {"deepseek_v3", "DeepSeek V3, with tools", joined({kDeepseekV3}), ""},
+      {"alpaca", "### Instruction: and ### Response:", joined({kAlpaca}), ""},
+      {"metharme", "Pygmalion's <|system|>, <|user|>, <|model|>", joined({kTurns, kMetharme}), ""},
+      {"cohere", "Command R", joined({kTurns, kAlternate, kCohere}), "<|END_OF_TURN_TOKEN|>"},
+      {"exaone", "EXAONE 3", joined({kExaone}), "[|endofturn|]"},
+      {"falcon_h1", "Falcon H1, with tools", joined({kFalconH1}), "<|im_end|>"},
+      {"falcon", "Falcon instruct: User: and Assistant:", joined({kTurns, kAlternate, kFalcon}), ""},
+      {"openchat", "OpenChat 3.5", joined({kTurns, kAlternate, kOpenchat}), "<|end_of_turn|>"},
+      {"vicuna", "USER: and ASSISTANT:", joined({kTurns, kAlternate, kVicuna}), ""},
+      {"zephyr", "<|role|>, content, eos", joined({kTurns, kAlternate, kZephyr}), ""},
+  };
+  return formats;
+}
+
+const ChatFormat* find_chat_format(std::string_view name) {
+  for (auto& f : chat_formats())
+    if (f.name == name) return &f;
+  return nullptr;
+}
+
+}  // namespace dml

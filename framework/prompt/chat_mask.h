@@ -1,0 +1,31 @@
+// A rendered conversation → pieces, learned or read. Labels come from the marks of one render:
+//
+//   <|im_start|>assistant\n<think>\n R \n</think>\n\n C <|im_end|>\n
+//                                  ~~~~~~~~~~~~~~~~~~~ ~~~~~~~~~~      learned of a learned turn
+//
+// What the turn says is learned, with the template's text between two stretches of it. When there is such text
+// (reasoning, tool calls), the template's own opening of it is learned too, from the generation prompt on, and for tool
+// calls all up to the end token: the model has to write these itself. Behind the turn an eos or eot token is learned as
+// train_on_eos and train_on_eot say. {% generation %} widens what is learned to its block. Cost: linear in the text.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "prompt/chat_conversation.h"
+#include "prompt/jinja/template.h"
+#include "prompt/strategy.h"
+
+namespace dml {
+
+struct EndTokens {
+  std::string eos;
+  std::vector<std::string> eot;
+  LearnEnd train_on_eos = LearnEnd::turn, train_on_eot = LearnEnd::turn;
+};
+
+/// Pieces of the whole text. `generation_prompt` is what the template writes in front of an answer ("" when unknown).
+std::vector<Piece> mask_pieces(const jinja::RenderResult& rendered, const Conversation& conversation,
+                               const EndTokens& ends, const std::string& generation_prompt);
+
+}  // namespace dml

@@ -1,0 +1,291 @@
+#include "prompt/chat_template.h"
+
+#include <algorithm>
+
+#include "core/closest.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "core/hash.h"
+#include "prompt/chat_conversation.h"
+#include "prompt/chat_formats.h"
+#include "prompt/chat_mask.h"
+#include "prompt/jinja/template.h"
+#include "recipe/recipe.h"
+
+namespace dml {
+namespace {
+
+constexpr std::string_view kBlanks = " \t\r\n";
+constexpr std::string_view kFallback = "tokenizer_default_fallback_";
+
+ChosenTemplate from_jinja_key(const std::string& value) {
+  const bool is_text = value.find("{{") != std::string::npos || value.find("{%") != std::string::npos ||
+                       value.find('\n') != std::string::npos;
+  if (is_text) return {value, "chat_template_jinja"};
+  if (!file_exists(value)) throw UserError("chat_template_jinja: '{}' is neither a template nor a file", value);
+  return {read_file(value, jinja::kMaxSource), value};
+}
+
+std::string tokenizer_template(const PromptContext& c) {
+  if (!c.tokenizer_template.empty()) return c.tokenizer_template;
+  for (auto& [name, text] : c.named_templates)
+    if (name == "default") return text;
+  return {};
+}
+
+ChosenTemplate by_name(const PromptContext& c, const std::string& name, const std::string& text) {
+  if (name == "jinja") {
+    if (text.empty()) throw UserError("chat_template: jinja needs chat_template_jinja, a template or a file");
+    return from_jinja_key(text);
+  }
+  const bool fallback = name.starts_with(kFallback);
+  if (name == "tokenizer_default" || fallback) {
+    std::string own = tokenizer_template(c);
+    if (!own.empty()) return {std::move(own), "the tokenizer's"};
+    if (!fallback) throw UserError("the tokenizer has no chat template: set chat_template, as chat_template: chatml");
+    return by_name(c, name.substr(kFallback.size()), "");
+  }
+  if (const ChatFormat* f = find_chat_format(name)) return {f->source, name + ", built in"};
+  for (auto& [own, source] : c.named_templates)
+    if (own == name) return {source, "the tokenizer's '" + name + "'"};
+  std::vector<std::string> names = {"tokenizer_default", "jinja"};
+  for (auto& f : chat_formats()) names.push_back(f.name);
+  for (auto& [own, source] : c.named_templates) names.push_back(own);
+  throw UserError("unknown chat_template '{}'{}", name, did_you_mean(name, names));
+}
+
+/// One level of the recipe: nothing, a name, a text, or both (which must be jinja then).
+bool choose(const PromptContext& c, const std::string& name, const std::string& text, ChosenTemplate& out) {
+  if (name.empty() && text.empty()) return false;
+  if (!text.empty() && !name.empty() && name != "jinja")
+    throw UserError(
+        "chat_template: {} and chat_template_jinja exclude each other: write chat_template: jinja, or leave one out",
+        name);
+  out = by_name(c, name.empty() ? "jinja" : name, text);
+  return true;
+}
+
+EndTokens end_tokens(const PromptContext& c, const DatasetEntry& e) {
+  EndTokens ends;
+  ends.eos = c.eos_token;
+  ends.eot = c.eot_tokens;
+  ends.train_on_eos = e.train_on_eos;
+  ends.train_on_eot = e.train_on_eot.value_or(e.train_on_eos);
+  if (ends.eot.empty()) ends.eot = {c.eos_token};
+  if (ends.train_on_eos != ends.train_on_eot &&
+      std::find(ends.eot.begin(), ends.eot.end(), c.eos_token) != ends.eot.end())
+    throw UserError(
+        "train_on_eos and train_on_eot differ, but the eos token '{}' is also an eot token: set eot_tokens to other "
+        "tokens",
+        c.eos_token);
+  return ends;
+}
+
+jinja::Value variable(const Json& json) {
+  try {
+    return jinja::from_json(json);
+  } catch (const jinja::Failure& f) {
+    throw UserError("chat_template_kwargs: {}", f.text);
+  }
+}
+
+class ChatTemplate : public PromptStrategy {
+ public:
+  explicit ChatTemplate(const PromptContext& c)
+      : options_(conversation_options(c.dataset ? *c.dataset : DatasetEntry{}, c.train_on_inputs)),
+        ends_(end_tokens(c, options_.entry)),
+        chosen_(choose_chat_template(c)),
+        template_(chosen_.source, "chat template (" + chosen_.origin + ")"),
+        kwargs_(c.chat_template_kwargs) {
+    for (auto& [name, token] : {std::pair{"bos_token", c.bos_token},
+                                {"eos_token", c.eos_token},
+                                {"pad_token", c.pad_token},
+                                {"unk_token", c.unk_token}})
+      if (!token.empty()) variables_.set(name, jinja::Text(token));
+    if (!kwargs_.is_null() && !kwargs_.is_object())
+      throw UserError("chat_template_kwargs: must be a table, is {}", kwargs_.type_name());
+    for (auto& [key, value] : kwargs_.items()) variables_.set(jinja::Text(key), variable(value));
+    generation_prompt_ = find_generation_prompt();
+  }
+
+  std::vector<Rendered> render(const Json& record) const override {
+    const Conversation c = read_conversation(record, options_);
+    const jinja::RenderResult r = render(c, false);
+    check_marks(c, r);
+    return {one_segment(mask_pieces(r, c, ends_, generation_prompt_))};
+  }
+
+  Rendered prompt(const Json& record) const override {
+    const Conversation whole = read_conversation(record, options_);
+    Conversation c = whole;
+    std::vector<jinja::Value> messages = whole.messages.list().items;
+    while (!messages.empty() && c.turns.back().role == "assistant") {
+      messages.pop_back();
+      c.turns.pop_back();
+    }
+    c.messages = jinja::Value::list(std::move(messages));
+    Rendered out = one_segment(mask_pieces(render(c, true), whole, ends_, generation_prompt_));
+    for (Piece& p : out.segments[0].pieces) p.learn = false;
+    return out;
+  }
+
+  std::string fingerprint() const override {
+    const DatasetEntry& e = options_.entry;
+    Json j = {{"template", template_.source()},
+              {"kwargs", kwargs_},
+              {"now", jinja::template_time()},
+              {"eos", ends_.eos},
+              {"eot", ends_.eot},
+              {"inputs", options_.train_on_inputs},
+              {"roles", options_.role_names},
+              {"learn", e.roles_to_train},
+              {"turns", e.train_on_turns},
+              {"train_on_eos", static_cast<int>(ends_.train_on_eos)},
+              {"train_on_eot", static_cast<int>(ends_.train_on_eot)},
+              {"messages", e.field_messages},
+              {"mappings", e.message_property_mappings},
+              {"tools", e.field_tools},
+              {"system", e.field_system},
+              {"thinking", {e.field_thinking.value_or(""), e.template_thinking_key, e.split_thinking}},
+              {"drop_system", e.drop_system_message},
+              {"training", {e.message_field_training.value_or(""), e.message_field_training_detail.value_or("")}}};
+    for (const char* token : {"bos_token", "pad_token", "unk_token"})
+      if (const jinja::Value* v = variables_.find(std::string_view(token))) j[token] = v->text().str();
+    return "chat_template 1|" + digest_of(dump(j));
+  }
+
+  std::string description() const override {
+    std::string roles;
+    for (auto& r : options_.entry.roles_to_train) roles += (roles.empty() ? "" : ", ") + r;
+    if (options_.train_on_inputs) roles = "every role";
+    if (options_.entry.train_on_turns > 0) roles += fmt::format(" (the last {} turns)", options_.entry.train_on_turns);
+    static constexpr const char* kEnds[] = {"no", "its own", "the last", "every"};
+    return fmt::format("chat template ({}): learned is what {} says, with {} end token", chosen_.origin,
+                       roles.empty() ? "nobody" : roles, kEnds[static_cast<int>(ends_.train_on_eos)]);
+  }
+
+ private:
+  jinja::RenderResult render(const Conversation& c, bool generation_prompt) const {
+    jinja::Dict context = variables_;
+    context.set("messages", c.messages);
+    context.set("tools", c.tools);
+    context.set("documents", nullptr);
+    context.set("add_generation_prompt", generation_prompt);
+    return template_.render(std::move(context));
+  }
+
+  static Rendered one_segment(std::vector<Piece> pieces) {
+    Rendered r;
+    r.segments.push_back({std::move(pieces), false, false, false});
+    return r;
+  }
+
+  /// What the template adds for an answer, from a conversation of one question. "" when it cannot render that.
+  std::string find_generation_prompt() const {
+    const std::string probe =
+        dump(Json{{options_.entry.field_messages, Json::array({Json{{"role", "user"}, {"content", "?"}}})}});
+    ConversationOptions plain{{}, false, {}};
+    plain.entry.field_messages = options_.entry.field_messages;
+    try {
+      const Conversation c = read_conversation(parse_json(probe, "probe"), plain);
+      const std::string without = render(c, false).text, with = render(c, true).text;
+      return with.starts_with(without) ? with.substr(without.size()) : "";
+    } catch (const UserError&) {
+      return "";
+    }
+  }
+
+  /// A template that takes a learned turn through an operation without marks cannot be masked: say so rather than learn
+  /// nothing.
+  void check_marks(const Conversation& c, const jinja::RenderResult& r) const {
+    if (!r.marks_lost) return;
+    std::vector<char> seen(c.turns.size(), 0);
+    for (const jinja::Run& run : r.spans)
+      if (const Source& s = c.sources[run.mark - 1]; s.spoken) seen[static_cast<std::size_t>(s.turn)] = 1;
+    for (std::size_t i = 0; i < c.turns.size(); ++i)
+      if (c.turns[i].learn && c.turns[i].has_text && !seen[i])
+        throw UserError(
+            "{}[{}]: the chat template ({}) rewrites this turn so that its tokens cannot be told from the rest",
+            options_.entry.field_messages, i, chosen_.origin);
+  }
+
+  ConversationOptions options_;
+  EndTokens ends_;
+  ChosenTemplate chosen_;
+  jinja::Template template_;
+  Json kwargs_;
+  jinja::Dict variables_;
+  std::string generation_prompt_;
+};
+
+}  // namespace
+
+ChosenTemplate choose_chat_template(const PromptContext& c) {
+  ChosenTemplate out;
+  if (c.dataset && choose(c, c.dataset->chat_template.value_or(""), c.dataset->chat_template_jinja.value_or(""), out))
+    return out;
+  if (choose(c, c.chat_template, c.chat_template_jinja, out)) return out;
+  return by_name(c, "tokenizer_default", "");
+}
+
+std::unique_ptr<PromptStrategy> make_chat_template(const PromptContext& context) {
+  return std::make_unique<ChatTemplate>(context);
+}
+
+std::vector<std::string> chat_template_warnings(const PromptContext& c) {
+  const ChosenTemplate chosen = choose_chat_template(c);
+  std::vector<std::string> out;
+  auto missing = [&](const std::string& token) { return chosen.source.find(token) == std::string::npos; };
+  const std::string& eos = c.eos_token;
+  const ChatFormat* format = find_chat_format(chosen.origin.substr(0, chosen.origin.find(',')));
+  const std::string end = format && !format->terminator.empty() ? format->terminator : "";
+  if (c.eot_tokens.empty() && !eos.empty() && missing(eos) && missing("eos_token"))
+    out.push_back(fmt::format(
+        "the chat template ({}) never writes the eos token '{}', so no turn learns to end; add  {}", chosen.origin, eos,
+        end.empty() ? "eot_tokens: [the token that ends a turn]" : "eot_tokens: [\"" + end + "\"]"));
+  for (auto& token : c.eot_tokens)
+    if (missing(token) && !(token == eos && !missing("eos_token")))
+      out.push_back(fmt::format("eot_tokens: the chat template ({}) never writes '{}'", chosen.origin, token));
+  return out;
+}
+
+LearnedEnds learned_ends(const Rendered& example, const std::vector<std::string>& end_tokens) {
+  LearnedEnds out;
+  for (const Segment& s : example.segments) {
+    std::string run;  // learned text so far; blanks that are only read do not end it
+    auto close = [&] {
+      const std::size_t size = run.find_last_not_of(kBlanks) + 1;
+      const std::string_view text = std::string_view(run).substr(0, size);
+      if (!text.empty()) {
+        ++out.learned;
+        out.ended +=
+            std::any_of(end_tokens.begin(), end_tokens.end(), [&](auto& t) { return !t.empty() && text.ends_with(t); });
+      }
+      run.clear();
+    };
+    for (const Piece& p : s.pieces) {
+      const bool blank = p.text.find_first_not_of(kBlanks) == std::string::npos;
+      if (p.learn)
+        run += p.text;
+      else if (!blank)
+        close();
+    }
+    close();
+    if (s.end_of_text && s.learn_end) out.ended = out.learned;
+  }
+  return out;
+}
+
+std::string render_template_file(const std::string& template_path, const std::string& context_path) {
+  const jinja::Template t(read_file(template_path, jinja::kMaxSource), template_path);
+  const Json context = read_json(context_path);
+  if (!context.is_object())
+    throw UserError("{}: must be an object of the template's variables, is {}", context_path, context.type_name());
+  try {
+    return t.render(jinja::from_json(context)).text;
+  } catch (const jinja::Failure& f) {
+    throw UserError("{}: {}", context_path, f.text);
+  }
+}
+
+}  // namespace dml

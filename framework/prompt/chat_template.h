@@ -1,0 +1,37 @@
+// Conversations through a chat template: chosen, rendered once, masked from the marks of that render.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "prompt/strategy.h"
+
+namespace dml {
+
+/// The template's text and where it comes from ("chatml, built in", "the tokenizer's", "FILE").
+struct ChosenTemplate {
+  std::string source, origin;
+};
+
+/// The dataset's choice, else the recipe's, else the tokenizer's. A chat_template_jinja alone means `jinja`, for a
+/// dataset as for the recipe. UserError when there is none.
+ChosenTemplate choose_chat_template(const PromptContext& context);
+
+/// For `type: chat_template`.
+std::unique_ptr<PromptStrategy> make_chat_template(const PromptContext& context);
+
+/// What of a template should worry: an end token it never writes. One line each, with what to add to the recipe.
+std::vector<std::string> chat_template_warnings(const PromptContext& context);
+
+/// How many stretches of a rendered example are learned, and how many of these end in a learned end token. A model
+/// whose turns do not end so never learns to stop.
+struct LearnedEnds {
+  int learned = 0, ended = 0;
+};
+LearnedEnds learned_ends(const Rendered& example, const std::vector<std::string>& end_tokens);
+
+/// Renders a template file with the variables of a JSON file, byte for byte.
+std::string render_template_file(const std::string& template_path, const std::string& context_path);
+
+}  // namespace dml
