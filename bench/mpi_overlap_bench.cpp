@@ -1,9 +1,10 @@
 // How much of an exchange between ranks hides behind a computation that makes no MPI call:
 //
-//     mpirun -np 2 build/release/bench/mpi_overlap_bench [megabytes] [MPI options before the program: --mca btl self,tcp]
+//     mpirun -np 2 build/release/bench/mpi_overlap_bench [megabytes] [MPI options before the program: --mca btl
+//     self,tcp]
 //
-// Prints the times of the exchange alone, of the computation alone, and of both together; hidden = what of the shorter one
-// did not show.
+// Prints the times of the exchange alone, of the computation alone, and of both together; hidden = what of the shorter
+// one did not show.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -73,7 +74,9 @@ int main(int argc, char** argv) {
   }
   double a = median(alone), c = median(computing), t = median(together), w = median(waited);
   if (comm->rank() == 0)
-    std::printf("%zu MB: exchange %.1f ms (%.2f GB/s each way), computation %.1f ms, together %.1f ms (wait %.1f ms): %.0f %% hidden\n",
-                bytes >> 20, a * 1e3, static_cast<double>(bytes) / a / 1e9, c * 1e3, t * 1e3, w * 1e3,
-                100 * (a + c - t) / std::min(a, c));
+    std::printf(
+        "%zu MB: exchange %.1f ms (%.2f GB/s each way), computation %.1f ms, together %.1f ms (wait %.1f ms): %.0f %% "
+        "hidden\n",
+        bytes >> 20, a * 1e3, static_cast<double>(bytes) / a / 1e9, c * 1e3, t * 1e3, w * 1e3,
+        100 * (a + c - t) / std::min(a, c));
 }

@@ -66,7 +66,8 @@ void check_agreement(Comm& comm, const std::vector<AgreementItem>& items) {
 
   std::vector<std::string> names;
   for (auto& entry : differs) names.push_back(entry.first);
-  std::string text = fmt::format("the ranks do not agree on {}:\n{:>6}  {:<20}", fmt::join(names, ", "), "rank", "host");
+  std::string text =
+      fmt::format("the ranks do not agree on {}:\n{:>6}  {:<20}", fmt::join(names, ", "), "rank", "host");
   for (auto& name : names) text += fmt::format("  {:<{}}", name, kShown);
   // Ranks that hold what rank 0 holds are only counted when there are many.
   std::size_t left_out = 0;
@@ -93,7 +94,9 @@ void check_replicas(Comm& comm, const ParameterStore& store) {
   parallel_for(static_cast<std::int64_t>(parameters.size()), [&](std::int64_t i) {
     auto [unit, parameter] = parameters[static_cast<std::size_t>(i)];
     digests[static_cast<std::size_t>(i)] =
-        Hasher().bytes(unit->value + parameter->offset, static_cast<std::size_t>(parameter->size()) * sizeof(float)).digest64();
+        Hasher()
+            .bytes(unit->value + parameter->offset, static_cast<std::size_t>(parameter->size()) * sizeof(float))
+            .digest64();
   });
   std::string mine(reinterpret_cast<const char*>(digests.data()), digests.size() * sizeof(std::uint64_t));
   std::vector<std::string> all = comm.all_gather(mine);
@@ -105,9 +108,11 @@ void check_replicas(Comm& comm, const ParameterStore& store) {
     }
     if (opinions.size() == 1) continue;
     std::string groups;
-    for (auto& [digest, ranks] : opinions) groups += fmt::format("{}{}", groups.empty() ? "" : " | ", fmt::join(ranks, ", "));
-    throw Error(ExitCode::distributed, fmt::format("the ranks hold different values of {} in {}; ranks of one opinion: {}",
-                                                   parameters[i].second->name, parameters[i].first->name, groups));
+    for (auto& [digest, ranks] : opinions)
+      groups += fmt::format("{}{}", groups.empty() ? "" : " | ", fmt::join(ranks, ", "));
+    throw Error(ExitCode::distributed,
+                fmt::format("the ranks hold different values of {} in {}; ranks of one opinion: {}",
+                            parameters[i].second->name, parameters[i].first->name, groups));
   }
 }
 

@@ -1,4 +1,5 @@
-// Ranks make sure that they are of one opinion: before the first step about what they were given, later about the values.
+// Ranks make sure that they are of one opinion: before the first step about what they were given, later about the
+// values.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@ namespace dml {
 
 /// One thing all ranks must have alike, with a digest or the value itself.
 struct AgreementItem {
-  std::string name;    // "recipe", "data", "weights", "threads" …
+  std::string name;  // "recipe", "data", "weights", "threads" …
   std::string digest;
 };
 

@@ -1,8 +1,9 @@
 // Collectives between ranks. Three implementations: SelfComm (one rank), MpiComm (mpirun, srun), ThreadComm (N ranks as
-// threads of one process: tests, also under sanitizers). Each of them provides exchange(); everything else is built on it.
+// threads of one process: tests, also under sanitizers). Each of them provides exchange(); everything else is built on
+// it.
 //
-// Sums of floats are never left to a library: ranks exchange raw bytes, and whoever owns a slice adds the parts up in the
-// order of the reduction tree (dist/gradient_tree.h), so the bits do not depend on the number of ranks.
+// Sums of floats are never left to a library: ranks exchange raw bytes, and whoever owns a slice adds the parts up in
+// the order of the reduction tree (dist/gradient_tree.h), so the bits do not depend on the number of ranks.
 //
 // No wait lasts for ever: after the timeout, or as soon as another rank is known to have failed, wait() throws
 // Error(distributed) with the rank, the operation, its bytes and the step.
@@ -27,8 +28,8 @@ class Pending {
   virtual bool test() = 0;
 };
 
-/// What an exchange is for. Exchanges of one channel match each other in the order they were started; those of different
-/// channels may be started in any order.
+/// What an exchange is for. Exchanges of one channel match each other in the order they were started; those of
+/// different channels may be started in any order.
 struct Operation {
   const char* name = "exchange";  // a literal, for error messages
   int channel = 0;                // 0 … 32767
@@ -48,9 +49,9 @@ class Comm {
   virtual int local_size() const = 0;
   virtual std::string host() const = 0;
 
-  /// Sends send[r] to rank r and receives receive[r] from rank r, for all r; both lists have size() entries, sizes agree
-  /// pairwise, nothing is sent where they are empty. Non-blocking. The lists are copied; the memory they name must live
-  /// until wait(). Counts beyond 2^31 are split.
+  /// Sends send[r] to rank r and receives receive[r] from rank r, for all r; both lists have size() entries, sizes
+  /// agree pairwise, nothing is sent where they are empty. Non-blocking. The lists are copied; the memory they name
+  /// must live until wait(). Counts beyond 2^31 are split.
   virtual std::unique_ptr<Pending> exchange(std::vector<std::span<const std::byte>> send,
                                             std::vector<std::span<std::byte>> receive, Operation operation = {}) = 0;
 
@@ -82,11 +83,12 @@ class Comm {
 
 /// One rank.
 std::unique_ptr<Comm> make_self_comm();
-/// MPI when started by mpirun or srun (seen in the environment), else one rank without touching MPI (starting MPI for one
-/// process costs 0.4 s). One per process. Its destructor finalizes MPI, unless an exception is on its way: then the
+/// MPI when started by mpirun or srun (seen in the environment), else one rank without touching MPI (starting MPI for
+/// one process costs 0.4 s). One per process. Its destructor finalizes MPI, unless an exception is on its way: then the
 /// process must end with a non-zero code, by abort() or exit, which ends the other ranks.
 std::unique_ptr<Comm> make_comm();
-/// Runs body(comm) on `ranks` threads; rethrows the first exception. When one rank throws, waits of the others throw too.
+/// Runs body(comm) on `ranks` threads; rethrows the first exception. When one rank throws, waits of the others throw
+/// too.
 void run_thread_ranks(int ranks, const std::function<void(Comm&)>& body);
 
 }  // namespace dml

@@ -15,8 +15,13 @@ constexpr std::int64_t kGrain = 1 << 14;
 }  // namespace
 
 GradientSum::GradientSum(Comm& comm, ParameterStore& store, Sums sums, bool tree)
-    : comm_(comm), store_(store), sums_(sums), tree_(tree), cuts_(static_cast<std::size_t>(comm.size())),
-      exchanges_(store.units().size()), ready_(store.units().size()) {
+    : comm_(comm),
+      store_(store),
+      sums_(sums),
+      tree_(tree),
+      cuts_(static_cast<std::size_t>(comm.size())),
+      exchanges_(store.units().size()),
+      ready_(store.units().size()) {
   DML_CHECK(store.units().size() <= kMostUnits);
 }
 
@@ -102,15 +107,17 @@ void GradientSum::learn_cuts() {
   for (std::size_t r = 0; r < cuts_.size(); ++r) {
     const Cut& cut = cuts_[r];
     if (cut.total != total_ || cut.first != next || cut.count < 0 || cut.first + cut.count > total_)
-      throw Error(ExitCode::distributed,
-                  fmt::format("rank {} computes micro-batches {} to {} of {}, where rank {} expects it to begin with {} of {}",
-                              r, cut.first, cut.first + cut.count, cut.total, comm_.rank(), next, total_));
+      throw Error(
+          ExitCode::distributed,
+          fmt::format("rank {} computes micro-batches {} to {} of {}, where rank {} expects it to begin with {} of {}",
+                      r, cut.first, cut.first + cut.count, cut.total, comm_.rank(), next, total_));
     next += cut.count;
     nodes_.push_back(schedule({cut.first, cut.count}, total_, static_cast<int>(r), tree_).nodes);
     all.insert(all.end(), nodes_.back().begin(), nodes_.back().end());
     rounds_ = std::max(rounds_, nodes_.back().size());
   }
-  DML_CHECK(next == total_ && rounds_ < static_cast<std::size_t>(kChannelsPerUnit), "micro-batches up to {} of {}", next, total_);
+  DML_CHECK(next == total_ && rounds_ < static_cast<std::size_t>(kChannelsPerUnit), "micro-batches up to {} of {}",
+            next, total_);
   additions_ = additions_to_root(all, tree_ ? total_ : comm_.size());
   known_cuts_ = cuts_;
 
@@ -137,7 +144,8 @@ void GradientSum::start_ready() {
 }
 
 float* GradientSum::make_room(std::size_t unit) {
-  auto others = static_cast<std::int64_t>(additions_.size() + 1 - nodes_[static_cast<std::size_t>(comm_.rank())].size());
+  auto others =
+      static_cast<std::int64_t>(additions_.size() + 1 - nodes_[static_cast<std::size_t>(comm_.rank())].size());
   std::int64_t need = others * own(unit).size();
   if (need == 0) return nullptr;
   while (true) {
@@ -209,13 +217,17 @@ bool GradientSum::advance(std::size_t unit, bool block) {
   Exchange& exchange = exchanges_[unit];
   if (exchange.state == Exchange::collecting) {
     for (auto& pending : exchange.nodes) {
-      if (block) pending->wait();
-      else if (!pending->test()) return false;
+      if (block)
+        pending->wait();
+      else if (!pending->test())
+        return false;
     }
     add_up_and_spread(unit);
   } else if (exchange.state == Exchange::spreading) {
-    if (block) exchange.sums->wait();
-    else if (!exchange.sums->test()) return false;
+    if (block)
+      exchange.sums->wait();
+    else if (!exchange.sums->test())
+      return false;
     exchange.sums.reset();
     exchange.state = Exchange::done;
   }

@@ -1,12 +1,15 @@
-// Gradients of a rank's contiguous micro-batches, and their exchange, overlapped with the last backward pass (ddp, zero1).
+// Gradients of a rank's contiguous micro-batches, and their exchange, overlapped with the last backward pass (ddp,
+// zero1).
 //
-// Full gradient buffers form the stack of the tree (dist/gradient_tree.h). When a unit's gradient of the last micro-batch
-// is final, the owner of each of its slices receives that slice of every rank's nodes and adds them up; where everybody
-// needs the sums, owners then send theirs to all. In bytes this is reduce-scatter and all-gather: 2·(N−1)/N of the
-// gradient for N ranks whose shares are nodes of the tree (equal powers of two), somewhat more for other cuts.
+// Full gradient buffers form the stack of the tree (dist/gradient_tree.h). When a unit's gradient of the last
+// micro-batch is final, the owner of each of its slices receives that slice of every rank's nodes and adds them up;
+// where everybody needs the sums, owners then send theirs to all. In bytes this is reduce-scatter and all-gather:
+// 2·(N−1)/N of the gradient for N ranks whose shares are nodes of the tree (equal powers of two), somewhat more for
+// other cuts.
 //
-// Without the tree (a choice for full fine-tuning that is short of memory) a rank adds its micro-batches up one after the
-// other in a single buffer, and these buffers are the leaves of a tree over ranks: the bits then depend on their number.
+// Without the tree (a choice for full fine-tuning that is short of memory) a rank adds its micro-batches up one after
+// the other in a single buffer, and these buffers are the leaves of a tree over ranks: the bits then depend on their
+// number.
 //
 // Units start in descending order on every rank, so that waiting for room to receive cannot deadlock.
 #pragma once
@@ -37,8 +40,8 @@ class GradientSum {
   void end_step();
 
   /// Bytes held by the rank that holds most, for equal contiguous shares.
-  static DistributionStrategy::Memory memory(const ParameterStore& store, int ranks, std::int64_t micro_batches_per_rank,
-                                             bool tree);
+  static DistributionStrategy::Memory memory(const ParameterStore& store, int ranks,
+                                             std::int64_t micro_batches_per_rank, bool tree);
 
  private:
   struct Exchange {
@@ -47,7 +50,10 @@ class GradientSum {
     std::vector<float*> parts;
     enum { idle, collecting, spreading, done } state = idle;
   };
-  struct Room { std::size_t unit; std::int64_t first; };
+  struct Room {
+    std::size_t unit;
+    std::int64_t first;
+  };
 
   static TreeSchedule schedule(MicroBatches share, std::int64_t total, int rank, bool tree);
   void reserve();
@@ -71,7 +77,9 @@ class GradientSum {
   std::int64_t micro_step_ = -1;  // of this rank's share
   TreeSchedule schedule_;
 
-  struct Cut { std::int64_t first, count, total; };
+  struct Cut {
+    std::int64_t first, count, total;
+  };
   Cut my_cut_{};
   std::vector<Cut> cuts_, known_cuts_;  // cuts_ is received, known_cuts_ is what `nodes_` and `additions_` were made of
   std::unique_ptr<Pending> cuts_pending_;

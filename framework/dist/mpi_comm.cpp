@@ -149,8 +149,9 @@ class MpiPending : public Pending {
       int count = -1;
       if (parts_[i].expected >= 0) MPI_Get_count(&statuses_[i], MPI_BYTE, &count);
       if (count != parts_[i].expected)
-        throw unfinished(comm_, operation_, bytes_, fmt::format("rank {} sent {} bytes instead of {}: the ranks are not in the same operation",
-                                                                parts_[i].peer, count, parts_[i].expected));
+        throw unfinished(comm_, operation_, bytes_,
+                         fmt::format("rank {} sent {} bytes instead of {}: the ranks are not in the same operation",
+                                     parts_[i].peer, count, parts_[i].expected));
     }
     done_ = true;
     progress_.end();
@@ -159,21 +160,27 @@ class MpiPending : public Pending {
 
   void wait() override {
     using clock = std::chrono::steady_clock;
-    auto start = clock::now(), deadline = start + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(comm_.timeout()));
+    auto start = clock::now(),
+         deadline = start + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(comm_.timeout()));
     // A short spin for latency, then the core is left to whoever has work (ranks may share cores).
     for (long turn = 0; !test(); ++turn) {
       if (turn < 100) continue;
       auto now = clock::now();
       if (now > deadline) {
-        throw unfinished(comm_, operation_, bytes_, fmt::format("not complete after {} s; waiting for {}", comm_.timeout(), missing()));
+        throw unfinished(comm_, operation_, bytes_,
+                         fmt::format("not complete after {} s; waiting for {}", comm_.timeout(), missing()));
       }
-      if (now - start < std::chrono::microseconds(500)) std::this_thread::yield();
-      else std::this_thread::sleep_for(std::chrono::microseconds(30));
+      if (now - start < std::chrono::microseconds(500))
+        std::this_thread::yield();
+      else
+        std::this_thread::sleep_for(std::chrono::microseconds(30));
     }
   }
 
  private:
-  struct Part { int peer, expected; };  // bytes to receive; −1 for a send
+  struct Part {
+    int peer, expected;
+  };  // bytes to receive; −1 for a send
 
   [[noreturn]] void fail(int code) {
     if (code == MPI_ERR_IN_STATUS)

@@ -47,8 +47,9 @@ void Replicated::publish() {
   std::vector<std::unique_ptr<Pending>> pending;
   for (Unit& unit : store_->units())
     if (unit.size > 0)
-      pending.push_back(gather_slices(comm_, unit.size, unit.value + slice_of(unit.size, comm_.rank(), comm_.size()).first,
-                                      unit.value, {"gathering of updated values"}));
+      pending.push_back(gather_slices(comm_, unit.size,
+                                      unit.value + slice_of(unit.size, comm_.rank(), comm_.size()).first, unit.value,
+                                      {"gathering of updated values"}));
   for (auto& p : pending) p->wait();
 }
 
@@ -61,7 +62,8 @@ DistributionStrategy::Memory Replicated::memory(const ParameterStore& store, int
                                                 std::int64_t micro_batches_per_rank) const {
   Memory memory = GradientSum::memory(store, comm_.size(), micro_batches_per_rank, tree_);
   Arena counting = Arena::measuring();
-  cut_shards(store, [this](const Unit& unit) { return owned(unit); }, state_floats, counting);
+  cut_shards(
+      store, [this](const Unit& unit) { return owned(unit); }, state_floats, counting);
   memory.values = store.floats() * static_cast<std::int64_t>(sizeof(float));
   memory.state = static_cast<std::int64_t>(counting.used());
   return memory;

@@ -1,6 +1,6 @@
-// Strategies in which every rank holds all values and full gradient buffers: ddp, where everybody updates everything, and
-// zero1, where a rank keeps the optimizer state of its own slices only, updates these, and values are gathered afterwards.
-// On one rank (`none`) nothing is exchanged.
+// Strategies in which every rank holds all values and full gradient buffers: ddp, where everybody updates everything,
+// and zero1, where a rank keeps the optimizer state of its own slices only, updates these, and values are gathered
+// afterwards. On one rank (`none`) nothing is exchanged.
 #pragma once
 
 #include <memory>

@@ -83,7 +83,8 @@ void Sharded::adopt(ParameterStore& store, int state_floats) {
                    static_cast<std::size_t>(shard.size)};
 
   auto full = buffer_sizes(store.units(), [](const Unit& unit) { return unit.size; });
-  auto received = buffer_sizes(store.units(), [&](const Unit& unit) { return (comm_.size() - 1) * slices(unit).size(); });
+  auto received =
+      buffer_sizes(store.units(), [&](const Unit& unit) { return (comm_.size() - 1) * slices(unit).size(); });
   gradients_ = Arena(bytes(sum(full) + sum(received)));
   for (std::size_t k = 0; k < full.size(); ++k)
     gradient_buffers_.push_back({gradients_.take<float>(full[k]).data(), gradients_.take<float>(received[k]).data()});
@@ -116,7 +117,8 @@ void Sharded::begin_step(MicroBatches mine, std::int64_t total) {
 
 void Sharded::begin_micro_step(std::int64_t index) {
   ++round_;
-  DML_CHECK(round_ < mine_.count && index == mine_.first + round_ * mine_.stride, "micro-batch {} is out of turn", index);
+  DML_CHECK(round_ < mine_.count && index == mine_.first + round_ * mine_.stride, "micro-batch {} is out of turn",
+            index);
   bind_gradient(0);
   bind_gradient(units() - 1);
 }
@@ -135,9 +137,8 @@ void Sharded::bind_gradient(std::size_t u) {
   Unit& unit = store_->units()[u];
   if (unit.size == 0 || unit.grad != nullptr) return;
   float* full = gradient_buffers_[take_buffer(u)].full;
-  parallel_ranges(unit.size, kBlock * 4, [&](std::int64_t first, std::int64_t last) {
-    std::memset(full + first, 0, bytes(last - first));
-  });
+  parallel_ranges(unit.size, kBlock * 4,
+                  [&](std::int64_t first, std::int64_t last) { std::memset(full + first, 0, bytes(last - first)); });
   unit.grad = full;
 }
 
@@ -161,7 +162,8 @@ void Sharded::launch(std::size_t u, std::int64_t round) {
     room += own(u).size();
   }
   flight.round = round;
-  flight.pending = comm_.exchange(std::move(send), std::move(receive), {"exchange of gradients", unit_channel(u, kGradients)});
+  flight.pending =
+      comm_.exchange(std::move(send), std::move(receive), {"exchange of gradients", unit_channel(u, kGradients)});
   unit.grad = nullptr;
 }
 
@@ -183,7 +185,8 @@ void Sharded::land(std::size_t u) {
   }
   parallel_ranges(own(u).size(), kBlock, [&](std::int64_t first, std::int64_t last) {
     for (auto [to, from] : round.additions)
-      add_floats(parts[static_cast<std::size_t>(to)] + first, parts[static_cast<std::size_t>(from)] + first, last - first);
+      add_floats(parts[static_cast<std::size_t>(to)] + first, parts[static_cast<std::size_t>(from)] + first,
+                 last - first);
     // kept[i] ≥ i and ascending: what is overwritten is not needed any more.
     for (std::size_t i = 0; i < round.kept.size(); ++i)
       if (float* from = parts[round.kept[i]]; from != nodes_[i][u])
@@ -317,7 +320,8 @@ DistributionStrategy::Memory Sharded::memory(const ParameterStore& store, int st
   cut_shards(store, slices, state_floats, counting);
   memory.state = static_cast<std::int64_t>(counting.used());
   std::size_t places = 0;
-  for (const Round& round : plan_rounds(each * comm_.size(), comm_.size())) places = std::max(places, round.kept.size());
+  for (const Round& round : plan_rounds(each * comm_.size(), comm_.size()))
+    places = std::max(places, round.kept.size());
   std::int64_t owned = 0;
   for (const Unit& unit : store.units()) owned += slices(unit).size();
   std::int64_t full = sum(buffer_sizes(store.units(), [](const Unit& unit) { return unit.size; }));

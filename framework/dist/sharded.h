@@ -5,9 +5,9 @@
 // The price is an exchange in every micro-step. Full gradients live in few buffers: one each for the first and the last
 // unit, which the model may use outside their own hooks (tied embeddings), and some that the layers take in turn.
 //
-// zero3 gathers a unit's values before its forward and backward pass, the neighbour's ahead of time, into such buffers as
-// well; the least recently used one is given up. Gathering needs all ranks: each must make the same passes in the same
-// order (a rank that has no micro-batch in the last round of a step does so in finish_gradients()).
+// zero3 gathers a unit's values before its forward and backward pass, the neighbour's ahead of time, into such buffers
+// as well; the least recently used one is given up. Gathering needs all ranks: each must make the same passes in the
+// same order (a rank that has no micro-batch in the last round of a step does so in finish_gradients()).
 #pragma once
 
 #include <memory>

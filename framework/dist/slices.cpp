@@ -7,7 +7,8 @@
 
 namespace dml {
 
-std::unique_ptr<Pending> gather_slices(Comm& comm, std::int64_t unit_size, float* own, float* whole, Operation operation) {
+std::unique_ptr<Pending> gather_slices(Comm& comm, std::int64_t unit_size, float* own, float* whole,
+                                       Operation operation) {
   Slice mine = slice_of(unit_size, comm.rank(), comm.size());
   if (own != whole + mine.first && mine.size() > 0)
     std::memcpy(whole + mine.first, own, static_cast<std::size_t>(mine.size()) * sizeof(float));

@@ -40,10 +40,11 @@ inline std::span<std::byte> as_bytes(float* first, std::int64_t size) {
 
 /// Completes `whole` (unit_size floats) on every rank from the slices of all; this rank's is read from `own`, which may
 /// lie in its place already.
-std::unique_ptr<Pending> gather_slices(Comm& comm, std::int64_t unit_size, float* own, float* whole, Operation operation);
+std::unique_ptr<Pending> gather_slices(Comm& comm, std::int64_t unit_size, float* own, float* whole,
+                                       Operation operation);
 
-/// The parameters' shares of a slice of every unit. `state` provides the optimizer state (an arena that only counts will
-/// do); values and gradients are bound by the strategy.
+/// The parameters' shares of a slice of every unit. `state` provides the optimizer state (an arena that only counts
+/// will do); values and gradients are bound by the strategy.
 std::vector<Shard> cut_shards(const ParameterStore& store, const std::function<Slice(const Unit&)>& owned,
                               int state_floats, Arena& state);
 
@@ -51,8 +52,8 @@ std::vector<Shard> cut_shards(const ParameterStore& store, const std::function<S
 /// by their owner and the sums added in the order of the units on every rank.
 double squared_norm(Comm& comm, const ParameterStore& store, const std::function<const float*(std::size_t)>& own);
 
-/// The first parameter with a gradient that is NaN or infinite, as "UNIT: NAME[offset] = value", the same on every rank;
-/// empty when all are finite. A collective.
+/// The first parameter with a gradient that is NaN or infinite, as "UNIT: NAME[offset] = value", the same on every
+/// rank; empty when all are finite. A collective.
 std::string first_not_finite_gradient(Comm& comm, const ParameterStore& store, std::span<const Shard> shards);
 
 }  // namespace dml

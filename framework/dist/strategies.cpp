@@ -10,7 +10,8 @@ Registry<StrategyFactory>& strategies() {
       {{"none", "one rank",
         [](Comm& comm) -> std::unique_ptr<DistributionStrategy> {
           if (comm.size() > 1)
-            throw UserError("distribution: none is for one rank, but {} were started; choose ddp or zero1", comm.size());
+            throw UserError("distribution: none is for one rank, but {} were started; choose ddp or zero1",
+                            comm.size());
           return std::make_unique<Replicated>(comm, Replicated::Updates::everything);
         }},
        {"ddp", "every rank holds and updates everything; gradients are summed while the backward pass goes on",

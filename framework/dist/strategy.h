@@ -1,6 +1,10 @@
 // How gradients, optimizer state and values are spread over ranks. A strategy answers the model's four hooks and the
-// trainer's few calls; ddp and the ZeRO stages are rows of one registry. All of them give the same bits, on any number of
-// ranks (dist/gradient_tree.h).
+// trainer's few calls; ddp and the ZeRO stages are rows of one registry. All of them give the same bits, on any number
+// of ranks (dist/gradient_tree.h).
+//
+// Where values are sharded (zero3), a pass over the model is a collective: every rank must make the same number of
+// evaluation passes and values are read outside of passes between gather_values() and
+// release_values() only. Training steps need no care: a rank without a micro-batch joins in finish_gradients().
 //
 // A training step:   begin_step(share) · for each micro-batch { begin_micro_step · forward, backward (hooks) }
 //                    · finish_gradients · squared_gradient_norm · update the shards · publish · end_step
@@ -62,8 +66,11 @@ class DistributionStrategy : public UnitHooks {
   /// collective where values are sharded, else nothing.
   virtual void gather_values() {}
   virtual void release_values() {}
-  /// Bytes this strategy holds on this rank, by kind, for the memory plan. Valid before adopt() too.
-  struct Memory { std::int64_t values = 0, gradients = 0, state = 0, communication = 0; };
+  /// Bytes this strategy holds on this rank, by kind, for the memory plan; `values` includes the store's own block.
+  /// Valid before adopt() too.
+  struct Memory {
+    std::int64_t values = 0, gradients = 0, state = 0, communication = 0;
+  };
   virtual Memory memory(const ParameterStore& store, int state_floats, std::int64_t micro_batches_per_rank) const = 0;
 };
 

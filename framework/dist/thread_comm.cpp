@@ -1,5 +1,5 @@
-// Ranks as threads of one process. Posted sends and receives meet in a hub; whoever comes second copies, under the hub's
-// lock. A rank that throws, or returns while others still expect something of it, ends the waits of all.
+// Ranks as threads of one process. Posted sends and receives meet in a hub; whoever comes second copies, under the
+// hub's lock. A rank that throws, or returns while others still expect something of it, ends the waits of all.
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -80,13 +80,15 @@ class ThreadPending : public Pending {
     std::lock_guard lock(hub_.mutex);
     if (expected_ == 0) return;
     for (auto* posts : {&hub_.sends, &hub_.receives})
-      for (auto& [key, queue] : *posts) std::erase_if(queue, [this](const Hub::Post& post) { return post.owner == this; });
+      for (auto& [key, queue] : *posts)
+        std::erase_if(queue, [this](const Hub::Post& post) { return post.owner == this; });
   }
 
   // The hub's lock is held for both.
   void post(int peer, std::byte* data, std::size_t size, bool is_send) {
     bytes_ += size;
-    Hub::Key key = is_send ? Hub::Key{comm_.rank(), peer, operation_.channel} : Hub::Key{peer, comm_.rank(), operation_.channel};
+    Hub::Key key =
+        is_send ? Hub::Key{comm_.rank(), peer, operation_.channel} : Hub::Key{peer, comm_.rank(), operation_.channel};
     auto& others = (is_send ? hub_.receives : hub_.sends)[key];
     if (others.empty()) {
       (is_send ? hub_.sends : hub_.receives)[key].push_back({this, data, size});
@@ -134,7 +136,7 @@ class ThreadPending : public Pending {
   const ThreadComm& comm_;
   Operation operation_;
   std::size_t bytes_ = 0;
-  int expected_ = 0;               // posts of ours nobody has met yet
+  int expected_ = 0;                // posts of ours nobody has met yet
   std::map<int, int> expected_of_;  // the same by peer
 };
 

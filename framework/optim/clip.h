@@ -1,5 +1,6 @@
-// Gradient clipping by the global norm, PyTorch's rule. Gradients stay as they are: the factor goes into the optimizer's
-// gradient_scale. The sum of squares comes from the distribution strategy, which knows where the gradients are.
+// Gradient clipping by the global norm, PyTorch's rule. Gradients stay as they are: the factor goes into the
+// optimizer's gradient_scale. The sum of squares comes from the distribution strategy, which knows where the gradients
+// are.
 #pragma once
 
 namespace dml {

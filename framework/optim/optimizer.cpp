@@ -35,7 +35,8 @@ struct Arguments {
       if (key == "weight_decay") weight_decay = number;
     }
     auto check = [](const char* name, double value, double below) {
-      if (!(value >= 0 && value < below)) throw UserError("optimizer: {} must be in [0, {}), is {}", name, below, value);
+      if (!(value >= 0 && value < below))
+        throw UserError("optimizer: {} must be in [0, {}), is {}", name, below, value);
     };
     check("beta1", beta1, 1);
     check("beta2", beta2, 1);
@@ -109,18 +110,18 @@ struct Alias {
 };
 
 constexpr Alias kAliases[] = {
-    {"adamw_torch", "adamw", true},         {"adamw_torch_fused", "adamw", true},
-    {"adamw_hf", "adamw", true},            {"adamw_apex_fused", "adamw", true},
-    {"adamw_torch_xla", "adamw", true},     {"adamw_torch_npu_fused", "adamw", true},
-    {"optimi_adamw", "adamw", true},        {"adamw_anyprecision", "adamw", false},
-    {"adamw_torch_8bit", "adamw", false},   {"adamw_torch_4bit", "adamw", false},
-    {"adamw_bnb_8bit", "adamw", false},     {"adamw_8bit", "adamw", false},
-    {"paged_adamw", "adamw", false},        {"paged_adamw_32bit", "adamw", false},
-    {"paged_adamw_8bit", "adamw", false},   {"ao_adamw_8bit", "adamw", false},
-    {"ao_adamw_4bit", "adamw", false},      {"ao_adamw_fp8", "adamw", false},
-    {"flash_adamw", "adamw", false},        {"lion_32bit", "lion", true},
-    {"lion_8bit", "lion", false},           {"paged_lion_32bit", "lion", false},
-    {"paged_lion_8bit", "lion", false},     {"flash_lion", "lion", false},
+    {"adamw_torch", "adamw", true},       {"adamw_torch_fused", "adamw", true},
+    {"adamw_hf", "adamw", true},          {"adamw_apex_fused", "adamw", true},
+    {"adamw_torch_xla", "adamw", true},   {"adamw_torch_npu_fused", "adamw", true},
+    {"optimi_adamw", "adamw", true},      {"adamw_anyprecision", "adamw", false},
+    {"adamw_torch_8bit", "adamw", false}, {"adamw_torch_4bit", "adamw", false},
+    {"adamw_bnb_8bit", "adamw", false},   {"adamw_8bit", "adamw", false},
+    {"paged_adamw", "adamw", false},      {"paged_adamw_32bit", "adamw", false},
+    {"paged_adamw_8bit", "adamw", false}, {"ao_adamw_8bit", "adamw", false},
+    {"ao_adamw_4bit", "adamw", false},    {"ao_adamw_fp8", "adamw", false},
+    {"flash_adamw", "adamw", false},      {"lion_32bit", "lion", true},
+    {"lion_8bit", "lion", false},         {"paged_lion_32bit", "lion", false},
+    {"paged_lion_8bit", "lion", false},   {"flash_lion", "lion", false},
     {"flash_sgd", "sgd", false},
 };
 
@@ -128,9 +129,10 @@ constexpr Alias kAliases[] = {
 
 Registry<OptimizerFactory>& optimizers() {
   static Registry<OptimizerFactory> registry(
-      "optimizer", {{"adamw", "Adam with decoupled weight decay; two floats of state per parameter", make<AdamW>},
-                    {"lion", "sign of an interpolated momentum; one float of state per parameter", make<Lion>},
-                    {"sgd", "gradient descent, with momentum by optim_args; one float of state per parameter", make<Sgd>}});
+      "optimizer",
+      {{"adamw", "Adam with decoupled weight decay; two floats of state per parameter", make<AdamW>},
+       {"lion", "sign of an interpolated momentum; one float of state per parameter", make<Lion>},
+       {"sgd", "gradient descent, with momentum by optim_args; one float of state per parameter", make<Sgd>}});
   return registry;
 }
 
@@ -139,7 +141,8 @@ OptimizerChoice choose_optimizer(std::string_view spelling) {
   std::vector<std::string> choices = optimizers().names();
   for (const Alias& alias : kAliases) {
     if (alias.spelling == spelling)
-      return {alias.name, alias.exact ? "" : fmt::format("optimizer: {} runs as {} with float32 state", spelling, alias.name)};
+      return {alias.name,
+              alias.exact ? "" : fmt::format("optimizer: {} runs as {} with float32 state", spelling, alias.name)};
     choices.push_back(alias.spelling);
   }
   throw UserError("unknown optimizer '{}'{}", spelling, did_you_mean(spelling, choices));

@@ -61,8 +61,9 @@ double warmup_stable_decay(const ScheduleSettings& s, const SchedulePlace& at) {
   std::string type = json_string(s.kwargs, "decay_type", "cosine", kSource);
   double factor = type == "linear"   ? 1 - p
                   : type == "cosine" ? half_cosine(2 * argument(s, "num_cycles", 0.5) * p)
-                  : type == "1-sqrt" ? 1 - std::sqrt(p)
-                                     : throw UserError("{}: decay_type must be linear, cosine or 1-sqrt, is '{}'", kSource, type);
+                  : type == "1-sqrt"
+                      ? 1 - std::sqrt(p)
+                      : throw UserError("{}: decay_type must be linear, cosine or 1-sqrt, is '{}'", kSource, type);
   return p >= 1 ? floor_of(s) : above(floor_of(s), factor);
 }
 
@@ -72,7 +73,8 @@ double rex(const ScheduleSettings& s, const SchedulePlace& at) {
   return above(floor_of(s), left / (0.1 + 0.9 * left));
 }
 
-// Smith & Topin, "Super-convergence", 2018, in PyTorch's two phases: up from peak/div_factor, down to that ÷ final_div_factor.
+// Smith & Topin, "Super-convergence", 2018, in PyTorch's two phases: up from peak/div_factor, down to that ÷
+// final_div_factor.
 double one_cycle(const ScheduleSettings& s, const SchedulePlace& at) {
   double low = 1 / argument(s, "div_factor", 25), end = low / argument(s, "final_div_factor", 1e4);
   double top = argument(s, "pct_start", at.warmup / at.steps) * at.steps - 1, last = at.steps - 1;
@@ -97,22 +99,25 @@ Registry<ScheduleShape>& schedules() {
        {"constant", "the peak; warm-up only where the recipe asks for it", {constant, {}}},
        {"constant_with_warmup", "the peak, after a warm-up", {constant, {}}},
        {"cosine_with_restarts", "num_cycles cosines, each from the peak", {cosine_with_restarts, {"num_cycles"}}},
-       {"cosine_with_min_lr", "half a cosine down to min_lr or min_lr_rate",
+       {"cosine_with_min_lr",
+        "half a cosine down to min_lr or min_lr_rate",
         {cosine, {"num_cycles", "min_lr", "min_lr_rate"}}},
        {"polynomial", "(1 − p)^power down to lr_end", {polynomial, {"power", "lr_end"}}},
        {"inverse_sqrt", "one over the square root of the step", {inverse_sqrt, {"timescale"}}},
-       {"warmup_stable_decay", "the peak, then a decay over the last num_decay_steps (a tenth)",
+       {"warmup_stable_decay",
+        "the peak, then a decay over the last num_decay_steps (a tenth)",
         {warmup_stable_decay, {"num_decay_steps", "num_stable_steps", "decay_type", "min_lr_ratio", "num_cycles"}}},
        {"rex", "reflected exponential: slow at first, steep at the end", {rex, {"min_lr", "min_lr_ratio"}}},
-       {"one_cycle", "up from a low rate and down to a lower one",
+       {"one_cycle",
+        "up from a low rate and down to a lower one",
         {one_cycle, {"pct_start", "div_factor", "final_div_factor", "anneal_strategy"}, true}}});
   return registry;
 }
 
 std::int64_t warmup_length(const ScheduleSettings& s) {
   auto steps = static_cast<double>(s.steps);
-  std::int64_t warmup = s.warmup_steps   ? *s.warmup_steps
-                        : s.warmup_ratio ? static_cast<std::int64_t>(*s.warmup_ratio * steps)
+  std::int64_t warmup = s.warmup_steps         ? *s.warmup_steps
+                        : s.warmup_ratio       ? static_cast<std::int64_t>(*s.warmup_ratio * steps)
                         : s.name == "constant" ? 0
                                                : std::min<std::int64_t>(static_cast<std::int64_t>(0.03 * steps), 100);
   return warmup == 1 ? 2 : warmup;
@@ -122,7 +127,8 @@ Schedule::Schedule(ScheduleSettings settings)
     : settings_(std::move(settings)), shape_(schedules().at(settings_.name).make), warmup_(warmup_length(settings_)) {
   for (auto& [key, value] : settings_.kwargs.items())
     if (std::find(shape_.kwargs.begin(), shape_.kwargs.end(), key) == shape_.kwargs.end())
-      throw UserError("{}: '{}' is no argument of {}{}", kSource, key, settings_.name, did_you_mean(key, shape_.kwargs));
+      throw UserError("{}: '{}' is no argument of {}{}", kSource, key, settings_.name,
+                      did_you_mean(key, shape_.kwargs));
   if (warmup_ < 0) throw UserError("warmup_steps must not be negative, is {}", warmup_);
   learning_rate(std::max(warmup_, settings_.steps - 1));  // reports arguments of a wrong type now, not in the middle
 }

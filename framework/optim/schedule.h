@@ -1,7 +1,8 @@
 // Learning rate as a pure function of the optimizer step s = 0, 1, …, T − 1.
 //
-// Warm-up over W steps: (s + 1) / W of the peak while s < W; then the schedule at p = (s − W) / (T − W). (Trainers built
-// on PyTorch's LambdaLR give step s the rate s / W; here the first step already counts.) one_cycle brings its own rise.
+// Warm-up over W steps: (s + 1) / W of the peak while s < W; then the schedule at p = (s − W) / (T − W). (Trainers
+// built on PyTorch's LambdaLR give step s the rate s / W; here the first step already counts.) one_cycle brings its own
+// rise.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +18,14 @@ namespace dml {
 struct ScheduleSettings {
   std::string name = "cosine";
   double peak = 0;
-  std::int64_t steps = 0;                     // T
-  std::optional<std::int64_t> warmup_steps;   // neither: 3 % of the steps, at most 100
+  std::int64_t steps = 0;                    // T
+  std::optional<std::int64_t> warmup_steps;  // neither: 3 % of the steps, at most 100
   std::optional<double> warmup_ratio;
-  bool quadratic_warmup = false;              // square of the linear warm-up
-  std::optional<double> min_lr_ratio;         // cosine_min_lr_ratio: the floor as a share of the peak (cosine, rex)
-  std::optional<double> constant_lr_ratio;    // cosine_constant_lr_ratio: cosine over this share of the steps, then the floor
-  Json kwargs = Json::object();               // lr_scheduler_kwargs
+  bool quadratic_warmup = false;       // square of the linear warm-up
+  std::optional<double> min_lr_ratio;  // cosine_min_lr_ratio: the floor as a share of the peak (cosine, rex)
+  std::optional<double>
+      constant_lr_ratio;         // cosine_constant_lr_ratio: cosine over this share of the steps, then the floor
+  Json kwargs = Json::object();  // lr_scheduler_kwargs
 };
 
 /// W: as set, or 3 % of the steps up to 100 (`constant`: 0). One becomes two, as in Axolotl.

@@ -15,7 +15,8 @@ namespace {
 std::vector<float> leaf(std::int64_t index, std::size_t size) {
   Random random(7, Purpose::noise, static_cast<std::uint64_t>(index));
   std::vector<float> x(size);
-  for (std::size_t i = 0; i < size; ++i) x[i] = random.normal(i) * static_cast<float>(1 << (random.word(i + size) % 12));
+  for (std::size_t i = 0; i < size; ++i)
+    x[i] = random.normal(i) * static_cast<float>(1 << (random.word(i + size) % 12));
   return x;
 }
 
@@ -56,13 +57,15 @@ TEST(GradientTree, AnyCutIntoContiguousSharesGivesTheBitsOfThePlainTree) {
     auto total = static_cast<std::int64_t>(1 + random.below(draw++, trial < 200 ? 20 : 120));
     int ranks = static_cast<int>(1 + random.below(draw++, 8));
     std::vector<std::int64_t> cuts{0, total};
-    for (int r = 1; r < ranks; ++r) cuts.push_back(static_cast<std::int64_t>(random.below(draw++, static_cast<std::uint64_t>(total + 1))));
+    for (int r = 1; r < ranks; ++r)
+      cuts.push_back(static_cast<std::int64_t>(random.below(draw++, static_cast<std::uint64_t>(total + 1))));
     std::sort(cuts.begin(), cuts.end());
 
     std::vector<TreeNode> nodes;
     std::vector<std::vector<float>> values;
     for (int r = 0; r < ranks; ++r) {
-      MicroBatches share{cuts[static_cast<std::size_t>(r)], cuts[static_cast<std::size_t>(r) + 1] - cuts[static_cast<std::size_t>(r)], 1};
+      MicroBatches share{cuts[static_cast<std::size_t>(r)],
+                         cuts[static_cast<std::size_t>(r) + 1] - cuts[static_cast<std::size_t>(r)], 1};
       TreeSchedule schedule = tree_schedule(share, total);
       for (auto& value : run(schedule, share, kSize)) values.push_back(std::move(value));
       nodes.insert(nodes.end(), schedule.nodes.begin(), schedule.nodes.end());
@@ -92,7 +95,8 @@ TEST(GradientTree, SharesCoverEveryMicroBatchOnce) {
         std::vector<int> seen(static_cast<std::size_t>(total));
         for (int r = 0; r < ranks; ++r) {
           MicroBatches mine = share(total, r, ranks);
-          for (std::int64_t j = 0; j < mine.count; ++j) ++seen.at(static_cast<std::size_t>(mine.first + j * mine.stride));
+          for (std::int64_t j = 0; j < mine.count; ++j)
+            ++seen.at(static_cast<std::size_t>(mine.first + j * mine.stride));
         }
         EXPECT_EQ(std::count(seen.begin(), seen.end(), 1), total);
       }

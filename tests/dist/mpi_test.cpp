@@ -1,5 +1,5 @@
-// Tests under a real mpirun: a Mpi test starts this program again on several ranks with one MpiRank test as the body. The
-// MpiRank tests are skipped outside mpirun, the Mpi tests where there is none.
+// Tests under a real mpirun: a Mpi test starts this program again on several ranks with one MpiRank test as the body.
+// The MpiRank tests are skipped outside mpirun, the Mpi tests where there is none.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -23,7 +23,8 @@ struct Job {
 Job under_mpirun(int ranks, const std::string& body) {
   std::string command = fmt::format(
       "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun -np {} --oversubscribe --mca btl self,vader "
-      "--mca mpi_yield_when_idle 1 $(readlink /proc/$PPID/exe) --gtest_filter=MpiRank.{} 2>&1 < /dev/null", ranks, body);
+      "--mca mpi_yield_when_idle 1 $(readlink /proc/$PPID/exe) --gtest_filter=MpiRank.{} 2>&1 < /dev/null",
+      ranks, body);
   Job job;
   std::FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return job;
@@ -143,7 +144,8 @@ TEST(Mpi, ARankThatHangsEndsTheJobAtTheDeadline) {
   NEEDS_MPIRUN();
   Job job = under_mpirun(2, "OneSleeps");
   EXPECT_EQ(job.code, 6) << job.output;
-  EXPECT_TRUE(has(job.output, "rank 0 on ") && has(job.output, "barrier of 2 bytes (step 12): not complete after 0.3 s; waiting for rank 1"))
+  EXPECT_TRUE(has(job.output, "rank 0 on ") &&
+              has(job.output, "barrier of 2 bytes (step 12): not complete after 0.3 s; waiting for rank 1"))
       << job.output;
 }
 

@@ -45,7 +45,8 @@ TEST(Strategies, AllGiveTheSameBitsOnAnyNumberOfRanks) {
     for (auto& row : strategies().rows())
       for (int ranks : ranks_tried)
         if (row.name != "none" || ranks == 1)
-          expect_same(train(row.name, ranks, total), reference, fmt::format("{} on {} ranks, {} micro-batches", row.name, ranks, total));
+          expect_same(train(row.name, ranks, total), reference,
+                      fmt::format("{} on {} ranks, {} micro-batches", row.name, ranks, total));
   }
 }
 
@@ -175,7 +176,9 @@ TEST(Slices, CoverTheUnitInWholeBlocks) {
         Slice slice = slice_of(size, r, ranks);
         EXPECT_EQ(slice.first, next);
         next = slice.last;
-        if (r + 1 < ranks && next < size) { EXPECT_EQ(next % kSliceBlock, 0); }
+        if (r + 1 < ranks && next < size) {
+          EXPECT_EQ(next % kSliceBlock, 0);
+        }
       }
       EXPECT_EQ(next, size);
     }

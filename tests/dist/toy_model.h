@@ -20,7 +20,8 @@ namespace dml {
 class Toy {
  public:
   Toy() {
-    store.create_units({"embed", "layers.0", "frozen", "layers.1", "layers.2", "layers.3", "layers.4", "layers.5", "head"});
+    store.create_units(
+        {"embed", "layers.0", "frozen", "layers.1", "layers.2", "layers.3", "layers.4", "layers.5", "head"});
     store.add(0, "embed.weight", {50, 64}, true);
     for (std::size_t u : {1u, 3u, 4u, 5u, 6u, 7u}) {
       store.add(u, fmt::format("{}.norm", u), {33}, false);
@@ -57,7 +58,8 @@ class Toy {
  private:
   void add_gradient(int u, std::int64_t step, std::int64_t index, int kind) {
     Unit& unit = store.units()[static_cast<std::size_t>(u)];
-    Random random(3, Purpose::noise, static_cast<std::uint64_t>(step * 1000 + index), static_cast<std::uint32_t>(8 * u + kind));
+    Random random(3, Purpose::noise, static_cast<std::uint64_t>(step * 1000 + index),
+                  static_cast<std::uint32_t>(8 * u + kind));
     for (const Parameter& p : unit.parameters)
       for (std::int64_t i = p.offset; i < p.offset + p.size(); ++i) {
         auto at = static_cast<std::uint64_t>(i);
@@ -75,7 +77,8 @@ struct Outcome {
 using Cut = std::function<MicroBatches(std::int64_t total, int rank, int ranks)>;
 
 /// Three steps of descent with a momentum plane, of `total` micro-batches each, on one rank of several.
-inline Outcome train_toy(Comm& comm, const std::string& name, std::int64_t total, const Cut& cut = nullptr, bool tree = true) {
+inline Outcome train_toy(Comm& comm, const std::string& name, std::int64_t total, const Cut& cut = nullptr,
+                         bool tree = true) {
   Toy toy;
   Random random(5, Purpose::init);
   for (Unit& unit : toy.store.units())

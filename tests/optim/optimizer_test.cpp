@@ -15,7 +15,9 @@ namespace {
 constexpr std::size_t kDecayed = 16, kAll = 24;
 
 // The same numbers as in tools/make_optim_golden.py.
-float gradient(int step, std::size_t i) { return static_cast<float>((step * 37 + static_cast<int>(i) * 101) % 257 - 128) / 64; }
+float gradient(int step, std::size_t i) {
+  return static_cast<float>((step * 37 + static_cast<int>(i) * 101) % 257 - 128) / 64;
+}
 float start(std::size_t i) { return static_cast<float>(static_cast<int>(i * 29 % 61) - 30) / 16; }
 
 // Ten steps on slices cut at `cut`, gradients scaled up beforehand and down by gradient_scale.
@@ -75,8 +77,7 @@ TEST(Optimizers, LionFollowsItsFormula) {
 }
 
 TEST(Optimizers, SlicingDoesNotChangeABit) {
-  for (const char* name : {"adamw", "lion", "sgd"})
-    EXPECT_EQ(run(name, {0.1}, 16), run(name, {0.1}, 5)) << name;
+  for (const char* name : {"adamw", "lion", "sgd"}) EXPECT_EQ(run(name, {0.1}, 16), run(name, {0.1}, 5)) << name;
 }
 
 TEST(Optimizers, TheSpellingsOfRecipesLeadToOneAdamW) {
@@ -84,7 +85,8 @@ TEST(Optimizers, TheSpellingsOfRecipesLeadToOneAdamW) {
   EXPECT_EQ(choose_optimizer("adamw_torch_fused").name, "adamw");
   EXPECT_EQ(choose_optimizer("adamw_torch_fused").notice, "");
   EXPECT_EQ(choose_optimizer("paged_adamw_8bit").name, "adamw");
-  EXPECT_EQ(choose_optimizer("paged_adamw_8bit").notice, "optimizer: paged_adamw_8bit runs as adamw with float32 state");
+  EXPECT_EQ(choose_optimizer("paged_adamw_8bit").notice,
+            "optimizer: paged_adamw_8bit runs as adamw with float32 state");
   EXPECT_EQ(choose_optimizer("lion_8bit").name, "lion");
 }
 
@@ -108,7 +110,8 @@ TEST(Optimizers, ArgumentsAreChecked) {
   EXPECT_EQ(message([&] { optimizers().at("sgd").make(settings); }),
             "optim_args: unknown argument 'momentun'; did you mean 'momentum'?");
   settings.args = Json::parse(R"({"betas": [0.9]})");
-  EXPECT_EQ(message([&] { optimizers().at("adamw").make(settings); }), "optim_args: betas must be two numbers, is [0.9]");
+  EXPECT_EQ(message([&] { optimizers().at("adamw").make(settings); }),
+            "optim_args: betas must be two numbers, is [0.9]");
   settings.args = Json::parse(R"({"beta1": 1.5})");
   EXPECT_EQ(message([&] { optimizers().at("adamw").make(settings); }), "optimizer: beta1 must be in [0, 1), is 1.5");
 }

@@ -49,8 +49,9 @@ TEST(Schedule, ShapesFollowTheirFormulas) {
   expect_factors(settings("polynomial", R"({"power": 2, "lr_end": 2e-6})"),
                  [](double, double p) { return 0.01 + 0.99 * (1 - p) * (1 - p); });
   expect_factors(settings("inverse_sqrt"), [](double s, double) { return std::sqrt(10 / s); });
-  expect_factors(settings("warmup_stable_decay", R"({"num_decay_steps": 20, "decay_type": "linear", "min_lr_ratio": 0.2})"),
-                 [](double s, double) { return s < 80 ? 1 : 0.2 + 0.8 * (1 - (s - 80) / 20); });
+  expect_factors(
+      settings("warmup_stable_decay", R"({"num_decay_steps": 20, "decay_type": "linear", "min_lr_ratio": 0.2})"),
+      [](double s, double) { return s < 80 ? 1 : 0.2 + 0.8 * (1 - (s - 80) / 20); });
   expect_factors(settings("rex"), [](double, double p) { return (1 - p) / (0.1 + 0.9 * (1 - p)); });
 }
 
