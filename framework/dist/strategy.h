@@ -3,8 +3,8 @@
 // of ranks (dist/gradient_tree.h).
 //
 // Where values are sharded (zero3), a pass over the model is a collective: every rank must make the same number of
-// evaluation passes and values are read outside of passes between gather_values() and
-// release_values() only. Training steps need no care: a rank without a micro-batch joins in finish_gradients().
+// evaluation passes, and values are read outside of passes only between gather_values() and release_values(). Training
+// steps need no care: a rank without a micro-batch joins in finish_gradients().
 //
 // A training step:   begin_step(share) · for each micro-batch { begin_micro_step · forward, backward (hooks) }
 //                    · finish_gradients · squared_gradient_norm · update the shards · publish · end_step
