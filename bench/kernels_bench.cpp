@@ -1,7 +1,8 @@
-// Every kernel at the shapes that matter, as a fraction of what the machine can do: of the measured sgemm rate × threads
-// where products count, of the measured copying bandwidth where memory does. The cases are those of the tests.
+// Every kernel at the shapes that matter, as a fraction of what the machine can do: of the measured sgemm rate ×
+// threads where products count, of the measured copying bandwidth where memory does. The cases are those of the tests.
 //   kernels_bench [--threads=N] --benchmark_filter=REGEX
-// With --threads=1 the processor's time is taken instead of the clock's: a machine with other work to do disturbs it less.
+// With --threads=1 the processor's time is taken instead of the clock's: a machine with other work to do disturbs it
+// less.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -63,23 +64,29 @@ struct Room {
 
 void run_case(benchmark::State& state, const Case& c, bool backward) {
   Room room;
-  Mats in = room.take(c.inputs, 1), out = room.take(c.outputs, 2), dout = room.take(c.outputs, 3), din = room.take(c.inputs, 4);
+  Mats in = room.take(c.inputs, 1), out = room.take(c.outputs, 2), dout = room.take(c.outputs, 3),
+       din = room.take(c.inputs, 4);
   c.forward(in, out, room.arena);
   for (auto _ : state) {
-    if (backward) c.backward(in, out, dout, din, room.arena);
-    else c.forward(in, out, room.arena);
+    if (backward)
+      c.backward(in, out, dout, din, room.arena);
+    else
+      c.forward(in, out, room.arena);
   }
   report(state, backward ? c.backward_flops : c.forward_flops, backward ? c.backward_bytes : c.forward_bytes);
 }
 
 // Forward, or the gradient of the input alone, on a stored weight: what a frozen layer does.
-void run_frozen(benchmark::State& state, Storage storage, std::int64_t t, std::int64_t n, std::int64_t k, bool backward) {
+void run_frozen(benchmark::State& state, Storage storage, std::int64_t t, std::int64_t n, std::int64_t k,
+                bool backward) {
   Room room;
   Mats m = room.take({{t, k}, {t, n}, {n, k}, {1, std::max(n, n * k / 64)}}, 1);
   Weight w{storage, n, k, m[2].data, m[3].data};
   for (auto _ : state) {
-    if (backward) gemm_nn(m[1], w, m[0], Write::set);
-    else gemm_nt(m[0], w, m[1], Write::set);
+    if (backward)
+      gemm_nn(m[1], w, m[0], Write::set);
+    else
+      gemm_nt(m[0], w, m[1], Write::set);
   }
   double bytes = static_cast<double>(storage_bytes(storage, n * k));
   report(state, t > 8 ? 2.0 * static_cast<double>(t * n * k) : 0, t <= 8 ? bytes : 0);
@@ -87,9 +94,18 @@ void run_frozen(benchmark::State& state, Storage storage, std::int64_t t, std::i
 
 std::deque<Case> table() {
   std::deque<Case> list;
-  for (auto [t, n, k] : {std::array<std::int64_t, 3>{512, 2048, 2048}, {512, 256, 2048}, {512, 5632, 2048}, {512, 2048, 5632},
-                         {1024, 2048, 2048}, {512, 768, 768}, {512, 2048, 768}, {512, 768, 2048}, {2048, 768, 768},
-                         {2048, 256, 256}, {2048, 512, 256}, {2048, 256, 512}})
+  for (auto [t, n, k] : {std::array<std::int64_t, 3>{512, 2048, 2048},
+                         {512, 256, 2048},
+                         {512, 5632, 2048},
+                         {512, 2048, 5632},
+                         {1024, 2048, 2048},
+                         {512, 768, 768},
+                         {512, 2048, 768},
+                         {512, 768, 2048},
+                         {2048, 768, 768},
+                         {2048, 256, 256},
+                         {2048, 512, 256},
+                         {2048, 256, 512}})
     list.push_back(linear(t, n, k));
   for (std::int64_t r : {4, 8, 16, 32, 64, 128}) list.push_back(lora(512, 2048, 2048, r));
   list.push_back(lora(512, 256, 2048, 16));
@@ -139,8 +155,10 @@ void run_embedding(benchmark::State& state, bool backward) {
   std::vector<Token> tokens(2048);
   for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<Token>(i * 7919 % 50257);
   for (auto _ : state) {
-    if (backward) embed_backward(tokens, m[0], 1, m[1]);
-    else embed(tokens, weight_of(m[1]), 1, m[0]);
+    if (backward)
+      embed_backward(tokens, m[0], 1, m[1]);
+    else
+      embed(tokens, weight_of(m[1]), 1, m[0]);
   }
   report(state, 0, (backward ? 12.0 : 8.0) * 2048 * 256);
 }
@@ -172,7 +190,11 @@ int main(int argc, char** argv) {
   }
   const char* names[] = {"f32", "bf16", "f16", "nf4", "int8"};
   for (int i = 0; i < 5; ++i)
-    for (auto [t, n, k] : {std::array<std::int64_t, 3>{512, 2048, 2048}, {512, 768, 2048}, {1, 2048, 2048}, {1, 32000, 2048}, {8, 2048, 2048}})
+    for (auto [t, n, k] : {std::array<std::int64_t, 3>{512, 2048, 2048},
+                           {512, 768, 2048},
+                           {1, 2048, 2048},
+                           {1, 32000, 2048},
+                           {8, 2048, 2048}})
       for (bool backward : {false, true}) {
         auto storage = static_cast<Storage>(i);
         if (t <= 8 && backward) continue;
@@ -185,7 +207,7 @@ int main(int argc, char** argv) {
   add("embedding backward", [](benchmark::State& s) { run_embedding(s, true); });
   add("decode H=32/8 E=128 length 4096",
       [](benchmark::State& s) { run_decode(s, {.heads = 32, .kv_heads = 8, .head_dim = 128}, 4096); });
-  fmt::print("sgemm {:.1f} GFLOP/s x threads, copy {:.1f} GB/s, {} threads, {}\n", sgemm_rate() * 1e-9, copy_rate() * 1e-9,
-             threads(), blas_description());
+  fmt::print("sgemm {:.1f} GFLOP/s x threads, copy {:.1f} GB/s, {} threads, {}\n", sgemm_rate() * 1e-9,
+             copy_rate() * 1e-9, threads(), blas_description());
   benchmark::RunSpecifiedBenchmarks();
 }

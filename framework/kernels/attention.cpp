@@ -9,10 +9,10 @@
 #include "kernels/simd/loops.h"
 
 // Forward. A task is one head and 128 consecutive rows of the batch; the documents those rows belong to are done one
-// after another. For a query tile: Sᵀ = K Qᵀ one key tile at a time, so that a vector holds many queries and the softmax
-// needs no sums across lanes; the output so far is rescaled whenever a query's maximum rises. Key tiles start at the
-// document's start and products are per-row chains (simd/loops.h): a row's bits depend on its document alone, not on what
-// is packed beside it.
+// after another. For a query tile: Sᵀ = K Qᵀ one key tile at a time, so that a vector holds many queries and the
+// softmax needs no sums across lanes; the output so far is rescaled whenever a query's maximum rises. Key tiles start
+// at the document's start and products are per-row chains (simd/loops.h): a row's bits depend on its document alone,
+// not on what is packed beside it.
 namespace dml::kernels {
 namespace {
 
@@ -28,7 +28,8 @@ struct QueryTile {
   std::int64_t kv;  // first column of this head's keys and values
   float *qt, *s, *kd, *vd, *o, *top, *sum, *fix;
 
-  QueryTile(const AttentionShape& shape_, ConstMat k_, ConstMat v_, std::int64_t kv_) : shape(shape_), k(k_), v(v_), kv(kv_) {
+  QueryTile(const AttentionShape& shape_, ConstMat k_, ConstMat v_, std::int64_t kv_)
+      : shape(shape_), k(k_), v(v_), kv(kv_) {
     std::int64_t e = shape.head_dim;
     qt = thread_scratch(2 * e * kQueries + kKeys * kQueries + 2 * kKeys * e + 3 * kQueries).data();
     s = qt + e * kQueries;
@@ -74,7 +75,8 @@ struct QueryTile {
       if (first >= last) continue;
       for (std::int64_t i = b; i < b + count; ++i)
         if (fix[i] != 1) loop.set_scaled(o + i * e, fix[i], o + i * e, e);
-      loop.small_gemm(count, e, last - first, s + first * width + b, 1, width, vd + first * e, e, 1, o + b * e, e, true);
+      loop.small_gemm(count, e, last - first, s + first * width + b, 1, width, vd + first * e, e, 1, o + b * e, e,
+                      true);
     }
   }
 };
@@ -85,7 +87,8 @@ void attention(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMat v, 
                Mat out, Mat lse) {
   std::int64_t e = shape.head_dim, group = shape.heads / shape.kv_heads;
   DML_CHECK(q.cols == shape.heads * e && k.cols == shape.kv_heads * e && v.cols == k.cols && out.cols == q.cols);
-  DML_CHECK(k.rows == q.rows && v.rows == q.rows && out.rows == q.rows && lse.rows == q.rows && lse.cols == shape.heads);
+  DML_CHECK(k.rows == q.rows && v.rows == q.rows && out.rows == q.rows && lse.rows == q.rows &&
+            lse.cols == shape.heads);
   std::int64_t tiles = (q.rows + kQueries - 1) / kQueries;
   parallel_for(tiles * shape.heads, [&](std::int64_t task) {
     std::int64_t head = task % shape.heads, first = task / shape.heads * kQueries;

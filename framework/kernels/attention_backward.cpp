@@ -1,7 +1,7 @@
 // The backward pass of attention, one visit per tile. With P = exp(S − lse) and D = rowsum(dout ∘ out):
 //   dV = Pᵀ dout,  dS = P ∘ (dout Vᵀ − D),  dQ = scale · dS K,  dK = scale · dSᵀ Q.
-// A task owns every `strips`-th key tile of one document and key-value head: it alone writes their dk and dv. Its share of
-// dq goes to dq itself (strip 0) or to a buffer of its own; the buffers are added in order.
+// A task owns every `strips`-th key tile of one document and key-value head: it alone writes their dk and dv. Its share
+// of dq goes to dq itself (strip 0) or to a buffer of its own; the buffers are added in order.
 #include <algorithm>
 #include <cstring>
 
@@ -43,7 +43,8 @@ void attention_backward(const AttentionShape& shape, ConstMat dout, ConstMat q, 
   parallel_for(documents * shape.kv_heads * strips, [&](std::int64_t task) {
     const Loops& loop = loops();
     std::int64_t strip = task % strips, kv = task / strips % shape.kv_heads, document = task / strips / shape.kv_heads;
-    std::int64_t begin = starts[static_cast<std::size_t>(document)], end = starts[static_cast<std::size_t>(document) + 1];
+    std::int64_t begin = starts[static_cast<std::size_t>(document)],
+                 end = starts[static_cast<std::size_t>(document) + 1];
     if (strip > 0 && begin + strip * kTile >= end) return;
     Mat to = strip == 0 ? dq : extra.slice((strip - 1) * rows_all, rows_all);
     const std::int64_t own = kv * group * e, at = kv * e;  // this task's columns of q and of k
@@ -82,8 +83,10 @@ void attention_backward(const AttentionShape& shape, ConstMat dout, ConstMat q, 
           }
           for (std::int64_t b = 0; b < keys; b += step) {
             std::int64_t count = std::min(step, keys - b), from = diagonal ? std::min(b, rows) : 0;
-            loop.small_gemm(count, e, rows - from, s + from * width + b, 1, width, od + from * e, e, 1, dvd + b * e, e, true);
-            loop.small_gemm(count, e, rows - from, dp + from * width + b, 1, width, qd + from * e, e, 1, dkd + b * e, e, true);
+            loop.small_gemm(count, e, rows - from, s + from * width + b, 1, width, od + from * e, e, 1, dvd + b * e, e,
+                            true);
+            loop.small_gemm(count, e, rows - from, dp + from * width + b, 1, width, qd + from * e, e, 1, dkd + b * e, e,
+                            true);
           }
           for (std::int64_t b = 0; b < rows; b += step) {
             std::int64_t count = std::min(step, rows - b), depth = diagonal ? std::min(keys, b + kBlock) : keys;

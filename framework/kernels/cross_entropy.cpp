@@ -10,11 +10,12 @@
 
 // A chunk's logits are kept (at most 64 MB) and turned into their own gradient in place: the vocabulary product is done
 // once, three products in all. Every pass over them is taken while a panel of them is in the cache: max and sum right
-// after the product, the gradient right before the product that needs it.
+// after the product, the gradient right before the product that needs it. The logits lie panel by panel, each panel
+// dense: rows of a whole vocabulary would put every row of a panel on a page of its own.
 namespace dml::kernels {
 namespace {
 
-constexpr std::int64_t kMostLogits = std::int64_t{16} << 20, kMostRows = 512, kFewestRows = 32, kPanel = 256;
+constexpr std::int64_t kMostLogits = std::int64_t{16} << 20, kMostRows = 512, kFewestRows = 32, kPanel = 512;
 
 std::int64_t chunk_rows(std::int64_t rows, std::int64_t vocabulary) {
   std::int64_t most = std::clamp(kMostLogits / vocabulary, kFewestRows, kMostRows);
@@ -25,10 +26,12 @@ std::int64_t chunk_rows(std::int64_t rows, std::int64_t vocabulary) {
 struct Chunk {
   ConstMat hidden;
   std::span<const Token> labels;
-  Mat logits;           // (rows, V)
-  float* label_logits;  // (rows)
-  double* log_sums;     // (rows)
+  float* logits;              // panels of (rows, kPanel)
+  float* label_logits;        // (rows)
+  double* log_sums;           // (rows)
   std::span<RowStats> parts;  // (rows, panels)
+
+  Mat panel(std::int64_t first, std::int64_t cols) const { return {logits + first * hidden.rows, hidden.rows, cols}; }
 };
 
 template <class F>
@@ -40,9 +43,10 @@ void logits_and_sums(const Chunk& c, const Weight& head, float softcap) {
   std::int64_t rows = c.hidden.rows, panels = (head.rows + kPanel - 1) / kPanel;
   each_panel(head.rows, [&](std::int64_t first, std::int64_t cols) {
     const Loops& loop = loops();
-    gemm_nt_panel(c.hidden, head, first, cols, c.logits);
+    Mat logits = c.panel(first, cols);
+    gemm_nt_panel(c.hidden, head, first, cols, logits);
     for (std::int64_t i = 0; i < rows; ++i) {
-      float* x = c.logits.row(i) + first;
+      float* x = logits.row(i);
       if (softcap > 0) loop.softcap(x, cols, softcap);
       c.parts[static_cast<std::size_t>(i * panels + first / kPanel)] = loop.row_stats(x, cols);
       std::int64_t label = c.labels[static_cast<std::size_t>(i)] - first;
@@ -62,10 +66,11 @@ void logits_and_sums(const Chunk& c, const Weight& head, float softcap) {
 }
 
 // Logits to their gradient; the head's gradient on the way.
-void gradient_of_logits(const Chunk& c, float softcap, Mat dhead) {
-  each_panel(c.logits.cols, [&](std::int64_t first, std::int64_t cols) {
+void gradient_of_logits(const Chunk& c, std::int64_t vocabulary, float softcap, Mat dhead) {
+  each_panel(vocabulary, [&](std::int64_t first, std::int64_t cols) {
+    Mat logits = c.panel(first, cols);
     for (std::int64_t i = 0; i < c.hidden.rows; ++i) {
-      float* x = c.logits.row(i) + first;
+      float* x = logits.row(i);
       loops().softmax_gradient(x, cols, static_cast<float>(c.log_sums[i]), softcap);
       std::int64_t label = c.labels[static_cast<std::size_t>(i)] - first;
       if (label < 0 || label >= cols) continue;
@@ -73,8 +78,8 @@ void gradient_of_logits(const Chunk& c, float softcap, Mat dhead) {
       x[label] -= 1 - ratio * ratio;
     }
     if (!dhead.empty())
-      sgemm_tile(true, false, cols, dhead.cols, c.hidden.rows, 1, c.logits.data + first, c.logits.cols, c.hidden.data,
-                 c.hidden.cols, 1, dhead.row(first), dhead.cols);
+      sgemm_tile(true, false, cols, dhead.cols, c.hidden.rows, 1, logits.data, cols, c.hidden.data, c.hidden.cols, 1,
+                 dhead.row(first), dhead.cols);
   });
 }
 
@@ -97,11 +102,10 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
   for (std::int64_t first = 0; first < rows; first += most) {
     std::int64_t count = std::min(most, rows - first);
     auto at = static_cast<std::size_t>(first), n = static_cast<std::size_t>(count);
-    Chunk c{hidden.slice(first, count), labels.subspan(at, n), block.slice(0, count), label_logits.data(),
-            log_sums.data(), parts};
+    Chunk c{hidden.slice(first, count), labels.subspan(at, n), block.data, label_logits.data(), log_sums.data(), parts};
     logits_and_sums(c, head, softcap);
-    if (gradient) gradient_of_logits(c, softcap, dhead);
-    if (!dhidden.empty()) gemm_nn(c.logits, head, dhidden.slice(first, count), Write::set);
+    if (gradient) gradient_of_logits(c, vocabulary, softcap, dhead);
+    if (!dhidden.empty()) gemm_nn_panels(c.logits, count, kPanel, head, dhidden.slice(first, count));
     if (dry_run()) continue;
     for (std::size_t i = 0; i < n; ++i) {
       double loss = log_sums[i] - static_cast<double>(label_logits[i]);

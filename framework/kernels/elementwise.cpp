@@ -22,7 +22,9 @@ std::int64_t reduction_grain(std::int64_t n) {
   return std::max(kGrain, (even + 15) / 16 * 16);
 }
 
-std::int64_t rows_per_task(std::int64_t cols) { return std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, cols)); }
+std::int64_t rows_per_task(std::int64_t cols) {
+  return std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(1, cols));
+}
 
 }  // namespace
 
@@ -52,7 +54,8 @@ void scale(Mat x, float a) {
 }
 
 void soft_cap(float cap, Mat x) {
-  parallel_ranges(x.size(), kGrain, [&](std::int64_t first, std::int64_t last) { loops().softcap(x.data + first, last - first, cap); });
+  parallel_ranges(x.size(), kGrain,
+                  [&](std::int64_t first, std::int64_t last) { loops().softcap(x.data + first, last - first, cap); });
 }
 
 void add_bias(const float* bias, Mat y) {

@@ -19,7 +19,8 @@ void gated_act(Activation act, ConstMat gate, ConstMat up, Mat h) {
 void gated_act_backward(Activation act, ConstMat dh, Mat gate, Mat up) {
   DML_CHECK(gate.size() == up.size() && gate.size() == dh.size());
   parallel_ranges(dh.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
-    loops().gated_act_backward(static_cast<int>(act), dh.data + first, gate.data + first, up.data + first, last - first);
+    loops().gated_act_backward(static_cast<int>(act), dh.data + first, gate.data + first, up.data + first,
+                               last - first);
   });
 }
 

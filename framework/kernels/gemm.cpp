@@ -22,19 +22,20 @@ extern "C" {
 namespace dml::kernels {
 namespace {
 
-// Depth of one product: a panel unpacked to float32 stays within 2 MB. Every storage is cut alike, so that a bf16 matrix
-// and the same values in float32 give the same bits.
+// Depth of one product: a panel unpacked to float32 stays within 2 MB. Every storage is cut alike, so that a bf16
+// matrix and the same values in float32 give the same bits.
 constexpr std::int64_t kDepth = 2048;
 constexpr std::int64_t kFewRows = 8;       // up to here products of a row are dots, one fixed order per element
 constexpr std::int64_t kVectorPanel = 32;  // weight rows of one task there
 
-// OpenBLAS takes a processor younger than itself for an old one and falls back to SSE3 kernels, five times slower. So it is
-// asked again with the family's name, unless the user named one. Before main: nothing else runs yet.
+// OpenBLAS takes a processor younger than itself for an old one and falls back to SSE3 kernels, five times slower. So
+// it is asked again with the family's name, unless the user named one. Before main: nothing else runs yet.
 bool ready_blas() {
   openblas_set_num_threads(1);
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || std::getenv("OPENBLAS_CORETYPE")) return true;
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || std::getenv("OPENBLAS_CORETYPE"))
+    return true;
   if (!gotoblas_dynamic_init || !gotoblas_dynamic_quit) return true;  // a build for one processor
   for (const char* modern : {"Haswell", "Zen", "SkylakeX", "Cooperlake", "SapphireRapids"})
     if (strcasecmp(openblas_get_corename(), modern) == 0) return true;
@@ -51,16 +52,25 @@ bool ready_blas() {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// The tiles of an (m, n) result: even, near 512 × 256, smaller when there would be too few to share.
+// The tiles of an (m, n) result. Every tile packs its rows of one operand and its columns of the other again, so big
+// and square ones are faster; there must be enough of them, in a number that 2, 4 and 8 threads share evenly.
 struct Tiles {
+  static constexpr std::int64_t kGood = 512 * 384, kSmallest = 128 * 192;
   std::int64_t m, n, rows, cols;
 
-  Tiles(std::int64_t m_, std::int64_t n_) : m(m_), n(n_) {
-    std::int64_t down = std::max<std::int64_t>(1, m / 512), across = std::max<std::int64_t>(1, (n + 128) / 256);
-    while (down * across < 8 && m / down >= 256) down *= 2;
-    while (down * across < 8 && n / across >= 128) across *= 2;
-    rows = ceil_div(ceil_div(m, down), 16) * 16;
-    cols = ceil_div(ceil_div(n, across), 64) * 64;
+  Tiles(std::int64_t m_, std::int64_t n_) : m(m_), n(n_), rows(m_), cols(n_) {
+    std::int64_t count = ceil_div(ceil_div(m * n, kGood), 8) * 8;
+    while (count > 1 && m * n / count < kSmallest) count /= 2;
+    double least = 1e30;
+    for (std::int64_t down = 1; down <= count; ++down) {
+      if (count % down != 0) continue;
+      std::int64_t tall = ceil_div(ceil_div(m, down), 16) * 16, wide = ceil_div(ceil_div(n, count / down), 16) * 16;
+      double packing = 1.0 / static_cast<double>(tall) + 1.0 / static_cast<double>(wide);
+      if (tall > 1024 || packing >= least) continue;
+      least = packing;
+      rows = tall;
+      cols = wide;
+    }
   }
   template <class F>
   void each(F tile) const {
@@ -84,23 +94,24 @@ Panel panel(const Weight& w, std::int64_t row, std::int64_t nrows, std::int64_t 
   return {scratch.data(), ncols};
 }
 
-// One tile of y = x · wᵀ.
-void tile_nt(ConstMat x, const Weight& w, Mat y, bool add, std::int64_t row, std::int64_t rows, std::int64_t col,
-             std::int64_t cols) {
+// One tile of y = x · wᵀ, against weight rows [col, col + cols); `to` is its place in y, rows ld apart.
+void tile_nt(ConstMat x, const Weight& w, float* to, std::int64_t ld, bool add, std::int64_t row, std::int64_t rows,
+             std::int64_t col, std::int64_t cols) {
   for (std::int64_t k = 0; k < x.cols; k += kDepth) {
     std::int64_t depth = std::min(kDepth, x.cols - k);
     Panel b = panel(w, col, cols, k, depth);
-    sgemm_tile(false, true, rows, cols, depth, 1, x.row(row) + k, x.cols, b.data, b.ld, k > 0 || add ? 1.f : 0.f,
-               y.row(row) + col, y.cols);
+    sgemm_tile(false, true, rows, cols, depth, 1, x.row(row) + k, x.cols, b.data, b.ld, k > 0 || add ? 1.f : 0.f, to,
+               ld);
   }
 }
 
-void few_rows_nt(ConstMat x, const Weight& w, Mat y, bool add, std::int64_t first, std::int64_t last) {
+void few_rows_nt(ConstMat x, const Weight& w, float* to, std::int64_t ld, bool add, std::int64_t first,
+                 std::int64_t last) {
   constexpr std::int64_t kStep = 8;
   for (std::int64_t n = first; n < last; n += kStep) {
     std::int64_t count = std::min(kStep, last - n);
     Panel b = panel(w, n, count, 0, w.cols);
-    loops().dot_block(x.rows, count, w.cols, x.data, x.cols, b.data, b.ld, y.data + n, y.cols, add);
+    loops().dot_block(x.rows, count, w.cols, x.data, x.cols, b.data, b.ld, to + n - first, ld, add);
   }
 }
 
@@ -111,16 +122,18 @@ void gemm_nt(ConstMat x, const Weight& w, Mat y, Write mode) {
   bool add = mode == Write::add;
   if (x.rows <= kFewRows)
     return parallel_ranges(w.rows, kVectorPanel, [&](std::int64_t first, std::int64_t last) {
-      few_rows_nt(x, w, y, add, first, last);
+      few_rows_nt(x, w, y.data + first, y.cols, add, first, last);
     });
   Tiles(x.rows, w.rows).each([&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
-    tile_nt(x, w, y, add, row, rows, col, cols);
+    tile_nt(x, w, y.row(row) + col, y.cols, add, row, rows, col, cols);
   });
 }
 
 void gemm_nt_panel(ConstMat x, const Weight& w, std::int64_t first, std::int64_t count, Mat y) {
-  if (x.rows <= kFewRows) few_rows_nt(x, w, y, false, first, first + count);
-  else tile_nt(x, w, y, false, 0, x.rows, first, count);
+  if (x.rows <= kFewRows)
+    few_rows_nt(x, w, y.data, y.cols, false, first, first + count);
+  else
+    tile_nt(x, w, y.data, y.cols, false, 0, x.rows, first, count);
 }
 
 void gemm_nn(ConstMat dy, const Weight& w, Mat dx, Write mode) {
@@ -135,11 +148,23 @@ void gemm_nn(ConstMat dy, const Weight& w, Mat dx, Write mode) {
   });
 }
 
+void gemm_nn_panels(const float* dy, std::int64_t all_rows, std::int64_t width, const Weight& w, Mat dx) {
+  DML_CHECK(dx.rows == all_rows && dx.cols == w.cols);
+  Tiles(all_rows, w.cols).each([&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
+    for (std::int64_t k = 0; k < w.rows; k += width) {
+      std::int64_t depth = std::min(width, w.rows - k);
+      Panel b = panel(w, k, depth, col, cols);
+      sgemm_tile(false, false, rows, cols, depth, 1, dy + k * all_rows + row * depth, depth, b.data, b.ld,
+                 k > 0 ? 1.f : 0.f, dx.row(row) + col, dx.cols);
+    }
+  });
+}
+
 void gemm_tn(ConstMat dy, ConstMat x, Mat dw) {
   DML_CHECK(dy.rows == x.rows && dw.rows == dy.cols && dw.cols == x.cols);
   Tiles(dw.rows, dw.cols).each([&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
-    sgemm_tile(true, false, rows, cols, dy.rows, 1, dy.data + row, dy.cols, x.data + col, x.cols, 1,
-               dw.row(row) + col, dw.cols);
+    sgemm_tile(true, false, rows, cols, dy.rows, 1, dy.data + row, dy.cols, x.data + col, x.cols, 1, dw.row(row) + col,
+               dw.cols);
   });
 }
 

@@ -11,8 +11,11 @@ namespace dml::kernels {
 /// de-quantising matrix-vector path.
 void gemm_nt(ConstMat x, const Weight& w, Mat y, Write mode);
 
-/// Columns [first, first + count) of y = x · wᵀ, on the calling thread: for kernels with panels of their own.
+/// y (T,count) = x (T,K) · (rows [first, first + count) of w)ᵀ, on the calling thread: for kernels with panels of their
+/// own.
 void gemm_nt_panel(ConstMat x, const Weight& w, std::int64_t first, std::int64_t count, Mat y);
+/// gemm_nn for a dy that lies in dense panels of `width` columns (the last may be narrower), one after another.
+void gemm_nn_panels(const float* dy, std::int64_t rows, std::int64_t width, const Weight& w, Mat dx);
 
 /// dx (T,K) = or += dy (T,N) · w (N,K). The gradient of its input.
 void gemm_nn(ConstMat dy, const Weight& w, Mat dx, Write mode);

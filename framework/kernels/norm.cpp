@@ -13,10 +13,12 @@ namespace {
 constexpr std::int64_t kElements = 16384;  // of one task
 constexpr std::int64_t kBlocks = 32;       // at most: partial sums of the weight's gradient
 
-std::int64_t rows_per_task(std::int64_t cols) { return std::max<std::int64_t>(1, kElements / std::max<std::int64_t>(1, cols)); }
+std::int64_t rows_per_task(std::int64_t cols) {
+  return std::max<std::int64_t>(1, kElements / std::max<std::int64_t>(1, cols));
+}
 
-// Runs backward(row, dw, db) over all rows. With gradients wanted, rows go in blocks that each sum into their own partial
-// row; the partials are added up in order.
+// Runs backward(row, dw, db) over all rows. With gradients wanted, rows go in blocks that each sum into their own
+// partial row; the partials are added up in order.
 template <class F>
 void backward_rows(ConstMat x, float* dw, float* db, Arena& scratch, F backward) {
   std::int64_t d = x.cols, grain = rows_per_task(d);

@@ -7,11 +7,15 @@ namespace dml::kernels {
 
 std::int64_t storage_bytes(Storage storage, std::int64_t elements) {
   switch (storage) {
-    case Storage::f32: return elements * 4;
+    case Storage::f32:
+      return elements * 4;
     case Storage::bf16:
-    case Storage::f16: return elements * 2;
-    case Storage::int8: return elements;
-    case Storage::nf4: return (elements + 1) / 2;
+    case Storage::f16:
+      return elements * 2;
+    case Storage::int8:
+      return elements;
+    case Storage::nf4:
+      return (elements + 1) / 2;
   }
   return 0;
 }
@@ -31,13 +35,24 @@ void unpack(const Weight& w, std::int64_t row, std::int64_t nrows, std::int64_t 
   const Loops& loop = loops();
   for (std::int64_t r = row; r < row + nrows; ++r, out += ncols) {
     std::int64_t first = r * w.cols + col;
-    const char* at = static_cast<const char*>(w.data) + (w.storage == Storage::nf4 ? 0 : storage_bytes(w.storage, first));
+    const char* at =
+        static_cast<const char*>(w.data) + (w.storage == Storage::nf4 ? 0 : storage_bytes(w.storage, first));
     switch (w.storage) {
-      case Storage::f32: __builtin_memcpy(out, at, static_cast<std::size_t>(ncols) * sizeof(float)); break;
-      case Storage::bf16: loop.from_bf16(at, ncols, out); break;
-      case Storage::f16: loop.from_f16(at, ncols, out); break;
-      case Storage::int8: loop.from_int8(at, ncols, w.scales[r], out); break;
-      case Storage::nf4: loop.from_nf4(w.data, w.scales, first, ncols, out); break;
+      case Storage::f32:
+        __builtin_memcpy(out, at, static_cast<std::size_t>(ncols) * sizeof(float));
+        break;
+      case Storage::bf16:
+        loop.from_bf16(at, ncols, out);
+        break;
+      case Storage::f16:
+        loop.from_f16(at, ncols, out);
+        break;
+      case Storage::int8:
+        loop.from_int8(at, ncols, w.scales[r], out);
+        break;
+      case Storage::nf4:
+        loop.from_nf4(w.data, w.scales, first, ncols, out);
+        break;
     }
   }
 }

@@ -72,7 +72,12 @@ inline Case linear(std::int64_t t, std::int64_t n, std::int64_t k) {
 }
 
 inline Case lora(std::int64_t t, std::int64_t n, std::int64_t k, std::int64_t r, float scale = 2) {
-  Case c{fmt::format("lora T={} N={} K={} R={}", t, n, k, r), {{t, k}, {r, k, 0.2f}, {n, r}}, {{t, r}, {t, n}}, {}, {}, {}};
+  Case c{fmt::format("lora T={} N={} K={} R={}", t, n, k, r),
+         {{t, k}, {r, k, 0.2f}, {n, r}},
+         {{t, r}, {t, n}},
+         {},
+         {},
+         {}};
   c.forward = [=](const Mats& in, const Mats& out, Arena&) {
     lora_down(in[0], in[1], out[0]);
     lora_up(out[0], in[2], scale, out[1]);
@@ -110,7 +115,12 @@ inline Case lora(std::int64_t t, std::int64_t n, std::int64_t k, std::int64_t r,
 }
 
 inline Case rms(std::int64_t t, std::int64_t d, float offset = 0) {
-  Case c{fmt::format("rms_norm T={} D={} offset={}", t, d, offset), {{t, d}, {1, d, 0.3f, 1 - offset}}, {{t, d}}, {}, {}, {}};
+  Case c{fmt::format("rms_norm T={} D={} offset={}", t, d, offset),
+         {{t, d}, {1, d, 0.3f, 1 - offset}},
+         {{t, d}},
+         {},
+         {},
+         {}};
   constexpr float eps = 1e-5f;
   c.forward = [=](const Mats& in, const Mats& out, Arena&) { rms_norm(in[0], in[1].data, offset, eps, out[0]); };
   c.backward = [=](const Mats& in, const Mats&, const Mats& dout, const Mats& din, Arena& scratch) {
@@ -143,7 +153,8 @@ inline Case layer(std::int64_t t, std::int64_t d) {
     for (std::size_t i = 0, n = static_cast<std::size_t>(d); i < y.size(); i += n) {
       double mean = 0, variance = 0;
       for (std::size_t j = 0; j < n; ++j) mean += in[0][i + j] / static_cast<double>(d);
-      for (std::size_t j = 0; j < n; ++j) variance += (in[0][i + j] - mean) * (in[0][i + j] - mean) / static_cast<double>(d);
+      for (std::size_t j = 0; j < n; ++j)
+        variance += (in[0][i + j] - mean) * (in[0][i + j] - mean) / static_cast<double>(d);
       double r = 1 / std::sqrt(variance + static_cast<double>(eps));
       for (std::size_t j = 0; j < n; ++j) y[i + j] = (in[0][i + j] - mean) * r * in[1][j] + in[2][j];
     }
@@ -156,10 +167,14 @@ inline Case layer(std::int64_t t, std::int64_t d) {
 
 inline double activation(Activation act, double x) {
   switch (act) {
-    case Activation::silu: return x / (1 + std::exp(-x));
-    case Activation::gelu: return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
-    case Activation::gelu_tanh: return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-    case Activation::relu: return x > 0 ? x : 0;
+    case Activation::silu:
+      return x / (1 + std::exp(-x));
+    case Activation::gelu:
+      return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+    case Activation::gelu_tanh:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::relu:
+      return x > 0 ? x : 0;
   }
   return 0;
 }
@@ -207,14 +222,20 @@ inline std::vector<std::int32_t> starts_of(const std::vector<std::int64_t>& leng
 }
 
 inline Case rotary(std::int64_t t, std::int64_t heads, std::int64_t head_dim, std::int64_t turned) {
-  Case c{fmt::format("rope T={} H={} E={} turned={}", t, heads, head_dim, turned), {{t, heads * head_dim}}, {{t, heads * head_dim}}, {}, {}, {}};
+  Case c{fmt::format("rope T={} H={} E={} turned={}", t, heads, head_dim, turned),
+         {{t, heads * head_dim}},
+         {{t, heads * head_dim}},
+         {},
+         {},
+         {}};
   auto table = std::make_shared<std::vector<float>>();
   auto positions = std::make_shared<std::vector<std::int32_t>>();
   std::int64_t half = turned / 2;
   for (int part = 0; part < 2; ++part)
     for (std::int64_t p = 0; p < t; ++p)
       for (std::int64_t j = 0; j < half; ++j) {
-        double angle = static_cast<double>(p) * std::pow(10000.0, -2.0 * static_cast<double>(j) / static_cast<double>(turned));
+        double angle =
+            static_cast<double>(p) * std::pow(10000.0, -2.0 * static_cast<double>(j) / static_cast<double>(turned));
         table->push_back(static_cast<float>(part == 0 ? std::cos(angle) : std::sin(angle)));
       }
   for (std::int64_t i = 0; i < t; ++i) positions->push_back(static_cast<std::int32_t>(i * 7 % t));
@@ -250,7 +271,11 @@ inline Case attend(AttentionShape s, std::vector<std::int64_t> lengths) {
   if (s.scale == 1) s.scale = 1 / std::sqrt(static_cast<float>(s.head_dim));
   Case c{fmt::format("attention T={} docs={} H={}/{} E={} window={} cap={}", t, lengths.size(), s.heads, s.kv_heads,
                      s.head_dim, s.window, s.softcap),
-         {{t, wide}, {t, narrow}, {t, narrow}}, {{t, wide}, {t, s.heads}}, {}, {}, {}};
+         {{t, wide}, {t, narrow}, {t, narrow}},
+         {{t, wide}, {t, s.heads}},
+         {},
+         {},
+         {}};
   c.forward = [=](const Mats& in, const Mats& out, Arena&) {
     attention(s, in[0], in[1], in[2], *starts, out[0], out[1]);
   };
@@ -296,8 +321,13 @@ inline Case attend(AttentionShape s, std::vector<std::int64_t> lengths) {
 }
 
 inline Case loss(std::int64_t n, std::int64_t d, std::int64_t vocabulary, float softcap = 0, bool train_head = true) {
-  Case c{fmt::format("cross_entropy N={} D={} V={} cap={}{}", n, d, vocabulary, softcap, train_head ? "" : " frozen head"),
-         {{n, d}, {vocabulary, d, 0.3f}}, {{n, 1}}, {}, {}, {}};
+  Case c{
+      fmt::format("cross_entropy N={} D={} V={} cap={}{}", n, d, vocabulary, softcap, train_head ? "" : " frozen head"),
+      {{n, d}, {vocabulary, d, 0.3f}},
+      {{n, 1}},
+      {},
+      {},
+      {}};
   auto labels = std::make_shared<std::vector<Token>>();
   for (std::int64_t i = 0; i < n; ++i) labels->push_back(static_cast<Token>((i * 7919 + 3) % vocabulary));
   c.forward = [=](const Mats& in, const Mats& out, Arena& scratch) {

@@ -17,8 +17,14 @@ using namespace cases;
 
 std::vector<Case> all_cases() {
   std::vector<Case> list;
-  for (auto [t, n, k] : {std::array<std::int64_t, 3>{1, 40, 33}, {3, 65, 130}, {8, 96, 64}, {9, 130, 65}, {65, 300, 70},
-                         {130, 64, 96}, {700, 24, 16}, {20, 17, 2100}})
+  for (auto [t, n, k] : {std::array<std::int64_t, 3>{1, 40, 33},
+                         {3, 65, 130},
+                         {8, 96, 64},
+                         {9, 130, 65},
+                         {65, 300, 70},
+                         {130, 64, 96},
+                         {700, 24, 16},
+                         {20, 17, 2100}})
     list.push_back(linear(t, n, k));
   for (std::int64_t r : {1, 4, 8, 16, 17, 64, 128}) list.push_back(lora(65, 130, 96, r));
   for (std::int64_t t : {1, 3, 130, 1100}) list.push_back(lora(t, 300, 64, 8));
@@ -32,7 +38,8 @@ std::vector<Case> all_cases() {
     list.push_back(gated(act, 130, 96));
     list.push_back(plain(act, 3, 130));
   }
-  for (auto [t, heads, dim, turned] : {std::array<std::int64_t, 4>{1, 1, 8, 8}, {65, 3, 64, 64}, {130, 2, 80, 32}, {3, 4, 96, 96}})
+  for (auto [t, heads, dim, turned] :
+       {std::array<std::int64_t, 4>{1, 1, 8, 8}, {65, 3, 64, 64}, {130, 2, 80, 32}, {3, 4, 96, 96}})
     list.push_back(rotary(t, heads, dim, turned));
   using Lengths = std::vector<std::int64_t>;
   for (const auto& lengths : {Lengths{1}, Lengths{3}, Lengths{65}, Lengths{130}, Lengths{1, 70, 1, 3, 64, 20}})
@@ -40,7 +47,8 @@ std::vector<Case> all_cases() {
       list.push_back(attend({.heads = 2, .kv_heads = 2, .head_dim = dim}, lengths));
       list.push_back(attend({.heads = 4, .kv_heads = 1, .head_dim = dim, .softcap = 2, .window = 20}, lengths));
     }
-  for (std::int64_t dim : {80, 96, 128}) list.push_back(attend({.heads = 6, .kv_heads = 2, .head_dim = dim}, {1, 66, 100}));
+  for (std::int64_t dim : {80, 96, 128})
+    list.push_back(attend({.heads = 6, .kv_heads = 2, .head_dim = dim}, {1, 66, 100}));
   list.push_back(attend({.heads = 16, .kv_heads = 16, .head_dim = 8, .softcap = 3}, {300}));
   list.push_back(attend({.heads = 1, .kv_heads = 1, .head_dim = 16, .window = 100}, {400, 1, 30}));
   for (auto [n, d, v] : {std::array<std::int64_t, 3>{1, 33, 70}, {3, 64, 1000}, {65, 24, 301}, {600, 8, 130}}) {
@@ -60,7 +68,8 @@ struct Blocks {
   void randomise(const std::vector<Shape>& shapes, std::uint64_t seed) {
     for (std::size_t i = 0; i < data.size(); ++i) {
       Random random(seed, Purpose::noise, i);
-      for (std::size_t j = 0; j < data[i].size(); ++j) data[i][j] = shapes[i].shift + shapes[i].spread * random.normal(j);
+      for (std::size_t j = 0; j < data[i].size(); ++j)
+        data[i][j] = shapes[i].shift + shapes[i].spread * random.normal(j);
     }
   }
   void fill(float value) {
@@ -91,8 +100,10 @@ Trial run(const Case& c) {
   Arena scratch(std::size_t{256} << 20);
   Trial r{Blocks(c.inputs), Blocks(c.outputs), Blocks(c.outputs), Blocks(c.inputs)};
   r.in.randomise(c.inputs, 1);
-  if (c.name.starts_with("lora")) r.out.fill(0);  // lora_up adds
-  else r.out.fill(std::nanf(""));
+  if (c.name.starts_with("lora"))
+    r.out.fill(0);  // lora_up adds
+  else
+    r.out.fill(std::nanf(""));
   c.forward(r.in.mats, r.out.mats, scratch);
   r.dout.randomise(c.outputs, 2);
   if (is_loss(c)) r.dout.fill(1);
@@ -141,7 +152,8 @@ TEST_P(KernelCase, GivesTheGradientOfTheReference) {
       Values step(in[i].size());
       // One direction over everything, one over few elements, so that a wrong corner cannot hide in the sum.
       for (std::size_t j = 0; j < step.size(); ++j)
-        step[j] = direction == 0 || random.word(2 * step.size() + j) % 8 == 0 ? static_cast<double>(random.normal(j)) : 0;
+        step[j] =
+            direction == 0 || random.word(2 * step.size() + j) % 8 == 0 ? static_cast<double>(random.normal(j)) : 0;
       constexpr double h = 1e-5;
       auto moved = in;
       for (std::size_t j = 0; j < step.size(); ++j) moved[i][j] = in[i][j] + h * step[j];

@@ -7,10 +7,16 @@
 
 namespace dml::kernels {
 
-namespace portable { extern const Loops table; }
+namespace portable {
+extern const Loops table;
+}
 #if defined(__x86_64__)
-namespace avx2 { extern const Loops table; }
-namespace avx512 { extern const Loops table; }
+namespace avx2 {
+extern const Loops table;
+}
+namespace avx512 {
+extern const Loops table;
+}
 #endif
 
 namespace {
@@ -36,7 +42,7 @@ const Loops* loops_of(Isa isa) {
 constexpr const char* kNames[] = {"portable", "avx2", "avx512"};
 
 struct FreeAligned {
-  void operator()(float* p) const { ::operator delete(p, std::align_val_t{64}); }
+  void operator()(float* p) const { ::operator delete (p, std::align_val_t{64}); }
 };
 
 }  // namespace
@@ -74,7 +80,8 @@ std::span<float> thread_scratch(std::int64_t floats) {
   if (size < floats) {
     block.reset();
     size = 0;
-    block.reset(static_cast<float*>(::operator new(static_cast<std::size_t>(floats) * sizeof(float), std::align_val_t{64})));
+    block.reset(
+        static_cast<float*>(::operator new (static_cast<std::size_t>(floats) * sizeof(float), std::align_val_t{64})));
     size = floats;
   }
   return {block.get(), static_cast<std::size_t>(floats)};

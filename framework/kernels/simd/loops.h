@@ -60,9 +60,9 @@ struct Loops {
   void (*activate_backward)(int act, const float* dy, float* x, std::int64_t n);
 
   // Attention tiles. Forward: s is (keys, width) of scaled scores, queries along the row; width is a multiple of 16.
-  // Query q sees keys [low + q, high + q) of the tile. Updates the running max and sum of every query, sets fix[q] to the
-  // factor for what is summed up so far, and turns s into exp(s − max), zero where a query does not see a key. Of every 16
-  // queries [b, b + 16) only the keys [low + b, high + b + 15) are read and written.
+  // Query q sees keys [low + q, high + q) of the tile. Updates the running max and sum of every query, sets fix[q] to
+  // the factor for what is summed up so far, and turns s into exp(s − max), zero where a query does not see a key. Of
+  // every 16 queries [b, b + 16) only the keys [low + b, high + b + 15) are read and written.
   void (*attention_softmax)(float* s, std::int64_t keys, std::int64_t width, std::int64_t low, std::int64_t high,
                             float softcap, float* max, float* sum, float* fix);
   /// Backward of one query row: s, dp (keys) come in as scores and dout·v; s goes out as p, dp as the gradient of q·k.

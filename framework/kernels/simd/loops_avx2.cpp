@@ -8,10 +8,12 @@
 
 namespace dml::kernels::avx2 {
 namespace {
+// clang-format off: each builds on the one before
 #include "kernels/simd/vector.inl"
 #include "kernels/simd/products.inl"
 #include "kernels/simd/storage.inl"
 #include "kernels/simd/rows.inl"
+// clang-format on
 }  // namespace
 #include "kernels/simd/table.inl"
 }  // namespace dml::kernels::avx2

@@ -45,12 +45,15 @@ void product_block(const Product& p, std::int64_t i, std::int64_t j) {
 #pragma GCC unroll 8
       for (int n = 0; n < N; ++n) acc[m][n] += a[m * p.a_row] * bv[n];
   }
+  // Unrolled like the loop above, or the accumulators would live in memory.
+  float* c = p.c + i * p.ldc + j;
+#pragma GCC unroll 16
   for (int m = 0; m < M; ++m)
+#pragma GCC unroll 8
     for (int n = 0; n < N; ++n) {
-      float* c = p.c + (i + m) * p.ldc + j + n * lanes;
       Vec old{};
-      if (p.add) read(c, old);
-      write(c, old + p.alpha * acc[m][n]);
+      if (p.add) read(c + m * p.ldc + n * lanes, old);
+      write(c + m * p.ldc + n * lanes, old + p.alpha * acc[m][n]);
     }
 }
 
@@ -108,7 +111,9 @@ void dots(std::int64_t k, const float* a, std::int64_t lda, const float* b, std:
   for (; i + W <= k; i += W) step([](const float* p) __attribute__((always_inline)) { return load(p); });
   if (std::int64_t rest = k - i; rest > 0)
     step([rest](const float* p) __attribute__((always_inline)) { return load_part(p, rest); });
+#pragma GCC unroll 8
   for (int m = 0; m < M; ++m)
+#pragma GCC unroll 8
     for (int n = 0; n < N; ++n) {
       float s = sum(acc[m][n]);
       c[m * ldc + n] = add ? c[m * ldc + n] + s : s;
@@ -154,11 +159,13 @@ void transpose(std::int64_t rows, std::int64_t cols, const float* from, std::int
     for (; c + 4 <= cols; c += 4) {
       V4 row[4];
       for (int i = 0; i < 4; ++i) row[i] = *reinterpret_cast<const V4Unaligned*>(from + (r + i) * ld + c) * alpha;
-      V4 low01 = __builtin_shuffle(row[0], row[1], Pick{0, 4, 1, 5}), high01 = __builtin_shuffle(row[0], row[1], Pick{2, 6, 3, 7});
-      V4 low23 = __builtin_shuffle(row[2], row[3], Pick{0, 4, 1, 5}), high23 = __builtin_shuffle(row[2], row[3], Pick{2, 6, 3, 7});
-      V4 column[4] = {__builtin_shuffle(low01, low23, Pick{0, 1, 4, 5}), __builtin_shuffle(low01, low23, Pick{2, 3, 6, 7}),
-                      __builtin_shuffle(high01, high23, Pick{0, 1, 4, 5}),
-                      __builtin_shuffle(high01, high23, Pick{2, 3, 6, 7})};
+      V4 low01 = __builtin_shuffle(row[0], row[1], Pick{0, 4, 1, 5}),
+         high01 = __builtin_shuffle(row[0], row[1], Pick{2, 6, 3, 7});
+      V4 low23 = __builtin_shuffle(row[2], row[3], Pick{0, 4, 1, 5}),
+         high23 = __builtin_shuffle(row[2], row[3], Pick{2, 6, 3, 7});
+      V4 column[4] = {
+          __builtin_shuffle(low01, low23, Pick{0, 1, 4, 5}), __builtin_shuffle(low01, low23, Pick{2, 3, 6, 7}),
+          __builtin_shuffle(high01, high23, Pick{0, 1, 4, 5}), __builtin_shuffle(high01, high23, Pick{2, 3, 6, 7})};
       for (int i = 0; i < 4; ++i) *reinterpret_cast<V4Unaligned*>(to + (c + i) * padded + r) = column[i];
     }
     for (; c < cols; ++c)

@@ -6,28 +6,32 @@
 
 void rms_norm(const float* x, const float* w, float offset, float eps, std::int64_t d, float* y) {
   V squares{};
-  for_vectors(d, [&](auto get, auto) __attribute__((always_inline)) { squares += get(x) * get(x); });
+  for_vectors(
+      d, [&](auto get, auto) __attribute__((always_inline)) { squares += get(x) * get(x); });
   float r = 1 / __builtin_sqrtf(sum(squares) / static_cast<float>(d) + eps);
-  for_vectors(d, [&](auto get, auto put) __attribute__((always_inline)) { put(y, get(x) * r * (get(w) + offset)); });
+  for_vectors(
+      d, [&](auto get, auto put) __attribute__((always_inline)) { put(y, get(x) * r * (get(w) + offset)); });
 }
 
 void rms_norm_backward(const float* dy, const float* x, const float* w, float offset, float eps, std::int64_t d,
                        float* dx, bool add, float* dw) {
   V squares{}, products{};
-  for_vectors(d, [&](auto get, auto) __attribute__((always_inline)) {
-    V xv = get(x);
-    squares += xv * xv;
-    products += get(dy) * (get(w) + offset) * xv;
-  });
+  for_vectors(
+      d, [&](auto get, auto) __attribute__((always_inline)) {
+        V xv = get(x);
+        squares += xv * xv;
+        products += get(dy) * (get(w) + offset) * xv;
+      });
   float n = static_cast<float>(d);
   float r = 1 / __builtin_sqrtf(sum(squares) / n + eps);
   float pull = sum(products) * r * r / n;
-  for_vectors(d, [&](auto get, auto put) __attribute__((always_inline)) {
-    V g = get(dy), xv = get(x);
-    if (dw) put(dw, get(dw) + g * xv * r);
-    V v = (g * (get(w) + offset) - xv * pull) * r;
-    put(dx, add ? get(dx) + v : v);
-  });
+  for_vectors(
+      d, [&](auto get, auto put) __attribute__((always_inline)) {
+        V g = get(dy), xv = get(x);
+        if (dw) put(dw, get(dw) + g * xv * r);
+        V v = (g * (get(w) + offset) - xv * pull) * r;
+        put(dx, add ? get(dx) + v : v);
+      });
 }
 
 struct Moments {
@@ -36,7 +40,8 @@ struct Moments {
 DML_INLINE Moments moments(const float* x, float eps, std::int64_t d) {
   float n = static_cast<float>(d);
   V total{}, squares{};
-  for_vectors(d, [&](auto get, auto) __attribute__((always_inline)) { total += get(x); });
+  for_vectors(
+      d, [&](auto get, auto) __attribute__((always_inline)) { total += get(x); });
   float mean = sum(total) / n;
   std::int64_t i = 0;
   for (; i + W <= d; i += W) {
@@ -51,10 +56,11 @@ DML_INLINE Moments moments(const float* x, float eps, std::int64_t d) {
 void layer_norm(const float* x, const float* w, const float* b, float eps, std::int64_t d, float* y) {
   auto [mean, r] = moments(x, eps, d);
   float m = mean, rr = r;
-  for_vectors(d, [&](auto get, auto put) __attribute__((always_inline)) {
-    V v = (get(x) - m) * rr * get(w);
-    put(y, b ? v + get(b) : v);
-  });
+  for_vectors(
+      d, [&](auto get, auto put) __attribute__((always_inline)) {
+        V v = (get(x) - m) * rr * get(w);
+        put(y, b ? v + get(b) : v);
+      });
 }
 
 void layer_norm_backward(const float* dy, const float* x, const float* w, float eps, std::int64_t d, float* dx,
@@ -62,30 +68,33 @@ void layer_norm_backward(const float* dy, const float* x, const float* w, float 
   auto [mean, r] = moments(x, eps, d);
   float m = mean, rr = r, n = static_cast<float>(d);
   V gradients{}, products{};
-  for_vectors(d, [&](auto get, auto) __attribute__((always_inline)) {
-    V g = get(dy) * get(w);  // zero past the end
-    gradients += g;
-    products += g * (get(x) - m) * rr;
-  });
+  for_vectors(
+      d, [&](auto get, auto) __attribute__((always_inline)) {
+        V g = get(dy) * get(w);  // zero past the end
+        gradients += g;
+        products += g * (get(x) - m) * rr;
+      });
   float shift = sum(gradients) / n, pull = sum(products) / n;
-  for_vectors(d, [&](auto get, auto put) __attribute__((always_inline)) {
-    V g = get(dy), normal = (get(x) - m) * rr;
-    if (dw) put(dw, get(dw) + g * normal);
-    if (db) put(db, get(db) + g);
-    V v = (g * get(w) - shift - normal * pull) * rr;
-    put(dx, add ? get(dx) + v : v);
-  });
+  for_vectors(
+      d, [&](auto get, auto put) __attribute__((always_inline)) {
+        V g = get(dy), normal = (get(x) - m) * rr;
+        if (dw) put(dw, get(dw) + g * normal);
+        if (db) put(db, get(db) + g);
+        V v = (g * get(w) - shift - normal * pull) * rr;
+        put(dx, add ? get(dx) + v : v);
+      });
 }
 
 void rope(float* x, std::int64_t heads, std::int64_t head_dim, std::int64_t half, const float* cos, const float* sin,
           float sign) {
   for (std::int64_t h = 0; h < heads; ++h) {
     float *a = x + h * head_dim, *b = a + half;
-    for_vectors(half, [&](auto get, auto put) __attribute__((always_inline)) {
-      V c = get(cos), s = get(sin) * sign, p = get(a), q = get(b);
-      put(a, p * c - q * s);
-      put(b, q * c + p * s);
-    });
+    for_vectors(
+        half, [&](auto get, auto put) __attribute__((always_inline)) {
+          V c = get(cos), s = get(sin) * sign, p = get(a), q = get(b);
+          put(a, p * c - q * s);
+          put(b, q * c + p * s);
+        });
   }
 }
 
@@ -127,48 +136,61 @@ struct Relu {
 template <class F>
 DML_INLINE void with_activation(int act, F f) {
   switch (act) {
-    case 0: return f(Silu{});
-    case 1: return f(Gelu{});
-    case 2: return f(GeluTanh{});
-    default: return f(Relu{});
+    case 0:
+      return f(Silu{});
+    case 1:
+      return f(Gelu{});
+    case 2:
+      return f(GeluTanh{});
+    default:
+      return f(Relu{});
   }
 }
 
 void gated_act(int act, const float* gate, const float* up, std::int64_t n, float* h) {
-  with_activation(act, [&](auto a) __attribute__((always_inline)) {
-    for_vectors(n, [&](auto get, auto put) __attribute__((always_inline)) { put(h, a.value(get(gate)) * get(up)); });
-  });
+  with_activation(
+      act, [&](auto a) __attribute__((always_inline)) {
+        for_vectors(
+            n, [&](auto get, auto put) __attribute__((always_inline)) { put(h, a.value(get(gate)) * get(up)); });
+      });
 }
 void gated_act_backward(int act, const float* dh, float* gate, float* up, std::int64_t n) {
-  with_activation(act, [&](auto a) __attribute__((always_inline)) {
-    for_vectors(n, [&](auto get, auto put) __attribute__((always_inline)) {
-      V value, slope, d = get(dh);
-      a.both(get(gate), value, slope);
-      put(gate, d * get(up) * slope);
-      put(up, d * value);
-    });
-  });
+  with_activation(
+      act, [&](auto a) __attribute__((always_inline)) {
+        for_vectors(
+            n, [&](auto get, auto put) __attribute__((always_inline)) {
+              V value, slope, d = get(dh);
+              a.both(get(gate), value, slope);
+              put(gate, d * get(up) * slope);
+              put(up, d * value);
+            });
+      });
 }
 void activate(int act, const float* x, std::int64_t n, float* y) {
-  with_activation(act, [&](auto a) __attribute__((always_inline)) {
-    for_vectors(n, [&](auto get, auto put) __attribute__((always_inline)) { put(y, a.value(get(x))); });
-  });
+  with_activation(
+      act, [&](auto a) __attribute__((always_inline)) {
+        for_vectors(
+            n, [&](auto get, auto put) __attribute__((always_inline)) { put(y, a.value(get(x))); });
+      });
 }
 void activate_backward(int act, const float* dy, float* x, std::int64_t n) {
-  with_activation(act, [&](auto a) __attribute__((always_inline)) {
-    for_vectors(n, [&](auto get, auto put) __attribute__((always_inline)) {
-      V value, slope;
-      a.both(get(x), value, slope);
-      put(x, get(dy) * slope);
-    });
-  });
+  with_activation(
+      act, [&](auto a) __attribute__((always_inline)) {
+        for_vectors(
+            n, [&](auto get, auto put) __attribute__((always_inline)) {
+              V value, slope;
+              a.both(get(x), value, slope);
+              put(x, get(dy) * slope);
+            });
+      });
 }
 
 // ---- softmax.
 
 void softcap(float* x, std::int64_t n, float cap) {
   float inverse = 1 / cap;
-  for_vectors(n, [&](auto get, auto put) __attribute__((always_inline)) { put(x, cap * tanh(get(x) * inverse)); });
+  for_vectors(
+      n, [&](auto get, auto put) __attribute__((always_inline)) { put(x, cap * tanh(get(x) * inverse)); });
 }
 
 constexpr float kMinusInfinity = -__builtin_inff();
@@ -219,17 +241,18 @@ void attention_gradient(float* s, float* dp, std::int64_t keys, std::int64_t low
   if (high <= low) return;
   s += low;
   dp += low;
-  for_vectors(high - low, [&](auto get, auto put) __attribute__((always_inline)) {
-    V x = get(s), slope = all(scale);
-    if (cap > 0) {
-      V t = tanh(x / cap);
-      x = cap * t;
-      slope = scale * (1.f - t * t);
-    }
-    V p = exp(x - lse);
-    put(s, p);
-    put(dp, p * (get(dp) - row_dot) * slope);
-  });
+  for_vectors(
+      high - low, [&](auto get, auto put) __attribute__((always_inline)) {
+        V x = get(s), slope = all(scale);
+        if (cap > 0) {
+          V t = tanh(x / cap);
+          x = cap * t;
+          slope = scale * (1.f - t * t);
+        }
+        V p = exp(x - lse);
+        put(s, p);
+        put(dp, p * (get(dp) - row_dot) * slope);
+      });
 }
 
 RowStats row_stats(const float* x, std::int64_t n) {
@@ -251,29 +274,34 @@ RowStats row_stats(const float* x, std::int64_t n) {
 }
 
 void exp_shifted(float* x, std::int64_t n, float shift) {
-  for_vectors(n, [&](auto get, auto put) __attribute__((always_inline)) { put(x, exp(get(x) - shift)); });
+  for_vectors(
+      n, [&](auto get, auto put) __attribute__((always_inline)) { put(x, exp(get(x) - shift)); });
 }
 
 void softmax_gradient(float* x, std::int64_t n, float lse, float cap) {
   float inverse = cap > 0 ? 1 / cap : 0;
-  for_vectors(n, [&](auto get, auto put) __attribute__((always_inline)) {
-    V v = get(x), t = v * inverse;
-    put(x, exp(v - lse) * (1.f - t * t));
-  });
+  for_vectors(
+      n, [&](auto get, auto put) __attribute__((always_inline)) {
+        V v = get(x), t = v * inverse;
+        put(x, exp(v - lse) * (1.f - t * t));
+      });
 }
 
 // ---- elementwise.
 
 float dot(const float* a, const float* b, std::int64_t n) {
   V total{};
-  for_vectors(n, [&](auto get, auto) __attribute__((always_inline)) { total += get(a) * get(b); });
+  for_vectors(
+      n, [&](auto get, auto) __attribute__((always_inline)) { total += get(a) * get(b); });
   return sum(total);
 }
 void add_scaled(const float* x, float a, float* y, std::int64_t n) {
-  for_vectors(n, [&](auto get, auto put) __attribute__((always_inline)) { put(y, get(y) + a * get(x)); });
+  for_vectors(
+      n, [&](auto get, auto put) __attribute__((always_inline)) { put(y, get(y) + a * get(x)); });
 }
 void set_scaled(const float* x, float a, float* y, std::int64_t n) {
-  for_vectors(n, [&](auto get, auto put) __attribute__((always_inline)) { put(y, a * get(x)); });
+  for_vectors(
+      n, [&](auto get, auto put) __attribute__((always_inline)) { put(y, a * get(x)); });
 }
 
 // W Philox blocks side by side; word w of block b belongs to element 4·b + w.
@@ -307,9 +335,8 @@ void dropout(const float* x, std::int64_t n, std::uint32_t threshold, float fact
     for (int i = 0; i < W; ++i)
       for (int w = 0; w < 4; ++w) mask[4 * i + w] = keep[w][i];
     std::int64_t count = n - done < 4 * W ? n - done : 4 * W;
-    for_vectors(count, [&](auto get, auto put) __attribute__((always_inline)) {
-      put(y + done, get(x + done) * get(mask));
-    });
+    for_vectors(
+        count, [&](auto get, auto put) __attribute__((always_inline)) { put(y + done, get(x + done) * get(mask)); });
   }
 }
 
@@ -328,16 +355,18 @@ double sum_of_squares(const float* x, std::int64_t n) {
 // x − x is zero for a finite x, NaN otherwise.
 bool all_finite(const float* x, std::int64_t n) {
   V worst{};
-  for_vectors(n, [&](auto get, auto) __attribute__((always_inline)) {
-    V v = get(x);
-    worst += v - v;
-  });
+  for_vectors(
+      n, [&](auto get, auto) __attribute__((always_inline)) {
+        V v = get(x);
+        worst += v - v;
+      });
   return sum(worst) == 0;
 }
 
 // ---- optimizers.
 
-void adamw(const AdamWStep& step, float* __restrict value, const float* __restrict grad, float* __restrict m, float* __restrict v, std::int64_t n) {
+void adamw(const AdamWStep& step, float* __restrict value, const float* __restrict grad, float* __restrict m,
+           float* __restrict v, std::int64_t n) {
   float keep = 1 - step.learning_rate * step.weight_decay, rate = step.learning_rate / step.bias1;
   float b1 = step.beta1, b2 = step.beta2, scale = step.gradient_scale, epsilon = step.epsilon;
   float root2 = 1 / __builtin_sqrtf(step.bias2);
@@ -350,8 +379,8 @@ void adamw(const AdamWStep& step, float* __restrict value, const float* __restri
   }
 }
 
-void sgd(float rate, float momentum, float decay, float scale, float* __restrict value, const float* __restrict grad, float* __restrict buffer,
-         std::int64_t n) {
+void sgd(float rate, float momentum, float decay, float scale, float* __restrict value, const float* __restrict grad,
+         float* __restrict buffer, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) {
     float b = momentum * buffer[i] + grad[i] * scale + decay * value[i];
     buffer[i] = b;
@@ -359,8 +388,8 @@ void sgd(float rate, float momentum, float decay, float scale, float* __restrict
   }
 }
 
-void lion(float rate, float b1, float b2, float decay, float scale, float* __restrict value, const float* __restrict grad, float* __restrict m,
-          std::int64_t n) {
+void lion(float rate, float b1, float b2, float decay, float scale, float* __restrict value,
+          const float* __restrict grad, float* __restrict m, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) {
     float g = grad[i] * scale, c = b1 * m[i] + (1 - b1) * g;
     float direction = static_cast<float>(c > 0) - static_cast<float>(c < 0);

@@ -18,7 +18,8 @@ DML_INLINE void convert_halves(const void* from, std::int64_t n, float* to, F co
 }
 
 void from_bf16(const void* from, std::int64_t n, float* to) {
-  convert_halves(from, n, to, [](VU h) __attribute__((always_inline)) { return reinterpret_cast<V>(h << 16); });
+  convert_halves(
+      from, n, to, [](VU h) __attribute__((always_inline)) { return reinterpret_cast<V>(h << 16); });
 }
 
 void from_f16(const void* from, std::int64_t n, float* to) {
@@ -35,12 +36,13 @@ void from_f16(const void* from, std::int64_t n, float* to) {
 #endif
   // The half's bits shifted into a float's place are off by 2^112 in the exponent; a multiplication mends normal and
   // subnormal numbers alike, infinities and NaN are patched.
-  convert_halves(from, n, to, [](VU h) __attribute__((always_inline)) {
-    VU bits = (h & 0x7fffu) << 13, sign = (h & 0x8000u) << 16;
-    VU mended = reinterpret_cast<VU>(reinterpret_cast<V>(bits) * 0x1p112f);
-    mended = bits >= 0x0f800000u ? bits | 0x70000000u : mended;
-    return reinterpret_cast<V>(mended | sign);
-  });
+  convert_halves(
+      from, n, to, [](VU h) __attribute__((always_inline)) {
+        VU bits = (h & 0x7fffu) << 13, sign = (h & 0x8000u) << 16;
+        VU mended = reinterpret_cast<VU>(reinterpret_cast<V>(bits) * 0x1p112f);
+        mended = bits >= 0x0f800000u ? bits | 0x70000000u : mended;
+        return reinterpret_cast<V>(mended | sign);
+      });
 }
 
 void from_int8(const void* from, std::int64_t n, float scale, float* to) {
@@ -49,11 +51,22 @@ void from_int8(const void* from, std::int64_t n, float scale, float* to) {
 }
 
 // The 16 values of bitsandbytes' NF4 (Dettmers et al. 2023): quantiles of a normal distribution.
-alignas(64) constexpr float kNf4[16] = {
-    -1.0f,                 -0.6961928009986877f,  -0.5250730514526367f,  -0.39491748809814453f,
-    -0.28444138169288635f, -0.18477343022823334f, -0.09105003625154495f, 0.0f,
-    0.07958029955625534f,  0.16093020141124725f,  0.24611230194568634f,  0.33791524171829224f,
-    0.44070982933044434f,  0.5626170039176941f,   0.7229568362236023f,   1.0f};
+alignas(64) constexpr float kNf4[16] = {-1.0f,
+                                        -0.6961928009986877f,
+                                        -0.5250730514526367f,
+                                        -0.39491748809814453f,
+                                        -0.28444138169288635f,
+                                        -0.18477343022823334f,
+                                        -0.09105003625154495f,
+                                        0.0f,
+                                        0.07958029955625534f,
+                                        0.16093020141124725f,
+                                        0.24611230194568634f,
+                                        0.33791524171829224f,
+                                        0.44070982933044434f,
+                                        0.5626170039176941f,
+                                        0.7229568362236023f,
+                                        1.0f};
 
 void from_nf4(const void* from, const float* scales, std::int64_t first, std::int64_t n, float* to) {
   auto* codes = static_cast<const std::uint8_t*>(from);
@@ -73,7 +86,8 @@ void from_nf4(const void* from, const float* scales, std::int64_t first, std::in
     __m512 scale = _mm512_set1_ps(scales[i / 64]);
     for (int part = 0; part < 4; ++part) {
       __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes + i / 2 + 8 * part));
-      __m512i code = _mm512_maskz_srlv_epi32(0xffff, _mm512_maskz_cvtepu8_epi32(0xffff, _mm_shuffle_epi8(bytes, spread)), shift);
+      __m512i code =
+          _mm512_maskz_srlv_epi32(0xffff, _mm512_maskz_cvtepu8_epi32(0xffff, _mm_shuffle_epi8(bytes, spread)), shift);
       _mm512_storeu_ps(to + 16 * part, _mm512_mul_ps(_mm512_maskz_permutexvar_ps(0xffff, code, table), scale));
     }
   }

@@ -1,5 +1,5 @@
-// A vector of W floats, and the elementary functions on it. Included once per instruction set, inside a namespace of its
-// own, after kWidth is known. Polynomials: our own weighted minimax fits.
+// A vector of W floats, and the elementary functions on it. Included once per instruction set, inside a namespace of
+// its own, after kWidth is known. Polynomials: our own weighted minimax fits.
 
 constexpr std::int64_t W = DML_VECTOR_BYTES / 4;
 typedef float V __attribute__((vector_size(DML_VECTOR_BYTES)));
@@ -25,13 +25,14 @@ DML_INLINE VI lane_numbers() {
   return v;
 }
 
-// Lanes are added pairwise, in one fixed order.
+// Halves are added until one lane is left.
 DML_INLINE float sum(V x) {
-  alignas(64) float lane[W];
-  store(lane, x);
-  for (std::int64_t step = W / 2; step > 0; step /= 2)
-    for (std::int64_t i = 0; i < step; ++i) lane[i] += lane[i + step];
-  return lane[0];
+  typedef float V4 __attribute__((vector_size(16)));
+  V4 q[W / 4];
+  __builtin_memcpy(q, &x, sizeof x);
+  for (int step = W / 8; step > 0; step /= 2)
+    for (int i = 0; i < step; ++i) q[i] += q[i + step];
+  return (q[0][0] + q[0][2]) + (q[0][1] + q[0][3]);
 }
 DML_INLINE float largest(V x) {
   float m = x[0];
@@ -52,11 +53,13 @@ template <class F>
 DML_INLINE void for_vectors(std::int64_t n, F f) {
   std::int64_t i = 0;
   for (; i + W <= n; i += W)
-    f([i](const float* p) __attribute__((always_inline)) { return load(p + i); },
-      [i](float* p, V x) __attribute__((always_inline)) { store(p + i, x); });
+    f(
+        [i](const float* p) __attribute__((always_inline)) { return load(p + i); },
+        [i](float* p, V x) __attribute__((always_inline)) { store(p + i, x); });
   if (std::int64_t rest = n - i; rest > 0)
-    f([i, rest](const float* p) __attribute__((always_inline)) { return load_part(p + i, rest); },
-      [i, rest](float* p, V x) __attribute__((always_inline)) { store_part(p + i, x, rest); });
+    f(
+        [ i, rest ](const float* p) __attribute__((always_inline)) { return load_part(p + i, rest); },
+        [ i, rest ](float* p, V x) __attribute__((always_inline)) { store_part(p + i, x, rest); });
 }
 
 // exp(x), relative error below 1.5e-7; 0 below −87.3, held at 2.2e38 above 88.3, NaN stays NaN.

@@ -1,0 +1,16 @@
+// Row-wise int8: every row of a weight has one scale, its largest magnitude / 127; q = round(x / scale) to nearest
+// even.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/matrix.h"
+
+namespace dml::kernels {
+
+/// q (rows × cols), scales (rows). A row of zeros gets scale 0.
+void quantize_int8(ConstMat x, std::span<std::int8_t> q, std::span<float> scales);
+void dequantize_int8(std::span<const std::int8_t> q, std::span<const float> scales, Mat x);
+
+}  // namespace dml::kernels

@@ -1,0 +1,160 @@
+#include "kernels/quant_nf4.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "kernels/simd/loops.h"
+
+namespace dml::kernels {
+namespace {
+
+// A value above the i-th threshold takes at least code i + 1: the midpoints of neighbouring codes, as printed in
+// bitsandbytes' kernel, in whose last digits they are not exactly midpoints.
+constexpr std::array<float, 15> kThresholds = {
+    -0.8480964004993439f,  -0.6106329262256622f,   -0.4599952697753906f, -0.33967943489551544f, -0.23460740596055984f,
+    -0.13791173323988914f, -0.045525018125772476f, 0.03979014977812767f, 0.1202552504837513f,   0.2035212516784668f,
+    0.2920137718319893f,   0.3893125355243683f,    0.5016634166240692f,  0.6427869200706482f,   0.8614784178118011f};
+
+constexpr float kNothing = 1e-38f;  // stands for the absmax of a block of zeros where it is divided by
+constexpr std::int64_t kBlocksPerTask = 256;
+
+std::int64_t blocks(std::size_t n, std::int64_t size) { return (static_cast<std::int64_t>(n) + size - 1) / size; }
+
+float largest_magnitude(std::span<const float> x) {
+  float most = 0;
+  for (float v : x) most = std::max(most, std::fabs(v));
+  return most;
+}
+
+std::uint8_t nf4_code(float x) {
+  std::uint8_t code = 0;
+  for (float threshold : kThresholds) code = static_cast<std::uint8_t>(code + (x > threshold));
+  return code;
+}
+
+// The nearest entry of the dynamic map, the upper one of two equally near.
+std::uint8_t dynamic_code(float x) {
+  const auto& map = dynamic_map();
+  auto above = std::lower_bound(map.begin(), map.end(), x);
+  if (above == map.begin()) return 0;
+  if (above == map.end()) return 255;
+  auto nearest = x - *(above - 1) < *above - x ? above - 1 : above;
+  return static_cast<std::uint8_t>(nearest - map.begin());
+}
+
+// The i-th of parts + 1 even steps from 0.1 to 1, rounded as PyTorch's linspace rounds on x86-64: eight lanes at a time
+// from a common base, short ones singly. The map's last bits depend on it.
+float part_edge(int i, int parts) {
+  float step = (1.f - 0.1f) / static_cast<float>(parts);
+  if (i == parts) return 1;
+  int half = (parts + 1) / 2;
+  if (parts < 15)
+    return i < half ? std::fma(step, static_cast<float>(i), 0.1f) : std::fma(-step, static_cast<float>(parts - i), 1.f);
+  int block = i / 8 * 8;
+  volatile float back = step * static_cast<float>(parts - block), lane = step * static_cast<float>(i - block);
+  float base = block < half ? std::fma(step, static_cast<float>(block), 0.1f) : 1.f - back;
+  return base + lane;
+}
+
+std::array<float, 256> make_dynamic_map() {
+  std::array<float, 256> map{};
+  std::size_t n = 0;
+  for (int decade = 0; decade < 7; ++decade) {
+    int parts = 1 << decade;  // as many values: the midpoints of equal parts of [0.1, 1]
+    for (int i = 0; i < parts; ++i) {
+      float middle = (part_edge(i, parts) + part_edge(i + 1, parts)) / 2;
+      float value = static_cast<float>(std::pow(10.0, decade - 6)) * middle;
+      map[n++] = value;
+      map[n++] = -value;
+    }
+  }
+  map[n++] = 0;
+  map[n++] = 1;
+  std::sort(map.begin(), map.end());
+  return map;
+}
+
+}  // namespace
+
+std::span<const float, 16> nf4_codes() {
+  // Dequantising all codes under a scale of one is the table itself.
+  static const std::array<float, 16> codes = [] {
+    std::array<std::uint8_t, 8> all{0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef};
+    std::array<float, 16> values{};
+    float one = 1;
+    loops().from_nf4(all.data(), &one, 0, 16, values.data());
+    return values;
+  }();
+  return codes;
+}
+
+void quantize_nf4(std::span<const float> x, std::span<std::uint8_t> codes, std::span<float> absmax) {
+  DML_CHECK(codes.size() == (x.size() + 1) / 2 &&
+            static_cast<std::int64_t>(absmax.size()) == blocks(x.size(), kNf4Block));
+  parallel_ranges(blocks(x.size(), kNf4Block), kBlocksPerTask, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t b = first; b < last; ++b) {
+      auto begin = static_cast<std::size_t>(b * kNf4Block);
+      auto block = x.subspan(begin, std::min<std::size_t>(kNf4Block, x.size() - begin));
+      float most = largest_magnitude(block);
+      absmax[static_cast<std::size_t>(b)] = most;
+      float inverse = 1 / std::max(most, kNothing);
+      for (std::size_t i = 0; i < block.size(); i += 2) {
+        std::uint8_t high = nf4_code(block[i] * inverse);
+        std::uint8_t low = i + 1 < block.size() ? nf4_code(block[i + 1] * inverse) : std::uint8_t{0};
+        codes[(begin + i) / 2] = static_cast<std::uint8_t>(high << 4 | low);
+      }
+    }
+  });
+}
+
+void dequantize_nf4(std::span<const std::uint8_t> codes, std::span<const float> absmax, std::span<float> x) {
+  DML_CHECK(codes.size() == (x.size() + 1) / 2 &&
+            static_cast<std::int64_t>(absmax.size()) == blocks(x.size(), kNf4Block));
+  parallel_ranges(static_cast<std::int64_t>(x.size()), kBlocksPerTask * kNf4Block,
+                  [&](std::int64_t first, std::int64_t last) {
+                    loops().from_nf4(codes.data(), absmax.data(), first, last - first, x.data() + first);
+                  });
+}
+
+const std::array<float, 256>& dynamic_map() {
+  static const std::array<float, 256> map = make_dynamic_map();
+  return map;
+}
+
+float quantize_scales(std::span<const float> scales, std::span<std::uint8_t> codes, std::span<float> block_max) {
+  DML_CHECK(codes.size() == scales.size() &&
+            static_cast<std::int64_t>(block_max.size()) == blocks(scales.size(), kNf4ScaleBlock));
+  if (scales.empty() || dry_run()) return 0;
+  double sum = 0;
+  for (float v : scales) sum += static_cast<double>(v);
+  auto mean = static_cast<float>(sum / static_cast<double>(scales.size()));
+  parallel_for(blocks(scales.size(), kNf4ScaleBlock), [&](std::int64_t b) {
+    auto begin = static_cast<std::size_t>(b * kNf4ScaleBlock);
+    std::size_t count = std::min<std::size_t>(kNf4ScaleBlock, scales.size() - begin);
+    float most = 0;
+    for (std::size_t i = begin; i < begin + count; ++i) most = std::max(most, std::fabs(scales[i] - mean));
+    block_max[static_cast<std::size_t>(b)] = most;
+    float inverse = 1 / std::max(most, kNothing);
+    for (std::size_t i = begin; i < begin + count; ++i) codes[i] = dynamic_code((scales[i] - mean) * inverse);
+  });
+  return mean;
+}
+
+void dequantize_scales(std::span<const std::uint8_t> codes, std::span<const float> block_max, float mean,
+                       std::span<float> scales) {
+  DML_CHECK(codes.size() == scales.size() &&
+            static_cast<std::int64_t>(block_max.size()) == blocks(scales.size(), kNf4ScaleBlock));
+  const auto& map = dynamic_map();
+  parallel_ranges(static_cast<std::int64_t>(scales.size()), 64 * kNf4ScaleBlock,
+                  [&](std::int64_t first, std::int64_t last) {
+                    for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i) {
+                      volatile float scaled =
+                          map[codes[i]] * block_max[i / kNf4ScaleBlock];  // rounded before the sum, as in two kernels
+                      scales[i] = scaled + mean;
+                    }
+                  });
+}
+
+}  // namespace dml::kernels

@@ -1,0 +1,223 @@
+// What the table of cases does not cover: storages, single rows, odd modes, optimizers, and walks without memory.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "core/arena.h"
+#include "core/bf16.h"
+#include "core/parallel.h"
+#include "core/random.h"
+#include "kernels/attention.h"
+#include "kernels/cross_entropy.h"
+#include "kernels/elementwise.h"
+#include "kernels/embedding.h"
+#include "kernels/gemm.h"
+#include "kernels/optimizer_step.h"
+#include "kernels/simd/loops.h"
+
+namespace dml::kernels {
+namespace {
+
+std::vector<float> values(std::size_t n, std::uint64_t seed, float spread = 1) {
+  Random random(seed, Purpose::noise);
+  std::vector<float> x(n);
+  for (std::size_t i = 0; i < n; ++i) x[i] = spread * random.normal(i);
+  return x;
+}
+Mat mat(std::vector<float>& x, std::int64_t rows, std::int64_t cols) { return {x.data(), rows, cols}; }
+
+TEST(Weight, UnpacksEveryHalf) {
+  std::vector<std::uint16_t> bits(65536);
+  std::iota(bits.begin(), bits.end(), std::uint16_t{0});
+  std::vector<float> out(65536);
+  for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512}) {
+    if (!use_isa(each)) continue;
+    unpack({Storage::f16, 1, 65536, bits.data()}, 0, 1, 0, 65536, out.data());
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      float expected = to_float(f16{bits[i]});
+      if (std::isnan(expected))
+        EXPECT_TRUE(std::isnan(out[i]));
+      else
+        ASSERT_EQ(out[i], expected) << i;
+    }
+    unpack({Storage::bf16, 1, 65536, bits.data()}, 0, 1, 1, 65535, out.data());
+    for (std::size_t i = 0; i + 1 < out.size(); ++i) {
+      float expected = to_float(bf16{bits[i + 1]});
+      if (std::isnan(expected)) continue;
+      ASSERT_EQ(out[i], expected) << i;
+    }
+  }
+  use_isa(best_isa());
+}
+
+TEST(Gemm, OfABf16WeightHasTheBitsOfItsFloat32Values) {
+  constexpr std::int64_t n = 130, k = 2112;
+  for (std::int64_t t : {1, 5, 70}) {
+    auto x = values(static_cast<std::size_t>(t * k), 1), w = values(n * k, 2),
+         dy = values(static_cast<std::size_t>(t * n), 3);
+    std::vector<bf16> stored(w.size());
+    for (std::size_t i = 0; i < w.size(); ++i) stored[i] = to_bf16(w[i]), w[i] = to_float(stored[i]);
+    Weight a{Storage::f32, n, k, w.data()}, b{Storage::bf16, n, k, stored.data()};
+    std::vector<float> y1(dy.size()), y2(dy.size()), dx1(x.size()), dx2(x.size());
+    gemm_nt(mat(x, t, k), a, mat(y1, t, n), Write::set);
+    gemm_nt(mat(x, t, k), b, mat(y2, t, n), Write::set);
+    EXPECT_EQ(y1, y2);
+    gemm_nn(mat(dy, t, n), a, mat(dx1, t, k), Write::set);
+    gemm_nn(mat(dy, t, n), b, mat(dx2, t, k), Write::set);
+    EXPECT_EQ(dx1, dx2);
+  }
+}
+
+TEST(Gemm, AddsWhereAsked) {
+  auto x = values(20 * 30, 1), w = values(10 * 30, 2);
+  for (std::int64_t t : {1, 20}) {
+    std::vector<float> once(static_cast<std::size_t>(t * 10)), twice(once.size());
+    gemm_nt(mat(x, t, 30), weight_of(mat(w, 10, 30)), mat(once, t, 10), Write::set);
+    for (int i = 0; i < 2; ++i) gemm_nt(mat(x, t, 30), weight_of(mat(w, 10, 30)), mat(twice, t, 10), Write::add);
+    for (std::size_t i = 0; i < once.size(); ++i) EXPECT_NEAR(twice[i], 2 * once[i], 1e-5f);
+  }
+}
+
+TEST(Gemm, OfOneRowHasTheBitsOfTheSameRowAmongEight) {
+  auto x = values(8 * 333, 1), w = values(77 * 333, 2);
+  Weight weight = weight_of(mat(w, 77, 333));
+  std::vector<float> all(8 * 77), one(77);
+  gemm_nt(mat(x, 8, 333), weight, mat(all, 8, 77), Write::set);
+  for (std::int64_t i = 0; i < 8; ++i) {
+    gemm_nt(mat(x, 8, 333).slice(i, 1), weight, mat(one, 1, 77), Write::set);
+    EXPECT_TRUE(std::equal(one.begin(), one.end(), all.begin() + i * 77));
+  }
+}
+
+TEST(Attention, OfADocumentHasTheSameBitsWhateverIsPackedBeforeIt) {
+  AttentionShape shape{.heads = 2, .kv_heads = 1, .head_dim = 16, .scale = 0.25f};
+  auto q = values(300 * 32, 1), k = values(300 * 16, 2), v = values(300 * 16, 3);
+  std::vector<float> packed(300 * 32), alone(200 * 32), lse(600);
+  std::vector<std::int32_t> two{0, 100, 300}, single{0, 200};
+  attention(shape, mat(q, 300, 32), mat(k, 300, 16), mat(v, 300, 16), two, mat(packed, 300, 32), mat(lse, 300, 2));
+  attention(shape, mat(q, 300, 32).slice(100, 200), mat(k, 300, 16).slice(100, 200), mat(v, 300, 16).slice(100, 200),
+            single, mat(alone, 200, 32), Mat{lse.data(), 200, 2});
+  EXPECT_TRUE(std::equal(alone.begin(), alone.end(), packed.begin() + 100 * 32));
+}
+
+TEST(AttentionDecode, AgreesWithTheLastRowOfAttention) {
+  for (std::int64_t length : {1, 65, 1200})
+    for (std::int64_t window : {0, 70}) {
+      AttentionShape shape{.heads = 4, .kv_heads = 2, .head_dim = 24, .scale = 0.2f, .softcap = 3, .window = window};
+      auto n = static_cast<std::size_t>(length);
+      auto q = values(n * 96, 1), k = values(n * 48, 2), v = values(n * 48, 3);
+      std::vector<float> full(n * 96), lse(n * 4), last(96);
+      std::vector<std::int32_t> starts{0, static_cast<std::int32_t>(length)};
+      attention(shape, mat(q, length, 96), mat(k, length, 48), mat(v, length, 48), starts, mat(full, length, 96),
+                mat(lse, length, 4));
+      Arena scratch(1 << 20);
+      attention_decode(shape, q.data() + (n - 1) * 96, mat(k, length, 48), mat(v, length, 48), last.data(), scratch);
+      for (std::size_t i = 0; i < 96; ++i) EXPECT_NEAR(last[i], full[(n - 1) * 96 + i], 1e-5f);
+    }
+}
+
+TEST(Embedding, ScalesAndAddsInTokenOrder) {
+  auto table = values(7 * 33, 1), dy = values(4 * 33, 2);
+  std::vector<Token> tokens{3, 0, 3, 6};
+  std::vector<float> y(4 * 33, 1), d(7 * 33);
+  embed(tokens, weight_of(mat(table, 7, 33)), 2, mat(y, 4, 33), Write::add);
+  embed_backward(tokens, mat(dy, 4, 33), 2, mat(d, 7, 33));
+  for (std::size_t j = 0; j < 33; ++j) {
+    EXPECT_FLOAT_EQ(y[33 + j], 1 + 2 * table[j]);
+    EXPECT_FLOAT_EQ(d[3 * 33 + j], 2 * dy[j] + 2 * dy[66 + j]);
+    EXPECT_EQ(d[33 + j], 0);
+  }
+}
+
+TEST(Rows, GatherAndScatterAreInverse) {
+  auto x = values(9 * 5, 1);
+  std::vector<std::int32_t> rows{7, 2, 4};
+  std::vector<float> some(15), back(45, 1);
+  gather_rows(mat(x, 9, 5), rows, mat(some, 3, 5));
+  scatter_rows(mat(some, 3, 5), rows, mat(back, 9, 5), Write::set);
+  for (std::size_t i = 0; i < 45; ++i) EXPECT_EQ(back[i], i / 5 == 7 || i / 5 == 2 || i / 5 == 4 ? x[i] : 0);
+  scatter_rows(mat(some, 3, 5), rows, mat(back, 9, 5), Write::add);
+  EXPECT_FLOAT_EQ(back[10], 2 * x[10]);
+}
+
+TEST(Bias, BackwardSumsColumns) {
+  auto dy = values(130 * 300, 1), bias = values(300, 2);
+  std::vector<float> d(300, 1), y(130 * 300);
+  Arena scratch(1 << 16);
+  bias_backward(mat(dy, 130, 300), d.data(), scratch);
+  add_bias(bias.data(), mat(y, 130, 300));
+  for (std::size_t j = 0; j < 300; ++j) {
+    double sum = 1;
+    for (std::size_t t = 0; t < 130; ++t) sum += static_cast<double>(dy[t * 300 + j]);
+    EXPECT_NEAR(d[j], sum, 1e-4);
+    EXPECT_EQ(y[129 * 300 + j], bias[j]);
+  }
+}
+
+TEST(Dropout, IsTheMaskOfItsRandomStreamOnEveryInstructionSet) {
+  std::vector<float> x(50007, 2), y(x.size());
+  Random random(11, Purpose::dropout, 3, 4);
+  for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512}) {
+    if (!use_isa(each)) continue;
+    dropout(mat(x, 1, 50007), 0.3f, random, mat(y, 1, 50007));
+    for (std::size_t i = 0; i < x.size(); ++i) ASSERT_FLOAT_EQ(y[i], random.uniform(i) >= 0.3f ? 2 / 0.7f : 0.f) << i;
+  }
+  use_isa(best_isa());
+}
+
+TEST(Reductions, AreExactOverManyBlocks) {
+  std::vector<float> x(100003, 0.5f);
+  EXPECT_EQ(sum_of_squares(x), 100003 * 0.25);
+  EXPECT_EQ(first_not_finite(x), -1);
+  x[70001] = std::numeric_limits<float>::infinity();
+  x[90000] = std::nanf("");
+  EXPECT_EQ(first_not_finite(x), 70001);
+}
+
+TEST(AdamW, TakesTheStepOfItsFormula) {
+  auto value = values(1000, 1), grad = values(1000, 2), m = values(1000, 3), v = values(1000, 4);
+  for (float& each : v) each *= each;
+  AdamWStep s{0.01f, 0.9f, 0.99f, 1e-8f, 0.1f, 0.5f, 0.25f, 0.125f};
+  auto old = value, m0 = m, v0 = v;
+  adamw(s, value, grad, m, v);
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    double g = 0.125 * static_cast<double>(grad[i]);
+    double m1 = 0.9 * static_cast<double>(m0[i]) + 0.1 * g, v1 = 0.99 * static_cast<double>(v0[i]) + 0.01 * g * g;
+    double expected = static_cast<double>(old[i]) * (1 - 0.01 * 0.1) - 0.01 / 0.5 * m1 / (std::sqrt(v1) / 0.5 + 1e-8);
+    EXPECT_NEAR(m[i], m1, 1e-6);
+    EXPECT_NEAR(v[i], v1, 1e-5);
+    EXPECT_NEAR(value[i], expected, 1e-5 * (1 + std::fabs(expected)));
+  }
+}
+
+TEST(SgdAndLion, TakeTheStepsOfTheirFormulas) {
+  std::vector<float> value{1}, grad{4}, buffer{0.5f};
+  sgd(0.1f, 0.9f, 0.01f, 0.5f, value, grad, buffer);
+  EXPECT_FLOAT_EQ(buffer[0], 0.9f * 0.5f + 2 + 0.01f);
+  EXPECT_FLOAT_EQ(value[0], 1 - 0.1f * buffer[0]);
+  std::vector<float> w{1}, m{-0.5f};
+  lion(0.1f, 0.9f, 0.99f, 0.01f, 0.5f, w, grad, m);
+  EXPECT_FLOAT_EQ(w[0], 1 - 0.1f * 0.01f + 0.1f);  // 0.9 · −0.5 + 0.1 · 2 is negative
+  EXPECT_FLOAT_EQ(m[0], 0.99f * -0.5f + 0.01f * 2);
+}
+
+TEST(DryRun, TouchesNoMemoryAndTakesWhatTheRealRunTakes) {
+  auto walk = [](Arena& arena, float* base) {
+    Mat h{base, 40, 16}, w{base, 300, 16};
+    std::vector<Token> labels(40, 5);
+    std::vector<std::int32_t> starts{0, 40};
+    Mat lse = arena.matrix(40, 1);
+    attention_backward({.heads = 1, .kv_heads = 1, .head_dim = 16}, h, h, h, h, h, lse, starts, h, h, h, arena);
+    EXPECT_EQ(cross_entropy(h, weight_of(w), labels, 0, {}, h, w, arena), 0);
+    return arena.high_water();
+  };
+  Arena counting = Arena::measuring();
+  DryRun dry;
+  EXPECT_GT(walk(counting, reinterpret_cast<float*>(64)), std::size_t{40 * 300 * 4});
+}
+
+}  // namespace
+}  // namespace dml::kernels
