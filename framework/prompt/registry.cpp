@@ -1,16 +1,19 @@
 // The table of prompt strategies: every `type:` a dataset can have.
-#include "prompt/strategy.h"
-
-#if __has_include("prompt/chat_template.h")
+#include "core/log.h"
 #include "prompt/chat_template.h"
-#endif
 #include "prompt/strategies.h"
+#include "prompt/strategy.h"
 #include "recipe/recipe.h"
 
 namespace dml {
 namespace {
 
-#if __has_include("prompt/chat_template.h")
+std::unique_ptr<PromptStrategy> make_chat(const PromptContext& context) {
+  auto strategy = make_chat_template(context);
+  for (auto& warning : chat_template_warnings(context)) log_warning("{}", warning);
+  return strategy;
+}
+
 // Conversations as sharegpt spells them, unless the dataset says otherwise.
 std::unique_ptr<PromptStrategy> make_sharegpt(const PromptContext& context) {
   DatasetEntry dataset = context.dataset ? *context.dataset : DatasetEntry{};
@@ -20,9 +23,8 @@ std::unique_ptr<PromptStrategy> make_sharegpt(const PromptContext& context) {
     dataset.message_property_mappings = {{"role", "from"}, {"content", "value"}};
   PromptContext own = context;
   own.dataset = &dataset;
-  return make_chat_template(own);
+  return make_chat(own);
 }
-#endif
 
 std::vector<Registry<PromptFactory>::Row> rows() {
   std::vector<Registry<PromptFactory>::Row> out;
@@ -36,11 +38,9 @@ std::vector<Registry<PromptFactory>::Row> rows() {
   out.push_back({"pygmalion", "conversations of {role: system|human|bot, value}", make_pygmalion});
   out.push_back(
       {"llama2_chat", "conversations of {from: system|human|gpt, value} between [INST] and [/INST]", make_llama2_chat});
-#if __has_include("prompt/chat_template.h")
-  out.push_back({"chat_template", "messages of {role, content} through a chat template", make_chat_template});
-  out.push_back({"openai", "the same as chat_template: messages, tools", make_chat_template});
+  out.push_back({"chat_template", "messages of {role, content} through a chat template", make_chat});
+  out.push_back({"openai", "the same as chat_template: messages, tools", make_chat});
   out.push_back({"sharegpt", "conversations of {from, value} through a chat template", make_sharegpt});
-#endif
   return out;
 }
 

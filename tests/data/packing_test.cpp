@@ -69,6 +69,8 @@ struct Case {
   bool packing, keep_order, sequential, by_length;
 };
 
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
 class EverySchedule : public ::testing::TestWithParam<Case> {};
 
 TEST_P(EverySchedule, HoldsEveryExampleOnceAnEpochWithinItsBounds) {

@@ -92,6 +92,8 @@ struct Bad {
   std::string file, content, error;  // part of the message
 };
 
+void PrintTo(const Bad& bad, std::ostream* out) { *out << bad.name; }
+
 class BadFile : public Records, public ::testing::WithParamInterface<Bad> {};
 
 TEST_P(BadFile, IsRefusedInOneLineWithItsPlace) {

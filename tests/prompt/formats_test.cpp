@@ -264,5 +264,18 @@ TEST(PreTokenised, RefusesWhatDoesNotFit) {
   EXPECT_THAT(error(R"({"instruction": "a", "output": "b"})"), HasSubstr("use `type: alpaca`"));
 }
 
+TEST(ShareGpt, IsAConversationThroughAChatTemplate) {
+  DatasetEntry entry;
+  entry.type.name = "sharegpt";
+  PromptContext context;
+  context.dataset = &entry;
+  context.eos_token = "<|im_end|>";
+  context.chat_template = "chatml";
+  auto rendered = make_prompt_strategy(context)->render(
+      parse_json(R"({"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Yo"}]})", "row"));
+  ASSERT_EQ(rendered.size(), 1u);
+  EXPECT_EQ(shown(rendered[0]), "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n[[Yo<|im_end|>]]\n");
+}
+
 }  // namespace
 }  // namespace dml
