@@ -20,9 +20,17 @@ struct Pipeline::Lease {
     if (!scratch) scratch = std::make_unique<ModelScratch>();
   }
   ~Lease() {
+    if (scratch->symbols.capacity() + scratch->best.capacity() > kKeptSymbols) {  // a very long text need not be remembered
+      scratch->symbols = {};
+      scratch->heap = {};
+      scratch->best = {};
+      scratch->best_id = {};
+      scratch->best_start = {};
+    }
     std::lock_guard lock(pipeline.mutex_);
     pipeline.idle_.push_back(std::move(scratch));
   }
+  static constexpr std::size_t kKeptSymbols = 1 << 16;
   const Pipeline& pipeline;
   std::unique_ptr<ModelScratch> scratch;
 };

@@ -39,6 +39,8 @@ TEST(Tokenizer, SpecialTokensInLiteralTextStayText) {
   EXPECT_EQ(t->decode(t->encode(text, {.parse_special = false}).ids), text);
   ByteRange before[] = {{0, 3}, {10, 17}};
   EXPECT_THAT(t->encode(text, {.literal = before}).ids, testing::Not(testing::Contains(end)));
+  ByteRange with_empty[] = {{2, 2}, {3, 4}, {9, 9}, {12, 13}};
+  EXPECT_THAT(t->encode(text, {.literal = with_empty}).ids, testing::Not(testing::Contains(end)));
 }
 
 TEST(Tokenizer, OffsetsAreTheBytesAnIdCameFrom) {

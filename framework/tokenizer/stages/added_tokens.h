@@ -75,12 +75,12 @@ void AddedTokens::cut(std::string_view text, bool normalized, const Allowed& all
       continue;
     }
     std::uint32_t here = origin(i);
-    while (literal != allowed.literal.end() && literal->end <= here) ++literal;
+    while (literal != allowed.literal.end() && (literal->end <= here || literal->begin >= literal->end)) ++literal;
     Found best;
     trie.prefixes(text.substr(i), [&](std::size_t n, std::int32_t id) {
       if (tokens_[id].special) {
         if (!allowed.specials) return;
-        if (literal != allowed.literal.end() && literal->begin < origin(i + static_cast<std::uint32_t>(n)) && literal->begin < literal->end) return;
+        if (literal != allowed.literal.end() && literal->begin < origin(i + static_cast<std::uint32_t>(n))) return;
       }
       best = {static_cast<std::uint32_t>(n), id};
     });

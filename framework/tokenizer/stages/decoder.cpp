@@ -170,7 +170,7 @@ class WordPiece : public EachToken {
 };
 
 // The suffix marks the end of a word: a space, but not behind the last one. A stream cannot know which is the last and
-// puts the space in front of the next word instead, which first joins up at that token.
+// leaves a space there.
 class WordSuffix : public Decoder {
  public:
   explicit WordSuffix(std::string suffix) : suffix_(std::move(suffix)) {}
