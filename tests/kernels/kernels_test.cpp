@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "core/arena.h"
@@ -166,6 +167,23 @@ TEST(Dropout, IsTheMaskOfItsRandomStreamOnEveryInstructionSet) {
     for (std::size_t i = 0; i < x.size(); ++i) ASSERT_FLOAT_EQ(y[i], random.uniform(i) >= 0.3f ? 2 / 0.7f : 0.f) << i;
   }
   use_isa(best_isa());
+}
+
+TEST(Dropout, CarriesIntoTheHighHalfOfTheCounter) {
+  std::vector<float> x(200, 1), y(x.size());
+  Random random(11, Purpose::dropout);
+  constexpr std::uint64_t kFirst = 0xfffffff5u;
+  for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512}) {
+    if (!use_isa(each)) continue;
+    loops().dropout(x.data(), 200, 1u << 23, 1, kFirst, random.key().data(), random.high().data(), y.data());
+    for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], random.uniform(4 * kFirst + i) >= 0.5f ? 1.f : 0.f) << i;
+  }
+  use_isa(best_isa());
+}
+
+TEST(Blas, DoesNotTakeAModernProcessorForAnOldOne) {
+  if (best_isa() == Isa::portable) GTEST_SKIP() << "an old processor";
+  EXPECT_EQ(std::string(blas_description()).find("Prescott"), std::string::npos) << blas_description();
 }
 
 TEST(Reductions, AreExactOverManyBlocks) {

@@ -305,18 +305,40 @@ void set_scaled(const float* x, float a, float* y, std::int64_t n) {
 }
 
 // W Philox blocks side by side; word w of block b belongs to element 4·b + w.
-typedef std::uint64_t Wide __attribute__((vector_size(2 * DML_VECTOR_BYTES)));
 DML_INLINE void multiply(std::uint32_t a, VU b, VU& high, VU& low) {
-  Wide product = __builtin_convertvector(b, Wide) * std::uint64_t{a};
-  low = b * a;
-  high = __builtin_convertvector(product >> 32, VU);
+#if DML_VECTOR_BYTES == 64
+  __m512i x = reinterpret_cast<__m512i>(b), y = _mm512_set1_epi32(static_cast<std::int32_t>(a));
+  __m512i even = _mm512_maskz_mul_epu32(0xff, x, y), odd = _mm512_maskz_mul_epu32(0xff, x >> 32, y);
+  high = reinterpret_cast<VU>(_mm512_mask_mov_epi32(even >> 32, 0xaaaa, odd));
+  low = reinterpret_cast<VU>(_mm512_mask_mov_epi32(even, 0xaaaa, odd << 32));
+#elif DML_VECTOR_BYTES == 32
+  __m256i x = reinterpret_cast<__m256i>(b), y = _mm256_set1_epi32(static_cast<std::int32_t>(a));
+  __m256i even = _mm256_mul_epu32(x, y), odd = _mm256_mul_epu32(_mm256_srli_epi64(x, 32), y);
+  high = reinterpret_cast<VU>(_mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa));
+  low = reinterpret_cast<VU>(_mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa));
+#else
+  for (int i = 0; i < W; ++i) {
+    std::uint64_t product = std::uint64_t{a} * b[i];
+    low[i] = static_cast<std::uint32_t>(product);
+    high[i] = static_cast<std::uint32_t>(product >> 32);
+  }
+#endif
+}
+
+// a0 b0 a1 b1 … of the first or second half of the lanes.
+DML_INLINE V zip(V a, V b, int half) {
+  VI pick{};
+  for (int i = 0; i < W; ++i) pick[i] = static_cast<std::int32_t>(half * (W / 2) + i / 2 + (i % 2) * W);
+  return __builtin_shuffle(a, b, pick);
 }
 
 void dropout(const float* x, std::int64_t n, std::uint32_t threshold, float factor, std::uint64_t first_block,
              const std::uint32_t* key, const std::uint32_t* high, float* y) {
   for (std::int64_t done = 0; done < n; done += 4 * W) {
-    Wide block = __builtin_convertvector(lane_numbers(), Wide) + (first_block + static_cast<std::uint64_t>(done / 4));
-    VU c0 = __builtin_convertvector(block, VU), c1 = __builtin_convertvector(block >> 32, VU);
+    std::uint64_t block = first_block + static_cast<std::uint64_t>(done / 4);
+    auto low_word = static_cast<std::uint32_t>(block), high_word = static_cast<std::uint32_t>(block >> 32);
+    VU c0 = reinterpret_cast<VU>(lane_numbers()) + low_word;
+    VU c1 = c0 < low_word ? VU{} + (high_word + 1) : VU{} + high_word;  // the carry
     VU c2 = VU{} + high[0], c3 = VU{} + high[1];
     std::uint32_t k0 = key[0], k1 = key[1];
     for (int round = 0; round < 10; ++round, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
@@ -328,12 +350,15 @@ void dropout(const float* x, std::int64_t n, std::uint32_t threshold, float fact
       c2 = high0 ^ c3 ^ k1;
       c3 = low0;
     }
-    alignas(64) float keep[4][W];
+    V keep[4];
     VU words[4] = {c0, c1, c2, c3};
-    for (int w = 0; w < 4; ++w) store(keep[w], (words[w] >> 8) >= threshold ? all(factor) : V{});
+    for (int w = 0; w < 4; ++w) keep[w] = (words[w] >> 8) >= threshold ? all(factor) : V{};
     alignas(64) float mask[4 * W];
-    for (int i = 0; i < W; ++i)
-      for (int w = 0; w < 4; ++w) mask[4 * i + w] = keep[w][i];
+    for (int half = 0; half < 2; ++half) {
+      V even = zip(keep[0], keep[2], half), odd = zip(keep[1], keep[3], half);
+      store(mask + 2 * half * W, zip(even, odd, 0));
+      store(mask + (2 * half + 1) * W, zip(even, odd, 1));
+    }
     std::int64_t count = n - done < 4 * W ? n - done : 4 * W;
     for_vectors(
         count, [&](auto get, auto put) __attribute__((always_inline)) { put(y + done, get(x + done) * get(mask)); });
