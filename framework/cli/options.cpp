@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <map>
 
 #include "core/closest.h"
 #include "core/error.h"
@@ -15,6 +16,7 @@ struct Options::State {
   std::vector<std::string> examples;
   std::vector<std::pair<std::string, std::string>> rows;   // option as written, help
   std::vector<std::string> names;                          // "--prompt"
+  std::map<std::string, std::optional<std::string>*> texts;  // read here: to CLI11 an empty value is none
   std::vector<Override>* overrides = nullptr;
 };
 
@@ -40,8 +42,7 @@ void Options::flag(const std::string& name, bool& value, const std::string& help
 }
 
 void Options::text(const std::string& name, std::optional<std::string>& value, const std::string& help) {
-  // A lambda, because CLI11 would read "" as no value.
-  state_->app.add_option_function<std::string>("--" + name, [&value](const std::string& v) { value = v; });
+  state_->texts["--" + name] = &value;
   state_->names.push_back("--" + name);
   state_->rows.push_back({"--" + name + " TEXT", help});
 }
@@ -63,13 +64,16 @@ void Options::take_overrides(std::vector<Override>& overrides) { state_->overrid
 void Options::parse(const std::vector<std::string>& words) {
   State& s = *state_;
   // Words that are not the command's own options are recipe keys: "--key value" or "--key=value". A value that begins with
-  // a dash ("--prompt -x") is glued to its option, or CLI11 takes it for another one.
+  // a dash ("--min-p -1") is glued to its option, or CLI11 takes it for another one.
   std::vector<std::string> own, keys;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
     std::string name = word.substr(0, word.find('='));
     if (!name.starts_with("--") || name == "--") {
       own.push_back(word);
+    } else if (auto text = s.texts.find(name); text != s.texts.end()) {
+      if (name == word && i + 1 == words.size()) throw UserError("{} needs a value\nusage: dml {}", name, s.usage);
+      *text->second = name == word ? words[++i] : word.substr(name.size() + 1);
     } else if (std::ranges::find(s.names, name) != s.names.end()) {
       bool takes_value = s.app.get_option(name)->get_expected_min() > 0 && name == word && i + 1 < words.size();
       own.push_back(takes_value ? word + "=" + words[++i] : word);

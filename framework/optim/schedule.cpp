@@ -123,17 +123,17 @@ std::int64_t warmup_length(const ScheduleSettings& s) {
   return warmup == 1 ? 2 : warmup;
 }
 
-Schedule::Schedule(ScheduleSettings settings)
+LearningRate::LearningRate(ScheduleSettings settings)
     : settings_(std::move(settings)), shape_(schedules().at(settings_.name).make), warmup_(warmup_length(settings_)) {
   for (auto& [key, value] : settings_.kwargs.items())
     if (std::find(shape_.kwargs.begin(), shape_.kwargs.end(), key) == shape_.kwargs.end())
       throw UserError("{}: '{}' is no argument of {}{}", kSource, key, settings_.name,
                       did_you_mean(key, shape_.kwargs));
   if (warmup_ < 0) throw UserError("warmup_steps must not be negative, is {}", warmup_);
-  learning_rate(std::max(warmup_, settings_.steps - 1));  // reports arguments of a wrong type now, not in the middle
+  at(std::max(warmup_, settings_.steps - 1));  // reports arguments of a wrong type now, not in the middle
 }
 
-double Schedule::learning_rate(std::int64_t step) const {
+double LearningRate::at(std::int64_t step) const {
   auto s = static_cast<double>(step), w = static_cast<double>(warmup_);
   if (step < warmup_ && !shape_.own_warmup) {
     double rise = (s + 1) / w;

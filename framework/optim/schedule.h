@@ -47,11 +47,11 @@ struct ScheduleShape {
 /// cosine, linear, constant … with the names of Axolotl and transformers.
 Registry<ScheduleShape>& schedules();
 
-class Schedule {
+class LearningRate {
  public:
   /// UserError for an unknown schedule or argument.
-  explicit Schedule(ScheduleSettings settings);
-  double learning_rate(std::int64_t step) const;
+  explicit LearningRate(ScheduleSettings settings);
+  double at(std::int64_t step) const;
   std::int64_t warmup() const { return warmup_; }
 
  private:

@@ -182,8 +182,7 @@ void load_adapter(CausalLm& model, const Adapter& adapter, const std::string& di
       directory);
 }
 
-std::unique_ptr<CausalLm> make_trainable_model(const BaseModel& base, const ModelSection& model, const AdapterSection& adapter,
-                                               std::int64_t seed) {
+TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& model, const AdapterSection& adapter, std::int64_t seed) {
   Training training = training_of(adapter, model.base_model, seed);
   std::optional<Adapter> start;
   if (training.adapter && adapter.lora_model_dir) {
@@ -196,7 +195,7 @@ std::unique_ptr<CausalLm> make_trainable_model(const BaseModel& base, const Mode
   auto built = build_model(base.spec, base.source(model.frozen_storage), training, base.files ? base.directory : "model_config");
   built->backing = base.files;
   if (start) load_adapter(*built, *start, *adapter.lora_model_dir);
-  return built;
+  return {std::move(built), std::move(training.adapter)};
 }
 
 std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage, const std::string& adapter_dir) {

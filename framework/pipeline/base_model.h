@@ -36,9 +36,12 @@ AdapterConfig adapter_config(const AdapterSection& section, const std::string& b
 /// What a training run changes.
 Training training_of(const AdapterSection& section, const std::string& base_model, std::int64_t seed);
 
+struct TrainableModel {
+  std::unique_ptr<CausalLm> model;
+  std::optional<AdapterConfig> adapter;      // what it is written with
+};
 /// Built and, with lora_model_dir, started from that adapter.
-std::unique_ptr<CausalLm> make_trainable_model(const BaseModel& base, const ModelSection& model, const AdapterSection& adapter,
-                                               std::int64_t seed);
+TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& model, const AdapterSection& adapter, std::int64_t seed);
 /// For inference: the base alone (adapter_dir empty) or with an adapter over it.
 std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage, const std::string& adapter_dir);
 

@@ -28,7 +28,8 @@ std::array<struct sigaction, kSignals.size()> before;
 }  // namespace
 
 SignalWatch::SignalWatch() {
-  save_wanted = stop_wanted = 0;
+  save_wanted = 0;
+  stop_wanted = 0;
   struct sigaction action {};
   action.sa_handler = on_signal;
   action.sa_flags = SA_RESTART;

@@ -25,17 +25,17 @@ ScheduleSettings settings(const std::string& name, const std::string& kwargs = "
 }
 
 void expect_factors(const ScheduleSettings& s, const std::function<double(double step, double p)>& factor) {
-  Schedule schedule(s);
+  LearningRate schedule(s);
   for (std::int64_t step = 0; step < kSteps; ++step) {
     auto x = static_cast<double>(step);
     double expected = step < kWarmup ? (x + 1) / 10 : factor(x, (x - 10) / 90);
-    EXPECT_NEAR(schedule.learning_rate(step), kPeak * expected, kPeak * 1e-12) << s.name << " step " << step;
+    EXPECT_NEAR(schedule.at(step), kPeak * expected, kPeak * 1e-12) << s.name << " step " << step;
   }
 }
 
 double cosine(double p) { return 0.5 * (1 + std::cos(std::numbers::pi * p)); }
 
-TEST(Schedule, ShapesFollowTheirFormulas) {
+TEST(LearningRate, ShapesFollowTheirFormulas) {
   expect_factors(settings("cosine"), [](double, double p) { return cosine(p); });
   expect_factors(settings("linear"), [](double, double p) { return 1 - p; });
   expect_factors(settings("constant"), [](double, double) { return 1; });
@@ -55,7 +55,7 @@ TEST(Schedule, ShapesFollowTheirFormulas) {
   expect_factors(settings("rex"), [](double, double p) { return (1 - p) / (0.1 + 0.9 * (1 - p)); });
 }
 
-TEST(Schedule, CosineHasAFloorAndAConstantTail) {
+TEST(LearningRate, CosineHasAFloorAndAConstantTail) {
   ScheduleSettings s = settings("cosine");
   s.min_lr_ratio = 0.25;
   expect_factors(s, [](double, double p) { return 0.25 + 0.75 * cosine(p); });
@@ -63,17 +63,17 @@ TEST(Schedule, CosineHasAFloorAndAConstantTail) {
   expect_factors(s, [](double step, double) { return 0.25 + 0.75 * cosine(std::min(1.0, (step - 10) / 60)); });
 }
 
-TEST(Schedule, OneCycleIsPyTorchs) {
+TEST(LearningRate, OneCycleIsPyTorchs) {
   ScheduleSettings s = settings("one_cycle");
   s.peak = 0.01;
   s.steps = 40;
-  Schedule schedule(s);
+  LearningRate schedule(s);
   Json golden = read_json(DML_SOURCE_DIR "/tests/golden/optim.json").at("one_cycle");
   for (std::int64_t step = 0; step < 40; ++step)
-    EXPECT_NEAR(schedule.learning_rate(step), golden[static_cast<std::size_t>(step)].get<double>(), 1e-9) << step;
+    EXPECT_NEAR(schedule.at(step), golden[static_cast<std::size_t>(step)].get<double>(), 1e-9) << step;
 }
 
-TEST(Schedule, WarmupHasAxolotlsDefaults) {
+TEST(LearningRate, WarmupHasAxolotlsDefaults) {
   ScheduleSettings s = settings("cosine");
   s.warmup_steps.reset();
   EXPECT_EQ(warmup_length(s), 3);
@@ -90,29 +90,29 @@ TEST(Schedule, WarmupHasAxolotlsDefaults) {
   EXPECT_EQ(warmup_length(s), 0);
 }
 
-TEST(Schedule, QuadraticWarmupIsTheSquareOfTheLinearOne) {
+TEST(LearningRate, QuadraticWarmupIsTheSquareOfTheLinearOne) {
   ScheduleSettings s = settings("cosine");
   s.quadratic_warmup = true;
-  EXPECT_NEAR(Schedule(s).learning_rate(4), kPeak * 0.25, 1e-15);
+  EXPECT_NEAR(LearningRate(s).at(4), kPeak * 0.25, 1e-15);
 }
 
-TEST(Schedule, WarmupLongerThanTheRunIsHarmless) {
+TEST(LearningRate, WarmupLongerThanTheRunIsHarmless) {
   ScheduleSettings s = settings("cosine");
   s.warmup_steps = 500;
-  EXPECT_NEAR(Schedule(s).learning_rate(99), kPeak * 0.2, 1e-15);
+  EXPECT_NEAR(LearningRate(s).at(99), kPeak * 0.2, 1e-15);
   for (auto& row : schedules().rows()) {
     ScheduleSettings one = settings(row.name);
     one.steps = 1;
     one.warmup_steps = 0;
-    double rate = Schedule(one).learning_rate(0);
+    double rate = LearningRate(one).at(0);
     EXPECT_TRUE(std::isfinite(rate) && rate >= 0) << row.name;
   }
 }
 
-TEST(Schedule, UnknownNamesAndArgumentsAreToldTheNearest) {
+TEST(LearningRate, UnknownNamesAndArgumentsAreToldTheNearest) {
   auto message = [](const ScheduleSettings& s) -> std::string {
     try {
-      Schedule schedule(s);
+      LearningRate schedule(s);
     } catch (const UserError& error) {
       return error.what();
     }

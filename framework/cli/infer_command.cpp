@@ -1,0 +1,141 @@
+// infer: one prompt, a conversation, or a file of rows.
+#include <cstdio>
+#include <iterator>
+#include <unistd.h>
+
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/stages.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "pipeline/infer.h"
+
+namespace dml {
+namespace {
+
+struct Infer {
+  std::string recipe;
+  std::optional<std::string> base_model, adapter, prompt, input, output;
+  std::optional<std::int64_t> max_new_tokens, top_k, seed;
+  std::optional<double> temperature, top_p, min_p, repetition_penalty;
+  bool chat = false, greedy = false, raw = false;
+  std::vector<Override> overrides;
+  Options options{"infer", "infer (RECIPE | --base-model DIR) [--adapter DIR] (--prompt T | --input F.jsonl --output F.jsonl | --chat) …",
+                  {"dml infer recipe.yml --prompt 'What is a cat?'", "dml infer recipe.yml --adapter none --prompt 'What is a cat?'   the base alone",
+                   "dml infer recipe.yml --chat", "dml infer recipe.yml --input rows.jsonl --output answers.jsonl", "dml infer --base-model DIR --raw --greedy --prompt 'Once upon a time'"}};
+  Infer() {
+    options.positional("RECIPE", recipe, "the recipe", false);
+    options.text("base-model", base_model, "a model directory instead of the recipe's");
+    options.text("adapter", adapter, "an adapter directory; none: the base alone");
+    options.text("prompt", prompt, "one prompt");
+    options.text("input", input, "rows to answer: {\"prompt\": …}, {\"messages\": …} or rows of the dataset's format");
+    options.text("output", output, "where the rows go, with \"output\" added");
+    options.flag("chat", chat, "a conversation on the terminal");
+    options.integer("max-new-tokens", max_new_tokens, "longest answer (256)");
+    options.number("temperature", temperature, "0.7; 0 is greedy");
+    options.integer("top-k", top_k, "keep the k best tokens");
+    options.number("top-p", top_p, "keep the best tokens up to this probability");
+    options.number("min-p", min_p, "drop tokens less likely than this share of the best");
+    options.number("repetition-penalty", repetition_penalty, "above 1: seen tokens become less likely");
+    options.integer("seed", seed, "of the sampler (0)");
+    options.flag("greedy", greedy, "always the likeliest token");
+    options.flag("raw", raw, "the prompt as it is, without a template");
+    options.take_overrides(overrides);
+  }
+};
+
+void show_speed(const GenerationSpeed& s) {
+  std::int64_t made = s.new_tokens;
+  log_info("{} prompt tokens in {:.2f} s, {} new ones at {:.1f} tokens/s", s.prompt_tokens, s.prompt_seconds, made,
+           s.new_seconds > 0 ? static_cast<double>(made) / s.new_seconds : 0.0);
+}
+
+bool emit(const std::string& text) {
+  print(text);
+  return true;
+}
+
+void chat(Assistant& assistant) {
+  log_info("{}\n/new starts over, /system TEXT sets the system message, /quit ends", assistant.description());
+  Json messages = Json::array();
+  std::string system;
+  const bool terminal = isatty(STDIN_FILENO) == 1;
+  for (std::string line;;) {
+    if (terminal) std::fputs("> ", stderr);
+    line.clear();
+    int c;
+    while ((c = std::getchar()) != EOF && c != '\n') line += static_cast<char>(c);
+    if (c == EOF && line.empty()) break;
+    if (line == "/quit") break;
+    if (line == "/new" || line.starts_with("/system")) {
+      if (line.starts_with("/system ")) system = line.substr(8);
+      messages = Json::array();
+      continue;
+    }
+    if (line.starts_with("/")) {
+      log_info("unknown command {}; there are /new, /system TEXT, /quit", line);
+      continue;
+    }
+    if (messages.empty() && !system.empty()) messages.push_back({{"role", "system"}, {"content", system}});
+    messages.push_back({{"role", "user"}, {"content", line}});
+    std::string answer = assistant.answer(assistant.prompt_ids(assistant.chats() ? Json{{"messages", messages}} : Json{{"prompt", line}}), emit);
+    print("\n");
+    messages.push_back({{"role", "assistant"}, {"content", answer}});
+  }
+}
+
+int run_infer(const std::vector<std::string>& words) {
+  Infer in;
+  in.options.parse(words);
+  if (in.recipe.empty() && !in.base_model) throw UserError("infer needs a RECIPE or --base-model DIR\n{}", "usage: dml infer (RECIPE | --base-model DIR) …");
+  if (in.prompt.has_value() + in.input.has_value() + in.chat != 1) throw UserError("infer needs one of --prompt, --input, --chat");
+  if (in.input && !in.output) throw UserError("--input needs --output FILE");
+  std::optional<RecipeFile> file;
+  if (!in.recipe.empty()) {
+    file = load_recipe(in.recipe, in.overrides);
+    for (auto& line : file->warnings) log_warning("{}", line);
+  } else if (!in.overrides.empty()) {
+    throw UserError("unknown option '--{}'", in.overrides[0].key);
+  }
+
+  InferOptions options;
+  options.base_model = in.base_model;
+  options.adapter = in.adapter;
+  options.raw = in.raw;
+  options.generation = generation_defaults(file ? file->recipe.generation : GenerationSection{});
+  SamplingOptions& s = options.generation.sampling;
+  options.generation.max_new_tokens = in.max_new_tokens.value_or(options.generation.max_new_tokens);
+  if (options.generation.max_new_tokens < 1) throw UserError("--max-new-tokens: {} must be at least 1", options.generation.max_new_tokens);
+  auto at_least_zero = [](const char* name, double x) {
+    if (!(x >= 0)) throw UserError("--{}: {} must not be negative", name, x);
+    return x;
+  };
+  s.greedy = in.greedy || s.greedy;
+  s.temperature = at_least_zero("temperature", in.temperature.value_or(s.temperature));
+  s.top_k = static_cast<std::int64_t>(at_least_zero("top-k", static_cast<double>(in.top_k.value_or(s.top_k))));
+  s.top_p = at_least_zero("top-p", in.top_p.value_or(s.top_p));
+  s.min_p = at_least_zero("min-p", in.min_p.value_or(s.min_p));
+  s.repetition_penalty = in.repetition_penalty.value_or(s.repetition_penalty);
+  if (!(s.repetition_penalty > 0)) throw UserError("--repetition-penalty: {} must be above 0", s.repetition_penalty);
+  s.seed = static_cast<std::uint64_t>(in.seed.value_or(0));
+
+  Assistant assistant(file ? &file->recipe : nullptr, options);
+  if (in.prompt) {
+    assistant.answer(assistant.prompt_ids(Json{{"prompt", *in.prompt}}), emit);
+    print("\n");
+  } else if (in.input) {
+    answer_file(assistant, *in.input, *in.output);
+  } else {
+    chat(assistant);
+  }
+  show_speed(assistant.speed());
+  return 0;
+}
+
+}  // namespace
+
+Command infer_command() {
+  return {"infer", "generates text with the base or the trained model", [] { return Infer().options.page(); }, run_infer};
+}
+
+}  // namespace dml

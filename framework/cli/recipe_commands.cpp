@@ -1,0 +1,117 @@
+// validate, list, schema, version: what can be said without touching data or models.
+#include <cstdio>
+
+#include "checkpoint/model_config.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/stages.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "core/version.h"
+#include "dist/strategy.h"
+#include "kernels/gemm.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+#include "prompt/chat_formats.h"
+#include "prompt/strategy.h"
+
+namespace dml {
+namespace {
+
+struct Validate {
+  std::string recipe;
+  bool resolved = false;
+  std::vector<Override> overrides;
+  Options options{"validate", "validate RECIPE [--resolved] [--KEY VALUE …]",
+                  {"dml validate recipe.yml", "dml validate recipe.yml --resolved", "dml validate recipe.yml --learning_rate 1e-4"}};
+  Validate() {
+    options.positional("RECIPE", recipe, "the recipe");
+    options.flag("resolved", resolved, "print every value with its origin");
+    options.take_overrides(overrides);
+  }
+};
+
+int validate(const std::vector<std::string>& words) {
+  Validate v;
+  v.options.parse(words);
+  RecipeFile file = load_recipe(v.recipe, v.overrides);
+  show_notes(file);
+  if (v.resolved)
+    print(resolved_yaml(file, true));
+  else
+    print(fmt::format("{}: good\n", v.recipe));
+  return 0;
+}
+
+template <class Rows>
+void print_rows(const std::string& title, const Rows& rows) {
+  print(fmt::format("{}\n", title));
+  for (auto& r : rows) print(fmt::format("  {:<34} {}\n", r.name, r.help));
+}
+
+const std::vector<std::string> kLists{"models", "prompts", "chat_templates", "optimizers", "schedulers", "distributions"};
+
+void list_one(const std::string& what) {
+  if (what == "models") {
+    print("models\n");
+    for (auto& f : families()) print(fmt::format("  {:<34} {}\n", f.model_type, f.help));
+  } else if (what == "prompts") {
+    print_rows("prompts (datasets.type)", prompt_strategies().rows());
+  } else if (what == "chat_templates") {
+    print("chat_templates\n");
+    for (auto& f : chat_formats()) print(fmt::format("  {:<34} {}\n", f.name, f.help));
+  } else if (what == "optimizers") {
+    print_rows("optimizers", optimizers().rows());
+  } else if (what == "schedulers") {
+    print_rows("schedulers (lr_scheduler)", schedules().rows());
+  } else {
+    print_rows("distributions", strategies().rows());
+  }
+}
+
+struct List {
+  std::string what;
+  Options options{"list", "list [models | prompts | chat_templates | optimizers | schedulers | distributions]", {"dml list", "dml list prompts"}};
+  List() { options.positional("WHAT", what, "one list; without it all of them", false); }
+};
+
+int list(const std::vector<std::string>& words) {
+  List l;
+  l.options.parse(words);
+  if (!l.what.empty() && std::ranges::find(kLists, l.what) == kLists.end()) throw UserError("unknown list '{}'{}", l.what, did_you_mean(l.what, kLists));
+  for (auto& name : kLists)
+    if (l.what.empty() || l.what == name) list_one(name);
+  return 0;
+}
+
+}  // namespace
+
+Command validate_command() {
+  return {"validate", "checks a recipe: every problem at once", [] { return Validate().options.page(); }, validate};
+}
+
+Command list_command() {
+  return {"list", "what there is: models, prompt formats, optimizers …", [] { return List().options.page(); }, list};
+}
+
+Command schema_command() {
+  auto make = [] { return Options("schema", "schema", {"dml schema > dml.schema.json"}); };
+  return {"schema", "JSON Schema of a recipe, for editors", [make] { return make().page(); },
+          [make](const std::vector<std::string>& words) {
+            make().parse(words);
+            print(json_schema().dump(2) + "\n");
+            return 0;
+          }};
+}
+
+Command version_command() {
+  auto make = [] { return Options("version", "version", {}); };
+  return {"version", "version, build and libraries", [make] { return make().page(); },
+          [make](const std::vector<std::string>& words) {
+            make().parse(words);
+            print(fmt::format("dml {}\n{}\n{}\n", version(), build_description(), kernels::blas_description()));
+            return 0;
+          }};
+}
+
+}  // namespace dml

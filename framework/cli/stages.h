@@ -1,0 +1,22 @@
+// The commands, one function each: words in, exit code out.
+#pragma once
+
+#include "cli/command.h"
+
+namespace dml {
+
+Command validate_command();
+Command preprocess_command();
+Command inspect_command();
+Command train_command();
+Command evaluate_command();
+Command infer_command();
+Command merge_command();
+Command plan_command();
+Command tokenize_command();
+Command template_command();
+Command list_command();
+Command schema_command();
+Command version_command();
+
+}  // namespace dml

@@ -1,0 +1,190 @@
+#include "pipeline/infer.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/files.h"
+#include "data/example.h"
+#include "data/prepare.h"
+#include "data/records.h"
+#include "pipeline/job.h"
+
+namespace dml {
+namespace {
+
+constexpr std::size_t kTogether = 8;   // rows of a file that are answered in one batch
+
+// The dataset whose template answers: the recipe's first, else plain chat.
+DatasetEntry answering_dataset(const Recipe* recipe) {
+  if (recipe && !recipe->data.datasets.empty() && !recipe->data.datasets[0].type.pre_tokenised()) return recipe->data.datasets[0];
+  DatasetEntry chat;
+  chat.type.name = "chat_template";
+  return chat;
+}
+
+// A plain prompt in every format's words, so that whichever strategy reads the row finds its field.
+Json row_of_prompt(const std::string& prompt, const DatasetEntry& dataset) {
+  Json row = Json::object();
+  for (const char* field : {"prompt", "instruction", "question", "text", "article", "INSTRUCTION", "message_1"}) row[field] = prompt;
+  if (dataset.type.format) row[dataset.type.format->field_instruction] = prompt;
+  if (dataset.field) row[*dataset.field] = prompt;
+  auto name = [&](const char* property) {
+    auto it = dataset.message_property_mappings.find(property);
+    return it == dataset.message_property_mappings.end() ? std::string(property) : it->second;
+  };
+  Json message = Json::object();
+  message[name("role")] = "user";
+  message[name("content")] = prompt;
+  row[dataset.field_messages] = Json::array({message});
+  row["conversations"] = Json::array({Json{{"from", "human"}, {"value", prompt}}});
+  return row;
+}
+
+}  // namespace
+
+GenerationOptions generation_defaults(const GenerationSection& s) {
+  GenerationOptions o;
+  o.max_new_tokens = s.generation_max_new_tokens;
+  o.sampling.greedy = !s.generation_do_sample;
+  o.sampling.temperature = s.generation_temperature;
+  o.sampling.top_k = s.generation_top_k.value_or(0);
+  o.sampling.top_p = s.generation_top_p.value_or(1);
+  o.sampling.min_p = s.generation_min_p.value_or(0);
+  o.sampling.repetition_penalty = s.generation_repetition_penalty;
+  return o;
+}
+
+Assistant::Assistant(const Recipe* recipe, const InferOptions& options) : options_(options), dataset_(answering_dataset(recipe)) {
+  ModelSection section = recipe ? recipe->model : ModelSection{};
+  std::string adapter = options.adapter.value_or("");
+  if (options.base_model) {
+    section = ModelSection{};
+    section.base_model = *options.base_model;
+  } else if (recipe->adapter.adapter == AdapterKind::none) {
+    // A model trained in full answers itself.
+    if (options.adapter && *options.adapter != "none") throw UserError("--adapter: this recipe trains the whole model; name its base with --base-model");
+    if (file_exists(recipe->train.output_dir + "/config.json")) {
+      section = ModelSection{};
+      section.base_model = recipe->train.output_dir;
+    } else if (section.base_model.empty()) {
+      throw UserError("{}: no trained model there yet; run dml train first", recipe->train.output_dir);
+    }
+  } else if (!options.adapter) {
+    if (file_exists(recipe->train.output_dir + "/adapter_config.json"))
+      adapter = recipe->train.output_dir;
+    else if (recipe->adapter.lora_model_dir)
+      adapter = *recipe->adapter.lora_model_dir;
+    else
+      throw UserError("{}: no adapter there yet; run dml train first, or ask the base with --adapter none", recipe->train.output_dir);
+  }
+  if (adapter == "none") adapter.clear();
+
+  tokenizer_ = open_tokenizer(section);
+  base_ = open_base_model(section);
+  if (!base_.files) throw UserError("there are no weights to answer with: base_model is not set");
+  model_ = make_inference_model(base_, section.frozen_storage, adapter);
+  generator_ = std::make_unique<Generator>(*model_);
+
+  bool chat = dataset_.type.name == "chat_template";
+  bool template_known = !tokenizer_->chat_template.empty() || (recipe && recipe->templates.chat_template) || dataset_.chat_template || dataset_.chat_template_jinja ||
+                        (recipe && recipe->templates.chat_template_jinja);
+  if (!options_.raw && (!chat || template_known)) {
+    DataSection data = recipe ? recipe->data : DataSection{};
+    TemplateSection templates = recipe ? recipe->templates : TemplateSection{};
+    PromptContext context = prompt_context(data, templates, dataset_, *tokenizer_);
+    strategy_ = make_prompt_strategy(context);
+    for (const std::string& eot : context.eot_tokens)
+      if (auto id = tokenizer_->find(eot)) options_.generation.stop_tokens.push_back(*id);
+  }
+  if (tokenizer_->eos) options_.generation.stop_tokens.push_back(*tokenizer_->eos);
+  options_.generation.stop_tokens.insert(options_.generation.stop_tokens.end(), base_.spec.eos.begin(), base_.spec.eos.end());
+  description_ = fmt::format("{}{}, {}", base_.directory, adapter.empty() ? "" : " with " + adapter, strategy_ ? strategy_->description() : "prompts as they are");
+}
+
+Assistant::~Assistant() = default;
+
+std::vector<Token> Assistant::prompt_ids(const Json& row) const {
+  std::vector<Token> ids;
+  if (!strategy_) {
+    std::string text = json_string(row, "prompt", json_string(row, "text", "", "row"), "row");
+    ids = tokenizer_->encode(text, {.add_special = true}).ids;
+    if (tokenizer_->adds_eos && !ids.empty() && tokenizer_->eos && ids.back() == *tokenizer_->eos) ids.pop_back();
+  } else {
+    bool plain = row.contains("prompt") && row["prompt"].is_string() && !row.contains("messages");
+    Json asked = plain ? row_of_prompt(row["prompt"].get<std::string>(), dataset_) : row;
+    if (plain) asked.update(row);
+    ids = assemble(strategy_->prompt(asked), *tokenizer_).ids;
+  }
+  if (ids.empty()) {
+    if (!tokenizer_->bos) throw UserError("the prompt is empty");
+    ids.push_back(*tokenizer_->bos);
+  }
+  return ids;
+}
+
+std::string Assistant::text_behind(const std::vector<Token>& prompt, std::span<const Token> tokens) const {
+  // The decoder has seen the prompt: whether a space stands in front of the first word depends on it.
+  auto decoder = tokenizer_->stream();
+  for (Token id : prompt) decoder->next(id);
+  std::string text;
+  for (Token id : tokens) text += decoder->next(id);
+  return text + decoder->finish();
+}
+
+std::string Assistant::answer(const std::vector<Token>& prompt, const std::function<bool(const std::string&)>& on_text) {
+  auto decoder = tokenizer_->stream();
+  for (Token id : prompt) decoder->next(id);
+  std::string text;
+  auto emit = [&](const std::string& piece) {
+    text += piece;
+    return piece.empty() || !on_text || on_text(piece);
+  };
+  generator_->run({&prompt, 1}, options_.generation, [&](std::size_t, Token id) { return emit(decoder->next(id)); });
+  emit(decoder->finish());
+  return text;
+}
+
+std::vector<std::string> Assistant::answers(std::span<const std::vector<Token>> prompts) {
+  auto results = generator_->run(prompts, options_.generation);
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < prompts.size(); ++i) texts.push_back(text_behind(prompts[i], results[i].tokens));
+  return texts;
+}
+
+void answer_file(Assistant& assistant, const std::string& input, const std::string& output) {
+  std::string text = read_file(input);
+  FileWriter out(output);
+  std::vector<Json> rows;
+  std::vector<std::vector<Token>> prompts;
+  auto flush = [&] {
+    auto answers = assistant.answers(prompts);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      rows[i]["output"] = answers[i];
+      out.write(dump(rows[i]) + "\n");
+    }
+    rows.clear();
+    prompts.clear();
+  };
+  std::size_t line_number = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t end = std::min(text.find('\n', at), text.size());
+    std::string_view line(text.data() + at, end - at);
+    at = end + 1;
+    ++line_number;
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    std::string place = fmt::format("{}:{}", input, line_number);
+    Json row = parse_json(line, place);
+    if (!row.is_object()) throw UserError("{}: a row must be an object like {{\"prompt\": \"…\"}}", place);
+    try {
+      prompts.push_back(assistant.prompt_ids(row));
+    } catch (const UserError& e) {
+      throw UserError("{}: {}", place, e.what());
+    }
+    rows.push_back(std::move(row));
+    if (rows.size() == kTogether) flush();
+  }
+  flush();
+  out.commit();
+}
+
+}  // namespace dml

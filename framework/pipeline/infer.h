@@ -1,0 +1,65 @@
+// dml infer: prompts through the template of training, text back. One prompt, a conversation, or a file of rows.
+#pragma once
+
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+#include "generate/generator.h"
+#include "pipeline/base_model.h"
+#include "prompt/strategy.h"
+#include "recipe/recipe.h"
+#include "tokenizer/tokenizer.h"
+
+namespace dml {
+
+struct InferOptions {
+  std::optional<std::string> base_model;     // instead of the recipe's
+  std::optional<std::string> adapter;        // "none": the base alone; unset: what the recipe trained
+  bool raw = false;                          // the prompt as it is, without a template
+  GenerationOptions generation;
+};
+
+/// Generation options from the recipe's defaults (the command line is laid over them).
+GenerationOptions generation_defaults(const GenerationSection& section);
+
+class Assistant {
+ public:
+  /// Loads model, adapter, tokenizer and template. `recipe` may be null (then base_model is set).
+  Assistant(const Recipe* recipe, const InferOptions& options);
+  ~Assistant();
+
+  /// A row as the dataset's format has it; {"prompt": …} and {"messages": …} always work.
+  std::vector<Token> prompt_ids(const Json& row) const;
+  /// Generates for one prompt; `on_text` gets the new text piece by piece, whole characters only; false stops.
+  std::string answer(const std::vector<Token>& prompt, const std::function<bool(const std::string&)>& on_text = {});
+  /// For several together.
+  std::vector<std::string> answers(std::span<const std::vector<Token>> prompts);
+
+  const GenerationSpeed& speed() const { return generator_->speed(); }
+  /// Whether rows with several messages are understood.
+  bool chats() const { return strategy_ && (dataset_.type.name == "chat_template" || dataset_.type.name == "sharegpt"); }
+  /// What was loaded, for people.
+  const std::string& description() const { return description_; }
+
+ private:
+  std::string text_behind(const std::vector<Token>& prompt, std::span<const Token> tokens) const;
+
+  InferOptions options_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  DatasetEntry dataset_;
+  std::unique_ptr<PromptStrategy> strategy_;
+  BaseModel base_;
+  std::unique_ptr<CausalLm> model_;
+  std::unique_ptr<Generator> generator_;
+  std::string description_;
+};
+
+/// Answers every row of `input` (JSON lines) into `output`: the row with "output" added. A few at a time.
+void answer_file(Assistant& assistant, const std::string& input, const std::string& output);
+
+}  // namespace dml

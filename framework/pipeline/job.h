@@ -1,0 +1,25 @@
+// What several stages open in the same way: the tokenizer, the prepared data (rank 0 prepares, the others wait).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "data/prepare.h"
+#include "dist/comm.h"
+#include "recipe/recipe.h"
+#include "tokenizer/tokenizer.h"
+
+namespace dml {
+
+/// Directory of the tokenizer: tokenizer_config, else base_model, else what a model from scratch was saved to.
+std::string tokenizer_directory(const ModelSection& model);
+TokenizerOverrides tokenizer_overrides(const ModelSection& model);
+std::unique_ptr<Tokenizer> open_tokenizer(const ModelSection& model);
+
+Prepared prepare_on_ranks(const Recipe& recipe, const Tokenizer& tokenizer, Comm& comm, bool rebuild = false);
+
+/// Threads of this rank: as the recipe says, else the cores it may use shared among the ranks of its host. Warns when a
+/// rank is bound to fewer cores than its threads.
+void set_job_threads(const TrainSection& train, const Comm& comm);
+
+}  // namespace dml

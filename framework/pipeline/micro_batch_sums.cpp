@@ -1,0 +1,25 @@
+#include "pipeline/micro_batch_sums.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.h"
+
+namespace dml {
+
+std::vector<MicroBatchSum> gather_sums(Comm& comm, std::vector<MicroBatchSum> mine) {
+  if (comm.size() > 1) {
+    auto parts = comm.all_gather({reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(MicroBatchSum)});
+    mine.clear();
+    for (auto& part : parts) {
+      DML_CHECK(part.size() % sizeof(MicroBatchSum) == 0);
+      std::size_t at = mine.size();
+      mine.resize(at + part.size() / sizeof(MicroBatchSum));
+      std::memcpy(mine.data() + at, part.data(), part.size());
+    }
+  }
+  std::ranges::sort(mine, {}, &MicroBatchSum::index);
+  return mine;
+}
+
+}  // namespace dml

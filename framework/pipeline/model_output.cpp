@@ -1,0 +1,105 @@
+#include "pipeline/model_output.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "checkpoint/model_config.h"
+#include "core/error.h"
+#include "model/weight_slots.h"
+
+namespace dml {
+namespace fs = std::filesystem;
+namespace {
+
+using TensorRows = std::map<std::string, std::vector<WeightName>>;
+
+TensorRows rows_by_tensor(const ModelSpec& spec) {
+  TensorRows rows;
+  for (WeightName& w : weight_names(spec)) rows[w.tensor].push_back(w);
+  return rows;
+}
+
+}  // namespace
+
+void write_adapter_directory(const std::string& directory, const AdapterConfig& config, const CausalLm& model) {
+  std::map<std::string, std::span<const float>> values;
+  for (const Unit& u : model.parameters.units())
+    for (const Parameter& p : u.parameters) values[p.name] = {u.value + p.offset, static_cast<std::size_t>(p.size())};
+  auto tensors = adapter_tensors(config, plan_adapter(config, model.spec, directory));
+  write_adapter(directory, config, tensors, [&](const AdapterTensor& t) { return values.at(t.key); });
+}
+
+void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, Dtype dtype, bool merge) {
+  TensorRows rows = rows_by_tensor(model.spec);
+  std::vector<TensorInfo> infos;
+  for (auto& [name, parts] : rows) infos.push_back({name, dtype, parts[0].tensor_shape()});
+  auto foreign = [&](const TensorView& t) { return !rows.contains(std::string(t.name)) && !t.name.ends_with("rotary_emb.inv_freq") && !(model.spec.tied && t.name == "lm_head.weight"); };
+  if (base.files)
+    for (const TensorView& t : base.files->tensors())
+      if (foreign(t)) infos.push_back({std::string(t.name), t.dtype, {t.shape.begin(), t.shape.end()}});
+
+  ModelWriter writer(directory, std::move(infos));
+  for (const TensorInfo& info : writer.tensors()) {
+    auto known = rows.find(info.name);
+    if (known == rows.end()) {
+      auto bytes = base.files->find(info.name)->bytes;
+      writer.append(bytes.data(), bytes.size());
+    } else {
+      writer.append_floats(tensor_values(model, known->second, merge));
+    }
+  }
+  writer.commit();
+
+  std::string type = dtype == Dtype::bf16 ? "bfloat16" : dtype == Dtype::f16 ? "float16" : "float32";
+  Json config = base.files ? rewrite_config(base.config, {{"dtype", type}}) : config_json(model.spec, type);
+  write_file(directory + "/config.json", pretty_json(config));
+  std::string generation = base.directory + "/generation_config.json";
+  if (!base.directory.empty() && file_exists(generation)) write_file(directory + "/generation_config.json", read_file(generation, 1 << 20));
+}
+
+void load_model_values(CausalLm& model, const std::string& directory) {
+  ModelFiles files(directory);
+  std::vector<float> turned;
+  load_parameters(
+      model.parameters,
+      [&](const std::string& name) -> std::optional<StoredTensor> {
+        const TensorView* t = files.find(name);
+        if (!t) return std::nullopt;
+        StoredTensor out{*dtype_storage(t->dtype), {t->shape.begin(), t->shape.end()}, t->bytes.data()};
+        if (std::ranges::find(model.transposed, name) == model.transposed.end()) return out;
+        std::vector<float> values = t->floats(directory);
+        std::int64_t rows = out.shape[0], cols = out.shape[1];
+        turned.resize(values.size());
+        for (std::int64_t r = 0; r < rows; ++r)
+          for (std::int64_t c = 0; c < cols; ++c) turned[static_cast<std::size_t>(c * rows + r)] = values[static_cast<std::size_t>(r * cols + c)];
+        return StoredTensor{kernels::Storage::f32, {cols, rows}, turned.data()};
+      },
+      directory);
+}
+
+FilesInto::FilesInto(std::string directory) : directory_(std::move(directory)), temporary_(fmt::format("{}/.final.tmp-{}", directory_, getpid())) {
+  make_directories(temporary_);
+}
+
+FilesInto::~FilesInto() {
+  std::error_code ignored;
+  fs::remove_all(temporary_, ignored);
+}
+
+void FilesInto::commit() {
+  std::vector<fs::path> files;
+  for (auto& entry : fs::directory_iterator(temporary_)) files.push_back(entry.path());
+  std::ranges::sort(files);
+  for (auto& file : files) sync_path(file.string());
+  for (auto& file : files) {
+    std::error_code error;
+    fs::rename(file, fs::path(directory_) / file.filename(), error);
+    if (error) throw Error(ExitCode::io, fmt::format("{}/{}: {}", directory_, file.filename().string(), error.message()));
+  }
+  sync_path(directory_);
+}
+
+}  // namespace dml

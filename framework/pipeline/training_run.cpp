@@ -1,0 +1,383 @@
+#include "pipeline/training_run.h"
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <map>
+
+#include "core/error.h"
+#include "core/hash.h"
+#include "core/log.h"
+#include "core/parallel.h"
+#include "core/version.h"
+#include "data/inspect.h"
+#include "dist/agreement.h"
+#include "kernels/gemm.h"
+#include "optim/clip.h"
+#include "pipeline/job.h"
+#include "pipeline/micro_batch_sums.h"
+#include "pipeline/model_output.h"
+#include "pipeline/progress.h"
+#include "pipeline/split_loss.h"
+
+namespace dml {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// A micro-batch's own number since the start of the run, for its dropout masks.
+std::uint64_t serial(std::int64_t step, std::int64_t micro_batch) {
+  return (static_cast<std::uint64_t>(step) << 24) | static_cast<std::uint64_t>(micro_batch);
+}
+
+Keep keep_of(Recompute recompute) {
+  return recompute == Recompute::layer ? Keep::layer_inputs : recompute == Recompute::mlp ? Keep::no_mlp : Keep::everything;
+}
+
+ScheduleSettings learning_rate_settings(const OptimSection& o, std::int64_t steps) {
+  ScheduleSettings s;
+  s.name = o.lr_scheduler;
+  s.peak = o.learning_rate;
+  s.steps = steps;
+  s.warmup_steps = o.warmup_steps;
+  s.warmup_ratio = o.warmup_ratio;
+  s.quadratic_warmup = o.lr_quadratic_warmup;
+  s.min_lr_ratio = o.cosine_min_lr_ratio;
+  s.constant_lr_ratio = o.cosine_constant_lr_ratio;
+  s.kwargs = o.lr_scheduler_kwargs;
+  return s;
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimSection& o) {
+  OptimizerChoice choice = choose_optimizer(o.optimizer);
+  if (!choice.notice.empty()) log_info("optimizer: {}", choice.notice);
+  return optimizers().at(choice.name).make({o.weight_decay, o.adam_beta1, o.adam_beta2, o.adam_epsilon, o.optim_args});
+}
+
+Schedule train_plan(const Recipe& recipe, const Examples& examples, std::int64_t ranks) {
+  if (examples.empty()) throw UserError("there is nothing to train on: every row went to validation or was dropped (see dml inspect)");
+  return Schedule(examples.lengths(), train_schedule(recipe.data, recipe.train, ranks));
+}
+
+void check_output_directory(const Recipe& recipe) {
+  std::string out = real_path(recipe.train.output_dir);
+  for (const std::string& input : {recipe.model.base_model, recipe.adapter.lora_model_dir.value_or("")})
+    if (!input.empty() && real_path(input) == out)
+      throw UserError("output_dir: {} is also what training starts from; choose another directory", recipe.train.output_dir);
+  if (file_exists(out) && !std::filesystem::is_directory(out)) throw UserError("output_dir: {} is a file", recipe.train.output_dir);
+}
+
+std::vector<Shard> copies(std::span<Shard> shards) { return {shards.begin(), shards.end()}; }
+
+// Name of a shard's plane in optimizer files; a part of a parameter names its elements.
+std::string plane_name(const Shard& s, int plane) {
+  std::string name = fmt::format("state{}/{}", plane, s.parameter->name);
+  return s.size == s.parameter->size() ? name : fmt::format("{}[{}:{}]", name, s.first, s.first + s.size);
+}
+
+}  // namespace
+
+TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
+    : file_(file),
+      recipe_(file.recipe),
+      comm_(comm),
+      tokenizer_((check_output_directory(recipe_), open_tokenizer(recipe_.model))),
+      prepared_(prepare_on_ranks(recipe_, *tokenizer_, comm)),
+      train_examples_(prepared_.train()),
+      validation_examples_(prepared_.validation()),
+      schedule_(train_plan(recipe_, train_examples_, comm.size())),
+      loader_(train_examples_, schedule_),
+      calendar_(recipe_.train, schedule_),
+      base_(open_base_model(recipe_.model)),
+      trainable_(make_trainable_model(base_, recipe_.model, recipe_.adapter, recipe_.train.seed)),
+      model_(trainable_.model.get()),
+      optimizer_(make_optimizer(recipe_.optim)),
+      learning_rate_(learning_rate_settings(recipe_.optim, schedule_.steps())) {
+  comm.set_timeout(recipe_.distribution.dist_timeout);
+  if (tokenizer_->size() > base_.spec.vocab)
+    throw UserError("the tokenizer has {} tokens, the model's embedding {} rows; resizing embeddings is not supported", tokenizer_->size(), base_.spec.vocab);
+  if (!validation_examples_.empty()) {
+    eval_schedule_.emplace(validation_examples_.lengths(), eval_schedule(recipe_.data, recipe_.train, comm.size()));
+    eval_loader_.emplace(validation_examples_, *eval_schedule_);
+  }
+  model_->keep = keep_of(recipe_.train.gradient_checkpointing);
+  if (model_->parameters.trainable() == 0) throw UserError("nothing is trained: no parameter matches unfrozen_parameters");
+  model_->set_length(std::max(recipe_.data.sequence_len, recipe_.data.eval_sequence_len.value_or(0)));
+
+  strategy_ = strategies().at(recipe_.distribution.distribution.value_or(comm.size() > 1 ? "ddp" : "none")).make(comm);
+  std::int64_t per_step = recipe_.train.micro_batches_per_step(comm.size());
+  auto held = strategy_->memory(model_->parameters, optimizer_->state_floats(), (per_step + comm.size() - 1) / comm.size());
+  std::int64_t longest = schedule_.longest();
+  memory_.activations = model_->measure({longest, longest - 1, schedule_.most_examples()}, true);
+  if (eval_schedule_) {
+    std::int64_t n = eval_schedule_->longest();
+    memory_.activations = std::max(memory_.activations, model_->measure({n, n - 1, eval_schedule_->most_examples()}, false));
+  }
+  memory_.process = memory_use().now;
+  memory_.trained = static_cast<std::size_t>(model_->parameters.floats()) * sizeof(float);
+  if (base_.files)
+    for (const TensorView& t : base_.files->tensors()) memory_.frozen += recipe_.adapter.adapter == AdapterKind::none ? 0 : t.bytes.size();
+  memory_.gradients = static_cast<std::size_t>(held.gradients);
+  memory_.optimizer = static_cast<std::size_t>(held.state);
+  memory_.communication = static_cast<std::size_t>(held.communication);
+  if (std::size_t room = available_memory(), need = memory_.total() - memory_.process; room > 0 && need > room)
+    throw Error(ExitCode::memory, fmt::format("this run needs {} more memory on this rank, {} are available; smaller micro_batch_size or sequence_len, or gradient_checkpointing: true",
+                                              memory_text(need), memory_text(room)));
+  model_->reserve(memory_.activations);
+
+  state_.seed = static_cast<std::uint64_t>(recipe_.train.seed);
+  state_.recipe = recipe_digest();
+  state_.data = std::filesystem::path(prepared_.folder()).filename().string();
+  state_.base = base_.digest();
+  state_.numerics = fmt::format("{} {}", version(), kernels::blas_description());
+}
+
+std::string TrainingRun::recipe_digest() const {
+  // Where results go, how many threads compute them and when they are saved does not change them.
+  RecipeFile plain = file_;
+  TrainSection& t = plain.recipe.train;
+  TrainSection fresh;
+  t.output_dir = fresh.output_dir;
+  t.threads = fresh.threads;
+  t.resume_from_checkpoint = fresh.resume_from_checkpoint;
+  t.auto_resume_from_checkpoints = fresh.auto_resume_from_checkpoints;
+  t.save_steps = fresh.save_steps, t.saves_per_epoch = fresh.saves_per_epoch, t.save_strategy = fresh.save_strategy;
+  t.save_total_limit = fresh.save_total_limit, t.save_first_step = fresh.save_first_step, t.save_on_signal = fresh.save_on_signal;
+  t.max_time = fresh.max_time, t.logging_steps = fresh.logging_steps;
+  // One step's micro-batches may be cut over ranks in any way.
+  t.batch_size = t.micro_batches_per_step(comm_.size()) * t.micro_batch_size;
+  t.gradient_accumulation_steps = fresh.gradient_accumulation_steps;
+  plain.recipe.distribution = {};
+  return digest_of(resolved_yaml(plain));
+}
+
+void TrainingRun::agree() {
+  check_agreement(comm_, {{"recipe", state_.recipe}, {"data", state_.data}, {"base model", state_.base}, {"program", state_.numerics}});
+  strategy_->adopt(model_->parameters, optimizer_->state_floats());
+}
+
+void TrainingRun::resume(const std::string& from) {
+  TrainState found = load_train_state(from);
+  auto same = [&](const std::string& a, const std::string& b, const char* what) {
+    if (a != b) throw UserError("{}: was made with another {}; start anew with --resume none, or undo the change", from, what);
+  };
+  same(found.data, state_.data, "set of training data (the prepared folder differs)");
+  same(found.base, state_.base, "base model");
+  same(found.recipe, state_.recipe, "recipe (settings that change the result differ)");
+  if (found.numerics != state_.numerics) log_warning("{}: was written by '{}', this is '{}': results may differ in the last bits", from, found.numerics, state_.numerics);
+  if (recipe_.adapter.adapter == AdapterKind::none)
+    load_model_values(*model_, from);
+  else
+    load_adapter(*model_, read_adapter(from, model_->spec, base_.directory), from);
+  strategy_->publish();
+  load_optimizer(from);
+  without_improvement_ = json_integer(found.extra, "without_improvement", 0, from);
+  state_ = found;
+}
+
+void TrainingRun::load_optimizer(const std::string& checkpoint) {
+  // Each file holds planes of whole parameters or of slices; a shard takes whatever overlaps it.
+  std::vector<SafetensorsFile> files;
+  for (auto& entry : std::filesystem::directory_iterator(checkpoint))
+    if (auto name = entry.path().filename().string(); name.starts_with("optimizer") && name.ends_with(".safetensors")) files.emplace_back(entry.path().string());
+  struct Piece {
+    const TensorView* tensor;
+    std::int64_t first, last;
+  };
+  std::map<std::string, std::vector<Piece>> pieces;
+  for (const SafetensorsFile& file : files)
+    for (const TensorView& t : file.tensors()) {
+      std::string name(t.name);
+      std::int64_t first = 0, last = t.size();
+      if (auto bracket = name.rfind('['); bracket != std::string::npos && std::sscanf(name.c_str() + bracket, "[%ld:%ld]", &first, &last) == 2) name.resize(bracket);
+      if (last - first != t.size()) throw UserError("{}: tensor '{}' has {} elements", checkpoint, t.name, t.size());
+      pieces[name].push_back({&t, first, last});
+    }
+  for (Shard& s : strategy_->shards())
+    for (int plane = 0; plane < optimizer_->state_floats(); ++plane) {
+      float* to = s.state.data() + plane * s.size;
+      std::int64_t filled = 0;
+      for (const Piece& p : pieces[fmt::format("state{}/{}", plane, s.parameter->name)]) {
+        std::int64_t first = std::max(p.first, s.first), last = std::min(p.last, s.first + s.size);
+        if (first >= last) continue;
+        read_floats(p.tensor->dtype, p.tensor->bytes.data() + (first - p.first) * dtype_bits(p.tensor->dtype) / 8, last - first, to + (first - s.first));
+        filled += last - first;
+      }
+      if (filled != s.size) throw UserError("{}: optimizer state of '{}' is missing", checkpoint, s.parameter->name);
+    }
+}
+
+StepMetrics TrainingRun::step() {
+  auto start = Clock::now();
+  comm_.set_step(state_.step);
+  const Schedule::Step plan = schedule_.step(state_.step);
+  MicroBatches mine = strategy_->share(plan.micro_batches);
+  strategy_->begin_step(mine, plan.micro_batches);
+  std::vector<MicroBatchSum> sums;
+  for (std::int64_t i = 0, m = mine.first; i < mine.count; ++i, m += mine.stride) {
+    strategy_->begin_micro_step(m);
+    PackedBatch batch = loader_.load(state_.step, m);
+    double loss = model_->train(batch, {state_.seed, serial(state_.step, m)}, *strategy_);
+    sums.push_back({m, batch.size(), batch.learned(), loss});
+  }
+  std::span<Shard> shards = strategy_->finish_gradients();
+
+  StepMetrics metrics;
+  double loss = 0;
+  for (const MicroBatchSum& m : gather_sums(comm_, std::move(sums))) {
+    loss += m.loss;
+    metrics.tokens += m.tokens;
+    metrics.learned_tokens += m.learned;
+  }
+  wish_ = static_cast<Wish>(comm_.max(static_cast<std::int64_t>(recipe_.train.save_on_signal ? signals_.take() : Wish::none)));
+  metrics.mem = static_cast<std::size_t>(comm_.sum(static_cast<std::int64_t>(memory_use().now)));
+  double scale = metrics.learned_tokens > 0 ? 1 / static_cast<double>(metrics.learned_tokens) : 0;
+  metrics.loss = loss * scale;
+  metrics.grad_norm = gradient_norm(strategy_->squared_gradient_norm(), scale);
+  metrics.lr = learning_rate_.at(state_.step);
+  if (!std::isfinite(metrics.loss) || !std::isfinite(metrics.grad_norm))
+    throw Error(ExitCode::diverged, fmt::format("step {}: loss is {}, gradient norm {}; the weights were left as they were after step {} (try a lower learning_rate)",
+                                                state_.step + 1, metrics.loss, metrics.grad_norm, state_.step));
+  if (metrics.learned_tokens > 0) {
+    slices_ = optimizer_slices(shards);
+    optimizer_->step(slices_, {metrics.lr, state_.step, scale * clip_factor(metrics.grad_norm, recipe_.optim.max_grad_norm)});
+  }
+  strategy_->publish();
+  strategy_->end_step();
+
+  state_.step += 1;
+  state_.epoch = plan.epochs_done;
+  state_.pass = plan.epoch;
+  state_.row = plan.first_micro_batch + plan.micro_batches;
+  state_.tokens += metrics.tokens;
+  state_.learned_tokens += metrics.learned_tokens;
+  metrics.step = state_.step;
+  metrics.epoch = state_.epoch;
+  metrics.step_s = seconds_since(start);
+  metrics.tok_s = static_cast<double>(metrics.tokens) / metrics.step_s;
+  if (auto limit = recipe_.train.loss_watchdog_threshold) {
+    above_watchdog_ = metrics.loss > *limit ? above_watchdog_ + 1 : 0;
+    if (above_watchdog_ >= recipe_.train.loss_watchdog_patience)
+      throw Error(ExitCode::diverged, fmt::format("step {}: loss {:.4f} is above loss_watchdog_threshold {} for {} steps", state_.step, metrics.loss, *limit, above_watchdog_));
+  }
+  return metrics;
+}
+
+EvalMetrics TrainingRun::evaluate() {
+  return {state_.step, state_.epoch, split_loss(*model_, *eval_loader_, *eval_schedule_, comm_).mean()};
+}
+
+bool TrainingRun::gives_up(const EvalMetrics& eval) {
+  if (!state_.best_metric || eval.loss < *state_.best_metric) {
+    state_.best_metric = eval.loss;
+    state_.best_step = eval.step;
+    without_improvement_ = 0;
+  } else {
+    ++without_improvement_;
+  }
+  return recipe_.train.early_stopping_patience && without_improvement_ >= *recipe_.train.early_stopping_patience;
+}
+
+void TrainingRun::write_optimizer(const std::string& folder) {
+  bool sharded = strategy_->total(1) > 1.5;
+  if (comm_.rank() != 0 && !sharded) return;
+  std::vector<Shard> shards = copies(strategy_->shards());
+  std::vector<TensorInfo> infos;
+  std::map<std::string, std::span<const float>> planes;
+  for (const Shard& s : shards)
+    for (int plane = 0; plane < optimizer_->state_floats(); ++plane) {
+      infos.push_back({plane_name(s, plane), Dtype::f32, s.size == s.parameter->size() ? s.parameter->shape : std::vector{s.size}});
+      planes[infos.back().name] = s.state.subspan(static_cast<std::size_t>(plane * s.size), static_cast<std::size_t>(s.size));
+    }
+  std::string name = sharded ? fmt::format("optimizer-{}.safetensors", comm_.rank()) : "optimizer.safetensors";
+  write_safetensors(folder + "/" + name, std::move(infos), [&](const TensorInfo& t) { return planes.at(t.name); });
+}
+
+std::string TrainingRun::save(const MetricsLog* log) {
+  // Rank 0 owns the folder; the others add their shards to it.
+  std::optional<CheckpointWriter> writer;
+  if (comm_.rank() == 0) writer.emplace(recipe_.train.output_dir, state_.step);
+  std::string folder = comm_.broadcast_text(writer ? writer->path() : "", 0);
+  strategy_->gather_values();
+  if (comm_.rank() == 0) {
+    if (recipe_.adapter.adapter == AdapterKind::none)
+      write_model_directory(folder, base_, *model_, Dtype::f32, false);
+    else
+      write_adapter_directory(folder, *trainable_.adapter, *model_);
+    save_tokenizer(folder);
+  }
+  strategy_->release_values();
+  if (!recipe_.train.save_only_model) write_optimizer(folder);
+  comm_.barrier();
+  std::string path;
+  if (comm_.rank() == 0) {
+    state_.extra["without_improvement"] = without_improvement_;
+    path = writer->commit(state_, trainer_state(*log));
+    rotate_checkpoints(recipe_.train.output_dir, recipe_.train.save_total_limit, state_.best_step);
+  }
+  return comm_.broadcast_text(path, 0);
+}
+
+TrainerState TrainingRun::trainer_state(const MetricsLog& log) const {
+  TrainerState t;
+  t.step = state_.step;
+  t.max_steps = schedule_.steps();
+  t.batch_size = recipe_.train.micro_batch_size;
+  t.tokens = state_.tokens;
+  t.epoch = state_.epoch;
+  t.epochs = recipe_.train.num_epochs;
+  t.best_metric = state_.best_metric;
+  t.best_step = state_.best_step;
+  if (t.best_step >= 0) t.best_checkpoint = fmt::format("{}/checkpoint-{}", recipe_.train.output_dir, t.best_step);
+  auto eval = log.evals().begin();
+  for (const StepMetrics& m : log.steps()) {
+    t.log_history.push_back({{"epoch", m.epoch}, {"step", m.step}, {"loss", m.loss}, {"grad_norm", m.grad_norm}, {"learning_rate", m.lr}});
+    for (; eval != log.evals().end() && eval->step <= m.step; ++eval)
+      t.log_history.push_back({{"epoch", eval->epoch}, {"step", eval->step}, {"eval_loss", eval->loss}});
+  }
+  return t;
+}
+
+void TrainingRun::save_tokenizer(const std::string& folder) const {
+  save_tokenizer_files(tokenizer_directory(recipe_.model), tokenizer_overrides(recipe_.model), folder);
+}
+
+void TrainingRun::write_result() {
+  strategy_->gather_values();
+  if (comm_.rank() == 0) {
+    FilesInto out(recipe_.train.output_dir);
+    if (recipe_.adapter.adapter == AdapterKind::none)
+      write_model_directory(out.path(), base_, *model_, base_.dtype(), false);
+    else
+      write_adapter_directory(out.path(), *trainable_.adapter, *model_);
+    save_tokenizer(out.path());
+    out.commit();
+  }
+  strategy_->release_values();
+  comm_.barrier();
+}
+
+std::vector<std::string> TrainingRun::header() const {
+  const ModelSpec& spec = base_.spec;
+  auto share = [](std::int64_t part, std::int64_t whole) { return whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0.0; };
+  std::int64_t parameters = spec.parameters(), trained = model_->parameters.trainable();
+  std::vector<std::string> lines;
+  lines.push_back(fmt::format("model      {} {}, {} layers × {}, {} parameters{}", spec.model_type, base_.directory.empty() ? "from scratch" : base_.directory,
+                              spec.layers, spec.hidden, count_text(static_cast<double>(parameters)), base_.files ? fmt::format(", {}", dtype_name(base_.dtype())) : ""));
+  std::string how = recipe_.adapter.adapter == AdapterKind::none ? "full" : fmt::format("{} r={} alpha={:g}{}{}", "LoRA", trainable_.adapter->r, trainable_.adapter->alpha,
+                    trainable_.adapter->use_rslora ? " rsLoRA" : "", trainable_.adapter->use_dora ? " DoRA" : "");
+  lines.push_back(fmt::format("training   {}: {} parameters ({:.2f} %), {} at {:g}, {}", how, grouped(trained), share(trained, parameters), recipe_.optim.optimizer,
+                              recipe_.optim.learning_rate, recipe_.optim.lr_scheduler));
+  for (auto& line : describe(prepared_, &schedule_)) lines.push_back("data       " + line);
+  lines.push_back(fmt::format("schedule   {} steps of up to {} micro-batches, {} evaluations, {} checkpoints, {} rank{} × {} thread{} ({})", schedule_.steps(),
+                              recipe_.train.micro_batches_per_step(comm_.size()), has_validation() ? calendar_.evaluations() : 0, calendar_.checkpoints(), comm_.size(),
+                              comm_.size() == 1 ? "" : "s", threads(), threads() == 1 ? "" : "s", recipe_.distribution.distribution.value_or(comm_.size() > 1 ? "ddp" : "none")));
+  std::string memory;
+  for (auto& [name, bytes] : memory_.rows()) memory += fmt::format("{}{} {}", memory.empty() ? "" : ", ", name, memory_text(bytes));
+  lines.push_back(fmt::format("memory     {} per rank: {}", memory_text(memory_.total()), memory));
+  return lines;
+}
+
+}  // namespace dml

@@ -1,0 +1,93 @@
+// A training run: everything that lives as long as it does, and its few moves. train() in train.cpp is the story; this is
+// the cast.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint_dir.h"
+#include "data/loader.h"
+#include "data/prepared.h"
+#include "data/schedule.h"
+#include "dist/strategy.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+#include "pipeline/base_model.h"
+#include "pipeline/calendar.h"
+#include "pipeline/memory_plan.h"
+#include "pipeline/metrics.h"
+#include "pipeline/signals.h"
+#include "recipe/recipe.h"
+#include "tokenizer/tokenizer.h"
+
+namespace dml {
+
+class TrainingRun {
+ public:
+  TrainingRun(const RecipeFile& file, Comm& comm);
+
+  /// Ranks compare what they were given; Error(distributed) with a table when they differ.
+  void agree();
+  /// Goes on from a checkpoint, or does nothing when there is none to go on from.
+  void resume(const std::string& from);
+  /// What was resolved, for the people who watch.
+  std::vector<std::string> header() const;
+
+  /// One optimizer step over the global batch. Error(diverged) when loss or gradients are no numbers.
+  StepMetrics step();
+  EvalMetrics evaluate();
+  /// A checkpoint of this moment; returns its path. `log` on rank 0.
+  std::string save(const MetricsLog* log);
+  /// Adapter or model into the output directory itself.
+  void write_result();
+
+  std::int64_t done() const { return state_.step; }
+  std::int64_t total() const { return schedule_.steps(); }
+  bool has_validation() const { return eval_schedule_.has_value(); }
+  const Calendar& calendar() const { return calendar_; }
+  const TrainState& state() const { return state_; }
+  const MemoryPlan& memory() const { return memory_; }
+  const Prepared& data() const { return prepared_; }
+  const BaseModel& base() const { return base_; }
+  CausalLm& model() { return *model_; }
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
+  /// Takes notice of an evaluation: the best so far, and whether patience is used up.
+  bool gives_up(const EvalMetrics& eval);
+  /// What any rank was asked for since the last step.
+  Wish agreed_wish() const { return wish_; }
+
+ private:
+  void load_optimizer(const std::string& checkpoint);
+  void write_optimizer(const std::string& folder);
+  std::string recipe_digest() const;
+  TrainerState trainer_state(const MetricsLog& log) const;
+  void save_tokenizer(const std::string& folder) const;
+
+  const RecipeFile& file_;
+  const Recipe& recipe_;
+  Comm& comm_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  Prepared prepared_;
+  Examples train_examples_, validation_examples_;
+  Schedule schedule_;
+  std::optional<Schedule> eval_schedule_;
+  Loader loader_;
+  std::optional<Loader> eval_loader_;
+  Calendar calendar_;
+  BaseModel base_;
+  TrainableModel trainable_;
+  CausalLm* model_;
+  std::unique_ptr<Optimizer> optimizer_;
+  LearningRate learning_rate_;
+  MemoryPlan memory_;
+  std::unique_ptr<DistributionStrategy> strategy_;
+  SignalWatch signals_;
+  TrainState state_;
+  std::vector<OptimizerSlice> slices_;
+  Wish wish_ = Wish::none;
+  std::int64_t without_improvement_ = 0, above_watchdog_ = 0;
+};
+
+}  // namespace dml
