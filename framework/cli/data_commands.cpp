@@ -57,7 +57,6 @@ int preprocess(const std::vector<std::string>& words) {
     std::optional<Schedule> schedule;
     if (!examples.empty()) schedule.emplace(examples.lengths(), train_schedule(file.recipe.data, file.recipe.train, comm.size()));
     for (auto& line : describe(prepared, schedule ? &*schedule : nullptr)) log_info("{}", line);
-    for (auto& line : prepared.report().warnings()) log_warning("{}", line);
     if (p.debug) show_rows(prepared, examples, *tokenizer, *p.debug, view_style(true));
     print(prepared.folder() + "\n");
     return 0;
@@ -111,7 +110,6 @@ int inspect(const std::vector<std::string>& words) {
     std::optional<Schedule> schedule;
     if (!prepared.train().empty()) schedule.emplace(prepared.train().lengths(), train_schedule(file.recipe.data, file.recipe.train, 1));
     for (auto& line : describe(prepared, schedule ? &*schedule : nullptr)) print(line + "\n");
-    for (auto& line : prepared.report().warnings()) log_warning("{}", line);
   }
   for (std::int64_t i : chosen) {
     RowView row = view_row(examples, i, *tokenizer, fmt::format("row {}, {}", i, prepared.place(examples.stored(i))));

@@ -12,19 +12,20 @@ int run_on_ranks(const std::function<int(Comm&)>& body) {
   auto comm = make_comm();
   set_log_rank(comm->rank());
   if (comm->size() == 1) return body(*comm);
-  auto end_all = [&](ExitCode code, const char* text) -> int {
-    log_error("{}", text);
-    comm->abort(static_cast<int>(code));
-  };
+  ExitCode code = ExitCode::internal;
   try {
     return body(*comm);
   } catch (const Error& e) {
-    return end_all(e.code(), e.what());
+    log_error("{}", e.what());
+    code = e.code();
   } catch (const std::bad_alloc&) {
-    return end_all(ExitCode::memory, "out of memory");
+    log_error("out of memory");
+    code = ExitCode::memory;
   } catch (const std::exception& e) {
-    return end_all(ExitCode::internal, e.what());
+    log_error("{}", e.what());
   }
+  comm->abort(static_cast<int>(code));
+  return static_cast<int>(code);
 }
 
 }  // namespace dml

@@ -7,6 +7,11 @@
 #include "core/parallel.h"
 
 namespace dml {
+namespace {
+
+constexpr double kNoHurry = 7 * 86400;   // seconds
+
+}  // namespace
 
 std::string tokenizer_directory(const ModelSection& model) {
   std::string directory = model.tokenizer_config.value_or(model.base_model);
@@ -37,7 +42,12 @@ Prepared prepare_on_ranks(const Recipe& recipe, const Tokenizer& tokenizer, Comm
     comm.broadcast_text(prepared.folder(), 0);
     return prepared;
   }
-  return Prepared::open(comm.broadcast_text("", 0), false);
+  // Preparing may take hours; if rank 0 fails meanwhile, it ends the job itself.
+  double timeout = comm.timeout();
+  comm.set_timeout(kNoHurry);
+  std::string folder = comm.broadcast_text("", 0);
+  comm.set_timeout(timeout);
+  return Prepared::open(folder, false);
 }
 
 void set_job_threads(const TrainSection& train, const Comm& comm) {

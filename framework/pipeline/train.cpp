@@ -88,7 +88,6 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
   std::string from = comm.broadcast_text(speaks ? starting_point(settings, options) : "", 0);
   if (!from.empty()) run.resume(from);
   for (auto& line : run.header()) log_info("{}", line);
-  for (auto& line : run.data().report().warnings()) log_warning("{}", line);
   if (run.done() >= run.total()) {
     log_info("this run is already complete at step {}; raise num_epochs or max_steps, or start anew with --resume none", run.done());
     return ExitCode::ok;

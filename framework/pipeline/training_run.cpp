@@ -107,6 +107,7 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
   model_->set_length(std::max(recipe_.data.sequence_len, recipe_.data.eval_sequence_len.value_or(0)));
 
   strategy_ = strategies().at(recipe_.distribution.distribution.value_or(comm.size() > 1 ? "ddp" : "none")).make(comm);
+  strategy_->set_gradient_tree(recipe_.distribution.gradient_tree);
   std::int64_t per_step = recipe_.train.micro_batches_per_step(comm.size());
   auto held = strategy_->memory(model_->parameters, optimizer_->state_floats(), (per_step + comm.size() - 1) / comm.size());
   std::int64_t longest = schedule_.longest();
@@ -182,11 +183,11 @@ void TrainingRun::load_optimizer(const std::string& checkpoint) {
   std::vector<SafetensorsFile> files;
   for (auto& entry : std::filesystem::directory_iterator(checkpoint))
     if (auto name = entry.path().filename().string(); name.starts_with("optimizer") && name.ends_with(".safetensors")) files.emplace_back(entry.path().string());
-  struct Piece {
+  struct Stretch {
     const TensorView* tensor;
     std::int64_t first, last;
   };
-  std::map<std::string, std::vector<Piece>> pieces;
+  std::map<std::string, std::vector<Stretch>> pieces;
   for (const SafetensorsFile& file : files)
     for (const TensorView& t : file.tensors()) {
       std::string name(t.name);
@@ -199,7 +200,7 @@ void TrainingRun::load_optimizer(const std::string& checkpoint) {
     for (int plane = 0; plane < optimizer_->state_floats(); ++plane) {
       float* to = s.state.data() + plane * s.size;
       std::int64_t filled = 0;
-      for (const Piece& p : pieces[fmt::format("state{}/{}", plane, s.parameter->name)]) {
+      for (const Stretch& p : pieces[fmt::format("state{}/{}", plane, s.parameter->name)]) {
         std::int64_t first = std::max(p.first, s.first), last = std::min(p.last, s.first + s.size);
         if (first >= last) continue;
         read_floats(p.tensor->dtype, p.tensor->bytes.data() + (first - p.first) * dtype_bits(p.tensor->dtype) / 8, last - first, to + (first - s.first));
