@@ -1,7 +1,6 @@
 #include "core/files.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,22 +26,6 @@ std::string temporary_name(const std::string& target) {
   return (p.parent_path() / fmt::format(".{}.tmp-{}-{}", p.filename().string(), getpid(), serial++)).string();
 }
 
-// Opens a regular file; refuses folders, pipes and devices, which could block or never end.
-int open_regular(const std::string& path, std::size_t& size) {
-  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) {
-    if (errno == ENOENT) throw UserError("{}: no such file", path);
-    throw UserError("{}: cannot be opened: {}", path, std::strerror(errno));
-  }
-  struct stat info;
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    close(fd);
-    throw UserError("{}: is {}, not a file", path, S_ISDIR(info.st_mode) ? "a folder" : "a pipe or device");
-  }
-  size = static_cast<std::size_t>(info.st_size);
-  return fd;
-}
-
 void write_all(int fd, const char* data, std::size_t size, const std::string& path) {
   while (size > 0) {
     ssize_t n = ::write(fd, data, size);
@@ -55,54 +38,22 @@ void write_all(int fd, const char* data, std::size_t size, const std::string& pa
   }
 }
 
+// Puts `fresh` where `target` is; returns where the old folder went. The two change places in one step, so that there is a
+// whole folder at `target` at every moment; file systems that cannot do that (NFS) get two renames.
+std::string replace_folder(const std::string& fresh, const std::string& target) {
+  if (renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) return fresh;
+  if (errno != EINVAL && errno != ENOSYS) throw IoError(target, "cannot replace");
+  std::string old = temporary_name(target + ".old");
+  if (rename(target.c_str(), old.c_str()) != 0) throw IoError(target, "cannot replace");
+  if (rename(fresh.c_str(), target.c_str()) != 0) {
+    IoError error(target, "cannot rename into place");
+    rename(old.c_str(), target.c_str());
+    throw error;
+  }
+  return old;
+}
+
 }  // namespace
-
-std::string read_file(const std::string& path, std::size_t limit) {
-  std::size_t size = 0;
-  int fd = open_regular(path, size);
-  if (size > limit) {
-    close(fd);
-    throw UserError("{}: {} bytes, the limit is {}", path, size, limit);
-  }
-  std::string out(size, '\0');
-  std::size_t done = 0;
-  while (done < size) {
-    ssize_t n = ::read(fd, out.data() + done, size - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;
-    done += static_cast<std::size_t>(n);
-  }
-  close(fd);
-  if (done != size) throw UserError("{}: ends early ({} of {} bytes could be read)", path, done, size);
-  return out;
-}
-
-MappedFile::MappedFile(const std::string& path) : path_(path) {
-  int fd = open_regular(path, size_);
-  if (size_ > 0) {
-    void* p = mmap(nullptr, size_, PROT_READ, MAP_SHARED, fd, 0);
-    if (p == MAP_FAILED) {
-      int error = errno;
-      close(fd);
-      throw UserError("{}: cannot be mapped: {}", path, std::strerror(error));
-    }
-    data_ = static_cast<const std::byte*>(p);
-  }
-  close(fd);
-}
-
-MappedFile::~MappedFile() {
-  if (data_) munmap(const_cast<std::byte*>(data_), size_);
-}
-
-MappedFile::MappedFile(MappedFile&& other) noexcept { *this = std::move(other); }
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  return *this;
-}
 
 FileWriter::FileWriter(std::string path) : path_(std::move(path)), temporary_(temporary_name(path_)) {
   fd_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -180,27 +131,21 @@ DirectoryWriter::~DirectoryWriter() {
 }
 
 bool DirectoryWriter::commit() {
-  for (auto& entry : fs::recursive_directory_iterator(temporary_))
-    if (entry.is_regular_file() || entry.is_directory()) sync_path(entry.path().string());
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(temporary_, error), end; !error && entry != end; entry.increment(error))
+    if (entry->is_regular_file(error) || entry->is_directory(error)) sync_path(entry->path().string());
+  if (error) throw IoError(fmt::format("{}: cannot be read back: {}", temporary_, error.message()));
   sync_path(temporary_);
-  std::string old;
   if (replace_ && file_exists(target_)) {
-    old = temporary_name(target_ + ".old");
-    if (rename(target_.c_str(), old.c_str()) != 0) throw IoError(target_, "cannot replace");
-  }
-  if (rename(temporary_.c_str(), target_.c_str()) != 0) {
+    temporary_ = replace_folder(temporary_, target_);
+  } else if (rename(temporary_.c_str(), target_.c_str()) != 0) {
     if ((errno == ENOTEMPTY || errno == EEXIST) && !replace_) return false;  // the destructor removes our copy
-    IoError error(target_, "cannot rename into place");
-    if (!old.empty()) rename(old.c_str(), target_.c_str());
-    throw error;
+    throw IoError(target_, "cannot rename into place");
   }
   committed_ = true;
   auto parent = fs::path(target_).parent_path().string();
   sync_path(parent.empty() ? "." : parent);
-  if (!old.empty()) {
-    std::error_code ignored;
-    fs::remove_all(old, ignored);
-  }
+  if (replace_) fs::remove_all(temporary_, error);
   return true;
 }
 

@@ -1,0 +1,305 @@
+#include "core/files.h"
+
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "core/error.h"
+
+namespace dml {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class Files : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder = testing::TempDir() + "/dml_files_" + std::to_string(getpid());
+    fs::create_directories(folder);
+  }
+  void TearDown() override { fs::remove_all(folder); }
+  std::string at(const std::string& name) const { return folder + "/" + name; }
+  std::vector<std::string> listing() const {
+    std::vector<std::string> names;
+    for (auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  std::string folder;
+};
+
+std::string message(ExitCode code, auto&& deed) {
+  try {
+    deed();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), code) << e.what();
+    return e.what();
+  }
+  return "no error";
+}
+
+// No file may grow beyond `bytes` while one is alive: what a full disk looks like from inside.
+class SizeLimit {
+ public:
+  explicit SizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    rlimit now{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &now);
+  }
+  ~SizeLimit() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
+TEST_F(Files, AWrittenFileAppearsOnCommit) {
+  FileWriter out(at("a.txt"));
+  out.write("hello ");
+  out.write("world");
+  out.write_at(6, "W", 1);
+  EXPECT_EQ(out.position(), 11u);
+  EXPECT_FALSE(fs::exists(at("a.txt")));
+  out.commit();
+  EXPECT_EQ(read_file(at("a.txt")), "hello World");
+  EXPECT_THAT(listing(), ElementsAre("a.txt"));
+}
+
+TEST_F(Files, LargeAndSmallWritesKeepTheirOrder) {
+  std::string want;
+  FileWriter out(at("a"));
+  for (std::size_t size : {3u, 5u << 20, 1u, 1u << 20, (1u << 20) - 1, 2u, 0u, 7u}) {
+    std::string part(size, static_cast<char>('a' + want.size() % 26));
+    out.write(part);
+    want += part;
+    EXPECT_EQ(out.position(), want.size());
+  }
+  out.commit();
+  EXPECT_EQ(read_file(at("a")), want);
+}
+
+TEST_F(Files, WithoutCommitNothingIsLeftAndTheOldFileStays) {
+  write_file(at("a"), "old");
+  {
+    FileWriter out(at("a"));
+    out.write(std::string(3 << 20, 'x'));
+  }
+  EXPECT_EQ(read_file(at("a")), "old");
+  EXPECT_THAT(listing(), ElementsAre("a"));
+}
+
+TEST_F(Files, CommitReplaces) {
+  write_file(at("a"), "old and longer");
+  write_file(at("a"), "new");
+  EXPECT_EQ(read_file(at("a")), "new");
+}
+
+TEST_F(Files, AFullDiskIsAnIoErrorAndLeavesNothing) {
+  write_file(at("a"), "old");
+  {
+    SizeLimit limit(100000);
+    auto fill = [&] {
+      FileWriter out(at("a"));
+      for (int i = 0; i < 300; ++i) out.write(std::string(1000, 'x'));
+      out.commit();
+    };
+    EXPECT_THAT(message(ExitCode::io, fill), HasSubstr(at("a") + ": cannot write: "));
+    auto patch = [&] {
+      FileWriter out(at("b"));
+      out.write(std::string(200000, 'x'));
+      out.write_at(150000, "y", 1);
+    };
+    EXPECT_THAT(message(ExitCode::io, patch), HasSubstr("cannot write"));
+  }
+  EXPECT_EQ(read_file(at("a")), "old");
+  EXPECT_THAT(listing(), ElementsAre("a"));
+}
+
+TEST_F(Files, AFolderThatIsNotThereIsAnIoError) {
+  EXPECT_THAT(message(ExitCode::io, [&] { write_file(at("gone/a"), "x"); }), HasSubstr("gone/a: cannot create: No such file"));
+}
+
+TEST_F(Files, AFileCannotReplaceAFolder) {
+  fs::create_directories(at("d/inner"));
+  EXPECT_THAT(message(ExitCode::io, [&] { write_file(at("d"), "x"); }), HasSubstr("cannot finish writing"));
+  EXPECT_THAT(listing(), ElementsAre("d"));
+}
+
+TEST_F(Files, WritingBehindTheEndIsAnErrorOfOurs) {
+  FileWriter out(at("a"));
+  out.write("abc");
+  EXPECT_THAT(message(ExitCode::internal, [&] { out.write_at(2, "xy", 2); }), HasSubstr("internal error"));
+}
+
+TEST_F(Files, ReadingHasALimit) {
+  write_file(at("a"), "12345");
+  EXPECT_EQ(read_file(at("a"), 5), "12345");
+  EXPECT_EQ(message(ExitCode::user, [&] { read_file(at("a"), 4); }), at("a") + ": 5 bytes, the limit is 4");
+}
+
+TEST_F(Files, OnlyRegularFilesAreReadOrMapped) {
+  fs::create_directory(at("d"));
+  ASSERT_EQ(mkfifo(at("pipe").c_str(), 0600), 0);
+  for (auto open : {+[](const std::string& p) { read_file(p); }, +[](const std::string& p) { MappedFile file(p); }}) {
+    EXPECT_EQ(message(ExitCode::user, [&] { open(at("d")); }), at("d") + ": is a folder, not a file");
+    EXPECT_EQ(message(ExitCode::user, [&] { open(at("pipe")); }), at("pipe") + ": is a pipe or device, not a file");
+    EXPECT_EQ(message(ExitCode::user, [&] { open("/dev/zero"); }), "/dev/zero: is a pipe or device, not a file");
+    EXPECT_EQ(message(ExitCode::user, [&] { open(at("gone")); }), at("gone") + ": no such file");
+    EXPECT_THAT(message(ExitCode::user, [&] { open(at(std::string(300, 'n'))); }), HasSubstr("cannot be opened"));
+  }
+}
+
+TEST_F(Files, AMappingShowsTheBytesAndMoves) {
+  write_file(at("a"), "mapped");
+  MappedFile a(at("a"));
+  EXPECT_EQ(a.text(), "mapped");
+  EXPECT_EQ(a.path(), at("a"));
+  MappedFile b(std::move(a));
+  EXPECT_EQ(b.text(), "mapped");
+  write_file(at("b"), "other");
+  b = MappedFile(at("b"));
+  EXPECT_EQ(b.text(), "other");
+}
+
+TEST_F(Files, AMappingOutlivesItsName) {
+  write_file(at("a"), "mapped");
+  MappedFile a(at("a"));
+  write_file(at("a"), "new");
+  EXPECT_EQ(a.text(), "mapped");
+}
+
+TEST_F(Files, AnEmptyFileIsAnEmptyMapping) {
+  write_file(at("a"), "");
+  EXPECT_TRUE(MappedFile(at("a")).bytes().empty());
+  EXPECT_EQ(read_file(at("a")), "");
+}
+
+TEST_F(Files, AFileCutShortWhileMappedEndsTheProcessWithItsName) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  std::string path = testing::TempDir() + "/dml_cut_short";
+  auto cut = [&] {
+    write_file(path, std::string(1 << 20, 'x'));
+    MappedFile file(path);
+    fs::resize_file(path, 1);
+    volatile char c = file.text()[500000];
+    (void)c;
+  };
+  EXPECT_EXIT(cut(), testing::ExitedWithCode(static_cast<int>(ExitCode::io)), "dml_cut_short: was cut short");
+  fs::remove(path);
+}
+
+TEST_F(Files, AnotherBusErrorIsLeftToWhoeverHandlesIt) {
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
+  auto raise_it = [&] {
+    std::signal(SIGBUS, [](int) { _exit(99); });
+    write_file(at("a"), "x");
+    MappedFile file(at("a"));
+    raise(SIGBUS);
+    raise(SIGBUS);
+  };
+  EXPECT_EXIT(raise_it(), testing::ExitedWithCode(99), "");
+}
+
+void put(const std::string& path, const std::string& text) {
+  fs::create_directories(fs::path(path).parent_path());
+  std::ofstream(path) << text;
+}
+
+TEST_F(Files, AFolderAppearsWholeOnCommit) {
+  DirectoryWriter out(at("run/checkpoint-1/"));
+  put(out.path() + "/a.txt", "a");
+  put(out.path() + "/deep/b.txt", "b");
+  EXPECT_FALSE(fs::exists(at("run/checkpoint-1")));
+  EXPECT_TRUE(out.commit());
+  EXPECT_EQ(read_file(at("run/checkpoint-1/deep/b.txt")), "b");
+  EXPECT_EQ(std::distance(fs::directory_iterator(at("run")), fs::directory_iterator()), 1);
+}
+
+TEST_F(Files, AFolderWithoutCommitLeavesNothing) {
+  {
+    DirectoryWriter out(at("d"));
+    put(out.path() + "/a", "a");
+  }
+  EXPECT_THAT(listing(), IsEmpty());
+}
+
+TEST_F(Files, WhoeverPutsAFolderFirstWins) {
+  DirectoryWriter first(at("d")), second(at("d"));
+  put(first.path() + "/a", "first");
+  put(second.path() + "/a", "second");
+  EXPECT_TRUE(first.commit());
+  {
+    DirectoryWriter third(at("d"));
+    EXPECT_FALSE(third.commit());
+  }
+  EXPECT_FALSE(second.commit());
+  EXPECT_EQ(read_file(at("d/a")), "first");
+}
+
+TEST_F(Files, ReplacingAFolderLeavesOnlyTheNewOne) {
+  put(at("d/old"), "old");
+  DirectoryWriter out(at("d"), true);
+  put(out.path() + "/new", "new");
+  EXPECT_TRUE(out.commit());
+  EXPECT_TRUE(fs::exists(at("d/new")));
+  EXPECT_FALSE(fs::exists(at("d/old")));
+  EXPECT_THAT(listing(), ElementsAre("d"));
+}
+
+TEST_F(Files, AFolderCannotTakeThePlaceOfAFile) {
+  write_file(at("d"), "a file");
+  {
+    DirectoryWriter out(at("d"));
+    EXPECT_THAT(message(ExitCode::io, [&] { out.commit(); }), HasSubstr("cannot rename into place"));
+  }
+  EXPECT_EQ(read_file(at("d")), "a file");
+  EXPECT_THAT(listing(), ElementsAre("d"));
+}
+
+// A reader that looks all the time while a folder is replaced again and again never finds it missing.
+TEST_F(Files, WhileAFolderIsReplacedItIsNeverMissing) {
+  put(at("d/v"), "0");
+  pid_t reader = fork();
+  if (reader == 0) {
+    struct stat info;
+    while (access(at("stop").c_str(), F_OK) != 0)
+      if (stat(at("d").c_str(), &info) != 0) _exit(1);
+    _exit(0);
+  }
+  for (int i = 0; i < 50; ++i) {
+    DirectoryWriter out(at("d"), true);
+    put(out.path() + "/v", "1");
+    ASSERT_TRUE(out.commit());
+  }
+  write_file(at("stop"), "");
+  int status = 0;
+  waitpid(reader, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST_F(Files, PathsAreMadeReal) {
+  fs::create_directory(at("d"));
+  fs::create_directory_symlink(at("d"), at("link"));
+  EXPECT_EQ(real_path(at("link/../link/new.txt")), real_path(at("d")) + "/new.txt");
+}
+
+TEST(MemoryUse, IsThere) {
+  MemoryUse use = memory_use();
+  EXPECT_GT(use.now, 1u << 20);
+  EXPECT_GE(use.peak, use.now);
+}
+
+}  // namespace
+}  // namespace dml
