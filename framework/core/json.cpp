@@ -1,16 +1,25 @@
 #include "core/json.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <vector>
 
 #include "core/error.h"
 #include "core/files.h"
+#include "core/utf8.h"
 
 template class nlohmann::basic_json<nlohmann::ordered_map>;
 
 namespace dml {
 namespace {
+
+// The beginning of something from a file, fit for a message.
+std::string shown(std::string_view text) {
+  std::string_view start = text.substr(0, 80);
+  start.remove_suffix(incomplete_utf8_tail(start));
+  return escape_controls(start) + (start.size() < text.size() ? "…" : "");
+}
 
 // Builds the tree while counting: the limits hold before memory is spent.
 template <class J>
@@ -38,7 +47,7 @@ class BoundedSax {
   bool key(string_t& k) {
     if (keys_.back().size() >= limits_.object_keys)
       return fail(fmt::format("an object has more than {} keys", limits_.object_keys));
-    if (!keys_.back().insert(k).second) return fail(fmt::format("key '{}' is given twice", k.substr(0, 80)));
+    if (!keys_.back().insert(k).second) return fail(fmt::format("key '{}' is given twice", shown(k)));
     return builder_.key(k);
   }
   bool end_object() {
@@ -56,7 +65,7 @@ class BoundedSax {
     if (auto cut = text.find("] "); cut != std::string::npos) text = text.substr(cut + 2);
     if (auto cut = text.find(": "); cut != std::string::npos && text.starts_with("parse error")) text = text.substr(cut + 2);
     position_ = position;
-    return fail("not valid JSON: " + text);
+    return fail("not valid JSON: " + escape_controls(text));
   }
 
   const std::string& problem() const { return problem_; }
@@ -96,8 +105,7 @@ J parse(std::string_view text, std::string_view source, const JsonLimits& limits
 }
 
 [[noreturn]] void wrong_type(const Json& value, const char* key, const char* wanted, std::string_view source) {
-  std::string shown = dump(value).substr(0, 60);
-  throw UserError("{}: '{}' must be {}, is {}", source, key, wanted, shown);
+  throw UserError("{}: '{}' must be {}, is {}", source, key, wanted, shown(dump(value)));
 }
 
 const Json* member(const Json& object, const char* key) {
@@ -130,7 +138,7 @@ std::int64_t json_integer(const Json& object, const char* key, std::int64_t fall
   if (v->is_number_integer() && !v->is_number_unsigned()) return v->get<std::int64_t>();
   if (v->is_number_float()) {
     double d = v->get<double>();
-    if (d == static_cast<double>(static_cast<std::int64_t>(d)) && d > -9e15 && d < 9e15) return static_cast<std::int64_t>(d);
+    if (std::abs(d) < 9e15 && d == std::trunc(d)) return static_cast<std::int64_t>(d);
   }
   wrong_type(*v, key, "a whole number", source);
 }

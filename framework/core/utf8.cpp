@@ -5,22 +5,35 @@
 namespace dml {
 namespace {
 
-// Length of a well-formed sequence at s[i], 0 when ill-formed (Unicode 15, table 3-7).
+// What a first byte asks for (Unicode 15, table 3-7): the length of its sequence, 0 when it begins none, and the range of
+// the second byte, which keeps out overlong forms, surrogates and what lies beyond U+10FFFF.
+struct Lead {
+  std::size_t length;
+  unsigned low = 0x80, high = 0xbf;
+};
+
+Lead lead(unsigned char c) {
+  if (c < 0x80) return {1};
+  if (c < 0xc2 || c > 0xf4) return {0};
+  if (c < 0xe0) return {2};
+  if (c < 0xf0) return {3, c == 0xe0 ? 0xa0u : 0x80u, c == 0xed ? 0x9fu : 0xbfu};
+  return {4, c == 0xf0 ? 0x90u : 0x80u, c == 0xf4 ? 0x8fu : 0xbfu};
+}
+
+// How many bytes at s[i] agree with its first byte, at most `length` of them.
+std::size_t agreeing(std::string_view s, std::size_t i, const Lead& first) {
+  std::size_t n = 1;
+  for (; n < first.length && i + n < s.size(); ++n) {
+    auto c = static_cast<unsigned char>(s[i + n]);
+    if (n == 1 ? c < first.low || c > first.high : (c & 0xc0u) != 0x80u) break;
+  }
+  return n;
+}
+
+// Length of a well-formed sequence at s[i], 0 when ill-formed.
 std::size_t sequence_length(std::string_view s, std::size_t i) {
-  auto at = [&](std::size_t k) { return k < s.size() ? static_cast<unsigned char>(s[k]) : 0u; };
-  unsigned a = at(i);
-  if (a < 0x80) return 1;
-  auto tail = [&](std::size_t k) { return (at(k) & 0xc0u) == 0x80u; };
-  if (a >= 0xc2 && a <= 0xdf) return tail(i + 1) ? 2 : 0;
-  if (a >= 0xe0 && a <= 0xef) {
-    unsigned b = at(i + 1), low = a == 0xe0 ? 0xa0 : 0x80, high = a == 0xed ? 0x9f : 0xbf;
-    return b >= low && b <= high && tail(i + 2) ? 3 : 0;
-  }
-  if (a >= 0xf0 && a <= 0xf4) {
-    unsigned b = at(i + 1), low = a == 0xf0 ? 0x90 : 0x80, high = a == 0xf4 ? 0x8f : 0xbf;
-    return b >= low && b <= high && tail(i + 2) && tail(i + 3) ? 4 : 0;
-  }
-  return 0;
+  Lead first = lead(static_cast<unsigned char>(s[i]));
+  return first.length <= 1 || agreeing(s, i, first) == first.length ? first.length : 0;
 }
 
 }  // namespace
@@ -39,6 +52,7 @@ char32_t next_code_point(std::string_view s, std::size_t& i) {
 }
 
 void append_utf8(std::string& out, char32_t c) {
+  if (c > 0x10FFFF || (c >= 0xD800 && c <= 0xDFFF)) c = 0xFFFD;
   if (c < 0x80) {
     out += static_cast<char>(c);
   } else if (c < 0x800) {
@@ -67,22 +81,26 @@ std::size_t find_invalid_utf8(std::string_view s) {
 
 std::size_t incomplete_utf8_tail(std::string_view s) {
   for (std::size_t back = 1; back <= 3 && back <= s.size(); ++back) {
-    auto c = static_cast<unsigned char>(s[s.size() - back]);
-    if ((c & 0xc0u) == 0x80u) continue;
-    std::size_t need = c >= 0xf0 && c <= 0xf4 ? 4 : c >= 0xe0 ? 3 : c >= 0xc2 ? 2 : 1;
-    return need > back ? back : 0;
+    Lead first = lead(static_cast<unsigned char>(s[s.size() - back]));
+    if (first.length > back) return agreeing(s, s.size() - back, first) == back ? back : 0;
   }
   return 0;
 }
 
 std::string escape_controls(std::string_view s) {
   std::string out;
-  for (char ch : s) {
-    auto c = static_cast<unsigned char>(ch);
-    if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f)
+  for (std::size_t i = 0; i < s.size(); ++i) {
+    auto c = static_cast<unsigned char>(s[i]);
+    // U+0080 … U+009F are controls, too; U+009B begins a terminal sequence as ESC [ does.
+    auto next = i + 1 < s.size() ? static_cast<unsigned char>(s[i + 1]) : 0u;
+    if (c == 0xc2 && next >= 0x80 && next <= 0x9f) {
+      out += fmt::format("\\x{:02x}", next);
+      ++i;
+    } else if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f) {
       out += fmt::format("\\x{:02x}", c);
-    else
-      out += ch;
+    } else {
+      out += s[i];
+    }
   }
   return out;
 }
