@@ -49,9 +49,12 @@ Arena& Arena::operator=(Arena&& other) noexcept {
   return *this;
 }
 
-void* Arena::take_bytes(std::size_t bytes) {
+void* Arena::take_bytes(std::int64_t count, std::size_t size) {
   std::size_t start = (used_ + kAlignment - 1) / kAlignment * kAlignment;
-  DML_CHECK(bytes <= capacity_ && start <= capacity_ - bytes, "the step needs more than the {} bytes planned", capacity_);
+  DML_CHECK(count >= 0, "{} elements", count);
+  DML_CHECK(start <= capacity_ && static_cast<std::size_t>(count) <= (capacity_ - start) / size,
+            "the step needs more than the {} bytes planned", capacity_);
+  std::size_t bytes = static_cast<std::size_t>(count) * size;
   used_ = start + bytes;
   high_water_ = std::max(high_water_, used_);
   return base_ + start;

@@ -29,7 +29,7 @@ class Arena {
 
   template <class T>
   std::span<T> take(std::int64_t count) {
-    return {static_cast<T*>(take_bytes(static_cast<std::size_t>(count) * sizeof(T))), static_cast<std::size_t>(count)};
+    return {static_cast<T*>(take_bytes(count, sizeof(T))), static_cast<std::size_t>(count)};
   }
   Mat matrix(std::int64_t rows, std::int64_t cols) { return {take<float>(rows * cols).data(), rows, cols}; }
 
@@ -52,7 +52,7 @@ class Arena {
   };
 
  private:
-  void* take_bytes(std::size_t bytes);
+  void* take_bytes(std::int64_t count, std::size_t size);
 
   std::byte* base_ = nullptr;
   std::size_t capacity_ = 0, used_ = 0, high_water_ = 0;

@@ -14,6 +14,14 @@
 namespace dml {
 namespace {
 
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
 // Workers sleep between calls; a call hands out tiles through one atomic counter.
 class Pool {
  public:
@@ -75,7 +83,7 @@ class Pool {
     while (true) {
       // A short spin keeps back-to-back kernels from paying a wake-up each.
       for (int spin = 0; spin < kSpins && generation_.load(std::memory_order_acquire) == seen; ++spin)
-        __builtin_ia32_pause();
+        relax();
       {
         std::unique_lock lock(mutex_);
         wake_.wait(lock, [&] { return stopping_ || generation_ != seen; });
