@@ -58,12 +58,13 @@ void lora_up(ConstMat down, ConstMat b, float scale, Mat y) {
 }
 
 void lora_up_backward(ConstMat dy, ConstMat down, ConstMat b, float scale, Mat ddown, Mat db, Arena&) {
-  DML_CHECK(dy.cols == b.rows && db.rows == b.rows && ddown.rows == dy.rows && ddown.cols == b.cols);
+  DML_CHECK(dy.cols == b.rows && (db.empty() || db.rows == b.rows) && ddown.rows == dy.rows && ddown.cols == b.cols);
   std::int64_t rank = b.cols;
   parallel_ranges(dy.rows, kRows, [&](std::int64_t first, std::int64_t last) {
     loops().small_gemm(last - first, rank, dy.cols, dy.row(first), dy.cols, 1, b.data, rank, scale, ddown.row(first),
                        rank, false);
   });
+  if (db.empty()) return;
   parallel_ranges(dy.cols, kNarrow, [&](std::int64_t first, std::int64_t last) {
     std::int64_t cols = last - first;
     float* block = thread_scratch(kDepth * cols).data();
@@ -76,7 +77,7 @@ void lora_up_backward(ConstMat dy, ConstMat down, ConstMat b, float scale, Mat d
 }
 
 void lora_down_backward(ConstMat ddown, ConstMat x, ConstMat a, Mat dx, Mat da, Arena&) {
-  DML_CHECK(ddown.cols == a.rows && x.cols == a.cols && x.rows == ddown.rows && da.rows == a.rows);
+  DML_CHECK(ddown.cols == a.rows && x.cols == a.cols && x.rows == ddown.rows && (da.empty() || da.rows == a.rows));
   std::int64_t rank = a.rows;
   if (!dx.empty())
     each_tile(
@@ -85,6 +86,7 @@ void lora_down_backward(ConstMat ddown, ConstMat x, ConstMat a, Mat dx, Mat da, 
           loops().copy_block(rank, cols, a.data + k, a.cols, block);
           loops().small_gemm(rows, cols, rank, ddown.row(t), rank, 1, block, cols, 1, dx.row(t) + k, dx.cols, true);
         });
+  if (da.empty()) return;
   parallel_ranges(x.cols, kCols, [&](std::int64_t first, std::int64_t last) {
     std::int64_t cols = last - first;
     float* block = thread_scratch(kDepth * cols).data();

@@ -11,9 +11,9 @@ namespace dml::kernels {
 void lora_down(ConstMat x, ConstMat a, Mat down);
 /// y (T,N) += scale · down (T,R) · bᵀ.
 void lora_up(ConstMat down, ConstMat b, float scale, Mat y);
-/// Given dy: sets ddown (T,R) = scale · dy · b; adds scale · dyᵀ · down to db (N,R).
+/// Given dy: sets ddown (T,R) = scale · dy · b; adds scale · dyᵀ · down to db (N,R) when it is not empty.
 void lora_up_backward(ConstMat dy, ConstMat down, ConstMat b, float scale, Mat ddown, Mat db, Arena& scratch);
-/// Given ddown: adds ddown · a to dx (T,K) when dx is not empty; adds ddownᵀ · x to da (R,K).
+/// Given ddown: adds ddown · a to dx (T,K) when dx is not empty; adds ddownᵀ · x to da (R,K) likewise.
 void lora_down_backward(ConstMat ddown, ConstMat x, ConstMat a, Mat dx, Mat da, Arena& scratch);
 
 }  // namespace dml::kernels

@@ -1,0 +1,265 @@
+// A tiny decoder layer of every shape that the families need: gradients of all its parameters and of its input by differences,
+// with all rows going on or some, and the paths that must give the same bits.
+#include "nn/decoder_layer.h"
+
+#include "fixture.h"
+
+namespace dml {
+namespace {
+
+using namespace fixture;
+
+constexpr std::int64_t kTokens = Documents::kTokens, kWidth = 8, kFfn = 10, kHeads = 4, kKvHeads = 2, kHeadDim = 4;
+
+struct Kind {
+  std::string name;
+  bool pre = true, post = false, parallel = false, shared_norm = false, gated = true, head_norms = false, whole_norms = false;
+  bool layer_norm = false, lora = false, biases = false;
+  std::int64_t window = 0;
+  float softcap = 0;
+  kernels::Activation activation = kernels::Activation::silu;
+};
+void PrintTo(const Kind& k, std::ostream* out) { *out << k.name; }
+std::string name_of(const testing::TestParamInfo<Kind>& kind) { return kind.param.name; }
+
+class LayerKinds : public testing::TestWithParam<Kind> {
+ protected:
+  LayerKinds() {
+    const Kind& k = GetParam();
+    auto norm = [&](const std::string& name, std::int64_t width) {
+      Norm n;
+      n.layer_norm = k.layer_norm;
+      n.eps = 1e-5f;
+      n.weight = trained.add(name, {width}, 0.2f, 1);
+      if (k.layer_norm) n.bias = trained.add(name + ".bias", {width});
+      return n;
+    };
+    auto linear = [&](const std::string& name, std::int64_t out, std::int64_t in) {
+      Linear l;
+      if (k.lora) {
+        l.frozen = kernels::weight_of(values.random(out, in, 0.4f));
+        LoraAdapter adapter;
+        adapter.a = trained.add(name + ".lora_A", {2, in});
+        adapter.b = trained.add(name + ".lora_B", {out, 2});
+        adapter.dropout = 0.25f;
+        adapter.stream = stream++;
+        l.lora = adapter;
+      } else {
+        l.weight = trained.add(name, {out, in}, 0.4f);
+      }
+      if (k.biases) l.bias = trained.add(name + ".bias", {out});
+      return l;
+    };
+    if (k.pre) layer.attention_norm = norm("attention_norm", kWidth);
+    if (k.pre && !k.shared_norm) layer.mlp_norm = norm("mlp_norm", kWidth);
+    if (k.post) {
+      layer.attention_post_norm = norm("attention_post_norm", kWidth);
+      layer.mlp_post_norm = norm("mlp_post_norm", kWidth);
+    }
+    layer.parallel = k.parallel;
+    Attention& a = layer.attention;
+    a.shape = {kHeads, kKvHeads, kHeadDim, 0.5f, k.softcap, k.window};
+    a.q = linear("q", a.query_width(), kWidth);
+    a.k = linear("k", a.key_width(), kWidth);
+    a.v = linear("v", a.key_width(), kWidth);
+    a.o = linear("o", kWidth, a.query_width());
+    a.norm_whole = k.whole_norms;
+    if (k.head_norms || k.whole_norms) {
+      a.q_norm = norm("q_norm", k.whole_norms ? a.query_width() : kHeadDim);
+      a.k_norm = norm("k_norm", k.whole_norms ? a.key_width() : kHeadDim);
+    }
+    layer.mlp.activation = k.activation;
+    if (k.gated) layer.mlp.gate = linear("gate", kFfn, kWidth);
+    layer.mlp.up = linear("up", kFfn, kWidth);
+    layer.mlp.down = linear("down", kWidth, kFfn);
+    trained.bind(21);
+
+    x = values.random(kTokens, kWidth);
+    cos = values.zeros(kTokens, kHeadDim / 2);
+    sin = values.zeros(kTokens, kHeadDim / 2);
+    for (std::int64_t p = 0; p < kTokens; ++p)
+      for (std::int64_t j = 0; j < kHeadDim / 2; ++j) {
+        double angle = static_cast<double>(p) * std::pow(100.0, -2.0 * static_cast<double>(j) / kHeadDim);
+        cos.row(p)[j] = static_cast<float>(std::cos(angle));
+        sin.row(p)[j] = static_cast<float>(std::sin(angle));
+      }
+  }
+
+  Pass pass(bool training = true) { return {documents, arena, {cos, sin}, {}, training, 99, 3}; }
+  std::int64_t height(std::span<const std::int32_t> rows) const { return rows.empty() ? kTokens : static_cast<std::int64_t>(rows.size()); }
+
+  struct Result {
+    std::vector<float> y, dx, gradient;
+    bool operator==(const Result&) const = default;
+  };
+  Result run(std::span<const std::int32_t> rows, ConstMat dy, bool keep_mlp, bool in_place = false) {
+    kept = Arena(1 << 20);
+    trained.zero();
+    Pass p = pass();
+    auto saved = layer.plan(kTokens, height(rows), keep_mlp, kept);
+    Mat y = values.zeros(height(rows), kWidth), d = values.zeros(height(rows), kWidth);
+    layer.forward(x, rows, y, saved, p);
+    std::copy(dy.data, dy.data + dy.size(), d.data);
+    Mat dx = in_place ? d : values.zeros(kTokens, kWidth);
+    layer.backward(d, x, rows, saved, dx, p);
+    return {{y.data, y.data + y.size()}, {dx.data, dx.data + dx.size()}, trained.gradient()};
+  }
+  double scalar(std::span<const std::int32_t> rows, ConstMat dy) {
+    kept = Arena(1 << 20);
+    Pass p = pass();
+    auto saved = layer.plan(kTokens, height(rows), true, kept);
+    Mat y{forwarded.data(), height(rows), kWidth};
+    layer.forward(x, rows, y, saved, p);
+    return weighed(y, dy);
+  }
+  void expect_gradients(std::span<const std::int32_t> rows) {
+    Mat dy = values.random(height(rows), kWidth);
+    Result got = run(rows, dy, true);
+    auto f = [&] { return scalar(rows, dy); };
+    expect_derivatives(x.flat(), got.dx, f, "x");
+    expect_parameter_derivatives(trained, f);
+  }
+
+  Values values{8};
+  Trained trained;
+  DecoderLayer layer;
+  Documents all;
+  PackedBatch documents = all.view();
+  Arena arena{1 << 20}, kept{1 << 20};
+  Mat x, cos, sin;
+  std::uint32_t stream = 0;
+  std::vector<float> forwarded = std::vector<float>(kTokens * kWidth);
+  std::vector<std::int32_t> picked{1, 3, 6};
+};
+
+TEST_P(LayerKinds, GradientsAreTheDerivatives) { expect_gradients({}); }
+
+TEST_P(LayerKinds, GradientsAreTheDerivativesWhenSomeRowsGoOn) {
+  if (layer.parallel) return;  // it lets all rows go on
+  expect_gradients(picked);
+}
+
+TEST_P(LayerKinds, PickedRowsAreThoseOfTheWhole) {
+  if (layer.parallel || GetParam().lora) return;  // dropout addresses the rows that are there
+  Mat dy = values.zeros(kTokens, kWidth);
+  auto whole = run({}, dy, true), some = run(picked, dy.slice(0, 3), true);
+  for (std::size_t i = 0; i < picked.size(); ++i)
+    for (std::size_t c = 0; c < kWidth; ++c)
+      ASSERT_NEAR(some.y[i * kWidth + c], whole.y[static_cast<std::size_t>(picked[i]) * kWidth + c], 1e-5);
+}
+
+TEST_P(LayerKinds, KeepingTheMlpOrNotGivesTheSameBits) {
+  Mat dy = values.random(kTokens, kWidth);
+  EXPECT_EQ(run({}, dy, true), run({}, dy, false));
+  if (layer.parallel) return;
+  EXPECT_EQ(run(picked, dy.slice(0, 3), true), run(picked, dy.slice(0, 3), false));
+}
+
+TEST_P(LayerKinds, TheGradientMayBeUpdatedInPlace) {
+  Mat dy = values.random(kTokens, kWidth);
+  EXPECT_EQ(run({}, dy, true), run({}, dy, true, true));
+}
+
+TEST_P(LayerKinds, TheLowestLayerNeedsNoDx) {
+  Mat dy = values.random(kTokens, kWidth), d = values.zeros(kTokens, kWidth);
+  auto want = run({}, dy, true);
+  kept = Arena(1 << 20);
+  trained.zero();
+  Pass p = pass();
+  auto saved = layer.plan(kTokens, kTokens, true, kept);
+  Mat y = values.zeros(kTokens, kWidth);
+  layer.forward(x, {}, y, saved, p);
+  std::copy(dy.data, dy.data + dy.size(), d.data);
+  layer.backward(d, x, {}, saved, {}, p);
+  EXPECT_EQ(trained.gradient(), want.gradient);
+}
+
+TEST_P(LayerKinds, DocumentsDoNotSeeEachOther) {
+  Mat dy = values.zeros(kTokens, kWidth);
+  auto before = run({}, dy, true).y;
+  for (std::int64_t c = 0; c < kWidth; ++c) x.row(5)[c] += 1;  // second token of the second document
+  auto after = run({}, dy, true).y;
+  for (std::size_t t = 0; t < kTokens; ++t) {
+    bool same = std::equal(before.begin() + static_cast<std::ptrdiff_t>(t * kWidth), before.begin() + static_cast<std::ptrdiff_t>((t + 1) * kWidth),
+                           after.begin() + static_cast<std::ptrdiff_t>(t * kWidth));
+    EXPECT_EQ(same, t < 5) << "token " << t;
+  }
+}
+
+TEST_P(LayerKinds, GeneratingRowByRowGivesTheWholeForward) {
+  kept = Arena(1 << 20);
+  Pass p = pass(false);
+  auto saved = layer.plan(kTokens, kTokens, true, kept);
+  Mat y = values.zeros(kTokens, kWidth);
+  layer.forward(x, {}, y, saved, p);
+
+  // Both documents as sequences: the first two tokens at once, the others one each a call, beside each other.
+  KvCache first(1, layer.attention.key_width(), 4), second(1, layer.attention.key_width(), 3);
+  auto step = [&](std::vector<std::int32_t> rows, std::vector<SequenceRows> sequences) {
+    Mat h = values.zeros(static_cast<std::int64_t>(rows.size()), kWidth);
+    std::vector<std::int32_t> positions;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      std::copy_n(x.row(rows[i]), kWidth, h.row(static_cast<std::int64_t>(i)));
+      positions.push_back(all.positions[static_cast<std::size_t>(rows[i])]);
+    }
+    PackedBatch batch{{}, {}, positions, {}};
+    Pass q{batch, arena, {cos, sin}, {}};
+    layer.forward_cached(h, sequences, 0, q);
+    for (auto& s : sequences) s.cache->advance(s.count);
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      for (std::int64_t c = 0; c < kWidth; ++c)
+        ASSERT_NEAR(h.row(static_cast<std::int64_t>(i))[c], y.row(rows[i])[c], 2e-5) << "token " << rows[i];
+  };
+  step({0, 1, 4, 5}, {{&first, 0, 2}, {&second, 2, 2}});
+  step({2, 6}, {{&first, 0, 1}, {&second, 1, 1}});
+  step({3}, {{&first, 0, 1}});
+  EXPECT_EQ(first.length(), 4);
+  EXPECT_EQ(arena.used(), 0u);
+}
+
+TEST_P(LayerKinds, FewRowsBehindFullCachesAreTheWhole) {
+  kept = Arena(1 << 20);
+  Pass p = pass(false);
+  auto saved = layer.plan(kTokens, kTokens, true, kept);
+  Mat y = values.zeros(kTokens, kWidth);
+  layer.forward(x, {}, y, saved, p);
+  // One token, then the other three of the document in one call.
+  KvCache cache(1, layer.attention.key_width(), 4);
+  for (auto [first, count] : {std::pair<std::int64_t, std::int64_t>{0, 1}, {1, 3}}) {
+    Mat h = values.zeros(count, kWidth);
+    std::copy_n(x.row(first), count * kWidth, h.data);
+    PackedBatch batch{{}, {}, std::span(all.positions).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)), {}};
+    Pass q{batch, arena, {cos, sin}, {}};
+    SequenceRows rows{&cache, 0, count};
+    layer.forward_cached(h, {&rows, 1}, 0, q);
+    cache.advance(count);
+    for (std::int64_t i = 0; i < count * kWidth; ++i) ASSERT_NEAR(h.data[i], y.row(first)[i], 2e-5) << first;
+  }
+}
+
+std::vector<Kind> kinds() {
+  std::vector<Kind> all;
+  auto add = [&](const std::string& name, auto&& change) {
+    Kind k;
+    k.name = name;
+    change(k);
+    all.push_back(k);
+  };
+  add("llama", [](Kind&) {});
+  add("lora_with_dropout", [](Kind& k) { k.lora = true; });
+  add("biases", [](Kind& k) { k.biases = true; });
+  add("sandwich", [](Kind& k) { k.post = true, k.softcap = 3, k.activation = kernels::Activation::gelu_tanh; });
+  add("post_only", [](Kind& k) { k.pre = false, k.post = true, k.whole_norms = true; });
+  add("head_norms", [](Kind& k) { k.head_norms = true; });
+  add("window", [](Kind& k) { k.window = 2; });
+  add("no_gate", [](Kind& k) { k.gated = false, k.layer_norm = true, k.biases = true, k.activation = kernels::Activation::gelu; });
+  add("parallel", [](Kind& k) { k.parallel = true, k.layer_norm = true; });
+  add("parallel_one_norm", [](Kind& k) { k.parallel = true, k.shared_norm = true, k.layer_norm = true; });
+  add("parallel_lora", [](Kind& k) { k.parallel = true, k.shared_norm = true, k.lora = true; });
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LayerKinds, testing::ValuesIn(kinds()), name_of);
+
+}  // namespace
+}  // namespace dml

@@ -1,0 +1,49 @@
+#include "nn/parameter.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+
+namespace dml {
+namespace {
+
+TEST(ParameterStore, LaysParametersOutInCacheLinesOfOneBlockAUnit) {
+  ParameterStore store;
+  store.create_units({"embed", "layers.0"});
+  ParameterRef a = store.add(0, "a", {3, 5}, true), b = store.add(0, "b", {17}, false), c = store.add(1, "c", {2, 2}, true);
+  store.allocate();
+  EXPECT_EQ(store.units()[0].size, 16 + 32);
+  EXPECT_EQ(store.units()[1].size, 16);
+  EXPECT_EQ(store.trainable(), 15 + 17 + 4);
+  EXPECT_EQ(store.floats(), 64);
+  EXPECT_EQ(a.value().rows, 3);
+  EXPECT_EQ(b.value().cols, 17);
+  EXPECT_EQ(b.value().data, store.units()[0].value + 16);
+  EXPECT_EQ(c.value().data, store.units()[1].value);
+  for (float x : b.value().flat()) EXPECT_EQ(x, 0);
+}
+
+TEST(ParameterStore, RefsFollowARebinding) {
+  ParameterStore store;
+  store.create_units({"unit"});
+  ParameterRef p = store.add(0, "p", {2, 2}, true);
+  store.allocate();
+  EXPECT_TRUE(p.grad().empty());
+  std::vector<float> elsewhere(16, 3.f), gradient(16);
+  store.release();
+  store.units()[0].value = elsewhere.data();
+  store.units()[0].grad = gradient.data();
+  EXPECT_EQ(p.value().data[3], 3);
+  EXPECT_EQ(p.grad().data, gradient.data());
+}
+
+TEST(ParameterStore, NothingIsAddedOnceAddressesAreFixed) {
+  ParameterStore store;
+  store.create_units({"unit"});
+  store.add(0, "p", {2}, true);
+  store.allocate();
+  EXPECT_THROW(store.add(0, "q", {2}, true), Error);
+}
+
+}  // namespace
+}  // namespace dml
