@@ -84,7 +84,10 @@ std::vector<Generated> Generator::run(std::span<const std::vector<Token>> prompt
   auto longest = std::max_element(prompts.begin(), prompts.end(), by_length);
   std::size_t need = model_.measure_calls([&] {
     batch.prefill(0, *longest);
+    // Decoding takes most with the caches full.
+    for (Sequence& s : batch.sequences) s.cache.advance(s.cache.capacity() - 1);
     batch.decode(going);
+    for (Sequence& s : batch.sequences) s.cache.truncate(0);
   });
   if (model_.reserved() < need) model_.reserve(need);
 

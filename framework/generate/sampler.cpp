@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/error.h"
 #include "core/random.h"
 
 namespace dml {
@@ -10,10 +11,13 @@ namespace {
 
 std::size_t at(Token t) { return static_cast<std::size_t>(t); }
 
-double log_probability(std::span<const float> logits, Token token) {
+// log Σ exp(logits): what a logit lacks to be a log probability.
+double log_total(std::span<const float> logits) {
   double top = *std::max_element(logits.begin(), logits.end()), sum = 0;
   for (float x : logits) sum += std::exp(x - top);
-  return logits[at(token)] - top - std::log(sum);
+  double total = top + std::log(sum);
+  if (!std::isfinite(total)) throw Error(ExitCode::diverged, "the model's outputs are not numbers any more");
+  return total;
 }
 
 }  // namespace
@@ -36,16 +40,17 @@ void Sampler::penalise(std::span<float> logits, std::span<const Token> history) 
 
 Token Sampler::draw(std::span<const float> logits, double uniform) {
   candidates_.clear();
+  const double top = *std::max_element(logits.begin(), logits.end());  // the best becomes 0, whatever the temperature
   for (std::size_t i = 0; i < logits.size(); ++i)
-    candidates_.push_back({static_cast<float>(logits[i] / options_.temperature), static_cast<Token>(i)});
+    candidates_.push_back({static_cast<float>((logits[i] - top) / options_.temperature), static_cast<Token>(i)});
   // Best first; equal ones by id, so that the order is fixed.
   auto better = [](auto& a, auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; };
   std::size_t keep = candidates_.size();
   if (options_.top_k > 0) keep = std::min(keep, static_cast<std::size_t>(options_.top_k));
   std::partial_sort(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(keep), candidates_.end(), better);
 
-  double best = candidates_[0].first, total = 0;
-  auto mass = [&](std::size_t i) { return std::exp(candidates_[i].first - best); };
+  double total = 0;
+  auto mass = [&](std::size_t i) { return std::exp(static_cast<double>(candidates_[i].first)); };
   for (std::size_t i = 0; i < keep; ++i) total += mass(i);
   if (options_.top_p < 1) {
     double reached = 0;
@@ -69,12 +74,13 @@ Token Sampler::draw(std::span<const float> logits, double uniform) {
 
 Sampler::Choice Sampler::sample(std::span<float> logits, std::span<const Token> history, std::uint64_t sequence,
                                 std::uint64_t step) {
+  const double total = log_total(logits);
   own_.assign(logits.begin(), logits.end());
   penalise(logits, history);
   Token token = options_.greedy || options_.temperature <= 0
                     ? static_cast<Token>(std::max_element(logits.begin(), logits.end()) - logits.begin())
                     : draw(logits, Random(options_.seed, Purpose::sample, sequence).uniform_double(step));
-  return {token, static_cast<float>(log_probability(own_, token))};
+  return {token, static_cast<float>(own_[at(token)] - total)};
 }
 
 }  // namespace dml

@@ -30,6 +30,7 @@ class Sampler {
     float logprob = 0;               // of the model's own distribution, before penalties and filters
   };
   /// `history`: prompt and text so far. `sequence` and `step` address the random number. Changes `logits`.
+  /// Error(diverged) when they are not numbers.
   Choice sample(std::span<float> logits, std::span<const Token> history, std::uint64_t sequence, std::uint64_t step);
 
  private:

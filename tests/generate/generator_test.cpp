@@ -1,0 +1,155 @@
+// Text from a golden model: many at once, one by one, and by reading the whole prefix again at every step.
+#include "generate/generator.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "model/golden.h"
+
+namespace dml {
+namespace {
+
+using Tokens = std::vector<Token>;
+
+class Families : public testing::TestWithParam<std::string> {
+ protected:
+  Families() {
+    std::string directory = golden_path(GetParam()) + "/model";
+    auto files = std::make_shared<ModelFiles>(directory);
+    model = build_model(read_model_spec(directory), golden_source(files), {}, directory);
+    model->backing = files;
+  }
+
+  // The likeliest next token, from a cache filled in one call.
+  Token next(const Tokens& prefix) {
+    auto size = static_cast<std::int64_t>(prefix.size());
+    KvCache cache(model->spec.layers, model->spec.kv_heads * model->spec.head_dim, size);
+    std::vector<std::int32_t> positions(prefix.size());
+    std::iota(positions.begin(), positions.end(), 0);
+    std::vector<float> logits(static_cast<std::size_t>(model->spec.vocab));
+    SequenceRows rows{&cache, 0, size};
+    PackedBatch batch{prefix, {}, positions, {}};
+    Mat out{logits.data(), 1, model->spec.vocab};
+    if (model->length() < size) model->set_length(size);
+    std::size_t need = model->measure_calls([&] { model->generate(batch, {&rows, 1}, out); });
+    if (model->reserved() < need) model->reserve(need);
+    model->generate(batch, {&rows, 1}, out);
+    return static_cast<Token>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  }
+
+  static GenerationOptions greedy(std::int64_t tokens) {
+    GenerationOptions options;
+    options.sampling.greedy = true;
+    options.max_new_tokens = tokens;
+    return options;
+  }
+
+  std::unique_ptr<CausalLm> model;
+  std::vector<Tokens> prompts{{5, 17, 3, 40, 31, 8, 22}, {9}, {33, 2, 11, 14}, {30, 30, 30, 1, 6, 12, 25, 20, 13, 7, 4}};
+};
+
+TEST_P(Families, ABatchGivesWhatOneByOneAndTheWholePrefixGive) {
+  auto together = Generator(*model).run(prompts, greedy(12));
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    EXPECT_EQ(together[i].tokens.size(), 12u);
+    EXPECT_EQ(together[i].reason, StopReason::length);
+    auto alone = Generator(*model).run({&prompts[i], 1}, greedy(12));
+    EXPECT_EQ(alone[0].tokens, together[i].tokens);
+    Tokens text = prompts[i];
+    for (Token t : together[i].tokens) {
+      ASSERT_EQ(next(text), t);
+      text.push_back(t);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, Families, testing::Values("llama_tiny", "mistral", "gemma2", "qwen3", "stablelm_parallel", "gpt2"),
+                         [](auto& family) { return family.param; });
+
+class Generation : public Families {};
+INSTANTIATE_TEST_SUITE_P(Golden, Generation, testing::Values("llama_tiny"), [](auto& family) { return family.param; });
+
+TEST_P(Generation, EndsAtAStopTokenAndLeavesItOut) {
+  auto whole = Generator(*model).run(prompts, greedy(10));
+  auto options = greedy(10);
+  Token stop = whole[0].tokens[4];
+  options.stop_tokens = {stop};
+  auto stopped = Generator(*model).run(prompts, options);
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    auto at = std::ranges::find(whole[i].tokens, stop);
+    EXPECT_EQ(stopped[i].tokens, Tokens(whole[i].tokens.begin(), at)) << i;
+    EXPECT_EQ(stopped[i].reason, at == whole[i].tokens.end() ? StopReason::length : StopReason::token);
+    EXPECT_EQ(stopped[i].logprobs.size(), stopped[i].tokens.size());
+  }
+}
+
+TEST_P(Generation, TheCallerMayEndASequenceAndTheOthersGoOn) {
+  auto whole = Generator(*model).run(prompts, greedy(8));
+  std::map<std::size_t, Tokens> heard;
+  auto stopped = Generator(*model).run(prompts, greedy(8), [&](std::size_t i, Token t) {
+    heard[i].push_back(t);
+    return !(i == 2 && heard[i].size() == 3);
+  });
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    auto want = whole[i].tokens;
+    if (i == 2) want.resize(3);
+    EXPECT_EQ(stopped[i].tokens, want);
+    EXPECT_EQ(heard[i], want);
+    EXPECT_EQ(stopped[i].reason, i == 2 ? StopReason::caller : StopReason::length);
+  }
+}
+
+TEST_P(Generation, SamplingIsRepeatableAndIndependentOfTheCompany) {
+  GenerationOptions options;
+  options.max_new_tokens = 10;
+  options.sampling.temperature = 2;
+  options.sampling.seed = 3;
+  auto first = Generator(*model).run(prompts, options), again = Generator(*model).run(prompts, options);
+  for (std::size_t i = 0; i < prompts.size(); ++i) EXPECT_EQ(first[i].tokens, again[i].tokens);
+  auto alone = Generator(*model).run(std::span(prompts).first(1), options);
+  EXPECT_EQ(alone[0].tokens, first[0].tokens);
+  options.sampling.seed = 4;
+  EXPECT_NE(Generator(*model).run(prompts, options)[0].tokens, first[0].tokens);
+}
+
+TEST_P(Generation, LogprobsAreThoseOfTheModel) {
+  auto out = Generator(*model).run(std::span(prompts).first(1), greedy(5))[0];
+  // What evaluate says of the same text: one loss per label.
+  Tokens text = prompts[0];
+  text.insert(text.end(), out.tokens.begin(), out.tokens.end());
+  Tokens tokens(text.begin(), text.end() - 1), labels(tokens.size(), kIgnore);
+  for (std::size_t t = prompts[0].size() - 1; t < tokens.size(); ++t) labels[t] = text[t + 1];
+  std::vector<std::int32_t> positions(tokens.size()), starts{0, static_cast<std::int32_t>(tokens.size())};
+  std::iota(positions.begin(), positions.end(), 0);
+  std::vector<float> losses(out.tokens.size());
+  UnitHooks hooks;
+  auto size = static_cast<std::int64_t>(tokens.size());
+  model->reserve(model->measure({size, static_cast<std::int64_t>(losses.size()), 1}, false));
+  model->evaluate({tokens, labels, positions, starts}, hooks, losses);
+  for (std::size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(out.logprobs[i], -losses[i], 1e-4);
+}
+
+TEST_P(Generation, NothingToDoIsNoMistake) {
+  EXPECT_TRUE(Generator(*model).run({}, greedy(5)).empty());
+  auto out = Generator(*model).run(prompts, greedy(0));
+  EXPECT_EQ(out.size(), prompts.size());
+  EXPECT_TRUE(out[0].tokens.empty());
+}
+
+TEST_P(Generation, ALongTextBehindAShortPromptHasMemory) {
+  Tokens prompt{9};
+  EXPECT_EQ(Generator(*model).run({&prompt, 1}, greedy(2600))[0].tokens.size(), 2600u);
+}
+
+TEST_P(Generation, CountsItsTokens) {
+  Generator generator(*model);
+  generator.run(prompts, greedy(4));
+  EXPECT_EQ(generator.speed().prompt_tokens, 7 + 1 + 4 + 11);
+  EXPECT_EQ(generator.speed().new_tokens, 4 * 3);  // the first token of each comes from reading its prompt
+}
+
+}  // namespace
+}  // namespace dml
