@@ -4,12 +4,17 @@
 #include <cmath>
 
 namespace dml {
+namespace {
+
+constexpr double kSlack = 1e-9;  // of sums and products that should be whole
+
+}  // namespace
 
 Rhythm::Rhythm(Cadence cadence, std::optional<double> steps, std::optional<double> per_epoch, std::int64_t total_steps) {
   if (cadence == Cadence::never) return;
   if (steps && cadence != Cadence::epoch) {
-    // Below 1 it is a share of the run.
-    double n = *steps < 1 ? std::ceil(*steps * static_cast<double>(total_steps)) : *steps;
+    // Below 1 it is a share of the run; 0.07 of 100 is 7, although the product is a hair above.
+    double n = *steps < 1 ? std::ceil(*steps * static_cast<double>(total_steps) - kSlack) : *steps;
     every_ = std::max<std::int64_t>(1, static_cast<std::int64_t>(n));
   } else {
     per_epoch_ = cadence == Cadence::epoch ? 1 : per_epoch.value_or(1);
@@ -18,7 +23,6 @@ Rhythm::Rhythm(Cadence cadence, std::optional<double> steps, std::optional<doubl
 
 bool Rhythm::due(std::int64_t step, double before, double after) const {
   if (every_ > 0) return (step + 1) % every_ == 0;
-  constexpr double kSlack = 1e-9;
   return per_epoch_ > 0 && std::floor(after * per_epoch_ + kSlack) > std::floor(before * per_epoch_ + kSlack);
 }
 
