@@ -13,8 +13,8 @@ void Problems::raise() const {
 }
 
 void check_failed(const char* condition, const char* file, int line, const std::string& text) {
-  throw Error(ExitCode::internal, fmt::format("internal error at {}:{}: {}{}{}", file, line, condition,
-                                              text.empty() ? "" : ": ", text));
+  throw Error(ExitCode::internal,
+              fmt::format("internal error at {}:{}: {}{}{}", file, line, condition, text.empty() ? "" : ": ", text));
 }
 
 }  // namespace dml

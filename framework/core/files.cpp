@@ -38,8 +38,8 @@ void write_all(int fd, const char* data, std::size_t size, const std::string& pa
   }
 }
 
-// Puts `fresh` where `target` is; returns where the old folder went. The two change places in one step, so that there is a
-// whole folder at `target` at every moment; file systems that cannot do that (NFS) get two renames.
+// Puts `fresh` where `target` is; returns where the old folder went. The two change places in one step, so that there
+// is a whole folder at `target` at every moment; file systems that cannot do that (NFS) get two renames.
 std::string replace_folder(const std::string& fresh, const std::string& target) {
   if (renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) return fresh;
   if (errno != EINVAL && errno != ENOSYS) throw IoError(target, "cannot replace");

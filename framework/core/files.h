@@ -13,8 +13,9 @@ namespace dml {
 /// The whole of a regular file of at most `limit` bytes. UserError when it is missing, no regular file or too large.
 std::string read_file(const std::string& path, std::size_t limit = std::size_t{1} << 30);
 
-/// Read-only shared mapping of a regular file. Processes of one host that map the same file share its memory. If somebody
-/// cuts the file short while it is mapped, reading behind its new end says so and ends the process with ExitCode::io.
+/// Read-only shared mapping of a regular file. Processes of one host that map the same file share its memory. If
+/// somebody cuts the file short while it is mapped, reading behind its new end says so and ends the process with
+/// ExitCode::io.
 class MappedFile {
  public:
   MappedFile() = default;
@@ -73,7 +74,8 @@ class DirectoryWriter {
   DirectoryWriter& operator=(const DirectoryWriter&) = delete;
 
   const std::string& path() const { return temporary_; }
-  /// fsync of everything, then in one step the name (an old folder is exchanged, so that a kill loses neither). False when another process put the same folder there first (only without `replace`).
+  /// fsync of everything, then in one step the name (an old folder is exchanged, so that a kill loses neither). False
+  /// when another process put the same folder there first (only without `replace`).
   bool commit();
 
  private:
@@ -88,7 +90,9 @@ bool file_exists(const std::string& path);
 /// Absolute, without symlinks and dots, as far as it exists.
 std::string real_path(const std::string& path);
 /// Resident memory of this process now and at its highest, bytes (from /proc/self/status).
-struct MemoryUse { std::size_t now = 0, peak = 0; };
+struct MemoryUse {
+  std::size_t now = 0, peak = 0;
+};
 MemoryUse memory_use();
 
 }  // namespace dml

@@ -63,7 +63,8 @@ class BoundedSax {
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& e) {
     std::string text = e.what();
     if (auto cut = text.find("] "); cut != std::string::npos) text = text.substr(cut + 2);
-    if (auto cut = text.find(": "); cut != std::string::npos && text.starts_with("parse error")) text = text.substr(cut + 2);
+    if (auto cut = text.find(": "); cut != std::string::npos && text.starts_with("parse error"))
+      text = text.substr(cut + 2);
     position_ = position;
     return fail("not valid JSON: " + escape_controls(text));
   }
@@ -76,7 +77,9 @@ class BoundedSax {
     if (problem_.empty()) problem_ = std::move(text);
     return false;
   }
-  bool element() { return ++elements_ <= limits_.elements || fail(fmt::format("more than {} values", limits_.elements)); }
+  bool element() {
+    return ++elements_ <= limits_.elements || fail(fmt::format("more than {} values", limits_.elements));
+  }
   bool deeper() {
     return ++depth_ > limits_.depth ? fail(fmt::format("nested deeper than {} levels", limits_.depth)) : element();
   }
@@ -134,7 +137,8 @@ std::string dump(const Json& value) { return value.dump(-1, ' ', false, Json::er
 std::int64_t json_integer(const Json& object, const char* key, std::int64_t fallback, std::string_view source) {
   const Json* v = member(object, key);
   if (!v) return fallback;
-  if (v->is_number_unsigned() && v->get<std::uint64_t>() <= INT64_MAX) return static_cast<std::int64_t>(v->get<std::uint64_t>());
+  if (v->is_number_unsigned() && v->get<std::uint64_t>() <= INT64_MAX)
+    return static_cast<std::int64_t>(v->get<std::uint64_t>());
   if (v->is_number_integer() && !v->is_number_unsigned()) return v->get<std::int64_t>();
   if (v->is_number_float()) {
     double d = v->get<double>();

@@ -35,8 +35,9 @@ int open_regular(const std::string& path, std::size_t& size) {
   return fd;
 }
 
-// A mapped file that somebody cuts short, or whose disk fails, answers a read with SIGBUS. The handler cannot undo that; it
-// names the file and ends the process with the code of an I/O error. A table of plain bytes is all that it may look at.
+// A mapped file that somebody cuts short, or whose disk fails, answers a read with SIGBUS. The handler cannot undo
+// that; it names the file and ends the process with the code of an I/O error. A table of plain bytes is all that it may
+// look at.
 struct Mapping {
   std::atomic<const std::byte*> first{nullptr};
   std::atomic<std::size_t> size{0};

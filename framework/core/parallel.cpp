@@ -82,8 +82,7 @@ class Pool {
     std::uint64_t seen = 0;
     while (true) {
       // A short spin keeps back-to-back kernels from paying a wake-up each.
-      for (int spin = 0; spin < kSpins && generation_.load(std::memory_order_acquire) == seen; ++spin)
-        relax();
+      for (int spin = 0; spin < kSpins && generation_.load(std::memory_order_acquire) == seen; ++spin) relax();
       {
         std::unique_lock lock(mutex_);
         wake_.wait(lock, [&] { return stopping_ || generation_ != seen; });

@@ -5,8 +5,8 @@
 namespace dml {
 namespace {
 
-// What a first byte asks for (Unicode 15, table 3-7): the length of its sequence, 0 when it begins none, and the range of
-// the second byte, which keeps out overlong forms, surrogates and what lies beyond U+10FFFF.
+// What a first byte asks for (Unicode 15, table 3-7): the length of its sequence, 0 when it begins none, and the range
+// of the second byte, which keeps out overlong forms, surrogates and what lies beyond U+10FFFF.
 struct Lead {
   std::size_t length;
   unsigned low = 0x80, high = 0xbf;

@@ -15,7 +15,7 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 struct Sequence {
   KvCache cache;
-  std::vector<Token> history;          // prompt and text so far
+  std::vector<Token> history;  // prompt and text so far
   bool done = false;
 };
 
@@ -43,7 +43,8 @@ class Batch {
   void prefill(std::size_t i, std::span<const Token> prompt) {
     std::iota(positions_.begin(), positions_.end(), 0);
     rows_[0] = {&sequences[i].cache, 0, static_cast<std::int64_t>(prompt.size())};
-    model_.generate({prompt, {}, std::span(positions_).first(prompt.size()), {}}, std::span(rows_).first(1), {logits_.data(), 1, vocab_});
+    model_.generate({prompt, {}, std::span(positions_).first(prompt.size()), {}}, std::span(rows_).first(1),
+                    {logits_.data(), 1, vocab_});
   }
   /// One step for the sequences listed; their logits are rows 0, 1, ….
   void decode(std::span<const std::size_t> going) {
@@ -54,7 +55,8 @@ class Batch {
       rows_[r] = {&s.cache, static_cast<std::int64_t>(r), 1};
     }
     model_.generate({std::span(tokens_).first(going.size()), {}, std::span(positions_).first(going.size()), {}},
-                    std::span(rows_).first(going.size()), {logits_.data(), static_cast<std::int64_t>(going.size()), vocab_});
+                    std::span(rows_).first(going.size()),
+                    {logits_.data(), static_cast<std::int64_t>(going.size()), vocab_});
   }
   std::span<float> logits(std::size_t row) {
     return std::span(logits_).subspan(row * static_cast<std::size_t>(vocab_), static_cast<std::size_t>(vocab_));

@@ -13,14 +13,14 @@ namespace dml {
 struct GenerationOptions {
   SamplingOptions sampling;
   std::int64_t max_new_tokens = 256;
-  std::vector<Token> stop_tokens;      // end a sequence; not part of its text
+  std::vector<Token> stop_tokens;  // end a sequence; not part of its text
 };
 
 enum class StopReason { token, length, caller };
 
 struct Generated {
-  std::vector<Token> tokens;           // new ones, without the stop token
-  std::vector<float> logprobs;         // of each
+  std::vector<Token> tokens;    // new ones, without the stop token
+  std::vector<float> logprobs;  // of each
   StopReason reason = StopReason::length;
 };
 

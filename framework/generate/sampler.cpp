@@ -22,7 +22,8 @@ double log_total(std::span<const float> logits) {
 
 }  // namespace
 
-Sampler::Sampler(const SamplingOptions& options, std::int64_t vocab) : options_(options), counts_(static_cast<std::size_t>(vocab), 0) {}
+Sampler::Sampler(const SamplingOptions& options, std::int64_t vocab)
+    : options_(options), counts_(static_cast<std::size_t>(vocab), 0) {}
 
 void Sampler::penalise(std::span<float> logits, std::span<const Token> history) {
   const auto& o = options_;
@@ -47,7 +48,8 @@ Token Sampler::draw(std::span<const float> logits, double uniform) {
   auto better = [](auto& a, auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; };
   std::size_t keep = candidates_.size();
   if (options_.top_k > 0) keep = std::min(keep, static_cast<std::size_t>(options_.top_k));
-  std::partial_sort(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(keep), candidates_.end(), better);
+  std::partial_sort(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(keep), candidates_.end(),
+                    better);
 
   double total = 0;
   auto mass = [&](std::size_t i) { return std::exp(static_cast<double>(candidates_[i].first)); };

@@ -14,9 +14,9 @@ namespace dml {
 struct SamplingOptions {
   bool greedy = false;
   double temperature = 1;
-  std::int64_t top_k = 0;            // 0: off
-  double top_p = 1, min_p = 0;       // 1 and 0: off
-  double repetition_penalty = 1;     // above 1: logits of tokens seen before are divided (multiplied when negative)
+  std::int64_t top_k = 0;         // 0: off
+  double top_p = 1, min_p = 0;    // 1 and 0: off
+  double repetition_penalty = 1;  // above 1: logits of tokens seen before are divided (multiplied when negative)
   double presence_penalty = 0, frequency_penalty = 0;
   std::uint64_t seed = 0;
 };
@@ -27,7 +27,7 @@ class Sampler {
 
   struct Choice {
     Token token = 0;
-    float logprob = 0;               // of the model's own distribution, before penalties and filters
+    float logprob = 0;  // of the model's own distribution, before penalties and filters
   };
   /// `history`: prompt and text so far. `sequence` and `step` address the random number. Changes `logits`.
   /// Error(diverged) when they are not numbers.
@@ -39,7 +39,7 @@ class Sampler {
 
   SamplingOptions options_;
   std::vector<std::int32_t> counts_;
-  std::vector<float> own_;                                // the logits as they came
+  std::vector<float> own_;  // the logits as they came
   std::vector<std::pair<float, Token>> candidates_;
 };
 

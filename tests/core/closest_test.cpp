@@ -31,8 +31,12 @@ TEST(EditDistance, IsSymmetric) {
 }
 
 TEST(Closest, FindsATransposedName) { EXPECT_EQ(closest("lroa_r", Names{"lora_alpha", "lora_r", "seed"}), "lora_r"); }
-TEST(Closest, IgnoresCaseAndDashes) { EXPECT_EQ(closest("Learning-Rate", Names{"seed", "learning_rate"}), "learning_rate"); }
-TEST(Closest, FindsANameByItsBeginning) { EXPECT_EQ(closest("gradient", Names{"seed", "gradient_checkpointing"}), "gradient_checkpointing"); }
+TEST(Closest, IgnoresCaseAndDashes) {
+  EXPECT_EQ(closest("Learning-Rate", Names{"seed", "learning_rate"}), "learning_rate");
+}
+TEST(Closest, FindsANameByItsBeginning) {
+  EXPECT_EQ(closest("gradient", Names{"seed", "gradient_checkpointing"}), "gradient_checkpointing");
+}
 TEST(Closest, GivesNothingWhenNothingIsNear) { EXPECT_EQ(closest("banana", Names{"lora_r", "seed"}), ""); }
 TEST(Closest, DoesNotMeasureVeryLongWords) { EXPECT_EQ(closest(std::string(100000, 'a'), Names{"a"}), ""); }
 
@@ -48,7 +52,9 @@ struct Shape {
 using ShapeFactory = std::function<Shape()>;
 
 Registry<ShapeFactory> shapes() {
-  return {"shape", {{"triangle", "three corners", [] { return Shape{3}; }}, {"square", "four corners", [] { return Shape{4}; }}}};
+  return {
+      "shape",
+      {{"triangle", "three corners", [] { return Shape{3}; }}, {"square", "four corners", [] { return Shape{4}; }}}};
 }
 
 TEST(Registry, FindsRowsByName) {

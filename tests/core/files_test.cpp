@@ -128,7 +128,8 @@ TEST_F(Files, AFullDiskIsAnIoErrorAndLeavesNothing) {
 }
 
 TEST_F(Files, AFolderThatIsNotThereIsAnIoError) {
-  EXPECT_THAT(message(ExitCode::io, [&] { write_file(at("gone/a"), "x"); }), HasSubstr("gone/a: cannot create: No such file"));
+  EXPECT_THAT(message(ExitCode::io, [&] { write_file(at("gone/a"), "x"); }),
+              HasSubstr("gone/a: cannot create: No such file"));
 }
 
 TEST_F(Files, AFileCannotReplaceAFolder) {

@@ -14,7 +14,8 @@ namespace {
 double value_of(std::uint32_t bits, int fraction, int exponent_bits, int bias) {
   std::uint32_t f = bits & ((1u << fraction) - 1), e = (bits >> fraction) & ((1u << exponent_bits) - 1);
   double sign = bits >> 15 ? -1 : 1, part = std::ldexp(f, -fraction);
-  if (e == (1u << exponent_bits) - 1) return f ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
+  if (e == (1u << exponent_bits) - 1)
+    return f ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
   return sign * (e == 0 ? std::ldexp(part, 1 - bias) : std::ldexp(1 + part, static_cast<int>(e) - bias));
 }
 double value_of(f16 x) { return value_of(x.bits, 10, 5, 15); }
@@ -23,9 +24,13 @@ double value_of(bf16 x) { return value_of(x.bits, 7, 8, 127); }
 template <class T>
 T rounded(float x);
 template <>
-f16 rounded<f16>(float x) { return to_f16(x); }
+f16 rounded<f16>(float x) {
+  return to_f16(x);
+}
 template <>
-bf16 rounded<bf16>(float x) { return to_bf16(x); }
+bf16 rounded<bf16>(float x) {
+  return to_bf16(x);
+}
 
 template <class T>
 void check_every_pattern() {
@@ -59,7 +64,8 @@ void check_rounding_between_neighbours(std::uint32_t largest) {
       std::uint32_t s = sign < 0 ? 0x8000u : 0;
       ASSERT_EQ(rounded<T>(sign * exact).bits, even.bits | s) << bits;
       ASSERT_EQ(rounded<T>(sign * std::nextafter(exact, 0.f)).bits, low.bits | s) << bits;
-      ASSERT_EQ(rounded<T>(sign * std::nextafter(exact, std::numeric_limits<float>::max())).bits, high.bits | s) << bits;
+      ASSERT_EQ(rounded<T>(sign * std::nextafter(exact, std::numeric_limits<float>::max())).bits, high.bits | s)
+          << bits;
     }
   }
 }

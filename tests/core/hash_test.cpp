@@ -21,7 +21,8 @@ TEST(Digest, DoesNotDependOnHowTheBytesArrive) {
   std::string bytes(3000, 'x');
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 31);
   Hasher pieces;
-  for (std::size_t i = 0; i < bytes.size(); i += 7) pieces.bytes(bytes.data() + i, std::min<std::size_t>(7, bytes.size() - i));
+  for (std::size_t i = 0; i < bytes.size(); i += 7)
+    pieces.bytes(bytes.data() + i, std::min<std::size_t>(7, bytes.size() - i));
   EXPECT_EQ(pieces.digest(), digest_of(bytes));
   EXPECT_EQ(pieces.digest(), pieces.digest());
 }

@@ -46,8 +46,8 @@ TEST(ParseJson, TellsTheLineOfAMistake) {
 }
 
 TEST(ParseJson, RefusesWhatIsNotJson) {
-  for (auto text : {"", " ", "{", "[1,]", "{\"a\":1,}", "{'a':1}", "NaN", "1 2", "[1]x", "\"\\ud800\"", "\"\\x\"", "01", "1e999",
-                    "\"open", "{\"a\" 1}", "// no\n1", "tru", "\"tab\there\""})
+  for (auto text : {"", " ", "{", "[1,]", "{\"a\":1,}", "{'a':1}", "NaN", "1 2", "[1]x", "\"\\ud800\"", "\"\\x\"", "01",
+                    "1e999", "\"open", "{\"a\" 1}", "// no\n1", "tru", "\"tab\there\""})
     EXPECT_THAT(refusal(text), HasSubstr("not valid JSON")) << text;
   EXPECT_THAT(refusal("\"\xc3\x28\""), HasSubstr("not valid JSON"));
 }
@@ -99,7 +99,8 @@ TEST(ParseJson, MessagesCannotPlayWithTheTerminal) {
   EXPECT_EQ(refusal(R"({"\u001b[2J":1,"\u001b[2J":2})"), "f.json: key '\\x1b[2J' is given twice");
   EXPECT_EQ(refusal(R"({"\u009b2J":1,"\u009b2J":2})"), "f.json: key '\\x9b2J' is given twice");
   std::string longest(200, 'k');
-  EXPECT_EQ(refusal("{\"" + longest + "\":1,\"" + longest + "\":2}"), "f.json: key '" + std::string(80, 'k') + "…' is given twice");
+  EXPECT_EQ(refusal("{\"" + longest + "\":1,\"" + longest + "\":2}"),
+            "f.json: key '" + std::string(80, 'k') + "…' is given twice");
 }
 
 TEST(ReadJson, NamesTheFile) {
@@ -118,7 +119,8 @@ TEST(Dump, ReplacesBytesThatAreNotUtf8) { EXPECT_EQ(dump(Json("a\xff")), "\"a\xe
 class Members : public testing::Test {
  protected:
   Json object = parse_json(R"({"n": 7, "f": 7.0, "h": 7.5, "big": 1e300, "u": 18446744073709551615, "s": "x", "b": true,
-                               "null": null, "list": [1, 2]})", "f");
+                               "null": null, "list": [1, 2]})",
+                           "f");
 };
 
 TEST_F(Members, AreReadWithTheirType) {

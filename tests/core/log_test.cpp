@@ -32,14 +32,22 @@ TEST_F(Log, TextFromOutsideIsNoFormat) {
 TEST_F(Log, SaysWhatTheLevelLetsThrough) {
   EXPECT_EQ(said([] { log_debug("fine"); }), "");
   set_log_level(LogLevel::error);
-  EXPECT_EQ(said([] { log_warning("odd"); log_error("bad"); }), "error: bad\n");
+  EXPECT_EQ(said([] {
+              log_warning("odd");
+              log_error("bad");
+            }),
+            "error: bad\n");
   set_log_level(LogLevel::silent);
   EXPECT_EQ(said([] { log_error("bad"); }), "");
 }
 
 TEST_F(Log, OtherRanksSpeakOnlyOfErrors) {
   set_log_rank(3);
-  EXPECT_EQ(said([] { log_warning("odd"); log_error("bad"); }), "[rank 3] error: bad\n");
+  EXPECT_EQ(said([] {
+              log_warning("odd");
+              log_error("bad");
+            }),
+            "[rank 3] error: bad\n");
 }
 
 }  // namespace

@@ -44,7 +44,11 @@ TEST_P(Threads, RangesCoverEverythingWithoutOverlap) {
 
 TEST_P(Threads, AnExceptionComesOutAndTheNextCallWorks) {
   for (int round = 0; round < 20; ++round) {
-    EXPECT_THROW(parallel_for(50, [](std::int64_t i) { if (i % 7 == 3) throw std::runtime_error("tile"); }), std::runtime_error);
+    EXPECT_THROW(parallel_for(50,
+                              [](std::int64_t i) {
+                                if (i % 7 == 3) throw std::runtime_error("tile");
+                              }),
+                 std::runtime_error);
     std::atomic<int> ran{0};
     parallel_for(50, [&](std::int64_t) { ++ran; });
     EXPECT_EQ(ran, 50);
@@ -53,7 +57,8 @@ TEST_P(Threads, AnExceptionComesOutAndTheNextCallWorks) {
 
 TEST_P(Threads, NestedCallsRunEveryTile) {
   std::atomic<int> ran{0};
-  parallel_for(8, [&](std::int64_t) { parallel_for(8, [&](std::int64_t) { parallel_for(2, [&](std::int64_t) { ++ran; }); }); });
+  parallel_for(
+      8, [&](std::int64_t) { parallel_for(8, [&](std::int64_t) { parallel_for(2, [&](std::int64_t) { ++ran; }); }); });
   EXPECT_EQ(ran, 128);
 }
 

@@ -65,14 +65,16 @@ TEST(Random, NormalsHaveTheMomentsOfANormal) {
 
 TEST(Random, UniformsFillTheUnitIntervalAndStayInside) {
   Random r(42, Purpose::sample);
-  for (auto draw : {+[](const Random& x, std::uint64_t i) { return static_cast<double>(x.uniform(i)); },
-                    +[](const Random& x, std::uint64_t i) { return x.uniform_double(i); }}) {
+  for (auto draw : {+[](const Random&x, std::uint64_t i) { return static_cast<double>(x.uniform(i)); },
+                    +[](const Random&x, std::uint64_t i) { return x.uniform_double(i); }}) {
     double low = 1, high = 0;
-    Moments m = moments([&](std::uint64_t i) {
-      double u = draw(r, i);
-      low = std::min(low, u), high = std::max(high, u);
-      return u;
-    }, kDraws);
+    Moments m = moments(
+        [&](std::uint64_t i) {
+          double u = draw(r, i);
+          low = std::min(low, u), high = std::max(high, u);
+          return u;
+        },
+        kDraws);
     EXPECT_GE(low, 0);
     EXPECT_LT(high, 1);
     EXPECT_LT(low, 1e-4);

@@ -35,9 +35,10 @@ bool well_formed(const unsigned char* s, std::size_t n) {
     unsigned char first[2], second[2];
     std::size_t length;
   };
-  static const Row table[] = {{{0x00, 0x7f}, {}, 1},           {{0xc2, 0xdf}, {0x80, 0xbf}, 2}, {{0xe0, 0xe0}, {0xa0, 0xbf}, 3},
-                              {{0xe1, 0xec}, {0x80, 0xbf}, 3}, {{0xed, 0xed}, {0x80, 0x9f}, 3}, {{0xee, 0xef}, {0x80, 0xbf}, 3},
-                              {{0xf0, 0xf0}, {0x90, 0xbf}, 4}, {{0xf1, 0xf3}, {0x80, 0xbf}, 4}, {{0xf4, 0xf4}, {0x80, 0x8f}, 4}};
+  static const Row table[] = {
+      {{0x00, 0x7f}, {}, 1},           {{0xc2, 0xdf}, {0x80, 0xbf}, 2}, {{0xe0, 0xe0}, {0xa0, 0xbf}, 3},
+      {{0xe1, 0xec}, {0x80, 0xbf}, 3}, {{0xed, 0xed}, {0x80, 0x9f}, 3}, {{0xee, 0xef}, {0x80, 0xbf}, 3},
+      {{0xf0, 0xf0}, {0x90, 0xbf}, 4}, {{0xf1, 0xf3}, {0x80, 0xbf}, 4}, {{0xf4, 0xf4}, {0x80, 0x8f}, 4}};
   for (const Row& row : table) {
     if (n != row.length || s[0] < row.first[0] || s[0] > row.first[1]) continue;
     if (n > 1 && (s[1] < row.second[0] || s[1] > row.second[1])) return false;
@@ -49,8 +50,8 @@ bool well_formed(const unsigned char* s, std::size_t n) {
 }
 
 TEST(Utf8, AgreesWithTheTableOnTwoBytesAndOnTheEdgesOfThreeAndFour) {
-  const unsigned char edges[] = {0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2,
-                                 0xdf, 0xe0, 0xe1, 0xec, 0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xff};
+  const unsigned char edges[] = {0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xc1, 0xc2, 0xdf,
+                                 0xe0, 0xe1, 0xec, 0xed, 0xee, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xff};
   auto check = [](std::vector<unsigned char> bytes) {
     std::string s(bytes.begin(), bytes.end());
     std::size_t i = 0;
@@ -93,15 +94,20 @@ TEST(Utf8, AnIncompleteTailIsWhatMoreBytesCouldFinish) {
 }
 
 TEST(Utf8, WhatCannotBeFinishedIsNoIncompleteTail) {
-  for (auto s : {"\x80", "\xbf\xbf\xbf", "\xc0", "\xc1", "\xf5", "\xff", "\xe0\x80", "\xed\xa0", "\xf0\x80", "\xf4\x90", "\xf0\x90\x41",
-                 "\xe2" "a", "\xc3\x41"})
+  for (auto s : {"\x80", "\xbf\xbf\xbf", "\xc0", "\xc1", "\xf5", "\xff", "\xe0\x80", "\xed\xa0", "\xf0\x80", "\xf4\x90",
+                 "\xf0\x90\x41",
+                 "\xe2"
+                 "a",
+                 "\xc3\x41"})
     EXPECT_EQ(incomplete_utf8_tail(s), 0u) << escape_controls(s);
 }
 
 TEST(Utf8, ControlsAreEscapedAndTextIsNot) {
   EXPECT_EQ(escape_controls("a\tb\nc é漢"), "a\tb\nc é漢");
   EXPECT_EQ(escape_controls(std::string_view("\x1b[31m\0\x7f\r", 8)), "\\x1b[31m\\x00\\x7f\\x0d");
-  EXPECT_EQ(escape_controls("\xc2\x9b" "1A \xc2\xa0"), "\\x9b1A \xc2\xa0");  // U+009B is a control, U+00A0 a space
+  EXPECT_EQ(escape_controls("\xc2\x9b"
+                            "1A \xc2\xa0"),
+            "\\x9b1A \xc2\xa0");  // U+009B is a control, U+00A0 a space
 }
 
 }  // namespace

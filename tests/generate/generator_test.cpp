@@ -48,7 +48,8 @@ class Families : public testing::TestWithParam<std::string> {
   }
 
   std::unique_ptr<CausalLm> model;
-  std::vector<Tokens> prompts{{5, 17, 3, 40, 31, 8, 22}, {9}, {33, 2, 11, 14}, {30, 30, 30, 1, 6, 12, 25, 20, 13, 7, 4}};
+  std::vector<Tokens> prompts{
+      {5, 17, 3, 40, 31, 8, 22}, {9}, {33, 2, 11, 14}, {30, 30, 30, 1, 6, 12, 25, 20, 13, 7, 4}};
 };
 
 TEST_P(Families, ABatchGivesWhatOneByOneAndTheWholePrefixGive) {
@@ -66,7 +67,8 @@ TEST_P(Families, ABatchGivesWhatOneByOneAndTheWholePrefixGive) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, Families, testing::Values("llama_tiny", "mistral", "gemma2", "qwen3", "stablelm_parallel", "gpt2"),
+INSTANTIATE_TEST_SUITE_P(Golden, Families,
+                         testing::Values("llama_tiny", "mistral", "gemma2", "qwen3", "stablelm_parallel", "gpt2"),
                          [](auto& family) { return family.param; });
 
 class Generation : public Families {};

@@ -1,4 +1,5 @@
-// Which tokens can come, how often, and at what price: filters are checked against sets worked out by hand, over many seeds.
+// Which tokens can come, how often, and at what price: filters are checked against sets worked out by hand, over many
+// seeds.
 #include "generate/sampler.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +17,8 @@ namespace {
 
 using Logits = std::vector<float>;
 
-Sampler::Choice once(const SamplingOptions& options, Logits logits, const std::vector<Token>& history = {}, std::uint64_t step = 0) {
+Sampler::Choice once(const SamplingOptions& options, Logits logits, const std::vector<Token>& history = {},
+                     std::uint64_t step = 0) {
   Sampler sampler(options, static_cast<std::int64_t>(logits.size()));
   return sampler.sample(logits, history, 0, step);
 }
@@ -38,7 +40,8 @@ std::map<Token, int> counts(const SamplingOptions& options, const Logits& logits
 }
 
 // The tokens seen are exactly `want`, each as often as its share among them.
-void expect_exactly(const SamplingOptions& base, const std::vector<double>& probabilities, const std::set<Token>& want) {
+void expect_exactly(const SamplingOptions& base, const std::vector<double>& probabilities,
+                    const std::set<Token>& want) {
   constexpr int kDraws = 4000;
   double total = 0;
   for (Token t : want) total += probabilities[static_cast<std::size_t>(t)];
@@ -50,7 +53,8 @@ void expect_exactly(const SamplingOptions& base, const std::vector<double>& prob
     for (auto& [token, count] : n) {
       seen.insert(token);
       double share = probabilities[static_cast<std::size_t>(token)] / total;
-      EXPECT_NEAR(static_cast<double>(count) / kDraws, share, 5 * std::sqrt(share * (1 - share) / kDraws) + 1e-9) << token;
+      EXPECT_NEAR(static_cast<double>(count) / kDraws, share, 5 * std::sqrt(share * (1 - share) / kDraws) + 1e-9)
+          << token;
     }
     EXPECT_EQ(seen, want);
   }
@@ -122,9 +126,9 @@ TEST(MinP, KeepsWhatIsNotTooFarBelowTheBest) {
 
 TEST(Filters, ActInTurn) {
   SamplingOptions options;
-  options.top_k = 4;     // 1 3 4 0 of mass 0.95
-  options.top_p = 0.8;   // of that: 0.4 + 0.3 + 0.15 reach 0.76
-  options.min_p = 0.5;   // 0.2 and above
+  options.top_k = 4;    // 1 3 4 0 of mass 0.95
+  options.top_p = 0.8;  // of that: 0.4 + 0.3 + 0.15 reach 0.76
+  options.min_p = 0.5;  // 0.2 and above
   expect_exactly(options, kFive, {1, 3});
   options.min_p = 0;
   expect_exactly(options, kFive, {1, 3, 4});

@@ -1,5 +1,5 @@
-// A tiny decoder layer of every shape that the families need: gradients of all its parameters and of its input by differences,
-// with all rows going on or some, and the paths that must give the same bits.
+// A tiny decoder layer of every shape that the families need: gradients of all its parameters and of its input by
+// differences, with all rows going on or some, and the paths that must give the same bits.
 #include "nn/decoder_layer.h"
 
 #include "fixture.h"
@@ -13,7 +13,8 @@ constexpr std::int64_t kTokens = Documents::kTokens, kWidth = 8, kFfn = 10, kHea
 
 struct Kind {
   std::string name;
-  bool pre = true, post = false, parallel = false, shared_norm = false, gated = true, head_norms = false, whole_norms = false;
+  bool pre = true, post = false, parallel = false, shared_norm = false, gated = true, head_norms = false,
+       whole_norms = false;
   bool layer_norm = false, lora = false, biases = false;
   std::int64_t window = 0;
   float softcap = 0;
@@ -86,7 +87,9 @@ class LayerKinds : public testing::TestWithParam<Kind> {
   }
 
   Pass pass(bool training = true) { return {documents, arena, {cos, sin}, {}, training, 99, 3}; }
-  std::int64_t height(std::span<const std::int32_t> rows) const { return rows.empty() ? kTokens : static_cast<std::int64_t>(rows.size()); }
+  std::int64_t height(std::span<const std::int32_t> rows) const {
+    return rows.empty() ? kTokens : static_cast<std::int64_t>(rows.size());
+  }
 
   struct Result {
     std::vector<float> y, dx, gradient;
@@ -180,7 +183,8 @@ TEST_P(LayerKinds, DocumentsDoNotSeeEachOther) {
   for (std::int64_t c = 0; c < kWidth; ++c) x.row(5)[c] += 1;  // second token of the second document
   auto after = run({}, dy, true).y;
   for (std::size_t t = 0; t < kTokens; ++t) {
-    bool same = std::equal(before.begin() + static_cast<std::ptrdiff_t>(t * kWidth), before.begin() + static_cast<std::ptrdiff_t>((t + 1) * kWidth),
+    bool same = std::equal(before.begin() + static_cast<std::ptrdiff_t>(t * kWidth),
+                           before.begin() + static_cast<std::ptrdiff_t>((t + 1) * kWidth),
                            after.begin() + static_cast<std::ptrdiff_t>(t * kWidth));
     EXPECT_EQ(same, t < 5) << "token " << t;
   }
@@ -228,7 +232,8 @@ TEST_P(LayerKinds, FewRowsBehindFullCachesAreTheWhole) {
   for (auto [first, count] : {std::pair<std::int64_t, std::int64_t>{0, 1}, {1, 3}}) {
     Mat h = values.zeros(count, kWidth);
     std::copy_n(x.row(first), count * kWidth, h.data);
-    PackedBatch batch{{}, {}, std::span(all.positions).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)), {}};
+    PackedBatch batch{
+        {}, {}, std::span(all.positions).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)), {}};
     Pass q{batch, arena, {cos, sin}, {}};
     SequenceRows rows{&cache, 0, count};
     layer.forward_cached(h, {&rows, 1}, 0, q);
@@ -252,7 +257,8 @@ std::vector<Kind> kinds() {
   add("post_only", [](Kind& k) { k.pre = false, k.post = true, k.whole_norms = true; });
   add("head_norms", [](Kind& k) { k.head_norms = true; });
   add("window", [](Kind& k) { k.window = 2; });
-  add("no_gate", [](Kind& k) { k.gated = false, k.layer_norm = true, k.biases = true, k.activation = kernels::Activation::gelu; });
+  add("no_gate",
+      [](Kind& k) { k.gated = false, k.layer_norm = true, k.biases = true, k.activation = kernels::Activation::gelu; });
   add("parallel", [](Kind& k) { k.parallel = true, k.layer_norm = true; });
   add("parallel_one_norm", [](Kind& k) { k.parallel = true, k.shared_norm = true, k.layer_norm = true; });
   add("parallel_lora", [](Kind& k) { k.parallel = true, k.shared_norm = true, k.lora = true; });

@@ -1,4 +1,5 @@
-// What the tests of nn share: random values, blocks put together from a parameter store, and derivatives by differences.
+// What the tests of nn share: random values, blocks put together from a parameter store, and derivatives by
+// differences.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -75,14 +76,15 @@ class Trained {
 /// Σ weights · y in double: a scalar whose gradient with respect to y is `weights`.
 inline double weighed(ConstMat y, ConstMat weights) {
   double sum = 0;
-  for (std::int64_t i = 0; i < y.size(); ++i) sum += static_cast<double>(y.data[i]) * static_cast<double>(weights.data[i]);
+  for (std::int64_t i = 0; i < y.size(); ++i)
+    sum += static_cast<double>(y.data[i]) * static_cast<double>(weights.data[i]);
   return sum;
 }
 
-/// Compares `gradient` with (f(v + h) − f(v − h)) / 2h for every value of `v`. The scalar comes out of float32 arithmetic,
-/// so the bound is a share of the largest derivative.
-inline void expect_derivatives(std::span<float> v, std::span<const float> gradient, const std::function<double()>& scalar,
-                               const std::string& what, double bound = 4e-3) {
+/// Compares `gradient` with (f(v + h) − f(v − h)) / 2h for every value of `v`. The scalar comes out of float32
+/// arithmetic, so the bound is a share of the largest derivative.
+inline void expect_derivatives(std::span<float> v, std::span<const float> gradient,
+                               const std::function<double()>& scalar, const std::string& what, double bound = 4e-3) {
   ASSERT_EQ(v.size(), gradient.size()) << what;
   std::vector<double> measured;
   double top = 1e-3;

@@ -1,5 +1,5 @@
-// y = x Wᵀ (+ b) (+ s (x ⊙ mask) Aᵀ Bᵀ), with DoRA times m / ‖W + s B A‖: against a slow double reference, and gradients by
-// differences.
+// y = x Wᵀ (+ b) (+ s (x ⊙ mask) Aᵀ Bᵀ), with DoRA times m / ‖W + s B A‖: against a slow double reference, and
+// gradients by differences.
 #include "nn/linear.h"
 
 #include "fixture.h"
@@ -55,7 +55,8 @@ class LinearKinds : public testing::TestWithParam<Kind> {
 
   // The same in double, the dropout mask taken from its definition.
   std::vector<double> reference() const {
-    Mat w = linear.weight ? linear.weight.value() : Mat{static_cast<float*>(const_cast<void*>(linear.frozen.data)), kOut, kIn};
+    Mat w = linear.weight ? linear.weight.value()
+                          : Mat{static_cast<float*>(const_cast<void*>(linear.frozen.data)), kOut, kIn};
     std::vector<double> y(kTokens * kOut);
     auto at = [](Mat m, std::int64_t r, std::int64_t c) { return static_cast<double>(m.row(r)[c]); };
     auto input = [&](std::int64_t t, std::int64_t i) {
@@ -156,12 +157,14 @@ TEST_P(LinearKinds, WithoutGradientsWantedOnlyDxComes) {
 }
 
 TEST_P(LinearKinds, TheFrozenWeightIsNotTouched) {
-  std::vector<float> before(static_cast<const float*>(linear.frozen.data), static_cast<const float*>(linear.frozen.data) + kIn * kOut);
+  std::vector<float> before(static_cast<const float*>(linear.frozen.data),
+                            static_cast<const float*>(linear.frozen.data) + kIn * kOut);
   scalar();
   Mat dx = values.zeros(kTokens, kIn);
   Pass p = pass();
   linear.backward(dy, x, saved, dx, Write::set, p);
-  for (std::size_t i = 0; i < before.size(); ++i) ASSERT_EQ(static_cast<const float*>(linear.frozen.data)[i], before[i]);
+  for (std::size_t i = 0; i < before.size(); ++i)
+    ASSERT_EQ(static_cast<const float*>(linear.frozen.data)[i], before[i]);
   bool trains = GetParam().trained_weight || GetParam().bias || GetParam().lora;
   EXPECT_EQ(linear.trains(), trains);
 }
@@ -175,14 +178,16 @@ TEST_P(LinearKinds, ScratchIsGivenBack) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LinearKinds,
-                         testing::Values(Kind{"frozen"}, Kind{"full", true}, Kind{"full_bias", true, true}, Kind{"frozen_with_bias", false, true},
-                                         Kind{"lora", false, false, true}, Kind{"lora_bias", false, true, true},
-                                         Kind{"lora_dropout", false, false, true, false, 0.4f}, Kind{"dora", false, false, true, true},
+                         testing::Values(Kind{"frozen"}, Kind{"full", true}, Kind{"full_bias", true, true},
+                                         Kind{"frozen_with_bias", false, true}, Kind{"lora", false, false, true},
+                                         Kind{"lora_bias", false, true, true},
+                                         Kind{"lora_dropout", false, false, true, false, 0.4f},
+                                         Kind{"dora", false, false, true, true},
                                          Kind{"dora_dropout", false, true, true, true, 0.4f}),
                          name_of);
 
-// DoRA as in PEFT: y = m ⊙ (plain / norm), norm a constant in the gradient. So the derivative is measured with the norms of
-// the unmoved weights: the reference divides by them whatever A and B do.
+// DoRA as in PEFT: y = m ⊙ (plain / norm), norm a constant in the gradient. So the derivative is measured with the
+// norms of the unmoved weights: the reference divides by them whatever A and B do.
 class Dora : public LinearKinds {
  protected:
   double with_fixed_norms(const std::vector<double>& norms) {
@@ -243,8 +248,7 @@ TEST_P(Dropout, IsOffOutsideTraining) {
   for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(y.data[i], want[i], 2e-5);
 }
 
-INSTANTIATE_TEST_SUITE_P(One, Dropout, testing::Values(Kind{"lora_dropout", false, false, true, false, 0.4f}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(One, Dropout, testing::Values(Kind{"lora_dropout", false, false, true, false, 0.4f}), name_of);
 
 }  // namespace
 }  // namespace dml

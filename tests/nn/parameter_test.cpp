@@ -10,7 +10,8 @@ namespace {
 TEST(ParameterStore, LaysParametersOutInCacheLinesOfOneBlockAUnit) {
   ParameterStore store;
   store.create_units({"embed", "layers.0"});
-  ParameterRef a = store.add(0, "a", {3, 5}, true), b = store.add(0, "b", {17}, false), c = store.add(1, "c", {2, 2}, true);
+  ParameterRef a = store.add(0, "a", {3, 5}, true), b = store.add(0, "b", {17}, false),
+               c = store.add(1, "c", {2, 2}, true);
   store.allocate();
   EXPECT_EQ(store.units()[0].size, 16 + 32);
   EXPECT_EQ(store.units()[1].size, 16);
