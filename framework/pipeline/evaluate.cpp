@@ -20,7 +20,8 @@ Evaluation evaluate_one(std::string name, CausalLm& model, const Examples& examp
   std::int64_t longest = schedule.longest();
   model.set_length(schedule.options().sequence_len);
   model.reserve(model.measure({longest, longest - 1, schedule.most_examples()}, false));
-  SplitLoss split = split_loss(model, loader, schedule, comm);
+  UnitHooks no_hooks;  // every rank holds the whole model
+  SplitLoss split = split_loss(model, loader, schedule, comm, no_hooks);
   Evaluation e{std::move(name), split.mean(), std::exp(split.mean()), examples.size(), split.tokens, split.learned, 0};
   e.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return e;

@@ -1,19 +1,27 @@
 #include "pipeline/split_loss.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 #include "pipeline/micro_batch_sums.h"
 
 namespace dml {
 
-SplitLoss split_loss(CausalLm& model, Loader& loader, const Schedule& schedule, Comm& comm) {
-  UnitHooks no_hooks;
+SplitLoss split_loss(CausalLm& model, Loader& loader, const Schedule& schedule, Comm& comm, UnitHooks& hooks) {
   std::vector<MicroBatchSum> mine;
-  std::int64_t number = 0;
+  std::vector<std::pair<std::int64_t, std::int64_t>> all;   // step, micro-batch
   for (std::int64_t s = 0; s < schedule.steps(); ++s)
-    for (std::int64_t m = 0; m < schedule.step(s).micro_batches; ++m, ++number) {
-      if (number % comm.size() != comm.rank()) continue;
-      PackedBatch batch = loader.load(s, m);
-      mine.push_back({number, batch.size(), batch.learned(), model.evaluate(batch, no_hooks)});
-    }
+    for (std::int64_t m = 0; m < schedule.step(s).micro_batches; ++m) all.push_back({s, m});
+  const auto count = static_cast<std::int64_t>(all.size());
+  for (std::int64_t first = 0; first < count; first += comm.size()) {
+    // Where values are sharded a pass is a collective: a rank without a micro-batch of its own walks the last one along.
+    std::int64_t number = first + comm.rank();
+    auto [s, m] = all[static_cast<std::size_t>(std::min(number, count - 1))];
+    PackedBatch batch = loader.load(s, m);
+    double loss = model.evaluate(batch, hooks);
+    if (number < count) mine.push_back({number, batch.size(), batch.learned(), loss});
+  }
   SplitLoss out;
   for (const MicroBatchSum& s : gather_sums(comm, std::move(mine))) {
     out.sum += s.loss;

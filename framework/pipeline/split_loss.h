@@ -14,6 +14,6 @@ struct SplitLoss {
   double mean() const { return learned > 0 ? sum / static_cast<double>(learned) : 0; }
 };
 
-SplitLoss split_loss(CausalLm& model, Loader& loader, const Schedule& schedule, Comm& comm);
+SplitLoss split_loss(CausalLm& model, Loader& loader, const Schedule& schedule, Comm& comm, UnitHooks& hooks);
 
 }  // namespace dml

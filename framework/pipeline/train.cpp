@@ -86,7 +86,7 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
   TrainingRun run(file, comm);
   run.agree();
   std::string from = comm.broadcast_text(speaks ? starting_point(settings, options) : "", 0);
-  if (!from.empty()) run.resume(from);
+  run.start(from);
   for (auto& line : run.header()) log_info("{}", line);
   if (run.done() >= run.total()) {
     log_info("this run is already complete at step {}; raise num_epochs or max_steps, or start anew with --resume none", run.done());
@@ -128,7 +128,7 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
     if (progress) progress->step(metrics);
     std::int64_t step = run.done() - 1;
     if (run.has_validation() && run.calendar().evaluates(step)) gave_up = evaluate();
-    bool late = settings.max_time && comm.max(static_cast<std::int64_t>(seconds_since(started))) >= static_cast<std::int64_t>(*settings.max_time);
+    bool late = settings.max_time && comm.max(seconds_since(started) >= *settings.max_time) > 0;
     stopped = (run.agreed_wish() == Wish::stop || late) && run.done() < run.total();
     if (run.calendar().saves(step) || run.agreed_wish() != Wish::none || stopped) {
       save();

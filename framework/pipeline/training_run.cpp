@@ -156,10 +156,20 @@ std::string TrainingRun::recipe_digest() const {
 
 void TrainingRun::agree() {
   check_agreement(comm_, {{"recipe", state_.recipe}, {"data", state_.data}, {"base model", state_.base}, {"program", state_.numerics}});
-  strategy_->adopt(model_->parameters, optimizer_->state_floats());
 }
 
-void TrainingRun::resume(const std::string& from) {
+void TrainingRun::start(const std::string& from) {
+  // Values come before the strategy spreads them over the ranks, optimizer state when its places are known.
+  std::optional<TrainState> found;
+  if (!from.empty()) found = load_values(from);
+  strategy_->adopt(model_->parameters, optimizer_->state_floats());
+  if (!found) return;
+  load_optimizer(from);
+  without_improvement_ = json_integer(found->extra, "without_improvement", 0, from);
+  state_ = *found;
+}
+
+TrainState TrainingRun::load_values(const std::string& from) {
   TrainState found = load_train_state(from);
   auto same = [&](const std::string& a, const std::string& b, const char* what) {
     if (a != b) throw UserError("{}: was made with another {}; start anew with --resume none, or undo the change", from, what);
@@ -172,10 +182,7 @@ void TrainingRun::resume(const std::string& from) {
     load_model_values(*model_, from);
   else
     load_adapter(*model_, read_adapter(from, model_->spec, base_.directory), from);
-  strategy_->publish();
-  load_optimizer(from);
-  without_improvement_ = json_integer(found.extra, "without_improvement", 0, from);
-  state_ = found;
+  return found;
 }
 
 void TrainingRun::load_optimizer(const std::string& checkpoint) {
@@ -267,7 +274,7 @@ StepMetrics TrainingRun::step() {
 }
 
 EvalMetrics TrainingRun::evaluate() {
-  return {state_.step, state_.epoch, split_loss(*model_, *eval_loader_, *eval_schedule_, comm_).mean()};
+  return {state_.step, state_.epoch, split_loss(*model_, *eval_loader_, *eval_schedule_, comm_, *strategy_).mean()};
 }
 
 bool TrainingRun::gives_up(const EvalMetrics& eval) {

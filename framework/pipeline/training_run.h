@@ -30,8 +30,8 @@ class TrainingRun {
 
   /// Ranks compare what they were given; Error(distributed) with a table when they differ.
   void agree();
-  /// Goes on from a checkpoint, or does nothing when there is none to go on from.
-  void resume(const std::string& from);
+  /// Spreads the model over the ranks: as it is when `from` is empty, else as that checkpoint left it.
+  void start(const std::string& from);
   /// What was resolved, for the people who watch.
   std::vector<std::string> header() const;
 
@@ -59,6 +59,7 @@ class TrainingRun {
   Wish agreed_wish() const { return wish_; }
 
  private:
+  TrainState load_values(const std::string& checkpoint);
   void load_optimizer(const std::string& checkpoint);
   void write_optimizer(const std::string& folder);
   std::string recipe_digest() const;

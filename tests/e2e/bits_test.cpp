@@ -1,0 +1,93 @@
+// Bits do not depend on threads, ranks, or on where a run was stopped.
+#include <filesystem>
+
+#include "core/files.h"
+#include "e2e/workshop.h"
+
+namespace dml::e2e {
+namespace fs = std::filesystem;
+namespace {
+
+struct Outcome {
+  std::map<std::string, std::string> files;
+  std::string numbers;
+};
+
+class Bits : public Workshop {
+ protected:
+  Outcome outcome(const std::string& folder) { return {results_in(folder), numbers_of(folder + "/metrics.jsonl")}; }
+
+  Outcome trained(const std::string& name, const Keys& keys, int ranks, int threads, const std::string& distribution = "") {
+    std::string out = at(name);
+    Ended e = train(ranks, recipe(name + ".yml", keys + Keys{{"output_dir", out}, {"threads", std::to_string(threads)}, {"distribution", distribution}}));
+    EXPECT_EQ(e.exit, 0) << e.err;
+    return outcome(out);
+  }
+
+  static void expect_same(const Outcome& a, const Outcome& b, const std::string& what) {
+    EXPECT_EQ(a.numbers, b.numbers) << what;
+    ASSERT_FALSE(a.files.empty()) << what;
+    ASSERT_EQ(a.files.size(), b.files.size()) << what;
+    for (auto& [name, bytes] : a.files) EXPECT_TRUE(b.files.contains(name) && b.files.at(name) == bytes) << what << ": " << name << " differs";
+  }
+
+  void do_not_depend_on_threads_and_ranks(const Keys& keys) {
+    Outcome one = trained("one", keys, 1, 1);
+    EXPECT_EQ(json_lines(at("one/metrics.jsonl")).size(), 13u);  // ten steps, evaluations before, at 5 and at 10
+    for (int threads : {2, 3, 4}) expect_same(one, trained("threads", keys + Keys{{"dataset_prepared_path", at("p")}}, 1, threads), std::to_string(threads) + " threads"), fs::remove_all(at("threads"));
+    if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there: ranks were not compared";
+    for (int ranks : {2, 3, 4}) expect_same(one, trained("ranks", keys, ranks, 1), std::to_string(ranks) + " ranks"), fs::remove_all(at("ranks"));
+    expect_same(one, trained("both", keys, 2, 2), "2 ranks of 2 threads");
+    for (const char* distribution : {"zero1", "zero2", "zero3"}) {
+      if (e2e::dml({"list", "distributions"}).out.find(distribution) == std::string::npos) continue;
+      for (int ranks : {2, 3}) expect_same(one, trained(fmt::format("{}-{}", distribution, ranks), keys, ranks, 1, distribution), fmt::format("{} on {} ranks", distribution, ranks));
+    }
+  }
+
+  // Every checkpoint of a whole run is gone on from in a folder of its own.
+  void survive_a_stop_after_every_step(const Keys& keys, int whole_ranks, const std::string& distribution = "") {
+    Keys saving = keys + Keys{{"save_steps", "1"}, {"save_total_limit", "20"}, {"distribution", distribution}};
+    std::string out = at("whole");
+    Ended e = train(whole_ranks, recipe("whole.yml", saving + Keys{{"output_dir", out}}));
+    ASSERT_EQ(e.exit, 0) << e.err;
+    Outcome whole = outcome(out);
+    for (int k = 1; k < 10; ++k) {
+      std::string folder = at("from-" + std::to_string(k));
+      fs::create_directory(folder);
+      fs::copy_file(out + "/metrics.jsonl", folder + "/metrics.jsonl");
+      int ranks = !has_mpirun() ? 1 : k % 3 == 0 ? 2 : k % 3 == 1 ? 1 : whole_ranks == 1 ? 3 : 1;
+      Ended resumed = train(ranks, recipe("resumed.yml", keys + Keys{{"output_dir", folder}, {"distribution", ranks > 1 ? distribution : ""}}),
+                            {"--resume", fmt::format("{}/checkpoint-{}", out, k)});
+      ASSERT_EQ(resumed.exit, 0) << "from step " << k << ": " << resumed.err;
+      expect_same(whole, outcome(folder), fmt::format("from step {} on {} ranks", k, ranks));
+    }
+  }
+};
+
+TEST_F(Bits, OfAFullRunDoNotDependOnThreadsAndRanks) { do_not_depend_on_threads_and_ranks(tiny_model()); }
+TEST_F(Bits, OfAnAdapterWithDropoutDoNotDependOnThreadsAndRanks) { do_not_depend_on_threads_and_ranks(tiny_lora()); }
+TEST_F(Bits, OfPackedRowsDoNotDependOnThreadsAndRanks) {
+  alpaca("rows.jsonl", 160);
+  do_not_depend_on_threads_and_ranks(tiny_lora() + Keys{{"sample_packing", "true"}, {"max_steps", "10"}, {"gradient_checkpointing", "true"}});
+}
+TEST_F(Bits, OfAFullRunSurviveAStopAfterEveryStep) { survive_a_stop_after_every_step(tiny_model(), 1); }
+TEST_F(Bits, OfAnAdapterWithDropoutSurviveAStopAfterEveryStep) { survive_a_stop_after_every_step(tiny_lora(), 1); }
+TEST_F(Bits, OfShardedRunsSurviveAStopAfterEveryStep) {
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
+  survive_a_stop_after_every_step(tiny_model(), 2, "zero3");
+}
+TEST_F(Bits, SurviveAStopByItsOwnClock) {
+  Keys keys = tiny_lora() + Keys{{"output_dir", at("out")}};
+  ASSERT_EQ(train(1, recipe("r.yml", keys)).exit, 0);
+  Outcome whole = outcome(at("out"));
+  Ended stopped = train(1, recipe("s.yml", keys + Keys{{"output_dir", at("stopped")}, {"max_time", "0.001"}}));
+  EXPECT_EQ(stopped.exit, 75) << stopped.err;
+  EXPECT_TRUE(file_exists(at("stopped/checkpoint-1/manifest.json")));
+  EXPECT_FALSE(file_exists(at("stopped/adapter_model.safetensors")));
+  Ended resumed = train(1, recipe("t.yml", keys + Keys{{"output_dir", at("stopped")}}), {"--resume", "auto"});
+  EXPECT_EQ(resumed.exit, 0) << resumed.err;
+  expect_same(whole, outcome(at("stopped")), "stopped after a step");
+}
+
+}  // namespace
+}  // namespace dml::e2e

@@ -1,0 +1,60 @@
+// Child processes: the built program as a user runs it, alone or under mpirun, with its output, exit status and peak memory.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace dml::e2e {
+
+using Words = std::vector<std::string>;
+
+struct Ended {
+  int exit = -1;                  // exit status; 128 + N when signal N ended it
+  std::string out, err;           // stdout, stderr
+  double seconds = 0;
+  std::size_t peak = 0;           // highest resident memory, bytes
+  bool timed_out = false;
+};
+
+struct Surroundings {
+  Words environment;              // "NAME=VALUE", on top of this process's
+  std::string folder;             // working directory; "" keeps this one
+  std::string input;              // stdin
+  long file_limit = -1;           // RLIMIT_FSIZE, bytes; writing past it fails
+  double timeout = 120;           // seconds; then the whole process group is killed
+};
+
+/// A process that runs beside the test. The destructor kills what is left of its process group.
+class Child {
+ public:
+  explicit Child(const Words& words, const Surroundings& around = {});
+  ~Child();
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  pid_t pid() const { return pid_; }
+  void signal(int number) const;
+  Ended wait();
+
+ private:
+  Surroundings around_;
+  std::string scratch_;
+  pid_t pid_ = -1;
+  double started_ = 0;
+};
+
+Ended run(const Words& words, const Surroundings& around = {});
+/// The built program.
+std::string dml_path();
+Ended dml(Words words, const Surroundings& around = {});
+/// `mpirun -np RANKS dml …`, or the program alone for one rank.
+Words on_ranks(int ranks, Words words);
+bool has_mpirun();
+bool has_program(const std::string& name);
+/// Processes whose command line contains `text`, zombies left out.
+std::vector<pid_t> processes_with(const std::string& text);
+
+}  // namespace dml::e2e

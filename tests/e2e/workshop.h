@@ -1,0 +1,53 @@
+// A temporary folder with small data, a recipe and a base model of 50 thousand parameters, for one test.
+#pragma once
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "core/json.h"
+#include "e2e/child.h"
+
+namespace dml::e2e {
+
+/// Recipe keys and their values, as YAML text.
+using Keys = std::map<std::string, std::string>;
+
+class Workshop : public testing::Test {
+ public:
+  Workshop();
+  ~Workshop() override;
+
+  std::string at(const std::string& name) const { return folder_ + "/" + name; }
+  std::string write(const std::string& name, const std::string& text) const;
+  /// Rows of questions and answers of many lengths; the same numbers give the same rows.
+  std::string alpaca(const std::string& name, int rows, int first = 0) const;
+  /// A recipe of ten steps of four micro-batches on at("rows.jsonl"), changed by `keys` ("" as value drops a key).
+  std::string recipe(const std::string& name, const Keys& keys) const;
+
+  Ended dml(Words words, Surroundings around = {}) const;
+  /// dml train under mpirun when there are several ranks.
+  Ended train(int ranks, const std::string& recipe, Words more = {}, Surroundings around = {}) const;
+
+ protected:
+  std::string folder_;
+};
+
+Keys operator+(Keys a, const Keys& b);
+/// Architecture and tokenizer of a model from scratch.
+Keys tiny_model();
+/// LoRA with dropout over base(), which is made once per program.
+Keys tiny_lora();
+/// A model directory: tiny_model() trained for a few steps.
+const std::string& base_directory();
+
+/// The training steps and evaluations of a run without what depends on the clock.
+std::string numbers_of(const std::string& metrics_path);
+std::vector<Json> json_lines(const std::string& path);
+/// Name → contents of every regular file directly in a folder that holds results (weights, configs).
+std::map<std::string, std::string> results_in(const std::string& folder);
+std::string shared(const std::string& path);
+
+}  // namespace dml::e2e
