@@ -1,0 +1,140 @@
+// The shape of the house, read from its sources: who may include whom (the dml_module lines of
+// framework/CMakeLists.txt), and where a third-party header may stand.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+const fs::path kFramework = fs::path(DML_SOURCE_DIR) / "framework";
+
+std::string text_of(const fs::path& path) {
+  std::ostringstream out;
+  out << std::ifstream(path).rdbuf();
+  return out.str();
+}
+
+// Folder → the folders it may include, in the order of the file.
+struct Modules {
+  std::vector<std::string> order;
+  std::map<std::string, std::set<std::string>> may;
+
+  Modules() {
+    std::istringstream lines(text_of(kFramework / "CMakeLists.txt"));
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.starts_with("dml_module(")) continue;
+      std::istringstream words(line.substr(11, line.find(')') - 11));
+      std::string name, word, list;
+      words >> name;
+      order.push_back(name);
+      while (words >> word) {
+        if (word == "DEPENDS" || word == "PACKAGES")
+          list = word;
+        else if (list == "DEPENDS")
+          may[name].insert(word);
+      }
+    }
+  }
+};
+
+struct Include {
+  std::string file, folder, header;  // file and header below framework/
+  bool ours = false;                 // "header", not <header>
+};
+
+std::vector<Include> all_includes() {
+  static const std::regex pattern(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"])");
+  std::vector<Include> out;
+  for (auto& entry : fs::recursive_directory_iterator(kFramework)) {
+    if (entry.path().extension() != ".h" && entry.path().extension() != ".cpp") continue;
+    fs::path relative = fs::relative(entry.path(), kFramework);
+    std::istringstream lines(text_of(entry.path()));
+    std::smatch match;
+    for (std::string line; std::getline(lines, line);)
+      if (std::regex_search(line, match, pattern))
+        out.push_back({relative.generic_string(), relative.begin()->string(), match[2], match[1] == "\""});
+  }
+  return out;
+}
+
+TEST(Layers, TheTestSeesTheSources) {
+  EXPECT_GE(Modules().order.size(), 14u);
+  EXPECT_GT(all_includes().size(), 500u);
+}
+
+TEST(Layers, EveryFolderIsDeclared) {
+  std::set<std::string> declared, there;
+  for (auto& name : Modules().order) declared.insert(name);
+  for (auto& entry : fs::directory_iterator(kFramework))
+    if (entry.is_directory()) there.insert(entry.path().filename());
+  EXPECT_EQ(declared, there);
+}
+
+TEST(Layers, ArrowsPointAtFoldersDeclaredBefore) {
+  Modules modules;
+  std::set<std::string> before;
+  for (auto& name : modules.order) {
+    for (auto& other : modules.may[name]) EXPECT_TRUE(before.contains(other)) << name << " depends on " << other;
+    before.insert(name);
+  }
+}
+
+TEST(Layers, NothingIsIncludedThatIsNotDeclared) {
+  Modules modules;
+  for (const Include& i : all_includes()) {
+    if (!i.ours) continue;
+    EXPECT_TRUE(fs::exists(kFramework / i.header)) << i.file << " includes " << i.header << ", which is not there";
+    std::string folder = i.header.substr(0, i.header.find('/'));
+    EXPECT_TRUE(folder == i.folder || modules.may[i.folder].contains(folder)) << i.file << " includes " << i.header;
+  }
+}
+
+TEST(Layers, TheTextHalfAndTheMathHalfDoNotKnowEachOther) {
+  const std::set<std::string> text{"recipe", "tokenizer", "prompt", "data"},
+      math{"kernels", "nn", "model", "dist", "optim", "checkpoint", "generate"};
+  Modules modules;
+  for (auto& name : modules.order)
+    for (auto& other : modules.may[name])
+      EXPECT_FALSE((text.contains(name) && math.contains(other)) || (math.contains(name) && text.contains(other)))
+          << name << " depends on " << other;
+}
+
+TEST(Layers, AThirdPartyHeaderStandsOnlyInTheFilesThatWrapIt) {
+  // The beginning of the header's name → the files; "*" where it is part of our own interfaces.
+  const std::map<std::string, std::set<std::string>> wrappers{
+      {"cblas", {"kernels/gemm.cpp"}},
+      {"mpi", {"dist/mpi_comm.cpp"}},
+      {"yaml-cpp/", {"recipe/reader.cpp"}},
+      {"CLI/", {"cli/options.cpp"}},
+      {"spdlog/", {"core/log.cpp"}},
+      {"xxhash", {"core/hash.cpp"}},
+      {"nlohmann/", {"core/json.h"}},
+      {"zlib", {"data/byte_stream.cpp"}},
+      {"zstd", {"data/byte_stream.cpp"}},
+      {"pcre2", {"model/name_pattern.cpp", "tokenizer/text/regex.cpp"}},
+      {"utf8proc",
+       {"prompt/jinja/unicode.cpp", "tokenizer/text/unicode.cpp", "tokenizer/stages/normal_forms.cpp",
+        "tokenizer/stages/normalizer.cpp"}},
+      {"immintrin", {"kernels/simd/loops_avx2.cpp", "kernels/simd/loops_avx512.cpp"}},
+      {"fmt/", {"*"}}};
+  const std::set<std::string> system{"fcntl.h", "glob.h", "sched.h", "signal.h", "strings.h", "unistd.h"};
+  for (const Include& i : all_includes()) {
+    bool standard = i.header.find_first_of("./") == std::string::npos;
+    if (i.ours || standard || i.header.starts_with("sys/") || system.contains(i.header)) continue;
+    auto wrapper = wrappers.begin();
+    while (wrapper != wrappers.end() && !i.header.starts_with(wrapper->first)) ++wrapper;
+    ASSERT_NE(wrapper, wrappers.end()) << i.file << " includes <" << i.header << ">, a package that nobody wraps yet";
+    EXPECT_TRUE(wrapper->second.contains("*") || wrapper->second.contains(i.file))
+        << i.file << " includes <" << i.header << ">";
+  }
+}
+
+}  // namespace
