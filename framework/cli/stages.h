@@ -13,6 +13,7 @@ Command evaluate_command();
 Command infer_command();
 Command merge_command();
 Command plan_command();
+Command bench_command();
 Command tokenize_command();
 Command template_command();
 Command list_command();

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "core/parallel.h"
+#include "core/profile.h"
 
 namespace dml {
 namespace {
@@ -74,6 +75,7 @@ void GradientSum::begin_micro_step(std::int64_t index) {
 }
 
 void GradientSum::clear(std::size_t slot) {
+  ProfileScope profiled("zero_gradients");
   for (std::size_t u = 0; u < exchanges_.size(); ++u)
     parallel_ranges(store_.units()[u].size, kGrain, [&](std::int64_t first, std::int64_t last) {
       std::memset(slots_[slot][u] + first, 0, static_cast<std::size_t>(last - first) * sizeof(float));
@@ -81,6 +83,7 @@ void GradientSum::clear(std::size_t slot) {
 }
 
 void GradientSum::unit_ready(std::size_t unit) {
+  ProfileScope profiled("gradient_sum");
   DML_CHECK(micro_step_ >= 0 && !ready_[unit], "a unit's gradient became final twice");
   ready_[unit] = true;
   auto step = static_cast<std::size_t>(micro_step_);
@@ -239,6 +242,7 @@ void GradientSum::poll() {
 }
 
 void GradientSum::finish() {
+  ProfileScope profiled("gradient_wait");
   DML_CHECK(micro_step_ + 1 == mine_.count, "{} of {} micro-batches were computed", micro_step_ + 1, mine_.count);
   ready_.assign(ready_.size(), true);
   start_ready();

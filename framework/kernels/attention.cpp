@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "core/profile.h"
 #include "kernels/simd/loops.h"
 
 // Forward. A task is one head and 128 consecutive rows of the batch; the documents those rows belong to are done one
@@ -85,6 +86,7 @@ struct QueryTile {
 
 void attention(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMat v, std::span<const std::int32_t> starts,
                Mat out, Mat lse) {
+  ProfileScope profiled("attention");
   std::int64_t e = shape.head_dim, group = shape.heads / shape.kv_heads;
   DML_CHECK(q.cols == shape.heads * e && k.cols == shape.kv_heads * e && v.cols == k.cols && out.cols == q.cols);
   DML_CHECK(k.rows == q.rows && v.rows == q.rows && out.rows == q.rows && lse.rows == q.rows &&
@@ -112,6 +114,7 @@ void attention(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMat v, 
 // order.
 void attention_decode(const AttentionShape& shape, const float* q, ConstMat keys, ConstMat values, float* out,
                       Arena& scratch) {
+  ProfileScope profiled("attention_decode");
   constexpr std::int64_t kRun = 512;
   std::int64_t e = shape.head_dim, group = shape.heads / shape.kv_heads;
   DML_CHECK(keys.cols == shape.kv_heads * e && values.cols == keys.cols && values.rows == keys.rows && keys.rows > 0);

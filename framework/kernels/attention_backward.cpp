@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "core/profile.h"
 #include "kernels/attention.h"
 #include "kernels/simd/loops.h"
 
@@ -25,6 +26,7 @@ std::int64_t strips_for(std::int64_t kv_heads, std::int64_t rows) {
 
 void attention_backward(const AttentionShape& shape, ConstMat dout, ConstMat q, ConstMat k, ConstMat v, ConstMat out,
                         ConstMat lse, std::span<const std::int32_t> starts, Mat dq, Mat dk, Mat dv, Arena& scratch) {
+  ProfileScope profiled("attention_backward");
   const std::int64_t e = shape.head_dim, group = shape.heads / shape.kv_heads, rows_all = q.rows;
   DML_CHECK(q.cols == shape.heads * e && k.cols == shape.kv_heads * e && dout.cols == q.cols && dq.cols == q.cols);
   DML_CHECK(dout.rows == rows_all && lse.rows == rows_all && dq.rows == rows_all && dk.rows == rows_all);

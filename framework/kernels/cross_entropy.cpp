@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "core/profile.h"
 #include "kernels/gemm.h"
 #include "kernels/simd/loops.h"
 
@@ -88,6 +89,8 @@ void gradient_of_logits(const Chunk& c, std::int64_t vocabulary, float softcap, 
 double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token> labels, float softcap,
                      std::span<float> row_losses, Mat dhidden, Mat dhead, Arena& scratch) {
   const std::int64_t rows = hidden.rows, vocabulary = head.rows, panels = (vocabulary + kPanel - 1) / kPanel;
+  ProfileScope profiled("cross_entropy",
+                        2.0 * static_cast<double>(hidden.size() * vocabulary) * (dhead.empty() ? 1 : 2));
   DML_CHECK(static_cast<std::int64_t>(labels.size()) == rows && head.cols == hidden.cols);
   DML_CHECK(row_losses.empty() || static_cast<std::int64_t>(row_losses.size()) == rows);
   if (rows == 0) return 0;

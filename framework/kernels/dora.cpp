@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/parallel.h"
+#include "core/profile.h"
 
 namespace dml::kernels {
 namespace {
@@ -12,6 +13,7 @@ constexpr std::int64_t kRows = 16, kPanel = 256, kTokens = 128;
 }  // namespace
 
 void dora_norms(const Weight& w, ConstMat a, ConstMat b, float scale, float* norms) {
+  ProfileScope profiled("dora_norms");
   parallel_ranges(w.rows, kRows, [&](std::int64_t first, std::int64_t last) {
     double sums[kRows] = {};
     float panel[kRows * kPanel];
@@ -35,6 +37,7 @@ void dora_norms(const Weight& w, ConstMat a, ConstMat b, float scale, float* nor
 }
 
 void dora_scale(const float* magnitude, const float* norms, Mat y) {
+  ProfileScope profiled("dora_scale");
   parallel_ranges(y.rows, kTokens, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t t = first; t < last; ++t)
       for (std::int64_t n = 0; n < y.cols; ++n) y.row(t)[n] *= magnitude[n] / norms[n];
@@ -42,6 +45,7 @@ void dora_scale(const float* magnitude, const float* norms, Mat y) {
 }
 
 void dora_magnitude_backward(ConstMat dy, ConstMat plain, const float* norms, float* dmagnitude, Arena& scratch) {
+  ProfileScope profiled("dora_magnitude_backward");
   Arena::Scope scope(scratch);
   std::int64_t blocks = (dy.rows + kTokens - 1) / kTokens;
   Mat partial = scratch.matrix(blocks, dy.cols);

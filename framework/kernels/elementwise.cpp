@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "core/profile.h"
 #include "kernels/simd/loops.h"
 
 namespace dml::kernels {
@@ -29,11 +30,13 @@ std::int64_t rows_per_task(std::int64_t cols) {
 }  // namespace
 
 void fill(std::span<float> x, float value) {
+  ProfileScope profiled("fill");
   parallel_ranges(static_cast<std::int64_t>(x.size()), kGrain,
                   [&](std::int64_t first, std::int64_t last) { std::fill(x.data() + first, x.data() + last, value); });
 }
 
 void copy(ConstMat from, Mat to) {
+  ProfileScope profiled("copy");
   DML_CHECK(from.size() == to.size());
   parallel_ranges(from.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
     std::memcpy(to.data + first, from.data + first, bytes(last - first));
@@ -41,6 +44,7 @@ void copy(ConstMat from, Mat to) {
 }
 
 void add_scaled(ConstMat x, float a, Mat y) {
+  ProfileScope profiled("add_scaled");
   DML_CHECK(x.size() == y.size());
   parallel_ranges(x.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
     loops().add_scaled(x.data + first, a, y.data + first, last - first);
@@ -48,29 +52,34 @@ void add_scaled(ConstMat x, float a, Mat y) {
 }
 
 void scale(Mat x, float a) {
+  ProfileScope profiled("scale");
   parallel_ranges(x.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
     loops().set_scaled(x.data + first, a, x.data + first, last - first);
   });
 }
 
 void soft_cap(float cap, Mat x) {
+  ProfileScope profiled("soft_cap");
   parallel_ranges(x.size(), kGrain,
                   [&](std::int64_t first, std::int64_t last) { loops().softcap(x.data + first, last - first, cap); });
 }
 
 void add_bias(const float* bias, Mat y) {
+  ProfileScope profiled("add_bias");
   parallel_ranges(y.rows, rows_per_task(y.cols), [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t t = first; t < last; ++t) loops().add_scaled(bias, 1, y.row(t), y.cols);
   });
 }
 
 void bias_backward(ConstMat dy, float* dbias, Arena&) {
+  ProfileScope profiled("bias_backward");
   parallel_ranges(dy.cols, 128, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t t = 0; t < dy.rows; ++t) loops().add_scaled(dy.row(t) + first, 1, dbias + first, last - first);
   });
 }
 
 void gather_rows(ConstMat from, std::span<const std::int32_t> rows, Mat to) {
+  ProfileScope profiled("gather_rows");
   DML_CHECK(static_cast<std::int64_t>(rows.size()) == to.rows && from.cols == to.cols);
   parallel_ranges(to.rows, rows_per_task(to.cols), [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t i = first; i < last; ++i)
@@ -79,6 +88,7 @@ void gather_rows(ConstMat from, std::span<const std::int32_t> rows, Mat to) {
 }
 
 void scatter_rows(ConstMat from, std::span<const std::int32_t> rows, Mat to, Write mode) {
+  ProfileScope profiled("scatter_rows");
   DML_CHECK(static_cast<std::int64_t>(rows.size()) == from.rows && from.cols == to.cols);
   if (mode == Write::set) fill(to.flat(), 0);
   parallel_ranges(from.rows, rows_per_task(from.cols), [&](std::int64_t first, std::int64_t last) {
@@ -88,6 +98,7 @@ void scatter_rows(ConstMat from, std::span<const std::int32_t> rows, Mat to, Wri
 }
 
 void dropout(ConstMat x, float p, const Random& random, Mat y) {
+  ProfileScope profiled("dropout");
   DML_CHECK(x.size() == y.size() && p >= 0 && p < 1);
   if (p == 0) {
     if (x.data != y.data) copy(x, y);
@@ -102,6 +113,7 @@ void dropout(ConstMat x, float p, const Random& random, Mat y) {
 }
 
 double sum_of_squares(std::span<const float> x) {
+  ProfileScope profiled("sum_of_squares");
   auto n = static_cast<std::int64_t>(x.size()), grain = reduction_grain(n);
   std::array<double, kMostBlocks> part{};
   parallel_ranges(n, grain, [&](std::int64_t first, std::int64_t last) {
@@ -113,6 +125,7 @@ double sum_of_squares(std::span<const float> x) {
 }
 
 std::int64_t first_not_finite(std::span<const float> x) {
+  ProfileScope profiled("first_not_finite");
   auto n = static_cast<std::int64_t>(x.size()), grain = reduction_grain(n);
   std::array<bool, kMostBlocks> bad{};
   parallel_ranges(n, grain, [&](std::int64_t first, std::int64_t last) {

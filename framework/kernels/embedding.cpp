@@ -4,11 +4,13 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "core/profile.h"
 #include "kernels/simd/loops.h"
 
 namespace dml::kernels {
 
 void embed(std::span<const Token> tokens, const Weight& table, float scale, Mat y, Write mode) {
+  ProfileScope profiled("embed");
   DML_CHECK(static_cast<std::int64_t>(tokens.size()) == y.rows && table.cols == y.cols);
   parallel_ranges(y.rows, 16, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t t = first; t < last; ++t) {
@@ -26,6 +28,7 @@ void embed(std::span<const Token> tokens, const Weight& table, float scale, Mat 
 }
 
 void embed_backward(std::span<const Token> tokens, ConstMat dy, float scale, Mat dtable) {
+  ProfileScope profiled("embed_backward");
   DML_CHECK(static_cast<std::int64_t>(tokens.size()) == dy.rows && dtable.cols == dy.cols);
   parallel_ranges(dy.cols, 64, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t t = 0; t < dy.rows; ++t) {

@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "core/profile.h"
 #include "kernels/simd/loops.h"
 
 // Exported by OpenBLAS builds that choose their kernels at run time.
@@ -118,6 +119,7 @@ void few_rows_nt(ConstMat x, const Weight& w, float* to, std::int64_t ld, bool a
 }  // namespace
 
 void gemm_nt(ConstMat x, const Weight& w, Mat y, Write mode) {
+  ProfileScope profiled("gemm_nt", 2.0 * static_cast<double>(x.size()) * static_cast<double>(w.rows));
   DML_CHECK(x.cols == w.cols && y.rows == x.rows && y.cols == w.rows);
   bool add = mode == Write::add;
   if (x.rows <= kFewRows)
@@ -137,6 +139,7 @@ void gemm_nt_panel(ConstMat x, const Weight& w, std::int64_t first, std::int64_t
 }
 
 void gemm_nn(ConstMat dy, const Weight& w, Mat dx, Write mode) {
+  ProfileScope profiled("gemm_nn", 2.0 * static_cast<double>(dy.size()) * static_cast<double>(w.cols));
   DML_CHECK(dy.cols == w.rows && dx.rows == dy.rows && dx.cols == w.cols);
   Tiles(dy.rows, w.cols).each([&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
     for (std::int64_t k = 0; k < w.rows; k += kDepth) {
@@ -149,6 +152,7 @@ void gemm_nn(ConstMat dy, const Weight& w, Mat dx, Write mode) {
 }
 
 void gemm_nn_panels(const float* dy, std::int64_t all_rows, std::int64_t width, const Weight& w, Mat dx) {
+  ProfileScope profiled("gemm_nn_panels", 2.0 * static_cast<double>(dx.size()) * static_cast<double>(w.rows));
   DML_CHECK(dx.rows == all_rows && dx.cols == w.cols);
   Tiles(all_rows, w.cols).each([&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
     for (std::int64_t k = 0; k < w.rows; k += width) {
@@ -161,6 +165,7 @@ void gemm_nn_panels(const float* dy, std::int64_t all_rows, std::int64_t width, 
 }
 
 void gemm_tn(ConstMat dy, ConstMat x, Mat dw) {
+  ProfileScope profiled("gemm_tn", 2.0 * static_cast<double>(dy.size()) * static_cast<double>(x.cols));
   DML_CHECK(dy.rows == x.rows && dw.rows == dy.cols && dw.cols == x.cols);
   Tiles(dw.rows, dw.cols).each([&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
     sgemm_tile(true, false, rows, cols, dy.rows, 1, dy.data + row, dy.cols, x.data + col, x.cols, 1, dw.row(row) + col,

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "core/profile.h"
 #include "kernels/simd/loops.h"
 
 namespace dml::kernels {
@@ -29,6 +30,7 @@ void each_tile(std::int64_t rows, std::int64_t row_tile, std::int64_t cols, std:
 }  // namespace
 
 void lora_down(ConstMat x, ConstMat a, Mat down) {
+  ProfileScope profiled("lora_down", 2.0 * static_cast<double>(x.size()) * static_cast<double>(a.rows));
   DML_CHECK(x.cols == a.cols && down.rows == x.rows && down.cols == a.rows);
   if (dry_run()) return;
   std::int64_t rank = a.rows;
@@ -47,6 +49,7 @@ void lora_down(ConstMat x, ConstMat a, Mat down) {
 }
 
 void lora_up(ConstMat down, ConstMat b, float scale, Mat y) {
+  ProfileScope profiled("lora_up", 2.0 * static_cast<double>(y.size()) * static_cast<double>(b.cols));
   DML_CHECK(down.cols == b.cols && y.rows == down.rows && y.cols == b.rows);
   std::int64_t rank = b.cols;
   each_tile(y.rows, kTallRows, y.cols, kCols,
@@ -58,6 +61,7 @@ void lora_up(ConstMat down, ConstMat b, float scale, Mat y) {
 }
 
 void lora_up_backward(ConstMat dy, ConstMat down, ConstMat b, float scale, Mat ddown, Mat db, Arena&) {
+  ProfileScope profiled("lora_up_backward", 4.0 * static_cast<double>(dy.size()) * static_cast<double>(b.cols));
   DML_CHECK(dy.cols == b.rows && (db.empty() || db.rows == b.rows) && ddown.rows == dy.rows && ddown.cols == b.cols);
   std::int64_t rank = b.cols;
   parallel_ranges(dy.rows, kRows, [&](std::int64_t first, std::int64_t last) {
@@ -77,6 +81,7 @@ void lora_up_backward(ConstMat dy, ConstMat down, ConstMat b, float scale, Mat d
 }
 
 void lora_down_backward(ConstMat ddown, ConstMat x, ConstMat a, Mat dx, Mat da, Arena&) {
+  ProfileScope profiled("lora_down_backward", 2.0 * static_cast<double>(x.size() + dx.size()) * static_cast<double>(a.rows));
   DML_CHECK(ddown.cols == a.rows && x.cols == a.cols && x.rows == ddown.rows && (da.empty() || da.rows == a.rows));
   std::int64_t rank = a.rows;
   if (!dx.empty())

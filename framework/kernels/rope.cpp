@@ -2,12 +2,14 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "core/profile.h"
 #include "kernels/simd/loops.h"
 
 namespace dml::kernels {
 
 void rope(Mat x, std::int64_t head_dim, std::span<const std::int32_t> positions, const RopeTable& table,
           bool backward) {
+  ProfileScope profiled("rope");
   std::int64_t half = table.cos.cols;
   DML_CHECK(x.cols % head_dim == 0 && 2 * half <= head_dim && static_cast<std::int64_t>(positions.size()) == x.rows);
   constexpr std::int64_t kRows = 8;

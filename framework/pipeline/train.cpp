@@ -5,6 +5,7 @@
 
 #include "core/files.h"
 #include "core/log.h"
+#include "core/profile.h"
 #include "pipeline/job.h"
 #include "pipeline/progress.h"
 #include "pipeline/report.h"
@@ -120,6 +121,7 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
   };
 
   if (from.empty() && run.has_validation() && settings.eval_on_start) evaluate();
+  reset_profile();
   bool stopped = false, gave_up = false;
   std::int64_t saved_at = from.empty() ? -1 : run.done();
   while (run.done() < run.total() && !stopped && !gave_up) {
@@ -136,6 +138,8 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
     }
   }
   if (progress) progress->finish();
+  if (profiling && speaks)
+    for (auto& line : profile_table()) log_info("{}", line);
   if (stopped) {
     log_info("stopped after step {} of {}; dml train {} --resume auto goes on", run.done(), run.total(), file.path);
     return ExitCode::stopped;

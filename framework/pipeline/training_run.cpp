@@ -9,6 +9,7 @@
 #include "core/hash.h"
 #include "core/log.h"
 #include "core/parallel.h"
+#include "core/profile.h"
 #include "core/version.h"
 #include "data/inspect.h"
 #include "dist/agreement.h"
@@ -218,6 +219,7 @@ void TrainingRun::load_optimizer(const std::string& checkpoint) {
 }
 
 StepMetrics TrainingRun::step() {
+  ProfileScope profiled("(between operations)");
   auto start = Clock::now();
   comm_.set_step(state_.step);
   const Schedule::Step plan = schedule_.step(state_.step);

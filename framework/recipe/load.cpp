@@ -21,7 +21,7 @@ void collect_origins(const Reading& reading, const std::map<std::string, std::st
   for (const auto& [path, from] : derived) file.origins[path] = from;
 }
 
-RecipeFile read(const std::string& text, const std::string& name, const std::vector<Override>& overrides) {
+RecipeFile read(const std::string& text, const std::string& name, const std::vector<Override>& overrides, RecipeUse use) {
   Report report(name);
   Node root = read_yaml(text, report);
   if (root.is_null()) {
@@ -40,7 +40,7 @@ RecipeFile read(const std::string& text, const std::string& name, const std::vec
   Reading reading{report};
   read_recipe_map(root, file.recipe, reading);
   auto derived = fill_in(file.recipe, reading);
-  check_rules(file.recipe, reading);
+  check_rules(file.recipe, use, reading);
   report.raise();
   check_files(file.recipe, reading);
 
@@ -89,13 +89,14 @@ std::map<std::string, std::string> fill_in(Recipe& recipe, const Reading& readin
 
 }  // namespace recipe
 
-RecipeFile read_recipe(const std::string& text, const std::string& name, const std::vector<Override>& overrides) {
-  return recipe::read(text, name, overrides);
+RecipeFile read_recipe(const std::string& text, const std::string& name, const std::vector<Override>& overrides,
+                       RecipeUse use) {
+  return recipe::read(text, name, overrides, use);
 }
 
-RecipeFile load_recipe(const std::string& path, const std::vector<Override>& overrides) {
+RecipeFile load_recipe(const std::string& path, const std::vector<Override>& overrides, RecipeUse use) {
   if (std::filesystem::is_directory(path)) throw UserError("{}: is a directory; name the recipe's file in it", path);
-  return recipe::read(read_file(path, recipe::kLargestRecipe), path, overrides);
+  return recipe::read(read_file(path, recipe::kLargestRecipe), path, overrides, use);
 }
 
 }  // namespace dml

@@ -310,10 +310,14 @@ struct RecipeFile {
   std::vector<std::string> warnings;                 // what is probably not meant; missing files
 };
 
+/// What a recipe is read for: `measure` takes one without datasets and learning_rate, too.
+enum class RecipeUse { train, measure };
+
 /// UserError with one line for every problem of the recipe, "FILE:LINE:COLUMN: …", sorted by line.
-RecipeFile load_recipe(const std::string& path, const std::vector<Override>& overrides = {});
+RecipeFile load_recipe(const std::string& path, const std::vector<Override>& overrides = {}, RecipeUse use = RecipeUse::train);
 /// The same from text; `name` stands in the messages.
-RecipeFile read_recipe(const std::string& text, const std::string& name, const std::vector<Override>& overrides = {});
+RecipeFile read_recipe(const std::string& text, const std::string& name, const std::vector<Override>& overrides = {},
+                       RecipeUse use = RecipeUse::train);
 
 // ---- what else the field list gives
 

@@ -130,9 +130,9 @@ void check_entries(const std::string& list, const std::vector<DatasetEntry>& ent
   }
 }
 
-void check_data(const Recipe& recipe, Rulebook& rules) {
+void check_data(const Recipe& recipe, RecipeUse use, Rulebook& rules) {
   const auto& d = recipe.data;
-  if (d.datasets.empty() && d.pretraining_dataset.empty())
+  if (use == RecipeUse::train && d.datasets.empty() && d.pretraining_dataset.empty())
     rules.missing("datasets", "give at least one entry, for example datasets: [{path: train.jsonl, type: alpaca}]");
   if (!d.datasets.empty() && !d.pretraining_dataset.empty()) rules.exclusive("datasets", "pretraining_dataset");
   if (!d.test_datasets.empty() && d.val_set_size > 0) rules.exclusive("test_datasets", "val_set_size");
@@ -154,9 +154,9 @@ void check_data(const Recipe& recipe, Rulebook& rules) {
   if (t.chat_template_jinja && t.chat_template != "jinja") rules.exclusive("chat_template", "chat_template_jinja");
 }
 
-void check_optim(const Recipe& recipe, Rulebook& rules) {
+void check_optim(const Recipe& recipe, RecipeUse use, Rulebook& rules) {
   const auto& o = recipe.optim;
-  if (!rules.given("learning_rate"))
+  if (use == RecipeUse::train && !rules.given("learning_rate"))
     rules.missing("learning_rate", "usual are 1e-5 to 5e-5 for all weights, 1e-4 to 3e-4 for an adapter");
   if (o.learning_rate > 0.1)
     rules.warning("learning_rate", fmt::format("'learning_rate' of {} is unusually high", o.learning_rate));
@@ -223,12 +223,12 @@ void check_train(const Recipe& recipe, Rulebook& rules) {
 
 }  // namespace
 
-void check_rules(const Recipe& recipe, Reading& reading) {
+void check_rules(const Recipe& recipe, RecipeUse use, Reading& reading) {
   Rulebook rules(reading);
   check_model(recipe, rules);
   check_adapter(recipe, rules);
-  check_data(recipe, rules);
-  check_optim(recipe, rules);
+  check_data(recipe, use, rules);
+  check_optim(recipe, use, rules);
   check_train(recipe, rules);
 }
 

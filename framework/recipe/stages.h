@@ -16,7 +16,7 @@ void map_old_keys(Node& root, Report& report);
 /// Fills values that follow from others. Returns key → "from KEY".
 std::map<std::string, std::string> fill_in(Recipe& recipe, const Reading& reading);
 /// Rules between settings; errors name both places.
-void check_rules(const Recipe& recipe, Reading& reading);
+void check_rules(const Recipe& recipe, RecipeUse use, Reading& reading);
 /// Files and directories that are named and not there: warnings.
 void check_files(const Recipe& recipe, Reading& reading);
 

@@ -1,0 +1,10 @@
+#!/bin/bash
+# The speed table: dml against PyTorch on the shapes of bench/recipes, run alternately, two threads each.
+#   bench/compare.sh [--repeats N] [--steps N] [S1 … S7]
+# A shape takes one to five minutes; without names all of them run. DML=path names another binary.
+cd "$(dirname "$0")/.." || exit 1
+export DML=${DML:-build/release/dml}
+[ -x "$DML" ] || { echo "$DML is not there: cmake --preset release && cmake --build --preset release --target dml" >&2; exit 1; }
+# PyTorch's OpenBLAS takes a processor younger than itself for an old one; dml asks it again by itself (see bench/LOG.md).
+if [ -z "$OPENBLAS_CORETYPE" ] && grep -qw avx512vl /proc/cpuinfo; then export OPENBLAS_CORETYPE=SkylakeX; fi
+exec /usr/bin/python3 bench/compare.py "$@"

@@ -1,0 +1,194 @@
+#!/usr/bin/python3
+"""The peer: a training step of the same mathematics in PyTorch, as people write it.
+
+    torch_train.py RECIPE [--masked X | --documents FILE] [--warmup N] [--steps N] [--threads N]
+
+Reads the keys of a bench recipe that matter here and prints one JSON line with the fields of `dml bench --json` that
+bench/compare.sh reads. Float32 throughout; modules, autograd, scores with a mask, all logits, AdamW and clipping are what
+transformers and PEFT do in eager mode on a CPU. A micro-batch of documents of unlike length is padded to its longest.
+"""
+import argparse
+import json
+import math
+import resource
+import statistics
+import time
+
+import torch
+import torch.nn.functional as F
+import yaml
+from torch import nn
+
+
+class LoraLinear(nn.Module):
+    """y = x Wᵀ + s (x Aᵀ) Bᵀ, W frozen."""
+
+    def __init__(self, size_in, size_out, rank, alpha):
+        super().__init__()
+        self.base = nn.Linear(size_in, size_out, bias=False)
+        self.base.weight.requires_grad_(False)
+        self.down = nn.Linear(size_in, rank, bias=False)
+        self.up = nn.Linear(rank, size_out, bias=False)
+        nn.init.zeros_(self.up.weight)
+        self.scale = alpha / rank
+
+    def forward(self, x):
+        return self.base(x) + self.up(self.down(x)) * self.scale
+
+
+class RmsNorm(nn.Module):
+    def __init__(self, width, eps, trained):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width), requires_grad=trained)
+        self.eps = eps
+
+    def forward(self, x):
+        return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps))
+
+
+def turned(x):
+    half = x.shape[-1] // 2
+    return torch.cat((-x[..., half:], x[..., :half]), dim=-1)
+
+
+class Layer(nn.Module):
+    def __init__(self, config, linear, trained):
+        super().__init__()
+        width, ffn = config["hidden_size"], config["intermediate_size"]
+        self.heads, self.kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
+        self.size = width // self.heads
+        eps = config["rms_norm_eps"]
+        self.attention_norm, self.mlp_norm = RmsNorm(width, eps, trained), RmsNorm(width, eps, trained)
+        self.q, self.o = linear(width, width), linear(width, width)
+        self.k, self.v = (linear(width, self.kv_heads * self.size) for _ in range(2))
+        self.gate, self.up, self.down = linear(width, ffn), linear(width, ffn), linear(ffn, width)
+
+    def attention(self, x, cos, sin, mask):
+        batch, length, width = x.shape
+        q = self.q(x).view(batch, length, self.heads, self.size).transpose(1, 2)
+        k = self.k(x).view(batch, length, self.kv_heads, self.size).transpose(1, 2)
+        v = self.v(x).view(batch, length, self.kv_heads, self.size).transpose(1, 2)
+        q, k = q * cos + turned(q) * sin, k * cos + turned(k) * sin
+        if self.heads != self.kv_heads:
+            k = k.repeat_interleave(self.heads // self.kv_heads, dim=1)
+            v = v.repeat_interleave(self.heads // self.kv_heads, dim=1)
+        scores = torch.matmul(q, k.transpose(2, 3)) / math.sqrt(self.size) + mask
+        out = torch.matmul(F.softmax(scores, dim=-1), v)
+        return self.o(out.transpose(1, 2).reshape(batch, length, width))
+
+    def forward(self, x, cos, sin, mask):
+        x = x + self.attention(self.attention_norm(x), cos, sin, mask)
+        h = self.mlp_norm(x)
+        return x + self.down(F.silu(self.gate(h)) * self.up(h))
+
+
+class Model(nn.Module):
+    def __init__(self, config, adapter, rank, alpha):
+        super().__init__()
+        width, vocab = config["hidden_size"], config["vocab_size"]
+        linear = (lambda i, o: LoraLinear(i, o, rank, alpha)) if adapter else (lambda i, o: nn.Linear(i, o, bias=False))
+        self.embed = nn.Embedding(vocab, width)
+        self.layers = nn.ModuleList(Layer(config, linear, not adapter) for _ in range(config["num_hidden_layers"]))
+        self.norm = RmsNorm(width, config["rms_norm_eps"], not adapter)
+        self.head = nn.Linear(width, vocab, bias=False)
+        for weight in (self.embed.weight, self.head.weight):
+            nn.init.normal_(weight, std=0.02)
+            weight.requires_grad_(not adapter)
+        size = width // config["num_attention_heads"]
+        self.inv_freq = 10000.0 ** (-torch.arange(0, size, 2).float() / size)
+
+    def forward(self, ids):
+        length = ids.shape[1]
+        angles = torch.outer(torch.arange(length).float(), self.inv_freq)
+        angles = torch.cat((angles, angles), dim=-1)
+        mask = torch.full((length, length), -math.inf).triu(1)
+        x = self.embed(ids)
+        for layer in self.layers:
+            x = layer(x, angles.cos(), angles.sin(), mask)
+        return self.head(self.norm(x))
+
+
+def micro_batches(documents, each, vocab):
+    """Lists of (ids, labels), each padded to its longest document; labels already shifted."""
+    generator = torch.Generator().manual_seed(1)
+    for first in range(0, len(documents), each):
+        rows = documents[first:first + each]
+        longest = max(tokens for tokens, _ in rows)
+        ids = torch.zeros(len(rows), longest, dtype=torch.long)
+        labels = torch.full((len(rows), longest), -100)
+        for row, (tokens, learned) in enumerate(rows):
+            ids[row, :tokens] = torch.randint(0, vocab, (tokens,), generator=generator)
+            start = max(tokens - learned, 1)
+            labels[row, start - 1:tokens - 1] = ids[row, start:tokens]
+        yield ids, labels
+
+
+def sgemm_rate():
+    a, b = torch.randn(2048, 2048), torch.randn(2048, 2048)
+    best = math.inf
+    for _ in range(5):
+        start = time.perf_counter()
+        torch.mm(a, b)
+        best = min(best, time.perf_counter() - start)
+    return 2 * 2048**3 / best
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("recipe")
+    parser.add_argument("--masked", type=float, default=0)
+    parser.add_argument("--documents")
+    parser.add_argument("--warmup", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--threads", type=int, default=2)
+    args = parser.parse_args()
+    with open(args.recipe, encoding="utf-8") as file:
+        recipe = yaml.safe_load(file)
+    config, each = recipe["model_config"], recipe["micro_batch_size"]
+    batches = recipe.get("gradient_accumulation_steps", 1)
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(0)
+
+    if args.documents:
+        with open(args.documents, encoding="utf-8") as file:
+            documents = [tuple(map(int, line.split())) for line in file if line.strip() and line[0] != "#"]
+    else:
+        length = recipe["sequence_len"]
+        documents = [(length, min(max(round(length * (1 - args.masked)), 1), length - 1))] * each * batches
+    data = list(micro_batches(documents[:each * batches], each, config["vocab_size"]))
+    learned = sum(int((labels != -100).sum()) for _, labels in data)
+    tokens = sum(count for count, _ in documents[:each * batches])
+
+    rate = sgemm_rate()
+    model = Model(config, recipe.get("adapter"), recipe.get("lora_r", 8), recipe.get("lora_alpha", 16))
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=float(recipe["learning_rate"]), weight_decay=0.0)
+
+    def step():
+        total = 0.0
+        for ids, labels in data:
+            logits = model(ids)
+            loss = F.cross_entropy(logits.view(-1, logits.shape[-1]), labels.view(-1), ignore_index=-100, reduction="sum") / learned
+            loss.backward()
+            total += loss.item()
+        torch.nn.utils.clip_grad_norm_(trained, 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return total
+
+    losses, seconds = [], []
+    for _ in range(args.warmup + args.steps):
+        start = time.perf_counter()
+        losses.append(step())
+        seconds.append(time.perf_counter() - start)
+    median = statistics.median(seconds[args.warmup:])
+    print(json.dumps({
+        "engine": "torch " + torch.__version__, "step_s": median, "tok_s": tokens / median, "learned_tok_s": learned / median,
+        "tokens": tokens, "learned_tokens": learned, "sgemm_gflops": max(rate, sgemm_rate()) * 1e-9,
+        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "parameters": sum(p.numel() for p in model.parameters()), "trained": sum(p.numel() for p in trained),
+        "loss": [losses[0], losses[-1]]}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+// bench: speed and memory of a recipe's training step, on made-up data.
+#include "pipeline/bench.h"
+
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/ranks.h"
+#include "cli/stages.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "pipeline/progress.h"
+
+namespace dml {
+namespace {
+
+struct Bench {
+  std::string recipe;
+  std::optional<double> masked;
+  std::optional<std::string> documents;
+  std::optional<std::int64_t> warmup, steps;
+  bool json = false;
+  std::vector<Override> overrides;
+  Options options{"bench", "bench RECIPE [--masked X | --documents FILE] [--warmup N] [--steps N] [--json] [--KEY VALUE …]",
+                  {"dml bench recipe.yml", "dml bench recipe.yml --masked 0.75 --steps 10", "mpirun -np 2 dml bench recipe.yml --batch_size 4",
+                   "DML_PROFILE=1 dml bench recipe.yml"}};
+  Bench() {
+    options.positional("RECIPE", recipe, "the recipe; it may go without datasets, and with model_config without base_model");
+    options.number("masked", masked, "share of every document that is not learned (0)");
+    options.text("documents", documents, "lengths of the documents, a line 'TOKENS LEARNED' each");
+    options.integer("warmup", warmup, "steps that are not measured (2)");
+    options.integer("steps", steps, "steps that are measured (6)");
+    options.flag("json", json, "one JSON object");
+    options.take_overrides(overrides);
+  }
+};
+
+BenchOptions checked(const Bench& b) {
+  BenchOptions o;
+  o.masked = b.masked.value_or(o.masked);
+  o.warmup = b.warmup.value_or(o.warmup);
+  o.steps = b.steps.value_or(o.steps);
+  if (!(o.masked >= 0 && o.masked < 1)) throw UserError("--masked must be at least 0 and below 1");
+  if (b.masked && b.documents) throw UserError("--masked and --documents exclude each other");
+  if (o.warmup < 0 || o.warmup > 1'000'000) throw UserError("--warmup must be between 0 and 1000000");
+  if (o.steps < 1 || o.steps > 1'000'000) throw UserError("--steps must be between 1 and 1000000");
+  if (b.documents) o.documents = read_documents(*b.documents);
+  return o;
+}
+
+std::string json_line(const BenchResult& r) {
+  const BenchPhases& p = r.median;
+  Json plan = Json::object();
+  for (auto& [name, bytes] : r.plan.rows()) plan[name] = bytes;
+  return dump(Json{{"step_s", p.step},
+                   {"forward_s", p.forward},
+                   {"head_s", p.head},
+                   {"backward_s", p.backward},
+                   {"communication_s", p.communication},
+                   {"optimizer_s", p.optimizer},
+                   {"tok_s", static_cast<double>(r.tokens) / p.step},
+                   {"learned_tok_s", static_cast<double>(r.learned) / p.step},
+                   {"tokens", r.tokens},
+                   {"learned_tokens", r.learned},
+                   {"gflop", r.operations * 1e-9},
+                   {"sgemm_gflops", r.sgemm * 1e-9},
+                   {"fraction", r.fraction},
+                   {"parameters", r.parameters},
+                   {"trained", r.trained},
+                   {"ranks", r.ranks},
+                   {"threads", r.threads},
+                   {"loss", {r.first_loss, r.last_loss}},
+                   {"plan", plan},
+                   {"plan_bytes", r.plan.total()},
+                   {"peak_bytes", r.peak}}) + "\n";
+}
+
+std::string table(const BenchResult& r) {
+  const BenchPhases& p = r.median;
+  std::string out;
+  auto line = [&](const char* name, const std::string& value) { out += fmt::format("{:<15} {}\n", name, value); };
+  auto phase = [&](const char* name, double seconds) { line(name, fmt::format("{:>9.2f} ms  {:>5.1f} %", seconds * 1e3, 100 * seconds / p.step)); };
+  line("model", fmt::format("{} parameters, {} trained; {} rank{} × {} thread{}", count_text(static_cast<double>(r.parameters)),
+                            count_text(static_cast<double>(r.trained)), r.ranks, r.ranks == 1 ? "" : "s", r.threads, r.threads == 1 ? "" : "s"));
+  line("step", fmt::format("{:>9.2f} ms  {} tokens, {} learned", p.step * 1e3, r.tokens, r.learned));
+  phase("  forward", p.forward);
+  phase("  loss head", p.head);
+  phase("  backward", p.backward);
+  phase("  communication", p.communication);
+  phase("  optimizer", p.optimizer);
+  line("speed", fmt::format("{} tok/s, {} learned tok/s", count_text(static_cast<double>(r.tokens) / p.step), count_text(static_cast<double>(r.learned) / p.step)));
+  line("arithmetic", fmt::format("{:.1f} GFLOP a step, {:.1f} GFLOP/s = {:.3f} of the sgemm rate ({:.1f})", r.operations * 1e-9,
+                                 r.operations / p.step * 1e-9, r.fraction, r.sgemm * 1e-9));
+  line("memory", fmt::format("predicted {}, peak {}", memory_text(r.plan.total()), memory_text(r.peak)));
+  for (auto& [name, bytes] : r.plan.rows()) line(("  " + name).c_str(), memory_text(bytes));
+  line("loss", fmt::format("{:.4f} first, {:.4f} last", r.first_loss, r.last_loss));
+  return out;
+}
+
+int run_bench(const std::vector<std::string>& words) {
+  Bench b;
+  b.options.parse(words);
+  BenchOptions options = checked(b);
+  return run_on_ranks([&](Comm& comm) {
+    RecipeFile file = load_recipe(b.recipe, b.overrides, RecipeUse::measure);
+    if (comm.rank() == 0) show_notes(file);
+    BenchResult result = bench(file.recipe, comm, options);
+    if (comm.rank() != 0) return 0;
+    print(b.json ? json_line(result) : table(result));
+    for (auto& line : result.profile) log_info("{}", line);
+    return 0;
+  });
+}
+
+}  // namespace
+
+Command bench_command() {
+  return {"bench", "speed and memory of a training step, on made-up data", [] { return Bench().options.page(); }, run_bench};
+}
+
+}  // namespace dml

@@ -1,0 +1,69 @@
+#include "core/profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+#include <unordered_map>
+
+namespace dml {
+namespace {
+
+struct Count {
+  std::int64_t calls = 0;
+  double seconds = 0, operations = 0;
+};
+
+thread_local std::unordered_map<std::string_view, Count> counts;
+thread_local ProfileScope* innermost = nullptr;
+
+bool wanted() {
+  const char* text = std::getenv("DML_PROFILE");
+  return text && *text && std::string_view(text) != "0";
+}
+
+}  // namespace
+
+bool profiling = wanted();
+
+void ProfileScope::begin(const char* name, double operations) {
+  name_ = name;
+  operations_ = operations;
+  outer_ = innermost;
+  innermost = this;
+  start_ = std::chrono::steady_clock::now();
+}
+
+void ProfileScope::end() {
+  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  innermost = outer_;
+  if (outer_) outer_->inside_ += seconds;
+  Count& count = counts[name_];
+  count.calls += 1;
+  count.seconds += seconds - inside_;
+  count.operations += operations_;
+}
+
+void reset_profile() { counts.clear(); }
+
+std::vector<ProfileRow> profile_rows() {
+  std::vector<ProfileRow> rows;
+  for (auto& [name, c] : counts) rows.push_back({std::string(name), c.calls, c.seconds, c.operations});
+  std::ranges::sort(rows, [](auto& a, auto& b) { return a.seconds != b.seconds ? a.seconds > b.seconds : a.name < b.name; });
+  return rows;
+}
+
+std::vector<std::string> profile_table() {
+  std::vector<ProfileRow> rows = profile_rows();
+  double total = 0;
+  for (auto& r : rows) total += r.seconds;
+  std::vector<std::string> lines{fmt::format("{:<28} {:>8} {:>10} {:>7} {:>9}", "operation", "calls", "seconds", "share", "GFLOP/s")};
+  for (auto& r : rows)
+    lines.push_back(fmt::format("{:<28} {:>8} {:>10.4f} {:>5.1f} % {:>9}", r.name, r.calls, r.seconds, total > 0 ? 100 * r.seconds / total : 0,
+                                r.operations > 0 ? fmt::format("{:.1f}", r.operations / r.seconds * 1e-9) : ""));
+  lines.push_back(fmt::format("{:<28} {:>8} {:>10.4f}", "total", "", total));
+  return lines;
+}
+
+}  // namespace dml

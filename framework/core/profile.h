@@ -1,0 +1,53 @@
+// Where the time goes: with DML_PROFILE=1 in the environment `dml train` and `dml bench` end with a table of operations.
+//
+// A ProfileScope stands at the entry of an operation and counts the call and its own seconds: the time of scopes inside it
+// is theirs, so the rows add up to the outermost scope. Switched off it costs one branch. Every thread has a table of its
+// own; the one that counts is that of the thread which drives the model (what a kernel's workers do is the kernel's time).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dml {
+
+/// On from the start when DML_PROFILE is set to something else than 0. To be switched between operations only.
+extern bool profiling;
+
+class ProfileScope {
+ public:
+  /// `name`: a literal. `operations`: floating-point operations that the call has to do, where that means something.
+  explicit ProfileScope(const char* name, double operations = 0) {
+    if (profiling) begin(name, operations);
+  }
+  ~ProfileScope() {
+    if (name_) end();
+  }
+  ProfileScope(const ProfileScope&) = delete;
+  ProfileScope& operator=(const ProfileScope&) = delete;
+
+ private:
+  void begin(const char* name, double operations);
+  void end();
+
+  const char* name_ = nullptr;
+  double operations_ = 0, inside_ = 0;  // inside_: seconds of scopes within this one
+  ProfileScope* outer_ = nullptr;
+  std::chrono::steady_clock::time_point start_;
+};
+
+struct ProfileRow {
+  std::string name;
+  std::int64_t calls = 0;
+  double seconds = 0, operations = 0;
+};
+
+/// Forgets what this thread has counted.
+void reset_profile();
+/// What this thread has counted, the longest first.
+std::vector<ProfileRow> profile_rows();
+/// The rows as lines: name, calls, seconds, share, and GFLOP/s where operations are known.
+std::vector<std::string> profile_table();
+
+}  // namespace dml

@@ -1,0 +1,78 @@
+#include "pipeline/operation_count.h"
+
+#include <algorithm>
+
+namespace dml {
+namespace {
+
+double product(double rows, std::int64_t in, std::int64_t out) { return 2 * rows * static_cast<double>(in) * static_cast<double>(out); }
+
+// `wants_dx`: something is trained below, or in the same block in front of it.
+OperationCount linear(const Linear& l, double rows, bool wants_dx) {
+  OperationCount n;
+  if (!l) return n;
+  n.forward = product(rows, l.in(), l.out());
+  n.backward = (wants_dx ? n.forward : 0) + (l.weight ? n.forward : 0);
+  if (l.lora) {
+    std::int64_t rank = l.lora->a.rows;
+    double down = product(rows, l.in(), rank), up = product(rows, rank, l.out());
+    n.forward += down + up;
+    n.backward += up * 2 + down * (wants_dx ? 2 : 1);
+  }
+  return n;
+}
+
+// Pairs of a query and a key it may see, over all queries or over those of labelled rows.
+double attention_pairs(const PackedBatch& batch, std::int64_t window, bool labelled_only) {
+  double pairs = 0;
+  for (std::int64_t t = 0; t < batch.size(); ++t) {
+    auto at = static_cast<std::size_t>(t);
+    if (labelled_only && batch.labels[at] == kIgnore) continue;
+    std::int64_t seen = batch.positions[at] + 1;
+    pairs += static_cast<double>(window > 0 ? std::min(seen, window) : seen);
+  }
+  return pairs;
+}
+
+OperationCount decoder_layer(const DecoderLayer& layer, const PackedBatch& batch, bool last, bool below_trains) {
+  const auto tokens = static_cast<double>(batch.size());
+  const bool picks = last && !layer.parallel;
+  const double rows = picks ? static_cast<double>(batch.learned()) : tokens;
+  const Attention& a = layer.attention;
+  const bool before_qkv = below_trains || layer.attention_norm.trains();
+  const bool qkv = before_qkv || a.q.trains() || a.k.trains() || a.v.trains() || a.q_norm.trains() || a.k_norm.trains();
+  const bool before_mlp = layer.parallel ? before_qkv : qkv || a.o.trains() || layer.mlp_norm.trains();
+  const bool in_mlp = before_mlp || layer.mlp.gate.trains() || layer.mlp.up.trains();
+
+  OperationCount n;
+  n += linear(a.q, rows, before_qkv);
+  n += linear(a.k, tokens, before_qkv);
+  n += linear(a.v, tokens, before_qkv);
+  double pairs = attention_pairs(batch, a.shape.window, picks) * static_cast<double>(a.query_width());
+  n += OperationCount{4 * pairs, qkv ? 8 * pairs : 0};
+  n += linear(a.o, rows, qkv);
+  n += linear(layer.mlp.gate, rows, before_mlp);
+  n += linear(layer.mlp.up, rows, before_mlp);
+  n += linear(layer.mlp.down, rows, in_mlp);
+  return n;
+}
+
+}  // namespace
+
+OperationCount count_operations(const CausalLm& model, const PackedBatch& batch) {
+  OperationCount n;
+  const std::int64_t lowest = model.lowest_trained();
+  const auto layers = static_cast<std::int64_t>(model.layers.size());
+  for (std::int64_t l = 0; l < layers; ++l) {
+    OperationCount layer = decoder_layer(model.layers[static_cast<std::size_t>(l)], batch, l + 1 == layers, l > lowest);
+    if (l < lowest) layer.backward = 0;
+    n += layer;
+  }
+  kernels::Weight head = model.head.value();
+  double logits = product(static_cast<double>(batch.learned()), head.cols, head.rows);
+  bool below = lowest < layers || model.head.norm.trains();
+  n += OperationCount{logits, (below ? logits : 0) + (model.head.weight ? logits : 0)};
+  return n;
+}
+
+}  // namespace dml

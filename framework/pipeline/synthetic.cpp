@@ -1,0 +1,129 @@
+#include "pipeline/synthetic.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "checkpoint/dtype.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "core/parallel.h"
+#include "core/random.h"
+#include "kernels/quant_int8.h"
+#include "kernels/quant_nf4.h"
+
+namespace dml {
+namespace {
+
+// Values [first, first + out.size()) of a weight: any that are not zero will do.
+void random_values(std::uint64_t stream, float range, std::int64_t first, std::span<float> out) {
+  Random random(0, Purpose::init, stream);
+  float width = range * std::sqrt(12.f);
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = (random.uniform(static_cast<std::uint64_t>(first) + i) - 0.5f) * width;
+}
+
+bool is_linear(WeightRole role) {
+  using enum WeightRole;
+  return role == q || role == k || role == v || role == o || role == gate || role == up || role == down;
+}
+
+kernels::Storage storage_of(const WeightName& w, const ModelSection& model, const AdapterSection& adapter) {
+  if (w.vector) return kernels::Storage::f32;
+  if (is_linear(w.role) && adapter.load_in_4bit) return kernels::Storage::nf4;
+  if (is_linear(w.role) && adapter.load_in_8bit) return kernels::Storage::int8;
+  return model.frozen_storage == Storage::bf16 ? kernels::Storage::bf16 : kernels::Storage::f32;
+}
+
+}  // namespace
+
+std::vector<SyntheticDocument> read_documents(const std::string& path) {
+  constexpr std::int64_t kLongest = 1 << 24;
+  std::vector<SyntheticDocument> documents;
+  std::string text = read_file(path, 1 << 24);
+  int line = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t end = std::min(text.find('\n', at), text.size());
+    std::string row = text.substr(at, end - at);
+    at = end + 1;
+    ++line;
+    if (row.empty() || row[0] == '#') continue;
+    long tokens = 0, learned = 0;
+    if (std::sscanf(row.c_str(), "%ld %ld", &tokens, &learned) != 2 || tokens < 2 || tokens > kLongest || learned < 0 || learned >= tokens)
+      throw UserError("{}:{}: expected 'TOKENS LEARNED' with 2 ≤ tokens and learned < tokens, not '{}'", path, line, row.substr(0, 60));
+    documents.push_back({tokens, learned});
+  }
+  if (documents.empty()) throw UserError("{}: no document", path);
+  return documents;
+}
+
+SyntheticBatch::SyntheticBatch(std::span<const SyntheticDocument> documents, std::int64_t vocab, std::uint64_t seed) {
+  Random random(seed, Purpose::init);
+  starts_.push_back(0);
+  for (const SyntheticDocument& d : documents) {
+    auto first = static_cast<std::int64_t>(tokens_.size());
+    for (std::int64_t i = 0; i < d.tokens; ++i) {
+      tokens_.push_back(static_cast<Token>(random.below(static_cast<std::uint64_t>(first + i), static_cast<std::uint64_t>(vocab))));
+      positions_.push_back(static_cast<std::int32_t>(i));
+    }
+    for (std::int64_t i = 0; i < d.tokens; ++i) {
+      bool learned = i + 1 < d.tokens && i + 1 >= d.tokens - d.learned;
+      labels_.push_back(learned ? tokens_[static_cast<std::size_t>(first + i + 1)] : kIgnore);
+    }
+    starts_.push_back(static_cast<std::int32_t>(tokens_.size()));
+  }
+}
+
+SyntheticWeights::SyntheticWeights(const ModelSpec& spec, const ModelSection& model, const AdapterSection& adapter)
+    : spec_(spec), model_(model), adapter_(adapter) {}
+
+TensorSource SyntheticWeights::source() {
+  if (adapter_.adapter == AdapterKind::none) return {};
+  return [this](const std::string& name) -> std::optional<StoredTensor> {
+    for (const WeightName& w : weight_names(spec_))
+      if (w.tensor == name) return make(w);
+    return std::nullopt;
+  };
+}
+
+std::size_t SyntheticWeights::bytes() const { return bytes_; }
+
+StoredTensor SyntheticWeights::make(const WeightName& w) {
+  StoredTensor out;
+  out.shape = w.tensor_shape();
+  out.storage = storage_of(w, model_, adapter_);
+  const std::int64_t count = w.tensor_rows * w.cols;
+  auto take = [&](std::int64_t bytes) {
+    bytes_ += static_cast<std::size_t>(bytes);
+    return blocks_.emplace_back(std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes))).get();
+  };
+  std::byte* data = take(kernels::storage_bytes(out.storage, count));
+  out.data = data;
+  if (w.vector) {
+    std::fill_n(reinterpret_cast<float*>(data), count, w.bias ? 0.f : 1 - spec_.norm_offset);
+    return out;
+  }
+  // Whole rows, and whole blocks of NF4: ranges of rows whose values are a multiple of its block.
+  constexpr std::int64_t kRows = kernels::kNf4Block;
+  std::int64_t per_row = out.storage == kernels::Storage::nf4 ? 0 : 1, blocks = (count + kernels::kNf4Block - 1) / kernels::kNf4Block;
+  float* scales = nullptr;
+  if (out.storage == kernels::Storage::nf4 || out.storage == kernels::Storage::int8)
+    out.scales = scales = reinterpret_cast<float*>(take((per_row ? w.tensor_rows : blocks) * static_cast<std::int64_t>(sizeof(float))));
+  const auto stream = static_cast<std::uint64_t>(blocks_.size());
+  parallel_ranges(w.tensor_rows, kRows, [&](std::int64_t first, std::int64_t last) {
+    const std::int64_t at = first * w.cols, n = (last - first) * w.cols;
+    const auto size = static_cast<std::size_t>(n);
+    std::vector<float> values(size);
+    random_values(stream, static_cast<float>(spec_.init_range), at, values);
+    if (out.storage == kernels::Storage::nf4)
+      kernels::quantize_nf4(values, {reinterpret_cast<std::uint8_t*>(data) + at / 2, (size + 1) / 2},
+                            {scales + at / kernels::kNf4Block, (size + kernels::kNf4Block - 1) / kernels::kNf4Block});
+    else if (out.storage == kernels::Storage::int8)
+      kernels::quantize_int8({values.data(), last - first, w.cols}, {reinterpret_cast<std::int8_t*>(data) + at, size},
+                             {scales + first, static_cast<std::size_t>(last - first)});
+    else
+      write_floats(storage_dtype(out.storage), values.data(), n, data + at * dtype_bits(storage_dtype(out.storage)) / 8);
+  });
+  return out;
+}
+
+}  // namespace dml

@@ -1,0 +1,54 @@
+// What a benchmark runs on when there is neither model nor data: random tokens in documents of given lengths, and random
+// base weights in the storage the recipe asks for.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/packed_batch.h"
+#include "model/build.h"
+#include "recipe/recipe.h"
+
+namespace dml {
+
+/// A document of `tokens`, of which the last `learned` are to be learned (at most tokens − 1: nothing predicts the first).
+struct SyntheticDocument {
+  std::int64_t tokens = 0, learned = 0;
+};
+
+/// From a file of lines "tokens learned". UserError with file and line.
+std::vector<SyntheticDocument> read_documents(const std::string& path);
+
+/// One micro-batch with its own memory.
+class SyntheticBatch {
+ public:
+  SyntheticBatch(std::span<const SyntheticDocument> documents, std::int64_t vocab, std::uint64_t seed);
+  PackedBatch batch() const { return {tokens_, labels_, positions_, starts_}; }
+
+ private:
+  std::vector<Token> tokens_, labels_;
+  std::vector<std::int32_t> positions_, starts_;
+};
+
+/// Random weights: uniform with the standard deviation of a fresh model.
+class SyntheticWeights {
+ public:
+  SyntheticWeights(const ModelSpec& spec, const ModelSection& model, const AdapterSection& adapter);
+  /// Alive as long as this object. Empty for full fine-tuning, where every weight is trained and made by the model itself.
+  TensorSource source();
+  std::size_t bytes() const;
+
+ private:
+  StoredTensor make(const WeightName& weight);
+
+  const ModelSpec& spec_;
+  const ModelSection& model_;
+  const AdapterSection& adapter_;
+  std::vector<std::unique_ptr<std::byte[]>> blocks_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace dml

@@ -1,0 +1,99 @@
+#include "pipeline/bench.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/error.h"
+#include "core/files.h"
+#include "pipeline/base_model.h"
+#include "pipeline/operation_count.h"
+
+namespace dml {
+namespace {
+
+constexpr const char* kModel =
+    "model_config: {model_type: llama, vocab_size: 100, hidden_size: 64, intermediate_size: 96, num_hidden_layers: 2,\n"
+    "  num_attention_heads: 4, num_key_value_heads: 2, rms_norm_eps: 1.0e-5, tie_word_embeddings: false}\n"
+    "sequence_len: 16\nmicro_batch_size: 2\nthreads: 1\nlearning_rate: 1e-3\n";
+constexpr const char* kLora = "adapter: lora\nlora_r: 4\nlora_target_linear: true\n";
+
+Recipe recipe_of(const std::string& text) { return read_recipe(text, "recipe.yml", {}, RecipeUse::measure).recipe; }
+
+std::unique_ptr<CausalLm> model_of(const Recipe& recipe) {
+  return build_model(open_base_model(recipe.model).spec, {}, training_of(recipe.adapter, "", 1), "model_config");
+}
+
+// Weights of one layer's linear layers: q and o 64², k and v 64·32, gate, up and down 64·96.
+constexpr double kLinear = 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 96, kHead = 64 * 100;
+
+TEST(OperationCount, OfFullFineTuningIsSixTimesWeightsAndTokens) {
+  SyntheticDocument documents[] = {{16, 15}};
+  SyntheticBatch batch(documents, 100, 1);
+  OperationCount n = count_operations(*model_of(recipe_of(kModel)), batch.batch());
+  // In the last layer 15 rows go on; k and v still serve all 16.
+  double last = kLinear * 15 + 2 * 64 * 32;
+  EXPECT_EQ(n.forward, 2 * (kLinear * 16 + last + kHead * 15) + 4 * 64 * (16 * 17 / 2 + 15 * 16 / 2));
+  EXPECT_EQ(n.backward, 2 * n.forward);
+}
+
+TEST(OperationCount, OfAnAdapterSparesWeightGradientsAndWhatLiesBelow) {
+  SyntheticDocument documents[] = {{16, 15}};
+  SyntheticBatch batch(documents, 100, 1);
+  OperationCount n = count_operations(*model_of(recipe_of(std::string(kModel) + kLora)), batch.batch());
+  double last = kLinear * 15 + 2 * 64 * 32, attention = 4 * 64 * (16 * 17 / 2 + 15 * 16 / 2);
+  double base = 2 * (kLinear * 16 + last + kHead * 15);
+  // in + out, rank 4: q, o, k, v, gate, up, down.
+  double adapters = 2 * 4 * ((128.0 + 128 + 2 * 96 + 3 * 160) * 31 + 2 * 96);
+  EXPECT_EQ(n.forward, base + attention + adapters);
+  // Nothing in front of the lowest layer's q, k and v wants a gradient: neither through W nor through A.
+  double spared = 2 * 16 * (64 * 64 + 2 * 64 * 32) + 2 * 16 * 3 * 64 * 4;
+  EXPECT_EQ(n.backward, base + 2 * attention + 2 * adapters - spared);
+}
+
+TEST(OperationCount, SeesDocumentsApart) {
+  SyntheticDocument one[] = {{16, 2}}, two[] = {{8, 1}, {8, 1}};
+  auto model = model_of(recipe_of(kModel));
+  SyntheticBatch a(one, 100, 1), b(two, 100, 1);
+  ASSERT_EQ(b.batch().documents(), 2);
+  ASSERT_EQ(b.batch().learned(), a.batch().learned());
+  // Only attention differs: all queries in the first layer, labelled ones (at 13 and 14, or twice at 6) in the last.
+  double pairs = (16 * 17 / 2 - 2 * 8 * 9 / 2) + (14 + 15 - 2 * 7);
+  EXPECT_EQ(count_operations(*model, a.batch()).total() - count_operations(*model, b.batch()).total(), 12 * 64 * pairs);
+}
+
+TEST(Bench, NeedsNeitherDataNorTokenizerAndGivesTheSameLossOnAnyNumberOfRanks) {
+  for (const char* how : {"", kLora, "adapter: qlora\nlora_r: 4\nlora_target_linear: true\n"}) {
+    Recipe recipe = recipe_of(std::string(kModel) + "batch_size: 8\n" + how);
+    BenchOptions options{.masked = 0.5, .documents = {}, .warmup = 1, .steps = 2};
+    auto self = make_self_comm();
+    BenchResult alone = bench(recipe, *self, options);
+    EXPECT_EQ(alone.tokens, 128);
+    EXPECT_EQ(alone.learned, 64);
+    EXPECT_NEAR(alone.first_loss, std::log(100), 0.5);
+    EXPECT_LT(alone.last_loss, alone.first_loss);
+    EXPECT_GT(alone.fraction, 0);
+    const BenchPhases& p = alone.median;
+    EXPECT_LE(p.forward + p.head + p.backward + p.optimizer, p.step * 1.5);
+    run_thread_ranks(2, [&](Comm& comm) {
+      BenchResult both = bench(recipe, comm, options);
+      EXPECT_EQ(both.tokens, alone.tokens);
+      EXPECT_EQ(both.last_loss, alone.last_loss);
+    });
+  }
+}
+
+TEST(SyntheticDocuments, AreReadFromLinesAndCheckedOneByOne) {
+  std::string path = testing::TempDir() + "documents.txt";
+  write_file(path, "# tokens learned\n16 8\n2 1\n");
+  auto documents = read_documents(path);
+  ASSERT_EQ(documents.size(), 2u);
+  EXPECT_EQ(documents[0].learned, 8);
+  for (const char* bad : {"16 16\n", "1 0\n", "x\n", "5\n", ""}) {
+    write_file(path, bad);
+    EXPECT_THROW(read_documents(path), UserError) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace dml
