@@ -18,6 +18,7 @@
 #include "pipeline/job.h"
 #include "pipeline/micro_batch_sums.h"
 #include "pipeline/model_output.h"
+#include "pipeline/optimizer_state.h"
 #include "pipeline/progress.h"
 #include "pipeline/split_loss.h"
 
@@ -68,14 +69,6 @@ void check_output_directory(const Recipe& recipe) {
     if (!input.empty() && real_path(input) == out)
       throw UserError("output_dir: {} is also what training starts from; choose another directory", recipe.train.output_dir);
   if (file_exists(out) && !std::filesystem::is_directory(out)) throw UserError("output_dir: {} is a file", recipe.train.output_dir);
-}
-
-std::vector<Shard> copies(std::span<Shard> shards) { return {shards.begin(), shards.end()}; }
-
-// Name of a shard's plane in optimizer files; a part of a parameter names its elements.
-std::string plane_name(const Shard& s, int plane) {
-  std::string name = fmt::format("state{}/{}", plane, s.parameter->name);
-  return s.size == s.parameter->size() ? name : fmt::format("{}[{}:{}]", name, s.first, s.first + s.size);
 }
 
 }  // namespace
@@ -165,7 +158,7 @@ void TrainingRun::start(const std::string& from) {
   if (!from.empty()) found = load_values(from);
   strategy_->adopt(model_->parameters, optimizer_->state_floats());
   if (!found) return;
-  load_optimizer(from);
+  read_optimizer_state(from, *strategy_, optimizer_->state_floats());
   without_improvement_ = json_integer(found->extra, "without_improvement", 0, from);
   state_ = *found;
 }
@@ -184,38 +177,6 @@ TrainState TrainingRun::load_values(const std::string& from) {
   else
     load_adapter(*model_, read_adapter(from, model_->spec, base_.directory), from);
   return found;
-}
-
-void TrainingRun::load_optimizer(const std::string& checkpoint) {
-  // Each file holds planes of whole parameters or of slices; a shard takes whatever overlaps it.
-  std::vector<SafetensorsFile> files;
-  for (auto& entry : std::filesystem::directory_iterator(checkpoint))
-    if (auto name = entry.path().filename().string(); name.starts_with("optimizer") && name.ends_with(".safetensors")) files.emplace_back(entry.path().string());
-  struct Stretch {
-    const TensorView* tensor;
-    std::int64_t first, last;
-  };
-  std::map<std::string, std::vector<Stretch>> pieces;
-  for (const SafetensorsFile& file : files)
-    for (const TensorView& t : file.tensors()) {
-      std::string name(t.name);
-      std::int64_t first = 0, last = t.size();
-      if (auto bracket = name.rfind('['); bracket != std::string::npos && std::sscanf(name.c_str() + bracket, "[%ld:%ld]", &first, &last) == 2) name.resize(bracket);
-      if (last - first != t.size()) throw UserError("{}: tensor '{}' has {} elements", checkpoint, t.name, t.size());
-      pieces[name].push_back({&t, first, last});
-    }
-  for (Shard& s : strategy_->shards())
-    for (int plane = 0; plane < optimizer_->state_floats(); ++plane) {
-      float* to = s.state.data() + plane * s.size;
-      std::int64_t filled = 0;
-      for (const Stretch& p : pieces[fmt::format("state{}/{}", plane, s.parameter->name)]) {
-        std::int64_t first = std::max(p.first, s.first), last = std::min(p.last, s.first + s.size);
-        if (first >= last) continue;
-        read_floats(p.tensor->dtype, p.tensor->bytes.data() + (first - p.first) * dtype_bits(p.tensor->dtype) / 8, last - first, to + (first - s.first));
-        filled += last - first;
-      }
-      if (filled != s.size) throw UserError("{}: optimizer state of '{}' is missing", checkpoint, s.parameter->name);
-    }
 }
 
 StepMetrics TrainingRun::step() {
@@ -290,21 +251,6 @@ bool TrainingRun::gives_up(const EvalMetrics& eval) {
   return recipe_.train.early_stopping_patience && without_improvement_ >= *recipe_.train.early_stopping_patience;
 }
 
-void TrainingRun::write_optimizer(const std::string& folder) {
-  bool sharded = strategy_->total(1) > 1.5;
-  if (comm_.rank() != 0 && !sharded) return;
-  std::vector<Shard> shards = copies(strategy_->shards());
-  std::vector<TensorInfo> infos;
-  std::map<std::string, std::span<const float>> planes;
-  for (const Shard& s : shards)
-    for (int plane = 0; plane < optimizer_->state_floats(); ++plane) {
-      infos.push_back({plane_name(s, plane), Dtype::f32, s.size == s.parameter->size() ? s.parameter->shape : std::vector{s.size}});
-      planes[infos.back().name] = s.state.subspan(static_cast<std::size_t>(plane * s.size), static_cast<std::size_t>(s.size));
-    }
-  std::string name = sharded ? fmt::format("optimizer-{}.safetensors", comm_.rank()) : "optimizer.safetensors";
-  write_safetensors(folder + "/" + name, std::move(infos), [&](const TensorInfo& t) { return planes.at(t.name); });
-}
-
 std::string TrainingRun::save(const MetricsLog* log) {
   // Rank 0 owns the folder; the others add their shards to it.
   std::optional<CheckpointWriter> writer;
@@ -319,7 +265,7 @@ std::string TrainingRun::save(const MetricsLog* log) {
     save_tokenizer(folder);
   }
   strategy_->release_values();
-  if (!recipe_.train.save_only_model) write_optimizer(folder);
+  if (!recipe_.train.save_only_model) write_optimizer_state(folder, *strategy_, optimizer_->state_floats(), comm_);
   comm_.barrier();
   std::string path;
   if (comm_.rank() == 0) {

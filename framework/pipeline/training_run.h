@@ -60,8 +60,6 @@ class TrainingRun {
 
  private:
   TrainState load_values(const std::string& checkpoint);
-  void load_optimizer(const std::string& checkpoint);
-  void write_optimizer(const std::string& folder);
   std::string recipe_digest() const;
   TrainerState trainer_state(const MetricsLog& log) const;
   void save_tokenizer(const std::string& folder) const;
