@@ -1,12 +1,19 @@
 #include "cli/ranks.h"
 
+#include <chrono>
 #include <exception>
 #include <new>
+#include <thread>
 
 #include "core/error.h"
 #include "core/log.h"
 
 namespace dml {
+namespace {
+
+constexpr std::chrono::milliseconds kRankZeroFirst{800};
+
+}  // namespace
 
 int run_on_ranks(const std::function<int(Comm&)>& body) {
   auto comm = make_comm();
@@ -16,6 +23,8 @@ int run_on_ranks(const std::function<int(Comm&)>& body) {
   try {
     return body(*comm);
   } catch (const Error& e) {
+    // A mistake in the recipe or the data meets every rank; rank 0 tells it, and ends the others before they say it again.
+    if (comm->rank() != 0 && e.code() == ExitCode::user) std::this_thread::sleep_for(kRankZeroFirst);
     log_error("{}", e.what());
     code = e.code();
   } catch (const std::bad_alloc&) {

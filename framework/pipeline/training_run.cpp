@@ -327,9 +327,12 @@ std::vector<std::string> TrainingRun::header() const {
   lines.push_back(fmt::format("training   {}: {} parameters ({:.2f} %), {} at {:g}, {}", how, grouped(trained), share(trained, parameters), recipe_.optim.optimizer,
                               recipe_.optim.learning_rate, recipe_.optim.lr_scheduler));
   for (auto& line : describe(prepared_, &schedule_)) lines.push_back("data       " + line);
-  lines.push_back(fmt::format("schedule   {} steps of up to {} micro-batches, {} evaluations, {} checkpoints, {} rank{} × {} thread{} ({})", schedule_.steps(),
-                              recipe_.train.micro_batches_per_step(comm_.size()), has_validation() ? calendar_.evaluations() : 0, calendar_.checkpoints(), comm_.size(),
-                              comm_.size() == 1 ? "" : "s", threads(), threads() == 1 ? "" : "s", recipe_.distribution.distribution.value_or(comm_.size() > 1 ? "ddp" : "none")));
+  auto counted = [](std::int64_t n, const char* what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : std::string_view(what).ends_with("ch") ? "es" : "s"); };
+  lines.push_back(fmt::format("schedule   {} of up to {}, {}, {}, {} × {} ({})", counted(schedule_.steps(), "step"),
+                              counted(recipe_.train.micro_batches_per_step(comm_.size()), "micro-batch"),
+                              counted(has_validation() ? calendar_.evaluations() : 0, "evaluation"), counted(calendar_.checkpoints(), "checkpoint"),
+                              counted(comm_.size(), "rank"), counted(threads(), "thread"),
+                              recipe_.distribution.distribution.value_or(comm_.size() > 1 ? "ddp" : "none")));
   std::string memory;
   for (auto& [name, bytes] : memory_.rows()) memory += fmt::format("{}{} {}", memory.empty() ? "" : ", ", name, memory_text(bytes));
   lines.push_back(fmt::format("memory     {} per rank: {}", memory_text(memory_.total()), memory));
