@@ -28,6 +28,13 @@ Labelled labelled_rows(const PackedBatch& batch, Arena& arena) {
 
 }  // namespace
 
+void CausalLm::set_length(std::int64_t length) {
+  if (spec.learned_positions && length > spec.max_positions)
+    throw UserError("a text of {} tokens is longer than the {} positions that this {} model has learned", length,
+                    spec.max_positions, spec.model_type);
+  rope_ = RopeTables(spec, length);
+}
+
 std::int64_t CausalLm::lowest_trained() const {
   if (embedding.trains()) return -1;
   std::int64_t l = 0;

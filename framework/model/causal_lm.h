@@ -39,8 +39,9 @@ class CausalLm {
   std::vector<std::string> transposed;               // parameters whose files hold them as (in, out)
   Keep keep = Keep::everything;
 
-  /// Positions up to `length` must be computable; call before the first batch and when longer ones come.
-  void set_length(std::int64_t length) { rope_ = RopeTables(spec, length); }
+  /// Positions up to `length` must be computable; call before the first batch and when longer ones come. UserError where
+  /// positions are learned and there are fewer.
+  void set_length(std::int64_t length);
   std::int64_t length() const { return rope_.length(); }
 
   /// Forward and backward of one micro-batch: returns the sum of its label losses; gradients of that sum are added to

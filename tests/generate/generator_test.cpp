@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "core/error.h"
 #include "model/golden.h"
 
 namespace dml {
@@ -70,6 +71,15 @@ TEST_P(Families, ABatchGivesWhatOneByOneAndTheWholePrefixGive) {
 INSTANTIATE_TEST_SUITE_P(Golden, Families,
                          testing::Values("llama_tiny", "mistral", "gemma2", "qwen3", "stablelm_parallel", "gpt2"),
                          [](auto& family) { return family.param; });
+
+class LearnedPositions : public Families {};
+TEST_P(LearnedPositions, EndWhereTheyEnd) {
+  auto most = model->spec.max_positions - static_cast<std::int64_t>(prompts[0].size());
+  EXPECT_EQ(Generator(*model).run(std::span(prompts).first(1), greedy(most))[0].tokens.size(),
+            static_cast<std::size_t>(most));
+  EXPECT_THROW(Generator(*model).run(std::span(prompts).first(1), greedy(most + 1)), UserError);
+}
+INSTANTIATE_TEST_SUITE_P(Golden, LearnedPositions, testing::Values("gpt2"), [](auto& family) { return family.param; });
 
 class Generation : public Families {};
 INSTANTIATE_TEST_SUITE_P(Golden, Generation, testing::Values("llama_tiny"), [](auto& family) { return family.param; });
