@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
+
 namespace dml {
 namespace {
 
@@ -71,7 +73,14 @@ void append_utf8(std::string& out, char32_t c) {
 }
 
 std::size_t find_invalid_utf8(std::string_view s) {
+  constexpr std::uint64_t kHigh = 0x8080808080808080;
   for (std::size_t i = 0; i < s.size();) {
+    std::uint64_t eight = kHigh;
+    if (s.size() - i >= sizeof eight) std::memcpy(&eight, s.data() + i, sizeof eight);
+    if ((eight & kHigh) == 0) {  // all of them ASCII
+      i += sizeof eight;
+      continue;
+    }
     std::size_t n = sequence_length(s, i);
     if (n == 0) return i;
     i += n;
@@ -87,6 +96,13 @@ std::size_t incomplete_utf8_tail(std::string_view s) {
   return 0;
 }
 
+// Marks that let text be shown in another order than it stands in (Unicode 15, Bidi_Control), at s[i].
+static bool turns_direction(std::string_view s, std::size_t i) {
+  if (s[i] != '\xd8' && s[i] != '\xe2') return false;
+  const char32_t c = next_code_point(s, i);
+  return c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+}
+
 std::string escape_controls(std::string_view s) {
   std::string out;
   for (std::size_t i = 0; i < s.size(); ++i) {
@@ -96,6 +112,10 @@ std::string escape_controls(std::string_view s) {
     if (c == 0xc2 && next >= 0x80 && next <= 0x9f) {
       out += fmt::format("\\x{:02x}", next);
       ++i;
+    } else if (turns_direction(s, i)) {
+      std::size_t at = i;
+      out += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(next_code_point(s, at)));
+      i = at - 1;
     } else if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f) {
       out += fmt::format("\\x{:02x}", c);
     } else {

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/utf8.h"
+#include "data/row_json.h"
 
 namespace dml {
 namespace {
@@ -124,6 +125,14 @@ bool RowReader::next_element(RawRow& row) {
   while (true) {
     int c = peek();
     if (c < 0) fail("the array ends early: is the file whole?");
+    if (string && !escape) {
+      const char* from = buffer_.data() + begin_;
+      const char* to = end_of_plain(from, buffer_.data() + end_);
+      row.text.append(from, to);
+      check_size(row);
+      begin_ += static_cast<std::size_t>(to - from);
+      if (to > from) continue;
+    }
     if (!string && depth == 0 && (c == ',' || c == ']')) break;
     take();
     if (string) {
@@ -199,9 +208,8 @@ std::vector<std::string> RowReader::fields(const RawRow& row) const {
 Json RowReader::parse(const RawRow& row) const {
   if (source_.form == RowForm::json_lines || source_.form == RowForm::json_array) {
     Json record;
-    JsonLimits limits;
     try {
-      record = parse_json(row.text, place(row), limits);
+      if (!read_row_json(row.text, record)) record = parse_json(row.text, place(row));
     } catch (const UserError& error) {
       if (!row.unended) throw;
       throw UserError("{}; it is the last line and has no newline: is the file whole?", error.what());

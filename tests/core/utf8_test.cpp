@@ -110,5 +110,21 @@ TEST(Utf8, ControlsAreEscapedAndTextIsNot) {
             "\\x9b1A \xc2\xa0");  // U+009B is a control, U+00A0 a space
 }
 
+TEST(Utf8, MarksOfDirectionAreShown) {
+  EXPECT_EQ(escape_controls("a\u202eb\u2069\u061c\u200f"), "a\\u202eb\\u2069\\u061c\\u200f");
+  EXPECT_EQ(escape_controls("‐ – … ؟ \u200d\u2065\xe2\x80"), "‐ – … ؟ \u200d\u2065\xe2\x80");
+}
+
+TEST(Utf8, FindsABadByteWhereverItStandsAmongAscii) {
+  for (std::size_t size = 1; size < 40; ++size)
+    for (std::size_t at = 0; at < size; ++at) {
+      std::string text(size, 'x');
+      text[at] = '\xc3';  // the first half of a character
+      EXPECT_EQ(find_invalid_utf8(text), at);
+      if (at + 1 < size) text[at + 1] = '\xa4';
+      EXPECT_EQ(find_invalid_utf8(text), at + 1 < size ? kValid : at);
+    }
+}
+
 }  // namespace
 }  // namespace dml

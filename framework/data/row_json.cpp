@@ -1,0 +1,232 @@
+#include "data/row_json.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "core/utf8.h"
+
+namespace dml {
+namespace {
+
+constexpr std::size_t kMostKeys = 64;  // of an object; a linear look for duplicates beyond that would be slow
+constexpr std::size_t kUsualKeys = 8;  // room that is there at once: growing copies the members
+constexpr int kWholeDigits = 18;       // surely fit 64 bits
+
+class RowParser {
+ public:
+  explicit RowParser(std::string_view text) : at_(text.data()), end_(text.data() + text.size()) {}
+
+  bool document(Json& out) {
+    if (!value(out, 1)) return false;
+    skip_blanks();
+    return at_ == end_;
+  }
+
+ private:
+  void skip_blanks() {
+    while (at_ < end_ && (*at_ == ' ' || *at_ == '\n' || *at_ == '\r' || *at_ == '\t')) ++at_;
+  }
+  bool take(char c) {
+    skip_blanks();
+    if (at_ == end_ || *at_ != c) return false;
+    ++at_;
+    return true;
+  }
+  bool word(std::string_view w) {
+    if (static_cast<std::size_t>(end_ - at_) < w.size() || std::memcmp(at_, w.data(), w.size()) != 0) return false;
+    at_ += w.size();
+    return true;
+  }
+
+  bool value(Json& out, int depth) {
+    skip_blanks();
+    if (at_ == end_) return false;
+    switch (*at_) {
+      case '"': {
+        ++at_;
+        out = std::string();
+        return string(out.get_ref<std::string&>());
+      }
+      case '{':
+        ++at_;
+        return depth <= JsonLimits{}.depth && object(out, depth);
+      case '[':
+        ++at_;
+        return depth <= JsonLimits{}.depth && array(out, depth);
+      case 't':
+        out = true;
+        return word("true");
+      case 'f':
+        out = false;
+        return word("false");
+      case 'n':
+        out = nullptr;
+        return word("null");
+      default:
+        return number(out);
+    }
+  }
+
+  bool object(Json& out, int depth) {
+    out = Json::object();
+    auto& members = out.get_ref<Json::object_t&>();
+    if (take('}')) return true;
+    members.reserve(kUsualKeys);
+    do {
+      std::string key;
+      if (members.size() == kMostKeys || !take('"') || !string(key) || !take(':')) return false;
+      for (auto& member : members)
+        if (member.first == key) return false;
+      members.emplace_back(std::move(key), Json());
+      if (!value(members.back().second, depth + 1)) return false;
+    } while (take(','));
+    return take('}');
+  }
+
+  bool array(Json& out, int depth) {
+    out = Json::array();
+    auto& items = out.get_ref<Json::array_t&>();
+    if (take(']')) return true;
+    do {
+      items.emplace_back();
+      if (!value(items.back(), depth + 1)) return false;
+    } while (take(','));
+    return take(']');
+  }
+
+  // From behind the opening quote to behind the closing one.
+  bool string(std::string& out) {
+    while (true) {
+      const char* stop = end_of_plain(at_, end_);
+      out.append(at_, stop);
+      if (stop == end_) return false;
+      at_ = stop + 1;
+      if (*stop == '"') return true;
+      if (*stop != '\\' || !escape(out)) return false;
+    }
+  }
+
+  bool escape(std::string& out) {
+    if (at_ == end_) return false;
+    switch (*at_++) {
+      case '"':
+        out += '"';
+        return true;
+      case '\\':
+        out += '\\';
+        return true;
+      case '/':
+        out += '/';
+        return true;
+      case 'b':
+        out += '\b';
+        return true;
+      case 'f':
+        out += '\f';
+        return true;
+      case 'n':
+        out += '\n';
+        return true;
+      case 'r':
+        out += '\r';
+        return true;
+      case 't':
+        out += '\t';
+        return true;
+      case 'u':
+        break;
+      default:
+        return false;
+    }
+    std::uint32_t code = 0, low = 0;
+    if (!hex(code) || (code >= 0xdc00 && code <= 0xdfff)) return false;
+    if (code >= 0xd800 && code <= 0xdbff) {  // the first half of a pair
+      if (!word("\\u") || !hex(low) || low < 0xdc00 || low > 0xdfff) return false;
+      code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+    }
+    append_utf8(out, code);
+    return true;
+  }
+
+  bool hex(std::uint32_t& code) {
+    if (end_ - at_ < 4) return false;
+    auto [stop, error] = std::from_chars(at_, at_ + 4, code, 16);
+    if (error != std::errc() || stop != at_ + 4) return false;
+    at_ = stop;
+    return true;
+  }
+
+  int digits() {
+    const char* from = at_;
+    while (at_ < end_ && *at_ >= '0' && *at_ <= '9') ++at_;
+    return static_cast<int>(std::min<std::ptrdiff_t>(at_ - from, 1000));
+  }
+
+  bool number(Json& out) {
+    const char* from = at_;
+    const bool negative = *at_ == '-';
+    at_ += negative;
+    const char* first = at_;
+    const int whole = digits();
+    if (whole == 0 || (whole > 1 && *first == '0') || whole > kWholeDigits) return false;
+    bool real = false;
+    if (at_ < end_ && *at_ == '.') {
+      ++at_;
+      real = true;
+      if (digits() == 0) return false;
+    }
+    if (at_ < end_ && (*at_ == 'e' || *at_ == 'E')) {
+      ++at_;
+      real = true;
+      if (at_ < end_ && (*at_ == '+' || *at_ == '-')) ++at_;
+      if (digits() == 0) return false;
+    }
+    if (real) {
+      double number = 0;
+      if (std::from_chars(from, at_, number).ec != std::errc()) return false;
+      out = number;
+    } else if (negative) {
+      std::int64_t number = 0;
+      std::from_chars(from, at_, number);
+      out = number;
+    } else {
+      std::uint64_t number = 0;
+      std::from_chars(from, at_, number);
+      out = number;
+    }
+    return true;
+  }
+
+  const char* at_;
+  const char* end_;
+};
+
+}  // namespace
+
+const char* end_of_plain(const char* at, const char* end) {
+  // Eight bytes at a time: a byte of `x - ones` or of `x ^ pattern` gets its high bit where the test holds. A false
+  // alarm only stands above a true one, and the loop below looks again.
+  constexpr std::uint64_t kOnes = 0x0101010101010101, kHigh = 0x8080808080808080;
+  while (end - at >= 8) {
+    std::uint64_t x;
+    std::memcpy(&x, at, 8);
+    const std::uint64_t quote = x ^ (kOnes * '"'), slash = x ^ (kOnes * '\\');
+    const std::uint64_t found = ((quote - kOnes) & ~quote) | ((slash - kOnes) & ~slash) | ((x - kOnes * 0x20) & ~x);
+    if (found & kHigh) break;
+    at += 8;
+  }
+  while (at < end && *at != '"' && *at != '\\' && static_cast<unsigned char>(*at) >= 0x20) ++at;
+  return at;
+}
+
+bool read_row_json(std::string_view text, Json& out) {
+  // every value takes a byte of text, so a text that short keeps the limit on values
+  if (text.size() > JsonLimits{}.elements || find_invalid_utf8(text) != std::string_view::npos) return false;
+  return RowParser(text).document(out);
+}
+
+}  // namespace dml
