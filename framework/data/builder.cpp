@@ -15,6 +15,7 @@
 #include "data/records.h"
 #include "data/row_range.h"
 #include "data/tensor_file.h"
+#include "prompt/chat_template.h"
 #include "recipe/recipe.h"
 
 namespace dml {
@@ -38,6 +39,7 @@ struct Row {
   const char* dropped = nullptr;                      // why the row, or a part of it, was left out
   std::string detail;
   std::int64_t truncated = 0;
+  LearnedEnds turns;
   bool cut = false;
 };
 
@@ -51,6 +53,18 @@ std::uint64_t hash_of(const Example& example) {
   hasher.bytes(example.ids.data(), example.ids.size() * sizeof(Token));
   hasher.bytes(example.labels.data(), example.labels.size() * sizeof(Token));
   return hasher.digest64();
+}
+
+// Of a row that is tokens already, a turn is what is learned in one stretch.
+LearnedEnds learned_ends(const Rendered& row, const std::vector<Token>& ends) {
+  LearnedEnds out;
+  for (std::size_t i = 0; i < row.labels.size(); ++i) {
+    const bool stretch_ends = i + 1 == row.labels.size() || row.labels[i + 1] == kIgnore;
+    if (row.labels[i] == kIgnore || !stretch_ends) continue;
+    ++out.learned;
+    out.ended += std::find(ends.begin(), ends.end(), row.labels[i]) != ends.end();
+  }
+  return out;
 }
 
 void truncate(Example& example, std::int64_t length) {
@@ -111,6 +125,7 @@ class Builder {
         files_(folder + "/source_file.safetensors", "source_file"),
         lines_(folder + "/source_line.safetensors", "source_line"),
         dropped_(folder + "/dropped.jsonl") {
+    for (Token id : ends) end_texts_.push_back(tokenizer.piece(id));
     offsets_.append(std::int64_t{0});
   }
 
@@ -197,8 +212,13 @@ class Builder {
     try {
       Json record = reader.parse(row.raw);
       place = reader.place(row.raw) + ": ";
-      for (auto& rendered : dataset.strategy->render(record))
+      for (auto& rendered : dataset.strategy->render(record)) {
+        const LearnedEnds turns =
+            rendered.segments.empty() ? learned_ends(rendered, ends_) : learned_ends(rendered, end_texts_);
+        row.turns.learned += turns.learned;
+        row.turns.ended += turns.ended;
         fit(assemble(rendered, tokenizer_), rendered.chunk, limits, row);
+      }
       if (row.examples.empty() && !row.dropped) row.dropped = kNothingLearned;
       if (data_.dataset_near_deduplication)
         for (auto& example : row.examples) row.signatures.push_back(NearDuplicates::signature(example.ids));
@@ -215,6 +235,10 @@ class Builder {
   void write(const RowReader& reader, Row& row, DatasetReport& report) {
     if (row.dropped == kBadRow && data_.on_bad_row == BadRow::error) throw UserError(row.detail);
     if (row.dropped) drop(reader, row, row.dropped, report);
+    if (!row.examples.empty()) {
+      report.turns += row.turns.learned;
+      report.turns_ended += row.turns.ended;
+    }
     report.truncated += row.truncated;
     report.cut_documents += row.cut;
     for (std::size_t i = 0; i < row.examples.size(); ++i) {
@@ -295,6 +319,7 @@ class Builder {
   const DataSection& data_;
   const Tokenizer& tokenizer_;
   const std::vector<Token>& ends_;
+  std::vector<std::string> end_texts_;
   TensorWriter<Token> ids_, labels_;
   TensorWriter<std::int64_t> offsets_;
   TensorWriter<std::int32_t> files_;

@@ -193,6 +193,7 @@ PromptContext prompt_context(const DataSection& data, const TemplateSection& tem
   context.chat_template = templates.chat_template.value_or("");
   context.chat_template_jinja = templates.chat_template_jinja.value_or("");
   context.chat_template_kwargs = templates.chat_template_kwargs;
+  context.default_system_message = templates.default_system_message.value_or("");
   context.eot_tokens = templates.eot_tokens.value_or(std::vector<std::string>{});
   return context;
 }

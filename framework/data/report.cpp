@@ -65,10 +65,11 @@ std::vector<std::string> DataReport::lines() const {
   }
   out.push_back(fmt::format("{} examples to train on, {} for validation; tokens per example {}",
                             grouped(train_examples), grouped(validation_examples), histogram(lengths)));
-  std::int64_t expected = total(&DatasetReport::ends_expected);
-  out.push_back(fmt::format("the end is learned in {:.1f} % of {} texts; {} duplicates",
-                            percent(total(&DatasetReport::ends_learned), expected), grouped(expected),
-                            grouped(duplicates)));
+  const std::int64_t expected = total(&DatasetReport::ends_expected), turns = total(&DatasetReport::turns);
+  out.push_back(
+      fmt::format("the end is learned in {:.1f} % of {} texts and {:.1f} % of {} learned turns; {} duplicates",
+                  percent(total(&DatasetReport::ends_learned), expected), grouped(expected),
+                  percent(total(&DatasetReport::turns_ended), turns), grouped(turns), grouped(duplicates)));
   return out;
 }
 
@@ -80,6 +81,11 @@ std::vector<std::string> DataReport::warnings() const {
           fmt::format("{}: only {:.1f} % of the examples learn an end token last: the model may not learn to stop; "
                       "check eos_token, eot_tokens, train_on_eos and excess_length_strategy",
                       d.name, percent(d.ends_learned, d.ends_expected)));
+    if (d.turns > 0 && percent(d.turns_ended, d.turns) < 95)
+      out.push_back(fmt::format(
+          "{}: only {} of {} learned turns ({:.1f} %) end in a learned end token: the model may not learn to stop; set "
+          "eot_tokens: [the token that ends a turn] and train_on_eos: turn",
+          d.name, grouped(d.turns_ended), grouped(d.turns), percent(d.turns_ended, d.turns)));
     if (d.tokens > 0 && percent(d.learned, d.tokens) < 2)
       out.push_back(fmt::format("{}: only {:.2f} % of the tokens are learned", d.name, percent(d.learned, d.tokens)));
     if (percent(d.truncated, d.examples) > 5)
@@ -118,6 +124,8 @@ Json to_json(const DataReport& report) {
                         {"learned", d.learned},
                         {"ends_expected", d.ends_expected},
                         {"ends_learned", d.ends_learned},
+                        {"turns", d.turns},
+                        {"turns_ended", d.turns_ended},
                         {"truncated", d.truncated},
                         {"cut_documents", d.cut_documents},
                         {"longest", d.longest},
@@ -147,6 +155,8 @@ DataReport report_from_json(const Json& json, const std::string& source) {
       d.learned = j.at("learned");
       d.ends_expected = j.at("ends_expected");
       d.ends_learned = j.at("ends_learned");
+      d.turns = j.at("turns");
+      d.turns_ended = j.at("turns_ended");
       d.truncated = j.at("truncated");
       d.cut_documents = j.at("cut_documents");
       d.longest = j.at("longest");

@@ -23,6 +23,7 @@ struct DatasetReport {
   std::int64_t rows = 0;  // read, after skip, shards and max_rows
   std::int64_t examples = 0, tokens = 0, learned = 0;
   std::int64_t ends_expected = 0, ends_learned = 0;  // examples whose text ends; … whose last label is an end token
+  std::int64_t turns = 0, turns_ended = 0;           // learned stretches; … whose end is an end token, learned too
   std::int64_t truncated = 0;                        // examples that lost their tail
   std::int64_t cut_documents = 0;                    // documents that became several examples
   std::int64_t longest = 0;

@@ -9,6 +9,7 @@
 
 #include "core/closest.h"
 #include "core/error.h"
+#include "core/log.h"
 #include "data/byte_stream.h"
 #include "recipe/recipe.h"
 
@@ -17,6 +18,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kMostFiles = 100000;
+const std::string kWhole = "train";  // the split of data without splits
 
 std::string lower(std::string s) {
   std::transform(s.begin(), s.end(), s.begin(),
@@ -131,6 +133,9 @@ std::vector<std::string> folder_files(const std::string& folder, const std::stri
     std::string stem = lower(relative.string());
     if (stem.starts_with(split) || stem.find("/" + split) != std::string::npos) named.push_back(files.back());
   }
+  if (named.empty() && split != kWhole && !files.empty())
+    throw UserError("{}: split '{}': no file of the folder is named after it; name the files by data_files", folder,
+                    split);
   if (files.empty()) throw UserError("{}: the folder has no .json, .jsonl, .csv, .tsv or .txt file", folder);
   return named.empty() ? files : named;
 }
@@ -174,12 +179,19 @@ std::vector<SourceFile> find_sources(const DatasetEntry& dataset) {
   std::string root = dataset.path;
   if (dataset.name) {
     std::error_code error;
-    if (auto inner = fs::path(root) / *dataset.name; fs::exists(inner, error)) root = inner.string();
+    const fs::path inner = fs::path(root) / *dataset.name;
+    if (!fs::exists(inner, error))
+      throw UserError("{}: there is no folder '{}' in it, which name: {} asks for", root, *dataset.name, *dataset.name);
+    root = inner.string();
   }
   if (dataset.data_files.empty()) add(root);
   for (auto& file : dataset.data_files) add(fs::path(file).is_absolute() ? file : (fs::path(root) / file).string());
   if (dataset.data_files.empty()) std::sort(paths.begin(), paths.end());
 
+  if (split != kWhole)
+    for (auto& path : paths)
+      if (lower(path).find(split) == std::string::npos)
+        log_warning("{}: all of the file is taken for the split '{}'", path, split);
   std::vector<SourceFile> sources;
   for (auto& path : paths) sources.push_back(sniff(path, dataset.ds_type));
   return sources;

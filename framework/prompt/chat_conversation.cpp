@@ -99,6 +99,8 @@ class Reader {
     }
     if (e_.drop_system_message && !messages.empty() && messages[0]["role"] == "system")
       messages.erase(messages.begin());
+    if (!o_.default_system.empty() && !messages.empty() && messages[0]["role"] != "system")
+      messages.insert(messages.begin(), Json{{"role", "system"}, {"content", o_.default_system}});
     if (messages.empty()) throw UserError("{}: the conversation is empty", field_);
     return messages;
   }
@@ -366,7 +368,7 @@ class Reader {
 }  // namespace
 
 ConversationOptions conversation_options(const DatasetEntry& entry, bool train_on_inputs) {
-  ConversationOptions o{entry, train_on_inputs, {}};
+  ConversationOptions o{entry, train_on_inputs, {}, {}};
   if (entry.roles) {
     for (auto& [target, spellings] : *entry.roles)
       for (auto& s : spellings) o.role_names[s] = target;

@@ -37,6 +37,7 @@ struct ConversationOptions {
   DatasetEntry entry;
   bool train_on_inputs = false;
   std::map<std::string, std::string> role_names;  // spelling in the data → the template's role
+  std::string default_system;                     // for conversations without a system message
 };
 
 ConversationOptions conversation_options(const DatasetEntry& entry, bool train_on_inputs);

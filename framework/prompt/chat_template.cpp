@@ -97,6 +97,7 @@ class ChatTemplate : public PromptStrategy {
         chosen_(choose_chat_template(c)),
         template_(chosen_.source, "chat template (" + chosen_.origin + ")"),
         kwargs_(c.chat_template_kwargs) {
+    options_.default_system = c.default_system_message;
     for (auto& [name, token] : {std::pair{"bos_token", c.bos_token},
                                 {"eos_token", c.eos_token},
                                 {"pad_token", c.pad_token},
@@ -149,6 +150,7 @@ class ChatTemplate : public PromptStrategy {
               {"thinking", {e.field_thinking.value_or(""), e.template_thinking_key, e.split_thinking}},
               {"drop_system", e.drop_system_message},
               {"training", {e.message_field_training.value_or(""), e.message_field_training_detail.value_or("")}}};
+    if (!options_.default_system.empty()) j["default_system"] = options_.default_system;
     for (const char* token : {"bos_token", "pad_token", "unk_token"})
       if (const jinja::Value* v = variables_.find(std::string_view(token))) j[token] = v->text().str();
     return "chat_template 1|" + digest_of(dump(j));
@@ -184,7 +186,7 @@ class ChatTemplate : public PromptStrategy {
   std::string find_generation_prompt() const {
     const std::string probe =
         dump(Json{{options_.entry.field_messages, Json::array({Json{{"role", "user"}, {"content", "?"}}})}});
-    ConversationOptions plain{{}, false, {}};
+    ConversationOptions plain{{}, false, {}, {}};
     plain.entry.field_messages = options_.entry.field_messages;
     try {
       const Conversation c = read_conversation(parse_json(probe, "probe"), plain);

@@ -26,6 +26,43 @@ std::unique_ptr<PromptStrategy> make_sharegpt(const PromptContext& context) {
   return make_chat(own);
 }
 
+// Keys that only some types read: said when they are set for another type, since somebody counts on them.
+void warn_of_idle_keys(const DatasetEntry& e) {
+  const std::string& name = e.type.name;
+  const bool format = e.type.format.has_value();
+  const bool chat = !format && (name.starts_with("chat_template") || name == "openai" || name.starts_with("sharegpt"));
+  const bool completion = !format && (name.starts_with("completion") || name == "text");
+  const bool pretrain = !format && name == "pretrain";
+  const DatasetEntry plain;
+  std::vector<std::string> idle;
+  auto check = [&](const char* key, bool set, bool used) {
+    if (set && !used) idle.emplace_back(key);
+  };
+  check("chat_template", e.chat_template.has_value(), chat);
+  check("chat_template_jinja", e.chat_template_jinja.has_value(), chat);
+  check("field_messages", e.field_messages != plain.field_messages, chat);
+  check("message_property_mappings", e.message_property_mappings != plain.message_property_mappings, chat);
+  check("field_tools", e.field_tools != plain.field_tools, chat);
+  check("field_system", e.field_system != plain.field_system, chat);
+  check("field_thinking", e.field_thinking.has_value(), chat);
+  check("roles", e.roles.has_value(), chat);
+  check("roles_to_train", e.roles_to_train != plain.roles_to_train, chat);
+  check("train_on_turns", e.train_on_turns != plain.train_on_turns, chat);
+  check("train_on_eos", e.train_on_eos != plain.train_on_eos, chat);
+  check("train_on_eot", e.train_on_eot.has_value(), chat);
+  check("message_field_training", e.message_field_training.has_value(), chat);
+  check("message_field_training_detail", e.message_field_training_detail.has_value(), chat);
+  check("drop_system_message", e.drop_system_message, chat);
+  check("split_thinking", e.split_thinking, chat);
+  check("field", e.field.has_value(), completion);
+  check("text_column", e.text_column.has_value(), pretrain);
+  if (!idle.empty())
+    log_warning("{}: {} has no effect with {}", e.path, fmt::join(idle, ", "),
+                format                   ? "a format of one's own"
+                : e.type.pre_tokenised() ? "rows that are tokens already"
+                                         : "type: " + name);
+}
+
 std::vector<Registry<PromptFactory>::Row> rows() {
   std::vector<Registry<PromptFactory>::Row> out;
   for (auto& format : instruction_formats())
@@ -54,6 +91,7 @@ Registry<PromptFactory>& prompt_strategies() {
 std::unique_ptr<PromptStrategy> make_prompt_strategy(const PromptContext& context) {
   DML_CHECK(context.dataset != nullptr);
   const DatasetType& type = context.dataset->type;
+  warn_of_idle_keys(*context.dataset);
   if (type.format) return make_user_format(context);
   if (type.pre_tokenised()) return make_pre_tokenised(context);
   std::string name = type.name;

@@ -62,6 +62,7 @@ struct PromptContext {
   std::string chat_template, chat_template_jinja;  // the recipe's global choice
   Json chat_template_kwargs = Json::object();
   std::vector<std::string> eot_tokens;
+  std::string default_system_message;  // for conversations without one
 };
 
 using PromptFactory = std::function<std::unique_ptr<PromptStrategy>(const PromptContext&)>;

@@ -106,6 +106,46 @@ TEST_F(Prepare, SaysWhetherItHitsAndWhatChanged) {
   EXPECT_THAT(run().note, HasSubstr("tokenizer changed (bytes → other)"));
 }
 
+TEST_F(Prepare, CountsTheTurnsThatLearnToEnd) {
+  add(write("a.jsonl",
+            "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": "
+            "\"b\"}, {\"role\": \"user\", \"content\": \"c\"}, {\"role\": \"assistant\", \"content\": \"d\"}]}\n"),
+      "chat_template");
+  templates.chat_template = "chatml";
+  templates.eot_tokens = {"<|im_end|>"};
+  auto counts = [&] {
+    const DatasetReport& r = run().report().datasets[0];
+    return std::pair{r.turns, r.turns_ended};
+  };
+  EXPECT_EQ(counts(), (std::pair<std::int64_t, std::int64_t>{2, 2}));
+  EXPECT_EQ(run().report().warnings().size(), 0u);
+  data.datasets[0].train_on_eos = LearnEnd::last;
+  EXPECT_EQ(counts(), (std::pair<std::int64_t, std::int64_t>{2, 1}));
+  EXPECT_THAT(run().report().warnings(), ElementsAre(HasSubstr("only 1 of 2 learned turns (50.0 %) end in a learned")));
+  templates.eot_tokens.reset();  // eos is </s>, which chatml never writes
+  data.datasets[0].train_on_eos = LearnEnd::turn;
+  EXPECT_EQ(counts(), (std::pair<std::int64_t, std::int64_t>{2, 0}));
+
+  data.datasets.clear();
+  add(write("t.jsonl", "{\"input_ids\": [1, 70, 2, 71, 72, 73], \"labels\": [-100, 70, 2, -100, 72, 73]}\n"), "");
+  EXPECT_EQ(counts(), (std::pair<std::int64_t, std::int64_t>{2, 1}));
+}
+
+TEST_F(Prepare, PutsTheDefaultSystemMessageInFront) {
+  add(write("a.jsonl",
+            "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "
+            "\"content\": \"b\"}]}\n"),
+      "chat_template");
+  templates.chat_template = "chatml";
+  const std::string without = tokenizer.decode(run().train().ids(0));
+  templates.default_system_message = "Be kind.";
+  EXPECT_EQ(tokenizer.decode(run().train().ids(0)), "<|im_start|>system\nBe kind.<|im_end|>\n" + without);
+  write("a.jsonl",
+        "{\"messages\": [{\"role\": \"system\", \"content\": \"x\"}, {\"role\": \"assistant\", \"content\": "
+        "\"b\"}]}\n");
+  EXPECT_TRUE(tokenizer.decode(run().train().ids(0)).starts_with("<|im_start|>system\nx<|im_end|>"));
+}
+
 TEST_F(Prepare, FindsADamagedFolderAndBuildsItAgain) {
   add(write("a.jsonl", rows(20)), "alpaca");
   Prepared p = run();

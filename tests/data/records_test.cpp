@@ -87,6 +87,18 @@ TEST_F(Records, FindsFilesOfFoldersPatternsAndLists) {
   EXPECT_EQ(find(path("m"))[0].path, path("m/valid.jsonl"));
 }
 
+TEST_F(Records, RefusesASplitOrSubsetThatIsNotThere) {
+  write("m/train.jsonl", "{}\n");
+  entry.split = "test";
+  EXPECT_THAT(error_of<UserError>([&] { find(path("m")); }), HasSubstr("split 'test': no file of the folder is named"));
+  EXPECT_EQ(find(path("m/train.jsonl")).size(), 1u);  // a file is named: taken, with a warning
+  entry.split = "train[:1]";
+  entry.name = "en";
+  EXPECT_THAT(error_of<UserError>([&] { find(path("m")); }), HasSubstr("there is no folder 'en' in it"));
+  write("m/en/a.jsonl", "{}\n");
+  EXPECT_EQ(find(path("m"))[0].path, path("m/en/a.jsonl"));
+}
+
 struct Bad {
   const char* name;
   std::string file, content, error;  // part of the message

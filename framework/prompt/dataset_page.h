@@ -1,0 +1,16 @@
+// recipes/DATASETS.md: every format with a row, the text it becomes and what of it is learned, made by the very code that
+// prepares data. A test keeps the page current.
+#pragma once
+
+#include <string>
+
+#include "prompt/strategy.h"
+
+namespace dml {
+
+/// The text of an example with ⟦ ⟧ around what is learned, ‹bos› and ‹eos› where the tokenizer's own stand.
+std::string show_mask(const Rendered& example);
+
+std::string dataset_page();
+
+}  // namespace dml
