@@ -23,20 +23,26 @@ SHAPES = {
 }
 
 
-def run(command):
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def run(command, quantity, busy):
+    """The JSON object a program ends with; when busy, speeds as if the lone thread had had its core to itself."""
+    done = subprocess.run(command + (["--threads", "1"] if busy else []), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    result = json.loads(done.stdout.strip().splitlines()[-1])
+    if busy:
+        slowed = result["step_s"] / result["processor_s"]
+        result[quantity] *= slowed
+        result["fraction"] = result.get("fraction", 0) * slowed
+    return result
 
 
 def dml(recipe, options, steps):
-    return run([os.environ["DML"], "bench", f"bench/recipes/{recipe}.yml", "--json", "--warmup", "1", "--steps", str(steps), *options])
+    return [os.environ["DML"], "bench", f"bench/recipes/{recipe}.yml", "--json", "--warmup", "1", "--steps", str(steps), *options]
 
 
 def torch(recipe, options, steps):
-    return run(["/usr/bin/python3", "bench/peers/torch_train.py", f"bench/recipes/{recipe}.yml", "--warmup", "1", "--steps",
-                str(max(2, steps // 2)), *options])
+    return ["/usr/bin/python3", "bench/peers/torch_train.py", f"bench/recipes/{recipe}.yml", "--warmup", "1", "--steps",
+            str(max(2, steps // 2)), *options]
 
 
 def median(runs, key):
@@ -54,6 +60,7 @@ def main():
     parser = argparse.ArgumentParser(prog="bench/compare.sh")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--steps", type=int, default=6, help="measured steps of a dml run; the peer makes half of them")
+    parser.add_argument("--busy", action="store_true", help="one thread each, processor seconds: for a machine that others use")
     parser.add_argument("shapes", nargs="*", metavar="S1…S7")
     args = parser.parse_args()
     unknown = [s for s in args.shapes if s not in SHAPES]
@@ -65,8 +72,9 @@ def main():
         what, recipe, options, quantity, against, (speed, fraction, memory) = SHAPES[name]
         ours, theirs = [], []
         for _ in range(args.repeats):
-            ours.append(dml(recipe, options, args.steps))
-            theirs.append(torch(recipe, options, args.steps) if against == "torch" else dml(SHAPES[against][1], SHAPES[against][2], args.steps))
+            ours.append(run(dml(recipe, options, args.steps), quantity, args.busy))
+            other = torch(recipe, options, args.steps) if against == "torch" else dml(*SHAPES[against][1:3], args.steps)
+            theirs.append(run(other, quantity, args.busy))
         fast, slow = median(ours, quantity), median(theirs, quantity)
         peak = median(ours, "peak_bytes")
         print(f"{name:3} {what:27} {fast:9.1f} {slow:7.1f}  {verdict(fast / slow, speed)} {verdict(median(ours, 'fraction'), fraction)} "

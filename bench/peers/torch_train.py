@@ -176,14 +176,15 @@ def main():
         optimizer.zero_grad(set_to_none=True)
         return total
 
-    losses, seconds = [], []
+    losses, seconds, processor = [], [], []
     for _ in range(args.warmup + args.steps):
-        start = time.perf_counter()
+        start, spent = time.perf_counter(), time.process_time()
         losses.append(step())
         seconds.append(time.perf_counter() - start)
+        processor.append(time.process_time() - spent)
     median = statistics.median(seconds[args.warmup:])
     print(json.dumps({
-        "engine": "torch " + torch.__version__, "step_s": median, "tok_s": tokens / median, "learned_tok_s": learned / median,
+        "engine": "torch " + torch.__version__, "step_s": median, "processor_s": statistics.median(processor[args.warmup:]), "tok_s": tokens / median, "learned_tok_s": learned / median,
         "tokens": tokens, "learned_tokens": learned, "sgemm_gflops": max(rate, sgemm_rate()) * 1e-9,
         "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "parameters": sum(p.numel() for p in model.parameters()), "trained": sum(p.numel() for p in trained),

@@ -56,6 +56,7 @@ std::string json_line(const BenchResult& r) {
                    {"backward_s", p.backward},
                    {"communication_s", p.communication},
                    {"optimizer_s", p.optimizer},
+                   {"processor_s", p.processor},
                    {"tok_s", static_cast<double>(r.tokens) / p.step},
                    {"learned_tok_s", static_cast<double>(r.learned) / p.step},
                    {"tokens", r.tokens},

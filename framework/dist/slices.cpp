@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/parallel.h"
+#include "core/profile.h"
 #include "kernels/elementwise.h"
 
 namespace dml {
@@ -41,6 +42,7 @@ std::vector<Shard> cut_shards(const ParameterStore& store, const std::function<S
 }
 
 double squared_norm(Comm& comm, const ParameterStore& store, const std::function<const float*(std::size_t)>& own) {
+  ProfileScope profiled("gradient_norm");
   const auto& units = store.units();
   auto blocks_in = [](Slice slice) { return (slice.size() + kSliceBlock - 1) / kSliceBlock; };
   std::string mine;

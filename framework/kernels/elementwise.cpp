@@ -113,7 +113,6 @@ void dropout(ConstMat x, float p, const Random& random, Mat y) {
 }
 
 double sum_of_squares(std::span<const float> x) {
-  ProfileScope profiled("sum_of_squares");
   auto n = static_cast<std::int64_t>(x.size()), grain = reduction_grain(n);
   std::array<double, kMostBlocks> part{};
   parallel_ranges(n, grain, [&](std::int64_t first, std::int64_t last) {

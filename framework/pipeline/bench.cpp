@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <ctime>
 
 #include "core/error.h"
 #include "core/files.h"
@@ -23,6 +24,12 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+double processor_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
 
 // Passes the model's hooks on to the strategy and tells from them where a pass is: time inside a hook is communication.
 class TimedHooks : public UnitHooks {
@@ -95,7 +102,7 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimSection& o) {
 BenchPhases medians(std::vector<BenchPhases>& all) {
   BenchPhases out;
   for (double BenchPhases::*phase : {&BenchPhases::forward, &BenchPhases::head, &BenchPhases::backward, &BenchPhases::communication,
-                                     &BenchPhases::optimizer, &BenchPhases::step}) {
+                                     &BenchPhases::optimizer, &BenchPhases::step, &BenchPhases::processor}) {
     std::ranges::sort(all, {}, phase);
     std::size_t n = all.size();
     out.*phase = (all[(n - 1) / 2].*phase + all[n / 2].*phase) / 2;
@@ -169,6 +176,7 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
     BenchPhases phases;
     comm.barrier();
     auto start = Clock::now();
+    double spent = processor_seconds();
     TimedHooks hooks(*strategy, static_cast<int>(base.spec.layers) + 1, phases);
     MicroBatches mine = strategy->share(per_step);
     strategy->begin_step(mine, per_step);
@@ -196,6 +204,7 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
     strategy->end_step();
     phases.communication += seconds_since(publishing);
     phases.step = seconds_since(start);
+    phases.processor = processor_seconds() - spent;
     (s == 0 ? result.first_loss : result.last_loss) = loss * scale;
     if (s >= options.warmup) measured.push_back(phases);
   }

@@ -22,6 +22,7 @@ struct BenchOptions {
 /// Seconds of one step on this rank. The loss head's forward and backward are one pass.
 struct BenchPhases {
   double forward = 0, head = 0, backward = 0, communication = 0, optimizer = 0, step = 0;
+  double processor = 0;   // seconds of all threads together: the better guide on a busy machine, with one thread
 };
 
 struct BenchResult {
