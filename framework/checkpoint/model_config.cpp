@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "checkpoint/bitsandbytes.h"
 #include "checkpoint/config_reader.h"
 #include "core/closest.h"
 #include "core/error.h"
@@ -24,7 +25,6 @@ struct Neutral {
 
 const std::vector<Neutral>& neutral_values() {
   static const std::vector<Neutral> table = {
-      {"quantization_config", nullptr, "quantised weights are not read; take the unquantised model"},
       {"is_encoder_decoder", false, "only decoders are supported"},
       {"add_cross_attention", false, "only decoders are supported"},
       {"use_bidirectional_attention", false, "only causal attention is supported"},
@@ -49,6 +49,7 @@ const std::vector<Neutral>& neutral_values() {
 }
 
 void refuse_unknown_mathematics(const Json& config, const std::string& source) {
+  is_bitsandbytes_config(config, source);  // refuses every other quantisation
   Problems problems;
   for (auto& n : neutral_values()) {
     auto it = config.find(n.key);

@@ -36,6 +36,9 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
+/// Takes pages of a mapped file out of this process's resident memory; they come back from the file when they are touched.
+void release_pages(std::span<const std::byte> mapped);
+
 /// A file written from front to back under a temporary name in the same folder; commit() makes it appear.
 /// Without commit() nothing is left. Every failure is an IoError with the path.
 class FileWriter {

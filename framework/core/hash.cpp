@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <algorithm>
+
 #include "core/files.h"
 
 namespace dml {
@@ -39,6 +41,17 @@ std::uint64_t Hasher::digest64() const { return XXH3_128bits_digest(&state_->xxh
 
 std::string digest_of(std::string_view bytes) { return Hasher().bytes(bytes.data(), bytes.size()).digest(); }
 
-std::string digest_of_file(const std::string& path) { return digest_of(MappedFile(path).text()); }
+std::string digest_of_file(const std::string& path) {
+  constexpr std::size_t kPiece = std::size_t{16} << 20;  // a file larger than memory never is in memory as a whole
+  MappedFile file(path);
+  Hasher hasher;
+  for (auto rest = file.bytes(); !rest.empty();) {
+    auto piece = rest.first(std::min(kPiece, rest.size()));
+    hasher.bytes(piece.data(), piece.size());
+    release_pages(piece);
+    rest = rest.subspan(piece.size());
+  }
+  return hasher.digest();
+}
 
 }  // namespace dml

@@ -1,15 +1,10 @@
 #include "data/prepare.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <map>
 
+#include "core/built_folder.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/hash.h"
@@ -21,38 +16,6 @@
 namespace dml {
 namespace fs = std::filesystem;
 namespace {
-
-// Held while a folder is built. The file goes when its owner does so in peace; the lock goes with the owner in any
-// case.
-class BuildLock {
- public:
-  explicit BuildLock(std::string path) : path_(std::move(path)) {
-    while (true) {
-      fd_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-      if (fd_ < 0) throw IoError(path_, "cannot create");
-      while (flock(fd_, LOCK_EX) != 0)
-        if (errno != EINTR) {
-          held_ = false;  // a file system without locks: the atomic rename decides
-          return;
-        }
-      struct stat mine, there;
-      if (fstat(fd_, &mine) == 0 && stat(path_.c_str(), &there) == 0 && mine.st_ino == there.st_ino) break;
-      close(fd_);  // its owner removed it while we waited
-    }
-  }
-  ~BuildLock() {
-    if (held_) unlink(path_.c_str());
-    close(fd_);
-  }
-  BuildLock(const BuildLock&) = delete;
-  BuildLock& operator=(const BuildLock&) = delete;
-  bool held() const { return held_; }
-
- private:
-  std::string path_;
-  int fd_ = -1;
-  bool held_ = true;
-};
 
 std::vector<PlannedDataset> plan_datasets(const DataSection& data, const TemplateSection& templates,
                                           const Tokenizer& tokenizer, std::vector<DatasetEntry>& pretraining) {
@@ -127,36 +90,6 @@ std::vector<Token> end_tokens(const TemplateSection& templates, const Tokenizer&
   for (auto& token : templates.eot_tokens.value_or(std::vector<std::string>{}))
     if (auto id = tokenizer.find(token)) ends.push_back(*id);
   return ends;
-}
-
-// What killed processes left: temporary folders that nobody holds the lock of.
-void remove_leftovers(const fs::path& root, const std::string& own) {
-  constexpr std::size_t kDigest = 32;
-  std::vector<fs::path> found;
-  std::error_code error;
-  for (auto& entry : fs::directory_iterator(root, error)) {
-    std::string name = entry.path().filename().string();
-    if (name.size() > kDigest + 2 && name[0] == '.' && name.find(".tmp-") != std::string::npos &&
-        name.find_first_not_of("0123456789abcdef", 1) == kDigest + 1)
-      found.push_back(entry.path());
-  }
-  for (auto& path : found) {
-    std::string digest = path.filename().string().substr(1, kDigest), lock = (root / ("." + digest + ".lock")).string();
-    int fd = -1;
-    if (digest != own) {
-      fd = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-      if (fd < 0) continue;
-      if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        close(fd);
-        continue;
-      }
-    }
-    fs::remove_all(path, error);
-    if (fd >= 0) {
-      unlink(lock.c_str());
-      close(fd);
-    }
-  }
 }
 
 void write_manifest(const std::string& folder, const std::string& digest, const PreparedInputs& inputs,
@@ -266,10 +199,10 @@ Prepared prepare(const DataSection& data, const TemplateSection& templates, std:
     if (auto ready = find_ready("cache hit:")) return std::move(*ready);
 
   make_directories(root);
-  BuildLock lock(root + "/." + digest + ".lock");
+  BuildLock lock(root, digest);
   if (!options.rebuild)
     if (auto ready = find_ready("prepared meanwhile by another process:")) return std::move(*ready);
-  if (lock.held()) remove_leftovers(root, digest);
+  lock.remove_leftovers();
   std::string changed = what_changed(inputs, root);
   std::string why = !damage.empty()   ? fmt::format("rebuilding because {}", damage)
                     : options.rebuild ? "rebuilding as asked"

@@ -155,7 +155,7 @@ class Builder {
     auto stored = find(w);
     if (source_ && !stored) return;
     if (trained(w)) return attach_trained(w, stored);
-    if (w.vector || w.transposed || !stored) {
+    if (w.vector || !stored || (w.transposed && !stored->turned)) {
       std::vector<float> values(static_cast<std::size_t>(w.tensor_rows * w.cols));
       tensor_values(w, stored, values.data());
       const float* all = own(std::move(values));

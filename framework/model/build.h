@@ -23,6 +23,7 @@ struct StoredTensor {
   std::vector<std::int64_t> shape;
   const void* data = nullptr;
   const float* scales = nullptr;       // of quantised storage
+  bool turned = false;                 // data and scales are (out, in), although the file has, and shape says, (in, out)
 };
 
 /// Finds a tensor by its name in the files; nothing when there is none.

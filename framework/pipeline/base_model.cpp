@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <regex>
 
+#include "checkpoint/bitsandbytes.h"
 #include "checkpoint/model_config.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/hash.h"
+#include "core/log.h"
 #include "core/parallel.h"
+#include "kernels/quant_nf4.h"
 
 namespace dml {
 namespace {
@@ -48,9 +51,33 @@ std::optional<StoredTensor> stored(const TensorView* tensor, Storage storage, Co
   return out;
 }
 
-TensorSource source_of(std::shared_ptr<const ModelFiles> files, Storage storage) {
-  auto converted = std::make_shared<Converted>();
-  return [files, converted, storage](const std::string& name) { return stored(files->find(name), storage, *converted, files->directory()); };
+// Tensors that an adapter saves whole are trained, from their own values.
+std::set<std::string> trained_whole(const Training& training, const BaseModel& base) {
+  std::set<std::string> names;
+  if (training.adapter)
+    for (const WeightName& w : plan_adapter(*training.adapter, base.spec, base.directory).saved) names.insert(w.tensor);
+  return names;
+}
+
+// The model keeps its source, and with it the mapped files and what was converted.
+std::unique_ptr<CausalLm> build(const BaseModel& base, Storage storage, const Training& training, const std::string& name) {
+  auto source = std::make_shared<TensorSource>(base.source(storage, trained_whole(training, base)));
+  auto model = build_model(base.spec, *source, training, name);
+  model->backing = source;
+  return model;
+}
+
+void quantise(BaseModel& base, const ModelSection& section, const AdapterSection& adapter) {
+  bool already = is_bitsandbytes_config(base.config, section.base_model + "/config.json");
+  if (already && !adapter.load_in_4bit)
+    throw UserError("{}: its weights are nf4 already: they can be used with adapter: qlora", section.base_model);
+  if (!adapter.load_in_4bit && !adapter.load_in_8bit) return;
+  base.quantised = std::make_shared<QuantisedBase>(base.spec, *base.files, adapter.load_in_4bit ? QuantScheme::nf4 : QuantScheme::int8,
+                                                   adapter.quantised_cache_path);
+  const QuantisedBase& q = *base.quantised;
+  log_info("base in {}, {:.2f} bits per weight of {}: {}", scheme_name(q.scheme()), 8.0 * static_cast<double>(q.bytes()) / static_cast<double>(std::max<std::int64_t>(1, q.weights())),
+           q.weights(), q.note());
+  for (const std::string& name : q.left_out()) log_info("{} stays as it is: its parts do not begin at a block of {} weights", name, kernels::kNf4Block);
 }
 
 std::string init_name(LoraInit init) {
@@ -87,7 +114,21 @@ std::function<bool(const std::string&)> unfrozen_rule(const std::vector<std::str
 
 }  // namespace
 
-TensorSource BaseModel::source(Storage storage) const { return files ? source_of(files, storage) : TensorSource{}; }
+TensorSource BaseModel::source(Storage storage, const std::set<std::string>& whole) const {
+  if (!files) return {};
+  return [from = files, small = quantised, converted = std::make_shared<Converted>(), storage, whole](const std::string& name) {
+    if (auto tensor = small && !whole.contains(name) ? small->find(name) : std::nullopt) return tensor;
+    return stored(from->find(name), storage, *converted, from->directory());
+  };
+}
+
+std::size_t BaseModel::bytes() const {
+  std::size_t total = quantised ? quantised->bytes() : 0;
+  if (files)
+    for (const TensorView& t : files->tensors())
+      if (std::string name(t.name); !(quantised && (quantised->find(name) || is_bitsandbytes_part(name)))) total += t.bytes.size();
+  return total;
+}
 
 std::string BaseModel::digest() const {
   Hasher h;
@@ -110,7 +151,7 @@ Dtype BaseModel::dtype() const {
   return Dtype::f32;
 }
 
-BaseModel open_base_model(const ModelSection& section) {
+BaseModel open_base_model(const ModelSection& section, const AdapterSection& adapter) {
   BaseModel base;
   bool scratch = section.reinit_weights || section.base_model.empty();
   std::string config_dir = section.base_model_config.value_or(section.base_model);
@@ -133,6 +174,7 @@ BaseModel open_base_model(const ModelSection& section) {
   if (!scratch) {
     base.directory = section.base_model;
     base.files = std::make_shared<ModelFiles>(section.base_model);
+    quantise(base, section, adapter);
   }
   return base;
 }
@@ -192,8 +234,7 @@ TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& m
     training.adapter = start->config;
     training.adapter->dropout = dropout;
   }
-  auto built = build_model(base.spec, base.source(model.frozen_storage), training, base.files ? base.directory : "model_config");
-  built->backing = base.files;
+  auto built = build(base, model.frozen_storage, training, base.files ? base.directory : "model_config");
   if (start) load_adapter(*built, *start, *adapter.lora_model_dir);
   return {std::move(built), std::move(training.adapter)};
 }
@@ -205,8 +246,7 @@ std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage st
     adapter = read_adapter(adapter_dir, base.spec, base.directory);
     training.adapter = adapter->config;
   }
-  auto built = build_model(base.spec, base.source(storage), training, base.directory);
-  built->backing = base.files;
+  auto built = build(base, storage, training, base.directory);
   if (adapter) load_adapter(*built, *adapter, adapter_dir);
   return built;
 }

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 
 #include "checkpoint/adapter_io.h"
 #include "checkpoint/model_files.h"
+#include "checkpoint/quantised.h"
 #include "core/json.h"
 #include "model/build.h"
 #include "recipe/recipe.h"
@@ -19,16 +21,21 @@ struct BaseModel {
   Json config;                               // config.json, or the recipe's model_config
   std::string directory;                     // "" from scratch
   std::shared_ptr<const ModelFiles> files;   // null from scratch
+  std::shared_ptr<const QuantisedBase> quantised;  // with load_in_4bit or load_in_8bit
 
-  /// Tensors by name, mapped; matrices converted once when `storage` asks for another type than the file's.
-  TensorSource source(Storage storage) const;
+  /// Tensors by name, mapped; quantised ones first, but those of `whole`, which are trained; other matrices converted
+  /// once when `storage` asks for another type than the file's. Views live as long as the source.
+  TensorSource source(Storage storage, const std::set<std::string>& whole = {}) const;
+  /// Bytes of all tensors as source(automatic) gives them.
+  std::size_t bytes() const;
   /// Digest of names, shapes and sampled contents of all tensors: cheap, and different for different weights.
   std::string digest() const;
   /// The element type most matrices have: "F32", "BF16" or "F16".
   Dtype dtype() const;
 };
 
-BaseModel open_base_model(const ModelSection& section);
+/// With load_in_4bit or load_in_8bit the base is quantised, unless that has been done before.
+BaseModel open_base_model(const ModelSection& section, const AdapterSection& adapter = {});
 
 /// The adapter that the recipe describes (adapter: lora or qlora).
 AdapterConfig adapter_config(const AdapterSection& section, const std::string& base_model);

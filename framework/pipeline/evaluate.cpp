@@ -48,7 +48,7 @@ std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, const std::op
   if (examples.empty()) throw UserError("there is no validation split: set val_set_size or test_datasets");
   Schedule schedule(examples.lengths(), eval_schedule(recipe.data, recipe.train, comm.size()));
 
-  BaseModel base = open_base_model(section);
+  BaseModel base = open_base_model(section, recipe.adapter);
   std::vector<Evaluation> rows;
   auto run = [&](std::string name, const std::string& adapter_dir) {
     auto model = make_inference_model(base, section.frozen_storage, adapter_dir);

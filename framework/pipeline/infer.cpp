@@ -80,7 +80,7 @@ Assistant::Assistant(const Recipe* recipe, const InferOptions& options) : option
   if (adapter == "none") adapter.clear();
 
   tokenizer_ = open_tokenizer(section);
-  base_ = open_base_model(section);
+  base_ = open_base_model(section, recipe && !options.base_model ? recipe->adapter : AdapterSection{});
   if (!base_.files) throw UserError("there are no weights to answer with: base_model is not set");
   model_ = make_inference_model(base_, section.frozen_storage, adapter);
   generator_ = std::make_unique<Generator>(*model_);

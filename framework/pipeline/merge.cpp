@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "core/error.h"
+#include "core/log.h"
 #include "pipeline/job.h"
 #include "pipeline/model_output.h"
 
@@ -14,7 +15,9 @@ void merge(const Recipe& recipe, const std::optional<std::string>& adapter, cons
   if (std::filesystem::exists(output) && !(std::filesystem::is_directory(output) && std::filesystem::is_empty(output)))
     throw UserError("--output: {} exists; choose a new directory", output);
   if (real_path(output) == real_path(recipe.model.base_model)) throw UserError("--output: {} is the base model", output);
-  BaseModel base = open_base_model(recipe.model);
+  BaseModel base = open_base_model(recipe.model, recipe.adapter);
+  if (base.quantised)
+    log_info("the adapter is merged into the base as it was trained on, the values of {}; for the original values set adapter: lora", scheme_name(base.quantised->scheme()));
   auto model = make_inference_model(base, Storage::automatic, directory);
   DirectoryWriter out(output);
   write_model_directory(out.path(), base, *model, base.dtype(), true);

@@ -84,7 +84,7 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
       schedule_(train_plan(recipe_, train_examples_, comm.size())),
       loader_(train_examples_, schedule_),
       calendar_(recipe_.train, schedule_),
-      base_(open_base_model(recipe_.model)),
+      base_(open_base_model(recipe_.model, recipe_.adapter)),
       trainable_(make_trainable_model(base_, recipe_.model, recipe_.adapter, recipe_.train.seed)),
       model_(trainable_.model.get()),
       optimizer_(make_optimizer(recipe_.optim)),
@@ -112,8 +112,7 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
   }
   memory_.process = memory_use().now;
   memory_.trained = static_cast<std::size_t>(model_->parameters.floats()) * sizeof(float);
-  if (base_.files)
-    for (const TensorView& t : base_.files->tensors()) memory_.frozen += recipe_.adapter.adapter == AdapterKind::none ? 0 : t.bytes.size();
+  memory_.frozen = recipe_.adapter.adapter == AdapterKind::none ? 0 : base_.bytes();
   memory_.gradients = static_cast<std::size_t>(held.gradients);
   memory_.optimizer = static_cast<std::size_t>(held.state);
   memory_.communication = static_cast<std::size_t>(held.communication);
@@ -145,6 +144,7 @@ std::string TrainingRun::recipe_digest() const {
   t.batch_size = t.micro_batches_per_step(comm_.size()) * t.micro_batch_size;
   t.gradient_accumulation_steps = fresh.gradient_accumulation_steps;
   plain.recipe.distribution = {};
+  plain.recipe.adapter.quantised_cache_path = AdapterSection().quantised_cache_path;
   return digest_of(resolved_yaml(plain));
 }
 
@@ -321,7 +321,7 @@ std::vector<std::string> TrainingRun::header() const {
   std::int64_t parameters = spec.parameters(), trained = model_->parameters.trainable();
   std::vector<std::string> lines;
   lines.push_back(fmt::format("model      {} {}, {} layers × {}, {} parameters{}", spec.model_type, base_.directory.empty() ? "from scratch" : base_.directory,
-                              spec.layers, spec.hidden, count_text(static_cast<double>(parameters)), base_.files ? fmt::format(", {}", dtype_name(base_.dtype())) : ""));
+                              spec.layers, spec.hidden, count_text(static_cast<double>(parameters)), base_.quantised ? fmt::format(", {}", scheme_name(base_.quantised->scheme())) : base_.files ? fmt::format(", {}", dtype_name(base_.dtype())) : ""));
   std::string how = recipe_.adapter.adapter == AdapterKind::none ? "full" : fmt::format("{} r={} alpha={:g}{}{}", "LoRA", trainable_.adapter->r, trainable_.adapter->alpha,
                     trainable_.adapter->use_rslora ? " rsLoRA" : "", trainable_.adapter->use_dora ? " DoRA" : "");
   lines.push_back(fmt::format("training   {}: {} parameters ({:.2f} %), {} at {:g}, {}", how, grouped(trained), share(trained, parameters), recipe_.optim.optimizer,

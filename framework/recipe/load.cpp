@@ -63,6 +63,9 @@ std::map<std::string, std::string> fill_in(Recipe& recipe, const Reading& readin
     derived[key] = fmt::format("from {}", from);
   };
   if (recipe.adapter.adapter == AdapterKind::qlora) fill("load_in_4bit", recipe.adapter.load_in_4bit, true, "adapter");
+  if (!recipe.data.dataset_prepared_path.empty())
+    fill("quantised_cache_path", recipe.adapter.quantised_cache_path, recipe.data.dataset_prepared_path + "/quantised",
+         "dataset_prepared_path");
   auto& targets = recipe.adapter.lora_target_modules;
   if (targets.regex == "all-linear") {  // PEFT's word
     targets.regex.clear();

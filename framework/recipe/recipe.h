@@ -82,6 +82,7 @@ struct AdapterSection {
   double loraplus_lr_embedding = 1e-6;
   bool load_in_4bit = false;                         // nf4 base
   bool load_in_8bit = false;                         // int8 base
+  std::string quantised_cache_path = "last_run_prepared/quantised";  // unset in the recipe: in dataset_prepared_path
   std::vector<std::string> unfrozen_parameters;      // full fine-tuning: regexes, "name[a:b]" for rows; empty: all
   bool relora = false;
   double relora_prune_ratio = 0.9;

@@ -49,7 +49,7 @@ struct GoldenModel {
   std::unique_ptr<CausalLm> model;
   std::vector<std::vector<float>> gradients;
 
-  GoldenModel(const std::string& family, bool lora, const GoldenBatch& batch, const std::string& config_dir = "", double dropout = 0) {
+  GoldenModel(const std::string& family, bool lora, const GoldenBatch& batch, const std::string& config_dir = "", double dropout = 0, TensorSource source = {}) {
     std::string directory = golden_path(family) + "/model";
     ModelSpec spec = read_model_spec(config_dir.empty() ? directory : config_dir);
     auto files = std::make_shared<ModelFiles>(directory);
@@ -61,7 +61,7 @@ struct GoldenModel {
       adapter->config.dropout = dropout;
       training.adapter = adapter->config;
     }
-    model = build_model(spec, golden_source(files), training, directory);
+    model = build_model(spec, source ? source : golden_source(files), training, directory);
     model->backing = files;
     if (adapter)
       load_parameters(

@@ -1,0 +1,36 @@
+// Weights that bitsandbytes has quantised to nf4 already, as transformers saves them: the codes stay bit for bit, the
+// scales are expanded.
+//
+//   NAME (U8)                              codes, (n + 1) / 2 × 1
+//   NAME.absmax                            F32 per block, or U8 when it is quantised in turn, then with
+//   NAME.nested_absmax, .nested_quant_map  F32 per block of scales, F32 [256]
+//   NAME.quant_map                         F32 [16]
+//   NAME.quant_state.bitsandbytes__nf4     U8, JSON: quant_type, blocksize, shape, nested_blocksize, nested_offset …
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "checkpoint/quantised.h"
+#include "core/json.h"
+
+namespace dml {
+
+/// What a matrix becomes: QuantisedMatrix::codes() and scales() say how many.
+struct Quantised {
+  std::vector<std::uint8_t> codes;
+  std::vector<float> scales;
+};
+
+/// Whether config.json says that the folder's linear layers are nf4 of bitsandbytes. UserError when it names another
+/// quantisation.
+bool is_bitsandbytes_config(const Json& config, const std::string& source);
+/// Whether this tensor is stored so.
+bool is_bitsandbytes(const ModelFiles& base, const std::string& name);
+/// UserError when anything about the tensor is not as the comment above says.
+Quantised read_bitsandbytes(const ModelFiles& base, const QuantisedMatrix& matrix, QuantScheme scheme);
+/// Whether a tensor only belongs to the quantised form of another one.
+bool is_bitsandbytes_part(std::string_view name);
+
+}  // namespace dml

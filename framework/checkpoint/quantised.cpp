@@ -1,0 +1,124 @@
+#include "checkpoint/quantised.h"
+
+#include "checkpoint/checkpoint_dir.h"
+#include "checkpoint/content_digest.h"
+#include "core/built_folder.h"
+#include "core/error.h"
+#include "core/hash.h"
+#include "core/json.h"
+#include "core/log.h"
+
+namespace dml {
+namespace {
+
+constexpr JsonLimits kManifestLimits{std::size_t{4} << 20, 16, 65536, 1u << 20};
+
+kernels::Storage storage_of(QuantScheme scheme) {
+  return scheme == QuantScheme::nf4 ? kernels::Storage::nf4 : kernels::Storage::int8;
+}
+
+std::string digest_of_base(const ModelFiles& base, const QuantisedLayout& layout, QuantScheme scheme,
+                           const std::string& root) {
+  Hasher h;
+  h.text("quantised base").number(QuantisedBase::kVersion).text(scheme_name(scheme));
+  h.text(content_digest(base.paths(), root + "/sources.json"));
+  for (auto& m : layout.matrices)
+    h.text(m.name).number(static_cast<std::uint64_t>(m.rows)).number(static_cast<std::uint64_t>(m.cols));
+  return h.digest();
+}
+
+// The tensor as the layout wants it, or a UserError.
+const TensorView& expect(const SafetensorsFile& file, const TensorInfo& wanted) {
+  const TensorView* t = file.find(wanted.name);
+  if (!t) throw UserError("{}: tensor '{}' is missing", file.path(), wanted.name);
+  bool same = t->dtype == wanted.dtype && std::ranges::equal(t->shape, wanted.shape) && t->aligned();
+  if (!same)
+    throw UserError("{}: tensor '{}' is {} {}, expected {} {}", file.path(), wanted.name, dtype_name(t->dtype),
+                    shape_text(t->shape), dtype_name(wanted.dtype), shape_text(wanted.shape));
+  return *t;
+}
+
+}  // namespace
+
+std::string_view scheme_name(QuantScheme scheme) { return scheme == QuantScheme::nf4 ? "nf4" : "int8"; }
+
+QuantisedBase::QuantisedBase(const ModelSpec& spec, const ModelFiles& base, QuantScheme scheme, const std::string& root)
+    : scheme_(scheme), layout_(quantised_layout(spec, scheme)) {
+  make_directories(root);
+  digest_ = digest_of_base(base, layout_, scheme, root);
+  folder_ = root + "/" + digest_;
+  if (ready_or_why("found in").empty()) return;
+  BuildLock lock(root, digest_);
+  std::string why = ready_or_why("built meanwhile by another process:");
+  if (why.empty()) return;
+  lock.remove_leftovers();
+  build(spec, base, why);
+}
+
+// "" when the folder is there, whole and loaded.
+std::string QuantisedBase::ready_or_why(const std::string& note) {
+  if (!file_exists(folder_)) return "not there yet";
+  std::string problem = manifest_problem(folder_);
+  if (problem.empty()) try {
+      load();
+      note_ = fmt::format("{} {}", note, folder_);
+      return "";
+    } catch (const UserError& e) {
+      problem = e.what();
+    }
+  return problem;
+}
+
+void QuantisedBase::build(const ModelSpec& spec, const ModelFiles& base, const std::string& why) {
+  log_info("quantising {} matrices to {}: {}", layout_.matrices.size(), scheme_name(scheme_), why);
+  {
+    DirectoryWriter out(folder_, true);
+    quantise_layers(spec, base, layout_, scheme_, out.path());
+    write_manifest(
+        out.path(),
+        {{"kind", "quantised base"}, {"version", kVersion}, {"scheme", scheme_name(scheme_)}, {"digest", digest_}});
+    out.commit();
+  }
+  load();
+  note_ = fmt::format("built in {}", folder_);
+}
+
+void QuantisedBase::load() {
+  const std::string path = folder_ + "/manifest.json";
+  Json manifest = read_json(path, kManifestLimits);
+  if (auto version = json_integer(manifest, "version", -1, path); version != kVersion)
+    throw UserError("{}: version {}, expected {}", path, version, kVersion);
+  if (json_string(manifest, "digest", "", path) != digest_) throw UserError("{}: is that of another base", path);
+  files_.clear();
+  tensors_.clear();
+  std::int64_t opened = -1;
+  for (auto& m : layout_.matrices) {
+    if (m.layer != opened) files_.emplace_back(folder_ + "/" + layer_file(opened = m.layer));
+    StoredTensor t;
+    t.storage = storage_of(scheme_);
+    t.shape = m.transposed ? std::vector{m.cols, m.rows} : std::vector{m.rows, m.cols};
+    t.turned = m.transposed;
+    t.data = expect(files_.back(), m.codes(scheme_)).bytes.data();
+    t.scales = reinterpret_cast<const float*>(expect(files_.back(), m.scales(scheme_)).bytes.data());
+    tensors_.emplace(m.name, std::move(t));
+  }
+}
+
+std::optional<StoredTensor> QuantisedBase::find(const std::string& name) const {
+  auto it = tensors_.find(name);
+  return it == tensors_.end() ? std::nullopt : std::optional(it->second);
+}
+
+std::size_t QuantisedBase::bytes() const {
+  std::size_t n = 0;
+  for (auto& m : layout_.matrices) n += m.codes(scheme_).bytes() + m.scales(scheme_).bytes();
+  return n;
+}
+
+std::int64_t QuantisedBase::weights() const {
+  std::int64_t n = 0;
+  for (auto& m : layout_.matrices) n += m.size();
+  return n;
+}
+
+}  // namespace dml

@@ -1,0 +1,86 @@
+// The frozen base in 4 or 8 bits: quantised once, found again by its digest, mapped from then on.
+//
+// ROOT/DIGEST/ holds one safetensors file per decoder layer and manifest.json, written last. DIGEST stands for the
+// contents of the weight files, the names and shapes taken from them, the scheme and the version of this layout.
+//   nf4    NAME (U8)  two codes a byte;   NAME.absmax (F32)  one scale per block of 64 values, row by row
+//   int8   NAME (I8)  (out, in);          NAME.scale (F32)   one per row
+// nf4's scales have the values that double quantisation leaves them (8 bits, blocks of 256), but lie here as the
+// float32 that the kernels multiply with: mapped, all ranks of a host share them, where each would have to expand 8-bit
+// ones into memory of its own. That makes 4.5 bits a weight, on disk and in memory, and nothing to do at a start.
+//
+// Quantised are the linear layers of the decoder; embeddings, norms, biases and the output head stay as they are.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/model_files.h"
+#include "model/build.h"
+#include "model/spec.h"
+
+namespace dml {
+
+enum class QuantScheme { nf4, int8 };
+std::string_view scheme_name(QuantScheme scheme);
+
+/// A weight matrix that gets quantised, as (out, in).
+struct QuantisedMatrix {
+  std::string name;  // of the tensor in the base's files
+  std::int64_t layer = 0, rows = 0, cols = 0;
+  bool transposed = false;  // the files have it as (in, out)
+
+  std::int64_t size() const { return rows * cols; }
+  TensorInfo codes(QuantScheme scheme) const;
+  TensorInfo scales(QuantScheme scheme) const;
+};
+
+struct QuantisedLayout {
+  std::vector<QuantisedMatrix> matrices;  // in the order of the layers
+  std::vector<std::string> left_out;      // fused tensors whose parts begin within a block
+};
+QuantisedLayout quantised_layout(const ModelSpec& spec, QuantScheme scheme);
+
+/// Writes the layer files into `folder`, tensor by tensor: memory for one layer's result and 16 MB of float32 is
+/// enough. UserError naming every tensor that is missing or has another shape; the tensor and element that is NaN or
+/// infinite (the tensors that are not quantised are looked through as well).
+void quantise_layers(const ModelSpec& spec, const ModelFiles& base, const QuantisedLayout& layout, QuantScheme scheme,
+                     const std::string& folder);
+/// "layer-0007.safetensors"
+std::string layer_file(std::int64_t layer);
+
+class QuantisedBase {
+ public:
+  static constexpr int kVersion = 1;
+
+  /// Found in `root`, or built there by one process while others wait. What is damaged or of another version is built
+  /// anew.
+  QuantisedBase(const ModelSpec& spec, const ModelFiles& base, QuantScheme scheme, const std::string& root);
+
+  /// Nothing for a tensor that is not quantised. The view lives as long as this object.
+  std::optional<StoredTensor> find(const std::string& name) const;
+
+  QuantScheme scheme() const { return scheme_; }
+  const std::string& folder() const { return folder_; }
+  /// Codes and scales.
+  std::size_t bytes() const;
+  /// Number of quantised weights.
+  std::int64_t weights() const;
+  /// One line for people: where it was found, or why it was built.
+  const std::string& note() const { return note_; }
+  const std::vector<std::string>& left_out() const { return layout_.left_out; }
+
+ private:
+  void load();
+  std::string ready_or_why(const std::string& note);
+  void build(const ModelSpec& spec, const ModelFiles& base, const std::string& why);
+
+  QuantScheme scheme_;
+  QuantisedLayout layout_;
+  std::string folder_, digest_, note_;
+  std::vector<SafetensorsFile> files_;
+  std::map<std::string, StoredTensor> tensors_;
+};
+
+}  // namespace dml

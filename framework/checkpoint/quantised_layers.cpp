@@ -1,0 +1,212 @@
+// From the base's files to codes and scales, one layer file at a time.
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cstring>
+#include <functional>
+#include <set>
+
+#include "checkpoint/bitsandbytes.h"
+#include "checkpoint/quantised.h"
+#include "core/error.h"
+#include "core/parallel.h"
+#include "kernels/quant_int8.h"
+#include "kernels/quant_nf4.h"
+#include "model/weight_names.h"
+
+namespace dml {
+namespace {
+
+using kernels::kNf4Block, kernels::kNf4ScaleBlock;
+
+constexpr std::int64_t kPiece = std::int64_t{1} << 22;  // values that are float32 at a time
+
+std::int64_t blocks(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
+
+bool is_linear(const WeightName& w) {
+  switch (w.role) {
+    case WeightRole::q:
+    case WeightRole::k:
+    case WeightRole::v:
+    case WeightRole::o:
+    case WeightRole::gate:
+    case WeightRole::up:
+    case WeightRole::down:
+      return !w.bias;
+    default:
+      return false;
+  }
+}
+
+// The values of a tensor of the base as float32, piece by piece; NaN and infinity are refused.
+class Values {
+ public:
+  Values(const TensorView& tensor, const std::string& directory) : tensor_(tensor), directory_(directory) {
+    if (!is_readable_float(tensor.dtype))
+      throw UserError("{}: tensor '{}' is stored as {}; only F32, BF16, F16 and F64 can be quantised", directory,
+                      tensor.name, dtype_name(tensor.dtype));
+  }
+
+  void read(std::int64_t first, std::span<float> out) const {
+    const std::int64_t width = dtype_bits(tensor_.dtype) / 8;
+    const std::byte* from = tensor_.bytes.data() + first * width;
+    std::atomic<bool> bad = false;
+    parallel_ranges(static_cast<std::int64_t>(out.size()), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
+      read_floats(tensor_.dtype, from + begin * width, end - begin, out.data() + begin);
+      if (!std::all_of(out.data() + begin, out.data() + end, is_finite)) bad = true;
+    });
+    if (bad) refuse(first + (std::ranges::find_if_not(out, is_finite) - out.begin()));
+    release_pages({from, out.size() * static_cast<std::size_t>(width)});
+  }
+
+ private:
+  static bool is_finite(float x) { return (std::bit_cast<std::uint32_t>(x) & 0x7f800000u) != 0x7f800000u; }
+
+  [[noreturn]] void refuse(std::int64_t at) const {
+    std::string place;
+    for (auto d = tensor_.shape.rbegin(); d != tensor_.shape.rend(); at /= *d++)
+      place = fmt::format("{}{}{}", at % *d, place.empty() ? "" : ", ", place);
+    throw UserError("{}: tensor '{}' is NaN or infinite at [{}]: the base model is damaged", directory_, tensor_.name,
+                    place);
+  }
+
+  const TensorView& tensor_;
+  const std::string& directory_;
+};
+
+// Calls take(first, values) for consecutive pieces of the matrix as (out, in), of a multiple of `grain` values each.
+void for_pieces(const QuantisedMatrix& m, const Values& values, std::int64_t grain,
+                const std::function<void(std::int64_t, std::span<const float>)>& take) {
+  if (m.transposed) {
+    std::vector<float> stored(static_cast<std::size_t>(m.size())), turned(stored.size());
+    values.read(0, stored);
+    parallel_for(m.rows, [&](std::int64_t r) {
+      for (std::int64_t c = 0; c < m.cols; ++c)
+        turned[static_cast<std::size_t>(r * m.cols + c)] = stored[static_cast<std::size_t>(c * m.rows + r)];
+    });
+    take(0, turned);
+    return;
+  }
+  std::int64_t piece = std::max(kPiece / grain, std::int64_t{1}) * grain;
+  std::vector<float> buffer(static_cast<std::size_t>(std::min(piece, m.size())));
+  for (std::int64_t first = 0; first < m.size(); first += piece) {
+    std::span<float> part(buffer.data(), static_cast<std::size_t>(std::min(piece, m.size() - first)));
+    values.read(first, part);
+    take(first, part);
+  }
+}
+
+// What double quantisation leaves of the scales.
+void round_scales(std::span<float> scales) {
+  std::vector<std::uint8_t> codes(scales.size());
+  std::vector<float> block_max(
+      static_cast<std::size_t>(blocks(static_cast<std::int64_t>(scales.size()), kNf4ScaleBlock)));
+  float mean = kernels::quantize_scales(scales, codes, block_max);
+  kernels::dequantize_scales(codes, block_max, mean, scales);
+}
+
+Quantised quantise(const QuantisedMatrix& m, const Values& values, QuantScheme scheme) {
+  Quantised out;
+  out.codes.resize(m.codes(scheme).bytes());
+  out.scales.resize(static_cast<std::size_t>(m.scales(scheme).size()));
+  if (scheme == QuantScheme::nf4) {
+    for_pieces(m, values, kNf4Block, [&](std::int64_t first, std::span<const float> x) {
+      auto n = static_cast<std::int64_t>(x.size());
+      kernels::quantize_nf4(x, {out.codes.data() + first / 2, static_cast<std::size_t>((n + 1) / 2)},
+                            {out.scales.data() + first / kNf4Block, static_cast<std::size_t>(blocks(n, kNf4Block))});
+    });
+    round_scales(out.scales);
+  } else {
+    for_pieces(m, values, m.cols, [&](std::int64_t first, std::span<const float> x) {
+      std::int64_t rows = static_cast<std::int64_t>(x.size()) / m.cols;
+      kernels::quantize_int8({x.data(), rows, m.cols},
+                             {reinterpret_cast<std::int8_t*>(out.codes.data()) + first, x.size()},
+                             {out.scales.data() + first / m.cols, static_cast<std::size_t>(rows)});
+    });
+  }
+  return out;
+}
+
+void check_tensors(const ModelSpec& spec, const ModelFiles& base) {
+  Problems problems;
+  for (const WeightName& w : weight_names(spec)) {
+    const TensorView* t = base.find(w.tensor);
+    if (!t)
+      problems.add(fmt::format("{}: tensor '{}' is missing", base.directory(), w.tensor));
+    else if (auto wanted = w.tensor_shape();
+             !std::ranges::equal(t->shape, wanted) && !(is_linear(w) && is_bitsandbytes(base, w.tensor)))
+      problems.add(fmt::format("{}: tensor '{}' has shape {}, config.json asks for {}", base.directory(), w.tensor,
+                               shape_text(t->shape), shape_text(wanted)));
+  }
+  problems.raise();
+}
+
+void look_through(const Values& values, std::int64_t size) {
+  std::vector<float> buffer(static_cast<std::size_t>(std::min(kPiece, size)));
+  for (std::int64_t first = 0; first < size; first += kPiece)
+    values.read(first, {buffer.data(), static_cast<std::size_t>(std::min(kPiece, size - first))});
+}
+
+}  // namespace
+
+TensorInfo QuantisedMatrix::codes(QuantScheme scheme) const {
+  if (scheme == QuantScheme::nf4) return {name, Dtype::u8, {(size() + 1) / 2}};
+  return {name, Dtype::i8, {rows, cols}};
+}
+
+TensorInfo QuantisedMatrix::scales(QuantScheme scheme) const {
+  if (scheme == QuantScheme::nf4) return {name + ".absmax", Dtype::f32, {blocks(size(), kNf4Block)}};
+  return {name + ".scale", Dtype::f32, {rows}};
+}
+
+QuantisedLayout quantised_layout(const ModelSpec& spec, QuantScheme scheme) {
+  QuantisedLayout layout;
+  std::set<std::string> seen, out_of_step;
+  const auto names = weight_names(spec);
+  for (const WeightName& w : names)  // a part of a fused tensor must begin with a block
+    if (is_linear(w) && scheme == QuantScheme::nf4 && w.first_row * w.cols % kNf4Block != 0)
+      out_of_step.insert(w.tensor);
+  for (const WeightName& w : names)
+    if (is_linear(w) && !out_of_step.contains(w.tensor) && seen.insert(w.tensor).second)
+      layout.matrices.push_back({w.tensor, w.layer, w.tensor_rows, w.cols, w.transposed});
+  layout.left_out.assign(out_of_step.begin(), out_of_step.end());
+  return layout;
+}
+
+std::string layer_file(std::int64_t layer) { return fmt::format("layer-{:04}.safetensors", layer); }
+
+void quantise_layers(const ModelSpec& spec, const ModelFiles& base, const QuantisedLayout& layout, QuantScheme scheme,
+                     const std::string& folder) {
+  check_tensors(spec, base);
+  std::set<std::string> quantised;
+  for (auto first = layout.matrices.begin(); first != layout.matrices.end();) {
+    std::int64_t layer = first->layer;
+    std::vector<TensorInfo> infos;
+    std::map<std::string, Quantised> done;     // by matrix
+    std::map<std::string, std::string> owner;  // tensor → matrix
+    for (; first != layout.matrices.end() && first->layer == layer; ++first) {
+      const TensorView& tensor = *base.find(first->name);
+      Quantised q = is_bitsandbytes(base, first->name) ? read_bitsandbytes(base, *first, scheme)
+                                                       : quantise(*first, Values(tensor, base.directory()), scheme);
+      for (const TensorInfo& t : {first->codes(scheme), first->scales(scheme)}) {
+        owner[t.name] = first->name;
+        infos.push_back(t);
+      }
+      done[first->name] = std::move(q);
+      quantised.insert(first->name);
+    }
+    SafetensorsWriter out(folder + "/" + layer_file(layer), std::move(infos));
+    for (const TensorInfo& t : out.tensors()) {
+      const Quantised& q = done.at(owner.at(t.name));
+      out.append(t.dtype == Dtype::f32 ? static_cast<const void*>(q.scales.data()) : q.codes.data(), t.bytes());
+    }
+    out.commit();
+  }
+  for (const WeightName& w : weight_names(spec))
+    if (quantised.insert(w.tensor).second) {
+      const TensorView& tensor = *base.find(w.tensor);
+      look_through(Values(tensor, base.directory()), tensor.size());
+    }
+}
+
+}  // namespace dml

@@ -1,0 +1,28 @@
+// Folders that are named by the digest of what they were made from, ROOT/DIGEST, and built once, whoever asks first.
+//
+// Processes that ask for the same folder take its lock, ROOT/.DIGEST.lock: one builds, the others wait and find it
+// there. The lock dies with its owner; what a killed owner left behind, ROOT/.DIGEST.tmp-…, goes with the next builder.
+#pragma once
+
+#include <string>
+
+namespace dml {
+
+class BuildLock {
+ public:
+  /// Waits for the lock. `root` must exist.
+  BuildLock(std::string root, std::string digest);
+  ~BuildLock();
+  BuildLock(const BuildLock&) = delete;
+  BuildLock& operator=(const BuildLock&) = delete;
+
+  /// Removes what killed processes left in the root: temporary folders that nobody holds the lock of.
+  void remove_leftovers() const;
+
+ private:
+  std::string root_, digest_, path_;
+  int fd_ = -1;
+  bool held_ = true;  // false on a file system without locks: the atomic rename decides there
+};
+
+}  // namespace dml

@@ -1,0 +1,228 @@
+// A base that is quantised: what lies in its folder, what a model computes with it, and what happens to a folder that
+// is not whole.
+#include "checkpoint/quantised.h"
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+#include <thread>
+
+#include "checkpoint/checkpoint_dir.h"
+#include "checkpoint/fixture.h"
+#include "checkpoint/model_config.h"
+#include "core/json.h"
+#include "core/parallel.h"
+#include "kernels/quant_nf4.h"
+#include "kernels/weight.h"
+#include "model/weight_names.h"
+
+namespace dml {
+namespace {
+
+using namespace testing_tools;
+
+std::string golden(const std::string& family) { return DML_SOURCE_DIR "/tests/golden/" + family + "/model"; }
+
+struct QuantisedBaseTest : testing::Test {
+  TempDir dir;
+  std::string root = dir / "cache";
+
+  QuantisedBase open(const std::string& model, QuantScheme scheme = QuantScheme::nf4) {
+    return QuantisedBase(read_model_spec(model), ModelFiles(model), scheme, root);
+  }
+  std::string copy_of(const std::string& family) {
+    fs::copy(golden(family), dir / family, fs::copy_options::recursive);
+    return dir / family;
+  }
+  // The one folder in the cache.
+  std::string folder() const {
+    std::string found;
+    for (auto& entry : fs::directory_iterator(root))
+      if (entry.is_directory()) found = entry.path();
+    return found;
+  }
+};
+
+std::vector<float> floats(const kernels::Weight& w) {
+  std::vector<float> out(static_cast<std::size_t>(w.rows * w.cols));
+  kernels::unpack(w, 0, w.rows, 0, w.cols, out.data());
+  return out;
+}
+
+TEST_F(QuantisedBaseTest, HoldsTheLinearLayersOfTheDecoderAndNothingElse) {
+  QuantisedBase q = open(golden("llama_tiny"));
+  EXPECT_FALSE(q.find("model.embed_tokens.weight"));
+  EXPECT_FALSE(q.find("lm_head.weight"));
+  EXPECT_FALSE(q.find("model.layers.0.input_layernorm.weight"));
+  std::int64_t weights = 2 * (2 * 32 * 32 + 2 * 16 * 32 + 3 * 32 * 48);
+  EXPECT_EQ(q.weights(), weights);
+  EXPECT_EQ(q.bytes(), static_cast<std::size_t>(weights / 2 + weights / 64 * 4));
+  auto k = q.find("model.layers.1.self_attn.k_proj.weight");
+  ASSERT_TRUE(k);
+  EXPECT_EQ(k->shape, (std::vector<std::int64_t>{16, 32}));
+  EXPECT_EQ(k->storage, kernels::Storage::nf4);
+}
+
+TEST_F(QuantisedBaseTest, ValuesAreWithinHalfACodeOfTheOriginals) {
+  const std::string name = "model.layers.0.mlp.down_proj.weight";
+  ModelFiles files(golden("llama_tiny"));
+  auto x = files.find(name)->floats("");
+  QuantisedBase nf4 = open(golden("llama_tiny")), int8 = open(golden("llama_tiny"), QuantScheme::int8);
+  auto four = nf4.find(name), eight = int8.find(name);
+  auto a = floats({four->storage, 32, 48, four->data, four->scales});
+  auto b = floats({eight->storage, 32, 48, eight->data, eight->scales});
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    EXPECT_NEAR(a[i], x[i], 0.16f * four->scales[i / 64]);  // the codes' widest gap is 0.304
+    EXPECT_NEAR(b[i], x[i], 0.501f * eight->scales[i / 48]);
+  }
+}
+
+TEST_F(QuantisedBaseTest, ATransposedTensorIsQuantisedAsItIsUsed) {
+  QuantisedBase q = open(golden("gpt2"));
+  ModelFiles files(golden("gpt2"));
+  const std::string name = "transformer.h.0.mlp.c_fc.weight";
+  auto t = q.find(name);
+  ASSERT_TRUE(t && t->turned);
+  auto x = files.find(name)->floats("");
+  std::int64_t rows = t->shape[1], cols = t->shape[0];
+  EXPECT_TRUE(std::ranges::equal(t->shape, files.find(name)->shape));
+  auto values = floats({t->storage, rows, cols, t->data, t->scales});
+  for (std::int64_t i = 0; i < rows * cols; ++i)
+    EXPECT_NEAR(values[static_cast<std::size_t>(i)], x[static_cast<std::size_t>(i % cols * rows + i / cols)],
+                0.16f * t->scales[i / 64]);
+}
+
+TEST_F(QuantisedBaseTest, AFusedTensorIsLeftOutWhenItsPartsBeginWithinABlock) {
+  ModelSpec spec = read_model_spec(golden("phi3"));
+  EXPECT_TRUE(quantised_layout(spec, QuantScheme::nf4).left_out.empty());
+  spec.hidden = 33;
+  auto layout = quantised_layout(spec, QuantScheme::nf4);
+  EXPECT_THAT(layout.left_out, testing::Contains("model.layers.0.self_attn.qkv_proj.weight"));
+  EXPECT_TRUE(quantised_layout(spec, QuantScheme::int8).left_out.empty());
+}
+
+TEST_F(QuantisedBaseTest, IsTheSameForAnyNumberOfThreads) {
+  open(golden("llama_tiny"));
+  std::string one = get(folder() + "/layer-0001.safetensors");
+  fs::remove_all(root);
+  int before = threads();
+  set_threads(3);
+  open(golden("llama_tiny"));
+  set_threads(before);
+  EXPECT_EQ(get(folder() + "/layer-0001.safetensors"), one);
+}
+
+TEST_F(QuantisedBaseTest, IsFoundAgain) {
+  EXPECT_THAT(open(golden("llama_tiny")).note(), testing::StartsWith("built"));
+  std::string found = folder();
+  EXPECT_EQ(open(golden("llama_tiny")).note(), "found in " + found);
+}
+
+TEST_F(QuantisedBaseTest, ABaseThatChangedGetsAFolderOfItsOwn) {
+  std::string model = copy_of("llama_tiny"), weights = model + "/model.safetensors";
+  std::string before = open(model).folder();
+  EXPECT_EQ(open(golden("llama_tiny")).folder(), before) << "the same contents elsewhere are the same base";
+  std::string bytes = get(weights);
+  bytes[bytes.size() - 2] ^= 1;
+  put(weights, bytes);
+  EXPECT_NE(open(model).folder(), before);
+}
+
+TEST_F(QuantisedBaseTest, DamageIsFoundAndRepaired) {
+  open(golden("llama_tiny"));
+  std::string file = folder() + "/layer-0000.safetensors", whole = get(file);
+  auto damaged = [&](const std::string& bytes) {
+    put(file, bytes);
+    EXPECT_THAT(open(golden("llama_tiny")).note(), testing::StartsWith("built"));
+    EXPECT_EQ(get(file), whole);
+  };
+  damaged(whole.substr(0, whole.size() - 10));
+  std::string flipped = whole;
+  flipped[whole.size() / 2] ^= 4;
+  damaged(flipped);
+  fs::remove(file);
+  open(golden("llama_tiny"));
+  EXPECT_EQ(get(file), whole);
+  fs::remove(folder() + "/manifest.json");
+  open(golden("llama_tiny"));
+  EXPECT_TRUE(fs::exists(folder() + "/manifest.json"));
+}
+
+TEST_F(QuantisedBaseTest, ANewerVersionOrAnotherBasesFolderIsBuiltAnew) {
+  open(golden("llama_tiny"));
+  std::string manifest = folder() + "/manifest.json", whole = get(manifest);
+  for (auto [key, value] : {std::pair{"version", Json(2)}, {"digest", Json("0123")}, {"format", Json(9)}}) {
+    Json j = read_json(manifest);
+    j[key] = value;
+    put(manifest, j.dump());
+    EXPECT_THAT(open(golden("llama_tiny")).note(), testing::StartsWith("built")) << key;
+    EXPECT_EQ(get(manifest), whole);
+  }
+  // Whole in itself, but with tensors of other shapes.
+  std::string own = folder();
+  open(golden("gemma"));
+  for (auto& entry : fs::directory_iterator(root))
+    if (entry.is_directory() && entry.path() != own)
+      fs::copy(entry.path() / "layer-0000.safetensors", own + "/layer-0000.safetensors",
+               fs::copy_options::overwrite_existing);
+  write_manifest(own, {{"version", 1}, {"digest", fs::path(own).filename().string()}});
+  EXPECT_THAT(open(golden("llama_tiny")).note(), testing::StartsWith("built"));
+}
+
+TEST_F(QuantisedBaseTest, AMemoThatIsDamagedIsNotBelieved) {
+  open(golden("llama_tiny"));
+  std::string found = folder();
+  for (const char* memo : {"", "{", "[]", R"({"a": 1})", "{\"x\": {\"file\": 1, \"xxh3\": 2}}"}) {
+    put(root + "/sources.json", memo);
+    EXPECT_EQ(open(golden("llama_tiny")).folder(), found);
+  }
+}
+
+TEST_F(QuantisedBaseTest, NanAndInfinityAreNamed) {
+  std::string model = copy_of("llama_tiny"), path = model + "/model.safetensors", bytes = get(path);
+  std::ptrdiff_t data, size;
+  auto spoil = [&](const char* name, std::ptrdiff_t element, float value) {
+    {
+      SafetensorsFile file(golden("llama_tiny") + "/model.safetensors");
+      const TensorView& t = file.at(name);
+      size = static_cast<std::ptrdiff_t>(bytes.size());
+      data = size - (file.tensors().back().bytes.data() + file.tensors().back().bytes.size() - t.bytes.data());
+    }
+    std::string bad = bytes;
+    std::memcpy(bad.data() + data + 4 * element, &value, 4);
+    put(path, bad);
+    return refusal([&] { open(model); });
+  };
+  EXPECT_THAT(spoil("model.layers.1.mlp.up_proj.weight", 2 * 32 + 5, std::numeric_limits<float>::quiet_NaN()),
+              testing::HasSubstr("'model.layers.1.mlp.up_proj.weight' is NaN or infinite at [2, 5]"));
+  EXPECT_THAT(spoil("lm_head.weight", 7, -std::numeric_limits<float>::infinity()),
+              testing::HasSubstr("'lm_head.weight' is NaN or infinite at [0, 7]"));
+  EXPECT_TRUE(folder().empty()) << "nothing is left of it";
+}
+
+TEST_F(QuantisedBaseTest, MissingAndMisshapenTensorsAreListed) {
+  ModelSpec spec = read_model_spec(golden("llama_tiny"));
+  spec.ffn = 64;
+  spec.layers = 3;
+  std::string said = refusal([&] { QuantisedBase(spec, ModelFiles(golden("llama_tiny")), QuantScheme::nf4, root); });
+  EXPECT_THAT(said, testing::HasSubstr(
+                        "'model.layers.0.mlp.up_proj.weight' has shape [48, 32], config.json asks for [64, 32]"));
+  EXPECT_THAT(said, testing::HasSubstr("'model.layers.2.self_attn.q_proj.weight' is missing"));
+}
+
+TEST_F(QuantisedBaseTest, WhoeverAsksAtOnceItIsBuiltOnce) {
+  std::atomic<int> built = 0, same = 0;
+  std::vector<std::thread> askers;  // a lock excludes threads as it does processes
+  for (int i = 0; i < 4; ++i)
+    askers.emplace_back([&] {
+      QuantisedBase q = open(golden("llama_tiny"));
+      built += q.note().starts_with("built in");
+      same += q.folder() == folder();
+    });
+  for (auto& t : askers) t.join();
+  EXPECT_EQ(built, 1);
+  EXPECT_EQ(same, 4);
+}
+
+}  // namespace
+}  // namespace dml

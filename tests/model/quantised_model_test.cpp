@@ -1,0 +1,102 @@
+// A model over a quantised base computes what one over the de-quantised values in float32 does, to the bit: unpacking
+// is the only difference, and products are cut alike for every storage.
+#include "checkpoint/quantised.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <map>
+
+#include "core/parallel.h"
+#include "model/golden.h"
+#include "model/weight_slots.h"
+
+namespace dml {
+namespace {
+
+// The values that the quantised tensors stand for, in the form of the file.
+std::map<std::string, std::vector<float>> dequantised(const QuantisedBase& base, const QuantisedLayout& layout) {
+  std::map<std::string, std::vector<float>> values;
+  for (const QuantisedMatrix& m : layout.matrices) {
+    StoredTensor t = *base.find(m.name);
+    std::vector<float> out(static_cast<std::size_t>(m.size()));
+    kernels::unpack({t.storage, m.rows, m.cols, t.data, t.scales}, 0, m.rows, 0, m.cols, out.data());
+    if (m.transposed) {
+      std::vector<float> turned(out.size());
+      for (std::int64_t r = 0; r < m.rows; ++r)
+        for (std::int64_t c = 0; c < m.cols; ++c)
+          turned[static_cast<std::size_t>(c * m.rows + r)] = out[static_cast<std::size_t>(r * m.cols + c)];
+      out = std::move(turned);
+    }
+    values[m.name] = std::move(out);
+  }
+  return values;
+}
+
+struct Result {
+  double loss;
+  std::vector<std::vector<float>> gradients;
+};
+
+Result run(GoldenModel& m, const GoldenBatch& batch) {
+  UnitHooks nothing;
+  double loss = m.model->train(batch.view(), {1, 0}, nothing);
+  return {loss, m.gradients};
+}
+
+class QuantisedModel : public testing::TestWithParam<std::tuple<const char*, QuantScheme>> {};
+
+TEST_P(QuantisedModel, ComputesWhatTheDequantisedModelDoes) {
+  auto [family, scheme] = GetParam();
+  std::string cache =
+      fmt::format("{}/dml-quantised-model-{}", std::filesystem::temp_directory_path().string(), getpid());
+  std::string directory = golden_path(family) + "/model";
+  ModelSpec spec = read_model_spec(directory);
+  auto files = std::make_shared<ModelFiles>(directory);
+  QuantisedBase base(spec, *files, scheme, cache);
+  auto plain = golden_source(files);
+  auto values = dequantised(base, quantised_layout(spec, scheme));
+
+  GoldenBatch batch(golden_path(family) + "/batch.json");
+  GoldenModel small(family, true, batch, "", 0.1, [&](const std::string& name) {
+    auto t = base.find(name);
+    return t ? t : plain(name);
+  });
+  GoldenModel large(family, true, batch, "", 0.1, [&](const std::string& name) {
+    auto t = plain(name);
+    if (values.contains(name)) t->storage = kernels::Storage::f32, t->data = values.at(name).data();
+    return t;
+  });
+  Result a = run(small, batch), b = run(large, batch);
+  EXPECT_EQ(a.loss, b.loss);
+  EXPECT_EQ(a.gradients, b.gradients);
+
+  int before = threads();
+  for (int count : {1, 3}) {
+    set_threads(count);
+    small.zero();
+    Result again = run(small, batch);
+    EXPECT_EQ(again.loss, a.loss) << count << " threads";
+    EXPECT_EQ(again.gradients, a.gradients) << count << " threads";
+  }
+  set_threads(before);
+
+  // Merging starts from the values that were trained on.
+  for (const WeightName& w : weight_names(spec))
+    if (values.contains(w.tensor) && !w.fused()) {
+      EXPECT_EQ(tensor_values(*small.model, {&w, 1}, false), values.at(w.tensor)) << w.tensor;
+    }
+  std::filesystem::remove_all(cache);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, QuantisedModel,
+                         testing::Combine(testing::Values("llama_tiny", "gpt2", "phi3", "gemma2"),
+                                          testing::Values(QuantScheme::nf4, QuantScheme::int8)),
+                         [](auto& row) {
+                           return fmt::format("{}_{}", std::get<0>(row.param), scheme_name(std::get<1>(row.param)));
+                         });
+
+}  // namespace
+}  // namespace dml
