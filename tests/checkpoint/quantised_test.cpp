@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <map>
 #include <thread>
 
 #include "checkpoint/checkpoint_dir.h"
@@ -99,6 +100,59 @@ TEST_F(QuantisedBaseTest, AFusedTensorIsLeftOutWhenItsPartsBeginWithinABlock) {
   auto layout = quantised_layout(spec, QuantScheme::nf4);
   EXPECT_THAT(layout.left_out, testing::Contains("model.layers.0.self_attn.qkv_proj.weight"));
   EXPECT_TRUE(quantised_layout(spec, QuantScheme::int8).left_out.empty());
+}
+
+// A golden model as transformers saves it after bitsandbytes has quantised it.
+void write_as_bitsandbytes(const std::string& family, const std::string& to) {
+  fs::create_directories(to);
+  Json config = read_json(golden(family) + "/config.json");
+  config["quantization_config"] = {
+      {"quant_method", "bitsandbytes"}, {"load_in_4bit", true}, {"bnb_4bit_quant_type", "nf4"}};
+  put(to + "/config.json", config.dump());
+  ModelFiles files(golden(family));
+  std::map<std::string, std::pair<TensorInfo, std::string>> out;
+  auto add = [&](const std::string& name, Dtype dtype, std::vector<std::int64_t> shape, const void* data) {
+    TensorInfo info{name, dtype, std::move(shape)};
+    out[name] = {info, std::string(static_cast<const char*>(data), info.bytes())};
+  };
+  for (const TensorView& t : files.tensors())
+    add(std::string(t.name), t.dtype, {t.shape.begin(), t.shape.end()}, t.bytes.data());
+  for (const QuantisedMatrix& m : quantised_layout(read_model_spec(golden(family)), QuantScheme::nf4).matrices) {
+    auto x = files.find(m.name)->floats("");
+    auto blocks = static_cast<std::int64_t>((x.size() + 63) / 64), groups = (blocks + 255) / 256;
+    std::vector<std::uint8_t> codes((x.size() + 1) / 2), scale_codes(static_cast<std::size_t>(blocks));
+    std::vector<float> absmax(scale_codes.size()), most(static_cast<std::size_t>(groups));
+    kernels::quantize_nf4(x, codes, absmax);
+    float mean = kernels::quantize_scales(absmax, scale_codes, most);
+    std::string state = Json{
+        {"quant_type", "nf4"},
+        {"blocksize", 64},
+        {"shape", {m.rows, m.cols}},
+        {"nested_blocksize", 256},
+        {"nested_offset",
+         mean}}.dump();
+    add(m.name, Dtype::u8, {static_cast<std::int64_t>(codes.size()), 1}, codes.data());
+    add(m.name + ".absmax", Dtype::u8, {blocks}, scale_codes.data());
+    add(m.name + ".nested_absmax", Dtype::f32, {groups}, most.data());
+    add(m.name + ".nested_quant_map", Dtype::f32, {256}, kernels::dynamic_map().data());
+    add(m.name + ".quant_map", Dtype::f32, {16}, kernels::nf4_codes().data());
+    add(m.name + ".quant_state.bitsandbytes__nf4", Dtype::u8, {static_cast<std::int64_t>(state.size())}, state.data());
+  }
+  std::vector<TensorInfo> infos;
+  for (auto& [name, tensor] : out) infos.push_back(tensor.first);
+  SafetensorsWriter writer(to + "/model.safetensors", infos);
+  for (const TensorInfo& t : writer.tensors()) writer.append(out.at(t.name).second.data(), t.bytes());
+  writer.commit();
+}
+
+TEST_F(QuantisedBaseTest, ABaseThatBitsandbytesHasQuantisedGivesTheSameBytes) {
+  QuantisedBase from_values = open(golden("llama_tiny"));
+  write_as_bitsandbytes("llama_tiny", dir / "bnb");
+  QuantisedBase as_is = open(dir / "bnb");
+  EXPECT_NE(as_is.folder(), from_values.folder());
+  for (const char* file : {"/layer-0000.safetensors", "/layer-0001.safetensors"})
+    EXPECT_EQ(get(as_is.folder() + file), get(from_values.folder() + file));
+  EXPECT_THAT(refusal([&] { open(dir / "bnb", QuantScheme::int8); }), testing::HasSubstr("quantised to nf4 already"));
 }
 
 TEST_F(QuantisedBaseTest, IsTheSameForAnyNumberOfThreads) {
