@@ -126,7 +126,7 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   result.sgemm = sgemm_rate(comm);
   result.plan.process = memory_use().now;
 
-  BaseModel base = open_base_model(recipe.model);
+  BaseModel base = open_base_model(recipe.model, recipe.adapter);
   SyntheticWeights weights(base.spec, recipe.model, recipe.adapter);
   TrainableModel trainable;
   if (base.files)
@@ -162,8 +162,7 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   result.plan.optimizer = static_cast<std::size_t>(held.state);
   result.plan.communication = static_cast<std::size_t>(held.communication);
   result.plan.owned = weights.bytes();
-  if (base.files && recipe.adapter.adapter != AdapterKind::none)
-    for (const TensorView& t : base.files->tensors()) result.plan.frozen += t.bytes.size();
+  if (recipe.adapter.adapter != AdapterKind::none) result.plan.frozen = base.bytes();
   result.parameters = base.spec.parameters();
   result.trained = model.parameters.trainable();
   model.reserve(result.plan.activations);
