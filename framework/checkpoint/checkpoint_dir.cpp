@@ -76,11 +76,11 @@ void remove_through_trash(const std::string& path) {
   if (error) log_warning("{}: cannot be removed: {}", path, error.message());
 }
 
-/// ".checkpoint-7.tmp-PID-N" of a process that is gone, and trash.
+/// ".NAME.tmp-PID…" of a process that is gone, and trash.
 bool is_left_over(const std::string& name) {
   if (name.starts_with(".trash-checkpoint-")) return true;
-  auto at = name.find(".tmp-");
-  if (!name.starts_with(".checkpoint-") || at == std::string::npos) return false;
+  auto at = name.rfind(".tmp-");
+  if (!name.starts_with(".") || at == std::string::npos) return false;
   std::string_view pid = std::string_view(name).substr(at + 5);
   std::int64_t number = number_of(pid.substr(0, pid.find('-')));
   return number > 0 && number != getpid() && kill(static_cast<pid_t>(number), 0) != 0 && errno == ESRCH;
@@ -197,12 +197,28 @@ void read_planes(const std::string& path, const std::vector<TensorInfo>& expecte
   for (auto& e : expected) take(e, file.at(e.name).floats(path));
 }
 
-void rotate_checkpoints(const std::string& output_dir, std::int64_t limit, std::int64_t best_step) {
+void remove_left_over(const std::string& output_dir) {
   std::error_code error;
   std::vector<fs::path> left_over;
   for (fs::directory_iterator it(output_dir, error), end; !error && it != end; it.increment(error))
     if (is_left_over(it->path().filename().string())) left_over.push_back(it->path());
   for (auto& path : left_over) fs::remove_all(path, error);
+}
+
+void remove_checkpoint(const Checkpoint& checkpoint) {
+  remove_through_trash(checkpoint.path);
+  std::string output_dir = fs::path(checkpoint.path).parent_path().string(), name = fs::path(checkpoint.path).filename().string();
+  std::error_code error;
+  for (const char* hint : {"latest", "best"}) {
+    std::string path = join(output_dir, hint);
+    if (file_exists(path) && read_file(path, 4096) == name + "\n") fs::remove(path, error);
+  }
+  if (auto found = find_checkpoint(output_dir); found.newest && !file_exists(join(output_dir, "latest")))
+    write_file(join(output_dir, "latest"), fs::path(found.newest->path).filename().string() + "\n");
+}
+
+void rotate_checkpoints(const std::string& output_dir, std::int64_t limit, std::int64_t best_step) {
+  remove_left_over(output_dir);
   if (limit <= 0) return;
 
   std::vector<Checkpoint> valid;

@@ -63,6 +63,11 @@ TrainState load_train_state(const std::string& checkpoint);
 void read_planes(const std::string& path, const std::vector<TensorInfo>& expected,
                  const std::function<void(const TensorInfo&, std::span<const float>)>& take);
 
+/// Clears what killed runs of this folder left behind: temporary files and folders whose process is gone.
+void remove_left_over(const std::string& output_dir);
+/// Removes one checkpoint, valid or not; `latest` and `best` do not name it any more.
+void remove_checkpoint(const Checkpoint& checkpoint);
+
 /// Keeps at most `limit` valid checkpoints (0: all), the newest and `best_step` always among them; clears what killed
 /// runs of this folder left behind. Folders that are not valid checkpoints are never touched.
 void rotate_checkpoints(const std::string& output_dir, std::int64_t limit, std::int64_t best_step = -1);

@@ -51,8 +51,10 @@ std::string shown(const std::string& digest) {
 }  // namespace
 
 void check_agreement(Comm& comm, const std::vector<AgreementItem>& items) {
-  std::vector<std::string> hosts = comm.all_gather(comm.host()), packed = comm.all_gather(pack(items));
-  if (std::all_of(packed.begin(), packed.end(), [&](const std::string& p) { return p == packed[0]; })) return;
+  const std::string mine = pack(items);
+  std::vector<std::string> digests = comm.all_gather(digest_of(mine));
+  if (std::all_of(digests.begin(), digests.end(), [&](const std::string& d) { return d == digests[0]; })) return;
+  std::vector<std::string> hosts = comm.all_gather(comm.host()), packed = comm.all_gather(mine);
 
   std::vector<std::map<std::string, std::string>> held;
   std::map<std::string, bool> differs;

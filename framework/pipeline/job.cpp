@@ -1,6 +1,12 @@
 #include "pipeline/job.h"
 
+#include <sched.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
 
 #include "core/error.h"
 #include "core/log.h"
@@ -9,7 +15,15 @@
 namespace dml {
 namespace {
 
-constexpr double kNoHurry = 7 * 86400;   // seconds
+constexpr double kPreparing = 30.0 * 24 * 3600;  // seconds
+
+// Cores of the mpirun (or its daemon) that started this rank: what it could have given. 0: not started by one.
+int cores_of_launcher() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (!std::getenv("OMPI_COMM_WORLD_SIZE") || sched_getaffinity(getppid(), sizeof set, &set) != 0) return 0;
+  return CPU_COUNT(&set);
+}
 
 }  // namespace
 
@@ -37,28 +51,37 @@ std::unique_ptr<Tokenizer> open_tokenizer(const ModelSection& model) {
 
 Prepared prepare_on_ranks(const Recipe& recipe, const Tokenizer& tokenizer, Comm& comm, bool rebuild) {
   auto seed = static_cast<std::uint64_t>(recipe.train.seed);
-  if (comm.rank() == 0) {
-    Prepared prepared = prepare(recipe.data, recipe.templates, seed, tokenizer, {.rebuild = rebuild});
-    comm.broadcast_text(prepared.folder(), 0);
-    return prepared;
-  }
-  // Preparing may take hours; if rank 0 fails meanwhile, it ends the job itself.
-  double timeout = comm.timeout();
-  comm.set_timeout(kNoHurry);
-  std::string folder = comm.broadcast_text("", 0);
+  // Preparing may take rank 0 hours; the others wait as long (a rank that dies still ends the job).
+  const double timeout = comm.timeout();
+  comm.set_timeout(kPreparing);
+  std::optional<Prepared> prepared;
+  if (comm.rank() == 0) prepared = prepare(recipe.data, recipe.templates, seed, tokenizer, {.rebuild = rebuild});
+  std::string folder = comm.broadcast_text(prepared ? prepared->folder() : "", 0);
   comm.set_timeout(timeout);
-  return Prepared::open(folder, false);
+  return prepared ? std::move(*prepared) : Prepared::open(folder);
 }
 
-void set_job_threads(const TrainSection& train, const Comm& comm) {
-  int cores = available_cores();
-  int fair = std::max(1, cores / std::max(1, comm.local_size()));
-  // A rank that is bound has its cores to itself.
-  bool bound = cores < static_cast<int>(comm.local_size());
-  int count = train.threads.value_or(bound ? cores : fair);
+void set_job_threads(const TrainSection& train, Comm& comm) {
+  // Cores that several ranks of a host may use are shared among them; a rank's own are its own.
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  sched_getaffinity(0, sizeof mine, &mine);
+  std::string host = comm.host() + '\n';
+  int sharers = 0;
+  for (const std::string& other : comm.all_gather(host + std::string(reinterpret_cast<const char*>(&mine), sizeof mine))) {
+    if (!other.starts_with(host) || other.size() != host.size() + sizeof mine) continue;
+    cpu_set_t theirs;
+    std::memcpy(&theirs, other.data() + host.size(), sizeof theirs);
+    CPU_AND(&theirs, &theirs, &mine);
+    sharers += CPU_COUNT(&theirs) > 0;
+  }
+  int cores = available_cores(), fair = std::max(1, cores / std::max(1, sharers));
   if (train.threads && *train.threads > cores)
-    log_warning("threads: {} on {} {} this rank may use; under mpirun add --bind-to none", *train.threads, cores, cores == 1 ? "core" : "cores");
-  set_threads(count);
+    log_warning("threads: {} on {} {} this rank may use; under mpirun add --bind-to none, or start by dml launch", *train.threads, cores, cores == 1 ? "core" : "cores");
+  if (!train.threads && cores * comm.local_size() < cores_of_launcher())
+    log_warning("each of {} ranks on {} is bound to {} {}, the host offers {}: add --bind-to none to mpirun, or start by dml launch", comm.local_size(), comm.host(),
+                cores, cores == 1 ? "core" : "cores", cores_of_launcher());
+  set_threads(train.threads.value_or(fair));
 }
 
 }  // namespace dml

@@ -89,15 +89,14 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
   std::string from = comm.broadcast_text(speaks ? starting_point(settings, options) : "", 0);
   run.start(from);
   for (auto& line : run.header()) log_info("{}", line);
-  if (run.done() >= run.total()) {
+  if (run.done() >= run.total())  // its result is written again: the run may have been killed right before that
     log_info("this run is already complete at step {}; raise num_epochs or max_steps, or start anew with --resume none", run.done());
-    return ExitCode::ok;
-  }
 
   std::optional<MetricsLog> log;
   std::optional<Progress> progress;
   if (speaks) {
     make_directories(settings.output_dir);
+    remove_left_over(settings.output_dir);
     if (from.empty()) set_aside_earlier_run(settings.output_dir);
     write_file(settings.output_dir + "/recipe.yml", file.text);
     write_file(settings.output_dir + "/recipe.resolved.yml", resolved_yaml(file, true));
@@ -122,7 +121,7 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
 
   if (from.empty() && run.has_validation() && settings.eval_on_start) evaluate();
   reset_profile();
-  bool stopped = false, gave_up = false;
+  bool stopped = false, gave_up = run.out_of_patience();
   std::int64_t saved_at = from.empty() ? -1 : run.done();
   while (run.done() < run.total() && !stopped && !gave_up) {
     StepMetrics metrics = run.step();

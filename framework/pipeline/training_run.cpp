@@ -6,6 +6,7 @@
 #include <map>
 
 #include "core/error.h"
+#include "core/fault.h"
 #include "core/hash.h"
 #include "core/log.h"
 #include "core/parallel.h"
@@ -14,6 +15,7 @@
 #include "data/inspect.h"
 #include "dist/agreement.h"
 #include "kernels/gemm.h"
+#include "kernels/simd/loops.h"
 #include "optim/clip.h"
 #include "pipeline/job.h"
 #include "pipeline/micro_batch_sums.h"
@@ -71,6 +73,31 @@ void check_output_directory(const Recipe& recipe) {
   if (file_exists(out) && !std::filesystem::is_directory(out)) throw UserError("output_dir: {} is a file", recipe.train.output_dir);
 }
 
+// "key: value" lines with what is indented below them.
+std::vector<AgreementItem> lines_by_key(const std::string& yaml) {
+  std::vector<AgreementItem> items;
+  for (std::size_t at = 0; at < yaml.size();) {
+    std::size_t end = std::min(yaml.find('\n', at), yaml.size());
+    std::string line = yaml.substr(at, end - at);
+    at = end + 1;
+    if (line.empty() || line[0] == '#') continue;
+    if (std::size_t colon = line.find(':'); line[0] != ' ' && line[0] != '-' && colon != line.npos)
+      items.push_back({line.substr(0, colon), line.substr(std::min(line.size(), colon + 2))});
+    else if (!items.empty())
+      items.back().digest += line;
+  }
+  return items;
+}
+
+// The fault "flip": one bit of one trained value, as a failing memory would do.
+void flip_a_bit(CausalLm& model) {
+  for (Unit& unit : model.parameters.units())
+    if (unit.value && unit.size > 0) {
+      reinterpret_cast<unsigned char*>(unit.value)[1] ^= 1;
+      return;
+    }
+}
+
 }  // namespace
 
 TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
@@ -90,6 +117,7 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
       optimizer_(make_optimizer(recipe_.optim)),
       learning_rate_(learning_rate_settings(recipe_.optim, schedule_.steps())) {
   comm.set_timeout(recipe_.distribution.dist_timeout);
+  fault_point("load", comm.rank());
   if (tokenizer_->size() > base_.spec.vocab)
     throw UserError("the tokenizer has {} tokens, the model's embedding {} rows; resizing embeddings is not supported", tokenizer_->size(), base_.spec.vocab);
   if (!validation_examples_.empty()) {
@@ -125,7 +153,7 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
   state_.recipe = recipe_digest();
   state_.data = std::filesystem::path(prepared_.folder()).filename().string();
   state_.base = base_.digest();
-  state_.numerics = fmt::format("{} {}", version(), kernels::blas_description());
+  state_.numerics = fmt::format("{} {}, loops {}", version(), kernels::blas_description(), kernels::isa_name());
 }
 
 std::string TrainingRun::recipe_digest() const {
@@ -149,7 +177,13 @@ std::string TrainingRun::recipe_digest() const {
 }
 
 void TrainingRun::agree() {
-  check_agreement(comm_, {{"recipe", state_.recipe}, {"data", state_.data}, {"base model", state_.base}, {"program", state_.numerics}});
+  // The digest in the checkpoint leaves out what a resumed run may change; ranks must agree on every key.
+  std::vector<AgreementItem> items = lines_by_key(resolved_yaml(file_));
+  items.push_back({"the prepared data", digest_of(dump(prepared_.manifest()))});
+  items.push_back({"the base model", state_.base});
+  items.push_back({"the program", digest_of_file("/proc/self/exe")});
+  items.push_back({"version and BLAS", state_.numerics});
+  check_agreement(comm_, items);
 }
 
 void TrainingRun::start(const std::string& from) {
@@ -183,6 +217,7 @@ StepMetrics TrainingRun::step() {
   ProfileScope profiled("(between operations)");
   auto start = Clock::now();
   comm_.set_step(state_.step);
+  fault_point("step", comm_.rank(), state_.step);
   const Schedule::Step plan = schedule_.step(state_.step);
   MicroBatches mine = strategy_->share(plan.micro_batches);
   strategy_->begin_step(mine, plan.micro_batches);
@@ -193,6 +228,7 @@ StepMetrics TrainingRun::step() {
     double loss = model_->train(batch, {state_.seed, serial(state_.step, m)}, *strategy_);
     sums.push_back({m, batch.size(), batch.learned(), loss});
   }
+  fault_point("exchange", comm_.rank(), state_.step);
   std::span<Shard> shards = strategy_->finish_gradients();
 
   StepMetrics metrics;
@@ -237,6 +273,7 @@ StepMetrics TrainingRun::step() {
 }
 
 EvalMetrics TrainingRun::evaluate() {
+  fault_point("evaluation", comm_.rank(), state_.step);
   return {state_.step, state_.epoch, split_loss(*model_, *eval_loader_, *eval_schedule_, comm_, *strategy_).mean()};
 }
 
@@ -248,10 +285,16 @@ bool TrainingRun::gives_up(const EvalMetrics& eval) {
   } else {
     ++without_improvement_;
   }
+  return out_of_patience();
+}
+
+bool TrainingRun::out_of_patience() const {
   return recipe_.train.early_stopping_patience && without_improvement_ >= *recipe_.train.early_stopping_patience;
 }
 
 std::string TrainingRun::save(const MetricsLog* log) {
+  if (fault_point("save", comm_.rank(), state_.step)) flip_a_bit(*model_);
+  check_replicas(comm_, model_->parameters);  // a checkpoint of ranks that have drifted apart helps nobody
   // Rank 0 owns the folder; the others add their shards to it.
   std::optional<CheckpointWriter> writer;
   if (comm_.rank() == 0) writer.emplace(recipe_.train.output_dir, state_.step);

@@ -55,6 +55,8 @@ class TrainingRun {
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   /// Takes notice of an evaluation: the best so far, and whether patience is used up.
   bool gives_up(const EvalMetrics& eval);
+  /// Patience was used up before; a run that is resumed right there has nothing left to do.
+  bool out_of_patience() const;
   /// What any rank was asked for since the last step.
   Wish agreed_wish() const { return wish_; }
 

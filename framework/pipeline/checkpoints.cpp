@@ -1,0 +1,86 @@
+#include "pipeline/checkpoints.h"
+
+#include <filesystem>
+
+#include "checkpoint/checkpoint_dir.h"
+#include "core/error.h"
+
+namespace dml {
+namespace fs = std::filesystem;
+namespace {
+
+std::uint64_t size_of(const std::string& folder) {
+  std::uint64_t bytes = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    if (it->is_regular_file(error)) bytes += it->file_size(error);
+  return bytes;
+}
+
+std::string problem_of(const Checkpoint& c, bool contents) {
+  if (auto problem = manifest_problem(c.path, contents); !problem.empty()) return problem;
+  try {
+    return load_train_state(c.path).step == c.step ? "" : "its state is of another step";
+  } catch (const UserError& e) {
+    return e.what();
+  }
+}
+
+void add_losses(CheckpointRow& row) {
+  std::string path = row.path + "/trainer_state.json";
+  if (!file_exists(path)) return;
+  try {
+    Json state = read_json(path);
+    if (!state.is_object() || !state.contains("log_history") || !state["log_history"].is_array()) return;
+    for (const Json& entry : state["log_history"]) {
+      if (!entry.is_object()) continue;
+      if (auto it = entry.find("loss"); it != entry.end() && it->is_number()) row.loss = it->get<double>();
+      if (auto it = entry.find("eval_loss"); it != entry.end() && it->is_number()) row.eval_loss = it->get<double>();
+    }
+  } catch (const UserError& e) {
+    if (row.problem.empty()) row.problem = e.what();
+  }
+}
+
+void check_directory(const std::string& output_dir) {
+  if (!fs::is_directory(output_dir)) throw UserError("{}: no such directory", output_dir);
+}
+
+[[noreturn]] void no_such_step(const std::string& output_dir, std::int64_t step, const std::vector<Checkpoint>& all) {
+  std::vector<std::string> steps;
+  for (const Checkpoint& c : all) steps.push_back(std::to_string(c.step));
+  throw UserError("{}: no checkpoint of step {}{}{}", output_dir, step, steps.empty() ? "; there is none" : "; there are ", fmt::join(steps, ", "));
+}
+
+}  // namespace
+
+std::vector<CheckpointRow> checkpoint_rows(const std::string& output_dir, bool contents, std::optional<std::int64_t> step) {
+  check_directory(output_dir);
+  std::vector<Checkpoint> all = list_checkpoints(output_dir);
+  std::vector<CheckpointRow> rows;
+  bool found_latest = false;
+  std::string best = file_exists(output_dir + "/best") ? read_file(output_dir + "/best", 4096) : "";
+  for (const Checkpoint& c : all) {
+    CheckpointRow row{c.path, c.step, {}, {}, size_of(c.path), problem_of(c, contents && (!step || *step == c.step))};
+    add_losses(row);
+    row.latest = row.problem.empty() && !found_latest;
+    found_latest |= row.latest;
+    row.best = best == fs::path(c.path).filename().string() + "\n";
+    if (!step || *step == c.step) rows.push_back(std::move(row));
+  }
+  if (step && rows.empty()) no_such_step(output_dir, *step, all);
+  return rows;
+}
+
+void remove_checkpoint_of_step(const std::string& output_dir, std::int64_t step, bool force) {
+  check_directory(output_dir);
+  std::vector<Checkpoint> all = list_checkpoints(output_dir);
+  auto chosen = std::ranges::find(all, step, &Checkpoint::step);
+  if (chosen == all.end()) no_such_step(output_dir, step, all);
+  auto found = find_checkpoint(output_dir);
+  if (!force && found.newest && found.newest->step == step)
+    throw UserError("{}: this is the newest valid checkpoint, what --resume auto would go on from; --force removes it all the same", chosen->path);
+  remove_checkpoint(*chosen);
+}
+
+}  // namespace dml
