@@ -20,13 +20,17 @@ namespace {
 struct Launch {
   LaunchRequest request;
   bool dry_run = false;
-  Options options{"launch", "launch [-n N | --hostfile F [-n N]] [--threads T] [--interface IF] [--dry-run] COMMAND RECIPE …",
-                  {"dml launch -n 2 train recipe.yml                  two ranks on this host", "dml launch --hostfile hosts train recipe.yml       as many as the file has slots",
+  Options options{"launch",
+                  "launch [-n N | --hostfile F [-n N]] [--threads T] [--interface IF] [--dry-run] COMMAND RECIPE …",
+                  {"dml launch -n 2 train recipe.yml                  two ranks on this host",
+                   "dml launch --hostfile hosts train recipe.yml       as many as the file has slots",
                    "dml launch -n 2 --dry-run train recipe.yml        only show the mpirun line"}};
   Launch() {
-    options.integer("ranks", request.ranks, "how many ranks; also -n N. Without: one per core, or the slots of the hostfile");
+    options.integer("ranks", request.ranks,
+                    "how many ranks; also -n N. Without: one per core, or the slots of the hostfile");
     options.text("hostfile", request.hostfile, "one line a host: NAME slots=RANKS");
-    options.integer("threads", request.threads, "threads of each rank; without: the host's cores shared among its ranks");
+    options.integer("threads", request.threads,
+                    "threads of each rank; without: the host's cores shared among its ranks");
     options.text("interface", request.interface, "network interface between the hosts, like eth0");
     options.flag("dry-run", dry_run, "print the line and start nothing");
   }
@@ -61,8 +65,11 @@ int launch(const std::vector<std::string>& words) {
 struct Doctor {
   std::string recipe;
   std::vector<Override> overrides;
-  Options options{"doctor", "doctor [RECIPE]", {"dml doctor                       this host", "dml doctor recipe.yml            and whether this recipe fits it",
-                                               "mpirun -np 4 dml doctor          all ranks, and what lies between them"}};
+  Options options{
+      "doctor",
+      "doctor [RECIPE]",
+      {"dml doctor                       this host", "dml doctor recipe.yml            and whether this recipe fits it",
+       "mpirun -np 4 dml doctor          all ranks, and what lies between them"}};
   Doctor() {
     options.positional("RECIPE", recipe, "a recipe: its threads, output_dir and data folder are looked at, too", false);
     options.take_overrides(overrides);
@@ -87,8 +94,10 @@ struct Ckpt {
   std::string action, directory;
   std::string step_word;
   bool force = false;
-  Options options{"ckpt", "ckpt ls|verify|rm DIR [STEP] [--force]",
-                  {"dml ckpt ls outputs/run             step, losses, size, valid or why not", "dml ckpt verify outputs/run         every byte against the manifests; 2 when one is damaged",
+  Options options{"ckpt",
+                  "ckpt ls|verify|rm DIR [STEP] [--force]",
+                  {"dml ckpt ls outputs/run             step, losses, size, valid or why not",
+                   "dml ckpt verify outputs/run         every byte against the manifests; 2 when one is damaged",
                    "dml ckpt rm outputs/run 300"}};
   Ckpt() {
     options.positional("ls|verify|rm", action, "what to do");
@@ -105,7 +114,8 @@ int ckpt(const std::vector<std::string>& words) {
   c.options.parse(words);
   std::optional<std::int64_t> step;
   if (!c.step_word.empty()) {
-    if (c.step_word.find_first_not_of("0123456789") != c.step_word.npos || c.step_word.size() > 18) throw UserError("ckpt: '{}' is no step; expected a number", c.step_word);
+    if (c.step_word.find_first_not_of("0123456789") != c.step_word.npos || c.step_word.size() > 18)
+      throw UserError("ckpt: '{}' is no step; expected a number", c.step_word);
     step = std::stoll(c.step_word);
   }
   if (c.action == "rm") {
@@ -117,12 +127,15 @@ int ckpt(const std::vector<std::string>& words) {
   auto rows = checkpoint_rows(c.directory, c.action == "verify", step);
   if (rows.empty()) log_info("{}: no checkpoints", c.directory);
   bool damaged = false;
-  if (!rows.empty()) print(fmt::format("{:>8}  {:>9}  {:>9}  {:>9}  {:<11}  {}\n", "step", "loss", "eval loss", "size", "", "state"));
+  if (!rows.empty())
+    print(fmt::format("{:>8}  {:>9}  {:>9}  {:>9}  {:<11}  {}\n", "step", "loss", "eval loss", "size", "", "state"));
   for (const CheckpointRow& row : rows) {
     damaged |= !row.problem.empty();
-    print(fmt::format("{:>8}  {:>9}  {:>9}  {:>9}  {:<11}  {}\n", row.step, loss_text(row.loss), loss_text(row.eval_loss), memory_text(row.bytes),
-                      fmt::format("{}{}{}", row.latest ? "latest" : "", row.latest && row.best ? " " : "", row.best ? "best" : ""),
-                      row.problem.empty() ? (c.action == "verify" ? "valid: contents agree" : "valid") : row.problem));
+    print(fmt::format(
+        "{:>8}  {:>9}  {:>9}  {:>9}  {:<11}  {}\n", row.step, loss_text(row.loss), loss_text(row.eval_loss),
+        memory_text(row.bytes),
+        fmt::format("{}{}{}", row.latest ? "latest" : "", row.latest && row.best ? " " : "", row.best ? "best" : ""),
+        row.problem.empty() ? (c.action == "verify" ? "valid: contents agree" : "valid") : row.problem));
   }
   return c.action == "verify" && damaged ? static_cast<int>(ExitCode::user) : 0;
 }
@@ -133,7 +146,8 @@ Command launch_command() {
   return {"launch", "starts ranks: composes the right mpirun line", [] { return Launch().options.page(); }, launch};
 }
 Command doctor_command() {
-  return {"doctor", "looks at this host, or under mpirun at all of them", [] { return Doctor().options.page(); }, doctor};
+  return {"doctor", "looks at this host, or under mpirun at all of them", [] { return Doctor().options.page(); },
+          doctor};
 }
 Command ckpt_command() {
   return {"ckpt", "lists, verifies and removes checkpoints", [] { return Ckpt().options.page(); }, ckpt};

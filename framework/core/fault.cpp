@@ -1,12 +1,12 @@
 #include "core/fault.h"
 
+#include <unistd.h>
 #include <csignal>
 #include <cstdlib>
 #include <map>
 #include <new>
 #include <stdexcept>
 #include <string>
-#include <unistd.h>
 
 namespace dml {
 namespace {
@@ -48,7 +48,8 @@ bool fault_point(std::string_view point, int rank, std::int64_t step) {
     auto field = fault.find(name);
     return field == fault.end() || field->second == value;
   };
-  if (!is("point", std::string(point)) || !is("rank", std::to_string(rank)) || !is("step", std::to_string(step))) return false;
+  if (!is("point", std::string(point)) || !is("rank", std::to_string(rank)) || !is("step", std::to_string(step)))
+    return false;
   auto kind = fault.find("kind");
   if (kind == fault.end()) return false;
   die(kind->second);

@@ -1,5 +1,6 @@
-// Faults on purpose, for tests of what a run does when a rank dies. DML_FAULT="rank=1,point=step,kind=kill,step=3" makes
-// rank 1 die at the named point of step 3 (any step, when none is given). Without the variable a point costs one branch.
+// Faults on purpose, for tests of what a run does when a rank dies. DML_FAULT="rank=1,point=step,kind=kill,step=3"
+// makes rank 1 die at the named point of step 3 (any step, when none is given). Without the variable a point costs one
+// branch.
 //
 // Points: load, step, exchange, evaluation, save. Kinds: kill, segv, abort, exit0, exit3, throw, bad_alloc, hang, and
 // flip, which is left to the caller.

@@ -49,12 +49,14 @@ void check_directory(const std::string& output_dir) {
 [[noreturn]] void no_such_step(const std::string& output_dir, std::int64_t step, const std::vector<Checkpoint>& all) {
   std::vector<std::string> steps;
   for (const Checkpoint& c : all) steps.push_back(std::to_string(c.step));
-  throw UserError("{}: no checkpoint of step {}{}{}", output_dir, step, steps.empty() ? "; there is none" : "; there are ", fmt::join(steps, ", "));
+  throw UserError("{}: no checkpoint of step {}{}{}", output_dir, step,
+                  steps.empty() ? "; there is none" : "; there are ", fmt::join(steps, ", "));
 }
 
 }  // namespace
 
-std::vector<CheckpointRow> checkpoint_rows(const std::string& output_dir, bool contents, std::optional<std::int64_t> step) {
+std::vector<CheckpointRow> checkpoint_rows(const std::string& output_dir, bool contents,
+                                           std::optional<std::int64_t> step) {
   check_directory(output_dir);
   std::vector<Checkpoint> all = list_checkpoints(output_dir);
   std::vector<CheckpointRow> rows;
@@ -79,7 +81,9 @@ void remove_checkpoint_of_step(const std::string& output_dir, std::int64_t step,
   if (chosen == all.end()) no_such_step(output_dir, step, all);
   auto found = find_checkpoint(output_dir);
   if (!force && found.newest && found.newest->step == step)
-    throw UserError("{}: this is the newest valid checkpoint, what --resume auto would go on from; --force removes it all the same", chosen->path);
+    throw UserError(
+        "{}: this is the newest valid checkpoint, what --resume auto would go on from; --force removes it all the same",
+        chosen->path);
   remove_checkpoint(*chosen);
 }
 

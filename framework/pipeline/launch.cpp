@@ -16,7 +16,9 @@
 namespace dml {
 namespace {
 
-void append(std::vector<std::string>& words, std::initializer_list<std::string> more) { words.insert(words.end(), more); }
+void append(std::vector<std::string>& words, std::initializer_list<std::string> more) {
+  words.insert(words.end(), more);
+}
 
 // Two hardware threads of one core count as one: a product fills the core's vector units from one of them.
 std::int64_t physical_cores() {
@@ -46,12 +48,14 @@ std::vector<std::string> launch_line(const LaunchRequest& request, const LaunchH
   if (request.command.empty()) throw UserError("launch: what is to be started? dml launch -n 2 train recipe.yml");
   if (request.command[0] == "launch") throw UserError("launch: dml launch cannot start itself");
   if (request.ranks && *request.ranks < 1) throw UserError("launch: -n {}: expected at least 1", *request.ranks);
-  if (request.threads && *request.threads < 1) throw UserError("launch: --threads {}: expected at least 1", *request.threads);
+  if (request.threads && *request.threads < 1)
+    throw UserError("launch: --threads {}: expected at least 1", *request.threads);
 
   std::vector<std::string> line{"mpirun"};
   if (host.root) append(line, {"--allow-run-as-root"});
   if (request.hostfile) {
-    if (!file_exists(*request.hostfile)) throw UserError("--hostfile {}: no such file; one line a host: NAME slots=RANKS", *request.hostfile);
+    if (!file_exists(*request.hostfile))
+      throw UserError("--hostfile {}: no such file; one line a host: NAME slots=RANKS", *request.hostfile);
     append(line, {"--hostfile", *request.hostfile});
     if (request.ranks) append(line, {"-np", std::to_string(*request.ranks)});
     // How many cores the other hosts have is theirs to know: without a number of threads, ranks share what they find.
@@ -60,9 +64,12 @@ std::vector<std::string> launch_line(const LaunchRequest& request, const LaunchH
     else
       append(line, {"--bind-to", "none"});
     append(line, {"--mca", "btl", "self,vader,tcp"});
-    if (request.interface) append(line, {"--mca", "btl_tcp_if_include", *request.interface, "--mca", "oob_tcp_if_include", *request.interface});
+    if (request.interface)
+      append(line,
+             {"--mca", "btl_tcp_if_include", *request.interface, "--mca", "oob_tcp_if_include", *request.interface});
   } else {
-    std::int64_t ranks = request.ranks.value_or(host.cores), threads = request.threads.value_or(std::max<std::int64_t>(1, host.cores / ranks));
+    std::int64_t ranks = request.ranks.value_or(host.cores),
+                 threads = request.threads.value_or(std::max<std::int64_t>(1, host.cores / ranks));
     append(line, {"-np", std::to_string(ranks)});
     if (ranks * threads > host.cores)
       // A rank that waits must leave its core to one that computes.
@@ -97,12 +104,14 @@ std::string shell_text(const std::vector<std::string>& words) {
 
 void become(const std::vector<std::string>& words) {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"})
-    if (std::getenv(name)) throw UserError("launch: this already is a rank (of mpirun or srun); start dml train there, without dml launch");
+    if (std::getenv(name))
+      throw UserError("launch: this already is a rank (of mpirun or srun); start dml train there, without dml launch");
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   execvp(arguments[0], arguments.data());
-  throw UserError("{}: cannot be started: {}{}", words[0], std::strerror(errno), errno == ENOENT ? "; is Open MPI installed (openmpi-bin)?" : "");
+  throw UserError("{}: cannot be started: {}{}", words[0], std::strerror(errno),
+                  errno == ENOENT ? "; is Open MPI installed (openmpi-bin)?" : "");
 }
 
 }  // namespace dml

@@ -1,5 +1,5 @@
-// dml launch: the mpirun line that puts ranks and their threads on cores the way training wants it. Plain mpirun binds one
-// or two ranks to one core each, whatever their threads; this is where that and the other traps are known.
+// dml launch: the mpirun line that puts ranks and their threads on cores the way training wants it. Plain mpirun binds
+// one or two ranks to one core each, whatever their threads; this is where that and the other traps are known.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@
 namespace dml {
 
 struct LaunchRequest {
-  std::optional<std::int64_t> ranks;       // unset: one per core here; with a hostfile, its slots
-  std::optional<std::string> hostfile;     // lines "HOST slots=N"; unset: this host alone
-  std::optional<std::string> interface;    // network interface between hosts, like eth0
-  std::optional<std::int64_t> threads;     // per rank; unset: the host's cores shared among its ranks
-  std::vector<std::string> command;        // the words behind "dml"
+  std::optional<std::int64_t> ranks;     // unset: one per core here; with a hostfile, its slots
+  std::optional<std::string> hostfile;   // lines "HOST slots=N"; unset: this host alone
+  std::optional<std::string> interface;  // network interface between hosts, like eth0
+  std::optional<std::int64_t> threads;   // per rank; unset: the host's cores shared among its ranks
+  std::vector<std::string> command;      // the words behind "dml"
 };
 
 /// What a host offers to ranks.
 struct LaunchHost {
-  std::int64_t cores = 1;     // physical cores this process may use
-  bool root = false;          // mpirun refuses root unless told
-  std::string program;        // path of dml
+  std::int64_t cores = 1;  // physical cores this process may use
+  bool root = false;       // mpirun refuses root unless told
+  std::string program;     // path of dml
 };
 LaunchHost this_host();
 

@@ -1,0 +1,343 @@
+#include "pipeline/doctor.h"
+
+#include <langinfo.h>
+#include <sched.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <clocale>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "core/error.h"
+#include "core/files.h"
+#include "core/hash.h"
+#include "core/parallel.h"
+#include "core/version.h"
+#include "kernels/gemm.h"
+#include "kernels/simd/loops.h"
+#include "pipeline/launch.h"
+#include "pipeline/memory_plan.h"
+#include "pipeline/progress.h"
+
+namespace dml {
+namespace fs = std::filesystem;
+namespace {
+
+using Verdict = Finding::Verdict;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t kGigabyte = std::uint64_t{1} << 30;
+constexpr double kClockNote = 1;                        // seconds apart
+constexpr std::size_t kAllPairs = 8;                    // ranks; beyond, only neighbours are measured
+constexpr std::size_t kMessage = std::size_t{8} << 20;  // bytes, for bandwidth
+constexpr int kRounds = 50;                             // for latency
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+/// First "NAME : value" of a /proc file.
+std::string proc_value(const char* path, std::string_view name) {
+  std::ifstream file(path);  // no regular file: its size is not known before
+  for (std::string line; std::getline(file, line);) {
+    auto colon = line.find(':');
+    if (!line.starts_with(name) || colon == line.npos) continue;
+    auto first = line.find_first_not_of(" \t", colon + 1);
+    return first == line.npos ? "" : line.substr(first);
+  }
+  return "";
+}
+
+/// "0-3,8" of the cores this process may run on.
+std::string affinity_text() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return "unknown";
+  std::string text;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &set)) continue;
+    int last = cpu;
+    while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &set)) ++last;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", cpu);
+    if (last > cpu) text += fmt::format("-{}", last);
+    cpu = last;
+  }
+  return text;
+}
+
+struct Space {
+  std::uint64_t free = 0, total = 0;
+};
+Space space_of(const std::string& path) {
+  // The folder may not be there yet: what counts is the file system it will be made in.
+  fs::path p = fs::absolute(path);
+  std::error_code error;
+  while (!fs::exists(p, error) && p.has_parent_path() && p != p.parent_path()) p = p.parent_path();
+  struct statvfs info;
+  if (statvfs(p.c_str(), &info) != 0) return {};
+  return {std::uint64_t{info.f_bavail} * info.f_frsize, std::uint64_t{info.f_blocks} * info.f_frsize};
+}
+
+Finding space_finding(std::string name, const std::string& path, std::uint64_t enough, std::string advice) {
+  Space space = space_of(path);
+  std::string value = fmt::format("{}: {} free of {}", path, memory_text(space.free), memory_text(space.total));
+  return {space.free < enough ? Verdict::note : Verdict::fine, std::move(name), std::move(value),
+          space.free < enough ? std::move(advice) : ""};
+}
+
+bool can_write(const std::string& folder) {
+  fs::path p = fs::absolute(folder);
+  std::error_code error;
+  while (!fs::exists(p, error) && p.has_parent_path() && p != p.parent_path()) p = p.parent_path();
+  return fs::is_directory(p, error) && access(p.c_str(), W_OK) == 0;
+}
+
+void examine_processor(std::vector<Finding>& out, bool measure) {
+  std::string model = proc_value("/proc/cpuinfo", "model name");
+  out.push_back({Verdict::fine, "processor", model.empty() ? "unknown" : model, ""});
+  std::string isa = kernels::isa_name();
+  out.push_back({isa == "portable" ? Verdict::note : Verdict::fine, "inner loops", isa,
+                 isa == "portable" ? "no AVX2: expect a tenth of the usual speed" : ""});
+  int usable = available_cores();
+  auto online = static_cast<int>(std::thread::hardware_concurrency());
+  long all = sysconf(_SC_NPROCESSORS_ONLN);
+  online = std::max(online, static_cast<int>(all));
+  out.push_back({usable < online ? Verdict::note : Verdict::fine, "cores",
+                 fmt::format("{} of {} usable ({})", usable, online, affinity_text()),
+                 usable < online ? "bound by mpirun, taskset or a container" : ""});
+  std::string blas = kernels::blas_description();
+  bool slow = blas.find("Prescott") != blas.npos || blas.ends_with(" Core2") || blas.find("Nehalem") != blas.npos;
+  out.push_back({slow && isa != "portable" ? Verdict::note : Verdict::fine, "OpenBLAS", blas,
+                 slow && isa != "portable" ? "kernels without AVX; set OPENBLAS_CORETYPE=Haswell or SkylakeX" : ""});
+  if (measure)
+    out.push_back(
+        {Verdict::fine, "sgemm", fmt::format("{:.0f} GFLOP/s on one core", kernels::measured_sgemm_rate() / 1e9), ""});
+}
+
+void examine_memory(std::vector<Finding>& out) {
+  std::size_t available = available_memory();
+  bool low = available > 0 && available < 2 * kGigabyte;
+  out.push_back({low ? Verdict::note : Verdict::fine, "memory",
+                 fmt::format("{} available of {}", memory_text(available), proc_value("/proc/meminfo", "MemTotal")),
+                 low ? "little; dml plan RECIPE says what a run needs" : ""});
+}
+
+void examine_mpi(std::vector<Finding>& out) {
+  std::string slurm = variable("SLURM_JOB_ID");
+  std::string how = !variable("OMPI_COMM_WORLD_SIZE").empty() ? "Open MPI's mpirun"
+                    : !variable("PMIX_RANK").empty()          ? "PMIx (srun --mpi=pmix)"
+                                                              : "none: one rank";
+  out.push_back({Verdict::fine, "started by", slurm.empty() ? how : fmt::format("{}, Slurm job {}", how, slurm), ""});
+  bool seen = false;
+  std::string path = variable("PATH");
+  for (std::size_t at = 0; at < path.size();) {
+    std::size_t end = std::min(path.find(':', at), path.size());
+    seen |= access((path.substr(at, end - at) + "/mpirun").c_str(), X_OK) == 0;
+    at = end + 1;
+  }
+  out.push_back({seen ? Verdict::fine : Verdict::note, "mpirun", seen ? "on PATH" : "not on PATH",
+                 seen ? "" : "for more than one rank: install Open MPI (openmpi-bin)"});
+  if (geteuid() == 0 && variable("OMPI_ALLOW_RUN_AS_ROOT").empty())
+    out.push_back({Verdict::note, "user", "root",
+                   "mpirun refuses root; dml launch adds --allow-run-as-root, or export OMPI_ALLOW_RUN_AS_ROOT=1 and "
+                   "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
+  out.push_back(space_finding("shared memory", "/dev/shm", std::uint64_t{64} << 20,
+                              "ranks of one host talk through it; containers: --shm-size=1g"));
+}
+
+void examine_surroundings(std::vector<Finding>& out, const Recipe* recipe) {
+  std::setlocale(LC_CTYPE, "");
+  std::string codeset = nl_langinfo(CODESET);
+  std::setlocale(LC_CTYPE, "C");
+  out.push_back(
+      {codeset == "UTF-8" ? Verdict::fine : Verdict::note, "locale", codeset,
+       codeset == "UTF-8" ? "" : "terminals may show … and × wrongly; LANG=C.UTF-8 helps. Data are UTF-8 in any case"});
+  std::string temporary = variable("TMPDIR").empty() ? "/tmp" : variable("TMPDIR");
+  Finding tmp =
+      space_finding("temporary files", temporary, std::uint64_t{64} << 20, "Open MPI keeps its session there");
+  // Socket names in there are limited to 108 characters.
+  if (temporary.size() > 60)
+    tmp.verdict = Verdict::note, tmp.advice = "a long TMPDIR makes Open MPI's socket names too long; use /tmp";
+  out.push_back(tmp);
+  if (!recipe) return;
+  const std::string& output = recipe->train.output_dir;
+  out.push_back(space_finding("output_dir", output, kGigabyte, "checkpoints need room"));
+  if (!can_write(output)) out.back().verdict = Verdict::bad, out.back().advice = "cannot be written";
+  out.push_back(
+      space_finding("prepared data", recipe->data.dataset_prepared_path, kGigabyte, "prepared data need room"));
+  if (!can_write(recipe->data.dataset_prepared_path))
+    out.back().verdict = Verdict::bad, out.back().advice = "cannot be written";
+  if (!recipe->model.base_model.empty() && !file_exists(recipe->model.base_model + "/config.json"))
+    out.push_back({Verdict::bad, "base_model", recipe->model.base_model,
+                   "no config.json there on this host; every host needs the model under the same path"});
+  if (recipe->train.threads && *recipe->train.threads > available_cores())
+    out.push_back({Verdict::bad, "threads", fmt::format("{} on {} usable", *recipe->train.threads, available_cores()),
+                   "lower threads, or start by dml launch (plain mpirun binds a rank to one core)"});
+}
+
+double wall_clock() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// One exchange between this rank and `peer`, both ways.
+void swap_with(Comm& comm, int peer, std::span<const std::byte> send, std::span<std::byte> receive, const char* name) {
+  std::vector<std::span<const std::byte>> to(static_cast<std::size_t>(comm.size()));
+  std::vector<std::span<std::byte>> from(to.size());
+  to[static_cast<std::size_t>(peer)] = send;
+  from[static_cast<std::size_t>(peer)] = receive;
+  comm.exchange(std::move(to), std::move(from), {name})->wait();
+}
+
+struct Link {
+  double latency = 0, bandwidth = 0, offset = 0;  // seconds, bytes/s each way at once, their clock minus mine
+};
+
+Link measure(Comm& comm, int peer) {
+  Link link;
+  double mine = 0, theirs = 0, best = 1e9;
+  auto bytes = [](double& d) { return std::as_writable_bytes(std::span(&d, 1)); };
+  for (int i = 0; i < kRounds; ++i) {
+    auto start = Clock::now();
+    mine = wall_clock();
+    swap_with(comm, peer, bytes(mine), bytes(theirs), "measuring latency");
+    double took = seconds_since(start);
+    // Both read their clocks at about the same time: the exchange before has brought them together.
+    if (i > 0 && took < best) best = took, link.offset = theirs - mine;
+  }
+  link.latency = best;
+  std::vector<std::byte> out(kMessage), in(kMessage);
+  for (int i = 0; i < 3; ++i) {
+    auto start = Clock::now();
+    swap_with(comm, peer, out, in, "measuring bandwidth");
+    link.bandwidth = std::max(link.bandwidth, static_cast<double>(kMessage) / seconds_since(start));
+  }
+  return link;
+}
+
+std::vector<std::pair<int, int>> pairs_of(int ranks) {
+  std::vector<std::pair<int, int>> pairs;
+  for (int a = 0; a < ranks; ++a)
+    for (int b = a + 1; b < ranks; ++b)
+      if (static_cast<std::size_t>(ranks) <= kAllPairs || b == a + 1) pairs.emplace_back(a, b);
+  return pairs;
+}
+
+void examine_ranks(Comm& comm, Diagnosis& out) {
+  // What every rank says about itself, field by field.
+  std::string program = digest_of_file("/proc/self/exe");
+  const std::vector<std::string> fields{comm.host(), version(), program.substr(0, 12), kernels::isa_name(),
+                                        affinity_text()};
+  std::vector<std::vector<std::string>> told;
+  for (const std::string& field : fields) told.push_back(comm.all_gather(field));
+  out.ranks.push_back({"rank", "host", "version", "program", "loops", "cores"});
+  for (int r = 0; r < comm.size(); ++r) {
+    std::vector<std::string> row{std::to_string(r)};
+    for (auto& column : told) row.push_back(column[static_cast<std::size_t>(r)]);
+    out.ranks.push_back(std::move(row));
+  }
+  auto differs = [&](std::size_t column) {
+    return std::ranges::any_of(told[column], [&](auto& v) { return v != told[column][0]; });
+  };
+  if (differs(2))
+    out.findings.push_back(
+        {Verdict::bad, "programs", "the ranks run different builds of dml", "install the same one everywhere"});
+  if (differs(3))
+    out.findings.push_back({Verdict::bad, "processors", "the ranks use different instruction sets",
+                            "results would drift apart; DML_ISA=avx2 on all ranks makes them alike"});
+
+  out.links.push_back({"ranks", "latency", "bandwidth each way", "clocks apart"});
+  double farthest = 0;
+  for (auto [a, b] : pairs_of(comm.size())) {
+    comm.barrier();
+    Link link;
+    if (comm.rank() == a) link = measure(comm, b);
+    if (comm.rank() == b) measure(comm, a);
+    std::string told_by_a = comm.broadcast_text(std::string(reinterpret_cast<const char*>(&link), sizeof link), a);
+    std::memcpy(&link, told_by_a.data(), sizeof link);
+    farthest = std::max(farthest, std::abs(link.offset));
+    out.links.push_back({fmt::format("{} – {}", a, b), fmt::format("{:.0f} µs", link.latency * 1e6),
+                         fmt::format("{:.2f} GB/s", link.bandwidth / 1e9),
+                         fmt::format("{:.1f} ms", std::abs(link.offset) * 1e3)});
+  }
+  if (farthest > kClockNote)
+    out.findings.push_back({Verdict::note, "clocks", fmt::format("up to {:.1f} s apart", farthest),
+                            "harmless to training, confusing in logs; run an NTP client"});
+}
+
+/// Characters, not bytes: "µs" is two wide.
+std::size_t columns_of(const std::string& text) {
+  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+std::string table_text(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  for (auto& row : rows)
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      widths.resize(std::max(widths.size(), c + 1));
+      widths[c] = std::max(widths[c], columns_of(row[c]));
+    }
+  std::string text;
+  for (auto& row : rows) {
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      text += row[c];
+      if (c + 1 < row.size()) text.append(widths[c] - columns_of(row[c]) + 2, ' ');
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace
+
+bool Diagnosis::healthy() const {
+  return std::ranges::none_of(findings, [](const Finding& f) { return f.verdict == Verdict::bad; });
+}
+
+std::string Diagnosis::text() const {
+  std::vector<std::vector<std::string>> rows;
+  for (const Finding& f : findings) {
+    const char* mark = f.verdict == Verdict::fine ? "ok" : f.verdict == Verdict::note ? "note" : "BAD";
+    rows.push_back({mark, f.name, f.advice.empty() ? f.value : fmt::format("{} ({})", f.value, f.advice)});
+  }
+  std::string text = table_text(rows);
+  for (auto* table : {&ranks, &links})
+    if (!table->empty()) text += "\n" + table_text(*table);
+  return text;
+}
+
+Diagnosis examine(Comm& comm, const Recipe* recipe) {
+  Diagnosis mine;
+  mine.findings.push_back({Verdict::fine, "dml", fmt::format("{} ({})", version(), build_description()), ""});
+  examine_processor(mine.findings, comm.local_rank() == 0);
+  examine_memory(mine.findings);
+  examine_mpi(mine.findings);
+  examine_surroundings(mine.findings, recipe);
+
+  if (comm.size() == 1) return mine;
+  // Rank 0's own findings, and what is wrong elsewhere.
+  std::string complaints;
+  if (comm.rank() != 0)
+    for (const Finding& f : mine.findings)
+      if (f.verdict == Verdict::bad)
+        complaints += fmt::format("rank {} on {}: {}: {} ({})\n", comm.rank(), comm.host(), f.name, f.value, f.advice);
+  for (const std::string& other : comm.all_gather(complaints))
+    for (std::size_t at = 0; at < other.size();) {
+      std::size_t end = std::min(other.find('\n', at), other.size());
+      mine.findings.push_back({Verdict::bad, "another rank", other.substr(at, end - at), ""});
+      at = end + 1;
+    }
+  examine_ranks(comm, mine);
+  bool bad = comm.max(static_cast<std::int64_t>(!mine.healthy())) > 0;
+  if (bad && mine.healthy()) mine.findings.push_back({Verdict::bad, "other ranks", "see rank 0", ""});
+  return mine;
+}
+
+}  // namespace dml

@@ -1,0 +1,30 @@
+// dml doctor: what decides whether a run will go well, looked at before it starts. On one host: processor, cores,
+// memory, BLAS, MPI, disks. Under mpirun or srun: that every rank runs the same program, where each is bound, how far
+// the clocks are apart, and latency and bandwidth between ranks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dist/comm.h"
+#include "recipe/recipe.h"
+
+namespace dml {
+
+struct Finding {
+  enum class Verdict { fine, note, bad } verdict = Verdict::fine;
+  std::string name, value, advice;
+};
+
+struct Diagnosis {
+  std::vector<Finding> findings;
+  std::vector<std::vector<std::string>> ranks, links;  // tables with a header row; empty on one rank
+
+  bool healthy() const;
+  std::string text() const;
+};
+
+/// The same verdict on every rank; tables on rank 0. A collective.
+Diagnosis examine(Comm& comm, const Recipe* recipe);
+
+}  // namespace dml
