@@ -107,6 +107,10 @@ struct Ckpt {
   }
 };
 
+std::string size_text(std::uint64_t bytes) {
+  return bytes < 10'000'000 ? fmt::format("{:.0f} kB", static_cast<double>(bytes) / 1e3) : memory_text(bytes);
+}
+
 std::string loss_text(const std::optional<double>& loss) { return loss ? fmt::format("{:.4f}", *loss) : "-"; }
 
 int ckpt(const std::vector<std::string>& words) {
@@ -133,7 +137,7 @@ int ckpt(const std::vector<std::string>& words) {
     damaged |= !row.problem.empty();
     print(fmt::format(
         "{:>8}  {:>9}  {:>9}  {:>9}  {:<11}  {}\n", row.step, loss_text(row.loss), loss_text(row.eval_loss),
-        memory_text(row.bytes),
+        size_text(row.bytes),
         fmt::format("{}{}{}", row.latest ? "latest" : "", row.latest && row.best ? " " : "", row.best ? "best" : ""),
         row.problem.empty() ? (c.action == "verify" ? "valid: contents agree" : "valid") : row.problem));
   }

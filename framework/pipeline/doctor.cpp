@@ -122,10 +122,11 @@ void examine_processor(std::vector<Finding>& out, bool measure) {
 }
 
 void examine_memory(std::vector<Finding>& out) {
-  std::size_t available = available_memory();
+  std::size_t available = available_memory(),
+              kilobytes = std::strtoull(proc_value("/proc/meminfo", "MemTotal").c_str(), nullptr, 10);
   bool low = available > 0 && available < 2 * kGigabyte;
   out.push_back({low ? Verdict::note : Verdict::fine, "memory",
-                 fmt::format("{} available of {}", memory_text(available), proc_value("/proc/meminfo", "MemTotal")),
+                 fmt::format("{} available of {}", memory_text(available), memory_text(kilobytes * 1024)),
                  low ? "little; dml plan RECIPE says what a run needs" : ""});
 }
 

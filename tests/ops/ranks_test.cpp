@@ -1,0 +1,163 @@
+// What happens to the others when a rank dies, hangs, or holds another opinion: the whole job ends within seconds, with
+// a code and a reason.
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <thread>
+
+#include "core/files.h"
+#include "e2e/workshop.h"
+
+namespace dml::e2e {
+namespace fs = std::filesystem;
+namespace {
+
+bool long_form() { return std::getenv("DML_LONG") != nullptr; }
+
+class Ranks : public Workshop {
+ protected:
+  void SetUp() override {
+    if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
+  }
+
+  std::string lora(const Keys& keys = {}) {
+    return recipe("lora.yml",
+                  tiny_lora() +
+                      Keys{{"save_steps", "3"}, {"eval_steps", "3"}, {"output_dir", at("out")}, {"dist_timeout", "5"}} +
+                      keys);
+  }
+
+  Ended with_fault(int ranks, const std::string& fault, const Keys& keys = {}) {
+    fs::remove_all(at("out"));
+    Ended e = train(ranks, lora(keys), {}, {.environment = {"DML_FAULT=" + fault}, .timeout = 30});
+    // mpirun may be a moment ahead of the last of its processes.
+    for (int i = 0; i < 20 && !processes_with(folder_).empty(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_TRUE(processes_with(folder_).empty()) << fault;
+    return e;
+  }
+
+  void dies(int ranks, const std::string& kind, const std::string& point) {
+    std::string fault = fmt::format("rank={},point={},kind={}", ranks - 1, point, kind);
+    if (point != "load") fault += ",step=3";
+    Ended e = with_fault(ranks, fault);
+    EXPECT_FALSE(e.timed_out) << fault;
+    EXPECT_NE(e.exit, 0) << fault << "\n" << e.err;
+    EXPECT_LT(e.seconds, 10) << fault;
+    if (kind == "throw") {
+      EXPECT_EQ(e.exit, 1) << fault;
+      EXPECT_NE(e.err.find(fmt::format("[rank {}] error:", ranks - 1)), e.err.npos) << e.err;
+    }
+    if (kind == "bad_alloc") EXPECT_EQ(e.exit, 7) << fault;
+    if (kind == "exit3") EXPECT_EQ(e.exit, 3) << fault;
+    if (kind == "kill") EXPECT_EQ(e.exit, 137) << fault;
+    if (fs::exists(at("out"))) EXPECT_EQ(dml({"ckpt", "verify", at("out")}).exit, 0) << fault;
+  }
+
+  /// Two ranks, the second one started by `second` (a shell line in which $DML is the program's command).
+  Ended against(const std::string& second, const Keys& keys = {}) {
+    std::string command = fmt::format("{} train {}", dml_path(), lora(keys));
+    std::string line = second;
+    for (std::size_t p; (p = line.find("$DML")) != line.npos;) line.replace(p, 4, command);
+    return run({"mpirun", "--oversubscribe", "--bind-to", "none", "-np", "1", dml_path(), "train", at("lora.yml"), ":",
+                "-np", "1", "sh", "-c", line},
+               {.environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}, .timeout = 30});
+  }
+
+  void expect_refused(const Ended& e, const std::string& what) {
+    EXPECT_EQ(e.exit, 6) << e.err;
+    EXPECT_LT(e.seconds, 6);
+    EXPECT_NE(e.err.find("the ranks do not agree on"), e.err.npos) << e.err;
+    EXPECT_NE(e.err.find(what), e.err.npos) << e.err;
+    EXPECT_FALSE(fs::exists(at("out/metrics.jsonl"))) << "step 0 was reached";
+  }
+
+  /// Runs `inside` where `path` on one rank has other contents than on the other: a mount of its own.
+  void with_own_copy(const std::string& path, const std::string& copy, const std::string& what) {
+    if (geteuid() != 0 || run({"unshare", "-m", "true"}).exit != 0) GTEST_SKIP() << "needs root for a mount of its own";
+    expect_refused(against(fmt::format("unshare -m sh -c 'mount --bind {} {} && exec $DML'", copy, path)), what);
+  }
+};
+
+TEST_F(Ranks, EndTogetherWhenOneDies) {
+  const std::vector<std::pair<const char*, const char*>> few{
+      {"kill", "step"},  {"segv", "exchange"}, {"abort", "save"},    {"exit0", "evaluation"},
+      {"exit3", "load"}, {"throw", "save"},    {"bad_alloc", "step"}};
+  for (auto [kind, point] : few) dies(2, kind, point);
+}
+
+TEST_F(Ranks, LongEndTogetherInAllPhasesAndWays) {
+  if (!long_form()) GTEST_SKIP() << "DML_LONG is not set";
+  int cases = 0;
+  double slowest = 0;
+  for (int ranks : {2, 4})
+    for (const char* kind : {"kill", "segv", "abort", "exit0", "exit3", "throw", "bad_alloc"})
+      for (const char* point : {"load", "step", "exchange", "evaluation", "save"}) {
+        auto start = std::chrono::steady_clock::now();
+        dies(ranks, kind, point);
+        slowest = std::max(slowest, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+        ++cases;
+      }
+  fmt::print("{} cases, the slowest {:.1f} s (start, steps and verification included)\n", cases, slowest);
+}
+
+TEST_F(Ranks, NameWhomTheyWaitForWhenOneHangs) {
+  Ended e = with_fault(3, "rank=1,point=step,kind=hang,step=3");
+  EXPECT_EQ(e.exit, 6) << e.err;
+  EXPECT_LT(e.seconds, 12);
+  for (const char* rank : {"rank 0 on", "rank 2 on"}) EXPECT_NE(e.err.find(rank), e.err.npos) << e.err;
+  EXPECT_NE(e.err.find("(step 3)"), e.err.npos) << e.err;
+  EXPECT_NE(e.err.find("waiting for rank 1"), e.err.npos) << e.err;
+}
+
+TEST_F(Ranks, FindAFlippedBitAtTheNextSave) {
+  Ended e = with_fault(2, "rank=1,point=save,kind=flip,step=6");
+  EXPECT_EQ(e.exit, 6) << e.err;
+  EXPECT_NE(e.err.find("hold different values of"), e.err.npos) << e.err;
+  EXPECT_NE(e.err.find("lora_A"), e.err.npos) << e.err;
+  EXPECT_TRUE(fs::exists(at("out/checkpoint-3")));
+  EXPECT_FALSE(fs::exists(at("out/checkpoint-6")));
+}
+
+TEST_F(Ranks, FindDifferentSettings) { expect_refused(against("exec $DML --learning_rate 5e-4"), "learning_rate"); }
+TEST_F(Ranks, FindAnotherSeed) { expect_refused(against("exec $DML --seed 8"), "seed"); }
+TEST_F(Ranks, FindAnotherStrategy) { expect_refused(against("exec $DML --distribution zero2"), "distribution"); }
+TEST_F(Ranks, FindOtherThreads) { expect_refused(against("exec $DML --threads 2", {{"threads", "1"}}), "threads"); }
+TEST_F(Ranks, FindOtherSaves) { expect_refused(against("exec $DML --save_steps 4"), "save_steps"); }
+TEST_F(Ranks, FindOtherLoops) { expect_refused(against("DML_ISA=portable exec $DML"), "version and BLAS"); }
+
+TEST_F(Ranks, FindAnotherProgram) {
+  std::string other = at("dml");
+  fs::copy_file(dml_path(), other);
+  write_file(other + ".tail", read_file(other) + "x");  // bytes behind the last section change nothing but the digest
+  fs::permissions(other + ".tail", fs::perms::owner_all);
+  expect_refused(against(fmt::format("exec {}.tail train {}", other, at("lora.yml"))), "the program");
+}
+
+TEST_F(Ranks, FindOneOtherByteOfTheBaseModel) {
+  std::string copy = at("copy");
+  fs::copy(base_directory(), copy, fs::copy_options::recursive);
+  std::string bytes = read_file(copy + "/model.safetensors");
+  bytes[bytes.size() / 2] ^= 1;
+  write_file(copy + "/model.safetensors", bytes);
+  with_own_copy(base_directory(), copy, "the base model");
+}
+
+TEST_F(Ranks, FindOtherPreparedData) {
+  Ended e = dml({"preprocess", lora()});
+  ASSERT_EQ(e.exit, 0) << e.err;
+  std::string folder = e.out.substr(0, e.out.find('\n')), copy = at("copy");
+  if (folder[0] != '/') folder = at(folder);
+  fs::copy(folder, copy, fs::copy_options::recursive);
+  std::string manifest = read_file(copy + "/manifest.json");
+  auto seed = manifest.find("\"seed\"");
+  ASSERT_NE(seed, manifest.npos);
+  manifest.replace(seed, 6, "\"Seed\"");  // as another program with the same key would have written it
+  write_file(copy + "/manifest.json", manifest);
+  with_own_copy(folder, copy, "the prepared data");
+}
+
+}  // namespace
+}  // namespace dml::e2e

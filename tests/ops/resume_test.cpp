@@ -1,0 +1,181 @@
+// A run may be ended at any instant, by a kill, a cut in the middle of a save, or a full disk: what is gone on from is
+// the newest whole checkpoint, and the result is that of a run that was never ended, byte for byte.
+#include <signal.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <random>
+#include <thread>
+
+#include "core/files.h"
+#include "e2e/workshop.h"
+
+namespace dml::e2e {
+namespace fs = std::filesystem;
+namespace {
+
+bool long_form() { return std::getenv("DML_LONG") != nullptr; }
+
+bool has_left_over(const std::string& folder) {
+  for (auto& entry : fs::directory_iterator(folder))
+    if (entry.path().filename().string().find(".tmp-") != std::string::npos) return true;
+  return false;
+}
+
+class Resume : public Workshop {
+ protected:
+  using Files = std::map<std::string, std::string>;
+
+  std::string lora(const std::string& out, const Keys& keys) {
+    return recipe(fs::path(out).filename().string() + ".yml",
+                  tiny_lora() + Keys{{"save_steps", "3"}, {"save_total_limit", "2"}, {"output_dir", out}} + keys);
+  }
+
+  void whole(const Keys& keys) {
+    Ended e = train(1, lora(at("whole"), keys));
+    ASSERT_EQ(e.exit, 0) << e.err;
+    seconds_ = e.seconds;
+    files_ = results_in(at("whole"));
+    numbers_ = numbers_of(at("whole/metrics.jsonl"));
+    ASSERT_FALSE(files_.empty());
+  }
+
+  void expect_whole(const std::string& out, const std::string& what) {
+    EXPECT_TRUE(results_in(out) == files_) << what << ": the result differs";
+    EXPECT_EQ(numbers_of(out + "/metrics.jsonl"), numbers_) << what;
+  }
+
+  void expect_only_whole_checkpoints(const std::string& out, const std::string& what) {
+    if (!fs::exists(out)) return;
+    Ended e = dml({"ckpt", "verify", out});
+    EXPECT_EQ(e.exit, 0) << what << "\n" << e.out;
+  }
+
+  /// Ranks of the job that works in this test's folder, mpirun left out.
+  std::vector<pid_t> ranks_of_job() {
+    std::vector<pid_t> ranks;
+    for (pid_t p : processes_with(folder_)) {
+      std::error_code error;
+      if (fs::read_symlink(fmt::format("/proc/{}/exe", p), error).filename() == "dml") ranks.push_back(p);
+    }
+    return ranks;
+  }
+
+  // Kills until `kills` have struck, over as many runs as that takes; every run must end as the whole one did.
+  void survives_kills(int kills) {
+    Keys keys{{"max_steps", "120"}, {"num_epochs", "50"}, {"save_steps", "4"}, {"eval_steps", "6"}};
+    whole(keys);
+    std::mt19937 random(20260);
+    int struck = 0, while_saving = 0, runs = 0;
+    std::map<int, int> on_ranks;
+    while (struck < kills) {
+      std::string out = at(fmt::format("run-{}", ++runs));
+      std::string recipe_path = lora(out, keys);
+      for (int attempt = 0;; ++attempt) {
+        ASSERT_LT(attempt, 60) << "no progress";
+        int ranks = has_mpirun() ? std::array{1, 2, 4}[random() % 3] : 1;
+        bool last = struck >= kills;
+        Child child(on_ranks(ranks, {"train", recipe_path, "--resume", "auto"}), {.timeout = 60});
+        double start = ranks == 1 ? 0.05 : 0.4;
+        if (!last) {
+          std::this_thread::sleep_for(
+              std::chrono::duration<double>(start + seconds_ * std::uniform_real_distribution<>(0, 0.7)(random)));
+          if (auto all = ranks_of_job(); !all.empty()) {
+            pid_t victim = all[random() % all.size()];
+            bool saving = fs::exists(out) && has_left_over(out);
+            if (::kill(victim, SIGKILL) == 0) ++struck, ++on_ranks[ranks], while_saving += saving;
+          }
+        }
+        Ended e = child.wait();
+        ASSERT_FALSE(e.timed_out);
+        expect_only_whole_checkpoints(out, fmt::format("run {}, attempt {}", runs, attempt));
+        if (e.exit == 0) break;
+        ASSERT_FALSE(last) << e.err;
+      }
+      expect_whole(out, fmt::format("run {}", runs));
+      EXPECT_FALSE(has_left_over(out));
+      fs::remove_all(out);
+    }
+    fmt::print("{} kills over {} runs ({} with a file or folder half written; on 1, 2, 4 ranks: {}, {}, {})\n", struck,
+               runs, while_saving, on_ranks[1], on_ranks[2], on_ranks[4]);
+  }
+
+  // Every call of a run that changes something in its folder is the last one once, every `stride`-th of them.
+  void survives_cuts(const Keys& keys, long stride) {
+    whole(keys);
+    std::string shim = "LD_PRELOAD=" DML_CUT_WRITES;
+    Ended counted = train(1, lora(at("counted"), keys), {},
+                          {.environment = {shim, "CUT_FOLDER=" + at("counted"), "CUT_COUNT=" + at("count")}});
+    ASSERT_EQ(counted.exit, 0) << counted.err;
+    const long calls = std::stol(read_file(at("count")));
+    ASSERT_GT(calls, 50);
+    long cuts = 0;
+    for (long k = 1; k <= calls; k += stride, ++cuts) {
+      std::string out = at(fmt::format("cut-{}", k)), what = fmt::format("cut at call {} of {}", k, calls),
+                  recipe_path = lora(out, keys);
+      Ended cut = train(1, recipe_path, {}, {.environment = {shim, "CUT_FOLDER=" + out, fmt::format("CUT_AT={}", k)}});
+      ASSERT_EQ(cut.exit, 137) << what << cut.err;
+      expect_only_whole_checkpoints(out, what);
+      Ended e = train(1, recipe_path, {"--resume", "auto"});
+      ASSERT_EQ(e.exit, 0) << what << e.err;
+      expect_whole(out, what);
+      EXPECT_FALSE(has_left_over(out)) << what;
+      fs::remove_all(out);
+    }
+    fmt::print("{} of {} calls cut\n", cuts, calls);
+  }
+
+  double seconds_ = 0;
+  Files files_;
+  std::string numbers_;
+};
+
+TEST_F(Resume, IsExactAfterKills) { survives_kills(3); }
+TEST_F(Resume, LongIsExactAfterFortyKills) {
+  if (!long_form()) GTEST_SKIP() << "DML_LONG is not set";
+  survives_kills(40);
+}
+
+TEST_F(Resume, IsExactAfterCutsInSaves) { survives_cuts({}, 23); }
+TEST_F(Resume, LongIsExactAfterACutAtEveryCall) {
+  if (!long_form()) GTEST_SKIP() << "DML_LONG is not set";
+  survives_cuts({}, 1);
+}
+
+TEST_F(Resume, IsExactAfterAFullDisk) {
+  std::string disk = at("disk");
+  fs::create_directory(disk);
+  if (geteuid() != 0 || mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=64k") != 0)
+    GTEST_SKIP() << "needs root for a small tmpfs";
+  struct Unmount {
+    std::string path;
+    ~Unmount() { umount2(path.c_str(), MNT_DETACH); }
+  } unmount{disk};
+  whole({});
+  int full = 0;
+  for (int kilobytes = 40; kilobytes < 4000; kilobytes += long_form() ? 16 : 100) {
+    for (auto& entry : fs::directory_iterator(disk)) fs::remove_all(entry.path());
+    ASSERT_EQ(mount("tmpfs", disk.c_str(), "tmpfs", MS_REMOUNT, fmt::format("size={}k", kilobytes).c_str()), 0);
+    std::string out = disk + "/out", what = fmt::format("{} kB", kilobytes), recipe_path = lora(out, {});
+    Ended e = train(1, recipe_path);
+    if (e.exit == 0) break;
+    ++full;
+    EXPECT_EQ(e.exit, 5) << what << e.err;
+    EXPECT_NE(e.err.find("No space left"), e.err.npos) << e.err;
+    expect_only_whole_checkpoints(out, what);
+    EXPECT_FALSE(has_left_over(out)) << what;
+    ASSERT_EQ(mount("tmpfs", disk.c_str(), "tmpfs", MS_REMOUNT, "size=64m"), 0);
+    e = train(1, recipe_path, {"--resume", "auto"});
+    ASSERT_EQ(e.exit, 0) << what << e.err;
+    expect_whole(out, what);
+  }
+  EXPECT_GT(full, 2);
+  fmt::print("{} sizes of a disk that is full at some place\n", full);
+}
+
+}  // namespace
+}  // namespace dml::e2e

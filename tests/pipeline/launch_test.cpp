@@ -1,0 +1,68 @@
+#include "pipeline/launch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "core/files.h"
+
+namespace dml {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+const std::vector<std::string> kTrain{"train", "my recipe.yml"};
+
+std::string line(LaunchRequest request, std::int64_t cores, bool root = false) {
+  request.command = kTrain;
+  return shell_text(launch_line(request, {cores, root, "/usr/bin/dml"}));
+}
+
+TEST(Launch, GivesEveryRankItsShareOfTheCores) {
+  EXPECT_EQ(line({.ranks = 2}, 8),
+            "mpirun -np 2 --map-by slot:PE=4 --bind-to core --mca btl self,vader /usr/bin/dml train 'my recipe.yml'");
+  EXPECT_THAT(line({}, 8), HasSubstr("-np 8 --map-by slot:PE=1 --bind-to core"));
+  EXPECT_THAT(line({.ranks = 3}, 8), HasSubstr("PE=2"));
+}
+
+TEST(Launch, BindsNothingWhereOneRankHasAllOrRanksShareCores) {
+  EXPECT_THAT(line({.ranks = 1}, 8), HasSubstr("-np 1 --bind-to none"));
+  EXPECT_THAT(line({.ranks = 4}, 2), HasSubstr("-np 4 --oversubscribe --bind-to none --mca mpi_yield_when_idle 1"));
+  EXPECT_THAT(line({.ranks = 2, .threads = 4}, 4), HasSubstr("--oversubscribe"));
+  EXPECT_THAT(line({.ranks = 2, .threads = 2}, 4), Not(HasSubstr("--oversubscribe")));
+}
+
+TEST(Launch, TellsTheRecipeTheThreadsItWasGiven) {
+  EXPECT_THAT(line({.ranks = 2, .threads = 2}, 4), testing::EndsWith("train 'my recipe.yml' --threads 2"));
+}
+
+TEST(Launch, LetsRootRun) {
+  EXPECT_THAT(line({.ranks = 2}, 2, true), testing::StartsWith("mpirun --allow-run-as-root "));
+  EXPECT_THAT(line({.ranks = 2}, 2), Not(HasSubstr("root")));
+}
+
+TEST(Launch, ReachesOtherHosts) {
+  std::string hosts = testing::TempDir() + "hosts";
+  write_file(hosts, "a slots=1\nb slots=1\n");
+  std::string text = line({.hostfile = hosts, .interface = "eth1"}, 4);
+  EXPECT_THAT(text, HasSubstr("--hostfile " + hosts + " --bind-to none --mca btl self,vader,tcp"));
+  EXPECT_THAT(text, HasSubstr("btl_tcp_if_include eth1 --mca oob_tcp_if_include eth1"));
+  EXPECT_THAT(line({.ranks = 2, .hostfile = hosts, .threads = 3}, 4),
+              HasSubstr("-np 2 --map-by slot:PE=3 --bind-to core"));
+  EXPECT_THROW(line({.hostfile = hosts + "-not-there"}, 4), UserError);
+}
+
+TEST(Launch, RefusesWhatMakesNoSense) {
+  EXPECT_THROW(line({.ranks = 0}, 4), UserError);
+  EXPECT_THROW(line({.ranks = 2, .threads = 0}, 4), UserError);
+  EXPECT_THROW(launch_line({}, {4, false, "dml"}), UserError);
+  EXPECT_THROW(launch_line({.command = {"launch", "train"}}, {4, false, "dml"}), UserError);
+}
+
+TEST(Launch, QuotesWhatAShellWouldTakeApart) {
+  EXPECT_EQ(shell_text({"a", "it's", "", "b c"}), "a 'it'\\''s' '' 'b c'");
+}
+
+}  // namespace
+}  // namespace dml
