@@ -10,11 +10,11 @@
 namespace dml {
 
 struct LaunchRequest {
-  std::optional<std::int64_t> ranks;     // unset: one per core here; with a hostfile, its slots
-  std::optional<std::string> hostfile;   // lines "HOST slots=N"; unset: this host alone
-  std::optional<std::string> interface;  // network interface between hosts, like eth0
-  std::optional<std::int64_t> threads;   // per rank; unset: the host's cores shared among its ranks
-  std::vector<std::string> command;      // the words behind "dml"
+  std::optional<std::int64_t> ranks = {};     // unset: one per core here; with a hostfile, its slots
+  std::optional<std::string> hostfile = {};   // lines "HOST slots=N"; unset: this host alone
+  std::optional<std::string> interface = {};  // network interface between hosts, like eth0
+  std::optional<std::int64_t> threads = {};   // per rank; unset: the host's cores shared among its ranks
+  std::vector<std::string> command = {};      // the words behind "dml"
 };
 
 /// What a host offers to ranks.

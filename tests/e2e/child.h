@@ -20,9 +20,9 @@ struct Ended {
 };
 
 struct Surroundings {
-  Words environment;              // "NAME=VALUE", on top of this process's
-  std::string folder;             // working directory; "" keeps this one
-  std::string input;              // stdin
+  Words environment = {};              // "NAME=VALUE", on top of this process's
+  std::string folder = {};             // working directory; "" keeps this one
+  std::string input = {};              // stdin
   long file_limit = -1;           // RLIMIT_FSIZE, bytes; writing past it fails
   double timeout = 120;           // seconds; then the whole process group is killed
 };

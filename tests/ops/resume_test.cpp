@@ -71,7 +71,7 @@ class Resume : public Workshop {
     whole(keys);
     std::mt19937 random(20260);
     int struck = 0, while_saving = 0, runs = 0;
-    std::map<int, int> on_ranks;
+    std::map<int, int> struck_on;
     while (struck < kills) {
       std::string out = at(fmt::format("run-{}", ++runs));
       std::string recipe_path = lora(out, keys);
@@ -87,7 +87,7 @@ class Resume : public Workshop {
           if (auto all = ranks_of_job(); !all.empty()) {
             pid_t victim = all[random() % all.size()];
             bool saving = fs::exists(out) && has_left_over(out);
-            if (::kill(victim, SIGKILL) == 0) ++struck, ++on_ranks[ranks], while_saving += saving;
+            if (::kill(victim, SIGKILL) == 0) ++struck, ++struck_on[ranks], while_saving += saving;
           }
         }
         Ended e = child.wait();
@@ -101,7 +101,7 @@ class Resume : public Workshop {
       fs::remove_all(out);
     }
     fmt::print("{} kills over {} runs ({} with a file or folder half written; on 1, 2, 4 ranks: {}, {}, {})\n", struck,
-               runs, while_saving, on_ranks[1], on_ranks[2], on_ranks[4]);
+               runs, while_saving, struck_on[1], struck_on[2], struck_on[4]);
   }
 
   // Every call of a run that changes something in its folder is the last one once, every `stride`-th of them.
