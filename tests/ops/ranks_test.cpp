@@ -50,10 +50,18 @@ class Ranks : public Workshop {
       EXPECT_EQ(e.exit, 1) << fault;
       EXPECT_NE(e.err.find(fmt::format("[rank {}] error:", ranks - 1)), e.err.npos) << e.err;
     }
-    if (kind == "bad_alloc") EXPECT_EQ(e.exit, 7) << fault;
-    if (kind == "exit3") EXPECT_EQ(e.exit, 3) << fault;
-    if (kind == "kill") EXPECT_EQ(e.exit, 137) << fault;
-    if (fs::exists(at("out"))) EXPECT_EQ(dml({"ckpt", "verify", at("out")}).exit, 0) << fault;
+    if (kind == "bad_alloc") {
+      EXPECT_EQ(e.exit, 7) << fault;
+    }
+    if (kind == "exit3") {
+      EXPECT_EQ(e.exit, 3) << fault;
+    }
+    if (kind == "kill") {
+      EXPECT_EQ(e.exit, 137) << fault;
+    }
+    if (fs::exists(at("out"))) {
+      EXPECT_EQ(dml({"ckpt", "verify", at("out")}).exit, 0) << fault;
+    }
   }
 
   /// Two ranks, the second one started by `second` (a shell line in which $DML is the program's command).

@@ -140,7 +140,7 @@ TEST_F(Resume, LongIsExactAfterFortyKills) {
   survives_kills(40);
 }
 
-TEST_F(Resume, IsExactAfterCutsInSaves) { survives_cuts({}, 23); }
+TEST_F(Resume, IsExactAfterCutsInSaves) { survives_cuts({}, 41); }
 TEST_F(Resume, LongIsExactAfterACutAtEveryCall) {
   if (!long_form()) GTEST_SKIP() << "DML_LONG is not set";
   survives_cuts({}, 1);
