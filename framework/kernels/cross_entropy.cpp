@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "core/profile.h"
+#include "kernels/elementwise.h"
 #include "kernels/gemm.h"
 #include "kernels/simd/loops.h"
 
@@ -31,6 +32,8 @@ struct Chunk {
   float* label_logits;        // (rows)
   double* log_sums;           // (rows)
   std::span<RowStats> parts;  // (rows, panels)
+  const LowRankLogits* low;   // may be null
+  ConstMat down;              // its rows
 
   Mat panel(std::int64_t first, std::int64_t cols) const { return {logits + first * hidden.rows, hidden.rows, cols}; }
 };
@@ -46,6 +49,9 @@ void logits_and_sums(const Chunk& c, const Weight& head, float softcap) {
     const Loops& loop = loops();
     Mat logits = c.panel(first, cols);
     gemm_nt_panel(c.hidden, head, first, cols, logits);
+    if (c.low)
+      sgemm_tile(false, true, rows, cols, c.down.cols, c.low->scale, c.down.data, c.down.cols, c.low->b.row(first),
+                 c.down.cols, 1, logits.data, cols);
     for (std::int64_t i = 0; i < rows; ++i) {
       float* x = logits.row(i);
       if (softcap > 0) loop.softcap(x, cols, softcap);
@@ -81,13 +87,17 @@ void gradient_of_logits(const Chunk& c, std::int64_t vocabulary, float softcap, 
     if (!dhead.empty())
       sgemm_tile(true, false, cols, dhead.cols, c.hidden.rows, 1, logits.data, cols, c.hidden.data, c.hidden.cols, 1,
                  dhead.row(first), dhead.cols);
+    if (c.low && !c.low->db.empty())
+      sgemm_tile(true, false, cols, c.down.cols, c.hidden.rows, c.low->scale, logits.data, cols, c.down.data,
+                 c.down.cols, 1, c.low->db.row(first), c.down.cols);
   });
 }
 
 }  // namespace
 
 double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token> labels, float softcap,
-                     std::span<float> row_losses, Mat dhidden, Mat dhead, Arena& scratch) {
+                     std::span<float> row_losses, Mat dhidden, Mat dhead, Arena& scratch,
+                     const LowRankLogits* low) {
   const std::int64_t rows = hidden.rows, vocabulary = head.rows, panels = (vocabulary + kPanel - 1) / kPanel;
   ProfileScope profiled("cross_entropy",
                         2.0 * static_cast<double>(hidden.size() * vocabulary) * (dhead.empty() ? 1 : 2));
@@ -105,10 +115,12 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
   for (std::int64_t first = 0; first < rows; first += most) {
     std::int64_t count = std::min(most, rows - first);
     auto at = static_cast<std::size_t>(first), n = static_cast<std::size_t>(count);
-    Chunk c{hidden.slice(first, count), labels.subspan(at, n), block.data, label_logits.data(), log_sums.data(), parts};
+    Chunk c{hidden.slice(first, count), labels.subspan(at, n), block.data, label_logits.data(), log_sums.data(), parts, low,
+            low ? low->down.slice(first, count) : Mat{}};
     logits_and_sums(c, head, softcap);
     if (gradient) gradient_of_logits(c, vocabulary, softcap, dhead);
     if (!dhidden.empty()) gemm_nn_panels(c.logits, count, kPanel, head, dhidden.slice(first, count));
+    if (low && !low->ddown.empty()) gemm_nn_panels(c.logits, count, kPanel, weight_of(low->b), low->ddown.slice(first, count));
     if (dry_run()) continue;
     for (std::size_t i = 0; i < n; ++i) {
       double loss = log_sums[i] - static_cast<double>(label_logits[i]);
@@ -116,6 +128,7 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
       total += loss;
     }
   }
+  if (low && !low->ddown.empty()) scale(low->ddown, low->scale);
   return total;
 }
 

@@ -11,10 +11,19 @@
 
 namespace dml::kernels {
 
+/// A low-rank term of the logits, + scale · down · bᵀ: an adapter on the head. ddown is set and db added to, unless empty.
+struct LowRankLogits {
+  Mat down;       // (N,R)
+  ConstMat b;     // (V,R)
+  float scale = 1;
+  Mat ddown, db;  // (N,R), (V,R)
+};
+
 /// hidden (N,D): labelled rows only; labels (N), every one a valid token. Returns the SUM of the row losses.
 /// row_losses (N) are set when not empty. Gradients are of the sum: dhidden (N,D) is set when not empty (may be `hidden`
 /// itself); dhead (V,D) is added to when not empty.
 double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token> labels, float softcap,
-                     std::span<float> row_losses, Mat dhidden, Mat dhead, Arena& scratch);
+                     std::span<float> row_losses, Mat dhidden, Mat dhead, Arena& scratch,
+                     const LowRankLogits* low = nullptr);
 
 }  // namespace dml::kernels

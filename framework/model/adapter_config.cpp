@@ -52,6 +52,11 @@ void refuse_unsupported(const AdapterConfig& c, const std::string& source) {
   if (c.lora_bias) problems.add(fmt::format("{}: 'lora_bias' is not supported", source));
   if (!(c.dropout >= 0 && c.dropout < 1))
     problems.add(fmt::format("{}: 'lora_dropout' must be at least 0 and below 1, is {}", source, c.dropout));
+  for (const char* init : {"pissa_niter", "corda", "loftq", "lora_ga"})
+    if (c.init.starts_with(init))
+      problems.add(fmt::format("{}: init_lora_weights '{}' changes the base model in a way that cannot be repeated here; PEFT "
+                               "can convert such an adapter when it saves it",
+                               source, c.init));
   problems.raise();
 }
 

@@ -10,6 +10,7 @@
 #include "core/hash.h"
 #include "core/random.h"
 #include "kernels/dora.h"
+#include "model/low_rank_init.h"
 #include "model/weight_slots.h"
 
 namespace dml {
@@ -216,38 +217,92 @@ class Builder {
     for (const WeightName& w : weight_names(spec_)) {
       auto found = w.bias || w.vector ? wanted.end() : wanted.find(w.module());
       if (found == wanted.end()) continue;
+      std::optional<LoraAdapter>* slot = adapter_at(*model_, w);
       Linear* linear = linear_at(*model_, w);
-      if (!linear) {
-        problems_.add(fmt::format("{}: LoRA on '{}' is not supported: name it in lora_modules_to_save instead", source_name_, w.module()));
+      if (!slot || (!linear && training_.adapter->use_dora)) {
+        problems_.add(fmt::format("{}: {} on '{}' is not supported: name it in lora_modules_to_save instead", source_name_, slot ? "DoRA" : "LoRA", w.module()));
         continue;
       }
       auto [it, fresh] = made.try_emplace(w.module());
-      if (fresh) it->second = make_adapter(*found->second, unit_of(w));
+      if (fresh) it->second = make_adapter(*found->second, w);
       // Weights of a fused tensor share A and own their rows of B.
       LoraAdapter part = it->second;
-      part.b.offset += w.first_row * part.b.cols;
-      part.b.rows = w.rows;
+      if (w.fused()) {
+        part.b.offset += w.first_row * part.b.cols;
+        part.b.rows = w.rows;
+      }
       if (part.magnitude) {
         part.magnitude.offset += w.first_row;
         part.magnitude.cols = w.rows;
       }
-      linear->lora = part;
+      *slot = part;
+      if (auto rest = rests_.find(w.tensor); rest != rests_.end()) *frozen_at(*model_, w) = rest->second.slice(w.first_row, w.rows);
       if (part.magnitude) fills_.push_back([linear] { start_magnitude(*linear); });
     }
   }
 
-  LoraAdapter make_adapter(const AdaptedModule& m, std::size_t unit) {
-    std::string name = "base_model.model." + m.module.name;
+  LoraAdapter make_adapter(const AdaptedModule& m, const WeightName& w) {
+    const std::string name = "base_model.model." + m.module.name;
+    const std::size_t unit = unit_of(w);
     LoraAdapter lora;
-    lora.a = model_->parameters.add(unit, name + ".lora_A.weight", {m.r, m.module.cols}, true);
-    lora.b = model_->parameters.add(unit, name + ".lora_B.weight", {m.module.rows, m.r}, true);
-    model_->parameters.units()[unit].parameters.back().learning_rate_scale = static_cast<float>(training_.loraplus_ratio);
-    if (training_.adapter->use_dora) lora.magnitude = model_->parameters.add(unit, name + ".lora_magnitude_vector", {m.module.rows}, false);
+    if (m.module.embedding) {
+      lora.a = model_->parameters.add(unit, name + ".lora_embedding_A", {m.r, m.module.rows}, true);
+      lora.b = model_->parameters.add(unit, name + ".lora_embedding_B", {m.module.cols, m.r}, true);
+    } else {
+      lora.a = model_->parameters.add(unit, name + ".lora_A.weight", {m.r, m.module.cols}, true);
+      lora.b = model_->parameters.add(unit, name + ".lora_B.weight", {m.module.rows, m.r}, true);
+      if (training_.adapter->use_dora) lora.magnitude = model_->parameters.add(unit, name + ".lora_magnitude_vector", {m.module.rows}, false);
+      lora.dropout = static_cast<float>(training_.adapter->dropout);
+    }
     lora.scale = static_cast<float>(m.scale);
-    lora.dropout = static_cast<float>(training_.adapter->dropout);
     lora.stream = next_stream_++;
-    fills_.push_back([this, lora, r = m.r, name] { start_adapter(lora, r, name); });
+    if (m.module.embedding)
+      fills_.push_back([this, lora, name] { start_embedding(lora, name); });
+    else if (starts_from_base(training_.adapter->init))
+      start_from_base(lora, m, w);
+    else
+      fills_.push_back([this, lora, r = m.r, name] { start_adapter(lora, r, name); });
     return lora;
+  }
+
+  // Takes the adapter's start out of the base, which keeps the rest: in memory of its own, in the type it had.
+  void start_from_base(const LoraAdapter& lora, const AdaptedModule& m, const WeightName& w) {
+    const std::string& init = training_.adapter->init;
+    auto refuse = [&](const std::string& why) {
+      problems_.add(fmt::format("{}: init_lora_weights '{}' on '{}': {}", source_name_, init, m.module.name, why));
+    };
+    auto stored = find(w);
+    if (source_ && !stored) return;
+    if (m.r > std::min(m.module.rows, m.module.cols)) return refuse(fmt::format("rank {} is above the weight's smaller side", m.r));
+    if (stored && (stored->storage == Storage::nf4 || stored->storage == Storage::int8)) return refuse("the base is quantised");
+    if (init == "olora" && w.transposed) return refuse("weights stored as (in, out) are not supported");
+    std::vector<float> values(static_cast<std::size_t>(m.module.rows * m.module.cols));
+    tensor_values(w, stored, values.data());
+    auto start = std::make_shared<LowRankStart>(take_low_rank_part(init, {values.data(), m.module.rows, m.module.cols}, m.r, m.scale));
+    Weight rest{Storage::f32, m.module.rows, m.module.cols, nullptr, nullptr};
+    if (stored && stored->storage == Storage::bf16) {
+      std::vector<float> halves((values.size() + 1) / 2);
+      auto* to = reinterpret_cast<bf16*>(halves.data());
+      for (std::size_t i = 0; i < values.size(); ++i) to[i] = to_bf16(values[i]);
+      rest.storage = Storage::bf16;
+      values = std::move(halves);
+    }
+    rest.data = own(std::move(values));
+    rests_[w.tensor] = rest;
+    fills_.push_back([lora, start] {
+      std::ranges::copy(start->a, lora.a.value().data);
+      std::ranges::copy(start->b, lora.b.value().data);
+    });
+  }
+
+  // PEFT's start on embeddings: A zero, B N(0, 1); both N(0, 1) where the adapter is to start at random.
+  void start_embedding(const LoraAdapter& lora, const std::string& name) const {
+    auto normal = [&](const char* suffix, Mat m) {
+      Random random = stream_of(training_.seed, Purpose::adapter, name + suffix);
+      for (std::int64_t i = 0; i < m.size(); ++i) m.data[i] = random.normal(static_cast<std::uint64_t>(i));
+    };
+    normal(".lora_embedding_B", lora.b.value());
+    if (training_.adapter->init == "false") normal(".lora_embedding_A", lora.a.value());
   }
 
   // PEFT's starts: A kaiming-uniform with a = sqrt(5), that is U(±1/sqrt(in)), or N(0, 1/r); B zero.
@@ -281,6 +336,7 @@ class Builder {
   Problems problems_;
   std::map<std::string, ParameterRef> whole_;
   std::vector<std::function<void()>> fills_;
+  std::map<std::string, Weight> rests_;       // what an adapter's start left of a tensor
   std::uint32_t next_stream_ = 0;
 };
 

@@ -35,7 +35,6 @@ struct Training {
   std::function<bool(const std::string&)> unfrozen;  // … these of them; unset: all
   std::optional<AdapterConfig> adapter;              // or an adapter, and what it saves whole
   std::uint64_t seed = 0;                            // of everything that starts at random
-  double loraplus_ratio = 1;                         // learning rate of B ÷ that of A
 };
 
 /// `source` empty: random weights (normal with init_range; norms as ones, biases as zeros).

@@ -1,8 +1,10 @@
 #include "model/causal_lm.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/error.h"
+#include "core/random.h"
 #include "kernels/elementwise.h"
 
 namespace dml {
@@ -24,6 +26,15 @@ Labelled labelled_rows(const PackedBatch& batch, Arena& arena) {
       out.labels[i++] = batch.labels[t];
     }
   return out;
+}
+
+void add_noise(double alpha, const Random& random, const PackedBatch& batch, Mat x) {
+  parallel_for(batch.documents(), [&](std::int64_t d) {
+    std::int64_t first = batch.starts[static_cast<std::size_t>(d)], last = batch.starts[static_cast<std::size_t>(d) + 1];
+    auto size = static_cast<float>(alpha / std::sqrt(static_cast<double>((last - first) * x.cols)));
+    for (std::int64_t i = first * x.cols; i < last * x.cols; ++i)
+      x.data[i] += (2 * random.uniform(static_cast<std::uint64_t>(i)) - 1) * size;
+  });
 }
 
 }  // namespace
@@ -71,7 +82,8 @@ double CausalLm::walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks,
   Mat top = arena_.matrix(height_of(last), width);
 
   hooks.before_forward(0);
-  embedding.forward(batch, inputs_[0]);
+  embedding.forward(batch, inputs_[0], arena_);
+  if (backward && noise > 0) add_noise(noise, Random(seed.seed, Purpose::noise, seed.micro_batch), batch, inputs_[0]);
   hooks.after_forward(0);
   for (int l = 0; l < count; ++l) {
     Arena::Scope scratch(arena_);
@@ -111,7 +123,7 @@ double CausalLm::walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks,
     }
     hooks.after_backward(l + 1);
   }
-  if (learned_count > 0) embedding.backward(batch, dx);
+  if (learned_count > 0) embedding.backward(batch, dx, arena_);
   hooks.after_backward(0);
   return sum;
 }
@@ -126,7 +138,7 @@ void CausalLm::generate(const PackedBatch& batch, std::span<const SequenceRows> 
   Arena::Scope step(arena_);
   Pass pass{batch, arena_, rope_.full(), rope_.local()};
   Mat x = arena_.matrix(batch.size(), spec.hidden);
-  embedding.forward(batch, x);
+  embedding.forward(batch, x, arena_);
   for (std::size_t l = 0; l < layers.size(); ++l) layers[l].forward_cached(x, sequences, static_cast<std::int64_t>(l), pass);
   auto last_rows = arena_.take<std::int32_t>(static_cast<std::int64_t>(sequences.size()));
   if (!dry_run())

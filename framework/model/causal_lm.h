@@ -38,6 +38,7 @@ class CausalLm {
   std::shared_ptr<const void> backing;               // keeps mapped files alive
   std::vector<std::string> transposed;               // parameters whose files hold them as (in, out)
   Keep keep = Keep::everything;
+  double noise = 0;                                  // NEFTune's alpha: see train()
 
   /// Positions up to `length` must be computable; call before the first batch and when longer ones come. UserError where
   /// positions are learned and there are fewer.
@@ -45,7 +46,8 @@ class CausalLm {
   std::int64_t length() const { return rope_.length(); }
 
   /// Forward and backward of one micro-batch: returns the sum of its label losses; gradients of that sum are added to
-  /// whatever the units' grad pointers are bound to.
+  /// whatever the units' grad pointers are bound to. With `noise`, every embedding gets U(−1, 1) · noise / √(L·D) added, L
+  /// the tokens of its document (NEFTune, Jain et al. 2023).
   double train(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks);
   /// Sum of label losses; row_losses, unless empty, holds one loss per labelled position in order.
   double evaluate(const PackedBatch& batch, UnitHooks& hooks, std::span<float> row_losses = {});

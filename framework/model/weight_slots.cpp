@@ -10,17 +10,19 @@ namespace {
 
 Mat rows_of(std::vector<float>& values, const WeightName& w) { return {values.data() + w.first_row * w.cols, w.rows, w.cols}; }
 
-// The base weight and its adapter as one matrix.
-void linear_values(const Linear& linear, bool merge, Mat out) {
-  kernels::Weight w = linear.value();
+// A weight and its adapter as one matrix.
+void matrix_values(const kernels::Weight& w, const std::optional<LoraAdapter>& adapter, bool embedding, Mat out) {
   parallel_ranges(w.rows, 64, [&](std::int64_t first, std::int64_t last) {
     kernels::unpack(w, first, last - first, 0, w.cols, out.row(first));
   });
-  if (!merge || !linear.lora) return;
-  const LoraAdapter& lora = *linear.lora;
+  if (!adapter) return;
+  const LoraAdapter& lora = *adapter;
   ConstMat a = lora.a.value(), b = lora.b.value();
   parallel_ranges(w.rows, 64, [&](std::int64_t first, std::int64_t last) {
-    kernels::sgemm_tile(false, false, last - first, w.cols, a.rows, lora.scale, b.row(first), b.cols, a.data, a.cols, 1, out.row(first), w.cols);
+    if (embedding)  // rows are tokens: + s · Aᵀ Bᵀ
+      kernels::sgemm_tile(true, true, last - first, w.cols, a.rows, lora.scale, a.data + first, a.cols, b.data, b.cols, 1, out.row(first), w.cols);
+    else
+      kernels::sgemm_tile(false, false, last - first, w.cols, a.rows, lora.scale, b.row(first), b.cols, a.data, a.cols, 1, out.row(first), w.cols);
   });
   if (!lora.magnitude) return;
   std::vector<float> norms(static_cast<std::size_t>(w.rows));
@@ -68,14 +70,25 @@ Norm* norm_at(CausalLm& model, const WeightName& w) {
   }
 }
 
+std::optional<LoraAdapter>* adapter_at(CausalLm& model, const WeightName& w) {
+  if (Linear* linear = linear_at(model, w)) return &linear->lora;
+  return w.role == WeightRole::embed ? &model.embedding.lora : w.role == WeightRole::head ? &model.head.lora : nullptr;
+}
+
+kernels::Weight* frozen_at(CausalLm& model, const WeightName& w) {
+  if (Linear* linear = linear_at(model, w)) return &linear->frozen;
+  return w.role == WeightRole::embed ? &model.embedding.frozen : w.role == WeightRole::head ? &model.head.frozen : nullptr;
+}
+
 std::vector<float> tensor_values(CausalLm& model, std::span<const WeightName> rows, bool merge) {
   std::vector<float> values(static_cast<std::size_t>(rows[0].tensor_rows * rows[0].cols));
+  const std::optional<LoraAdapter> none;
   for (const WeightName& w : rows) {
     if (Linear* linear = linear_at(model, w)) {
       if (w.bias)
         vector_values(linear->bias, linear->frozen_bias, w, values);
       else
-        linear_values(*linear, merge, rows_of(values, w));
+        matrix_values(linear->value(), merge ? linear->lora : none, false, rows_of(values, w));
     } else if (Norm* norm = norm_at(model, w)) {
       vector_values(w.bias ? norm->bias : norm->weight, w.bias ? norm->frozen_bias : norm->frozen, w, values);
     } else {
@@ -84,7 +97,8 @@ std::vector<float> tensor_values(CausalLm& model, std::span<const WeightName> ro
                               : w.role == WeightRole::head ? model.head.value()
                               : e.positions                ? kernels::weight_of(e.positions.value())
                                                            : e.frozen_positions;
-      kernels::unpack(table, 0, table.rows, 0, table.cols, values.data());
+      const std::optional<LoraAdapter>* lora = merge ? adapter_at(model, w) : nullptr;
+      matrix_values(table, lora ? *lora : none, w.role == WeightRole::embed, {values.data(), table.rows, table.cols});
     }
   }
   if (rows[0].transposed) {

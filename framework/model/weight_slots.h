@@ -12,6 +12,9 @@ namespace dml {
 /// The linear layer or norm that a weight belongs to; null when it belongs to neither.
 Linear* linear_at(CausalLm& model, const WeightName& weight);
 Norm* norm_at(CausalLm& model, const WeightName& weight);
+/// Where a matrix has its adapter, and its frozen values: of linear layers, embedding and head; null for others.
+std::optional<LoraAdapter>* adapter_at(CausalLm& model, const WeightName& weight);
+kernels::Weight* frozen_at(CausalLm& model, const WeightName& weight);
 
 /// All values of the tensor `rows` describe (the weights of one tensor, as weight_names() lists them), in the file's
 /// orientation. With `merge`, W + s·BA (DoRA: scaled by m / ‖W + s·BA‖) for layers with an adapter.

@@ -1,9 +1,10 @@
-// Token embedding, scaled in some families, with learned positions in others.
+// Token embedding, scaled in some families, with learned positions in others. An adapter adds scale · s · A[:, token] Bᵀ.
 #pragma once
 
+#include <optional>
+
 #include "kernels/weight.h"
-#include "nn/parameter.h"
-#include "nn/pass.h"
+#include "nn/lora.h"
 
 namespace dml {
 
@@ -11,13 +12,14 @@ struct Embedding {
   kernels::Weight frozen, frozen_positions;
   ParameterRef table, positions;
   float scale = 1;
+  std::optional<LoraAdapter> lora;   // A (R, V), B (D, R); no dropout, no magnitude
 
-  bool trains() const { return table || positions; }
+  bool trains() const { return table || positions || lora; }
   kernels::Weight value() const { return table ? kernels::weight_of(table.value()) : frozen; }
   /// y (T, D).
-  void forward(const PackedBatch& batch, Mat y) const;
+  void forward(const PackedBatch& batch, Mat y, Arena& scratch) const;
   /// Adds to the gradients.
-  void backward(const PackedBatch& batch, ConstMat dy) const;
+  void backward(const PackedBatch& batch, ConstMat dy, Arena& scratch) const;
 };
 
 }  // namespace dml

@@ -7,22 +7,6 @@
 #include "kernels/lora.h"
 
 namespace dml {
-namespace {
-
-Random dropout_mask(const LoraAdapter& lora, const Pass& pass) {
-  return Random(pass.seed, Purpose::dropout, pass.micro_batch, lora.stream);
-}
-
-// The input of A: x itself, or x with its dropout mask, made again by forward and backward.
-ConstMat adapter_input(const LoraAdapter& lora, ConstMat x, Pass& pass) {
-  if (!pass.training || lora.dropout == 0) return x;
-  Mat dropped = pass.arena.matrix(x.rows, x.cols);
-  kernels::dropout(x, lora.dropout, dropout_mask(lora, pass), dropped);
-  return dropped;
-}
-
-}  // namespace
-
 Linear::Saved Linear::plan(std::int64_t tokens, Arena& saved) const {
   Saved s;
   if (!lora) return s;
@@ -75,20 +59,9 @@ void Linear::backward(ConstMat dy, ConstMat x, const Saved& s, Mat dx, Write mod
   if (!dx.empty()) kernels::gemm_nn(dy, value(), dx, mode);
   if (!lora) return;
 
-  ConstMat input = adapter_input(*lora, x, pass);
   Mat ddown = pass.arena.matrix(dy.rows, s.down.cols);
   kernels::lora_up_backward(dy, s.down, lora->b.value(), lora->scale, ddown, lora->b.grad(), pass.arena);
-  bool masked = pass.training && lora->dropout > 0 && !dx.empty();
-  Mat dinput = dx;
-  if (masked) {
-    dinput = pass.arena.matrix(dx.rows, dx.cols);
-    kernels::fill(dinput.flat(), 0);
-  }
-  kernels::lora_down_backward(ddown, input, lora->a.value(), dinput, lora->a.grad(), pass.arena);
-  if (masked) {
-    kernels::dropout(dinput, lora->dropout, dropout_mask(*lora, pass), dinput);
-    kernels::add_scaled(dinput, 1, dx);
-  }
+  adapter_input_backward(*lora, ddown, x, dx, pass);
 }
 
 }  // namespace dml

@@ -6,18 +6,9 @@
 #include <optional>
 
 #include "kernels/weight.h"
-#include "nn/parameter.h"
-#include "nn/pass.h"
+#include "nn/lora.h"
 
 namespace dml {
-
-struct LoraAdapter {
-  ParameterRef a, b;          // (R, in), (out, R)
-  ParameterRef magnitude;     // (out) with DoRA
-  float scale = 1;            // alpha / R, or alpha / sqrt(R) with rsLoRA
-  float dropout = 0;          // on the input of A
-  std::uint32_t stream = 0;   // the module's number: part of the address of its dropout mask
-};
 
 struct Linear {
   kernels::Weight frozen;         // (out, in); unused when `weight` is set

@@ -3,6 +3,7 @@
 #include "kernels/cross_entropy.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
+#include "kernels/lora.h"
 
 namespace dml {
 
@@ -11,8 +12,21 @@ double LossHead::loss(ConstMat x, std::span<const Token> labels, std::span<float
   Mat h = pass.arena.matrix(x.rows, x.cols);
   norm.forward(x, h);
   Mat dhead = d.empty() || !weight ? Mat{} : weight.grad();
-  double sum = kernels::cross_entropy(h, value(), labels, softcap, row_losses, d.empty() ? Mat{} : h, dhead, pass.arena);
-  if (!d.empty()) norm.backward(h, x, d, Write::set, pass.arena);
+  // The gradient of h may take its place, unless A's gradient needs h once more.
+  Mat dh = d.empty() ? Mat{} : lora ? pass.arena.matrix(x.rows, x.cols) : h;
+  kernels::LowRankLogits low;
+  if (lora) {
+    low = {pass.arena.matrix(x.rows, lora->a.rows), lora->b.value(), lora->scale, {}, {}};
+    Arena::Scope input(pass.arena);
+    kernels::lora_down(adapter_input(*lora, h, pass), lora->a.value(), low.down);
+  }
+  if (lora && !d.empty()) {
+    low.ddown = pass.arena.matrix(x.rows, lora->a.rows);
+    low.db = lora->b.grad();
+  }
+  double sum = kernels::cross_entropy(h, value(), labels, softcap, row_losses, dh, dhead, pass.arena, lora ? &low : nullptr);
+  if (lora && !d.empty()) adapter_input_backward(*lora, low.ddown, h, dh, pass);
+  if (!d.empty()) norm.backward(dh, x, d, Write::set, pass.arena);
   return sum;
 }
 
@@ -21,6 +35,11 @@ void LossHead::logits(ConstMat x, Mat logits, Arena& arena) const {
   Mat h = arena.matrix(x.rows, x.cols);
   norm.forward(x, h);
   kernels::gemm_nt(h, value(), logits, Write::set);
+  if (lora) {
+    Mat down = arena.matrix(x.rows, lora->a.rows);
+    kernels::lora_down(h, lora->a.value(), down);
+    kernels::lora_up(down, lora->b.value(), lora->scale, logits);
+  }
   if (softcap > 0) kernels::soft_cap(softcap, logits);
 }
 

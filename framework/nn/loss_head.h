@@ -2,9 +2,11 @@
 // as a whole.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "kernels/weight.h"
+#include "nn/lora.h"
 #include "nn/norm.h"
 
 namespace dml {
@@ -14,8 +16,9 @@ struct LossHead {
   kernels::Weight frozen;       // (V, D); the embedding's in tied models
   ParameterRef weight;
   float softcap = 0;
+  std::optional<LoraAdapter> lora;   // without a magnitude
 
-  bool trains() const { return norm.trains() || weight; }
+  bool trains() const { return norm.trains() || weight || lora; }
   kernels::Weight value() const { return weight ? kernels::weight_of(weight.value()) : frozen; }
 
   /// x (N, D): the rows that feed the labels (N). Returns the sum of the row losses; row_losses (N) is set unless empty.

@@ -5,6 +5,7 @@
 
 #include "checkpoint/bitsandbytes.h"
 #include "checkpoint/model_config.h"
+#include "checkpoint/model_report.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/hash.h"
@@ -87,7 +88,6 @@ std::string init_name(LoraInit init) {
     case LoraInit::random: return "false";
     case LoraInit::pissa: return "pissa";
     case LoraInit::olora: return "olora";
-    case LoraInit::loftq: return "loftq";
   }
   return "true";
 }
@@ -175,6 +175,7 @@ BaseModel open_base_model(const ModelSection& section, const AdapterSection& ada
   if (!scratch) {
     base.directory = section.base_model;
     base.files = std::make_shared<ModelFiles>(section.base_model);
+    if (!is_bitsandbytes_config(base.config, config_dir + "/config.json")) require_weights(*base.files, base.spec);
     quantise(base, section, adapter);
   }
   return base;
@@ -209,7 +210,6 @@ Training training_of(const AdapterSection& section, const std::string& base_mode
     t.unfrozen = unfrozen_rule(section.unfrozen_parameters);
   } else {
     t.adapter = adapter_config(section, base_model);
-    t.loraplus_ratio = section.loraplus_lr_ratio.value_or(1);
   }
   return t;
 }
@@ -234,6 +234,11 @@ TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& m
     double dropout = training.adapter->dropout;
     training.adapter = start->config;
     training.adapter->dropout = dropout;
+  }
+  if (training.adapter && training.adapter->fan_in_fan_out != base.spec.conv1d_layout) {
+    // The layout is the family's; PEFT corrects the key, too.
+    if (training.adapter->fan_in_fan_out) log_warning("lora_fan_in_fan_out: this {} model stores weights as (out, in): taken as false", base.spec.model_type);
+    training.adapter->fan_in_fan_out = base.spec.conv1d_layout;
   }
   auto built = build(base, model.frozen_storage, training, base.files ? base.directory : "model_config");
   if (start) load_adapter(*built, *start, *adapter.lora_model_dir);

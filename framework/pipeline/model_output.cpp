@@ -34,10 +34,14 @@ void write_adapter_directory(const std::string& directory, const AdapterConfig& 
 }
 
 void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, Dtype dtype, bool merge) {
-  TensorRows rows = rows_by_tensor(model.spec);
+  // An adapter on the embedding alone parts it from the head.
+  ModelSpec spec = model.spec;
+  const bool untie = merge && spec.tied && model.embedding.lora;
+  if (untie) spec.tied = false;
+  TensorRows rows = rows_by_tensor(spec);
   std::vector<TensorInfo> infos;
   for (auto& [name, parts] : rows) infos.push_back({name, dtype, parts[0].tensor_shape()});
-  auto foreign = [&](const TensorView& t) { return !rows.contains(std::string(t.name)) && !t.name.ends_with("rotary_emb.inv_freq") && !is_bitsandbytes_part(t.name) && !(model.spec.tied && t.name == "lm_head.weight"); };
+  auto foreign = [&](const TensorView& t) { return !rows.contains(std::string(t.name)) && !t.name.ends_with("rotary_emb.inv_freq") && !is_bitsandbytes_part(t.name) && !(spec.tied && t.name == "lm_head.weight"); };
   if (base.files)
     for (const TensorView& t : base.files->tensors())
       if (foreign(t)) infos.push_back({std::string(t.name), t.dtype, {t.shape.begin(), t.shape.end()}});
@@ -55,8 +59,9 @@ void write_model_directory(const std::string& directory, const BaseModel& base, 
   writer.commit();
 
   std::string type = dtype == Dtype::bf16 ? "bfloat16" : dtype == Dtype::f16 ? "float16" : "float32";
-  Json config = base.files ? rewrite_config(base.config, {{"dtype", type}}) : config_json(model.spec, type);
+  Json config = base.files ? rewrite_config(base.config, {{"dtype", type}}) : config_json(spec, type);
   config.erase("quantization_config");  // of a base that was quantised: these weights are not
+  if (untie) config["tie_word_embeddings"] = false;
   write_file(directory + "/config.json", pretty_json(config));
   std::string generation = base.directory + "/generation_config.json";
   if (!base.directory.empty() && file_exists(generation)) write_file(directory + "/generation_config.json", read_file(generation, 1 << 20));

@@ -111,6 +111,10 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
     EvalMetrics eval = run.evaluate();
     if (log) log->eval(eval);
     note(eval_line(eval));
+    for (const Sample& sample : run.samples()) {
+      if (log) log->event("sample", eval.step, {{"prompt", sample.prompt}, {"expected", sample.expected}, {"text", sample.text}});
+      note(fmt::format("{} → {}", dump(sample.prompt), dump(sample.text)));
+    }
     return run.gives_up(eval);
   };
   auto save = [&] {
@@ -128,10 +132,13 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
     if (log) log->step(metrics);
     if (progress) progress->step(metrics);
     std::int64_t step = run.done() - 1;
-    if (run.has_validation() && run.calendar().evaluates(step)) gave_up = evaluate();
+    bool evaluated = run.has_validation() && run.calendar().evaluates(step);
+    if (evaluated) gave_up = evaluate();
     bool late = settings.max_time && comm.max(seconds_since(started) >= *settings.max_time) > 0;
     stopped = (run.agreed_wish() == Wish::stop || late) && run.done() < run.total();
-    if (run.calendar().saves(step) || run.agreed_wish() != Wish::none || stopped) {
+    bool best = evaluated && run.at_best() && (settings.save_strategy == Cadence::best || settings.load_best_model_at_end);
+    bool due = settings.save_strategy == Cadence::best ? settings.save_first_step && step == 0 : run.calendar().saves(step);
+    if (due || best || run.agreed_wish() != Wish::none || stopped) {
       save();
       saved_at = run.done();
     }
@@ -144,7 +151,8 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
     return ExitCode::stopped;
   }
   if (gave_up) log_info("no better validation loss for {} evaluations: stopped early at step {}", *settings.early_stopping_patience, run.done());
-  if (saved_at != run.done() && settings.save_strategy != Cadence::never) save();
+  if (saved_at != run.done() && settings.save_strategy != Cadence::never && settings.save_strategy != Cadence::best) save();
+  run.return_to_best();
   run.write_result();
   if (speaks) {
     write_run_report(file, run, *log, seconds_since(started));

@@ -18,6 +18,7 @@
 #include "kernels/simd/loops.h"
 #include "optim/clip.h"
 #include "pipeline/job.h"
+#include "pipeline/learning_rates.h"
 #include "pipeline/micro_batch_sums.h"
 #include "pipeline/model_output.h"
 #include "pipeline/optimizer_state.h"
@@ -124,6 +125,8 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
     eval_schedule_.emplace(validation_examples_.lengths(), eval_schedule(recipe_.data, recipe_.train, comm.size()));
     eval_loader_.emplace(validation_examples_, *eval_schedule_);
   }
+  set_learning_rates(model_->parameters, recipe_.optim, recipe_.adapter);
+  model_->noise = recipe_.train.neftune_noise_alpha;
   model_->keep = keep_of(recipe_.train.gradient_checkpointing);
   if (model_->parameters.trainable() == 0) throw UserError("nothing is trained: no parameter matches unfrozen_parameters");
   model_->set_length(std::max(recipe_.data.sequence_len, recipe_.data.eval_sequence_len.value_or(0)));
@@ -206,11 +209,35 @@ TrainState TrainingRun::load_values(const std::string& from) {
   same(found.base, state_.base, "base model");
   same(found.recipe, state_.recipe, "recipe (settings that change the result differ)");
   if (found.numerics != state_.numerics) log_warning("{}: was written by '{}', this is '{}': results may differ in the last bits", from, found.numerics, state_.numerics);
-  if (recipe_.adapter.adapter == AdapterKind::none)
-    load_model_values(*model_, from);
-  else
-    load_adapter(*model_, read_adapter(from, model_->spec, base_.directory), from);
+  read_values(from);
   return found;
+}
+
+void TrainingRun::read_values(const std::string& checkpoint) {
+  if (recipe_.adapter.adapter == AdapterKind::none)
+    load_model_values(*model_, checkpoint);
+  else
+    load_adapter(*model_, read_adapter(checkpoint, model_->spec, base_.directory), checkpoint);
+}
+
+void TrainingRun::return_to_best() {
+  if (!recipe_.train.load_best_model_at_end || state_.best_step < 0 || state_.best_step == state_.step) return;
+  if (state_.best_step == 0) {
+    log_warning("load_best_model_at_end: no evaluation was better than that of the start; the last weights are the result");
+    return;
+  }
+  std::string best = fmt::format("{}/checkpoint-{}", recipe_.train.output_dir, state_.best_step);
+  if (auto problem = manifest_problem(best); !problem.empty())
+    throw UserError("load_best_model_at_end: the best evaluation was after step {}, but {}: {}", state_.best_step, best, problem);
+  strategy_->gather_values();
+  read_values(best);
+  for (Shard& s : strategy_->shards()) {
+    const float* from = model_->parameters.units()[s.unit].value + s.parameter->offset + s.first;
+    if (from != s.value.data()) std::copy_n(from, s.size, s.value.data());
+  }
+  strategy_->release_values();
+  strategy_->publish();
+  log_info("the weights of step {}, whose validation loss of {:.4f} is the lowest, are the result", state_.best_step, *state_.best_metric);
 }
 
 StepMetrics TrainingRun::step() {
@@ -275,6 +302,16 @@ StepMetrics TrainingRun::step() {
 EvalMetrics TrainingRun::evaluate() {
   fault_point("evaluation", comm_.rank(), state_.step);
   return {state_.step, state_.epoch, split_loss(*model_, *eval_loader_, *eval_schedule_, comm_, *strategy_).mean()};
+}
+
+std::vector<Sample> TrainingRun::samples() {
+  if (!recipe_.generation.generate_samples) return {};
+  std::vector<Sample> out;
+  strategy_->gather_values();
+  if (comm_.rank() == 0) out = generate_samples(*model_, *tokenizer_, validation_examples_, recipe_.generation);
+  strategy_->release_values();
+  comm_.barrier();
+  return out;
 }
 
 bool TrainingRun::gives_up(const EvalMetrics& eval) {

@@ -18,6 +18,7 @@
 #include "pipeline/calendar.h"
 #include "pipeline/memory_plan.h"
 #include "pipeline/metrics.h"
+#include "pipeline/samples.h"
 #include "pipeline/signals.h"
 #include "recipe/recipe.h"
 #include "tokenizer/tokenizer.h"
@@ -38,8 +39,12 @@ class TrainingRun {
   /// One optimizer step over the global batch. Error(diverged) when loss or gradients are no numbers.
   StepMetrics step();
   EvalMetrics evaluate();
+  /// With generate_samples: what the model says now. A collective; on rank 0 alone there are samples.
+  std::vector<Sample> samples();
   /// A checkpoint of this moment; returns its path. `log` on rank 0.
   std::string save(const MetricsLog* log);
+  /// With load_best_model_at_end: the weights of the best evaluation, from its checkpoint.
+  void return_to_best();
   /// Adapter or model into the output directory itself.
   void write_result();
 
@@ -57,11 +62,14 @@ class TrainingRun {
   bool gives_up(const EvalMetrics& eval);
   /// Patience was used up before; a run that is resumed right there has nothing left to do.
   bool out_of_patience() const;
+  /// Whether no evaluation was better than that of this moment.
+  bool at_best() const { return state_.best_step == state_.step; }
   /// What any rank was asked for since the last step.
   Wish agreed_wish() const { return wish_; }
 
  private:
   TrainState load_values(const std::string& checkpoint);
+  void read_values(const std::string& checkpoint);
   std::string recipe_digest() const;
   TrainerState trainer_state(const MetricsLog& log) const;
   void save_tokenizer(const std::string& folder) const;

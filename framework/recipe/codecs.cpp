@@ -222,9 +222,11 @@ const std::vector<EnumRow<AdapterKind>>& enum_rows() {
 }
 template <>
 const std::vector<EnumRow<LoraInit>>& enum_rows() {
-  static const std::vector<EnumRow<LoraInit>> rows = {{"true", LoraInit::kaiming}, {"gaussian", LoraInit::gaussian},
-                                                      {"pissa", LoraInit::pissa},  {"olora", LoraInit::olora},
-                                                      {"loftq", LoraInit::loftq},  {"false", LoraInit::random}};
+  static const std::vector<EnumRow<LoraInit>> rows = {{"true", LoraInit::kaiming},
+                                                      {"gaussian", LoraInit::gaussian},
+                                                      {"pissa", LoraInit::pissa},
+                                                      {"olora", LoraInit::olora},
+                                                      {"false", LoraInit::random}};
   return rows;
 }
 template <>

@@ -48,14 +48,6 @@ Section model_section() {
   t.add("tokens", &S::tokens, "Ordinary tokens to add to the vocabulary.", {.example = "[\"<note>\"]", .data = true});
   t.add("added_tokens_overrides", &S::added_tokens_overrides, "New spellings of reserved tokens, by id.",
         {.example = "{128010: \"<think>\"}", .data = true});
-  t.add("resize_token_embeddings_to_32x", &S::resize_token_embeddings_to_32x,
-        "Round the embedding's rows up to a multiple of 32.", {.example = "true"});
-  t.add("mean_resizing_embeddings", &S::mean_resizing_embeddings,
-        "Start new embedding rows from the mean of the others.", {.example = "true"});
-  t.add("shrink_embeddings", &S::shrink_embeddings, "Cut embedding rows the tokenizer does not use.",
-        {.example = "true"});
-  t.add("fix_untrained_tokens", &S::fix_untrained_tokens,
-        "Give embedding rows that were never trained the mean of the others.", {.example = "true"});
   return {std::move(t), [](Recipe& r) -> void* { return &r.model; }};
 }
 
@@ -86,7 +78,9 @@ Section adapter_section() {
         {.example = "true"});
   t.add("peft_use_rslora", &S::peft_use_rslora, "Scale by lora_alpha / √lora_r.", {.example = "true"});
   t.add("peft_init_lora_weights", &S::peft_init_lora_weights,
-        "How A and B begin: true (Kaiming, B zero), gaussian, pissa, olora, loftq, or false (both random).",
+        "How A and B begin: true (Kaiming, B zero), gaussian, pissa or olora (the leading part of the weight itself, "
+        "which "
+        "the base then lacks), or false (both random).",
         {.example = "gaussian"});
   t.add("lora_rank_pattern", &S::lora_rank_pattern, "Another rank for layers whose path matches.",
         {.min = 1, .max = 16384, .example = "{\"layers.0.*q_proj\": 32}"});
@@ -111,18 +105,6 @@ Section adapter_section() {
   t.add("unfrozen_parameters", &S::unfrozen_parameters,
         "Without an adapter: train only parameters whose name matches; 'name[a:b]' trains rows a to b.",
         {.example = "[lm_head.weight, \"model.embed_tokens.weight[:32000]\"]", .unset = "all"});
-  t.add("relora", &S::relora, "ReLoRA: merge the adapter into the base every jagged_restart_steps and begin a new one.",
-        {.example = "true"});
-  t.add("relora_prune_ratio", &S::relora_prune_ratio, "Share of the optimizer's state that a restart forgets.",
-        {.min = 0, .max = 1, .example = "0.9"});
-  t.add("relora_prune_method", &S::relora_prune_method, "Which part of the state a restart forgets.",
-        {.choices = {{"magnitude", "magnitude"}, {"random", "random"}, {"reset", "reset"}}, .example = "magnitude"});
-  t.add("jagged_restart_steps", &S::jagged_restart_steps, "Steps between restarts of the learning rate.",
-        {.min = 1, .example = "500", .unset = "no restarts"});
-  t.add("jagged_restart_warmup_steps", &S::jagged_restart_warmup_steps, "Steps of warm-up after a restart.",
-        {.min = 0, .example = "10"});
-  t.add("jagged_restart_anneal_steps", &S::jagged_restart_anneal_steps,
-        "Steps in which the rate falls before a restart.", {.min = 1, .example = "1"});
   return {std::move(t), [](Recipe& r) -> void* { return &r.adapter; }};
 }
 

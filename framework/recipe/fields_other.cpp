@@ -29,7 +29,7 @@ const Table& other_keys() {
                                                                                   "chunked_cross_entropy*",
                                                                                   "ring_attn_func",
                                                                                   "heads_k_stride"});
-    t.inert("arithmetic is in 32-bit floats here; see frozen_storage, activation_storage and comm_dtype",
+    t.inert("arithmetic is in 32-bit floats here; see frozen_storage",
             {"bf16", "fp16", "tf32", "bfloat16", "float16", "float32", "fp8", "fp8_*", "torch_dtype",
              "embeddings_skip_upcast", "peft_autocast_adapter_dtype", "bnb_config_kwargs"});
     t.inert("it is mapped to 'distribution'", {"deepspeed", "fsdp", "fsdp_*"});
@@ -46,7 +46,6 @@ const Table& other_keys() {
                                                            "ddp_find_unused_parameters",
                                                            "ddp",
                                                            "lora_on_cpu",
-                                                           "relora_cpu_offload",
                                                            "activation_offloading",
                                                            "layer_offloading",
                                                            "gradient_checkpointing_kwargs",
@@ -112,6 +111,12 @@ const Table& other_keys() {
     t.refuse("training in this way is not there",
              {"use_pose", "pose_*", "lisa_*", "use_eaft", "eaft_*", "kd_*", "spectrum_*", "hatchery*", "nemo_gym*",
               "diffusion*", "skip_prepare_dataset", "do_causal_lm_eval", "eval_causal_lm_metrics"});
+    t.refuse(
+        "the vocabulary's size is the model's: dml neither adds nor removes rows of the embedding",
+        {"resize_token_embeddings_to_32x", "mean_resizing_embeddings", "shrink_embeddings", "fix_untrained_tokens"});
+    t.refuse("adapters are trained in one go, without restarts", {"relora", "relora_*", "jagged_restart_*"});
+    t.refuse("activations and gradients are kept and sent as 32-bit floats", {"activation_storage", "comm_dtype"});
+    t.refuse("the best model is the one with the lowest loss on the validation split", {"greater_is_better"});
     t.refuse("of PEFT's layouts dml has modules, patterns and layers",
              {"lora_target_parameters", "peft_layer_replication", "peft_trainable_token_indices",
               "peft_ensure_weight_tying"});

@@ -130,8 +130,6 @@ Section train_section() {
   t.add("gradient_checkpointing", &S::gradient_checkpointing,
         "Keep less for the backward pass and compute it again: true for whole layers, mlp for the widest part alone.",
         {.example = "true"});
-  t.add("activation_storage", &S::activation_storage, "How what is kept for the backward pass is stored.",
-        {.words = {"f32", "bf16"}, .example = "bf16"});
   t.add("neftune_noise_alpha", &S::neftune_noise_alpha, "Noise on the embeddings in training; 0: none.",
         {.min = 0, .max = 1e6, .aliases = {"noisy_embedding_alpha"}, .example = "5"});
   t.add("eval_strategy", &S::eval_strategy,
@@ -166,10 +164,9 @@ Section train_section() {
         "Go on from the last checkpoint in output_dir.", {.example = "true"});
   t.add("load_best_model_at_end", &S::load_best_model_at_end, "End with the weights of the best evaluation.",
         {.example = "true"});
-  t.add("metric_for_best_model", &S::metric_for_best_model, "What 'best' is measured by.",
-        {.example = "eval_loss", .unset = "eval_loss"});
-  t.add("greater_is_better", &S::greater_is_better, "Whether more of it is better.",
-        {.example = "false", .unset = "false for a loss"});
+  t.add("metric_for_best_model", &S::metric_for_best_model,
+        "What 'best' is measured by; the loss on the validation split is all there is.",
+        {.choices = {{"eval_loss", "eval_loss"}, {"loss", "eval_loss"}}, .example = "eval_loss"});
   t.add("early_stopping_patience", &S::early_stopping_patience, "Evaluations without gain after which training stops.",
         {.min = 1, .example = "3", .unset = "never"});
   t.add("loss_watchdog_threshold", &S::loss_watchdog_threshold, "A loss above this is alarming.",
@@ -190,8 +187,6 @@ Section distribution_section() {
         {.choices = same({"none", "ddp", "zero1", "zero2", "zero3", "hybrid"}),
          .example = "zero1",
          .unset = "ddp on several ranks, none on one"});
-  t.add("comm_dtype", &S::comm_dtype, "How gradients travel; bf16 halves the traffic.",
-        {.words = {"f32", "bf16"}, .example = "bf16"});
   t.add("dist_timeout", &S::dist_timeout, "Seconds a rank waits for the others before the job ends.",
         {.min = 1, .max = 1e7, .aliases = {"ddp_timeout"}, .example = "600"});
   t.add("gradient_tree", &S::gradient_tree,

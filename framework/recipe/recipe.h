@@ -18,7 +18,7 @@
 namespace dml {
 
 enum class AdapterKind { none, lora, qlora };
-enum class LoraInit { kaiming, gaussian, pissa, olora, loftq, random };  // random: A and B both (PEFT's `false`)
+enum class LoraInit { kaiming, gaussian, pissa, olora, random };  // random: A and B both (PEFT's `false`)
 enum class ExcessLength { drop, truncate, raise, split_turns };
 enum class BadRow { error, skip };
 enum class LearnEnd { none, turn, last, all };       // whose end tokens are learned: no, learned, the last, all turns
@@ -44,10 +44,6 @@ struct ModelSection {
   SpecialTokens special_tokens;
   std::vector<std::string> tokens;                   // ordinary tokens to add
   std::map<std::int64_t, std::string> added_tokens_overrides;  // id of a reserved token → its new spelling
-  bool resize_token_embeddings_to_32x = false;
-  bool mean_resizing_embeddings = false;
-  bool shrink_embeddings = false;
-  bool fix_untrained_tokens = false;
   bool operator==(const ModelSection&) const = default;
 };
 
@@ -84,12 +80,6 @@ struct AdapterSection {
   bool load_in_8bit = false;                         // int8 base
   std::string quantised_cache_path = "last_run_prepared/quantised";  // unset in the recipe: in dataset_prepared_path
   std::vector<std::string> unfrozen_parameters;      // full fine-tuning: regexes, "name[a:b]" for rows; empty: all
-  bool relora = false;
-  double relora_prune_ratio = 0.9;
-  std::string relora_prune_method = "magnitude";     // magnitude, random, reset
-  std::optional<std::int64_t> jagged_restart_steps;
-  std::int64_t jagged_restart_warmup_steps = 10;
-  std::int64_t jagged_restart_anneal_steps = 1;
   bool operator==(const AdapterSection&) const = default;
 };
 
@@ -227,7 +217,6 @@ struct TrainSection {
   std::int64_t seed = 42;
   std::optional<int> threads;                        // per rank; unset: the cores this rank may use
   Recompute gradient_checkpointing = Recompute::none;
-  Storage activation_storage = Storage::f32;
   double neftune_noise_alpha = 0;
   // cadence; fractions below 1 are shares of the whole run
   Cadence eval_strategy = Cadence::automatic;        // automatic: eval_steps, else evals_per_epoch, else once per epoch
@@ -244,8 +233,7 @@ struct TrainSection {
   std::optional<std::string> resume_from_checkpoint;
   bool auto_resume_from_checkpoints = false;
   bool load_best_model_at_end = false;
-  std::optional<std::string> metric_for_best_model;  // unset: eval loss
-  std::optional<bool> greater_is_better;
+  std::string metric_for_best_model = "eval_loss";    // the only one there is
   std::optional<std::int64_t> early_stopping_patience;
   std::optional<double> loss_watchdog_threshold;
   std::int64_t loss_watchdog_patience = 3;
@@ -259,7 +247,6 @@ struct TrainSection {
 
 struct DistributionSection {
   std::optional<std::string> distribution;           // name in the registry; unset: ddp on several ranks, none on one
-  Storage comm_dtype = Storage::f32;
   double dist_timeout = 1800;                        // seconds a rank waits for the others
   bool gradient_tree = true;                         // false: less memory, bits depend on the number of ranks
   bool operator==(const DistributionSection&) const = default;

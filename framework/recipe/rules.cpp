@@ -95,6 +95,10 @@ void check_adapter(const Recipe& recipe, Rulebook& rules) {
           rules.given(field.key) && field.write(&a) != field.write(&fresh))
         rules.warning(field.key, fmt::format("'{}' has no effect: adapter is not set", field.key));
   }
+  if ((a.peft_init_lora_weights == LoraInit::pissa || a.peft_init_lora_weights == LoraInit::olora) &&
+      (a.load_in_4bit || a.load_in_8bit))
+    rules.error("peft_init_lora_weights",
+                "'peft_init_lora_weights' of pissa or olora changes the base, which a quantised base does not allow");
   if (!a.lora_target_modules.regex.empty()) check_regex("lora_target_modules", a.lora_target_modules.regex, rules);
   for (const auto& [pattern, rank] : a.lora_rank_pattern) check_regex("lora_rank_pattern", pattern, rules);
   for (const auto& [pattern, alpha] : a.lora_alpha_pattern) check_regex("lora_alpha_pattern", pattern, rules);
@@ -105,12 +109,6 @@ void check_adapter(const Recipe& recipe, Rulebook& rules) {
   if (!a.peft_layers_to_transform.empty() && !a.unfrozen_parameters.empty())
     rules.exclusive("peft_layers_to_transform", "unfrozen_parameters");
   if (a.loraplus_lr_ratio && !recipe.optim.lr_groups.empty()) rules.exclusive("loraplus_lr_ratio", "lr_groups");
-  if (a.relora) {
-    if (!lora) rules.error("relora", "'relora' needs adapter: lora");
-    if (!a.jagged_restart_steps) rules.error("relora", "'relora' needs jagged_restart_steps");
-    if (recipe.optim.lr_scheduler == "one_cycle")
-      rules.error("relora", fmt::format("'relora' does not go with {}: one_cycle", rules.cite("lr_scheduler")));
-  }
 }
 
 void check_entries(const std::string& list, const std::vector<DatasetEntry>& entries, const Recipe& recipe,
@@ -201,6 +199,7 @@ void check_train(const Recipe& recipe, Rulebook& rules) {
     if (t.save_strategy == Cadence::best) rules.error("save_strategy", fmt::format("'save_strategy: best': {}", why));
     if (t.early_stopping_patience)
       rules.error("early_stopping_patience", fmt::format("'early_stopping_patience': {}", why));
+    if (recipe.generation.generate_samples) rules.error("generate_samples", fmt::format("'generate_samples': {}", why));
     if (t.load_best_model_at_end)
       rules.error("load_best_model_at_end", fmt::format("'load_best_model_at_end': {}", why));
     if (t.evals_per_epoch) rules.warning("evals_per_epoch", fmt::format("'evals_per_epoch' has no effect; {}", why));

@@ -1,0 +1,16 @@
+// Embedding from a table that lies the other way round, (R, V): the A of an adapter on an embedding.
+#pragma once
+
+#include <span>
+
+#include "core/matrix.h"
+#include "core/packed_batch.h"
+
+namespace dml::kernels {
+
+/// y[t][r] = table[r][token[t]].
+void embed_columns(std::span<const Token> tokens, ConstMat table, Mat y);
+/// dtable[r][token[t]] += dy[t][r], in token order for every element: deterministic.
+void embed_columns_backward(std::span<const Token> tokens, ConstMat dy, Mat dtable);
+
+}  // namespace dml::kernels

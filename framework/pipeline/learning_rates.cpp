@@ -1,0 +1,36 @@
+#include "pipeline/learning_rates.h"
+
+#include "optim/groups.h"
+
+namespace dml {
+namespace {
+
+LearningRateGroups groups_of(const OptimSection& optim) {
+  LearningRateGroups out;
+  out.peak = optim.learning_rate;
+  out.embedding = optim.embedding_lr;
+  out.embedding_scale = optim.embedding_lr_scale;
+  for (const LrGroup& group : optim.lr_groups) out.groups.push_back({group.modules, group.lr});
+  return out;
+}
+
+double loraplus_scale(const Parameter& p, double peak, const AdapterSection& adapter) {
+  if (!adapter.loraplus_lr_ratio) return 1;
+  if (p.name.find(".lora_embedding_") != std::string::npos) return peak > 0 ? adapter.loraplus_lr_embedding / peak : 1;
+  bool fast = p.name.find(".lora_B") != std::string::npos || p.shape.size() == 1;
+  return fast ? *adapter.loraplus_lr_ratio : 1;
+}
+
+}  // namespace
+
+void set_learning_rates(ParameterStore& parameters, const OptimSection& optim, const AdapterSection& adapter) {
+  const LearningRateGroups groups = groups_of(optim);
+  for (Unit& unit : parameters.units())
+    for (Parameter& p : unit.parameters) {
+      LearningRateGroups::Rule rule = groups.rule(p.name);
+      p.learning_rate_scale = static_cast<float>(loraplus_scale(p, groups.peak, adapter)) * rule.learning_rate_scale;
+      p.decay = p.decay && rule.decay;
+    }
+}
+
+}  // namespace dml

@@ -1,0 +1,209 @@
+// Every kind of adapter against tools/make_adapter_golden.py: ten steps of training, then merged, then saved and loaded.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "core/error.h"
+#include "kernels/optimizer_step.h"
+#include "model/golden.h"
+#include "pipeline/base_model.h"
+#include "pipeline/learning_rates.h"
+#include "pipeline/model_output.h"
+
+namespace dml {
+namespace {
+
+namespace fs = std::filesystem;
+
+UnitHooks no_hooks;
+
+BaseModel tiny() {
+  ModelSection section;
+  section.base_model = golden_path("llama_tiny") + "/model";
+  return open_base_model(section);
+}
+
+// Logits behind every token of the first document.
+std::vector<float> logits(CausalLm& model, const GoldenBatch& batch) {
+  model.set_length(batch.longest());
+  const std::int64_t vocab = model.spec.vocab, length = batch.starts[1];
+  KvCache cache(model.spec.layers, model.spec.kv_heads * model.spec.head_dim, length);
+  std::vector<float> out(static_cast<std::size_t>(length * vocab));
+  for (std::int64_t t = 0; t < length; ++t) {
+    SequenceRows rows{&cache, 0, 1};
+    auto at = static_cast<std::size_t>(t);
+    PackedBatch part{std::span(batch.tokens).subspan(at, 1), {}, std::span(batch.positions).subspan(at, 1), {}};
+    Mat row{out.data() + t * vocab, 1, vocab};
+    if (t == 0) model.reserve(std::size_t{1} << 20);
+    model.generate(part, {&rows, 1}, row);
+  }
+  return out;
+}
+
+double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(static_cast<double>(a[i]) - b[i]));
+  return worst;
+}
+
+// Ten steps of AdamW as the golden takes them; the mean losses the steps saw.
+std::vector<double> train(CausalLm& model, const GoldenBatch& batch, const Json& golden) {
+  AdapterSection adapter;
+  OptimSection optim;
+  optim.learning_rate = golden["lr"];
+  if (golden["loraplus_lr_ratio"] != 1.0) adapter.loraplus_lr_ratio = golden["loraplus_lr_ratio"].get<double>();
+  set_learning_rates(model.parameters, optim, adapter);
+  model.set_length(batch.longest());
+  std::vector<std::vector<float>> gradients, first, second;
+  for (Unit& u : model.parameters.units()) {
+    for (auto* block : {&gradients, &first, &second}) block->emplace_back(static_cast<std::size_t>(u.size), 0.f);
+    u.grad = gradients.back().data();
+  }
+  model.reserve(model.measure(GoldenModel::shape(batch), true));
+  const auto learned = static_cast<double>(batch.view().learned());
+  std::vector<double> losses;
+  for (int step = 0; step < 10; ++step) {
+    for (auto& g : gradients) std::ranges::fill(g, 0.f);
+    losses.push_back(model.train(batch.view(), {}, no_hooks) / learned);
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      for (const Parameter& p : model.parameters.units()[i].parameters) {
+        auto slice = [&](float* block) { return std::span<float>(block + p.offset, static_cast<std::size_t>(p.size())); };
+        kernels::AdamWStep s{static_cast<float>(optim.learning_rate * p.learning_rate_scale), 0.9f, 0.999f, 1e-8f, p.decay ? 0.01f : 0.f,
+                             static_cast<float>(1 - std::pow(0.9, step + 1)), static_cast<float>(1 - std::pow(0.999, step + 1)), static_cast<float>(1 / learned)};
+        kernels::adamw(s, slice(model.parameters.units()[i].value), slice(gradients[i].data()), slice(first[i].data()), slice(second[i].data()));
+      }
+  }
+  for (Unit& u : model.parameters.units()) u.grad = nullptr;
+  return losses;
+}
+
+class AdapterKinds : public testing::TestWithParam<std::string> {};
+
+TEST_P(AdapterKinds, TrainAsTheReferenceMergeAndComeBack) {
+  const std::string folder = golden_path("adapters/" + GetParam());
+  GoldenBatch batch(golden_path("llama_tiny") + "/batch.json");
+  BaseModel base = tiny();
+  Training training;
+  training.adapter = read_adapter_config_of(folder, "llama");
+  TensorSource source = base.source(Storage::automatic);
+  auto model = build_model(base.spec, source, training, base.directory);
+  if (file_exists(folder + "/adapter_model.safetensors")) load_adapter(*model, read_adapter(folder, base.spec), folder);
+
+  Json golden = read_json(folder + "/steps.json");
+  auto want = golden["losses"].get<std::vector<double>>(), got = train(*model, batch, golden);
+  for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 2e-4) << "step " << i;
+
+  std::vector<float> trained = logits(*model, batch);
+  auto [low, high] = std::ranges::minmax(trained);
+  const fs::path place = fs::temp_directory_path() / ("dml-adapter-" + GetParam());
+  fs::remove_all(place);
+  fs::create_directories(place / "merged");
+  fs::create_directories(place / "adapter");
+  write_model_directory(place / "merged", base, *model, Dtype::f32, true);
+  write_adapter_directory(place / "adapter", *training.adapter, *model);
+
+  ModelSection section;
+  section.base_model = place / "merged";
+  auto merged = make_inference_model(open_base_model(section), Storage::automatic, "");
+  EXPECT_LE(largest_difference(logits(*merged, batch), trained), 1e-5 * (high - low));
+  auto again = make_inference_model(base, Storage::automatic, place / "adapter");
+  EXPECT_EQ(logits(*again, batch), trained);
+  fs::remove_all(place);
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, AdapterKinds,
+                         testing::Values("lora", "rslora", "dora", "loraplus", "modules_to_save", "patterns", "layers", "embedding", "head", "ends",
+                                         "pissa", "olora", "pissa_dora"),
+                         [](auto& row) { return row.param; });
+
+TEST(Adapters, ThatStartFromTheBaseLeaveTheModelAsItWas) {
+  GoldenBatch batch(golden_path("llama_tiny") + "/batch.json");
+  BaseModel base = tiny();
+  auto plain = logits(*make_inference_model(base, Storage::automatic, ""), batch);
+  for (const char* init : {"pissa", "olora"})
+    for (Storage storage : {Storage::automatic, Storage::bf16}) {
+      Training training;
+      training.adapter = AdapterConfig{.r = 8, .alpha = 16, .all_linear = true, .init = init};
+      TensorSource source = base.source(storage);
+      auto model = build_model(base.spec, source, training, base.directory);
+      EXPECT_LE(largest_difference(logits(*model, batch), plain), storage == Storage::bf16 ? 0.2 : 1e-4) << init;
+    }
+}
+
+TEST(Adapters, OnATiedEmbeddingAreMergedWithAHeadOfItsOwn) {
+  GoldenBatch batch(golden_path("gemma2") + "/batch.json");
+  ModelSection section;
+  section.base_model = golden_path("gemma2") + "/model";
+  BaseModel base = open_base_model(section);
+  Training training;
+  training.adapter = AdapterConfig{.r = 3, .alpha = 1, .target_modules = {"embed_tokens"}, .init = "false"};
+  TensorSource source = base.source(Storage::automatic);
+  auto model = build_model(base.spec, source, training, base.directory);
+  auto trained = logits(*model, batch);
+  auto [low, high] = std::ranges::minmax(trained);
+  const fs::path place = fs::temp_directory_path() / "dml-adapter-tied";
+  fs::remove_all(place);
+  fs::create_directories(place);
+  write_model_directory(place, base, *model, Dtype::f32, true);
+  section.base_model = place;
+  BaseModel parted = open_base_model(section);
+  EXPECT_FALSE(parted.spec.tied);
+  parted.spec.embedding_scale = base.spec.embedding_scale;   // rounded to the file's type, which is another one now
+  EXPECT_LE(largest_difference(logits(*make_inference_model(parted, Storage::automatic, ""), batch), trained), 1e-5 * (high - low));
+  fs::remove_all(place);
+}
+
+TEST(Adapters, RefuseWhatTheyCannotDoByName) {
+  BaseModel base = tiny();
+  auto problem = [&](AdapterConfig config) {
+    Training training;
+    training.adapter = std::move(config);
+    try {
+      build_model(base.spec, base.source(Storage::automatic), training, "recipe.yml");
+    } catch (const UserError& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(problem({.target_modules = {"lm_head"}, .use_dora = true}).find("DoRA on 'lm_head' is not supported"), std::string::npos);
+  EXPECT_NE(problem({.r = 64, .target_modules = {"q_proj"}, .init = "pissa"}).find("rank 64 is above the weight's smaller side"), std::string::npos);
+  for (const char* init : {"loftq", "corda", "pissa_niter_4"})
+    EXPECT_NE(problem({.target_modules = {"q_proj"}, .init = init}).find(init), std::string::npos);
+}
+
+TEST(LearningRates, AreLoraPlusAndGroupsByName) {
+  BaseModel base = tiny();
+  Training training;
+  training.adapter = AdapterConfig{.r = 2, .target_modules = {"embed_tokens", "q_proj"}, .modules_to_save = {"lm_head", "model.norm"}};
+  TensorSource source = base.source(Storage::automatic);
+  auto model = build_model(base.spec, source, training, base.directory);
+  AdapterSection plus;
+  plus.loraplus_lr_ratio = 16;
+  plus.loraplus_lr_embedding = 1e-6;
+  OptimSection optim;
+  optim.learning_rate = 1e-4;
+  auto scale = [&](const std::string& end) {
+    for (Unit& u : model->parameters.units())
+      for (Parameter& p : u.parameters)
+        if (p.name.ends_with(end)) return p.learning_rate_scale;
+    return -1.f;
+  };
+  set_learning_rates(model->parameters, optim, plus);
+  EXPECT_FLOAT_EQ(scale("0.self_attn.q_proj.lora_A.weight"), 1);
+  EXPECT_FLOAT_EQ(scale("0.self_attn.q_proj.lora_B.weight"), 16);
+  EXPECT_FLOAT_EQ(scale("lora_embedding_A"), 0.01f);
+  EXPECT_FLOAT_EQ(scale("lora_embedding_B"), 0.01f);
+  EXPECT_FLOAT_EQ(scale("lm_head.weight"), 1);
+  EXPECT_FLOAT_EQ(scale("model.norm.weight"), 16);
+  optim.embedding_lr = 5e-5;
+  optim.lr_groups = {{.name = "q", .modules = {"q_proj"}, .lr = 2e-4}};
+  set_learning_rates(model->parameters, optim, {});
+  EXPECT_FLOAT_EQ(scale("q_proj.lora_A.weight"), 2);
+  EXPECT_FLOAT_EQ(scale("lm_head.weight"), 0.5f);
+  EXPECT_FLOAT_EQ(scale("lora_embedding_A"), 0.5f);
+  EXPECT_FLOAT_EQ(scale("model.norm.weight"), 1);
+}
+
+}  // namespace
+}  // namespace dml

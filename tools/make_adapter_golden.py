@@ -1,0 +1,165 @@
+#!/usr/bin/python3
+"""Writes tests/golden/adapters: ten steps of training of every kind of adapter on tests/golden/llama_tiny.
+
+    /usr/bin/python3 tools/make_adapter_golden.py [--output tests/golden]
+
+Needs Debian's python3-torch. float64 and autograd; an adapter is written as what it means, a changed weight, so nothing
+of how dml computes it is repeated here. The format is described in tests/golden/README.md.
+"""
+import argparse
+import json
+import math
+import os
+import re
+import shutil
+import struct
+
+import torch
+
+from golden_model import Config, Decoder, write_safetensors
+from make_golden import ADAMW, loss_of, write_json
+
+ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+
+# What is unlike plain LoRA of rank 4 and alpha 8 on q_proj and v_proj.
+KINDS = {
+    "lora": {},
+    "rslora": dict(use_rslora=True),
+    "dora": dict(use_dora=True, target_modules=ALL),
+    "loraplus": dict(target_modules=ALL, ratio=16.0),
+    "modules_to_save": dict(modules_to_save=["lm_head", "model.norm"]),
+    "patterns": dict(target_modules=ALL, rank_pattern={"layers.0.self_attn.q_proj": 2, "down_proj": 6},
+                     alpha_pattern={r"layers\.1.*proj": 3}, layers_to_transform=[0, 1]),
+    "layers": dict(target_modules=ALL, layers_to_transform=[1]),
+    "embedding": dict(target_modules=["embed_tokens", "q_proj"]),
+    "head": dict(target_modules=["lm_head", "v_proj"]),
+    "ends": dict(target_modules=["embed_tokens", "lm_head"], use_rslora=True),
+    "pissa": dict(target_modules=ALL + ["lm_head"], init_lora_weights="pissa"),
+    "olora": dict(target_modules=ALL + ["lm_head"], init_lora_weights="olora", use_rslora=True),
+    "pissa_dora": dict(target_modules=ALL, init_lora_weights="pissa", use_dora=True),
+}
+
+
+def read_safetensors(path):
+    with open(path, "rb") as f:
+        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+        data = f.read()
+    out = {}
+    for name, t in header.items():
+        if name != "__metadata__":
+            first, last = t["data_offsets"]
+            out[name] = torch.frombuffer(bytearray(data[first:last]), dtype=torch.float32).double().view(t["shape"])
+    return out
+
+
+def chosen(pattern, module, otherwise):
+    return next((v for k, v in pattern.items() if re.fullmatch(rf"(.*\.)?({k})", module)), otherwise)
+
+
+def start(c, w, r, scale, embedding, generator):
+    """(A, B, rest of the base): B is not zero, so that A learns from the first step on."""
+    def random(*shape, size):
+        return (size * torch.randn(shape, generator=generator, dtype=torch.float64)).float().double()
+
+    init = c.get("init_lora_weights", True)
+    if embedding:
+        return random(r, w.shape[0], size=0.05), random(w.shape[1], r, size=1.0), w
+    if init == "pissa":
+        u, s, vh = torch.linalg.svd(w, full_matrices=False)
+        root = torch.sqrt(s[:r] / scale)
+        a, b = root[:, None] * vh[:r], u[:, :r] * root
+    elif init == "olora":
+        q, upper = torch.linalg.qr(w)
+        a, b = upper[:r], q[:, :r]
+    else:
+        return random(r, w.shape[1], size=1 / math.sqrt(w.shape[1])), random(w.shape[0], r, size=0.2), w
+    return a, b, w - scale * b @ a
+
+
+def adapter(c, weights, generator):
+    """(name in PEFT's file → parameter, function that gives the weights with the adapter in them)."""
+    parameters, effects, base = {}, [], dict(weights)
+    for name, w in weights.items():
+        module = name[:-len(".weight")]
+        layer = re.search(r"\.layers\.(\d+)\.", name)
+        if any(module.endswith(m) for m in c.get("modules_to_save") or []):
+            parameters["base_model.model." + name] = base[name] = w.clone()
+            continue
+        in_layer = not c.get("layers_to_transform") or (layer and int(layer[1]) in c["layers_to_transform"])
+        if module.rsplit(".", 1)[-1] not in c["target_modules"] or not in_layer:
+            continue
+        r = chosen(c.get("rank_pattern", {}), module, c["r"])
+        alpha = chosen(c.get("alpha_pattern", {}), module, c["lora_alpha"])
+        scale = alpha / (math.sqrt(r) if c.get("use_rslora") else r)
+        embedding = module.endswith("embed_tokens")
+        a, b, base[name] = start(c, w, r, scale, embedding, generator)
+        stem = "base_model.model." + module
+        keys = (".lora_embedding_A", ".lora_embedding_B") if embedding else (".lora_A.weight", ".lora_B.weight")
+        parameters[stem + keys[0]], parameters[stem + keys[1]] = a, b
+        m = None
+        if c.get("use_dora"):
+            m = parameters[stem + ".lora_magnitude_vector"] = (base[name] + scale * b @ a).norm(dim=1).float().double()
+        effects.append((name, a, b, m, scale, embedding))
+    for p in parameters.values():
+        p.requires_grad_(True)
+
+    def changed():
+        out = dict(base)
+        for name, a, b, m, scale, embedding in effects:
+            w = base[name] + scale * ((b @ a).T if embedding else b @ a)
+            if m is not None:
+                w = (m / w.detach().norm(dim=1))[:, None] * w
+            out[name] = w
+        return out
+
+    return parameters, changed
+
+
+def groups(parameters, ratio):
+    """One per combination of decay and rate: matrices decay; LoRA+ lets B and vectors learn faster."""
+    out = {}
+    for name, p in parameters.items():
+        fast = ratio if ratio and (".lora_B" in name or p.dim() == 1) else 1.0
+        decay = ADAMW["weight_decay"] if p.dim() > 1 else 0.0
+        out.setdefault((decay, fast), []).append(p)
+    return [dict(params=p, weight_decay=decay, lr=ADAMW["lr"] * fast) for (decay, fast), p in out.items()]
+
+
+def write_kind(name, model, folder):
+    changes = dict(KINDS[name])
+    ratio = changes.pop("ratio", None)
+    c = dict(peft_type="LORA", task_type="CAUSAL_LM", r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"])
+    c.update(changes)
+    spec = Config(json.load(open(os.path.join(model, "model/config.json"))))
+    weights = read_safetensors(os.path.join(model, "model/model.safetensors"))
+    batch = json.load(open(os.path.join(model, "batch.json")))
+    parameters, changed = adapter(c, weights, torch.Generator().manual_seed(sum(map(ord, name))))
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    write_json(os.path.join(folder, "adapter_config.json"), c)
+    if "init_lora_weights" not in c:
+        write_safetensors(os.path.join(folder, "adapter_model.safetensors"), parameters)
+    optimizer = torch.optim.AdamW(groups(parameters, ratio), betas=tuple(ADAMW["betas"]), eps=ADAMW["eps"])
+    losses = []
+    for _ in range(ADAMW["steps"]):
+        optimizer.zero_grad()
+        value = loss_of(Decoder(spec, changed()), batch)[1]
+        value.backward()
+        optimizer.step()
+        losses.append(value.item())
+    write_json(os.path.join(folder, "steps.json"), dict(ADAMW, loraplus_lr_ratio=ratio or 1.0, losses=losses))
+    print(name, losses[0], losses[-1])
+
+
+def main():
+    here = os.path.dirname(os.path.abspath(__file__))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", default=os.path.join(here, "../tests/golden"))
+    a = parser.parse_args()
+    torch.set_num_threads(1)
+    for name in KINDS:
+        write_kind(name, os.path.join(a.output, "llama_tiny"), os.path.join(a.output, "adapters", name))
+
+
+if __name__ == "__main__":
+    main()
