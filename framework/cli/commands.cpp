@@ -1,9 +1,9 @@
 #include "cli/command.h"
 
+#include <unistd.h>
 #include <cstdio>
 #include <exception>
 #include <new>
-#include <unistd.h>
 
 #include "cli/stages.h"
 #include "core/closest.h"
@@ -16,7 +16,8 @@ namespace dml {
 namespace {
 
 std::string overview() {
-  std::string out = fmt::format("dml {}: fine-tune language models from one YAML recipe, on CPUs\n\nusage: dml COMMAND …\n\n", version());
+  std::string out = fmt::format(
+      "dml {}: fine-tune language models from one YAML recipe, on CPUs\n\nusage: dml COMMAND …\n\n", version());
   for (const Command& c : commands()) out += fmt::format("  {:<12} {}\n", c.name, c.summary);
   out +=
       "\nexamples:\n"
@@ -74,9 +75,9 @@ int dispatch(const std::vector<std::string>& words) {
 const std::vector<Command>& commands() {
   static const std::vector<Command> table{
       validate_command(), preprocess_command(), inspect_command(),  train_command(),    evaluate_command(),
-      infer_command(),    merge_command(),      plan_command(),     bench_command(),    launch_command(),
-      doctor_command(),   ckpt_command(),       tokenize_command(), template_command(), list_command(),
-      schema_command(),
+      infer_command(),    merge_command(),      info_command(),     convert_command(),  plan_command(),
+      bench_command(),    launch_command(),     doctor_command(),   ckpt_command(),     tokenize_command(),
+      template_command(), list_command(),       schema_command(),
       {"help", "explains a command, or a key of the recipe", [] { return std::string("usage: dml help [COMMAND | KEY]\n"); }, help},
       version_command()};
   return table;

@@ -15,10 +15,10 @@ namespace {
 
 struct Infer {
   std::string recipe;
-  std::optional<std::string> base_model, adapter, prompt, input, output;
+  std::optional<std::string> base_model, adapter, prompt, input, output, stop;
   std::optional<std::int64_t> max_new_tokens, top_k, seed;
-  std::optional<double> temperature, top_p, min_p, repetition_penalty;
-  bool chat = false, greedy = false, raw = false;
+  std::optional<double> temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
+  bool chat = false, greedy = false, raw = false, logprobs = false;
   std::vector<Override> overrides;
   Options options{"infer", "infer (RECIPE | --base-model DIR) [--adapter DIR] (--prompt T | --input F.jsonl --output F.jsonl | --chat) …",
                   {"dml infer recipe.yml --prompt 'What is a cat?'", "dml infer recipe.yml --adapter none --prompt 'What is a cat?'   the base alone",
@@ -37,6 +37,10 @@ struct Infer {
     options.number("top-p", top_p, "keep the best tokens up to this probability");
     options.number("min-p", min_p, "drop tokens less likely than this share of the best");
     options.number("repetition-penalty", repetition_penalty, "above 1: seen tokens become less likely");
+    options.number("presence-penalty", presence_penalty, "taken from the logits of tokens that the text has");
+    options.number("frequency-penalty", frequency_penalty, "the same for every time it has them");
+    options.text("stop", stop, "a text that ends the answer; several with commas between, '\\,' is a comma, '\\n' a new line");
+    options.flag("logprobs", logprobs, "a line of JSON with the tokens and their log-probabilities");
     options.integer("seed", seed, "of the sampler (0)");
     options.flag("greedy", greedy, "always the likeliest token");
     options.flag("raw", raw, "the prompt as it is, without a template");
@@ -48,6 +52,24 @@ void show_speed(const GenerationSpeed& s) {
   std::int64_t made = s.new_tokens;
   log_info("{} prompt tokens in {:.2f} s, {} new ones at {:.1f} tokens/s", s.prompt_tokens, s.prompt_seconds, made,
            s.new_seconds > 0 ? static_cast<double>(made) / s.new_seconds : 0.0);
+}
+
+// "a,b\\,c" → "a", "b,c".
+std::vector<std::string> parse_stops(const std::string& text) {
+  std::vector<std::string> out{""};
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == ',') {
+      out.emplace_back();
+    } else if (text[i] == '\\' && i + 1 < text.size() && (text[i + 1] == ',' || text[i + 1] == 'n' || text[i + 1] == '\\')) {
+      ++i;
+      out.back() += text[i] == 'n' ? '\n' : text[i];
+    } else {
+      out.back() += text[i];
+    }
+  }
+  for (auto& stop : out)
+    if (stop.empty()) throw UserError("--stop: a text in '{}' is empty", text);
+  return out;
 }
 
 bool emit(const std::string& text) {
@@ -78,7 +100,7 @@ void chat(Assistant& assistant) {
     }
     if (messages.empty() && !system.empty()) messages.push_back({{"role", "system"}, {"content", system}});
     messages.push_back({{"role", "user"}, {"content", line}});
-    std::string answer = assistant.answer(assistant.prompt_ids(assistant.chats() ? Json{{"messages", messages}} : Json{{"prompt", line}}), emit);
+    std::string answer = assistant.answer(assistant.prompt_ids(assistant.chats() ? Json{{"messages", messages}} : Json{{"prompt", line}}), emit).text;
     print("\n");
     messages.push_back({{"role", "assistant"}, {"content", answer}});
   }
@@ -117,14 +139,24 @@ int run_infer(const std::vector<std::string>& words) {
   s.min_p = at_least_zero("min-p", in.min_p.value_or(s.min_p));
   s.repetition_penalty = in.repetition_penalty.value_or(s.repetition_penalty);
   if (!(s.repetition_penalty > 0)) throw UserError("--repetition-penalty: {} must be above 0", s.repetition_penalty);
+  s.presence_penalty = in.presence_penalty.value_or(0);
+  s.frequency_penalty = in.frequency_penalty.value_or(0);
+  if (in.stop) options.stops = parse_stops(*in.stop);
+  if (in.logprobs && in.chat) throw UserError("--logprobs goes with --prompt or --input");
   s.seed = static_cast<std::uint64_t>(in.seed.value_or(0));
 
   Assistant assistant(file ? &file->recipe : nullptr, options);
   if (in.prompt) {
-    assistant.answer(assistant.prompt_ids(Json{{"prompt", *in.prompt}}), emit);
-    print("\n");
+    auto ids = assistant.prompt_ids(Json{{"prompt", *in.prompt}});
+    if (in.logprobs) {
+      Answer answer = assistant.answer(ids);
+      print(dump(Json{{"output", answer.text}, {"logprobs", assistant.logprobs(answer)}}) + "\n");
+    } else {
+      assistant.answer(ids, emit);
+      print("\n");
+    }
   } else if (in.input) {
-    answer_file(assistant, *in.input, *in.output);
+    answer_file(assistant, *in.input, *in.output, in.logprobs);
   } else {
     chat(assistant);
   }

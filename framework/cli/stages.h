@@ -12,6 +12,8 @@ Command train_command();
 Command evaluate_command();
 Command infer_command();
 Command merge_command();
+Command info_command();
+Command convert_command();
 Command plan_command();
 Command bench_command();
 Command launch_command();

@@ -85,7 +85,7 @@ std::vector<Generated> Generator::run(std::span<const std::vector<Token>> prompt
   auto by_length = [](auto& a, auto& b) { return a.size() < b.size(); };
   auto longest = std::max_element(prompts.begin(), prompts.end(), by_length);
   std::size_t need = model_.measure_calls([&] {
-    batch.prefill(0, *longest);
+    batch.prefill(static_cast<std::size_t>(longest - prompts.begin()), *longest);
     // Decoding takes most with the caches full.
     for (Sequence& s : batch.sequences) s.cache.advance(s.cache.capacity() - 1);
     batch.decode(going);

@@ -122,36 +122,65 @@ std::vector<Token> Assistant::prompt_ids(const Json& row) const {
   return ids;
 }
 
-std::string Assistant::text_behind(const std::vector<Token>& prompt, std::span<const Token> tokens) const {
-  // The decoder has seen the prompt: whether a space stands in front of the first word depends on it.
-  auto decoder = tokenizer_->stream();
-  for (Token id : prompt) decoder->next(id);
-  std::string text;
-  for (Token id : tokens) text += decoder->next(id);
-  return text + decoder->finish();
+Answer Assistant::answer(const std::vector<Token>& prompt, const std::function<bool(const std::string&)>& on_text) {
+  return std::move(run({&prompt, 1}, on_text)[0]);
 }
 
-std::string Assistant::answer(const std::vector<Token>& prompt, const std::function<bool(const std::string&)>& on_text) {
-  auto decoder = tokenizer_->stream();
-  for (Token id : prompt) decoder->next(id);
-  std::string text;
-  auto emit = [&](const std::string& piece) {
-    text += piece;
+std::vector<Answer> Assistant::answers(std::span<const std::vector<Token>> prompts) { return run(prompts, {}); }
+
+std::vector<Answer> Assistant::run(std::span<const std::vector<Token>> prompts, const std::function<bool(const std::string&)>& on_text) {
+  struct Going {
+    std::unique_ptr<StreamDecoder> decoder;
+    StopText stop;
+    std::string text;
+  };
+  std::vector<Going> going;
+  for (const auto& prompt : prompts) {
+    // The decoder has seen the prompt: whether a space stands in front of the first word depends on it.
+    going.push_back({tokenizer_->stream(), StopText(options_.stops), ""});
+    for (Token id : prompt) going.back().decoder->next(id);
+  }
+  auto emit = [&](Going& g, const std::string& piece) {
+    g.text += piece;
     return piece.empty() || !on_text || on_text(piece);
   };
-  generator_->run({&prompt, 1}, options_.generation, [&](std::size_t, Token id) { return emit(decoder->next(id)); });
-  emit(decoder->finish());
-  return text;
+  auto results = generator_->run(prompts, options_.generation, [&](std::size_t i, Token id) {
+    Going& g = going[i];
+    return emit(g, g.stop.next(g.decoder->next(id))) && !g.stop.stopped();
+  });
+  std::vector<Answer> answers;
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    Going& g = going[i];
+    if (!g.stop.stopped()) emit(g, g.stop.next(g.decoder->finish()));
+    emit(g, g.stop.finish());
+    answers.push_back({std::move(g.text), std::move(results[i].tokens), std::move(results[i].logprobs), results[i].reason});
+  }
+  return answers;
 }
 
-std::vector<std::string> Assistant::answers(std::span<const std::vector<Token>> prompts) {
-  auto results = generator_->run(prompts, options_.generation);
-  std::vector<std::string> texts;
-  for (std::size_t i = 0; i < prompts.size(); ++i) texts.push_back(text_behind(prompts[i], results[i].tokens));
-  return texts;
+Json Assistant::logprobs(const Answer& answer) const {
+  Json list = Json::array();
+  for (std::size_t i = 0; i < answer.tokens.size(); ++i)
+    list.push_back({{"token", tokenizer_->piece(answer.tokens[i])}, {"id", answer.tokens[i]}, {"logprob", answer.logprobs[i]}});
+  return list;
 }
 
-void answer_file(Assistant& assistant, const std::string& input, const std::string& output) {
+std::string StopText::next(const std::string& piece) {
+  if (stopped_) return "";
+  held_ += piece;
+  std::size_t first = held_.size(), keep = 0;
+  for (const std::string& stop : stops_) first = std::min(first, held_.find(stop));
+  stopped_ = first < held_.size();
+  if (!stopped_)
+    for (const std::string& stop : stops_)
+      for (std::size_t n = std::min(stop.size() - 1, held_.size()); n > keep; --n)
+        if (held_.ends_with(std::string_view(stop).substr(0, n))) keep = n;
+  std::string certain = held_.substr(0, first - keep);
+  held_.erase(0, certain.size());
+  return certain;
+}
+
+void answer_file(Assistant& assistant, const std::string& input, const std::string& output, bool logprobs) {
   std::string text = read_file(input);
   FileWriter out(output);
   std::vector<Json> rows;
@@ -159,7 +188,8 @@ void answer_file(Assistant& assistant, const std::string& input, const std::stri
   auto flush = [&] {
     auto answers = assistant.answers(prompts);
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      rows[i]["output"] = answers[i];
+      rows[i]["output"] = answers[i].text;
+      if (logprobs) rows[i]["logprobs"] = assistant.logprobs(answers[i]);
       out.write(dump(rows[i]) + "\n");
     }
     rows.clear();

@@ -21,11 +21,36 @@ struct InferOptions {
   std::optional<std::string> base_model;     // instead of the recipe's
   std::optional<std::string> adapter;        // "none": the base alone; unset: what the recipe trained
   bool raw = false;                          // the prompt as it is, without a template
+  std::vector<std::string> stops;            // texts that end an answer; not part of it
   GenerationOptions generation;
 };
 
 /// Generation options from the recipe's defaults (the command line is laid over them).
 GenerationOptions generation_defaults(const GenerationSection& section);
+
+/// What was said: with stops, `text` ends before the first of them, `tokens` with the one that completed it.
+struct Answer {
+  std::string text;
+  std::vector<Token> tokens;
+  std::vector<float> logprobs;
+  StopReason reason = StopReason::length;
+};
+
+/// Text that arrives in pieces, up to the first of some stops. What might be the beginning of one is held back.
+class StopText {
+ public:
+  explicit StopText(const std::vector<std::string>& stops) : stops_(stops) {}
+  /// The text that is certain after one more piece.
+  std::string next(const std::string& piece);
+  /// What was held back and turned out to be no stop.
+  std::string finish() { return stopped_ ? "" : std::move(held_); }
+  bool stopped() const { return stopped_; }
+
+ private:
+  const std::vector<std::string>& stops_;
+  std::string held_;
+  bool stopped_ = false;
+};
 
 class Assistant {
  public:
@@ -36,9 +61,11 @@ class Assistant {
   /// A row as the dataset's format has it; {"prompt": …} and {"messages": …} always work.
   std::vector<Token> prompt_ids(const Json& row) const;
   /// Generates for one prompt; `on_text` gets the new text piece by piece, whole characters only; false stops.
-  std::string answer(const std::vector<Token>& prompt, const std::function<bool(const std::string&)>& on_text = {});
+  Answer answer(const std::vector<Token>& prompt, const std::function<bool(const std::string&)>& on_text = {});
   /// For several together.
-  std::vector<std::string> answers(std::span<const std::vector<Token>> prompts);
+  std::vector<Answer> answers(std::span<const std::vector<Token>> prompts);
+  /// [{"token": …, "id": …, "logprob": …}, …], the log-probabilities those of the model before penalties and filters.
+  Json logprobs(const Answer& answer) const;
 
   const GenerationSpeed& speed() const { return generator_->speed(); }
   /// Whether rows with several messages are understood.
@@ -47,7 +74,7 @@ class Assistant {
   const std::string& description() const { return description_; }
 
  private:
-  std::string text_behind(const std::vector<Token>& prompt, std::span<const Token> tokens) const;
+  std::vector<Answer> run(std::span<const std::vector<Token>> prompts, const std::function<bool(const std::string&)>& on_text);
 
   InferOptions options_;
   std::unique_ptr<Tokenizer> tokenizer_;
@@ -59,7 +86,7 @@ class Assistant {
   std::string description_;
 };
 
-/// Answers every row of `input` (JSON lines) into `output`: the row with "output" added. A few at a time.
-void answer_file(Assistant& assistant, const std::string& input, const std::string& output);
+/// Answers every row of `input` (JSON lines) into `output`: the row with "output" (and "logprobs") added. A few at a time.
+void answer_file(Assistant& assistant, const std::string& input, const std::string& output, bool logprobs = false);
 
 }  // namespace dml

@@ -53,6 +53,11 @@ class Families : public testing::TestWithParam<std::string> {
       {5, 17, 3, 40, 31, 8, 22}, {9}, {33, 2, 11, 14}, {30, 30, 30, 1, 6, 12, 25, 20, 13, 7, 4}};
 };
 
+TEST_P(Families, ALongPromptMayStandBehindAShortOne) {
+  std::vector<Tokens> uneven{prompts[1], prompts[3]};
+  EXPECT_EQ(Generator(*model).run(uneven, greedy(2))[1].tokens.size(), 2u);
+}
+
 TEST_P(Families, ABatchGivesWhatOneByOneAndTheWholePrefixGive) {
   auto together = Generator(*model).run(prompts, greedy(12));
   for (std::size_t i = 0; i < prompts.size(); ++i) {

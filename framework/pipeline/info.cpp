@@ -1,0 +1,152 @@
+#include "pipeline/info.h"
+
+#include <filesystem>
+#include <map>
+
+#include "checkpoint/adapter_io.h"
+#include "checkpoint/bitsandbytes.h"
+#include "checkpoint/model_config.h"
+#include "checkpoint/model_report.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "data/report.h"
+#include "pipeline/progress.h"
+#include "tokenizer/tokenizer.h"
+
+namespace dml {
+namespace fs = std::filesystem;
+namespace {
+
+std::string size_text(std::size_t bytes) {
+  return bytes < std::size_t{10} << 20 ? fmt::format("{} KB", (bytes + 1023) / 1024) : memory_text(bytes);
+}
+
+class Describer {
+ public:
+  explicit Describer(std::string directory) : directory_(std::move(directory)) {}
+
+  DirectoryInfo describe() {
+    const std::string path = directory_ + "/";
+    if (!fs::is_directory(directory_)) throw UserError("{}: no such directory", directory_);
+    if (file_exists(path + "adapter_config.json"))
+      describe_adapter();
+    else if (file_exists(path + "config.json"))
+      describe_model();
+    else
+      throw UserError("{}: neither a model (config.json) nor an adapter (adapter_config.json)", directory_);
+    return std::move(out_);
+  }
+
+ private:
+  void row(const std::string& key, std::string text, Json value) { out_.rows.push_back({key, std::move(text), std::move(value)}); }
+  template <class F>
+  bool attempt(F part) {
+    try {
+      part();
+      return true;
+    } catch (const UserError& e) {
+      out_.refused.emplace_back(e.what());
+      return false;
+    }
+  }
+
+  void describe_tensors(const std::vector<TensorView>& tensors) {
+    std::map<std::string, std::pair<std::int64_t, std::size_t>> kinds;
+    std::int64_t parameters = 0;
+    for (const TensorView& t : tensors) {
+      auto& [count, bytes] = kinds[std::string(dtype_name(t.dtype))];
+      ++count, bytes += t.bytes.size(), parameters += t.size();
+    }
+    std::vector<std::string> texts;
+    Json value = Json::object();
+    for (auto& [name, kind] : kinds) {
+      texts.push_back(fmt::format("{} {} ({})", kind.first, name, size_text(kind.second)));
+      value[name] = {{"tensors", kind.first}, {"bytes", kind.second}};
+    }
+    row("stored", grouped(parameters) + " numbers", parameters);
+    row("tensors", fmt::format("{}", fmt::join(texts, ", ")), std::move(value));
+  }
+
+  void describe_model() {
+    row("kind", "model", "model");
+    ModelSpec spec;
+    bool known = attempt([&] { spec = read_model_spec(directory_); });
+    if (known) describe_spec(spec);
+    attempt([&] {
+      ModelFiles files(directory_);
+      row("files", fmt::format("{}, {}", files.paths().size(), size_text(files.bytes())), {{"count", files.paths().size()}, {"bytes", files.bytes()}});
+      describe_tensors(files.tensors());
+      if (!known) return;
+      if (is_bitsandbytes_config(read_json(directory_ + "/config.json"), directory_ + "/config.json")) {
+        row("quantised", "nf4 of bitsandbytes: for adapter: qlora", "nf4");
+        return;
+      }
+      ModelReport report = report_weights(files, spec);
+      out_.refused.insert(out_.refused.end(), report.errors.begin(), report.errors.end());
+      out_.warnings.insert(out_.warnings.end(), report.warnings.begin(), report.warnings.end());
+    });
+    attempt([&] { describe_tokenizer(known ? spec.vocab : 0); });
+  }
+
+  void describe_spec(const ModelSpec& s) {
+    row("family", s.model_type, s.model_type);
+    row("parameters", grouped(s.parameters()), s.parameters());
+    row("layers", fmt::format("{} × {} wide, MLP {}", s.layers, s.hidden, s.ffn), {{"count", s.layers}, {"hidden", s.hidden}, {"ffn", s.ffn}});
+    row("attention", fmt::format("{} heads of {}, {} for keys and values", s.heads, s.head_dim, s.kv_heads),
+        {{"heads", s.heads}, {"head_dim", s.head_dim}, {"kv_heads", s.kv_heads}});
+    row("vocabulary", fmt::format("{}{}", grouped(s.vocab), s.tied ? ", head tied to the embedding" : ""), {{"size", s.vocab}, {"tied", s.tied}});
+    row("positions", grouped(s.max_positions), s.max_positions);
+    row("end of text", fmt::format("{}", fmt::join(s.eos, ", ")), s.eos);
+  }
+
+  void describe_tokenizer(std::int64_t vocab) {
+    auto tokenizer = load_tokenizer(directory_);
+    const char* kind = file_exists(directory_ + "/tokenizer.json") ? "tokenizer.json" : file_exists(directory_ + "/tokenizer.model") ? "SentencePiece" : "vocab.json";
+    row("tokenizer", fmt::format("{}, {} tokens", kind, grouped(tokenizer->size())), {{"kind", kind}, {"size", tokenizer->size()}});
+    Json ids = Json::object();
+    std::vector<std::string> texts;
+    for (auto [name, id] : {std::pair{"bos", tokenizer->bos}, std::pair{"eos", tokenizer->eos}, std::pair{"pad", tokenizer->pad}, std::pair{"unk", tokenizer->unk}})
+      if (id) {
+        ids[name] = *id;
+        texts.push_back(fmt::format("{} {} {}", name, *id, tokenizer->piece(*id)));
+      }
+    row("special tokens", fmt::format("{}", fmt::join(texts, ", ")), std::move(ids));
+    row("chat template", tokenizer->chat_template.empty() ? "none" : fmt::format("{} characters", tokenizer->chat_template.size()), !tokenizer->chat_template.empty());
+    if (vocab > 0 && tokenizer->size() > vocab)
+      out_.refused.push_back(fmt::format("the tokenizer has {} tokens, the embedding {} rows", tokenizer->size(), vocab));
+  }
+
+  void describe_adapter() {
+    const bool peft = file_exists(directory_ + "/adapter_model.safetensors") || !file_exists(directory_ + "/adapters.safetensors");
+    row("kind", peft ? "adapter of PEFT" : "adapter of mlx-lm", peft ? "peft" : "mlx");
+    AdapterConfig c;
+    bool known = attempt([&] { c = read_adapter_config_of(directory_); });
+    if (known) {
+      row("base model", c.base_model.empty() ? "not named" : c.base_model, c.base_model);
+      row("rank", fmt::format("{}{}", c.r, c.rank_pattern.empty() ? "" : ", others by pattern"), c.r);
+      row("alpha", fmt::format("{:g}{}{}", c.alpha, c.use_rslora ? ", rsLoRA" : "", c.use_dora ? ", DoRA" : ""),
+          {{"alpha", c.alpha}, {"rslora", c.use_rslora}, {"dora", c.use_dora}});
+      row("dropout", fmt::format("{:g}", c.dropout), c.dropout);
+      row("start", c.init, c.init);
+      std::string targets = c.all_linear ? "every linear layer" : !c.target_pattern.empty() ? c.target_pattern : fmt::format("{}", fmt::join(c.target_modules, ", "));
+      row("targets", targets.empty() ? "the family's own" : targets, c.all_linear ? Json("all-linear") : c.target_pattern.empty() ? Json(c.target_modules) : Json(c.target_pattern));
+      if (!c.modules_to_save.empty()) row("saved whole", fmt::format("{}", fmt::join(c.modules_to_save, ", ")), c.modules_to_save);
+    }
+    attempt([&] { describe_tensors(SafetensorsFile(directory_ + (peft ? "/adapter_model.safetensors" : "/adapters.safetensors")).tensors()); });
+    // Against its base, where that lies at hand.
+    if (known && !c.base_model.empty() && file_exists(c.base_model + "/config.json"))
+      attempt([&] {
+        Adapter adapter = read_adapter(directory_, read_model_spec(c.base_model), c.base_model);
+        row("modules", grouped(static_cast<std::int64_t>(adapter.plan.modules.size())), adapter.plan.modules.size());
+      });
+  }
+
+  std::string directory_;
+  DirectoryInfo out_;
+};
+
+}  // namespace
+
+DirectoryInfo describe_directory(const std::string& directory) { return Describer(directory).describe(); }
+
+}  // namespace dml

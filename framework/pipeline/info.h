@@ -1,0 +1,25 @@
+// dml info: what a directory is – a model or an adapter –, in numbers, and what dml would refuse about it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+
+namespace dml {
+
+struct InfoRow {
+  std::string key, text;   // for people
+  Json value;              // for programs
+};
+
+struct DirectoryInfo {
+  std::vector<InfoRow> rows;
+  std::vector<std::string> refused;    // one line each; empty: dml can use it
+  std::vector<std::string> warnings;
+};
+
+/// UserError when the directory is neither a model nor an adapter.
+DirectoryInfo describe_directory(const std::string& directory);
+
+}  // namespace dml

@@ -1,0 +1,140 @@
+// dml info and dml convert on goldens: every figure, and every conversion back to where it came from.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "checkpoint/adapter_io.h"
+#include "checkpoint/model_config.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "model/golden.h"
+#include "pipeline/convert.h"
+#include "pipeline/info.h"
+
+namespace dml {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Directories : public testing::Test {
+ protected:
+  Directories() {
+    fs::remove_all(place_);
+    fs::create_directories(place_);
+  }
+  ~Directories() override { fs::remove_all(place_); }
+  std::string at(const std::string& name) const { return (place_ / name).string(); }
+  static std::string model(const std::string& family) { return golden_path(family) + "/model"; }
+  static std::string problem(const Conversion& c) {
+    try {
+      convert(c);
+    } catch (const UserError& e) {
+      return e.what();
+    }
+    return "";
+  }
+  static std::map<std::string, std::vector<float>> values(const std::string& directory) {
+    ModelFiles files(directory);
+    std::map<std::string, std::vector<float>> out;
+    for (const TensorView& t : files.tensors()) out[std::string(t.name)] = t.floats(directory);
+    return out;
+  }
+
+  const fs::path place_ = fs::temp_directory_path() / fmt::format("dml-directories-{}", testing::UnitTest::GetInstance()->current_test_info()->name());
+};
+
+Json value(const DirectoryInfo& info, const std::string& key) {
+  for (auto& row : info.rows)
+    if (row.key == key) return row.value;
+  return nullptr;
+}
+
+TEST_F(Directories, OfModelsAreDescribed) {
+  DirectoryInfo info = describe_directory(model("qwen2"));
+  EXPECT_EQ(value(info, "kind"), "model");
+  EXPECT_EQ(value(info, "family"), "qwen2");
+  EXPECT_EQ(value(info, "vocabulary")["tied"], true);
+  EXPECT_EQ(value(info, "stored"), value(info, "parameters"));
+  EXPECT_TRUE(value(info, "tensors").contains("BF16"));
+  EXPECT_THAT(info.refused, testing::ElementsAre(testing::HasSubstr("tokenizer")));   // goldens have none
+}
+
+TEST_F(Directories, SayWhatDmlWouldRefuse) {
+  fs::copy(model("llama_tiny"), at("broken"));
+  Json config = read_json(at("broken/config.json"));
+  config["vocab_size"] = 98;
+  write_file(at("broken/config.json"), pretty_json(config));
+  EXPECT_THAT(describe_directory(at("broken")).refused, testing::Contains(testing::HasSubstr("model.embed_tokens.weight")));
+  config["model_type"] = "mamba";
+  write_file(at("broken/config.json"), pretty_json(config));
+  EXPECT_THAT(describe_directory(at("broken")).refused, testing::Contains(testing::HasSubstr("mamba")));
+  EXPECT_THROW(describe_directory(at("nothing")), UserError);
+  EXPECT_THROW(describe_directory(place_), UserError);
+}
+
+TEST_F(Directories, OfAdaptersAreDescribed) {
+  DirectoryInfo info = describe_directory(golden_path("adapters/rslora"));
+  EXPECT_EQ(value(info, "kind"), "peft");
+  EXPECT_EQ(value(info, "rank"), 4);
+  EXPECT_EQ(value(info, "alpha")["rslora"], true);
+  EXPECT_EQ(value(info, "targets"), Json::array({"q_proj", "v_proj"}));
+  EXPECT_TRUE(info.refused.empty());
+}
+
+TEST_F(Directories, OfModelsChangeTypeAndShards) {
+  convert({.input = model("llama_tiny"), .output = at("small"), .dtype = "bf16", .max_shard_bytes = 20000});
+  EXPECT_TRUE(file_exists(at("small/model.safetensors.index.json")));
+  EXPECT_GT(ModelFiles(at("small")).paths().size(), 1u);
+  EXPECT_EQ(read_json(at("small/config.json"))["torch_dtype"], "bfloat16");
+  EXPECT_EQ(read_model_spec(at("small")), read_model_spec(model("llama_tiny")));
+  for (auto& [name, want] : values(model("llama_tiny"))) {
+    auto got = values(at("small")).at(name);
+    for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], std::abs(want[i]) / 256) << name;
+  }
+  convert({.input = at("small"), .output = at("wide"), .dtype = "f32"});
+  EXPECT_EQ(values(at("wide")), values(at("small")));
+  EXPECT_EQ(ModelFiles(at("wide")).paths().size(), 1u);
+}
+
+TEST_F(Directories, OfModelsAreUntiedAndTiedAgain) {
+  convert({.input = model("qwen2"), .output = at("untied"), .tied = false});
+  auto untied = values(at("untied"));
+  EXPECT_EQ(untied.at("lm_head.weight"), untied.at("model.embed_tokens.weight"));
+  EXPECT_FALSE(read_model_spec(at("untied")).tied);
+  convert({.input = at("untied"), .output = at("tied"), .tied = true});
+  EXPECT_EQ(values(at("tied")), values(model("qwen2")));
+  EXPECT_THAT(problem({.input = model("llama_tiny"), .output = at("no"), .tied = true}), testing::HasSubstr("differ"));
+  EXPECT_FALSE(fs::exists(at("no")));
+}
+
+TEST_F(Directories, OfAdaptersGoToMlxAndBack) {
+  std::string adapter = golden_path("llama_tiny") + "/lora", base = model("llama_tiny");
+  convert({.input = adapter, .output = at("mlx"), .format = "mlx", .base_model = base});
+  EXPECT_EQ(value(describe_directory(at("mlx")), "kind"), "mlx");
+  convert({.input = at("mlx"), .output = at("peft"), .format = "peft", .base_model = base});
+  ModelSpec spec = read_model_spec(base);
+  EXPECT_EQ(read_adapter(at("peft"), spec).values, read_adapter(adapter, spec).values);
+}
+
+TEST_F(Directories, AreRefusedWhereAConversionMakesNoSense) {
+  std::string adapter = golden_path("llama_tiny") + "/lora";
+  EXPECT_THAT(problem({.input = adapter, .output = at("x"), .format = "mlx"}), testing::HasSubstr("--base-model"));
+  EXPECT_THAT(problem({.input = adapter, .output = at("x"), .dtype = "bf16"}), testing::HasSubstr("--dtype is for models"));
+  EXPECT_THAT(problem({.input = adapter, .output = at("x"), .format = "gguf"}), testing::HasSubstr("one of peft, mlx"));
+  EXPECT_THAT(problem({.input = model("qwen2"), .output = at("x"), .format = "mlx"}), testing::HasSubstr("is a model"));
+  EXPECT_THAT(problem({.input = model("qwen2"), .output = at("x"), .dtype = "f8"}), testing::HasSubstr("one of f32, f16, bf16"));
+  EXPECT_THAT(problem({.input = model("qwen2"), .output = golden_path("qwen2")}), testing::HasSubstr("exists"));
+  EXPECT_THAT(problem({.input = at("nothing"), .output = at("x")}), testing::HasSubstr("no such directory"));
+  EXPECT_FALSE(fs::exists(at("x")));
+}
+
+TEST(Sizes, AreReadWithTheirUnits) {
+  EXPECT_EQ(parse_size("5GB", "--s"), 5'000'000'000u);
+  EXPECT_EQ(parse_size("1.5MB", "--s"), 1'500'000u);
+  EXPECT_EQ(parse_size("70", "--s"), 70u);
+  for (const char* text : {"", "GB", "-1GB", "1TB", "0", "nan", "1e99"}) EXPECT_THROW(parse_size(text, "--s"), UserError) << text;
+}
+
+}  // namespace
+}  // namespace dml
