@@ -105,7 +105,7 @@ Command schema_command() {
 }
 
 Command version_command() {
-  auto make = [] { return Options("version", "version", {}); };
+  auto make = [] { return Options("version", "version", {"dml version"}); };
   return {"version", "version, build and libraries", [make] { return make().page(); },
           [make](const std::vector<std::string>& words) {
             make().parse(words);

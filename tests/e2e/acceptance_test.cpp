@@ -1,0 +1,23 @@
+// The black-box checks that fix the command-line contract, when they are there.
+#include "core/files.h"
+#include "e2e/workshop.h"
+
+namespace dml::e2e {
+namespace {
+
+class Acceptance : public testing::TestWithParam<const char*> {};
+
+TEST_P(Acceptance, ScriptAgrees) {
+  std::string script = shared(fmt::format("acceptance/{}.py", GetParam()));
+  if (!file_exists(script)) GTEST_SKIP() << script << " is not there";
+  if (!has_program("python3")) GTEST_SKIP() << "python3 is not there";
+  Surroundings around;
+  around.timeout = 500;
+  Ended e = run({"python3", script, "--dml", dml_path()}, around);
+  EXPECT_EQ(e.exit, 0) << e.out << e.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(BlackBox, Acceptance, testing::Values("greedy", "traces", "tokenizers", "templates", "recipes"), [](auto& of) { return std::string(of.param); });
+
+}  // namespace
+}  // namespace dml::e2e

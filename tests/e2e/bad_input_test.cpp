@@ -1,0 +1,206 @@
+// Whatever the user gives, the answer is one clear line, the promised exit code, nothing half-written, and the last
+// checkpoint whole.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "core/files.h"
+#include "e2e/workshop.h"
+
+namespace dml::e2e {
+namespace fs = std::filesystem;
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class BadInput : public Workshop {
+ protected:
+  std::string names_left(const std::string& what) const {
+    std::string found;
+    for (auto& entry : fs::recursive_directory_iterator(folder_))
+      if (entry.path().filename().string().find(what) != std::string::npos) found += entry.path().string() + "\n";
+    return found;
+  }
+
+  // One "error:" line with every text of `says`, and nothing left behind.
+  void expect_refused(const Ended& e, int exit, const Words& says) const {
+    EXPECT_EQ(e.exit, exit) << e.err;
+    std::size_t at = e.err.find("error: ");
+    ASSERT_NE(at, std::string::npos) << e.err;
+    EXPECT_EQ(e.err.find("error: ", at + 1), std::string::npos) << "more than one error:\n" << e.err;
+    std::string line = e.err.substr(at);
+    if (auto usage = line.find("\nusage: "); usage != std::string::npos) line.resize(usage + 1);
+    EXPECT_EQ(std::ranges::count(line, '\n'), 1) << line;
+    for (const std::string& text : says) EXPECT_THAT(line, HasSubstr(text));
+    EXPECT_EQ(e.out, "");
+    EXPECT_EQ(names_left(".tmp"), "");
+  }
+
+  void expect_not_trained(const Keys& keys, int exit, const Words& says) const {
+    expect_refused(train(1, recipe("bad.yml", keys)), exit, says);
+    EXPECT_FALSE(file_exists(at("out/model.safetensors")));
+    EXPECT_FALSE(file_exists(at("out/adapter_model.safetensors")));
+  }
+
+  std::string copy_of_base(const std::string& name) const {
+    fs::copy(base_directory(), at(name), fs::copy_options::recursive);
+    return at(name);
+  }
+
+  Keys pre_tokenised(const std::string& path) const { return {{"datasets", fmt::format("[{{path: {}, ds_type: json, type: }}]", path)}, {"val_set_size", "0"}, {"eval_steps", ""}}; }
+};
+
+TEST_F(BadInput, AnEmptyDataset) {
+  write("rows.jsonl", "");
+  expect_not_trained(tiny_model(), 2, {"rows.jsonl"});
+}
+
+TEST_F(BadInput, ARowThatIsNoJson) {
+  write("rows.jsonl", "{\"instruction\": \"a\", \"output\": \"b\"}\n{\"instruction\": \"a\", \"output\": \"b\"}\n{\"instruction\": \"a\", \"out\n");
+  expect_not_trained(tiny_model(), 2, {"rows.jsonl:3"});
+}
+
+TEST_F(BadInput, AMissingField) {
+  write("rows.jsonl", "{\"instruction\": \"a\", \"output\": \"b\"}\n{\"instruction\": \"a\", \"outputs\": \"b\"}\n");
+  expect_not_trained(tiny_model(), 2, {"rows.jsonl:2", "output"});
+}
+
+TEST_F(BadInput, EveryRowTooLong) { expect_not_trained(tiny_model() + Keys{{"sequence_len", "16"}}, 2, {"sequence_len", "44"}); }
+
+TEST_F(BadInput, RowsWithoutALabelledToken) {
+  std::string some, most;
+  for (int i = 0; i < 10; ++i) {
+    some += fmt::format("{{\"input_ids\": [1, {0}, {0}, 2], \"attention_mask\": [1, 1, 1, 1], \"labels\": [-100, {1}, {1}, -100]}}\n", 10 + i, i == 4 ? -100 : 10 + i);
+    most += fmt::format("{{\"input_ids\": [1, {0}, {0}, 2], \"attention_mask\": [1, 1, 1, 1], \"labels\": [-100, {1}, {1}, -100]}}\n", 10 + i, i < 6 ? -100 : 10 + i);
+  }
+  Ended kept = dml({"preprocess", recipe("some.yml", tiny_model() + pre_tokenised(write("some.jsonl", some)))});
+  EXPECT_EQ(kept.exit, 0) << kept.err;
+  EXPECT_THAT(kept.err, HasSubstr("10 rows → 9 examples"));
+  EXPECT_THAT(kept.err, HasSubstr("dropped 1: no learned token, first")) << "the dropped row is counted and its reason named";
+  expect_not_trained(tiny_model() + pre_tokenised(write("most.jsonl", most)), 2, {"6", "10", "learned"});
+}
+
+TEST_F(BadInput, ABaseModelWhoseShapesDisagreeWithItsConfig) {
+  std::string base = copy_of_base("base");
+  Json config = parse_json(read_file(base + "/config.json"), "config");
+  config["intermediate_size"] = 96;
+  write("base/config.json", config.dump());
+  Ended e = train(1, recipe("bad.yml", tiny_lora() + Keys{{"base_model", base}}));
+  EXPECT_EQ(e.exit, 2);
+  EXPECT_THAT(e.err, AllOf(HasSubstr("model.layers.0.mlp.gate_proj.weight"), HasSubstr("[64, 32]"), HasSubstr("[96, 32]")));
+  EXPECT_FALSE(file_exists(at("out/adapter_model.safetensors")));
+}
+
+TEST_F(BadInput, ATruncatedWeightsFile) {
+  std::string base = copy_of_base("base"), weights = base + "/model.safetensors";
+  fs::resize_file(weights, fs::file_size(weights) - 1000);
+  expect_not_trained(tiny_lora() + Keys{{"base_model", base}}, 2, {"model.safetensors"});
+  fs::resize_file(weights, 5);
+  expect_not_trained(tiny_lora() + Keys{{"base_model", base}}, 2, {"model.safetensors"});
+}
+
+TEST_F(BadInput, AnAdapterOfAnotherModel) {
+  Keys wide = tiny_model();
+  wide["model_config"].replace(wide["model_config"].find("hidden_size: 32"), 15, "hidden_size: 48");
+  ASSERT_EQ(train(1, recipe("wide.yml", wide + Keys{{"output_dir", at("wide")}, {"max_steps", "1"}})).exit, 0);
+  ASSERT_EQ(train(1, recipe("other.yml", tiny_lora() + Keys{{"base_model", at("wide")}, {"output_dir", at("other")}, {"max_steps", "1"}})).exit, 0);
+  Ended e = train(1, recipe("bad.yml", tiny_lora() + Keys{{"lora_model_dir", at("other")}}));
+  EXPECT_EQ(e.exit, 2);
+  EXPECT_THAT(e.err, AllOf(HasSubstr(at("other")), HasSubstr("lora_A"), HasSubstr("48"), HasSubstr("32")));
+  EXPECT_FALSE(file_exists(at("out/adapter_model.safetensors")));
+  expect_refused(dml({"infer", "--base-model", base_directory(), "--adapter", at("nowhere"), "--prompt", "a"}), 2, {at("nowhere")});
+}
+
+TEST_F(BadInput, AnOutputDirectoryThatIsTheBaseDirectory) {
+  std::string base = copy_of_base("base");
+  auto before = results_in(base);
+  for (std::string same : {base, base + "/", base + "/../base"}) expect_refused(train(1, recipe("bad.yml", tiny_lora() + Keys{{"base_model", base}, {"output_dir", same}})), 2, {"output_dir"});
+  EXPECT_EQ(results_in(base), before);
+}
+
+TEST_F(BadInput, AnUnknownCommandOptionOrRecipe) {
+  expect_refused(dml({"trian", "r.yml"}), 2, {"trian", "did you mean 'train'"});
+  expect_refused(dml({"train", at("none.yml")}), 2, {"none.yml"});
+  expect_refused(dml({"train"}), 2, {"RECIPE"});
+  std::string good = recipe("good.yml", tiny_model());
+  expect_refused(dml({"train", good, "--learning_rat", "1"}), 2, {"learning_rat", "learning_rate"});
+  expect_refused(dml({"infer", good, "--promt", "x"}), 2, {"--promt", "--prompt"});
+  expect_refused(dml({"validate", good, "extra"}), 2, {"extra"});
+  expect_refused(dml({"inspect", good, "--row", "x"}), 2, {"row"});
+}
+
+TEST_F(BadInput, AFullDiskWhileSaving) {
+  Keys keys = tiny_model() + Keys{{"save_steps", "1"}};
+  Ended stopped = train(1, recipe("a.yml", keys + Keys{{"max_time", "0.001"}}));
+  ASSERT_EQ(stopped.exit, 75) << stopped.err;
+  auto before = results_in(at("out/checkpoint-1"));
+  Surroundings full;
+  full.file_limit = 100'000;  // a checkpoint's weights have 600 KB
+  std::string good = recipe("b.yml", keys);
+  expect_refused(train(1, good, {"--resume", "auto"}, full), 5, {"model.safetensors", "arge"});  // "File too large"
+  EXPECT_FALSE(file_exists(at("out/checkpoint-2")));
+  EXPECT_EQ(results_in(at("out/checkpoint-1")), before);
+  Ended resumed = train(1, good, {"--resume", "auto"});
+  EXPECT_EQ(resumed.exit, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr("going on from"));
+}
+
+TEST_F(BadInput, AFullDiskWhilePreparing) {
+  Surroundings full;
+  full.file_limit = 1000;
+  expect_refused(dml({"preprocess", recipe("r.yml", tiny_model())}, full), 5, {"prepared"});
+  EXPECT_EQ(dml({"preprocess", at("r.yml")}).exit, 0);
+}
+
+TEST_F(BadInput, AnOutputDirectoryThatCannotBeMade) {
+  write("file", "");
+  Ended e = train(1, recipe("r.yml", tiny_model() + Keys{{"output_dir", at("file/out")}}));
+  EXPECT_TRUE(e.exit == 2 || e.exit == 5) << e.exit;
+  EXPECT_THAT(e.err, HasSubstr(at("file")));
+}
+
+TEST_F(BadInput, ALearningRateThatBreaksTheWeights) {
+  Keys keys = tiny_model() + Keys{{"optimizer", "sgd"}, {"learning_rate", "100"}, {"lr_scheduler", "constant"}, {"save_steps", "1"}, {"save_total_limit", "20"}, {"max_grad_norm", "0"}};
+  expect_refused(train(1, recipe("r.yml", keys)), 4, {"step", "learning_rate"});
+  Ended known = train(1, at("r.yml"), {"--resume", at("out/checkpoint-1")});
+  EXPECT_EQ(known.exit, 4) << "the checkpoint before it is whole: " << known.err;
+  EXPECT_FALSE(file_exists(at("out/model.safetensors")));
+  if (has_mpirun()) {
+    EXPECT_EQ(train(2, recipe("two.yml", keys + Keys{{"output_dir", at("two")}})).exit, 4);
+  }
+}
+
+TEST_F(BadInput, ADamagedCheckpoint) {
+  Keys keys = tiny_lora() + Keys{{"save_steps", "5"}};
+  std::string good = recipe("r.yml", keys);
+  ASSERT_EQ(train(1, good).exit, 0);
+  std::string weights = at("out/checkpoint-10/adapter_model.safetensors"), bytes = read_file(weights);
+  bytes[bytes.size() - 9] ^= 1;
+  write("out/checkpoint-10/adapter_model.safetensors", bytes);
+  expect_refused(train(1, good, {"--resume", at("out/checkpoint-10")}), 2, {"adapter_model.safetensors", "damaged"});
+  Ended resumed = train(1, good, {"--resume", "auto"});
+  EXPECT_EQ(resumed.exit, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, AllOf(HasSubstr("passed over"), HasSubstr("checkpoint-5")));
+  expect_refused(train(1, good, {"--resume", at("nowhere")}), 2, {at("nowhere")});
+}
+
+TEST_F(BadInput, AResumeWithAnotherRecipeOrOtherData) {
+  Keys keys = tiny_lora() + Keys{{"save_steps", "5"}};
+  ASSERT_EQ(train(1, recipe("r.yml", keys)).exit, 0);
+  expect_refused(train(1, at("r.yml"), {"--resume", at("out/checkpoint-5"), "--learning_rate", "1e-4"}), 2, {"recipe"});
+  alpaca("rows.jsonl", 44, 3);
+  expect_refused(train(1, at("r.yml"), {"--resume", at("out/checkpoint-5")}), 2, {"data"});
+}
+
+TEST_F(BadInput, OnOneOfSeveralRanks) {
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
+  write("rows.jsonl", "{\"instruction\": \"a\", \"out\n");
+  Ended e = train(2, recipe("r.yml", tiny_model()));
+  EXPECT_EQ(e.exit, 2);
+  EXPECT_THAT(e.err, HasSubstr("rows.jsonl:1"));
+  EXPECT_LT(e.seconds, 15);
+}
+
+}  // namespace
+}  // namespace dml::e2e
