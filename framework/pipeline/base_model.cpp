@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <regex>
+#include <set>
 
 #include "checkpoint/bitsandbytes.h"
 #include "checkpoint/model_config.h"
@@ -12,6 +13,7 @@
 #include "core/log.h"
 #include "core/parallel.h"
 #include "kernels/quant_nf4.h"
+#include "model/weight_names.h"
 
 namespace dml {
 namespace {
@@ -35,7 +37,18 @@ const void* convert(const TensorView& tensor, Dtype to, Converted& out) {
     read_floats(tensor.dtype, tensor.bytes.data() + first * from_width, last - first, values.data());
     write_floats(to, values.data(), last - first, block.data() + first * width);
   });
+  release_pages(tensor.bytes);
   return block.data();
+}
+
+kernels::Storage storage_of(const TensorView& tensor, Storage storage) {
+  auto direct = dtype_storage(tensor.dtype).value_or(kernels::Storage::f32);
+  // Vectors are copied to float32 by the model anyway; only matrices are worth another storage.
+  return tensor.shape.size() == 2 ? kernel_storage(storage, direct) : direct;
+}
+
+bool used_as_it_lies(const TensorView& tensor, Storage storage) {
+  return dtype_storage(tensor.dtype) == storage_of(tensor, storage) && tensor.aligned();
 }
 
 std::optional<StoredTensor> stored(const TensorView* tensor, Storage storage, Converted& converted, const std::string& where) {
@@ -44,11 +57,8 @@ std::optional<StoredTensor> stored(const TensorView* tensor, Storage storage, Co
     throw UserError("{}: tensor '{}' is stored as {}; only F32, BF16, F16 and F64 can be read", where, tensor->name, dtype_name(tensor->dtype));
   StoredTensor out;
   out.shape.assign(tensor->shape.begin(), tensor->shape.end());
-  auto direct = dtype_storage(tensor->dtype);
-  // Vectors are copied to float32 by the model anyway; only matrices are worth another storage.
-  kernels::Storage wanted = out.shape.size() == 2 ? kernel_storage(storage, direct.value_or(kernels::Storage::f32)) : direct.value_or(kernels::Storage::f32);
-  out.storage = wanted;
-  out.data = direct == wanted && tensor->aligned() ? static_cast<const void*>(tensor->bytes.data()) : convert(*tensor, storage_dtype(wanted), converted);
+  out.storage = storage_of(*tensor, storage);
+  out.data = used_as_it_lies(*tensor, storage) ? static_cast<const void*>(tensor->bytes.data()) : convert(*tensor, storage_dtype(out.storage), converted);
   return out;
 }
 
@@ -140,6 +150,7 @@ std::string BaseModel::digest() const {
   parallel_for(static_cast<std::int64_t>(tensors.size()), [&](std::int64_t i) {
     const TensorView& t = tensors[static_cast<std::size_t>(i)];
     digests[static_cast<std::size_t>(i)] = Hasher().bytes(t.bytes.data(), t.bytes.size()).digest64();
+    release_pages(t.bytes);  // what is frozen comes back as it is used, the rest need not
   });
   for (std::size_t i = 0; i < tensors.size(); ++i) h.text(tensors[i].name).number(tensors[i].bytes.size()).number(digests[i]);
   return h.digest();
@@ -242,7 +253,29 @@ TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& m
   }
   auto built = build(base, model.frozen_storage, training, base.files ? base.directory : "model_config");
   if (start) load_adapter(*built, *start, *adapter.lora_model_dir);
+  // What was copied out of the files need not stay in memory; frozen matrices come back as they are used.
+  if (base.files)
+    for (const TensorView& t : base.files->tensors()) release_pages(t.bytes);
   return {std::move(built), std::move(training.adapter)};
+}
+
+FrozenMemory frozen_memory(const BaseModel& base, const CausalLm& model, Storage storage) {
+  FrozenMemory m;
+  for (auto& values : model.owned) m.copied += values.size() * sizeof(float);
+  if (!base.files) return m;
+  if (base.quantised) m.mapped += base.quantised->bytes();
+  std::set<std::string> passed_over;   // trained, or seen before
+  for (const Unit& u : model.parameters.units())
+    for (const Parameter& p : u.parameters) passed_over.insert(p.name.starts_with("base_model.model.") ? p.name.substr(17) : p.name);
+  for (const WeightName& w : weight_names(model.spec)) {
+    const TensorView* t = base.files->find(w.tensor);
+    if (!t || !passed_over.insert(w.tensor).second || (base.quantised && base.quantised->find(w.tensor))) continue;
+    if (!used_as_it_lies(*t, storage))
+      m.copied += static_cast<std::size_t>(t->size() * dtype_bits(storage_dtype(storage_of(*t, storage))) / 8);
+    else if (!w.vector && !w.transposed)
+      m.mapped += t->bytes.size();
+  }
+  return m;
 }
 
 std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage, const std::string& adapter_dir) {

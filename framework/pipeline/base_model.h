@@ -52,6 +52,12 @@ TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& m
 /// For inference: the base alone (adapter_dir empty) or with an adapter over it.
 std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage, const std::string& adapter_dir);
 
+/// Bytes of base weights that are not trained: used from mapped files, or held in memory of the model's own.
+struct FrozenMemory {
+  std::size_t mapped = 0, copied = 0;
+};
+FrozenMemory frozen_memory(const BaseModel& base, const CausalLm& model, Storage storage);
+
 /// Values of an adapter into the parameters of a model that was built with its config.
 void load_adapter(CausalLm& model, const Adapter& adapter, const std::string& directory);
 

@@ -112,6 +112,7 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
       schedule_(train_plan(recipe_, train_examples_, comm.size())),
       loader_(train_examples_, schedule_),
       calendar_(recipe_.train, schedule_),
+      memory_{.process = memory_use().now},
       base_(open_base_model(recipe_.model, recipe_.adapter)),
       trainable_(make_trainable_model(base_, recipe_.model, recipe_.adapter, recipe_.train.seed)),
       model_(trainable_.model.get()),
@@ -141,13 +142,14 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
     std::int64_t n = eval_schedule_->longest();
     memory_.activations = std::max(memory_.activations, model_->measure({n, n - 1, eval_schedule_->most_examples()}, false));
   }
-  memory_.process = memory_use().now;
-  memory_.trained = static_cast<std::size_t>(model_->parameters.floats()) * sizeof(float);
-  memory_.frozen = recipe_.adapter.adapter == AdapterKind::none ? 0 : base_.bytes();
+  memory_.trained = static_cast<std::size_t>(held.values);
+  FrozenMemory frozen = frozen_memory(base_, *model_, recipe_.model.frozen_storage);
+  memory_.frozen = frozen.mapped;
+  memory_.owned = frozen.copied;
   memory_.gradients = static_cast<std::size_t>(held.gradients);
   memory_.optimizer = static_cast<std::size_t>(held.state);
   memory_.communication = static_cast<std::size_t>(held.communication);
-  if (std::size_t room = available_memory(), need = memory_.total() - memory_.process; room > 0 && need > room)
+  if (std::size_t room = available_memory(), need = memory_.total() - memory_.process - memory_.owned - static_cast<std::size_t>(model_->parameters.floats()) * sizeof(float); room > 0 && need > room)
     throw Error(ExitCode::memory, fmt::format("this run needs {} more memory on this rank, {} are available; smaller micro_batch_size or sequence_len, or gradient_checkpointing: true",
                                               memory_text(need), memory_text(room)));
   model_->reserve(memory_.activations);

@@ -85,12 +85,12 @@ class TrainingRun {
   Loader loader_;
   std::optional<Loader> eval_loader_;
   Calendar calendar_;
+  MemoryPlan memory_;   // its `process` is taken before the model is there
   BaseModel base_;
   TrainableModel trainable_;
   CausalLm* model_;
   std::unique_ptr<Optimizer> optimizer_;
   LearningRate learning_rate_;
-  MemoryPlan memory_;
   std::unique_ptr<DistributionStrategy> strategy_;
   SignalWatch signals_;
   TrainState state_;
