@@ -41,6 +41,10 @@ std::uint64_t Hasher::digest64() const { return XXH3_128bits_digest(&state_->xxh
 
 std::string digest_of(std::string_view bytes) { return Hasher().bytes(bytes.data(), bytes.size()).digest(); }
 
+std::uint64_t hash64(const void* data, std::size_t size, std::uint64_t seed) {
+  return XXH3_64bits_withSeed(data, size, seed);
+}
+
 std::string digest_of_file(const std::string& path) {
   constexpr std::size_t kPiece = std::size_t{16} << 20;  // a file larger than memory never is in memory as a whole
   MappedFile file(path);

@@ -30,6 +30,8 @@ class Hasher {
 };
 
 std::string digest_of(std::string_view bytes);
+/// XXH3-64 of one piece, for tables that live in memory.
+std::uint64_t hash64(const void* data, std::size_t size, std::uint64_t seed = 0);
 /// Digest of a file's content, read through a mapping.
 std::string digest_of_file(const std::string& path);
 

@@ -75,6 +75,11 @@ void append_utf8(std::string& out, char32_t c) {
 std::size_t find_invalid_utf8(std::string_view s) {
   constexpr std::uint64_t kHigh = 0x8080808080808080;
   for (std::size_t i = 0; i < s.size();) {
+    for (std::uint64_t many[4]; s.size() - i >= sizeof many; i += sizeof many) {
+      std::memcpy(many, s.data() + i, sizeof many);
+      if (((many[0] | many[1] | many[2] | many[3]) & kHigh) != 0) break;
+    }
+    if (i == s.size()) break;
     std::uint64_t eight = kHigh;
     if (s.size() - i >= sizeof eight) std::memcpy(&eight, s.data() + i, sizeof eight);
     if ((eight & kHigh) == 0) {  // all of them ASCII

@@ -1,6 +1,6 @@
 // Rows become the arrays of a prepared folder: read, rendered, tokenised, filtered, written. Rows are read in order,
 // worked on in parallel block by block and written in order, so the bytes do not depend on the number of threads and
-// memory is bounded by the block.
+// memory is bounded by three blocks: while one is worked on, the next is read and the one before it is written.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "data/phases.h"
 #include "data/report.h"
 #include "data/sources.h"
 #include "prompt/strategy.h"
@@ -27,6 +28,7 @@ struct PlannedDataset {
 
 struct Built {
   DataReport report;
+  PhaseSeconds seconds;
   std::vector<std::string> sources;  // paths, as source_file counts them
 };
 

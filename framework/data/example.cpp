@@ -5,54 +5,103 @@
 #include "core/error.h"
 
 namespace dml {
-namespace {
 
-void append_segment(const Segment& segment, const Tokenizer& tokenizer, Example& out) {
-  std::string text;
-  std::vector<ByteRange> literal;                    // what users wrote: special tokens in it stay text
-  std::vector<std::pair<std::size_t, bool>> bounds;  // end of each piece, learned
+std::int64_t Example::learned() const {
+  if (labels.empty()) return 0;
+  return std::count_if(labels.begin() + 1, labels.end(), [](Token label) { return label != kIgnore; });
+}
+
+Example& Assembler::operator()(const Rendered& rendered) {
+  out_.goes_on = false;
+  out_.ids.clear();
+  out_.labels.clear();
+  if (rendered.segments.empty()) take_tokens(rendered);
+  for (auto& segment : rendered.segments) append(segment);
+  return out_;
+}
+
+void Assembler::take_tokens(const Rendered& rendered) {
+  auto check = [&](const std::vector<Token>& ids, const char* what) {
+    for (Token id : ids)
+      if (id != kIgnore && (id < 0 || id >= tokenizer_.size()))
+        throw UserError("'{}' holds {}, the tokenizer has {} tokens", what, id, tokenizer_.size());
+  };
+  check(rendered.ids, "input_ids");
+  check(rendered.labels, "labels");
+  out_.ids = rendered.ids;
+  out_.labels = rendered.labels;
+}
+
+void Assembler::append(const Segment& segment) {
+  text_.clear();
+  literal_.clear();
+  bounds_.clear();
   for (auto& piece : segment.pieces) {
-    auto begin = static_cast<std::uint32_t>(text.size());
-    text += piece.text;
     if (piece.text.empty()) continue;
-    auto end = static_cast<std::uint32_t>(text.size());
-    if (!piece.markup && !literal.empty() && literal.back().end == begin)
-      literal.back().end = end;
+    const auto begin = static_cast<std::uint32_t>(text_.size());
+    text_ += piece.text;
+    const auto end = static_cast<std::uint32_t>(text_.size());
+    if (!piece.markup && !literal_.empty() && literal_.back().end == begin)
+      literal_.back().end = end;
     else if (!piece.markup)
-      literal.push_back({begin, end});
-    bounds.emplace_back(end, piece.learn);
+      literal_.push_back({begin, end});
+    if (!bounds_.empty() && bounds_.back().learned == piece.learn)
+      bounds_.back().end = end;
+    else
+      bounds_.push_back({end, piece.learn});
   }
-  if (text.empty() && !segment.add_special) return;
+  if (text_.empty() && !segment.add_special) return;
 
-  Encoding encoding = tokenizer.encode(text, {segment.add_special, true, literal});
-  DML_CHECK(encoding.offsets.size() == encoding.ids.size(), "the tokenizer gave {} ids and {} offsets",
-            encoding.ids.size(), encoding.offsets.size());
+  if (clock_) clock_->lap(Phase::mask);
+  tokenizer_.encode_into(encoding_, text_, {segment.add_special, true, literal_});
+  if (clock_) clock_->lap(Phase::tokenize);
+  DML_CHECK(encoding_.offsets.size() == encoding_.ids.size(), "the tokenizer gave {} ids and {} offsets",
+            encoding_.ids.size(), encoding_.offsets.size());
   // An eos the tokenizer itself put at the end says nothing about where this text ends.
-  while (segment.add_special && tokenizer.adds_eos && tokenizer.eos && !encoding.ids.empty() &&
-         encoding.ids.back() == *tokenizer.eos && encoding.offsets.back().begin == encoding.offsets.back().end) {
-    encoding.ids.pop_back();
-    encoding.offsets.pop_back();
+  while (segment.add_special && tokenizer_.adds_eos && tokenizer_.eos && !encoding_.ids.empty() &&
+         encoding_.ids.back() == *tokenizer_.eos && encoding_.offsets.back().begin == encoding_.offsets.back().end) {
+    encoding_.ids.pop_back();
+    encoding_.offsets.pop_back();
   }
-  std::size_t piece = 0, before = 0;
-  for (std::size_t i = 0; i < encoding.ids.size(); ++i) {
-    std::size_t at = encoding.offsets[i].begin;
-    if (at < before) piece = 0;
-    before = at;
-    while (piece + 1 < bounds.size() && at >= bounds[piece].first) ++piece;
-    bool learn = !bounds.empty() && bounds[piece].second;
-    out.ids.push_back(encoding.ids[i]);
-    out.labels.push_back(learn ? encoding.ids[i] : kIgnore);
+  append_tokens();
+  if (segment.end_of_text && !text_.empty()) append_end(segment);
+}
+
+// Offsets do not go back, so the tokens of a stretch of pieces with one label stand together.
+void Assembler::append_tokens() {
+  out_.ids.insert(out_.ids.end(), encoding_.ids.begin(), encoding_.ids.end());
+  auto token = encoding_.ids.begin();
+  for (std::size_t b = 0; b < bounds_.size() && token != encoding_.ids.end(); ++b) {
+    auto end = encoding_.ids.end();
+    if (b + 1 < bounds_.size()) {
+      auto from = encoding_.offsets.begin() + (token - encoding_.ids.begin());
+      auto behind = std::partition_point(from, encoding_.offsets.end(),
+                                         [&](const ByteRange& at) { return at.begin < bounds_[b].end; });
+      end = encoding_.ids.begin() + (behind - encoding_.offsets.begin());
+    }
+    if (bounds_[b].learned)
+      out_.labels.insert(out_.labels.end(), token, end);
+    else
+      out_.labels.insert(out_.labels.end(), static_cast<std::size_t>(end - token), kIgnore);
+    token = end;
   }
-  if (!segment.end_of_text || text.empty()) return;
-  if (!tokenizer.eos) throw UserError("the tokenizer has no eos token; set `special_tokens: {{eos_token: …}}`");
+  out_.labels.resize(out_.ids.size(), kIgnore);  // no piece at all: a bos by itself
+}
+
+void Assembler::append_end(const Segment& segment) {
+  if (!tokenizer_.eos) throw UserError("the tokenizer has no eos token; set `special_tokens: {{eos_token: …}}`");
   int there = 0;
-  while (there < segment.ends && there < static_cast<int>(out.ids.size()) &&
-         out.ids[out.ids.size() - 1 - static_cast<std::size_t>(there)] == *tokenizer.eos)
+  while (there < segment.ends && there < static_cast<int>(out_.ids.size()) &&
+         out_.ids[out_.ids.size() - 1 - static_cast<std::size_t>(there)] == *tokenizer_.eos)
     ++there;
   for (; there < segment.ends; ++there) {
-    out.ids.push_back(*tokenizer.eos);
-    out.labels.push_back(segment.learn_end ? *tokenizer.eos : kIgnore);
+    out_.ids.push_back(*tokenizer_.eos);
+    out_.labels.push_back(segment.learn_end ? *tokenizer_.eos : kIgnore);
   }
+}
+
+Example assemble(const Rendered& rendered, const Tokenizer& tokenizer) {
+  return std::move(Assembler(tokenizer)(rendered));
 }
 
 Example slice(const Example& whole, std::int64_t begin, std::int64_t end) {
@@ -60,39 +109,11 @@ Example slice(const Example& whole, std::int64_t begin, std::int64_t end) {
           {whole.labels.begin() + begin, whole.labels.begin() + end}};
 }
 
-}  // namespace
-
-std::int64_t Example::learned() const {
-  if (labels.empty()) return 0;
-  return std::count_if(labels.begin() + 1, labels.end(), [](Token label) { return label != kIgnore; });
-}
-
-Example assemble(const Rendered& rendered, const Tokenizer& tokenizer) {
-  Example out;
-  if (rendered.segments.empty()) {
-    auto check = [&](const std::vector<Token>& ids, const char* what) {
-      for (Token id : ids)
-        if (id != kIgnore && (id < 0 || id >= tokenizer.size()))
-          throw UserError("'{}' holds {}, the tokenizer has {} tokens", what, id, tokenizer.size());
-    };
-    check(rendered.ids, "input_ids");
-    check(rendered.labels, "labels");
-    out.ids = rendered.ids;
-    out.labels = rendered.labels;
-    return out;
-  }
-  for (auto& segment : rendered.segments) append_segment(segment, tokenizer, out);
-  return out;
-}
-
-std::vector<Example> cut(Example document, std::int64_t length, std::int64_t least) {
+std::vector<Example> cut(const Example& document, std::int64_t length, std::int64_t least) {
   std::vector<Example> out;
   DML_CHECK(length > 0);
   const std::int64_t size = document.size();
-  if (size <= length) {
-    out.push_back(std::move(document));
-    return out;
-  }
+  if (size <= length) return {document};
   least = std::min(least, length / 2);
   for (std::int64_t begin = 0; begin < size;) {
     std::int64_t end = std::min(begin + length, size);

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/packed_batch.h"
+#include "data/phases.h"
 #include "prompt/strategy.h"
 #include "tokenizer/tokenizer.h"
 
@@ -20,13 +23,42 @@ struct Example {
   std::int64_t learned() const;
 };
 
-/// Tokenises the segments one by one and lays them end to end. A token belongs to the piece its first byte is in.
-/// UserError on ids the tokenizer does not have or when an end is asked for and there is no eos token.
+/// Tokenises segments one by one and lays them end to end. A token belongs to the piece its first byte is in. Made for
+/// one row after the other: its working memory is used again.
+class Assembler {
+ public:
+  /// Time goes to Phase::tokenize and Phase::mask of `clock`, when there is one.
+  explicit Assembler(const Tokenizer& tokenizer, PhaseClock* clock = nullptr) : tokenizer_(tokenizer), clock_(clock) {}
+  /// Valid until the next call; may be swapped with another example, whose memory is then used. UserError on ids the tokenizer does not have or when an end is asked for and there is no
+  /// eos token.
+  Example& operator()(const Rendered& rendered);
+
+ private:
+  struct Bound {  // of a piece
+    std::size_t end;
+    bool learned;
+  };
+  void take_tokens(const Rendered& rendered);
+  void append(const Segment& segment);
+  void append_tokens();
+  void append_end(const Segment& segment);
+
+  const Tokenizer& tokenizer_;
+  PhaseClock* clock_;
+  Example out_;
+  std::string text_;
+  Encoding encoding_;
+  std::vector<ByteRange> literal_;  // what users wrote: special tokens in it stay text
+  std::vector<Bound> bounds_;
+};
+
 Example assemble(const Rendered& rendered, const Tokenizer& tokenizer);
+
+Example slice(const Example& whole, std::int64_t begin, std::int64_t end);
 
 /// Cuts a document into examples of at most `length` tokens, none lost and none doubled. The last one is at least
 /// `least` long (the one before gives some of its tokens).
-std::vector<Example> cut(Example document, std::int64_t length, std::int64_t least);
+std::vector<Example> cut(const Example& document, std::int64_t length, std::int64_t least);
 
 /// Parts of at most `length` tokens that each end behind a learned run, as many of them as fit in one; a turn that is
 /// longer than `length`, and what comes after it, is left out.

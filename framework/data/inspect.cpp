@@ -113,7 +113,8 @@ std::vector<std::string> describe(const Schedule& schedule) {
 }
 
 std::vector<std::string> describe(const Prepared& prepared, const Schedule* schedule) {
-  std::vector<std::string> out{prepared.folder()};
+  std::vector<std::string> out{prepared.note.empty() ? prepared.folder() : prepared.note};
+  if (!prepared.cost.empty()) out.push_back(prepared.cost);
   auto lines = prepared.report().lines();
   out.insert(out.end(), lines.begin(), lines.end());
   Examples all = prepared.all();

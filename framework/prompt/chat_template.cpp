@@ -113,7 +113,7 @@ class ChatTemplate : public PromptStrategy {
     const Conversation c = read_conversation(record, options_);
     const jinja::RenderResult r = render(c, false);
     check_marks(c, r);
-    return {one_segment(mask_pieces(r, c, ends_, generation_prompt_))};
+    return single(one_segment(mask_pieces(r, c, ends_, generation_prompt_)));
   }
 
   Rendered prompt(const Json& record) const override {
@@ -253,8 +253,10 @@ std::vector<std::string> chat_template_warnings(const PromptContext& c) {
 
 LearnedEnds learned_ends(const Rendered& example, const std::vector<std::string>& end_tokens) {
   LearnedEnds out;
+  std::size_t longest = 1;
+  for (auto& token : end_tokens) longest = std::max(longest, token.size());
   for (const Segment& s : example.segments) {
-    std::string run;  // learned text so far; blanks that are only read do not end it
+    std::string run;  // the end of the learned text so far; blanks that are only read do not end it
     auto close = [&] {
       const std::size_t size = run.find_last_not_of(kBlanks) + 1;
       const std::string_view text = std::string_view(run).substr(0, size);
@@ -266,11 +268,13 @@ LearnedEnds learned_ends(const Rendered& example, const std::vector<std::string>
       run.clear();
     };
     for (const Piece& p : s.pieces) {
-      const bool blank = p.text.find_first_not_of(kBlanks) == std::string::npos;
-      if (p.learn)
-        run += p.text;
-      else if (!blank)
+      const std::size_t size = p.text.find_last_not_of(kBlanks) + 1;
+      if (!p.learn && size > 0)
         close();
+      else if (p.learn && size >= longest)
+        run.assign(p.text, size - longest, std::string::npos);
+      else if (p.learn)
+        run += p.text;
     }
     close();
     if (s.end_of_text && s.learn_end) out.ended = out.learned;

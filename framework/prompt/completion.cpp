@@ -15,7 +15,7 @@ class Completion : public PromptStrategy {
     segment.end_of_text = segment.learn_end = true;
     Rendered out{{std::move(segment)}, {}, {}};
     out.chunk = true;
-    return {std::move(out)};
+    return single(std::move(out));
   }
   Rendered prompt(const Json& record) const override {
     bool given = !record.contains(column_) && record.contains("prompt");

@@ -36,7 +36,7 @@ std::vector<Turn> read_turns(const Json& record, const char* role_key, std::vect
 class Pygmalion : public PromptStrategy {
  public:
   std::vector<Rendered> render(const Json& record) const override {
-    return {rendered(read_turns(record, "role", {"system", "human", "bot"}))};
+    return single(rendered(read_turns(record, "role", {"system", "human", "bot"})));
   }
   Rendered prompt(const Json& record) const override {
     auto turns = record.contains("prompt") ? std::vector<Turn>{{"human", text_column(record, "prompt")}}
@@ -77,7 +77,7 @@ class Llama2Chat : public PromptStrategy {
     auto turns = read_turns(record, "from", {"system", "human", "gpt"});
     if (turns.empty() || turns.back().role != "gpt")
       throw UserError("the last turn of a conversation must be from 'gpt'");
-    return {rendered(turns)};
+    return single(rendered(turns));
   }
   Rendered prompt(const Json& record) const override {
     auto turns = record.contains("prompt") ? std::vector<Turn>{{"human", text_column(record, "prompt")}}

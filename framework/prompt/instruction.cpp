@@ -37,7 +37,7 @@ class Instruction : public PromptStrategy {
     answer.end_of_text = answer.learn_end = true;
     answer.ends = format_.ends;
     out.segments.push_back(std::move(answer));
-    return {std::move(out)};
+    return single(std::move(out));
   }
 
   Rendered prompt(const Json& record) const override {

@@ -89,6 +89,7 @@ Layout::Layout(std::string_view text, std::string_view what) : text_(text) {
 }
 
 void Layout::render(const Json& record, bool learn, std::vector<Piece>& out) const {
+  out.reserve(out.size() + parts_.size() + 1);  // what is behind it is small, too
   for (auto& part : parts_) {
     if (part.form == Form::literal) {
       out.push_back({part.text, learn, true});

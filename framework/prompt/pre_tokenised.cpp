@@ -40,7 +40,7 @@ class PreTokenised : public PromptStrategy {
     }
     out.ids.resize(kept);
     out.labels.resize(kept);
-    return {std::move(out)};
+    return single(std::move(out));
   }
 
   Rendered prompt(const Json& record) const override {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/json.h"
@@ -37,6 +38,13 @@ struct Rendered {
   std::vector<Token> ids, labels;  // pre-tokenised rows: taken as they are, segments empty
   bool chunk = false;  // longer than sequence_len: cut into rows without loss, whatever the strategy for length
 };
+
+/// A list of one, without the copy that a braced list makes.
+inline std::vector<Rendered> single(Rendered&& one) {
+  std::vector<Rendered> out;
+  out.push_back(std::move(one));
+  return out;
+}
 
 class PromptStrategy {
  public:

@@ -50,17 +50,17 @@ void Pipeline::prepare() {
   adds_eos = has(post_processor.back, eos);
 }
 
-Encoding Pipeline::encode(std::string_view input, const EncodeOptions& options) const {
-  std::size_t steps = 0;
-  return encode_counting(input, options, steps);
+void Pipeline::encode_into(Encoding& out, std::string_view input, const EncodeOptions& options) const {
+  encode_counting(out, input, options);
 }
 
-Encoding Pipeline::encode_counting(std::string_view input, const EncodeOptions& options, std::size_t& steps) const {
+std::size_t Pipeline::encode_counting(Encoding& out, std::string_view input, const EncodeOptions& options) const {
   if (input.size() > (std::size_t{1} << 31)) throw UserError("a text of {} bytes is too long to tokenize at once", input.size());
   Lease lease(*this);
   ModelScratch& scratch = *lease.scratch;
   scratch.steps = 0;
-  Encoding out;
+  out.ids.clear();
+  out.offsets.clear();
   out.ids.reserve(input.size() / 4 + 8);
   out.offsets.reserve(input.size() / 4 + 8);
   if (options.add_special)
@@ -114,8 +114,7 @@ Encoding Pipeline::encode_counting(std::string_view input, const EncodeOptions& 
   }
   if (options.add_special)
     for (Token id : post_processor.back) put(out, id, static_cast<std::uint32_t>(input.size()), static_cast<std::uint32_t>(input.size()));
-  steps = scratch.steps;
-  return out;
+  return scratch.steps;
 }
 
 void Pipeline::encode_words(AlignedText& text, Encoding& out, ModelScratch& scratch) const {

@@ -29,7 +29,7 @@ class Pipeline : public Tokenizer {
   /// Call once, after the last change.
   void prepare();
 
-  Encoding encode(std::string_view text, const EncodeOptions& options) const override;
+  void encode_into(Encoding& out, std::string_view text, const EncodeOptions& options) const override;
   std::string decode(std::span<const Token> ids, bool skip_special) const override;
   std::unique_ptr<StreamDecoder> stream(bool skip_special) const override;
   Token size() const override { return size_; }
@@ -39,8 +39,8 @@ class Pipeline : public Tokenizer {
 
   /// What decoding starts from: piece(), but normalized for tokens that are found in normalized text.
   std::string decoded_piece(Token id) const;
-  /// As encode(); also how much the model had to look at (a measure of work that needs no clock).
-  Encoding encode_counting(std::string_view text, const EncodeOptions& options, std::size_t& steps) const;
+  /// As encode_into(); gives how much the model had to look at (a measure of work that needs no clock).
+  std::size_t encode_counting(Encoding& out, std::string_view text, const EncodeOptions& options) const;
 
  private:
   struct Lease;  // working memory for one call

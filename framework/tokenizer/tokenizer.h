@@ -48,7 +48,13 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
 
   /// Safe to call from many threads.
-  virtual Encoding encode(std::string_view text, const EncodeOptions& options = {}) const = 0;
+  Encoding encode(std::string_view text, const EncodeOptions& options = {}) const {
+    Encoding out;
+    encode_into(out, text, options);
+    return out;
+  }
+  /// Sets `out`; for callers that use its memory again.
+  virtual void encode_into(Encoding& out, std::string_view text, const EncodeOptions& options) const = 0;
   virtual std::string decode(std::span<const Token> ids, bool skip_special = false) const = 0;
   virtual std::unique_ptr<StreamDecoder> stream(bool skip_special = true) const = 0;
 

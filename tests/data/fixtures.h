@@ -20,8 +20,8 @@ class ByteTokenizer : public Tokenizer {
     adds_bos = true;
     digest = "bytes";
   }
-  Encoding encode(std::string_view text, const EncodeOptions& options = {}) const override {
-    Encoding out;
+  void encode_into(Encoding& out, std::string_view text, const EncodeOptions& options) const override {
+    out = {};
     if (options.add_special && adds_bos) out.ids.push_back(*bos), out.offsets.push_back({0, 0});
     for (std::uint32_t i = 0; i < text.size();) {
       Token special = 0;
@@ -36,7 +36,6 @@ class ByteTokenizer : public Tokenizer {
       auto n = static_cast<std::uint32_t>(text.size());
       out.ids.push_back(*eos), out.offsets.push_back({n, n});
     }
-    return out;
   }
   std::string decode(std::span<const Token> ids, bool skip_special = false) const override {
     std::string out;

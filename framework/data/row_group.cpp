@@ -1,0 +1,143 @@
+#include "data/row_group.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.h"
+#include "core/hash.h"
+#include "recipe/recipe.h"
+
+namespace dml {
+namespace {
+
+constexpr std::size_t kKeptText = 1 << 12, kKeptTokens = 1 << 11;  // of a row
+
+std::uint64_t hash_of(const Example& example) {
+  const std::size_t bytes = example.ids.size() * sizeof(Token);
+  return hash64(example.labels.data(), bytes, hash64(example.ids.data(), bytes));
+}
+
+// Of a row that is tokens already, a turn is what is learned in one stretch.
+LearnedEnds learned_ends(const Rendered& row, const std::vector<Token>& ends) {
+  LearnedEnds out;
+  for (std::size_t i = 0; i < row.labels.size(); ++i) {
+    const bool stretch_ends = i + 1 == row.labels.size() || row.labels[i + 1] == kIgnore;
+    if (row.labels[i] == kIgnore || !stretch_ends) continue;
+    ++out.learned;
+    out.ended += std::find(ends.begin(), ends.end(), row.labels[i]) != ends.end();
+  }
+  return out;
+}
+
+}  // namespace
+
+void RowGroup::clear() {
+  for (RawRow& row : raw)
+    if (row.text.capacity() > kKeptText) row.text = std::string();
+  for (MadeExample& slot : examples)
+    if (slot.example.ids.capacity() > kKeptTokens) slot.example = {};
+  rows = made = 0;
+  results.clear();
+  seconds = {};
+}
+
+struct RowWorker::Limits {
+  std::int64_t length = 0, least = 0;
+  ExcessLength strategy = ExcessLength::drop;
+};
+
+RowWorker::RowWorker(const DataSection& data, const Tokenizer& tokenizer, const std::vector<Token>& ends)
+    : data_(data), tokenizer_(tokenizer), ends_(ends) {
+  for (Token id : ends) end_texts_.push_back(tokenizer.piece(id));
+}
+
+void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, RowGroup& group) const {
+  PhaseClock clock(group.seconds);
+  Assembler assembler(tokenizer_, &clock);
+  for (std::size_t i = 0; i < group.rows; ++i) work(dataset, reader, group.raw[i], assembler, group, clock);
+}
+
+void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, const RawRow& raw, Assembler& assembler,
+                     RowGroup& group, PhaseClock& clock) const {
+  Limits limits{data_.sequence_len, std::max<std::int64_t>(2, data_.min_sample_len), data_.excess_length_strategy};
+  if (dataset.validation) limits.length = data_.eval_sequence_len.value_or(data_.sequence_len);
+  const std::size_t made = group.made;
+  RowResult& result = group.results.emplace_back();
+  bool parsed = false;
+  try {
+    const Json record = reader.parse(raw);
+    parsed = true;
+    clock.lap(Phase::json);
+    const std::vector<Rendered> texts = dataset.strategy->render(record);
+    clock.lap(Phase::render);
+    for (const Rendered& text : texts) {
+      const LearnedEnds turns = text.segments.empty() ? learned_ends(text, ends_) : learned_ends(text, end_texts_);
+      result.turns.learned += turns.learned;
+      result.turns.ended += turns.ended;
+      fit(assembler(text), text.chunk, limits, group);
+    }
+    result.examples = group.made - made;
+    if (result.examples == 0 && !result.why_dropped) result.why_dropped = dropped::kNothingLearned;
+  } catch (const UserError& error) {
+    group.made = made;
+    result.why_dropped = dropped::kBadRow;
+    result.detail = parsed ? fmt::format("{}: {}", reader.place(raw), error.what()) : error.what();
+  }
+  clock.lap(Phase::mask);
+}
+
+void RowWorker::keep(Example& example, const Limits& limits, RowGroup& group) const {
+  RowResult& result = group.results.back();
+  if (example.size() < limits.least) {
+    result.why_dropped = dropped::kTooShort;
+    return;
+  }
+  const std::int64_t learned = example.learned();
+  if (learned == 0) {
+    result.why_dropped = dropped::kNothingLearned;
+    return;
+  }
+  if (group.made == group.examples.size()) group.examples.emplace_back();
+  MadeExample& made = group.examples[group.made++];
+  std::swap(made.example, example);
+  made.learned = learned;
+  made.hash = hash_of(made.example);
+  const auto& labels = made.example.labels;
+  auto last = std::find_if(labels.rbegin(), labels.rend(), [](Token t) { return t != kIgnore; });
+  made.ends_learned = std::find(ends_.begin(), ends_.end(), *last) != ends_.end();
+  if (data_.dataset_near_deduplication) made.signature = NearDuplicates::signature(made.example.ids);
+}
+
+void RowWorker::fit(Example& example, bool chunk, const Limits& limits, RowGroup& group) const {
+  if (example.size() <= limits.length) return keep(example, limits, group);
+  RowResult& result = group.results.back();
+  if (chunk) {
+    result.cut = true;
+    for (auto& part : cut(example, limits.length, limits.least)) keep(part, limits, group);
+    return;
+  }
+  result.detail = fmt::format("{} tokens", example.size());
+  switch (limits.strategy) {
+    case ExcessLength::drop:
+      result.why_dropped = dropped::kTooLong;
+      return;
+    case ExcessLength::raise:
+      throw UserError("{} tokens, sequence_len is {} (excess_length_strategy: raise)", example.size(), limits.length);
+    case ExcessLength::truncate:
+      ++result.truncated;
+      example.ids.resize(static_cast<std::size_t>(limits.length));
+      example.labels.resize(static_cast<std::size_t>(limits.length));
+      return keep(example, limits, group);
+    case ExcessLength::split_turns: {
+      auto parts = split_turns(example, limits.length);
+      if (parts.empty()) result.why_dropped = dropped::kTooLong;
+      std::int64_t kept = 0;
+      for (auto& part : parts) kept += part.size();
+      if (!parts.empty() && kept < example.size()) ++result.truncated;
+      for (auto& part : parts) keep(part, limits, group);
+      return;
+    }
+  }
+}
+
+}  // namespace dml

@@ -1,0 +1,81 @@
+// A few neighbouring rows on their way from text to tokens: the unit that one thread works on. Its memory is used
+// again for later rows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/builder.h"
+#include "data/example.h"
+#include "data/near_duplicates.h"
+#include "data/phases.h"
+#include "data/records.h"
+#include "prompt/chat_template.h"
+
+namespace dml {
+
+/// Why a row, or a part of it, was left out.
+namespace dropped {
+inline constexpr const char* kBadRow = "could not be read";
+inline constexpr const char* kTooLong = "longer than sequence_len";
+inline constexpr const char* kTooShort = "shorter than min_sample_len";
+inline constexpr const char* kNothingLearned = "no learned token";
+inline constexpr const char* kDuplicate = "duplicate";
+inline constexpr const char* kNearDuplicate = "near duplicate";
+}  // namespace dropped
+
+struct RowResult {
+  std::size_t examples = 0;  // so many of the group's are this row's
+  const char* why_dropped = nullptr;
+  std::string detail;
+  std::int64_t truncated = 0;
+  LearnedEnds turns;
+  bool cut = false;
+};
+
+struct MadeExample {
+  Example example;
+  std::int64_t learned = 0;
+  std::uint64_t hash = 0;  // of ids and labels
+  bool ends_learned = false;
+  NearDuplicates::Signature signature;  // when near duplicates are to go
+};
+
+struct RowGroup {
+  static constexpr std::size_t kRows = 16;
+
+  std::vector<RawRow> raw{kRows};
+  std::size_t rows = 0;  // of `raw` in use
+  std::vector<RowResult> results;
+  std::vector<MadeExample> examples;
+  std::size_t made = 0;  // of `examples` in use
+  PhaseSeconds seconds;
+
+  /// For other rows; what a very long row took is given back.
+  void clear();
+};
+
+/// Rows to examples: parsed, rendered, tokenised, brought to length. Safe to use from many threads. Examples are swapped
+/// on their way, never copied: what keep() is given holds something else afterwards.
+class RowWorker {
+ public:
+  RowWorker(const DataSection& data, const Tokenizer& tokenizer, const std::vector<Token>& ends);
+  /// From `raw` the rest of the group. A row that cannot be read is dropped with its error as detail.
+  void work(const PlannedDataset& dataset, const RowReader& reader, RowGroup& group) const;
+
+ private:
+  struct Limits;
+  void work(const PlannedDataset& dataset, const RowReader& reader, const RawRow& raw, Assembler& assembler,
+            RowGroup& group, PhaseClock& clock) const;
+  void fit(Example& example, bool chunk, const Limits& limits, RowGroup& group) const;
+  void keep(Example& example, const Limits& limits, RowGroup& group) const;
+
+  const DataSection& data_;
+  const Tokenizer& tokenizer_;
+  const std::vector<Token>& ends_;
+  std::vector<std::string> end_texts_;
+};
+
+}  // namespace dml
