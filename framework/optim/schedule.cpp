@@ -116,11 +116,9 @@ Registry<ScheduleShape>& schedules() {
 
 std::int64_t warmup_length(const ScheduleSettings& s) {
   auto steps = static_cast<double>(s.steps);
-  std::int64_t warmup = s.warmup_steps         ? *s.warmup_steps
-                        : s.warmup_ratio       ? static_cast<std::int64_t>(*s.warmup_ratio * steps)
-                        : s.name == "constant" ? 0
-                                               : std::min<std::int64_t>(static_cast<std::int64_t>(0.03 * steps), 100);
-  return warmup == 1 ? 2 : warmup;
+  if (s.warmup_steps) return *s.warmup_steps;
+  if (s.warmup_ratio) return static_cast<std::int64_t>(*s.warmup_ratio * steps);
+  return s.name == "constant" ? 0 : std::min<std::int64_t>(static_cast<std::int64_t>(0.03 * steps), 100);
 }
 
 LearningRate::LearningRate(ScheduleSettings settings)

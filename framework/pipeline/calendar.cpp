@@ -33,8 +33,7 @@ Calendar::Calendar(const TrainSection& train, const Schedule& schedule)
       save_(train.save_strategy == Cadence::best ? train.eval_strategy : train.save_strategy,
             train.save_strategy == Cadence::best ? train.eval_steps : train.save_steps,
             train.save_strategy == Cadence::best ? train.evals_per_epoch : train.saves_per_epoch, schedule.steps()),
-      save_first_(train.save_first_step),
-      log_every_(train.logging_steps.value_or(std::clamp<std::int64_t>(schedule.steps() / 200, 1, 10))) {}
+      save_first_(train.save_first_step) {}
 
 bool Calendar::due(const Rhythm& rhythm, std::int64_t step) const {
   double before = step == 0 ? 0 : schedule_.step(step - 1).epochs_done;

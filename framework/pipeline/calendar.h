@@ -1,4 +1,4 @@
-// When a run logs, evaluates and saves: known for every step before the run begins.
+// When a run evaluates and saves: known for every step before the run begins.
 #pragma once
 
 #include <optional>
@@ -26,7 +26,6 @@ class Calendar {
   Calendar(const TrainSection& train, const Schedule& schedule);
   bool evaluates(std::int64_t step) const;
   bool saves(std::int64_t step) const;
-  bool logs(std::int64_t step) const { return (step + 1) % log_every_ == 0 || step + 1 == schedule_.steps(); }
   /// How often in the whole run.
   std::int64_t evaluations() const;
   std::int64_t checkpoints() const;
@@ -37,7 +36,6 @@ class Calendar {
   const Schedule& schedule_;
   Rhythm evaluate_, save_;
   bool save_first_ = false;
-  std::int64_t log_every_ = 1;
 };
 
 }  // namespace dml

@@ -157,7 +157,7 @@ Section train_section() {
   t.add("max_time", &S::max_time, "Seconds after which the run saves and stops.",
         {.min = 0, .above = true, .example = "3600", .unset = "no limit"});
   t.add("logging_steps", &S::logging_steps, "Steps between lines of progress.",
-        {.min = 1, .example = "10", .unset = "0.5 % of the steps, between 1 and 10"});
+        {.min = 1, .example = "10", .unset = "a twentieth of the steps"});
   t.add("resume_from_checkpoint", &S::resume_from_checkpoint, "Checkpoint to go on from.",
         {.example = "outputs/lora/checkpoint-100", .unset = "begin anew", .path = true});
   t.add("auto_resume_from_checkpoints", &S::auto_resume_from_checkpoints,

@@ -229,7 +229,7 @@ struct TrainSection {
   bool save_first_step = false;
   bool save_on_signal = true;
   std::optional<double> max_time;                    // seconds; then save and stop
-  std::optional<std::int64_t> logging_steps;         // unset: 0.5 % of the steps, between 1 and 10
+  std::optional<std::int64_t> logging_steps;         // unset: a twentieth of the steps
   std::optional<std::string> resume_from_checkpoint;
   bool auto_resume_from_checkpoints = false;
   bool load_best_model_at_end = false;

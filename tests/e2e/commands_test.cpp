@@ -22,6 +22,15 @@ class Commands : public Workshop {
     EXPECT_EQ(e.exit, 0) << words[0] << ": " << e.err;
     return e.out;
   }
+  // The indented words of the overview, up to its examples.
+  Words all_commands() const {
+    std::string overview = out_of({"--help"});
+    overview.resize(overview.find("\nexamples:"));
+    Words commands;
+    for (std::size_t at = overview.find("\n  "); at != std::string::npos; at = overview.find("\n  ", at + 3))
+      commands.push_back(overview.substr(at + 3, overview.find(' ', at + 3) - at - 3));
+    return commands;
+  }
   // A LoRA run whose adapter says something else than its base.
   void train_adapter() const {
     Ended e = train(1, recipe("lora.yml", tiny_lora() + Keys{{"learning_rate", "2e-2"}, {"lora_dropout", "0"}}));
@@ -35,11 +44,7 @@ class Commands : public Workshop {
 };
 
 TEST_F(Commands, HelpOfEveryCommandShowsAnExample) {
-  // Commands are the indented words of the overview, up to its examples.
-  std::string overview = out_of({"--help"});
-  overview.resize(overview.find("\nexamples:"));
-  Words commands;
-  for (std::size_t at = overview.find("\n  "); at != std::string::npos; at = overview.find("\n  ", at + 3)) commands.push_back(overview.substr(at + 3, overview.find(' ', at + 3) - at - 3));
+  Words commands = all_commands();
   EXPECT_THAT(commands, testing::IsSupersetOf({"train", "infer", "preprocess", "inspect", "evaluate", "merge", "plan", "validate", "tokenize", "list", "schema", "version"}));
   for (const std::string& command : commands) {
     Ended e = dml({command, "--help"});
@@ -52,6 +57,21 @@ TEST_F(Commands, HelpOfEveryCommandShowsAnExample) {
   EXPECT_THAT(out_of({"help", "lora_r"}), HasSubstr("lora_r"));
   EXPECT_EQ(dml({}).exit, 2);
   EXPECT_THAT(out_of({"version"}), HasSubstr("dml 0"));
+}
+
+TEST_F(Commands, StandInTheReadmeAndTheReadmesRecipeIsValid) {
+  const std::string readme = read_file(DML_SOURCE_DIR "/README.md");
+  Words commands = all_commands();
+  for (const std::string& command : commands) EXPECT_THAT(readme, HasSubstr("dml " + command)) << "missing in README.md";
+  for (std::size_t at = readme.find("`dml "); at != std::string::npos; at = readme.find("`dml ", at + 1)) {
+    std::size_t word = at + 5, end = readme.find_first_not_of("abcdefghijklmnopqrstuvwxyz", word);
+    EXPECT_THAT(commands, testing::Contains(readme.substr(word, end - word)));
+  }
+  std::size_t begin = readme.find("```yaml\n") + 8, end = readme.find("```", begin);
+  Surroundings root;
+  root.folder = DML_SOURCE_DIR;
+  Ended e = dml({"validate", write("readme.yml", readme.substr(begin, end - begin))}, root);
+  EXPECT_EQ(e.exit, 0) << e.err;
 }
 
 TEST_F(Commands, ListAndSchema) {

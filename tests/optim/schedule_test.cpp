@@ -80,7 +80,7 @@ TEST(LearningRate, WarmupHasAxolotlsDefaults) {
   s.steps = 100000;
   EXPECT_EQ(warmup_length(s), 100);
   s.steps = 50;
-  EXPECT_EQ(warmup_length(s), 2);  // one becomes two
+  EXPECT_EQ(warmup_length(s), 1);
   s.warmup_ratio = 0.1;
   EXPECT_EQ(warmup_length(s), 5);
   s.warmup_steps = 0;

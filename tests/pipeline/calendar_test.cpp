@@ -126,24 +126,5 @@ TEST(Calendar, KeepingTheBestSavesWhenItEvaluates) {
   EXPECT_EQ(saves(train, schedule(6, 1, 1)), (Steps{2, 4, 6}));
 }
 
-TEST(Calendar, LogsEveryFewStepsAndTheLast) {
-  TrainSection train;
-  train.logging_steps = 4;
-  Schedule s = schedule(10, 1, 1);
-  Calendar calendar(train, s);
-  EXPECT_EQ(days(s, [&](std::int64_t step) { return calendar.logs(step); }), (Steps{4, 8, 10}));
-}
-
-TEST(Calendar, LogsHalfAPercentOfTheRunWhenNothingIsSaid) {
-  auto every = [](int steps) {
-    Schedule s = schedule(steps, 1, 1);
-    Calendar calendar({}, s);
-    return days(s, [&](std::int64_t step) { return calendar.logs(step); }).front();
-  };
-  EXPECT_EQ(every(20), 1);
-  EXPECT_EQ(every(800), 4);
-  EXPECT_EQ(every(9000), 10);
-}
-
 }  // namespace
 }  // namespace dml
