@@ -167,7 +167,9 @@ void run_decode(benchmark::State& state, AttentionShape shape, std::int64_t leng
   Room room;
   std::int64_t wide = shape.heads * shape.head_dim, narrow = shape.kv_heads * shape.head_dim;
   Mats m = room.take({{1, wide}, {length, narrow}, {length, narrow}, {1, wide}}, 1);
-  for (auto _ : state) attention_decode(shape, m[0].data, m[1], m[2], m[3].data, room.arena);
+  auto cached = [&](Mat x) { return CachedRows{Storage::f32, length, shape.kv_heads, shape.head_dim, reinterpret_cast<std::byte*>(x.data), nullptr}; };
+  CachedQuery query{m[0].data, cached(m[1]), cached(m[2]), m[3].data};
+  for (auto _ : state) attention_decode(shape, {&query, 1}, room.arena);
   report(state, 0, 8.0 * static_cast<double>(length * narrow));
 }
 

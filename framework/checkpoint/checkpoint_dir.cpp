@@ -93,11 +93,6 @@ CheckpointWriter::CheckpointWriter(std::string output_dir, std::int64_t step)
       step_(step),
       folder_(join(output_dir_, fmt::format("{}{}", kFolder, step)), true) {}
 
-void CheckpointWriter::write_optimizer(std::vector<TensorInfo> planes,
-                                       const std::function<std::span<const float>(const TensorInfo&)>& values) {
-  write_safetensors(join(path(), "optimizer.safetensors"), std::move(planes), values);
-}
-
 std::string CheckpointWriter::commit(const TrainState& state, const TrainerState& trainer) {
   DML_CHECK(state.step == step_, "state of step {} in the checkpoint of step {}", state.step, step_);
   write_file(join(path(), "dml_state.json"), train_state_text(state));
@@ -179,22 +174,6 @@ TrainState load_train_state(const std::string& checkpoint) {
     throw UserError("{}: not a whole checkpoint: {}", checkpoint, problem);
   std::string path = join(checkpoint, "dml_state.json");
   return read_train_state(read_json(path, kLimits), path);
-}
-
-void read_planes(const std::string& path, const std::vector<TensorInfo>& expected,
-                 const std::function<void(const TensorInfo&, std::span<const float>)>& take) {
-  SafetensorsFile file(path);
-  Problems problems;
-  for (auto& e : expected) {
-    auto* t = file.find(e.name);
-    if (!t)
-      problems.add(fmt::format("{}: tensor '{}' is missing", path, e.name));
-    else if (!std::ranges::equal(t->shape, e.shape))
-      problems.add(
-          fmt::format("{}: tensor '{}' is {}, expected {}", path, e.name, shape_text(t->shape), shape_text(e.shape)));
-  }
-  problems.raise();
-  for (auto& e : expected) take(e, file.at(e.name).floats(path));
 }
 
 void remove_left_over(const std::string& output_dir) {

@@ -7,13 +7,10 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "checkpoint/safetensors.h"
 #include "checkpoint/train_state.h"
 #include "core/files.h"
 
@@ -25,9 +22,6 @@ class CheckpointWriter {
 
   /// Fill this folder: weights, config, tokenizer …
   const std::string& path() const { return folder_.path(); }
-  /// optimizer.safetensors: planes named "PLANE/PARAMETER" in the parameters' own shapes, whatever the number of ranks.
-  void write_optimizer(std::vector<TensorInfo> planes,
-                       const std::function<std::span<const float>(const TensorInfo&)>& values);
   /// Writes state, trainer state and manifest, makes the folder appear, and points `latest` (and `best`, when this step
   /// is the best) at it. Returns its path.
   std::string commit(const TrainState& state, const TrainerState& trainer);
@@ -58,10 +52,6 @@ std::vector<Checkpoint> list_checkpoints(const std::string& output_dir);
 FoundCheckpoint find_checkpoint(const std::string& output_dir);
 /// Reads dml_state.json; UserError when the folder is not whole.
 TrainState load_train_state(const std::string& checkpoint);
-
-/// Gives the values of each expected tensor to `take`; UserError that lists every missing or misshapen tensor.
-void read_planes(const std::string& path, const std::vector<TensorInfo>& expected,
-                 const std::function<void(const TensorInfo&, std::span<const float>)>& take);
 
 /// Clears what killed runs of this folder left behind: temporary files and folders whose process is gone.
 void remove_left_over(const std::string& output_dir);

@@ -1,4 +1,5 @@
 // infer: one prompt, a conversation, or a file of rows.
+#include <cmath>
 #include <cstdio>
 #include <iterator>
 #include <unistd.h>
@@ -15,9 +16,9 @@ namespace {
 
 struct Infer {
   std::string recipe;
-  std::optional<std::string> base_model, adapter, prompt, input, output, stop;
-  std::optional<std::int64_t> max_new_tokens, top_k, seed;
-  std::optional<double> temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
+  std::optional<std::string> base_model, adapter, prompt, input, output, stop, kv_cache;
+  std::optional<std::int64_t> max_new_tokens, top_k, seed, num_beams;
+  std::optional<double> temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty, length_penalty;
   bool chat = false, greedy = false, raw = false, logprobs = false;
   std::vector<Override> overrides;
   Options options{"infer", "infer (RECIPE | --base-model DIR) [--adapter DIR] (--prompt T | --input F.jsonl --output F.jsonl | --chat) …",
@@ -43,6 +44,9 @@ struct Infer {
     options.flag("logprobs", logprobs, "a line of JSON with the tokens and their log-probabilities");
     options.integer("seed", seed, "of the sampler (0)");
     options.flag("greedy", greedy, "always the likeliest token");
+    options.integer("num-beams", num_beams, "beam search, so many texts at a time (1: none)");
+    options.number("length-penalty", length_penalty, "of beam search: log p ÷ length to this power (1)");
+    options.text("kv-cache", kv_cache, "keys and values kept as f32 (default), bf16 or int8");
     options.flag("raw", raw, "the prompt as it is, without a template");
     options.take_overrides(overrides);
   }
@@ -70,6 +74,24 @@ std::vector<std::string> parse_stops(const std::string& text) {
   for (auto& stop : out)
     if (stop.empty()) throw UserError("--stop: a text in '{}' is empty", text);
   return out;
+}
+
+kernels::Storage cache_storage(const std::string& name) {
+  if (name == "f32") return kernels::Storage::f32;
+  if (name == "bf16") return kernels::Storage::bf16;
+  if (name == "int8") return kernels::Storage::int8;
+  throw UserError("--kv-cache: '{}' is none of f32, bf16, int8", name);
+}
+
+void choose_beams(const Infer& in, GenerationOptions& options) {
+  constexpr std::int64_t kMostBeams = 64;
+  options.beams = in.num_beams.value_or(1);
+  if (options.beams < 1 || options.beams > kMostBeams) throw UserError("--num-beams: {} is not from 1 to {}", options.beams, kMostBeams);
+  if (in.length_penalty && options.beams == 1) throw UserError("--length-penalty goes with --num-beams");
+  options.length_penalty = in.length_penalty.value_or(1);
+  if (!(std::abs(options.length_penalty) <= 100)) throw UserError("--length-penalty: {} is not from -100 to 100", options.length_penalty);
+  if (options.beams > 1 && (in.temperature || in.top_k || in.top_p || in.min_p || in.repetition_penalty || in.presence_penalty || in.frequency_penalty))
+    throw UserError("--num-beams: beam search takes the likeliest texts; temperature, top-k, top-p, min-p and penalties do not go with it");
 }
 
 bool emit(const std::string& text) {
@@ -141,6 +163,8 @@ int run_infer(const std::vector<std::string>& words) {
   if (!(s.repetition_penalty > 0)) throw UserError("--repetition-penalty: {} must be above 0", s.repetition_penalty);
   s.presence_penalty = in.presence_penalty.value_or(0);
   s.frequency_penalty = in.frequency_penalty.value_or(0);
+  choose_beams(in, options.generation);
+  if (in.kv_cache) options.generation.cache = cache_storage(*in.kv_cache);
   if (in.stop) options.stops = parse_stops(*in.stop);
   if (in.logprobs && in.chat) throw UserError("--logprobs goes with --prompt or --input");
   s.seed = static_cast<std::uint64_t>(in.seed.value_or(0));

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "kernels/simd/loops.h"
 
 namespace dml {
 namespace {
@@ -13,8 +14,7 @@ std::size_t at(Token t) { return static_cast<std::size_t>(t); }
 
 // log Σ exp(logits): what a logit lacks to be a log probability.
 double log_total(std::span<const float> logits) {
-  double top = *std::max_element(logits.begin(), logits.end()), sum = 0;
-  for (float x : logits) sum += std::exp(x - top);
+  auto [top, sum] = kernels::loops().row_stats(logits.data(), std::ssize(logits));
   double total = top + std::log(sum);
   if (!std::isfinite(total)) throw Error(ExitCode::diverged, "the model's outputs are not numbers any more");
   return total;

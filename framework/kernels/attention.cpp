@@ -110,50 +110,68 @@ void attention(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMat v, 
   });
 }
 
-// One query per head. The cache is cut into fixed runs of keys; each gives (max, sum, weighted values), put together in
-// order.
-void attention_decode(const AttentionShape& shape, const float* q, ConstMat keys, ConstMat values, float* out,
-                      Arena& scratch) {
+// Every cache is cut into fixed runs of keys; each gives (max, sum, weighted values) per head, put together in order.
+void attention_decode(const AttentionShape& shape, std::span<const CachedQuery> queries, Arena& scratch) {
   ProfileScope profiled("attention_decode");
   constexpr std::int64_t kRun = 512;
-  std::int64_t e = shape.head_dim, group = shape.heads / shape.kv_heads;
-  DML_CHECK(keys.cols == shape.kv_heads * e && values.cols == keys.cols && values.rows == keys.rows && keys.rows > 0);
-  std::int64_t begin = shape.window > 0 ? std::max<std::int64_t>(0, keys.rows - shape.window) : 0;
-  std::int64_t runs = (keys.rows - begin + kRun - 1) / kRun;
+  const std::int64_t e = shape.head_dim, group = shape.heads / shape.kv_heads, count = std::ssize(queries);
   Arena::Scope scope(scratch);
+  auto begin_of = [&](const CachedQuery& c) { return shape.window > 0 ? std::max<std::int64_t>(0, c.keys.rows - shape.window) : 0; };
+  auto first_run = scratch.take<std::int64_t>(count + 1);
+  std::int64_t runs = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const CachedQuery& c = queries[static_cast<std::size_t>(i)];
+    DML_CHECK(c.keys.heads == shape.kv_heads && c.keys.head_dim == e && c.values.rows == c.keys.rows && c.keys.rows > 0);
+    if (!dry_run()) first_run[i] = runs;
+    runs += (c.keys.rows - begin_of(c) + kRun - 1) / kRun;
+  }
+  if (!dry_run()) first_run[count] = runs;
   Mat part = scratch.matrix(runs * shape.heads, e + 2);  // per run and head: max, sum, values
+
   parallel_for(runs * shape.kv_heads, [&](std::int64_t task) {
     const Loops& loop = loops();
-    std::int64_t run = task / shape.kv_heads, kv = task % shape.kv_heads, first = begin + run * kRun;
-    std::int64_t count = std::min(kRun, keys.rows - first);
-    float* s = thread_scratch(group * kRun).data();
-    const float* own = q + kv * group * e;
+    const std::int64_t run = task / shape.kv_heads, kv = task % shape.kv_heads;
+    const std::int64_t i = std::upper_bound(first_run.begin(), first_run.end(), run) - first_run.begin() - 1;
+    const CachedQuery& c = queries[i];
+    const std::int64_t first = begin_of(c) + (run - first_run[i]) * kRun, keys = std::min(kRun, c.keys.rows - first);
+    float* s = thread_scratch(group * kRun + kRun * e).data();
+    // The rows of one head, dense where they must be turned into float32 first.
+    auto rows_of = [&](const CachedRows& cache) -> ConstMat {
+      if (cache.storage == Storage::f32)
+        return {reinterpret_cast<const float*>(cache.data) + first * cache.width() + kv * e, keys, cache.width()};
+      load_head(cache, kv, first, keys, s + group * kRun);
+      return {s + group * kRun, keys, e};
+    };
     Mat mine = part.slice(run * shape.heads + kv * group, group);
-    loop.dot_block(group, count, e, own, e, keys.row(first) + kv * e, keys.cols, s, kRun, false);
+    ConstMat k = rows_of(c.keys);
+    loop.dot_block(group, keys, e, c.q + kv * group * e, e, k.data, k.cols, s, kRun, false);
     for (std::int64_t g = 0; g < group; ++g) {
       float* row = s + g * kRun;
-      loop.set_scaled(row, shape.scale, row, count);
-      if (shape.softcap > 0) loop.softcap(row, count, shape.softcap);
-      RowStats stats = loop.row_stats(row, count);
+      loop.set_scaled(row, shape.scale, row, keys);
+      if (shape.softcap > 0) loop.softcap(row, keys, shape.softcap);
+      RowStats stats = loop.row_stats(row, keys);
       mine.row(g)[0] = stats.max;
       mine.row(g)[1] = static_cast<float>(stats.sum);
-      loop.exp_shifted(row, count, stats.max);
+      loop.exp_shifted(row, keys, stats.max);
     }
-    loop.small_gemm(group, e, count, s, kRun, 1, values.row(first) + kv * e, values.cols, 1, mine.data + 2, mine.cols,
-                    false);
+    ConstMat v = rows_of(c.values);
+    loop.small_gemm(group, e, keys, s, kRun, 1, v.data, v.cols, 1, mine.data + 2, mine.cols, false);
   });
-  parallel_for(shape.heads, [&](std::int64_t head) {
-    float top = -std::numeric_limits<float>::infinity(), sum = 0;
-    for (std::int64_t run = 0; run < runs; ++run) top = std::max(top, part.row(run * shape.heads + head)[0]);
-    float* o = out + head * e;
-    std::fill(o, o + e, 0.f);
-    for (std::int64_t run = 0; run < runs; ++run) {
-      const float* p = part.row(run * shape.heads + head);
-      float weight = std::exp(p[0] - top);
-      sum += weight * p[1];
-      loops().add_scaled(p + 2, weight, o, e);
+  parallel_ranges(count * shape.heads, shape.heads, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t j = first; j < last; ++j) {
+      const std::int64_t i = j / shape.heads, head = j % shape.heads;
+      float top = -std::numeric_limits<float>::infinity(), sum = 0;
+      for (std::int64_t run = first_run[i]; run < first_run[i + 1]; ++run) top = std::max(top, part.row(run * shape.heads + head)[0]);
+      float* o = queries[i].out + head * e;
+      std::fill(o, o + e, 0.f);
+      for (std::int64_t run = first_run[i]; run < first_run[i + 1]; ++run) {
+        const float* p = part.row(run * shape.heads + head);
+        float weight = std::exp(p[0] - top);
+        sum += weight * p[1];
+        loops().add_scaled(p + 2, weight, o, e);
+      }
+      loops().set_scaled(o, 1 / sum, o, e);
     }
-    loops().set_scaled(o, 1 / sum, o, e);
   });
 }
 

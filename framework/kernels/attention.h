@@ -7,6 +7,7 @@
 
 #include "core/arena.h"
 #include "core/matrix.h"
+#include "kernels/cached_rows.h"
 
 namespace dml::kernels {
 
@@ -26,9 +27,12 @@ void attention(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMat v, 
 void attention_backward(const AttentionShape& shape, ConstMat dout, ConstMat q, ConstMat k, ConstMat v, ConstMat out,
                         ConstMat lse, std::span<const std::int32_t> starts, Mat dq, Mat dk, Mat dv, Arena& scratch);
 
-/// Decoding: one query row per sequence against its cache. q (heads·head_dim); keys and values are `length` rows of
-/// (kv_heads·head_dim), newest last. out (heads·head_dim).
-void attention_decode(const AttentionShape& shape, const float* q, ConstMat keys, ConstMat values, float* out,
-                      Arena& scratch);
+/// Decoding: one query row (heads · head_dim) of a sequence against its cache, whose last row is the newest.
+struct CachedQuery {
+  const float* q;
+  CachedRows keys, values;
+  float* out;                 // (heads · head_dim)
+};
+void attention_decode(const AttentionShape& shape, std::span<const CachedQuery> queries, Arena& scratch);
 
 }  // namespace dml::kernels

@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "core/profile.h"
+#include "kernels/quant_nf4.h"
 #include "kernels/simd/loops.h"
 
 // Exported by OpenBLAS builds that choose their kernels at run time.
@@ -27,7 +28,7 @@ namespace {
 // matrix and the same values in float32 give the same bits.
 constexpr std::int64_t kDepth = 2048;
 constexpr std::int64_t kFewRows = 8;       // up to here products of a row are dots, one fixed order per element
-constexpr std::int64_t kVectorPanel = 32;  // weight rows of one task there
+constexpr std::int64_t kVectorPanel = 64;  // weight rows of one task there
 
 // OpenBLAS takes a processor younger than itself for an old one and falls back to SSE3 kernels, five times slower. So
 // it is asked again with the family's name, unless the user named one. Before main: nothing else runs yet.
@@ -108,11 +109,11 @@ void tile_nt(ConstMat x, const Weight& w, float* to, std::int64_t ld, bool add, 
 
 void few_rows_nt(ConstMat x, const Weight& w, float* to, std::int64_t ld, bool add, std::int64_t first,
                  std::int64_t last) {
-  constexpr std::int64_t kStep = 8;
-  for (std::int64_t n = first; n < last; n += kStep) {
-    std::int64_t count = std::min(kStep, last - n);
-    Panel b = panel(w, n, count, 0, w.cols);
-    loops().dot_block(x.rows, count, w.cols, x.data, x.cols, b.data, b.ld, to + n - first, ld, add);
+  if (w.storage != Storage::nf4 || w.cols % kNf4Block == 0)
+    return loops().few_rows(w, first, last - first, x.rows, x.data, x.cols, to, ld, add);
+  for (std::int64_t n = first; n < last; ++n, ++to) {  // rows that begin inside a block
+    Panel b = panel(w, n, 1, 0, w.cols);
+    loops().dot_block(x.rows, 1, w.cols, x.data, x.cols, b.data, b.ld, to, ld, add);
   }
 }
 

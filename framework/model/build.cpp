@@ -29,8 +29,11 @@ std::int64_t elements(std::span<const std::int64_t> shape) {
 
 // All values of a stored tensor as float32.
 void read_values(const StoredTensor& t, std::int64_t rows, std::int64_t cols, float* out) {
+  constexpr std::int64_t kValuesPerTask = 1 << 16;
   Weight w{t.storage, rows, cols, t.data, t.scales};
-  kernels::unpack(w, 0, rows, 0, cols, out);
+  parallel_ranges(rows, std::max<std::int64_t>(1, kValuesPerTask / cols), [&](std::int64_t first, std::int64_t last) {
+    kernels::unpack(w, first, last - first, 0, cols, out + first * cols);
+  });
 }
 
 void transpose(const float* from, std::int64_t rows, std::int64_t cols, float* to) {
@@ -311,7 +314,9 @@ class Builder {
     Random a = stream_of(training_.seed, Purpose::adapter, name + ".lora_A"), b = stream_of(training_.seed, Purpose::adapter, name + ".lora_B");
     auto uniform = [](const Random& random, Mat m) {
       float bound = 1 / std::sqrt(static_cast<float>(m.cols));
-      for (std::int64_t i = 0; i < m.size(); ++i) m.data[i] = (2 * random.uniform(static_cast<std::uint64_t>(i)) - 1) * bound;
+      parallel_ranges(m.size(), 1 << 14, [&](std::int64_t first, std::int64_t last) {
+        for (std::int64_t i = first; i < last; ++i) m.data[i] = (2 * random.uniform(static_cast<std::uint64_t>(i)) - 1) * bound;
+      });
     };
     if (init == "gaussian")
       for (std::int64_t i = 0; i < lora.a.rows * lora.a.cols; ++i)
@@ -357,7 +362,7 @@ void load_parameters(ParameterStore& parameters, const TensorSource& source, con
       else if (t->shape != p.shape)
         problems.add(fmt::format("{}: tensor '{}' has shape {}, this model needs {}", source_name, p.name, shape_of(t->shape), shape_of(p.shape)));
       else
-        read_values(*t, 1, elements(p.shape), unit.value + p.offset);
+        read_values(*t, p.shape[0], elements(p.shape) / p.shape[0], unit.value + p.offset);
     }
   problems.raise();
 }

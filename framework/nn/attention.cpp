@@ -99,22 +99,28 @@ void Attention::forward_cached(ConstMat x, std::span<const SequenceRows> sequenc
   Arena::Scope scope(pass.arena);
   Saved s = plan(x.rows, x.rows, pass.arena);
   project(x, s, pass);
+  std::vector<kernels::CachedQuery> queries;
   for (const SequenceRows& rows : sequences) {
     std::int64_t before = rows.cache->length(), after = before + rows.count;
     DML_CHECK(after <= rows.cache->capacity());
-    Mat keys = rows.cache->keys(layer, after), values = rows.cache->values(layer, after);
-    kernels::copy(s.k.slice(rows.first, rows.count), keys.slice(before, rows.count));
-    kernels::copy(s.v.slice(rows.first, rows.count), values.slice(before, rows.count));
+    kernels::CachedRows keys = rows.cache->keys(layer, after), values = rows.cache->values(layer, after);
+    Mat new_k = s.k.slice(rows.first, rows.count), new_v = s.v.slice(rows.first, rows.count);
+    kernels::store_rows(new_k, keys, before);
+    kernels::store_rows(new_v, values, before);
     if (before == 0 && rows.count > 1) {
+      if (keys.storage != kernels::Storage::f32) {  // the new tokens see what later ones will see
+        kernels::load_rows(keys, 0, new_k);
+        kernels::load_rows(values, 0, new_v);
+      }
       std::int32_t starts[] = {0, static_cast<std::int32_t>(rows.count)};
-      kernels::attention(shape, s.q.slice(rows.first, rows.count), keys, values, starts, s.out.slice(rows.first, rows.count),
+      kernels::attention(shape, s.q.slice(rows.first, rows.count), new_k, new_v, starts, s.out.slice(rows.first, rows.count),
                          s.lse.slice(rows.first, rows.count));
       continue;
     }
     for (std::int64_t i = 0; i < rows.count; ++i)
-      kernels::attention_decode(shape, s.q.row(rows.first + i), rows.cache->keys(layer, before + i + 1),
-                                rows.cache->values(layer, before + i + 1), s.out.row(rows.first + i), pass.arena);
+      queries.push_back({s.q.row(rows.first + i), keys.head_of(before + i + 1), values.head_of(before + i + 1), s.out.row(rows.first + i)});
   }
+  if (!queries.empty()) kernels::attention_decode(shape, queries, pass.arena);
   o.forward(s.out, y, mode, s.o_proj, pass);
 }
 

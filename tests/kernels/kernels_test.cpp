@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <string>
@@ -17,6 +18,8 @@
 #include "kernels/embedding.h"
 #include "kernels/gemm.h"
 #include "kernels/optimizer_step.h"
+#include "kernels/quant_int8.h"
+#include "kernels/quant_nf4.h"
 #include "kernels/simd/loops.h"
 
 namespace dml::kernels {
@@ -82,14 +85,75 @@ TEST(Gemm, AddsWhereAsked) {
   }
 }
 
-TEST(Gemm, OfOneRowHasTheBitsOfTheSameRowAmongEight) {
-  auto x = values(8 * 333, 1), w = values(77 * 333, 2);
-  Weight weight = weight_of(mat(w, 77, 333));
-  std::vector<float> all(8 * 77), one(77);
-  gemm_nt(mat(x, 8, 333), weight, mat(all, 8, 77), Write::set);
-  for (std::int64_t i = 0; i < 8; ++i) {
-    gemm_nt(mat(x, 8, 333).slice(i, 1), weight, mat(one, 1, 77), Write::set);
-    EXPECT_TRUE(std::equal(one.begin(), one.end(), all.begin() + i * 77));
+// Weights in every storage, and the float32 values they stand for.
+struct Stored {
+  std::vector<float> plain, scales;
+  std::vector<std::byte> data;
+  Weight weight;
+
+  Stored(Storage storage, std::int64_t n, std::int64_t k) : plain(values(static_cast<std::size_t>(n * k), 2)), data(plain.size() * 4) {
+    weight = {storage, n, k, data.data()};
+    const std::size_t size = plain.size();
+    if (storage == Storage::f32)
+      std::memcpy(data.data(), plain.data(), size * 4);
+    else if (storage == Storage::bf16)
+      for (std::size_t i = 0; i < size; ++i) reinterpret_cast<bf16*>(data.data())[i] = to_bf16(plain[i]);
+    else if (storage == Storage::f16)
+      for (std::size_t i = 0; i < size; ++i) reinterpret_cast<f16*>(data.data())[i] = to_f16(plain[i]);
+    else if (storage == Storage::int8) {
+      scales.resize(static_cast<std::size_t>(n));
+      quantize_int8(mat(plain, n, k), {reinterpret_cast<std::int8_t*>(data.data()), size}, scales);
+    } else {
+      scales.resize((size + 63) / 64);
+      quantize_nf4(plain, {reinterpret_cast<std::uint8_t*>(data.data()), (size + 1) / 2}, scales);
+    }
+    weight.scales = scales.data();
+    unpack(weight, 0, n, 0, k, plain.data());
+  }
+};
+
+TEST(Gemm, OfFewRowsHasTheBitsOfOneRowAndOfTheFloat32Values) {
+  for (Isa wanted : {Isa::portable, Isa::avx2, Isa::avx512}) {
+    if (!use_isa(wanted)) continue;
+    for (Storage storage : {Storage::f32, Storage::bf16, Storage::f16, Storage::int8, Storage::nf4})
+      for (std::int64_t k : {64, 333, 320, 5632}) {
+        constexpr std::int64_t n = 83, most = 8;
+        Stored w(storage, n, k);
+        auto x = values(static_cast<std::size_t>(most * k), 1);
+        std::vector<float> one(n * most), few(n * most), plain(n);
+        for (std::int64_t i = 0; i < most; ++i) {
+          gemm_nt(mat(x, most, k).slice(i, 1), w.weight, mat(one, most, n).slice(i, 1), Write::set);
+          loops().dot_block(1, n, k, x.data() + i * k, k, w.plain.data(), k, plain.data(), n, false);
+          ASSERT_TRUE(std::equal(plain.begin(), plain.end(), one.begin() + i * n)) << static_cast<int>(storage) << " " << k;
+        }
+        for (std::int64_t rows = 2; rows <= most; ++rows) {
+          gemm_nt(mat(x, most, k).slice(0, rows), w.weight, mat(few, most, n).slice(0, rows), Write::set);
+          ASSERT_TRUE(std::equal(few.begin(), few.begin() + rows * n, one.begin())) << static_cast<int>(storage) << " " << k << " " << rows;
+        }
+      }
+  }
+  use_isa(best_isa());
+}
+
+TEST(CachedRows, HoldFloat32AsItIsAndOthersAsRounded) {
+  constexpr std::int64_t rows = 9, heads = 3, head_dim = 20, width = heads * head_dim;
+  auto x = values(2 * width, 4);
+  std::fill_n(x.begin() + head_dim, head_dim, 0.f);  // a head of nothing
+  for (Storage storage : {Storage::f32, Storage::bf16, Storage::int8}) {
+    std::vector<std::byte> memory(rows * width * 4);
+    std::vector<float> scales(rows * heads), back(x.size()), head(2 * head_dim);
+    CachedRows cache{storage, rows, heads, head_dim, memory.data(), scales.data()};
+    store_rows(mat(x, 2, width), cache, 5);
+    load_rows(cache, 5, mat(back, 2, width));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      float largest = 0;
+      for (std::size_t j = 0; j < head_dim; ++j) largest = std::max(largest, std::fabs(x[i / head_dim * head_dim + j]));
+      float allowed = storage == Storage::f32 ? 0 : storage == Storage::bf16 ? std::fabs(x[i]) / 256 : largest / 253;
+      EXPECT_NEAR(back[i], x[i], allowed) << static_cast<int>(storage) << " " << i;
+    }
+    load_head(cache, 2, 5, 2, head.data());
+    for (std::size_t r = 0; r < 2; ++r)
+      for (std::size_t j = 0; j < head_dim; ++j) EXPECT_EQ(head[r * head_dim + j], back[r * width + 2 * head_dim + j]);
   }
 }
 
@@ -104,6 +168,11 @@ TEST(Attention, OfADocumentHasTheSameBitsWhateverIsPackedBeforeIt) {
   EXPECT_TRUE(std::equal(alone.begin(), alone.end(), packed.begin() + 100 * 32));
 }
 
+CachedRows cached(std::vector<float>& values, std::int64_t rows, std::int64_t heads) {
+  auto width = static_cast<std::int64_t>(values.size()) / rows;
+  return {Storage::f32, rows, heads, width / heads, reinterpret_cast<std::byte*>(values.data()), nullptr};
+}
+
 TEST(AttentionDecode, AgreesWithTheLastRowOfAttention) {
   for (std::int64_t length : {1, 65, 1200})
     for (std::int64_t window : {0, 70}) {
@@ -115,9 +184,28 @@ TEST(AttentionDecode, AgreesWithTheLastRowOfAttention) {
       attention(shape, mat(q, length, 96), mat(k, length, 48), mat(v, length, 48), starts, mat(full, length, 96),
                 mat(lse, length, 4));
       Arena scratch(1 << 20);
-      attention_decode(shape, q.data() + (n - 1) * 96, mat(k, length, 48), mat(v, length, 48), last.data(), scratch);
+      CachedQuery query{q.data() + (n - 1) * 96, cached(k, length, 2), cached(v, length, 2), last.data()};
+      attention_decode(shape, {&query, 1}, scratch);
       for (std::size_t i = 0; i < 96; ++i) EXPECT_NEAR(last[i], full[(n - 1) * 96 + i], 1e-5f);
     }
+}
+
+TEST(AttentionDecode, OfASequenceHasTheSameBitsWhateverIsDecodedBesideIt) {
+  AttentionShape shape{.heads = 4, .kv_heads = 2, .head_dim = 24, .scale = 0.2f};
+  auto q = values(3 * 96, 1), k = values(700 * 48, 2), v = values(700 * 48, 3);
+  std::vector<float> together(3 * 96), alone(96);
+  std::vector<CachedQuery> queries;
+  std::int64_t lengths[] = {600, 1, 700};
+  for (std::size_t i = 0; i < 3; ++i)
+    queries.push_back({q.data() + i * 96, cached(k, 700, 2).head_of(lengths[i]), cached(v, 700, 2).head_of(lengths[i]),
+                       together.data() + i * 96});
+  Arena scratch(1 << 20);
+  attention_decode(shape, queries, scratch);
+  for (std::size_t i = 0; i < 3; ++i) {
+    queries[i].out = alone.data();
+    attention_decode(shape, {&queries[i], 1}, scratch);
+    EXPECT_TRUE(std::equal(alone.begin(), alone.end(), together.begin() + static_cast<std::ptrdiff_t>(i * 96)));
+  }
 }
 
 TEST(Embedding, ScalesAndAddsInTokenOrder) {

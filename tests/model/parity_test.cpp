@@ -90,7 +90,7 @@ TEST_P(Family, GeneratingReadsTheLogitsOfTraining) {
   const std::int32_t length = batch.starts[1];
   std::span<const float> last(want.data() + (length - 1) * vocab, static_cast<std::size_t>(vocab));
   for (std::int32_t step : {length, 1}) {
-    KvCache cache(m.model->spec.layers, m.model->spec.kv_heads * m.model->spec.head_dim, length);
+    KvCache cache(m.model->spec.layers, m.model->spec.kv_heads, m.model->spec.head_dim, length);
     std::vector<float> logits(static_cast<std::size_t>(vocab));
     for (std::int32_t t = 0; t < length; t += step) {
       SequenceRows rows{&cache, 0, step};

@@ -198,7 +198,7 @@ TEST_P(LayerKinds, GeneratingRowByRowGivesTheWholeForward) {
   layer.forward(x, {}, y, saved, p);
 
   // Both documents as sequences: the first two tokens at once, the others one each a call, beside each other.
-  KvCache first(1, layer.attention.key_width(), 4), second(1, layer.attention.key_width(), 3);
+  KvCache first(1, layer.attention.shape.kv_heads, layer.attention.shape.head_dim, 4), second(1, layer.attention.shape.kv_heads, layer.attention.shape.head_dim, 3);
   auto step = [&](std::vector<std::int32_t> rows, std::vector<SequenceRows> sequences) {
     Mat h = values.zeros(static_cast<std::int64_t>(rows.size()), kWidth);
     std::vector<std::int32_t> positions;
@@ -228,7 +228,7 @@ TEST_P(LayerKinds, FewRowsBehindFullCachesAreTheWhole) {
   Mat y = values.zeros(kTokens, kWidth);
   layer.forward(x, {}, y, saved, p);
   // One token, then the other three of the document in one call.
-  KvCache cache(1, layer.attention.key_width(), 4);
+  KvCache cache(1, layer.attention.shape.kv_heads, layer.attention.shape.head_dim, 4);
   for (auto [first, count] : {std::pair<std::int64_t, std::int64_t>{0, 1}, {1, 3}}) {
     Mat h = values.zeros(count, kWidth);
     std::copy_n(x.row(first), count * kWidth, h.data);

@@ -2,24 +2,33 @@
 
 #include <gtest/gtest.h>
 
+#include <span>
+
 namespace dml {
 namespace {
 
+using kernels::CachedRows;
+using kernels::Storage;
+
+std::span<float> floats(const CachedRows& rows) {
+  return {reinterpret_cast<float*>(rows.data), static_cast<std::size_t>(rows.rows * rows.width())};
+}
+
 TEST(KvCache, EveryLayerHasItsOwnRows) {
-  KvCache cache(3, 5, 7);
+  KvCache cache(3, 1, 5, 7);
   EXPECT_EQ(cache.capacity(), 7);
   float n = 0;
   for (std::int64_t layer = 0; layer < 3; ++layer)
-    for (Mat m : {cache.keys(layer, 7), cache.values(layer, 7)})
-      for (float& x : m.flat()) x = n++;
+    for (const CachedRows& rows : {cache.keys(layer, 7), cache.values(layer, 7)})
+      for (float& x : floats(rows)) x = n++;
   n = 0;
   for (std::int64_t layer = 0; layer < 3; ++layer)
-    for (Mat m : {cache.keys(layer, 7), cache.values(layer, 7)})
-      for (float x : m.flat()) ASSERT_EQ(x, n++);
+    for (const CachedRows& rows : {cache.keys(layer, 7), cache.values(layer, 7)})
+      for (float x : floats(rows)) ASSERT_EQ(x, n++);
 }
 
 TEST(KvCache, GrowsByWhatIsWrittenAndForgetsFromTheEnd) {
-  KvCache cache(1, 4, 10);
+  KvCache cache(1, 2, 2, 10);
   EXPECT_EQ(cache.length(), 0);
   cache.advance(6);
   cache.advance(1);
@@ -30,12 +39,41 @@ TEST(KvCache, GrowsByWhatIsWrittenAndForgetsFromTheEnd) {
 }
 
 TEST(KvCache, StaysWhereItIsWhenMoved) {
-  KvCache a(2, 4, 3);
-  a.keys(1, 3).row(2)[3] = 8;
-  float* place = a.keys(1, 3).data;
+  KvCache a(2, 1, 4, 3);
+  floats(a.keys(1, 3))[11] = 8;
+  std::byte* place = a.keys(1, 3).data;
   KvCache b(std::move(a));
   EXPECT_EQ(b.keys(1, 3).data, place);
-  EXPECT_EQ(b.keys(1, 3).row(2)[3], 8);
+  EXPECT_EQ(floats(b.keys(1, 3))[11], 8);
+}
+
+TEST(KvCache, TakesOverWhatAnotherHolds) {
+  for (Storage storage : {Storage::f32, Storage::bf16, Storage::int8}) {
+    KvCache a(2, 2, 3, 8, storage), b(2, 2, 3, 6, storage);
+    std::vector<float> row{1, -2, 3, 40, 50, -60}, back(6);
+    for (std::int64_t layer = 0; layer < 2; ++layer)
+      for (std::int64_t t = 0; t < 4; ++t) {
+        row[0] = static_cast<float>(layer + t);
+        kernels::store_rows({row.data(), 1, 6}, a.keys(layer, 8), t);
+        kernels::store_rows({row.data(), 1, 6}, a.values(layer, 8), t);
+        if (t < 2) kernels::store_rows({row.data(), 1, 6}, b.keys(layer, 6), t);
+      }
+    a.advance(4);
+    b.advance(3);
+    b.copy(a, 2);
+    EXPECT_EQ(b.length(), 4);
+    for (std::int64_t t = 0; t < 4; ++t) {
+      kernels::load_rows(b.keys(1, 4), t, {back.data(), 1, 6});
+      EXPECT_NEAR(back[0], static_cast<float>(1 + t), 0.02);
+      EXPECT_NEAR(back[5], -60, 0.25);
+    }
+  }
+}
+
+TEST(KvCache, SmallerStoragesTakeLessMemory) {
+  EXPECT_EQ(KvCache::bytes_per_token(2, 4, 64, Storage::f32), 2 * 2 * 4 * 64 * 4);
+  EXPECT_EQ(KvCache::bytes_per_token(2, 4, 64, Storage::bf16), 2 * 2 * 4 * 64 * 2);
+  EXPECT_EQ(KvCache::bytes_per_token(2, 4, 64, Storage::int8), 2 * 2 * 4 * (64 + 4));
 }
 
 }  // namespace

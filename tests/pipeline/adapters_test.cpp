@@ -28,7 +28,7 @@ BaseModel tiny() {
 std::vector<float> logits(CausalLm& model, const GoldenBatch& batch) {
   model.set_length(batch.longest());
   const std::int64_t vocab = model.spec.vocab, length = batch.starts[1];
-  KvCache cache(model.spec.layers, model.spec.kv_heads * model.spec.head_dim, length);
+  KvCache cache(model.spec.layers, model.spec.kv_heads, model.spec.head_dim, length);
   std::vector<float> out(static_cast<std::size_t>(length * vocab));
   for (std::int64_t t = 0; t < length; ++t) {
     SequenceRows rows{&cache, 0, 1};

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "kernels/optimizer_step.h"
+#include "kernels/weight.h"
 
 namespace dml::kernels {
 
@@ -33,6 +34,11 @@ struct Loops {
 
   /// to (rows,cols) dense = from, rows ld apart: rows many kilobytes apart would fall into the same few cache sets.
   void (*copy_block)(std::int64_t rows, std::int64_t cols, const float* from, std::int64_t ld, float* to);
+
+  /// c (m,count) = or += x (m, w.cols) · (rows [first, first + count) of w)ᵀ straight from storage, for few x: the bits
+  /// of dot_block on the float32 values. NF4 needs w.cols to be a multiple of 64.
+  void (*few_rows)(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x,
+                   std::int64_t ldx, float* c, std::int64_t ldc, bool add);
 
   // Storage to float32, n values.
   void (*from_bf16)(const void* from, std::int64_t n, float* to);

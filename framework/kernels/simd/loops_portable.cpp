@@ -9,6 +9,7 @@ namespace {
 #include "kernels/simd/vector.inl"
 #include "kernels/simd/products.inl"
 #include "kernels/simd/storage.inl"
+#include "kernels/simd/stored_products.inl"
 #include "kernels/simd/rows.inl"
 // clang-format on
 }  // namespace

@@ -3,7 +3,19 @@
 // A mapped file need not be aligned.
 typedef std::uint16_t Halves __attribute__((vector_size(DML_VECTOR_BYTES / 2)));
 typedef std::uint32_t VU __attribute__((vector_size(DML_VECTOR_BYTES)));
-DML_INLINE VU load_halves(const unsigned char* from, std::int64_t count = W) {
+DML_INLINE VU load_halves(const unsigned char* from) {
+#if DML_VECTOR_BYTES == 64
+  return reinterpret_cast<VU>(
+      _mm512_maskz_cvtepu16_epi32(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from))));
+#elif DML_VECTOR_BYTES == 32
+  return reinterpret_cast<VU>(_mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+#else
+  Halves h;
+  __builtin_memcpy(&h, from, sizeof h);
+  return __builtin_convertvector(h, VU);
+#endif
+}
+DML_INLINE VU load_halves(const unsigned char* from, std::int64_t count) {
   Halves h{};
   __builtin_memcpy(&h, from, static_cast<std::size_t>(count) * 2);
   return __builtin_convertvector(h, VU);

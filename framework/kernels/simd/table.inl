@@ -5,6 +5,7 @@ const Loops table = {
     .dot_block = dot_block,
     .transpose = transpose,
     .copy_block = copy_block,
+    .few_rows = few_rows,
     .from_bf16 = from_bf16,
     .from_f16 = from_f16,
     .from_int8 = from_int8,

@@ -1,0 +1,76 @@
+#include "kernels/cached_rows.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/bf16.h"
+#include "core/error.h"
+#include "core/parallel.h"
+#include "kernels/simd/loops.h"
+
+namespace dml::kernels {
+namespace {
+
+constexpr std::int64_t kRowsPerTask = 64;
+
+void store_int8(const float* x, std::int64_t n, std::int8_t* to, float* scale) {
+  float most = 0;
+  for (std::int64_t i = 0; i < n; ++i) most = std::max(most, std::fabs(x[i]));
+  *scale = most / 127;
+  float inverse = most > 0 ? 127 / most : 0;
+  for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<std::int8_t>(std::lrint(x[i] * inverse));
+}
+
+}  // namespace
+
+void store_rows(ConstMat x, const CachedRows& to, std::int64_t at) {
+  DML_CHECK(x.cols == to.width() && at >= 0 && at + x.rows <= to.rows);
+  parallel_ranges(x.rows, kRowsPerTask, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t r = first; r < last; ++r) {
+      const float* from = x.row(r);
+      std::int64_t place = (at + r) * to.width();
+      switch (to.storage) {
+        case Storage::f32:
+          std::copy_n(from, x.cols, reinterpret_cast<float*>(to.data) + place);
+          break;
+        case Storage::bf16:
+          for (std::int64_t i = 0; i < x.cols; ++i) reinterpret_cast<bf16*>(to.data)[place + i] = to_bf16(from[i]);
+          break;
+        case Storage::int8:
+          for (std::int64_t h = 0; h < to.heads; ++h)
+            store_int8(from + h * to.head_dim, to.head_dim, reinterpret_cast<std::int8_t*>(to.data) + place + h * to.head_dim,
+                       to.scales + (at + r) * to.heads + h);
+          break;
+        default:
+          DML_CHECK(false, "a cache in a storage that is none of its own");
+      }
+    }
+  });
+}
+
+void load_head(const CachedRows& from, std::int64_t head, std::int64_t first, std::int64_t count, float* out) {
+  const Loops& loop = loops();
+  for (std::int64_t r = first; r < first + count; ++r, out += from.head_dim) {
+    const std::byte* at = from.data + storage_bytes(from.storage, r * from.width() + head * from.head_dim);
+    switch (from.storage) {
+      case Storage::bf16:
+        loop.from_bf16(at, from.head_dim, out);
+        break;
+      case Storage::int8:
+        loop.from_int8(at, from.head_dim, from.scales[r * from.heads + head], out);
+        break;
+      default:
+        std::copy_n(reinterpret_cast<const float*>(at), from.head_dim, out);
+    }
+  }
+}
+
+void load_rows(const CachedRows& from, std::int64_t at, Mat x) {
+  DML_CHECK(x.cols == from.width() && at >= 0 && at + x.rows <= from.rows);
+  parallel_ranges(x.rows, kRowsPerTask, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t r = first; r < last; ++r)
+      for (std::int64_t h = 0; h < from.heads; ++h) load_head(from, h, at + r, 1, x.row(r) + h * from.head_dim);
+  });
+}
+
+}  // namespace dml::kernels

@@ -1,0 +1,34 @@
+// Keys or values of one layer as a cache keeps them: a row per token, in float32, bfloat16 or int8 (one scale per row
+// and head, its largest magnitude / 127). A view; the cache owns the memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/matrix.h"
+#include "kernels/weight.h"
+
+namespace dml::kernels {
+
+struct CachedRows {
+  Storage storage = Storage::f32;
+  std::int64_t rows = 0, heads = 1, head_dim = 1;
+  std::byte* data = nullptr;   // rows × heads × head_dim
+  float* scales = nullptr;     // int8: rows × heads
+
+  std::int64_t width() const { return heads * head_dim; }
+  CachedRows head_of(std::int64_t count) const {
+    CachedRows part = *this;
+    part.rows = count;
+    return part;
+  }
+};
+
+/// Rows [at, at + x.rows) of `to` become x.
+void store_rows(ConstMat x, const CachedRows& to, std::int64_t at);
+/// What those rows hold now, as float32.
+void load_rows(const CachedRows& from, std::int64_t at, Mat x);
+/// One head of rows [first, first + count), dense (count, head_dim), on the calling thread.
+void load_head(const CachedRows& from, std::int64_t head, std::int64_t first, std::int64_t count, float* out);
+
+}  // namespace dml::kernels

@@ -1,0 +1,264 @@
+// Products of few rows (decoding) with a weight matrix as it is stored: what is read is read once, turned to float32 in
+// registers and used for all rows of x at once. An element's chain over k is that of `dots` on the float32 values, so
+// storage, company and number of rows leave its bits alone.
+//
+// A kind of rows gives blocks of 64 columns; a block gives its vectors in order.
+
+constexpr std::int64_t kBlockCols = 64;   // also the block of an NF4 scale
+constexpr int kBlockVectors = static_cast<int>(kBlockCols / W);
+constexpr std::int64_t kStateRows = 64, kRowsAhead = 8;
+constexpr std::int64_t kCachedFloats = 4096;   // of x, for one pass over some rows of w
+constexpr int kSideBySide8 = DML_VECTOR_BYTES == 64 ? 3 : 1;   // rows of w beside eight of x: as many sums as there are registers
+
+struct StoredRows {
+  const unsigned char* data;   // row 0, column 0
+  const float* scales;
+  std::int64_t cols;
+};
+
+struct Float32Rows : StoredRows {
+  static constexpr int kBits = 32;
+  struct Block {
+    const float* p;
+    DML_INLINE V get(int v) const { return load(p + v * W); }
+  };
+  DML_INLINE Block block(std::int64_t n, std::int64_t i) const { return {reinterpret_cast<const float*>(data) + n * cols + i}; }
+  void values(std::int64_t n, std::int64_t i, std::int64_t count, float* to) const {
+    __builtin_memcpy(to, data + (n * cols + i) * 4, static_cast<std::size_t>(count) * 4);
+  }
+};
+
+struct Bf16Rows : StoredRows {
+  static constexpr int kBits = 16;
+  struct Block {
+    const unsigned char* p;
+    DML_INLINE V get(int v) const { return reinterpret_cast<V>(load_halves(p + 2 * v * W) << 16); }
+  };
+  DML_INLINE Block block(std::int64_t n, std::int64_t i) const { return {data + (n * cols + i) * 2}; }
+  void values(std::int64_t n, std::int64_t i, std::int64_t count, float* to) const {
+    from_bf16(data + (n * cols + i) * 2, count, to);
+  }
+};
+
+struct F16Rows : StoredRows {
+  static constexpr int kBits = 16;
+  struct Block {
+    const unsigned char* p;
+    DML_INLINE V get(int v) const {
+#if DML_VECTOR_BYTES == 64
+      return _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 2 * v * W)));
+#elif DML_VECTOR_BYTES == 32
+      return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 2 * v * W)));
+#else
+      V x;
+      from_f16(p + 2 * v * W, W, reinterpret_cast<float*>(&x));
+      return x;
+#endif
+    }
+  };
+  DML_INLINE Block block(std::int64_t n, std::int64_t i) const { return {data + (n * cols + i) * 2}; }
+  void values(std::int64_t n, std::int64_t i, std::int64_t count, float* to) const {
+    from_f16(data + (n * cols + i) * 2, count, to);
+  }
+};
+
+struct Int8Rows : StoredRows {
+  static constexpr int kBits = 8;
+  struct Block {
+    const unsigned char* p;
+    float scale;
+    DML_INLINE V get(int v) const {
+      const unsigned char* at = p + v * W;
+#if DML_VECTOR_BYTES == 64
+      __m512i wide = _mm512_maskz_cvtepi8_epi32(0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
+      return _mm512_maskz_cvtepi32_ps(0xffff, wide) * scale;
+#elif DML_VECTOR_BYTES == 32
+      return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at)))) * scale;
+#else
+      V x;
+      from_int8(at, W, scale, reinterpret_cast<float*>(&x));
+      return x;
+#endif
+    }
+  };
+  DML_INLINE Block block(std::int64_t n, std::int64_t i) const { return {data + n * cols + i, scales[n]}; }
+  void values(std::int64_t n, std::int64_t i, std::int64_t count, float* to) const {
+    from_int8(data + n * cols + i, count, scales[n], to);
+  }
+};
+
+// Rows that begin at a block: cols is a multiple of 64, there is no rest.
+struct Nf4Rows : StoredRows {
+  static constexpr int kBits = 4;
+#if DML_VECTOR_BYTES >= 32
+  // The table times the block's scale stands in registers; a vector's bytes are spread over its lanes, one nibble each.
+  struct Block {
+    const unsigned char* p;
+    V table[16 / W];
+    DML_INLINE V get(int v) const {
+#if DML_VECTOR_BYTES == 64
+      const __m512i spread = _mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0);
+      const __m512i shift = _mm512_set_epi32(0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4);
+      long long bytes;
+      __builtin_memcpy(&bytes, p + 8 * v, 8);
+      __m512i code = _mm512_maskz_srlv_epi32(0xffff, _mm512_shuffle_epi8(_mm512_set1_epi64(bytes), spread), shift);
+      return _mm512_maskz_permutexvar_ps(0xffff, code, table[0]);   // of an index it reads the last four bits
+#else
+      const __m256i spread = _mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0);
+      const __m256i shift = _mm256_set_epi32(0, 4, 0, 4, 0, 4, 0, 4);
+      int bytes;
+      __builtin_memcpy(&bytes, p + 4 * v, 4);
+      __m256i code = _mm256_srlv_epi32(_mm256_shuffle_epi8(_mm256_set1_epi32(bytes), spread), shift);
+      return _mm256_blendv_ps(_mm256_permutevar8x32_ps(table[0], code), _mm256_permutevar8x32_ps(table[1], code),
+                              _mm256_castsi256_ps(_mm256_slli_epi32(code, 28)));
+#endif
+    }
+  };
+  DML_INLINE Block block(std::int64_t n, std::int64_t i) const {
+    Block b{data + (n * cols + i) / 2, {}};
+    float scale = scales[(n * cols + i) / kBlockCols];
+    for (int t = 0; t < 16 / W; ++t) b.table[t] = load(kNf4 + t * W) * scale;
+    return b;
+  }
+#else
+  struct Block {
+    float values[kBlockCols];
+    DML_INLINE V get(int v) const { return load(values + v * W); }
+  };
+  DML_INLINE Block block(std::int64_t n, std::int64_t i) const {
+    Block b;
+    from_nf4(data, scales, n * cols + i, kBlockCols, b.values);
+    return b;
+  }
+#endif
+  void values(std::int64_t, std::int64_t, std::int64_t, float*) const {}
+};
+
+// x (M rows), columns [from, to), as a loop over them reads it: a vector of every row, then the next one of every row.
+// Rows many kilobytes apart would fall into the same few cache sets.
+template <int M>
+void pack_rows(const float* x, std::int64_t ldx, std::int64_t from, std::int64_t to, float* out) {
+  for (std::int64_t i = from; i < to; i += W)
+    for (int m = 0; m < M; ++m, out += W)
+      store(out, to - i >= W ? load(x + m * ldx + i) : load_part(x + m * ldx + i, to - i));
+}
+
+// In a register from here on: the compiler would rather read it again for every product.
+DML_INLINE void keep(V& x) {
+#if DML_VECTOR_BYTES == 64
+  asm("" : "+v"(x));
+#elif defined(__x86_64__)
+  asm("" : "+x"(x));
+#endif
+}
+
+template <int M, int N>
+DML_INLINE void add_products(const float* x, const V (&b)[N], V (&acc)[M][N]) {
+#pragma GCC unroll 8
+  for (int m = 0; m < M; ++m) {
+    V a = load(x + m * W);
+    keep(a);
+#pragma GCC unroll 8
+    for (int n = 0; n < N; ++n) acc[m][n] += a * b[n];
+  }
+}
+
+// Columns [from, to) of c (M,N) = or += x (M,k) · (N rows from n0 on)ᵀ; between two ranges the sums wait in `state`.
+template <class Rows, int M, int N>
+void stored_dots(const Rows& w, std::int64_t n0, std::int64_t from, std::int64_t to, const float* packed, V* state,
+                 float* c, std::int64_t ldc, bool add) {
+  V acc[M][N] = {};
+  if (from > 0)
+#pragma GCC unroll 8
+    for (int m = 0; m < M; ++m)
+#pragma GCC unroll 8
+      for (int n = 0; n < N; ++n) acc[m][n] = state[m * N + n];
+  std::int64_t i = from;
+  for (; i + kBlockCols <= to; i += kBlockCols) {
+    typename Rows::Block block[N];
+#pragma GCC unroll 8
+    for (int n = 0; n < N; ++n) {
+      block[n] = w.block(n0 + n, i);
+      // Later rows come into the cache while these are used: lines that no pattern over pages would foresee.
+      const unsigned char* ahead = w.data + ((n0 + n + kRowsAhead) * w.cols + i) * Rows::kBits / 8;
+      for (int line = 0; line < 8 * Rows::kBits; line += 64) __builtin_prefetch(ahead + line, 0, 2);
+    }
+#pragma GCC unroll 16
+    for (int v = 0; v < kBlockVectors; ++v, packed += M * W) {
+      V b[N];
+#pragma GCC unroll 8
+      for (int n = 0; n < N; ++n) b[n] = block[n].get(v);
+      add_products<M, N>(packed, b, acc);
+    }
+  }
+  if (to < w.cols) {
+#pragma GCC unroll 8
+    for (int m = 0; m < M; ++m)
+#pragma GCC unroll 8
+      for (int n = 0; n < N; ++n) state[m * N + n] = acc[m][n];
+    return;
+  }
+  if (std::int64_t rest = to - i; rest > 0) {
+    alignas(64) float last[N][kBlockCols] = {};
+    for (int n = 0; n < N; ++n) w.values(n0 + n, i, rest, last[n]);
+    for (std::int64_t j = 0; j < rest; j += W, packed += M * W) {
+      V b[N];
+#pragma GCC unroll 8
+      for (int n = 0; n < N; ++n) b[n] = load(last[n] + j);
+      add_products<M, N>(packed, b, acc);
+    }
+  }
+#pragma GCC unroll 8
+  for (int m = 0; m < M; ++m)
+#pragma GCC unroll 8
+    for (int n = 0; n < N; ++n) {
+      float s = sum(acc[m][n]);
+      c[m * ldc + n] = add ? c[m * ldc + n] + s : s;
+    }
+}
+
+// At most kStateRows rows of w and M of x, in ranges of columns for which x stays in the first-level cache.
+template <class Rows, int M, int N>
+void stored_panel(const Rows& w, std::int64_t first, std::int64_t count, const float* x, std::int64_t ldx, float* c,
+                  std::int64_t ldc, bool add) {
+  V state[kStateRows * M];
+  alignas(64) float packed[kCachedFloats];
+  const std::int64_t step = kCachedFloats / M;
+  for (std::int64_t from = 0; from < w.cols; from += step) {
+    std::int64_t to = from + step < w.cols ? from + step : w.cols, n = 0;
+    pack_rows<M>(x, ldx, from, to, packed);
+    for (; n + N <= count; n += N)
+      stored_dots<Rows, M, N>(w, first + n, from, to, packed, state + n * M, c + n, ldc, add);
+    for (; n < count; ++n)
+      stored_dots<Rows, M, 1>(w, first + n, from, to, packed, state + n * M, c + n, ldc, add);
+  }
+}
+
+template <class Rows>
+void stored_rows(const Rows& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x, std::int64_t ldx,
+                 float* c, std::int64_t ldc, bool add) {
+  for (; count > 0; count -= kStateRows, first += kStateRows, c += kStateRows) {
+    std::int64_t some = count < kStateRows ? count : kStateRows, i = 0;
+    for (; i + 8 <= m; i += 8) stored_panel<Rows, 8, kSideBySide8>(w, first, some, x + i * ldx, ldx, c + i * ldc, ldc, add);
+    for (; i + 4 <= m; i += 4) stored_panel<Rows, 4, 4>(w, first, some, x + i * ldx, ldx, c + i * ldc, ldc, add);
+    for (; i + 2 <= m; i += 2) stored_panel<Rows, 2, 4>(w, first, some, x + i * ldx, ldx, c + i * ldc, ldc, add);
+    for (; i < m; ++i) stored_panel<Rows, 1, 8>(w, first, some, x + i * ldx, ldx, c + i * ldc, ldc, add);
+  }
+}
+
+void few_rows(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x, std::int64_t ldx, float* c,
+              std::int64_t ldc, bool add) {
+  StoredRows rows{static_cast<const unsigned char*>(w.data), w.scales, w.cols};
+  switch (w.storage) {
+    case Storage::f32:
+      return stored_rows(Float32Rows{rows}, first, count, m, x, ldx, c, ldc, add);
+    case Storage::bf16:
+      return stored_rows(Bf16Rows{rows}, first, count, m, x, ldx, c, ldc, add);
+    case Storage::f16:
+      return stored_rows(F16Rows{rows}, first, count, m, x, ldx, c, ldc, add);
+    case Storage::int8:
+      return stored_rows(Int8Rows{rows}, first, count, m, x, ldx, c, ldc, add);
+    case Storage::nf4:
+      return stored_rows(Nf4Rows{rows}, first, count, m, x, ldx, c, ldc, add);
+  }
+}
