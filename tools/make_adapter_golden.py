@@ -18,6 +18,7 @@ import torch
 
 from golden_model import Config, Decoder, write_safetensors
 from make_golden import ADAMW, loss_of, write_json
+from make_nf4_golden import CODES, dequantise_scales, quantise_nf4, quantise_scales
 
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
@@ -37,6 +38,13 @@ KINDS = {
     "pissa": dict(target_modules=ALL + ["lm_head"], init_lora_weights="pissa"),
     "olora": dict(target_modules=ALL + ["lm_head"], init_lora_weights="olora", use_rslora=True),
     "pissa_dora": dict(target_modules=ALL, init_lora_weights="pissa", use_dora=True),
+    "loftq": dict(target_modules=ALL, init_lora_weights="loftq", loftq_config=dict(loftq_bits=4, loftq_iter=1)),
+    "loftq_iterated": dict(target_modules=ALL, init_lora_weights="loftq", lora_alpha=4, loftq_config=dict(loftq_bits=4, loftq_iter=4)),
+    # On a base in NF4 with double quantisation, linear layers only.
+    "nf4_lora": dict(target_modules=ALL, base="nf4"),
+    "nf4_dora": dict(target_modules=ALL, use_dora=True, base="nf4"),
+    "nf4_pissa": dict(target_modules=ALL, init_lora_weights="pissa", base="nf4"),
+    "nf4_olora": dict(target_modules=["q_proj", "down_proj"], init_lora_weights="olora", base="nf4"),
 }
 
 
@@ -56,6 +64,31 @@ def chosen(pattern, module, otherwise):
     return next((v for k, v in pattern.items() if re.fullmatch(rf"(.*\.)?({k})", module)), otherwise)
 
 
+def nf4(w, nested):
+    """The values that NF4 leaves of w, its scales quantised in turn where nested."""
+    codes, scales = quantise_nf4(w.float().flatten())
+    if nested:
+        scales = dequantise_scales(*quantise_scales(scales))
+    values = torch.tensor(CODES)[torch.stack([codes >> 4, codes & 15], dim=1).flatten().long()]
+    return (values * scales.repeat_interleave(64)[:len(values)]).view(w.shape).double()
+
+
+def low_rank(w, r):
+    u, s, vh = torch.linalg.svd(w, full_matrices=False)
+    root = torch.sqrt(s[:r])
+    return root[:, None] * vh[:r], u[:, :r] * root
+
+
+def loftq(w, r, iterations):
+    """PEFT's loftq_init: Q from W - BA, then BA from W - Q, in turn."""
+    rest = w
+    for _ in range(iterations):
+        q = nf4(rest, nested=False)
+        a, b = low_rank(w - q, r)
+        rest = w - b @ a
+    return a, b, q
+
+
 def start(c, w, r, scale, embedding, generator):
     """(A, B, rest of the base): B is not zero, so that A learns from the first step on."""
     def random(*shape, size):
@@ -64,16 +97,17 @@ def start(c, w, r, scale, embedding, generator):
     init = c.get("init_lora_weights", True)
     if embedding:
         return random(r, w.shape[0], size=0.05), random(w.shape[1], r, size=1.0), w
+    if init == "loftq":
+        return loftq(w, r, c["loftq_config"]["loftq_iter"])
     if init == "pissa":
-        u, s, vh = torch.linalg.svd(w, full_matrices=False)
-        root = torch.sqrt(s[:r] / scale)
-        a, b = root[:, None] * vh[:r], u[:, :r] * root
+        a, b = low_rank(w / scale, r)
     elif init == "olora":
         q, upper = torch.linalg.qr(w)
         a, b = upper[:r], q[:, :r]
     else:
         return random(r, w.shape[1], size=1 / math.sqrt(w.shape[1])), random(w.shape[0], r, size=0.2), w
-    return a, b, w - scale * b @ a
+    rest = w - scale * b @ a
+    return a, b, nf4(rest, nested=True) if c.get("base") == "nf4" else rest
 
 
 def adapter(c, weights, generator):
@@ -133,10 +167,13 @@ def write_kind(name, model, folder):
     spec = Config(json.load(open(os.path.join(model, "model/config.json"))))
     weights = read_safetensors(os.path.join(model, "model/model.safetensors"))
     batch = json.load(open(os.path.join(model, "batch.json")))
+    if c.get("base") == "nf4":
+        weights = {k: nf4(w, nested=True) if "_proj." in k else w for k, w in weights.items()}
     parameters, changed = adapter(c, weights, torch.Generator().manual_seed(sum(map(ord, name))))
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
-    write_json(os.path.join(folder, "adapter_config.json"), c)
+    base = dict(base=c["base"]) if "base" in c else {}
+    write_json(os.path.join(folder, "adapter_config.json"), {k: v for k, v in c.items() if k != "base"})
     if "init_lora_weights" not in c:
         write_safetensors(os.path.join(folder, "adapter_model.safetensors"), parameters)
     optimizer = torch.optim.AdamW(groups(parameters, ratio), betas=tuple(ADAMW["betas"]), eps=ADAMW["eps"])
@@ -147,7 +184,7 @@ def write_kind(name, model, folder):
         value.backward()
         optimizer.step()
         losses.append(value.item())
-    write_json(os.path.join(folder, "steps.json"), dict(ADAMW, loraplus_lr_ratio=ratio or 1.0, losses=losses))
+    write_json(os.path.join(folder, "steps.json"), dict(ADAMW, loraplus_lr_ratio=ratio or 1.0, **base, losses=losses))
     print(name, losses[0], losses[-1])
 
 

@@ -117,4 +117,5 @@ def main():
         name + ".quant_state.bitsandbytes__nf4": torch.tensor(list(json.dumps(state).encode()), dtype=torch.uint8)})
 
 
-main()
+if __name__ == "__main__":
+    main()

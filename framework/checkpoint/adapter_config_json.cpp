@@ -53,6 +53,17 @@ std::string init_name(const Json& json, const std::string& source) {
   throw UserError("{}: 'init_lora_weights' must be true, false or a name, is {}", source, dump(*it).substr(0, 80));
 }
 
+// vars(LoftQConfig(...)); PEFT asks for 2, 4 or 8 bits.
+std::int64_t loftq_iterations(const Json& json, const std::string& source) {
+  const Json* config = object_at(json, "loftq_config", source);
+  if (!config) return 1;
+  std::string place = source + ": loftq_config";
+  std::int64_t bits = json_integer(*config, "loftq_bits", 4, place), iterations = json_integer(*config, "loftq_iter", 1, place);
+  if (bits != 4) throw UserError("{}: 'loftq_bits' is {}, only 4 is supported", place, bits);
+  if (iterations < 1 || iterations > 100) throw UserError("{}: 'loftq_iter' must be 1 to 100, is {}", place, iterations);
+  return iterations;
+}
+
 void read_layers(const Json& json, const std::string& source, AdapterConfig& c) {
   auto it = json.find("layers_to_transform");
   if (it != json.end() && !it->is_null()) {
@@ -152,6 +163,7 @@ AdapterConfig read_adapter_config(const Json& json, const std::string& source, c
   if (c.bias != "none" && c.bias != "all" && c.bias != "lora_only")
     throw UserError("{}: 'bias' is '{}', choose from none, all, lora_only", source, c.bias.substr(0, 60));
   c.init = init_name(json, source);
+  if (c.init == "loftq") c.loftq_iterations = loftq_iterations(json, source);
   c.base_model = json_string(json, "base_model_name_or_path", "", source);
   AdapterRules check_patterns(c, source);
   return c;
@@ -174,6 +186,7 @@ std::string adapter_config_text(const AdapterConfig& c) {
   j["layers_pattern"] = list_or_null(c.layers_pattern);
   j["layers_to_transform"] = c.layers_to_transform ? WideJson(*c.layers_to_transform) : WideJson(nullptr);
   j["loftq_config"] = WideJson::object();
+  if (c.init == "loftq") j["loftq_config"] = {{"loftq_bits", 4}, {"loftq_iter", c.loftq_iterations}};
   j["lora_alpha"] = alpha_json(c.alpha);
   j["lora_bias"] = c.lora_bias;
   j["lora_dropout"] = c.dropout;

@@ -16,9 +16,10 @@ namespace {
 
 struct Infer {
   std::string recipe;
-  std::optional<std::string> base_model, adapter, prompt, input, output, stop, kv_cache;
+  std::optional<std::string> base_model, prompt, input, output, stop, kv_cache;
   std::optional<std::int64_t> max_new_tokens, top_k, seed, num_beams;
   std::optional<double> temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty, length_penalty;
+  std::vector<std::string> adapters;
   bool chat = false, greedy = false, raw = false, logprobs = false;
   std::vector<Override> overrides;
   Options options{"infer", "infer (RECIPE | --base-model DIR) [--adapter DIR] (--prompt T | --input F.jsonl --output F.jsonl | --chat) …",
@@ -27,7 +28,7 @@ struct Infer {
   Infer() {
     options.positional("RECIPE", recipe, "the recipe", false);
     options.text("base-model", base_model, "a model directory instead of the recipe's");
-    options.text("adapter", adapter, "an adapter directory; none: the base alone");
+    options.texts("adapter", adapters, "an adapter directory, DIR or DIR=WEIGHT, several add up; none: the base alone");
     options.text("prompt", prompt, "one prompt");
     options.text("input", input, "rows to answer: {\"prompt\": …}, {\"messages\": …} or rows of the dataset's format");
     options.text("output", output, "where the rows go, with \"output\" added");
@@ -144,7 +145,7 @@ int run_infer(const std::vector<std::string>& words) {
 
   InferOptions options;
   options.base_model = in.base_model;
-  options.adapter = in.adapter;
+  options.adapters = in.adapters;
   options.raw = in.raw;
   options.generation = generation_defaults(file ? file->recipe.generation : GenerationSection{});
   SamplingOptions& s = options.generation.sampling;

@@ -16,7 +16,7 @@ struct Options::State {
   std::vector<std::string> examples;
   std::vector<std::pair<std::string, std::string>> rows;   // option as written, help
   std::vector<std::string> names;                          // "--prompt"
-  std::map<std::string, std::optional<std::string>*> texts;  // read here: to CLI11 an empty value is none
+  std::map<std::string, std::function<void(const std::string&)>> texts;  // read here: to CLI11 an empty value is none
   std::vector<Override>* overrides = nullptr;
 };
 
@@ -42,7 +42,13 @@ void Options::flag(const std::string& name, bool& value, const std::string& help
 }
 
 void Options::text(const std::string& name, std::optional<std::string>& value, const std::string& help) {
-  state_->texts["--" + name] = &value;
+  state_->texts["--" + name] = [&value](const std::string& text) { value = text; };
+  state_->names.push_back("--" + name);
+  state_->rows.push_back({"--" + name + " TEXT", help});
+}
+
+void Options::texts(const std::string& name, std::vector<std::string>& values, const std::string& help) {
+  state_->texts["--" + name] = [&values](const std::string& text) { values.push_back(text); };
   state_->names.push_back("--" + name);
   state_->rows.push_back({"--" + name + " TEXT", help});
 }
@@ -73,7 +79,7 @@ void Options::parse(const std::vector<std::string>& words) {
       own.push_back(word);
     } else if (auto text = s.texts.find(name); text != s.texts.end()) {
       if (name == word && i + 1 == words.size()) throw UserError("{} needs a value\nusage: dml {}", name, s.usage);
-      *text->second = name == word ? words[++i] : word.substr(name.size() + 1);
+      text->second(name == word ? words[++i] : word.substr(name.size() + 1));
     } else if (std::ranges::find(s.names, name) != s.names.end()) {
       bool takes_value = s.app.get_option(name)->get_expected_min() > 0 && name == word && i + 1 < words.size();
       own.push_back(takes_value ? word + "=" + words[++i] : word);

@@ -21,6 +21,8 @@ class Options {
   void positional(const std::string& name, std::string& value, const std::string& help, bool required = true);
   void flag(const std::string& name, bool& value, const std::string& help);
   void text(const std::string& name, std::optional<std::string>& value, const std::string& help);
+  /// May be given several times.
+  void texts(const std::string& name, std::vector<std::string>& values, const std::string& help);
   void integer(const std::string& name, std::optional<std::int64_t>& value, const std::string& help);
   void number(const std::string& name, std::optional<double>& value, const std::string& help);
   /// Whatever else looks like an option is a recipe key.

@@ -53,7 +53,7 @@ const std::vector<std::string> kLists{"models", "prompts", "chat_templates", "op
 
 void list_one(const std::string& what) {
   if (what == "models") {
-    print("models\n");
+    print("models (each: full fine-tuning, LoRA, QLoRA in 4 and 8 bits, decoding)\n");
     for (auto& f : families()) print(fmt::format("  {:<34} {}\n", f.model_type, f.help));
   } else if (what == "prompts") {
     print_rows("prompts (datasets.type)", prompt_strategies().rows());

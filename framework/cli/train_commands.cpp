@@ -76,12 +76,13 @@ int run_evaluate(const std::vector<std::string>& words) {
 
 struct Merge {
   std::string recipe;
-  std::optional<std::string> adapter, output;
+  std::vector<std::string> adapters;
+  std::optional<std::string> output;
   std::vector<Override> overrides;
-  Options options{"merge", "merge RECIPE [--adapter DIR] --output DIR", {"dml merge recipe.yml --output merged"}};
+  Options options{"merge", "merge RECIPE [--adapter DIR[=WEIGHT] …] --output DIR", {"dml merge recipe.yml --output merged", "dml merge recipe.yml --adapter style=0.5 --adapter facts --output merged"}};
   Merge() {
     options.positional("RECIPE", recipe, "the recipe");
-    options.text("adapter", adapter, "another adapter than the one in output_dir");
+    options.texts("adapter", adapters, "another adapter than the one in output_dir; several add up, DIR=WEIGHT");
     options.text("output", output, "a new Hugging Face model directory");
     options.take_overrides(overrides);
   }
@@ -93,7 +94,7 @@ int run_merge(const std::vector<std::string>& words) {
   if (!m.output) throw UserError("merge needs --output DIR");
   RecipeFile file = load_recipe(m.recipe, m.overrides);
   show_notes(file);
-  merge(file.recipe, m.adapter, *m.output);
+  merge(file.recipe, m.adapters, *m.output);
   print(*m.output + "\n");
   return 0;
 }

@@ -32,8 +32,8 @@ std::vector<Shard> cut_shards(const ParameterStore& store, const std::function<S
     const Unit& unit = store.units()[u];
     Slice slice = owned(unit);
     for (const Parameter& parameter : unit.parameters) {
-      std::int64_t first = std::max(slice.first, parameter.offset);
-      std::int64_t size = std::min(slice.last, parameter.offset + parameter.size()) - first;
+      std::int64_t first = std::max(slice.first, parameter.offset + parameter.trained_first);
+      std::int64_t size = std::min(slice.last, parameter.offset + parameter.trained_end()) - first;
       if (size <= 0) continue;
       shards.push_back({&parameter, u, first - parameter.offset, size, {}, {}, state.take<float>(size * state_floats)});
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "core/error.h"
 #include "core/parallel.h"
@@ -140,6 +141,13 @@ float quantize_scales(std::span<const float> scales, std::span<std::uint8_t> cod
     for (std::size_t i = begin; i < begin + count; ++i) codes[i] = dynamic_code((scales[i] - mean) * inverse);
   });
   return mean;
+}
+
+void round_scales(std::span<float> scales) {
+  std::vector<std::uint8_t> codes(scales.size());
+  std::vector<float> most(static_cast<std::size_t>(blocks(scales.size(), kNf4ScaleBlock)));
+  float mean = quantize_scales(scales, codes, most);
+  dequantize_scales(codes, most, mean, scales);
 }
 
 void dequantize_scales(std::span<const std::uint8_t> codes, std::span<const float> block_max, float mean,

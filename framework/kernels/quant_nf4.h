@@ -25,6 +25,8 @@ const std::array<float, 256>& dynamic_map();
 
 /// Double quantisation of n scales: codes (n), block_max (⌈n / 256⌉); returns the mean that was taken off.
 float quantize_scales(std::span<const float> scales, std::span<std::uint8_t> codes, std::span<float> block_max);
+/// Scales become the values that double quantisation leaves them.
+void round_scales(std::span<float> scales);
 void dequantize_scales(std::span<const std::uint8_t> codes, std::span<const float> block_max, float mean,
                        std::span<float> scales);
 

@@ -52,7 +52,7 @@ void refuse_unsupported(const AdapterConfig& c, const std::string& source) {
   if (c.lora_bias) problems.add(fmt::format("{}: 'lora_bias' is not supported", source));
   if (!(c.dropout >= 0 && c.dropout < 1))
     problems.add(fmt::format("{}: 'lora_dropout' must be at least 0 and below 1, is {}", source, c.dropout));
-  for (const char* init : {"pissa_niter", "corda", "loftq", "lora_ga"})
+  for (const char* init : {"pissa_niter", "corda", "lora_ga"})
     if (c.init.starts_with(init))
       problems.add(fmt::format("{}: init_lora_weights '{}' changes the base model in a way that cannot be repeated here; PEFT "
                                "can convert such an adapter when it saves it",
@@ -127,6 +127,10 @@ AdapterPlan plan_adapter(const AdapterConfig& config, const ModelSpec& spec, con
   AdapterPlan plan;
   Problems problems;
   auto modules = adaptable_modules(spec);
+  if (spec.tied && rules.targets({.name = "lm_head", .head = true}))
+    throw UserError("{}: 'lm_head' is to be adapted, but the head of this {} model is its embedding (tie_word_embeddings): adapt "
+                    "embed_tokens, or give the model a head of its own with dml convert --untied",
+                    source, spec.model_type);
   for (auto& m : modules) {
     if (!rules.targets(m)) continue;
     std::int64_t r = rules.rank_for(m.name);

@@ -34,6 +34,7 @@ struct AdapterConfig {
   bool use_rslora = false, use_dora = false, lora_bias = false, fan_in_fan_out = false;
   std::string bias = "none";  // none, all, lora_only
   std::string init = "true";  // true, false, gaussian, pissa, pissa_niter_N, olora, loftq …
+  std::int64_t loftq_iterations = 1;
   std::string base_model{};   // empty: null
 
   bool operator==(const AdapterConfig&) const = default;

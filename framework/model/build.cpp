@@ -10,6 +10,8 @@
 #include "core/hash.h"
 #include "core/random.h"
 #include "kernels/dora.h"
+#include "kernels/quant_int8.h"
+#include "kernels/quant_nf4.h"
 #include "model/low_rank_init.h"
 #include "model/weight_slots.h"
 
@@ -111,7 +113,7 @@ class Builder {
   }
 
   bool trained(const WeightName& w) const {
-    if (training_.full) return !training_.unfrozen || training_.unfrozen(w.tensor);
+    if (training_.full) return !training_.unfrozen || training_.unfrozen(w.tensor, w.tensor_shape()[0]);
     return std::ranges::any_of(plan_.saved, [&](const WeightName& saved) { return saved.tensor == w.tensor; });
   }
 
@@ -177,6 +179,7 @@ class Builder {
       std::vector<std::int64_t> shape = w.vector ? std::vector{w.tensor_rows} : std::vector{w.tensor_rows, w.cols};
       whole = model_->parameters.add(unit_of(w), prefix + w.tensor, shape, !w.vector);
       if (w.transposed) model_->transposed.push_back(prefix + w.tensor);
+      if (training_.full && training_.unfrozen) train_rows(w, whole.unit->parameters.back());
       fills_.push_back([this, w, stored, ref = whole] { tensor_values(w, stored, ref.value().data); });
     }
     ParameterRef part = whole;
@@ -184,6 +187,15 @@ class Builder {
     part.rows = w.vector ? 1 : w.rows;
     part.cols = w.vector ? w.rows : w.cols;
     attach(w, part, {});
+  }
+
+  void train_rows(const WeightName& w, Parameter& parameter) {
+    const std::int64_t rows = w.tensor_shape()[0], cols = parameter.size() / rows;
+    RowRange range = *training_.unfrozen(w.tensor, rows);
+    if (range.first == 0 && range.last == rows) return;
+    if (w.transposed) return problems_.add(fmt::format("{}: '{}' is stored as (in, out): its rows cannot be trained singly", source_name_, w.tensor));
+    parameter.trained_first = range.first * cols;
+    parameter.trained_last = range.last * cols;
   }
 
   // Either `ref` (trained, already the right rows) or `tensor` (frozen, the whole tensor) is set.
@@ -268,7 +280,8 @@ class Builder {
     return lora;
   }
 
-  // Takes the adapter's start out of the base, which keeps the rest: in memory of its own, in the type it had.
+  // Takes the adapter's start out of the base, which keeps the rest: in memory of its own, in the type it had. LoftQ
+  // leaves NF4, whatever it was.
   void start_from_base(const LoraAdapter& lora, const AdaptedModule& m, const WeightName& w) {
     const std::string& init = training_.adapter->init;
     auto refuse = [&](const std::string& why) {
@@ -276,26 +289,45 @@ class Builder {
     };
     auto stored = find(w);
     if (source_ && !stored) return;
+    const bool quantised = stored && (stored->storage == Storage::nf4 || stored->storage == Storage::int8);
     if (m.r > std::min(m.module.rows, m.module.cols)) return refuse(fmt::format("rank {} is above the weight's smaller side", m.r));
-    if (stored && (stored->storage == Storage::nf4 || stored->storage == Storage::int8)) return refuse("the base is quantised");
+    if (quantised && init == "loftq") return refuse("the base is quantised already; without load_in_4bit and load_in_8bit LoftQ does it");
     if (init == "olora" && w.transposed) return refuse("weights stored as (in, out) are not supported");
+    if (init == "loftq" && w.fused() && w.rows * w.cols % kernels::kNf4Block != 0) return refuse("its parts do not begin at a block of NF4");
     std::vector<float> values(static_cast<std::size_t>(m.module.rows * m.module.cols));
     tensor_values(w, stored, values.data());
-    auto start = std::make_shared<LowRankStart>(take_low_rank_part(init, {values.data(), m.module.rows, m.module.cols}, m.r, m.scale));
-    Weight rest{Storage::f32, m.module.rows, m.module.cols, nullptr, nullptr};
-    if (stored && stored->storage == Storage::bf16) {
-      std::vector<float> halves((values.size() + 1) / 2);
-      auto* to = reinterpret_cast<bf16*>(halves.data());
-      for (std::size_t i = 0; i < values.size(); ++i) to[i] = to_bf16(values[i]);
-      rest.storage = Storage::bf16;
-      values = std::move(halves);
-    }
-    rest.data = own(std::move(values));
-    rests_[w.tensor] = rest;
+    auto start = std::make_shared<LowRankStart>(
+        take_low_rank_part(init, {values.data(), m.module.rows, m.module.cols}, m.r, m.scale, training_.adapter->loftq_iterations));
+    const Storage storage = init == "loftq" ? Storage::nf4 : stored ? stored->storage : Storage::f32;
+    rests_[w.tensor] = keep(storage, std::move(values), m.module.rows, m.module.cols, quantised);
     fills_.push_back([lora, start] {
       std::ranges::copy(start->a, lora.a.value().data);
       std::ranges::copy(start->b, lora.b.value().data);
     });
+  }
+
+  // Values in memory of the model's own, in a storage. `nested`: NF4's scales as double quantisation leaves them.
+  Weight keep(Storage storage, std::vector<float> values, std::int64_t rows, std::int64_t cols, bool nested) {
+    Weight w{storage, rows, cols, nullptr, nullptr};
+    const std::size_t count = values.size();
+    std::vector<float> packed((static_cast<std::size_t>(kernels::storage_bytes(storage, rows * cols)) + sizeof(float) - 1) / sizeof(float)), scales;
+    if (storage == Storage::bf16) {
+      auto* to = reinterpret_cast<bf16*>(packed.data());
+      for (std::size_t i = 0; i < count; ++i) to[i] = to_bf16(values[i]);
+    } else if (storage == Storage::nf4) {
+      scales.resize((count + kernels::kNf4Block - 1) / kernels::kNf4Block);
+      kernels::quantize_nf4(values, {reinterpret_cast<std::uint8_t*>(packed.data()), (count + 1) / 2}, scales);
+      if (nested) kernels::round_scales(scales);
+    } else if (storage == Storage::int8) {
+      scales.resize(static_cast<std::size_t>(rows));
+      kernels::quantize_int8({values.data(), rows, cols}, {reinterpret_cast<std::int8_t*>(packed.data()), count}, scales);
+    } else {
+      w.storage = Storage::f32;
+      packed = std::move(values);
+    }
+    w.data = own(std::move(packed));
+    if (!scales.empty()) w.scales = own(std::move(scales));
+    return w;
   }
 
   // PEFT's start on embeddings: A zero, B N(0, 1); both N(0, 1) where the adapter is to start at random.

@@ -29,10 +29,15 @@ struct StoredTensor {
 /// Finds a tensor by its name in the files; nothing when there is none.
 using TensorSource = std::function<std::optional<StoredTensor>(const std::string& name)>;
 
+/// Rows [first, last) of a tensor, as its file has it.
+struct RowRange {
+  std::int64_t first = 0, last = 0;
+};
+
 /// Which parameters get gradients.
 struct Training {
   bool full = false;                                 // the base's own tensors …
-  std::function<bool(const std::string&)> unfrozen;  // … these of them; unset: all
+  std::function<std::optional<RowRange>(const std::string& name, std::int64_t rows)> unfrozen;  // … these of them; unset: all
   std::optional<AdapterConfig> adapter;              // or an adapter, and what it saves whole
   std::uint64_t seed = 0;                            // of everything that starts at random
 };

@@ -102,7 +102,11 @@ double CausalLm::walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks,
   Mat d = backward ? arena_.matrix(learned_count, width) : Mat{};
   double sum = learned_count == 0 ? 0 : head.loss(fed, learned.labels, row_losses, d, pass);
   if (!backward) return sum;
-  hooks.after_backward(count + 1);
+  auto finished = [&](int unit) {
+    parameters.mask_gradient(static_cast<std::size_t>(unit));
+    hooks.after_backward(unit);
+  };
+  finished(count + 1);
 
   Mat dx = arena_.matrix(tokens, width);
   if (!pick) {
@@ -121,10 +125,10 @@ double CausalLm::walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks,
       layers[l].backward(d, inputs_[l], rows_of(l), saved_[l], l > lowest ? dx : Mat{}, pass);
       d = dx;
     }
-    hooks.after_backward(l + 1);
+    finished(l + 1);
   }
   if (learned_count > 0) embedding.backward(batch, dx, arena_);
-  hooks.after_backward(0);
+  finished(0);
   return sum;
 }
 

@@ -8,6 +8,7 @@
 #include "core/parallel.h"
 #include "core/random.h"
 #include "kernels/gemm.h"
+#include "kernels/quant_nf4.h"
 
 namespace dml {
 namespace {
@@ -137,17 +138,45 @@ LowRankStart olora(ConstMat w, std::int64_t r) {
   return out;
 }
 
-}  // namespace
-
-bool starts_from_base(const std::string& init) { return init == "pissa" || init == "olora"; }
-
-LowRankStart take_low_rank_part(const std::string& init, Mat w, std::int64_t r, double scale) {
-  DML_CHECK(starts_from_base(init) && r <= std::min(w.rows, w.cols));
-  LowRankStart start = init == "pissa" ? pissa(w, r, scale) : olora(w, r);
+// w -= scale · BA.
+void take_away(const LowRankStart& start, std::int64_t r, double scale, Mat w) {
   parallel_ranges(w.rows, 64, [&](std::int64_t first, std::int64_t last) {
     kernels::sgemm_tile(false, false, last - first, w.cols, r, static_cast<float>(-scale), start.b.data() + first * r, r,
                         start.a.data(), w.cols, 1, w.row(first), w.cols);
   });
+}
+
+// w becomes the values of its NF4 form.
+void round_to_nf4(std::span<float> w) {
+  std::vector<std::uint8_t> codes((w.size() + 1) / 2);
+  std::vector<float> scales((w.size() + kernels::kNf4Block - 1) / kernels::kNf4Block);
+  kernels::quantize_nf4(w, codes, scales);
+  kernels::dequantize_nf4(codes, scales, w);
+}
+
+LowRankStart loftq(Mat w, std::int64_t r, std::int64_t iterations) {
+  const std::vector<float> whole(w.data, w.data + w.size());
+  std::vector<float> rest(whole.size());
+  Mat left{rest.data(), w.rows, w.cols};
+  for (std::int64_t i = 0;; ++i) {
+    round_to_nf4(w.flat());
+    for (std::size_t k = 0; k < rest.size(); ++k) rest[k] = whole[k] - w.data[k];
+    LowRankStart start = pissa(left, r, 1);
+    if (i + 1 == iterations) return start;
+    std::ranges::copy(whole, w.data);
+    take_away(start, r, 1, w);
+  }
+}
+
+}  // namespace
+
+bool starts_from_base(const std::string& init) { return init == "pissa" || init == "olora" || init == "loftq"; }
+
+LowRankStart take_low_rank_part(const std::string& init, Mat w, std::int64_t r, double scale, std::int64_t loftq_iterations) {
+  DML_CHECK(starts_from_base(init) && r <= std::min(w.rows, w.cols));
+  if (init == "loftq") return loftq(w, r, loftq_iterations);
+  LowRankStart start = init == "pissa" ? pissa(w, r, scale) : olora(w, r);
+  take_away(start, r, scale, w);
   return start;
 }
 

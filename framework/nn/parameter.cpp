@@ -1,6 +1,7 @@
 #include "nn/parameter.h"
 
 #include "core/error.h"
+#include "kernels/elementwise.h"
 
 namespace dml {
 namespace {
@@ -38,10 +39,23 @@ void ParameterStore::release() {
   values_ = Arena();
 }
 
+void ParameterStore::mask_gradient(std::size_t unit) {
+  const Unit& u = units_[unit];
+  if (!u.grad) return;
+  for (const Parameter& p : u.parameters) {
+    float* grad = u.grad + p.offset;
+    auto clear = [&](std::int64_t first, std::int64_t last) {
+      if (first < last) kernels::fill({grad + first, static_cast<std::size_t>(last - first)}, 0);
+    };
+    clear(0, p.trained_first);
+    clear(p.trained_end(), p.size());
+  }
+}
+
 std::int64_t ParameterStore::trainable() const {
   std::int64_t n = 0;
   for (const Unit& u : units_)
-    for (const Parameter& p : u.parameters) n += p.size();
+    for (const Parameter& p : u.parameters) n += p.trained_end() - p.trained_first;
   return n;
 }
 

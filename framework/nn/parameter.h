@@ -18,12 +18,14 @@ struct Parameter {
   std::vector<std::int64_t> shape;       // one or two dimensions, as stored
   bool decay = false;                    // weight decay applies (matrices, not norms and biases)
   float learning_rate_scale = 1;         // LoRA+ and the like
+  std::int64_t trained_first = 0, trained_last = -1;  // elements that are trained; −1: to the end
 
   std::int64_t size() const {
     std::int64_t n = 1;
     for (auto d : shape) n *= d;
     return n;
   }
+  std::int64_t trained_end() const { return trained_last < 0 ? size() : trained_last; }
 };
 
 struct Unit {
@@ -62,6 +64,8 @@ class ParameterStore {
 
   std::vector<Unit>& units() { return units_; }
   const std::vector<Unit>& units() const { return units_; }
+  /// Zeroes what a unit's gradient holds beside the trained elements of its parameters.
+  void mask_gradient(std::size_t unit);
   /// Trainable floats (padding not counted).
   std::int64_t trainable() const;
   /// Floats of all units, padding counted.

@@ -1,9 +1,11 @@
 #include "pipeline/base_model.h"
 
 #include <algorithm>
-#include <regex>
+#include <cmath>
+#include <cstdlib>
 #include <set>
 
+#include "checkpoint/adapter_sum.h"
 #include "checkpoint/bitsandbytes.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/model_report.h"
@@ -14,6 +16,7 @@
 #include "core/parallel.h"
 #include "kernels/quant_nf4.h"
 #include "model/weight_names.h"
+#include "pipeline/unfrozen.h"
 
 namespace dml {
 namespace {
@@ -98,35 +101,31 @@ std::string init_name(LoraInit init) {
     case LoraInit::random: return "false";
     case LoraInit::pissa: return "pissa";
     case LoraInit::olora: return "olora";
+    case LoraInit::loftq: return "loftq";
   }
   return "true";
 }
 
-// Axolotl's rule: a regular expression matched at the start of the name, its dots literal.
-std::function<bool(const std::string&)> unfrozen_rule(const std::vector<std::string>& patterns) {
-  if (patterns.empty()) return {};
-  std::vector<std::regex> rules;
-  for (const std::string& pattern : patterns) {
-    if (pattern.find('[') != std::string::npos && pattern.back() == ']' && pattern.find(':') != std::string::npos)
-      throw UserError("unfrozen_parameters: '{}': row ranges are not supported; name whole tensors", pattern);
-    try {
-      rules.emplace_back(pattern);
-    } catch (const std::regex_error& e) {
-      throw UserError("unfrozen_parameters: '{}' is not a regular expression: {}", pattern, e.what());
-    }
-  }
-  return [rules](const std::string& name) {
-    for (auto& rule : rules)
-      if (std::regex_search(name, rule, std::regex_constants::match_continuous)) return true;
-    return false;
-  };
+// "DIR=0.5"; a directory that has such a name is meant itself.
+std::pair<std::string, double> directory_and_weight(const std::string& text) {
+  auto equals = text.rfind('=');
+  if (equals == std::string::npos || file_exists(text)) return {text, 1};
+  std::string number = text.substr(equals + 1);
+  char* end = nullptr;
+  double weight = std::strtod(number.c_str(), &end);
+  if (number.empty() || *end != 0 || !(std::abs(weight) <= 1e6) || weight == 0)
+    throw UserError("--adapter: '{}' in '{}' is not a weight: a number other than 0", number, text);
+  return {text.substr(0, equals), weight};
 }
 
 }  // namespace
 
 TensorSource BaseModel::source(Storage storage, const std::set<std::string>& whole) const {
   if (!files) return {};
-  return [from = files, small = quantised, converted = std::make_shared<Converted>(), storage, whole](const std::string& name) {
+  return [from = files, small = quantised, larger = grown, converted = std::make_shared<Converted>(), storage, whole](const std::string& name) -> std::optional<StoredTensor> {
+    if (larger)
+      if (auto tensor = larger->find(name); tensor != larger->end())
+        return StoredTensor{tensor->second.storage, tensor->second.shape, tensor->second.bytes.data()};
     if (auto tensor = small && !whole.contains(name) ? small->find(name) : std::nullopt) return tensor;
     return stored(from->find(name), storage, *converted, from->directory());
   };
@@ -209,6 +208,7 @@ AdapterConfig adapter_config(const AdapterSection& s, const std::string& base_mo
   c.use_dora = s.peft_use_dora;
   c.fan_in_fan_out = s.lora_fan_in_fan_out;
   c.init = init_name(s.peft_init_lora_weights);
+  c.loftq_iterations = s.loftq_iter;
   c.base_model = base_model;
   return c;
 }
@@ -278,15 +278,20 @@ FrozenMemory frozen_memory(const BaseModel& base, const CausalLm& model, Storage
   return m;
 }
 
-std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage, const std::string& adapter_dir) {
+std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage, const std::vector<std::string>& adapters) {
   Training training;
+  std::vector<WeightedAdapter> read;
+  for (const std::string& text : adapters) {
+    auto [directory, weight] = directory_and_weight(text);
+    read.push_back({directory, read_adapter(directory, base.spec, base.directory), weight});
+  }
   std::optional<Adapter> adapter;
-  if (!adapter_dir.empty()) {
-    adapter = read_adapter(adapter_dir, base.spec, base.directory);
+  if (!read.empty()) {
+    adapter = sum_adapters(std::move(read), base.spec);
     training.adapter = adapter->config;
   }
   auto built = build(base, storage, training, base.directory);
-  if (adapter) load_adapter(*built, *adapter, adapter_dir);
+  if (adapter) load_adapter(*built, *adapter, fmt::format("{}", fmt::join(adapters, ", ")));
   return built;
 }
 

@@ -2,6 +2,8 @@
 // recipe), lays the adapter over it, decides what is trained.
 #pragma once
 
+#include <cstddef>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -15,6 +17,13 @@
 
 namespace dml {
 
+/// A tensor with more rows than its file has.
+struct GrownTensor {
+  std::vector<std::int64_t> shape;
+  kernels::Storage storage = kernels::Storage::f32;
+  std::vector<std::byte> bytes;
+};
+
 /// A base model as it lies on disk; without files when it is to be trained from scratch.
 struct BaseModel {
   ModelSpec spec;
@@ -22,6 +31,7 @@ struct BaseModel {
   std::string directory;                     // "" from scratch
   std::shared_ptr<const ModelFiles> files;   // null from scratch
   std::shared_ptr<const QuantisedBase> quantised;  // with load_in_4bit or load_in_8bit
+  std::shared_ptr<const std::map<std::string, GrownTensor>> grown;  // instead of the files' (pipeline/vocabulary.h)
 
   /// Tensors by name, mapped; quantised ones first, but those of `whole`, which are trained; other matrices converted
   /// once when `storage` asks for another type than the file's. Views live as long as the source.
@@ -49,8 +59,8 @@ struct TrainableModel {
 };
 /// Built and, with lora_model_dir, started from that adapter.
 TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& model, const AdapterSection& adapter, std::int64_t seed);
-/// For inference: the base alone (adapter_dir empty) or with an adapter over it.
-std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage, const std::string& adapter_dir);
+/// For inference: the base alone or with adapters over it, each "DIR" or "DIR=WEIGHT" (checkpoint/adapter_sum.h).
+std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage, const std::vector<std::string>& adapters = {});
 
 /// Bytes of base weights that are not trained: used from mapped files, or held in memory of the model's own.
 struct FrozenMemory {

@@ -8,6 +8,7 @@
 #include "pipeline/base_model.h"
 #include "pipeline/job.h"
 #include "pipeline/split_loss.h"
+#include "pipeline/vocabulary.h"
 
 namespace dml {
 namespace {
@@ -50,12 +51,13 @@ std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, const std::op
 
   BaseModel base = open_base_model(section, recipe.adapter);
   std::vector<Evaluation> rows;
-  auto run = [&](std::string name, const std::string& adapter_dir) {
-    auto model = make_inference_model(base, section.frozen_storage, adapter_dir);
+  auto run = [&](std::string name, const std::vector<std::string>& adapters) {
+    auto model = make_inference_model(base, section.frozen_storage, adapters);
     rows.push_back(evaluate_one(std::move(name), *model, examples, schedule, comm));
   };
-  run(full ? section.base_model : "base", "");
-  if (!full) run(directory, directory);
+  if (!full) fit_vocabulary(base, {directory});
+  run(full ? section.base_model : "base", {});
+  if (!full) run(directory, {directory});
   return rows;
 }
 

@@ -8,6 +8,7 @@
 #include "data/prepare.h"
 #include "data/records.h"
 #include "pipeline/job.h"
+#include "pipeline/vocabulary.h"
 
 namespace dml {
 namespace {
@@ -56,33 +57,35 @@ GenerationOptions generation_defaults(const GenerationSection& s) {
 
 Assistant::Assistant(const Recipe* recipe, const InferOptions& options) : options_(options), dataset_(answering_dataset(recipe)) {
   ModelSection section = recipe ? recipe->model : ModelSection{};
-  std::string adapter = options.adapter.value_or("");
+  std::vector<std::string> adapters = options.adapters;
+  const bool alone = adapters == std::vector<std::string>{"none"};
   if (options.base_model) {
     section = ModelSection{};
     section.base_model = *options.base_model;
   } else if (recipe->adapter.adapter == AdapterKind::none) {
     // A model trained in full answers itself.
-    if (options.adapter && *options.adapter != "none") throw UserError("--adapter: this recipe trains the whole model; name its base with --base-model");
+    if (!adapters.empty() && !alone) throw UserError("--adapter: this recipe trains the whole model; name its base with --base-model");
     if (file_exists(recipe->train.output_dir + "/config.json")) {
       section = ModelSection{};
       section.base_model = recipe->train.output_dir;
     } else if (section.base_model.empty()) {
       throw UserError("{}: no trained model there yet; run dml train first", recipe->train.output_dir);
     }
-  } else if (!options.adapter) {
+  } else if (adapters.empty()) {
     if (file_exists(recipe->train.output_dir + "/adapter_config.json"))
-      adapter = recipe->train.output_dir;
+      adapters = {recipe->train.output_dir};
     else if (recipe->adapter.lora_model_dir)
-      adapter = *recipe->adapter.lora_model_dir;
+      adapters = {*recipe->adapter.lora_model_dir};
     else
       throw UserError("{}: no adapter there yet; run dml train first, or ask the base with --adapter none", recipe->train.output_dir);
   }
-  if (adapter == "none") adapter.clear();
+  if (alone) adapters.clear();
 
   tokenizer_ = open_tokenizer(section);
   base_ = open_base_model(section, recipe && !options.base_model ? recipe->adapter : AdapterSection{});
+  fit_vocabulary(base_, adapters);
   if (!base_.files) throw UserError("there are no weights to answer with: base_model is not set");
-  model_ = make_inference_model(base_, section.frozen_storage, adapter);
+  model_ = make_inference_model(base_, section.frozen_storage, adapters);
   generator_ = std::make_unique<Generator>(*model_);
 
   bool chat = dataset_.type.name == "chat_template";
@@ -98,7 +101,7 @@ Assistant::Assistant(const Recipe* recipe, const InferOptions& options) : option
   }
   if (tokenizer_->eos) options_.generation.stop_tokens.push_back(*tokenizer_->eos);
   options_.generation.stop_tokens.insert(options_.generation.stop_tokens.end(), base_.spec.eos.begin(), base_.spec.eos.end());
-  description_ = fmt::format("{}{}, {}", base_.directory, adapter.empty() ? "" : " with " + adapter, strategy_ ? strategy_->description() : "prompts as they are");
+  description_ = fmt::format("{}{}, {}", base_.directory, adapters.empty() ? "" : fmt::format(" with {}", fmt::join(adapters, " and ")), strategy_ ? strategy_->description() : "prompts as they are");
 }
 
 Assistant::~Assistant() = default;
@@ -115,6 +118,8 @@ std::vector<Token> Assistant::prompt_ids(const Json& row) const {
     if (plain) asked.update(row);
     ids = assemble(strategy_->prompt(asked), *tokenizer_).ids;
   }
+  for (Token id : ids)
+    if (id >= base_.spec.vocab) throw UserError("token '{}' is number {}, the model's embedding has {} rows", tokenizer_->piece(id), id, base_.spec.vocab);
   if (ids.empty()) {
     if (!tokenizer_->bos) throw UserError("the prompt is empty");
     ids.push_back(*tokenizer_->bos);

@@ -19,7 +19,7 @@ namespace dml {
 
 struct InferOptions {
   std::optional<std::string> base_model;     // instead of the recipe's
-  std::optional<std::string> adapter;        // "none": the base alone; unset: what the recipe trained
+  std::vector<std::string> adapters;         // DIR or DIR=WEIGHT; "none": the base alone; empty: what the recipe trained
   bool raw = false;                          // the prompt as it is, without a template
   std::vector<std::string> stops;            // texts that end an answer; not part of it
   GenerationOptions generation;

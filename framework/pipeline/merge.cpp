@@ -1,27 +1,75 @@
 #include "pipeline/merge.h"
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <numeric>
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/random.h"
 #include "pipeline/job.h"
 #include "pipeline/model_output.h"
+#include "pipeline/vocabulary.h"
 
 namespace dml {
+namespace {
 
-void merge(const Recipe& recipe, const std::optional<std::string>& adapter, const std::string& output) {
-  if (recipe.adapter.adapter == AdapterKind::none && !adapter) throw UserError("this recipe trains the whole model: there is no adapter to merge");
-  std::string directory = adapter.value_or(recipe.train.output_dir);
+// Logits behind a few tokens drawn at random.
+std::vector<float> some_logits(CausalLm& model) {
+  const ModelSpec& spec = model.spec;
+  const std::int64_t length = std::min<std::int64_t>(16, spec.max_positions);
+  Random random(0, Purpose::sample);
+  std::vector<Token> tokens;
+  for (std::int64_t t = 0; t < length; ++t)
+    tokens.push_back(static_cast<Token>(random.below(static_cast<std::uint64_t>(t), static_cast<std::uint64_t>(spec.vocab))));
+  std::vector<std::int32_t> positions(tokens.size());
+  std::iota(positions.begin(), positions.end(), 0);
+  std::vector<float> logits(static_cast<std::size_t>(spec.vocab));
+  KvCache cache(spec.layers, spec.kv_heads, spec.head_dim, length);
+  SequenceRows rows{&cache, 0, length};
+  auto call = [&] { model.generate({tokens, {}, positions, {}}, {&rows, 1}, {logits.data(), 1, spec.vocab}); };
+  model.set_length(length);
+  model.reserve(model.measure_calls(call));
+  call();
+  return logits;
+}
+
+// What was written computes what was there; float32 to its last digits, the 16-bit types as far as they go.
+void compare_logits(CausalLm& model, const std::string& merged, Dtype dtype) {
+  ModelSection section;
+  section.base_model = merged;
+  auto again = make_inference_model(open_base_model(section), Storage::automatic);
+  std::vector<float> before = some_logits(model), after = some_logits(*again);
+  double worst = 0;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    double difference = std::abs(static_cast<double>(before[i]) - after[i]);
+    worst = std::max(worst, std::isfinite(difference) ? difference : HUGE_VAL);
+  }
+  auto [low, high] = std::ranges::minmax(before);
+  const double share = worst / (static_cast<double>(high) - low), allowed = dtype == Dtype::f32 ? 1e-4 : 0.1;
+  if (!(share <= allowed))
+    throw Error(ExitCode::diverged, fmt::format("the merged model's logits differ from those with the adapter by {:.2g} of their range; nothing is written", share));
+  log_info("logits with the adapter and merged ({}) differ by {:.1e} of their range", dtype_name(dtype), share);
+}
+
+}  // namespace
+
+void merge(const Recipe& recipe, std::vector<std::string> adapters, const std::string& output) {
+  if (recipe.adapter.adapter == AdapterKind::none && adapters.empty()) throw UserError("this recipe trains the whole model: there is no adapter to merge");
+  if (adapters.empty()) adapters = {recipe.train.output_dir};
   if (std::filesystem::exists(output) && !(std::filesystem::is_directory(output) && std::filesystem::is_empty(output)))
     throw UserError("--output: {} exists; choose a new directory", output);
   if (real_path(output) == real_path(recipe.model.base_model)) throw UserError("--output: {} is the base model", output);
   BaseModel base = open_base_model(recipe.model, recipe.adapter);
+  fit_vocabulary(base, adapters);
   if (base.quantised)
     log_info("the adapter is merged into the base as it was trained on, the values of {}; for the original values set adapter: lora", scheme_name(base.quantised->scheme()));
-  auto model = make_inference_model(base, Storage::automatic, directory);
+  auto model = make_inference_model(base, Storage::automatic, adapters);
   DirectoryWriter out(output);
   write_model_directory(out.path(), base, *model, base.dtype(), true);
   save_tokenizer_files(tokenizer_directory(recipe.model), tokenizer_overrides(recipe.model), out.path());
+  compare_logits(*model, out.path(), base.dtype());
   if (!out.commit()) throw UserError("--output: {} has appeared in the meantime", output);
 }
 

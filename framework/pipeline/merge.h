@@ -1,14 +1,15 @@
 // dml merge: base and adapter become one Hugging Face model directory, tensor by tensor.
 #pragma once
 
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "recipe/recipe.h"
 
 namespace dml {
 
-/// `output` must not exist as a non-empty directory; it appears whole or not at all.
-void merge(const Recipe& recipe, const std::optional<std::string>& adapter, const std::string& output);
+/// `adapters`: DIR or DIR=WEIGHT, added up; empty: what the recipe trained. `output` must not exist as a non-empty
+/// directory; it appears whole or not at all, after its logits have been compared with those of base and adapter.
+void merge(const Recipe& recipe, std::vector<std::string> adapters, const std::string& output);
 
 }  // namespace dml

@@ -24,6 +24,7 @@
 #include "pipeline/optimizer_state.h"
 #include "pipeline/progress.h"
 #include "pipeline/split_loss.h"
+#include "pipeline/vocabulary.h"
 
 namespace dml {
 namespace {
@@ -64,6 +65,12 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimSection& o) {
 Schedule train_plan(const Recipe& recipe, const Examples& examples, std::int64_t ranks) {
   if (examples.empty()) throw UserError("there is nothing to train on: every row went to validation or was dropped (see dml inspect)");
   return Schedule(examples.lengths(), train_schedule(recipe.data, recipe.train, ranks));
+}
+
+BaseModel open_grown_model(const Recipe& recipe, std::int64_t tokens) {
+  BaseModel base = open_base_model(recipe.model, recipe.adapter);
+  grow_vocabulary(base, tokens, recipe.model, recipe.adapter, recipe.train.seed);
+  return base;
 }
 
 void check_output_directory(const Recipe& recipe) {
@@ -113,15 +120,13 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
       loader_(train_examples_, schedule_),
       calendar_(recipe_.train, schedule_),
       memory_{.process = memory_use().now},
-      base_(open_base_model(recipe_.model, recipe_.adapter)),
+      base_(open_grown_model(recipe_, tokenizer_->size())),
       trainable_(make_trainable_model(base_, recipe_.model, recipe_.adapter, recipe_.train.seed)),
       model_(trainable_.model.get()),
       optimizer_(make_optimizer(recipe_.optim)),
       learning_rate_(learning_rate_settings(recipe_.optim, schedule_.steps())) {
   comm.set_timeout(recipe_.distribution.dist_timeout);
   fault_point("load", comm.rank());
-  if (tokenizer_->size() > base_.spec.vocab)
-    throw UserError("the tokenizer has {} tokens, the model's embedding {} rows; resizing embeddings is not supported", tokenizer_->size(), base_.spec.vocab);
   if (!validation_examples_.empty()) {
     eval_schedule_.emplace(validation_examples_.lengths(), eval_schedule(recipe_.data, recipe_.train, comm.size()));
     eval_loader_.emplace(validation_examples_, *eval_schedule_);

@@ -225,7 +225,10 @@ const std::vector<EnumRow<LoraInit>>& enum_rows() {
   static const std::vector<EnumRow<LoraInit>> rows = {{"true", LoraInit::kaiming},
                                                       {"gaussian", LoraInit::gaussian},
                                                       {"pissa", LoraInit::pissa},
+                                                      {"pissa_niter_4", LoraInit::pissa, "PiSSA is computed exactly here"},
+                                                      {"pissa_niter_16", LoraInit::pissa, "PiSSA is computed exactly here"},
                                                       {"olora", LoraInit::olora},
+                                                      {"loftq", LoraInit::loftq},
                                                       {"false", LoraInit::random}};
   return rows;
 }

@@ -46,6 +46,10 @@ Section model_section() {
   t.add("special_tokens", &S::special_tokens, "Special tokens that differ from the tokenizer's own.",
         {.example = "{pad_token: \"<pad>\"}", .data = true});
   t.add("tokens", &S::tokens, "Ordinary tokens to add to the vocabulary.", {.example = "[\"<note>\"]", .data = true});
+  t.add("resize_token_embeddings_to_32x", &S::resize_token_embeddings_to_32x,
+        "When new tokens make the embedding grow, up to a multiple of 32 rows.", {.example = "true"});
+  t.add("mean_resizing_embeddings", &S::mean_resizing_embeddings,
+        "Rows for new tokens begin as the mean of the others instead of at random.", {.example = "true"});
   t.add("added_tokens_overrides", &S::added_tokens_overrides, "New spellings of reserved tokens, by id.",
         {.example = "{128010: \"<think>\"}", .data = true});
   return {std::move(t), [](Recipe& r) -> void* { return &r.model; }};
@@ -79,9 +83,10 @@ Section adapter_section() {
   t.add("peft_use_rslora", &S::peft_use_rslora, "Scale by lora_alpha / √lora_r.", {.example = "true"});
   t.add("peft_init_lora_weights", &S::peft_init_lora_weights,
         "How A and B begin: true (Kaiming, B zero), gaussian, pissa or olora (the leading part of the weight itself, "
-        "which "
-        "the base then lacks), or false (both random).",
+        "which the base then lacks), loftq (what a 4-bit base lacks of the weight), or false (both random).",
         {.example = "gaussian"});
+  t.add("loftq_iter", &S::loftq_iter, "LoftQ: how often base and adapter are fitted to each other.",
+        {.min = 1, .max = 100, .example = "5"});
   t.add("lora_rank_pattern", &S::lora_rank_pattern, "Another rank for layers whose path matches.",
         {.min = 1, .max = 16384, .example = "{\"layers.0.*q_proj\": 32}"});
   t.add("lora_alpha_pattern", &S::lora_alpha_pattern, "Another lora_alpha for layers whose path matches.",

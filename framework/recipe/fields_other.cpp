@@ -58,7 +58,6 @@ const Table& other_keys() {
                                                            "use_ray",
                                                            "ray_*",
                                                            "merge_method",
-                                                           "peft",
                                                            "model_kwargs"});
     t.inert(
         "the model directory says it",
@@ -111,12 +110,12 @@ const Table& other_keys() {
     t.refuse("training in this way is not there",
              {"use_pose", "pose_*", "lisa_*", "use_eaft", "eaft_*", "kd_*", "spectrum_*", "hatchery*", "nemo_gym*",
               "diffusion*", "skip_prepare_dataset", "do_causal_lm_eval", "eval_causal_lm_metrics"});
-    t.refuse(
-        "the vocabulary's size is the model's: dml neither adds nor removes rows of the embedding",
-        {"resize_token_embeddings_to_32x", "mean_resizing_embeddings", "shrink_embeddings", "fix_untrained_tokens"});
+    t.refuse("rows of the embedding are added where new tokens need them, never removed or changed",
+             {"shrink_embeddings", "fix_untrained_tokens"});
     t.refuse("adapters are trained in one go, without restarts", {"relora", "relora_*", "jagged_restart_*"});
     t.refuse("activations and gradients are kept and sent as 32-bit floats", {"activation_storage", "comm_dtype"});
     t.refuse("the best model is the one with the lowest loss on the validation split", {"greater_is_better"});
+    t.refuse("LoftQ is peft_init_lora_weights: loftq, with loftq_iter; nothing else of it is read", {"peft"});
     t.refuse("of PEFT's layouts dml has modules, patterns and layers",
              {"lora_target_parameters", "peft_layer_replication", "peft_trainable_token_indices",
               "peft_ensure_weight_tying"});

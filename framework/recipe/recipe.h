@@ -18,7 +18,7 @@
 namespace dml {
 
 enum class AdapterKind { none, lora, qlora };
-enum class LoraInit { kaiming, gaussian, pissa, olora, random };  // random: A and B both (PEFT's `false`)
+enum class LoraInit { kaiming, gaussian, pissa, olora, loftq, random };  // random: A and B both (PEFT's `false`)
 enum class ExcessLength { drop, truncate, raise, split_turns };
 enum class BadRow { error, skip };
 enum class LearnEnd { none, turn, last, all };       // whose end tokens are learned: no, learned, the last, all turns
@@ -43,6 +43,8 @@ struct ModelSection {
   Storage frozen_storage = Storage::automatic;       // of base weights that are not trained
   SpecialTokens special_tokens;
   std::vector<std::string> tokens;                   // ordinary tokens to add
+  bool resize_token_embeddings_to_32x = false;       // rows of the embedding: a multiple of 32
+  bool mean_resizing_embeddings = false;             // new rows are the mean of the old ones; else random
   std::map<std::int64_t, std::string> added_tokens_overrides;  // id of a reserved token → its new spelling
   bool operator==(const ModelSection&) const = default;
 };
@@ -70,6 +72,7 @@ struct AdapterSection {
   bool peft_use_dora = false;
   bool peft_use_rslora = false;
   LoraInit peft_init_lora_weights = LoraInit::kaiming;
+  std::int64_t loftq_iter = 1;                       // of LoftQ: how often base and adapter are fitted to each other
   std::map<std::string, std::int64_t> lora_rank_pattern;   // regex over module paths → r
   std::map<std::string, double> lora_alpha_pattern;        // regex over module paths → alpha
   std::vector<std::int64_t> peft_layers_to_transform;      // empty: all

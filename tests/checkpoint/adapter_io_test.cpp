@@ -164,6 +164,9 @@ TEST(AdapterConfigFile, EveryFieldSurvives) {
                   .init = "pissa_niter_4",
                   .base_model = "x/y \"z\""};
   EXPECT_EQ(config_of(adapter_config_text(c)), c);
+  AdapterConfig loftq{.init = "loftq", .loftq_iterations = 5};
+  EXPECT_EQ(config_of(adapter_config_text(loftq)), loftq);
+  EXPECT_NE(adapter_config_text(loftq).find("\"loftq_config\": {\n    \"loftq_bits\": 4,\n    \"loftq_iter\": 5\n  }"), std::string::npos);
   AdapterConfig all{.all_linear = true, .init = "false"};
   EXPECT_EQ(config_of(adapter_config_text(all)), all);
 }
@@ -247,6 +250,9 @@ INSTANTIATE_TEST_SUITE_P(
                     BadConfig{"LoraBias", R"({"lora_bias": true})", "'lora_bias' is not supported"},
                     BadConfig{"Qalora", R"({"use_qalora": true})", "'use_qalora' is true"},
                     BadConfig{"TokenIndices", R"({"trainable_token_indices": [1]})", "'trainable_token_indices'"},
+                    BadConfig{"LoftqBits", R"({"init_lora_weights": "loftq", "loftq_config": {"loftq_bits": 2}})", "only 4 is supported"},
+                    BadConfig{"LoftqIterations", R"({"init_lora_weights": "loftq", "loftq_config": {"loftq_iter": 0}})", "'loftq_iter' must be"},
+                    BadConfig{"LoftqConfigText", R"({"init_lora_weights": "loftq", "loftq_config": "4bit"})", "must be an object"},
                     BadConfig{"InitNumber", R"({"init_lora_weights": 3})", "'init_lora_weights'"}),
     [](auto& one) { return one.param.name; });
 
@@ -260,6 +266,7 @@ TEST(AdapterConfigFile, HeadOfATiedModelCannotBeSaved) {
   EXPECT_THAT(
       refusal([&] { plan_adapter({.target_modules = {"q_proj"}, .modules_to_save = {"lm_head"}}, spec, "config"); }),
       HasSubstr("its head is the embedding"));
+  EXPECT_THAT(refusal([&] { plan_adapter({.target_modules = {"lm_head", "q_proj"}}, spec, "config"); }), HasSubstr("dml convert --untied"));
 }
 
 // ---- bad folders: the golden adapter with one thing changed in its weights or files

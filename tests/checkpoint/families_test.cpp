@@ -8,6 +8,7 @@
 #include "checkpoint/model_config.h"
 #include "checkpoint/model_files.h"
 #include "core/error.h"
+#include "core/files.h"
 #include "model/weight_names.h"
 
 namespace dml {
@@ -94,6 +95,11 @@ TEST(SharedModel, Stories260KIsUnderstood) {
     ASSERT_TRUE(t) << w.tensor;
     EXPECT_EQ(shape_text(t->shape), shape_text(w.tensor_shape()));
   }
+}
+
+TEST(Families, EachHasItsRowInTheTable) {
+  std::string table = read_file(DML_SOURCE_DIR "/recipes/MODELS.md");
+  for (const Family& family : families()) EXPECT_NE(table.find("| `" + family.model_type + "` |"), std::string::npos) << family.model_type;
 }
 
 }  // namespace

@@ -92,7 +92,8 @@ TEST_P(QuantisedModel, ComputesWhatTheDequantisedModelDoes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, QuantisedModel,
-                         testing::Combine(testing::Values("llama_tiny", "gpt2", "phi3", "gemma2"),
+                         testing::Combine(testing::Values("llama_tiny", "llama_bias", "mistral", "qwen2", "qwen3", "gemma", "gemma2",
+                                                          "gemma3", "phi3", "stablelm", "stablelm_parallel", "olmo2", "gpt2"),
                                           testing::Values(QuantScheme::nf4, QuantScheme::int8)),
                          [](auto& row) {
                            return fmt::format("{}_{}", std::get<0>(row.param), scheme_name(std::get<1>(row.param)));

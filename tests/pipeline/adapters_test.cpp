@@ -3,10 +3,12 @@
 
 #include <cmath>
 #include <filesystem>
+#include <map>
 
 #include "core/error.h"
 #include "kernels/optimizer_step.h"
 #include "model/golden.h"
+#include "model/weight_slots.h"
 #include "pipeline/base_model.h"
 #include "pipeline/learning_rates.h"
 #include "pipeline/model_output.h"
@@ -18,10 +20,14 @@ namespace fs = std::filesystem;
 
 UnitHooks no_hooks;
 
-BaseModel tiny() {
+// `storage` "nf4": with its linear layers in 4 bits.
+BaseModel tiny(const std::string& storage = "") {
   ModelSection section;
   section.base_model = golden_path("llama_tiny") + "/model";
-  return open_base_model(section);
+  AdapterSection adapter;
+  adapter.load_in_4bit = storage == "nf4";
+  adapter.quantised_cache_path = fs::temp_directory_path() / "dml-adapters-quantised";
+  return open_base_model(section, adapter);
 }
 
 // Logits behind every token of the first document.
@@ -83,14 +89,14 @@ class AdapterKinds : public testing::TestWithParam<std::string> {};
 TEST_P(AdapterKinds, TrainAsTheReferenceMergeAndComeBack) {
   const std::string folder = golden_path("adapters/" + GetParam());
   GoldenBatch batch(golden_path("llama_tiny") + "/batch.json");
-  BaseModel base = tiny();
+  Json golden = read_json(folder + "/steps.json");
+  BaseModel base = tiny(golden.value("base", ""));
   Training training;
   training.adapter = read_adapter_config_of(folder, "llama");
   TensorSource source = base.source(Storage::automatic);
   auto model = build_model(base.spec, source, training, base.directory);
   if (file_exists(folder + "/adapter_model.safetensors")) load_adapter(*model, read_adapter(folder, base.spec), folder);
 
-  Json golden = read_json(folder + "/steps.json");
   auto want = golden["losses"].get<std::vector<double>>(), got = train(*model, batch, golden);
   for (std::size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 2e-4) << "step " << i;
 
@@ -105,22 +111,22 @@ TEST_P(AdapterKinds, TrainAsTheReferenceMergeAndComeBack) {
 
   ModelSection section;
   section.base_model = place / "merged";
-  auto merged = make_inference_model(open_base_model(section), Storage::automatic, "");
+  auto merged = make_inference_model(open_base_model(section), Storage::automatic);
   EXPECT_LE(largest_difference(logits(*merged, batch), trained), 1e-5 * (high - low));
-  auto again = make_inference_model(base, Storage::automatic, place / "adapter");
+  auto again = make_inference_model(base, Storage::automatic, {(place / "adapter").string()});
   EXPECT_EQ(logits(*again, batch), trained);
   fs::remove_all(place);
 }
 
 INSTANTIATE_TEST_SUITE_P(Goldens, AdapterKinds,
                          testing::Values("lora", "rslora", "dora", "loraplus", "modules_to_save", "patterns", "layers", "embedding", "head", "ends",
-                                         "pissa", "olora", "pissa_dora"),
+                                         "pissa", "olora", "pissa_dora", "loftq", "loftq_iterated", "nf4_lora", "nf4_dora", "nf4_pissa", "nf4_olora"),
                          [](auto& row) { return row.param; });
 
 TEST(Adapters, ThatStartFromTheBaseLeaveTheModelAsItWas) {
   GoldenBatch batch(golden_path("llama_tiny") + "/batch.json");
   BaseModel base = tiny();
-  auto plain = logits(*make_inference_model(base, Storage::automatic, ""), batch);
+  auto plain = logits(*make_inference_model(base, Storage::automatic), batch);
   for (const char* init : {"pissa", "olora"})
     for (Storage storage : {Storage::automatic, Storage::bf16}) {
       Training training;
@@ -150,8 +156,47 @@ TEST(Adapters, OnATiedEmbeddingAreMergedWithAHeadOfItsOwn) {
   BaseModel parted = open_base_model(section);
   EXPECT_FALSE(parted.spec.tied);
   parted.spec.embedding_scale = base.spec.embedding_scale;   // rounded to the file's type, which is another one now
-  EXPECT_LE(largest_difference(logits(*make_inference_model(parted, Storage::automatic, ""), batch), trained), 1e-5 * (high - low));
+  EXPECT_LE(largest_difference(logits(*make_inference_model(parted, Storage::automatic), batch), trained), 1e-5 * (high - low));
   fs::remove_all(place);
+}
+
+TEST(Adapters, AddUp) {
+  GoldenBatch batch(golden_path("llama_tiny") + "/batch.json");
+  BaseModel base = tiny();
+  auto golden_adapter = [](const char* name) { return golden_path(std::string("adapters/") + name); };
+  auto plain = make_inference_model(base, Storage::automatic);
+  // What the adapters leave of the weights, added up by hand: merged one after the other into float32.
+  const std::vector<std::pair<const char*, double>> parts{{"rslora", 1.0}, {"patterns", 0.5}, {"embedding", -2.0}, {"modules_to_save", 1.0}};
+  std::map<std::string, std::vector<double>> sums;
+  std::vector<WeightName> names = weight_names(base.spec);
+  std::vector<std::string> given;
+  for (auto [name, weight] : parts) {
+    given.push_back(weight == 1 ? golden_adapter(name) : fmt::format("{}={}", golden_adapter(name), weight));
+    auto model = make_inference_model(base, Storage::automatic, {golden_adapter(name)});
+    for (const WeightName& w : names) {
+      auto before = tensor_values(*plain, {&w, 1}, true), after = tensor_values(*model, {&w, 1}, true);
+      auto& sum = sums[w.tensor];
+      if (sum.empty()) sum.assign(before.begin(), before.end());
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += weight * (static_cast<double>(after[i]) - before[i]);
+    }
+  }
+  auto together = make_inference_model(base, Storage::automatic, given);
+  for (const WeightName& w : names) {
+    auto got = tensor_values(*together, {&w, 1}, true);
+    for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], sums[w.tensor][i], 2e-6) << w.tensor;
+  }
+  auto problem = [&](std::vector<std::string> adapters) {
+    try {
+      make_inference_model(base, Storage::automatic, adapters);
+    } catch (const UserError& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(problem({golden_adapter("dora"), golden_adapter("lora")}).find("a DoRA adapter"), std::string::npos);
+  EXPECT_NE(problem({golden_adapter("modules_to_save"), golden_adapter("modules_to_save")}).find("saved whole by another"), std::string::npos);
+  EXPECT_NE(problem({golden_adapter("modules_to_save"), golden_adapter("head")}).find("whole, which " + golden_adapter("head")), std::string::npos);
+  EXPECT_NE(problem({golden_adapter("lora") + "=x"}).find("'x' in"), std::string::npos);
 }
 
 TEST(Adapters, RefuseWhatTheyCannotDoByName) {
@@ -168,8 +213,20 @@ TEST(Adapters, RefuseWhatTheyCannotDoByName) {
   };
   EXPECT_NE(problem({.target_modules = {"lm_head"}, .use_dora = true}).find("DoRA on 'lm_head' is not supported"), std::string::npos);
   EXPECT_NE(problem({.r = 64, .target_modules = {"q_proj"}, .init = "pissa"}).find("rank 64 is above the weight's smaller side"), std::string::npos);
-  for (const char* init : {"loftq", "corda", "pissa_niter_4"})
+  for (const char* init : {"corda", "pissa_niter_4"})
     EXPECT_NE(problem({.target_modules = {"q_proj"}, .init = init}).find(init), std::string::npos);
+}
+
+TEST(Adapters, OfLoftqKeepTheirBaseInFourBits) {
+  BaseModel base = tiny();
+  Training training;
+  training.adapter = AdapterConfig{.r = 4, .alpha = 4, .all_linear = true, .init = "loftq", .loftq_iterations = 2};
+  TensorSource source = base.source(Storage::automatic);
+  auto model = build_model(base.spec, source, training, base.directory);
+  EXPECT_EQ(model->layers[0].mlp.down.value().storage, kernels::Storage::nf4);
+  BaseModel quantised = tiny("nf4");
+  TensorSource small = quantised.source(Storage::automatic);
+  EXPECT_THROW(build_model(base.spec, small, training, base.directory), UserError);
 }
 
 TEST(LearningRates, AreLoraPlusAndGroupsByName) {

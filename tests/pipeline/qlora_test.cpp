@@ -88,7 +88,7 @@ class Qlora : public testing::Test {
   // The base of a recipe as a model folder of its own.
   static void write_base(const Recipe& r, const std::string& to) {
     BaseModel base = open_base_model(r.model, r.adapter);
-    auto model = make_inference_model(base, Storage::automatic, "");
+    auto model = make_inference_model(base, Storage::automatic);
     make_directories(at(to));
     write_model_directory(at(to), base, *model, Dtype::f32, false);
   }
@@ -139,10 +139,10 @@ TEST_F(Qlora, TheMemoryPlanCountsCodesAndScales) {
 TEST_F(Qlora, MergesIntoTheBaseThatWasTrainedOn) {
   RecipeFile file = recipe(adapter("qlora", "base", "trained"));
   run(file);
-  merge(file.recipe, std::nullopt, at("merged"));
+  merge(file.recipe, {}, at("merged"));
   RecipeFile same = recipe(adapter("lora", "base-of-merge", "trained"));
   write_base(file.recipe, "base-of-merge");
-  merge(same.recipe, at("trained"), at("merged-in-f32"));
+  merge(same.recipe, {at("trained")}, at("merged-in-f32"));
   EXPECT_EQ(read_file(at("merged") + "/model.safetensors"), read_file(at("merged-in-f32") + "/model.safetensors"));
 }
 

@@ -1,0 +1,184 @@
+// Vocabularies that grow, and parameters of which only some rows are trained.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <numeric>
+
+#include "checkpoint/adapter_io.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "dist/strategy.h"
+#include "model/golden.h"
+#include "pipeline/model_output.h"
+#include "pipeline/unfrozen.h"
+#include "pipeline/vocabulary.h"
+
+namespace dml {
+namespace {
+
+namespace fs = std::filesystem;
+
+BaseModel base_of(const char* family) {
+  ModelSection section;
+  section.base_model = golden_path(family) + "/model";
+  return open_base_model(section);
+}
+
+// Logits behind the last of some tokens.
+std::vector<float> logits(CausalLm& model, const std::vector<Token>& tokens) {
+  const auto length = std::ssize(tokens);
+  std::vector<std::int32_t> positions(tokens.size());
+  std::iota(positions.begin(), positions.end(), 0);
+  std::vector<float> out(static_cast<std::size_t>(model.spec.vocab));
+  KvCache cache(model.spec.layers, model.spec.kv_heads, model.spec.head_dim, length);
+  SequenceRows rows{&cache, 0, length};
+  model.set_length(length);
+  auto call = [&] { model.generate({tokens, {}, positions, {}}, {&rows, 1}, {out.data(), 1, model.spec.vocab}); };
+  model.reserve(model.measure_calls(call));
+  call();
+  return out;
+}
+
+const std::vector<Token> kTokens{5, 17, 3, 40, 31, 8, 22};
+
+TEST(Vocabulary, GrowsWithoutChangingWhatWasThere) {
+  for (const char* family : {"llama_tiny", "qwen3", "gpt2"})
+    for (bool mean : {false, true}) {
+      BaseModel base = base_of(family);
+      const std::int64_t before = base.spec.vocab;
+      auto old = logits(*make_inference_model(base, Storage::automatic), kTokens);
+      ModelSection section;
+      section.resize_token_embeddings_to_32x = true;
+      section.mean_resizing_embeddings = mean;
+      grow_vocabulary(base, before + 3, section, {}, 1);
+      EXPECT_EQ(base.spec.vocab, (before + 3 + 31) / 32 * 32);
+      auto model = make_inference_model(base, Storage::automatic);
+      auto now = logits(*model, kTokens);
+      EXPECT_EQ(std::vector<float>(now.begin(), now.begin() + before), old);
+      double sum = std::accumulate(old.begin(), old.end(), 0.0) / static_cast<double>(before);
+      for (auto i = static_cast<std::size_t>(before); mean && i < now.size(); ++i) EXPECT_NEAR(now[i], sum, 1e-3) << family;  // the head is linear
+      EXPECT_NE(now[static_cast<std::size_t>(before)], mean ? 0 : now[static_cast<std::size_t>(before) + 1]);
+    }
+}
+
+TEST(Vocabulary, IsWrittenWithItsNewSize) {
+  BaseModel base = base_of("llama_tiny");
+  grow_vocabulary(base, 100, {}, {}, 1);
+  Training training;
+  training.full = true;
+  TensorSource source = base.source(Storage::automatic);
+  auto model = build_model(base.spec, source, training, base.directory);
+  auto want = logits(*model, {5, 99, 98});
+  const fs::path place = fs::temp_directory_path() / "dml-vocabulary";
+  fs::remove_all(place);
+  fs::create_directories(place);
+  write_model_directory(place, base, *model, Dtype::f32, false);
+  ModelSection section;
+  section.base_model = place;
+  BaseModel again = open_base_model(section);
+  EXPECT_EQ(again.spec.vocab, 100);
+  EXPECT_EQ(logits(*make_inference_model(again, Storage::automatic), {5, 99, 98}), want);
+  fs::remove_all(place);
+}
+
+TEST(Vocabulary, OfAnAdapterIsFoundAgain) {
+  BaseModel base = base_of("llama_tiny");
+  AdapterSection adapter;
+  adapter.adapter = AdapterKind::lora;
+  adapter.lora_target_linear = true;
+  ModelSection section;
+  EXPECT_THROW(grow_vocabulary(base, 100, section, adapter, 1), UserError);
+  adapter.lora_modules_to_save = {"embed_tokens"};
+  EXPECT_THROW(grow_vocabulary(base, 100, section, adapter, 1), UserError);
+  adapter.lora_modules_to_save = {"embed_tokens", "lm_head"};
+  grow_vocabulary(base, 100, section, adapter, 1);
+  TrainableModel trained = make_trainable_model(base, section, adapter, 1);
+  auto want = logits(*trained.model, {5, 99, 98});
+  const fs::path place = fs::temp_directory_path() / "dml-vocabulary-adapter";
+  fs::remove_all(place);
+  fs::create_directories(place);
+  write_adapter_directory(place, *trained.adapter, *trained.model);
+  BaseModel again = base_of("llama_tiny");
+  fit_vocabulary(again, {place.string()});
+  EXPECT_EQ(again.spec.vocab, 100);
+  EXPECT_EQ(logits(*make_inference_model(again, Storage::automatic, {place.string()}), {5, 99, 98}), want);
+  fs::remove_all(place);
+}
+
+TEST(Vocabulary, OfATiedModelNeedsTheEmbeddingAlone) {
+  BaseModel base = base_of("gemma2");
+  AdapterSection adapter;
+  adapter.adapter = AdapterKind::lora;
+  adapter.lora_target_linear = true;
+  adapter.lora_modules_to_save = {"embed_tokens"};
+  grow_vocabulary(base, base.spec.vocab + 1, {}, adapter, 1);
+  auto model = make_trainable_model(base, {}, adapter, 1).model;
+  EXPECT_EQ(logits(*model, kTokens).size(), 62u);
+}
+
+TEST(Unfrozen, RowsAreReadFromThePattern) {
+  auto rule = unfrozen_rule({"^lm_head.weight$[:10]", "model.embed_tokens.weight[4:6]", "model.embed_tokens[6:]", "model.layers.[01].mlp"});
+  EXPECT_EQ(rule("lm_head.weight", 97)->last, 10);
+  EXPECT_EQ(rule("model.embed_tokens.weight", 97)->first, 4);
+  EXPECT_EQ(rule("model.embed_tokens.weight", 97)->last, 97);
+  EXPECT_EQ(rule("model.layers.1.mlp.up_proj.weight", 48)->last, 48);
+  EXPECT_FALSE(rule("model.layers.2.mlp.up_proj.weight", 48));
+  auto problem = [](std::vector<std::string> patterns) {
+    try {
+      unfrozen_rule(patterns)("lm_head.weight", 97);
+    } catch (const UserError& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_NE(problem({"lm_head.weight[:98]"}).find("has 97 rows"), std::string::npos);
+  EXPECT_NE(problem({"lm_head.weight[5:5]"}).find("names no row"), std::string::npos);
+  EXPECT_NE(problem({"lm_head.weight[99999999999999999999:]"}).find("not the number of a row"), std::string::npos);
+  EXPECT_NE(problem({"lm_head.weight[:5]", "lm_head[7:]"}).find("do not hang together"), std::string::npos);
+  EXPECT_NE(problem({"lm_head.weight("}).find("not a regular expression"), std::string::npos);
+}
+
+TEST(Unfrozen, OnlyTheRowsNamedGetGradientsAndState) {
+  GoldenBatch batch(golden_path("llama_tiny") + "/batch.json");
+  BaseModel base = base_of("llama_tiny");
+  UnitHooks no_hooks;
+  auto gradients = [&](std::vector<std::string> patterns, std::vector<std::vector<float>>& memory) {
+    Training training;
+    training.full = true;
+    training.unfrozen = unfrozen_rule(patterns);
+    TensorSource source = base.source(Storage::automatic);
+    auto model = build_model(base.spec, source, training, base.directory);
+    model->set_length(batch.longest());
+    memory.clear();
+    for (Unit& u : model->parameters.units()) {
+      memory.emplace_back(static_cast<std::size_t>(u.size), 0.f);
+      u.grad = memory.back().data();
+    }
+    model->reserve(model->measure(GoldenModel::shape(batch), true));
+    model->train(batch.view(), {}, no_hooks);
+    return model;
+  };
+  std::vector<std::vector<float>> whole, rows;
+  auto all = gradients({"lm_head", "model.embed_tokens"}, whole);
+  auto some = gradients({"lm_head.weight[10:13]", "model.embed_tokens.weight[5:]"}, rows);
+  const std::int64_t hidden = base.spec.hidden;
+  auto check = [&](std::size_t unit, std::int64_t first, std::int64_t last) {
+    const Parameter& p = some->parameters.units()[unit].parameters[0];
+    for (std::int64_t i = 0; i < p.size(); ++i) {
+      auto at = static_cast<std::size_t>(p.offset + i);
+      ASSERT_EQ(rows[unit][at], i >= first * hidden && i < last * hidden ? whole[unit][at] : 0) << p.name << " " << i;
+    }
+  };
+  check(0, 5, 97);
+  check(some->parameters.units().size() - 1, 10, 13);
+  EXPECT_EQ(some->parameters.trainable(), (92 + 3) * hidden);
+  auto comm = make_self_comm();
+  auto strategy = strategies().at("none").make(*comm);
+  strategy->adopt(some->parameters, 2);
+  std::int64_t updated = 0;
+  for (const Shard& s : strategy->shards()) updated += s.size;
+  EXPECT_EQ(updated, (92 + 3) * hidden);
+}
+
+}  // namespace
+}  // namespace dml
