@@ -12,8 +12,8 @@ namespace recipe {
 namespace {
 
 bool is_plain(const std::string& text) {
-  static constexpr std::string_view kFree = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./";
-  if (text.empty() || text.size() > 120 || text.find_first_not_of(std::string(kFree) + "-") != text.npos) return false;
+  static constexpr std::string_view kFree = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./-";
+  if (text.empty() || text.size() > 120 || text.find_first_not_of(kFree) != text.npos) return false;
   if (text[0] == '-' || (text[0] >= '0' && text[0] <= '9') || text == "." || text == "null" || text == "Null" ||
       text == "NULL")
     return false;
