@@ -1,5 +1,6 @@
 // Tokenizing speed on two threads, next to libsentencepiece in the same run. The Rust library's rate on the same texts is
-// printed by tokenize_peer.js.  tokenize_bench DATA_DIR, or DML_DATA=… in the environment.
+// printed by tokenize_peer.js; tokenize.sh runs both and compares. The data's folder is DML_DATA, a pass is over the texts
+// repeated to DML_MB megabytes (100).
 #include <benchmark/benchmark.h>
 #include <sentencepiece_processor.h>
 
@@ -20,7 +21,7 @@ std::string data() {
   return set ? set : "../shared/data";
 }
 
-// Alpaca rows and 4 kB pieces of plain text; `copies` of them, so that a pass takes long enough to measure.
+// Alpaca rows and 4 kB pieces of plain text.
 const std::vector<std::string>& texts() {
   static const std::vector<std::string> all = [] {
     std::vector<std::string> out;
@@ -39,19 +40,28 @@ std::int64_t total_bytes() {
   return n;
 }
 
+// How often the texts are gone through in a pass.
+std::int64_t copies() {
+  const char* set = std::getenv("DML_MB");
+  const double bytes = 1e6 * (set ? std::atof(set) : 100);
+  return static_cast<std::int64_t>(bytes / static_cast<double>(total_bytes())) + 1;
+}
+
 template <class Encode>
 void run(benchmark::State& state, Encode&& encode) {
+  const std::size_t all = texts().size() * static_cast<std::size_t>(copies());
   for (auto _ : state) {
     std::atomic<std::size_t> next{0}, ids{0};
     auto work = [&] {
-      for (std::size_t i = next++; i < texts().size(); i = next++) ids += encode(texts()[i]);
+      for (std::size_t i = next++; i < all; i = next++) ids += encode(texts()[i % texts().size()]);
     };
     std::vector<std::thread> threads;
     for (int i = 0; i < kThreads; ++i) threads.emplace_back(work);
     for (auto& t : threads) t.join();
     benchmark::DoNotOptimize(ids.load());
   }
-  state.SetBytesProcessed(state.iterations() * total_bytes());
+  state.counters["MB/s"] = benchmark::Counter(1e-6 * static_cast<double>(copies() * total_bytes()),
+                                              benchmark::Counter::kIsIterationInvariantRate);
 }
 
 void BM_dml(benchmark::State& state, const std::string& directory) {
@@ -84,7 +94,7 @@ void BM_load(benchmark::State& state, const std::string& directory) {
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   const std::string home = data() + "/tokenizers/";
-  auto timed = [](auto* b) { b->UseRealTime()->Unit(benchmark::kMillisecond)->MinTime(1.0); };
+  auto timed = [](auto* b) { b->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(1); };
   for (const char* name : {"gpt2", "qwen2.5", "llama3", "llama2", "phi-3"})
     timed(benchmark::RegisterBenchmark((std::string("dml/") + name).c_str(), BM_dml, home + name));
   for (const char* name : {"llama2", "mistral-v1"}) {

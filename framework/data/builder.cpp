@@ -63,6 +63,7 @@ class Builder {
   Builder(const DataSection& data, const Tokenizer& tokenizer, const std::vector<Token>& ends,
           const std::string& folder)
       : data_(data),
+        tokenizer_(tokenizer),
         worker_(data, tokenizer, ends),
         ids_(folder + "/ids.safetensors", "ids"),
         labels_(folder + "/labels.safetensors", "labels"),
@@ -87,6 +88,7 @@ class Builder {
       if (!cursor.at_end()) read_file_rows(dataset, file, cursor, report);
     }
     report.rows = cursor.taken;
+    if (tokenizer_.adds_bos) report.bos = tokenizer_.piece(*tokenizer_.bos);
     finish_dataset(dataset, report);
     ranges_.push_back({first, count_, dataset.entry->weight, dataset.validation});
     out_.report.datasets.push_back(std::move(report));
@@ -219,6 +221,9 @@ class Builder {
     ++out_.report.lengths[static_cast<std::size_t>(std::min(DataReport::kBuckets - 1, bucket))];
     report.ends_expected += !example.goes_on;
     report.ends_learned += !example.goes_on && made.ends_learned;
+    report.fused += example.fused;
+    report.without_bos += made.bos == 0;
+    report.two_bos += made.bos > 1;
   }
 
   void drop(const RowReader& reader, const RawRow& row, const char* reason, const std::string& detail,
@@ -260,6 +265,7 @@ class Builder {
   }
 
   const DataSection& data_;
+  const Tokenizer& tokenizer_;
   RowWorker worker_;
   std::array<Block, 3> blocks_;
   TensorWriter<Token> ids_, labels_;

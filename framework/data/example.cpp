@@ -12,7 +12,7 @@ std::int64_t Example::learned() const {
 }
 
 Example& Assembler::operator()(const Rendered& rendered) {
-  out_.goes_on = false;
+  out_.goes_on = out_.fused = false;
   out_.ids.clear();
   out_.labels.clear();
   if (rendered.segments.empty()) take_tokens(rendered);
@@ -78,6 +78,7 @@ void Assembler::append_tokens() {
       auto behind = std::partition_point(from, encoding_.offsets.end(),
                                          [&](const ByteRange& at) { return at.begin < bounds_[b].end; });
       end = encoding_.ids.begin() + (behind - encoding_.offsets.begin());
+      out_.fused |= !bounds_[b].learned && behind != from && behind[-1].end > bounds_[b].end;
     }
     if (bounds_[b].learned)
       out_.labels.insert(out_.labels.end(), token, end);

@@ -17,6 +17,7 @@ namespace dml {
 struct Example {
   std::vector<Token> ids, labels;
   bool goes_on = false;  // the document continues in the next example, so no end of text is expected
+  bool fused = false;    // a token begins in what is read and ends in what is learned
 
   std::int64_t size() const { return static_cast<std::int64_t>(ids.size()); }
   /// Labels that can count in the loss: the first position of a document is never a target.
@@ -29,8 +30,8 @@ class Assembler {
  public:
   /// Time goes to Phase::tokenize and Phase::mask of `clock`, when there is one.
   explicit Assembler(const Tokenizer& tokenizer, PhaseClock* clock = nullptr) : tokenizer_(tokenizer), clock_(clock) {}
-  /// Valid until the next call; may be swapped with another example, whose memory is then used. UserError on ids the tokenizer does not have or when an end is asked for and there is no
-  /// eos token.
+  /// Valid until the next call; may be swapped with another example, whose memory is then used. UserError on ids the
+  /// tokenizer does not have or when an end is asked for and there is no eos token.
   Example& operator()(const Rendered& rendered);
 
  private:

@@ -109,7 +109,7 @@ std::vector<Token> end_tokens(const TemplateSection& templates, const Tokenizer&
 }
 
 void write_manifest(const std::string& folder, const std::string& digest, const PreparedInputs& inputs,
-                    const Built& built) {
+                    const Tokenizer& tokenizer, const Built& built) {
   Json files = Json::object(), named = Json::object();
   for (auto& entry : fs::directory_iterator(folder)) {
     std::string path = entry.path().string();
@@ -120,8 +120,9 @@ void write_manifest(const std::string& folder, const std::string& digest, const 
   for (auto& [name, value] : files.items()) by_name[name] = value;
   for (auto& [name, value] : by_name) sorted[name] = value;
   for (auto& [name, value] : inputs) named[name] = value;
-  Json manifest{{"version", Prepared::kVersion}, {"digest", digest},           {"inputs", named},
-                {"sources", built.sources},      {"files", std::move(sorted)}, {"report", to_json(built.report)}};
+  Json manifest{{"version", Prepared::kVersion},    {"digest", digest},         {"inputs", named},
+                {"tokenizer", tokenizer.directory}, {"sources", built.sources}, {"files", std::move(sorted)},
+                {"report", to_json(built.report)}};
   write_file(folder + "/manifest.json", manifest.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
@@ -234,7 +235,7 @@ Prepared prepare(const DataSection& data, const TemplateSection& templates, std:
   Built built = build_arrays(data, seed, tokenizer, datasets, ends, writer.path());
   clock.skip();
   if (stamps_of(datasets) != stamps) throw UserError("{}: the data changed while it was read", root);
-  write_manifest(writer.path(), digest, inputs, built);
+  write_manifest(writer.path(), digest, inputs, tokenizer, built);
   clock.lap(Phase::digest);
   writer.commit();
   clock.lap(Phase::write);

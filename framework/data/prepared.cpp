@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "data/byte_stream.h"
+#include "data/records.h"
 #include "data/tensor_file.h"
 
 namespace dml {
@@ -90,6 +91,18 @@ std::string Prepared::place(std::int32_t stored) const {
   auto i = static_cast<std::size_t>(stored);
   auto file = static_cast<std::size_t>(arrays_->source_file[i]);
   return fmt::format("{}:{}", file < arrays_->sources.size() ? arrays_->sources[file] : "?", arrays_->source_line[i]);
+}
+
+std::vector<DroppedRow> Prepared::dropped(std::int64_t most) const {
+  const SourceFile file{arrays_->folder + "/dropped.jsonl", RowForm::json_lines, ""};
+  RowReader reader(file);
+  std::vector<DroppedRow> out;
+  for (RawRow raw; std::ssize(out) < most && reader.next(raw);) {
+    const Json row = reader.parse(raw);
+    auto text = [&](const char* key) { return json_string(row, key, "", reader.place(raw)); };
+    out.push_back({text("place"), text("reason"), text("detail")});
+  }
+  return out;
 }
 
 const DataReport& Prepared::report() const { return arrays_->report; }

@@ -22,7 +22,7 @@ namespace dml {
 
 class Prepared {
  public:
-  static constexpr int kVersion = 2;
+  static constexpr int kVersion = 3;
   static const std::vector<std::string>& array_names();
 
   /// UserError when the folder is no prepared data, or damaged (every file's digest is compared, unless `verify` is
@@ -36,6 +36,8 @@ class Prepared {
 
   /// "FILE:LINE" of a stored example.
   std::string place(std::int32_t stored) const;
+  /// The first `most` rows that were left out.
+  std::vector<DroppedRow> dropped(std::int64_t most) const;
   const DataReport& report() const;
   const Json& manifest() const;
   const std::string& folder() const;

@@ -58,6 +58,9 @@ std::vector<std::string> DataReport::lines() const {
           std::find_if(d.first_dropped.begin(), d.first_dropped.end(), [&](auto& row) { return row.reason == reason; });
       out.push_back(fmt::format("  dropped {}: {}{}", grouped(count), reason,
                                 shown == d.first_dropped.end() ? "" : fmt::format(", first {}", shown->place)));
+      // Rows that could not be read are not what the user counted on: each of the first is named.
+      for (auto& row : d.first_dropped)
+        if (reason == dropped::kBadRow && row.reason == reason) out.push_back("    " + row.detail);
     }
     if (d.truncated)
       out.push_back(fmt::format("  {} examples ({:.1f} %) lost their tail", grouped(d.truncated),
@@ -86,8 +89,23 @@ std::vector<std::string> DataReport::warnings() const {
           "{}: only {} of {} learned turns ({:.1f} %) end in a learned end token: the model may not learn to stop; set "
           "eot_tokens: [the token that ends a turn] and train_on_eos: turn",
           d.name, grouped(d.turns_ended), grouped(d.turns), percent(d.turns_ended, d.turns)));
+    if (!d.bos.empty() && d.without_bos > 0)
+      out.push_back(fmt::format(
+          "{}: {} of {} examples begin without '{}', which this tokenizer puts in front of texts; set chat_template: "
+          "tokenizer_default, or begin chat_template_jinja with {{{{ bos_token }}}}",
+          d.name, grouped(d.without_bos), grouped(d.examples), d.bos));
+    if (d.two_bos > 0)
+      out.push_back(fmt::format(
+          "{}: {} examples begin with bos twice: the template (or the data) writes it, and the tokenizer adds its own; "
+          "take it out of the one or the other",
+          d.name, grouped(d.two_bos)));
+    if (percent(d.fused, d.examples) > 1)
+      out.push_back(fmt::format(
+          "{}: in {} of {} examples one token spans the end of the prompt and the beginning of the answer, so that it "
+          "is only read; let the prompt end in a special token or a line break, and the answer not begin with blanks",
+          d.name, grouped(d.fused), grouped(d.examples)));
     if (d.tokens > 0 && percent(d.learned, d.tokens) < 2)
-      out.push_back(fmt::format("{}: only {:.2f} % of the tokens are learned", d.name, percent(d.learned, d.tokens)));
+      out.push_back(fmt::format("{}: only {:.2f} % of the tokens are learned; look at --row 0, at roles_to_train and train_on_inputs", d.name, percent(d.learned, d.tokens)));
     if (percent(d.truncated, d.examples) > 5)
       out.push_back(fmt::format("{}: {:.1f} % of the examples lost their tail; raise sequence_len", d.name,
                                 percent(d.truncated, d.examples)));
@@ -129,6 +147,10 @@ Json to_json(const DataReport& report) {
                         {"truncated", d.truncated},
                         {"cut_documents", d.cut_documents},
                         {"longest", d.longest},
+                        {"fused", d.fused},
+                        {"without_bos", d.without_bos},
+                        {"two_bos", d.two_bos},
+                        {"bos", d.bos},
                         {"dropped", dropped},
                         {"first_dropped", first}});
   }
@@ -160,6 +182,10 @@ DataReport report_from_json(const Json& json, const std::string& source) {
       d.truncated = j.at("truncated");
       d.cut_documents = j.at("cut_documents");
       d.longest = j.at("longest");
+      d.fused = j.at("fused");
+      d.without_bos = j.at("without_bos");
+      d.two_bos = j.at("two_bos");
+      d.bos = j.at("bos");
       for (auto& [reason, count] : j.at("dropped").items()) d.dropped[reason] = count.get<std::int64_t>();
       for (auto& row : j.at("first_dropped"))
         d.first_dropped.push_back({row.at("place"), row.at("reason"), row.at("detail")});

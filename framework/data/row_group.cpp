@@ -86,7 +86,7 @@ void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, con
   clock.lap(Phase::mask);
 }
 
-void RowWorker::keep(Example& example, const Limits& limits, RowGroup& group) const {
+void RowWorker::keep(Example& example, bool begins, const Limits& limits, RowGroup& group) const {
   RowResult& result = group.results.back();
   if (example.size() < limits.least) {
     result.why_dropped = dropped::kTooShort;
@@ -101,6 +101,11 @@ void RowWorker::keep(Example& example, const Limits& limits, RowGroup& group) co
   MadeExample& made = group.examples[group.made++];
   std::swap(made.example, example);
   made.learned = learned;
+  made.bos = -1;
+  if (tokenizer_.bos && begins) {
+    const auto& ids = made.example.ids;
+    made.bos = static_cast<int>(std::find_if(ids.begin(), ids.end(), [&](Token t) { return t != *tokenizer_.bos; }) - ids.begin());
+  }
   made.hash = hash_of(made.example);
   const auto& labels = made.example.labels;
   auto last = std::find_if(labels.rbegin(), labels.rend(), [](Token t) { return t != kIgnore; });
@@ -109,11 +114,12 @@ void RowWorker::keep(Example& example, const Limits& limits, RowGroup& group) co
 }
 
 void RowWorker::fit(Example& example, bool chunk, const Limits& limits, RowGroup& group) const {
-  if (example.size() <= limits.length) return keep(example, limits, group);
+  if (example.size() <= limits.length) return keep(example, true, limits, group);
   RowResult& result = group.results.back();
   if (chunk) {
     result.cut = true;
-    for (auto& part : cut(example, limits.length, limits.least)) keep(part, limits, group);
+    auto parts = cut(example, limits.length, limits.least);
+    for (auto& part : parts) keep(part, &part == parts.data(), limits, group);
     return;
   }
   result.detail = fmt::format("{} tokens", example.size());
@@ -127,14 +133,14 @@ void RowWorker::fit(Example& example, bool chunk, const Limits& limits, RowGroup
       ++result.truncated;
       example.ids.resize(static_cast<std::size_t>(limits.length));
       example.labels.resize(static_cast<std::size_t>(limits.length));
-      return keep(example, limits, group);
+      return keep(example, true, limits, group);
     case ExcessLength::split_turns: {
       auto parts = split_turns(example, limits.length);
       if (parts.empty()) result.why_dropped = dropped::kTooLong;
       std::int64_t kept = 0;
       for (auto& part : parts) kept += part.size();
       if (!parts.empty() && kept < example.size()) ++result.truncated;
-      for (auto& part : parts) keep(part, limits, group);
+      for (auto& part : parts) keep(part, &part == parts.data(), limits, group);
       return;
     }
   }

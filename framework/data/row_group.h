@@ -16,16 +16,6 @@
 
 namespace dml {
 
-/// Why a row, or a part of it, was left out.
-namespace dropped {
-inline constexpr const char* kBadRow = "could not be read";
-inline constexpr const char* kTooLong = "longer than sequence_len";
-inline constexpr const char* kTooShort = "shorter than min_sample_len";
-inline constexpr const char* kNothingLearned = "no learned token";
-inline constexpr const char* kDuplicate = "duplicate";
-inline constexpr const char* kNearDuplicate = "near duplicate";
-}  // namespace dropped
-
 struct RowResult {
   std::size_t examples = 0;  // so many of the group's are this row's
   const char* why_dropped = nullptr;
@@ -40,6 +30,7 @@ struct MadeExample {
   std::int64_t learned = 0;
   std::uint64_t hash = 0;  // of ids and labels
   bool ends_learned = false;
+  int bos = -1;  // how many stand in front; -1: it is not the beginning of a text
   NearDuplicates::Signature signature;  // when near duplicates are to go
 };
 
@@ -57,8 +48,8 @@ struct RowGroup {
   void clear();
 };
 
-/// Rows to examples: parsed, rendered, tokenised, brought to length. Safe to use from many threads. Examples are swapped
-/// on their way, never copied: what keep() is given holds something else afterwards.
+/// Rows to examples: parsed, rendered, tokenised, brought to length. Safe to use from many threads. Examples are
+/// swapped on their way, never copied: what keep() is given holds something else afterwards.
 class RowWorker {
  public:
   RowWorker(const DataSection& data, const Tokenizer& tokenizer, const std::vector<Token>& ends);
@@ -70,7 +61,8 @@ class RowWorker {
   void work(const PlannedDataset& dataset, const RowReader& reader, const RawRow& raw, Assembler& assembler,
             RowGroup& group, PhaseClock& clock) const;
   void fit(Example& example, bool chunk, const Limits& limits, RowGroup& group) const;
-  void keep(Example& example, const Limits& limits, RowGroup& group) const;
+  /// `begins`: it is the beginning of its text, no later part.
+  void keep(Example& example, bool begins, const Limits& limits, RowGroup& group) const;
 
   const DataSection& data_;
   const Tokenizer& tokenizer_;

@@ -25,6 +25,19 @@ int cores_of_launcher() {
   return CPU_COUNT(&set);
 }
 
+// An adapter leaves the embedding as it is: tokens that no model has learned stay what chance made of them.
+void warn_of_frozen_tokens(const Recipe& recipe, const Tokenizer& tokenizer) {
+  if (recipe.adapter.adapter == AdapterKind::none || tokenizer.fresh.empty()) return;
+  for (auto& module : recipe.adapter.lora_modules_to_save)
+    for (const char* embedding : {"embed", "wte"})
+      if (module.find(embedding) != std::string::npos) return;
+  std::vector<std::string> names;
+  for (Token id : tokenizer.fresh)
+    if (names.size() < 5) names.push_back(fmt::format("'{}'", tokenizer.piece(id)));
+  log_warning("{}{}: the recipe adds {} to the tokenizer, and the adapter leaves the embedding as it is; add  lora_modules_to_save: [embed_tokens, lm_head]",
+              fmt::join(names, ", "), names.size() < tokenizer.fresh.size() ? " …" : "", tokenizer.fresh.size() == 1 ? "a token" : fmt::format("{} tokens", tokenizer.fresh.size()));
+}
+
 }  // namespace
 
 std::string tokenizer_directory(const ModelSection& model) {
@@ -55,6 +68,7 @@ Prepared prepare_on_ranks(const Recipe& recipe, const Tokenizer& tokenizer, Comm
   const double timeout = comm.timeout();
   comm.set_timeout(kPreparing);
   std::optional<Prepared> prepared;
+  if (comm.rank() == 0) warn_of_frozen_tokens(recipe, tokenizer);
   if (comm.rank() == 0) prepared = prepare(recipe.data, recipe.templates, seed, tokenizer, {.rebuild = rebuild});
   std::string folder = comm.broadcast_text(prepared ? prepared->folder() : "", 0);
   comm.set_timeout(timeout);

@@ -282,15 +282,14 @@ LearnedEnds learned_ends(const Rendered& example, const std::vector<std::string>
   return out;
 }
 
-std::string render_template_file(const std::string& template_path, const std::string& context_path) {
-  const jinja::Template t(read_file(template_path, jinja::kMaxSource), template_path);
-  const Json context = read_json(context_path);
-  if (!context.is_object())
-    throw UserError("{}: must be an object of the template's variables, is {}", context_path, context.type_name());
+std::string render_template(const ChosenTemplate& chosen, const Json& variables, const std::string& place) {
+  const jinja::Template t(chosen.source, chosen.origin);
+  if (!variables.is_object())
+    throw UserError("{}: must be an object of the template's variables, is {}", place, variables.type_name());
   try {
-    return t.render(jinja::from_json(context)).text;
+    return t.render(jinja::from_json(variables)).text;
   } catch (const jinja::Failure& f) {
-    throw UserError("{}: {}", context_path, f.text);
+    throw UserError("{}: {}", place, f.text);
   }
 }
 

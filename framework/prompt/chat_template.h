@@ -31,7 +31,8 @@ struct LearnedEnds {
 };
 LearnedEnds learned_ends(const Rendered& example, const std::vector<std::string>& end_tokens);
 
-/// Renders a template file with the variables of a JSON file, byte for byte.
-std::string render_template_file(const std::string& template_path, const std::string& context_path);
+/// Renders a template with these variables (an object), byte for byte. UserError naming the template's origin and line,
+/// or `place`, where the variables are from.
+std::string render_template(const ChosenTemplate& chosen, const Json& variables, const std::string& place);
 
 }  // namespace dml

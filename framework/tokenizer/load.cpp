@@ -160,7 +160,11 @@ std::unique_ptr<Pipeline> load_pipeline(const std::string& directory, const Toke
     if (settings.add_bos && out->bos) out->post_processor.front.assign(*settings.add_bos ? 1 : 0, *out->bos);
     if (settings.add_eos && out->eos) out->post_processor.back.assign(*settings.add_eos ? 1 : 0, *out->eos);
   }
-  for (auto& [id, text] : overrides.added_tokens) rename_reserved(*out, id, text);
+  const Token known = next_id(*out);
+  for (auto& [id, text] : overrides.added_tokens) {
+    rename_reserved(*out, id, text);
+    out->fresh.push_back(id);
+  }
   for (const std::string& text : overrides.tokens) ensure_token(*out, text, false, {}, "tokens");
   set_named(*out, overrides.bos_token, out->bos, "bos_token");
   set_named(*out, overrides.eos_token, out->eos, "eos_token");
@@ -168,9 +172,11 @@ std::unique_ptr<Pipeline> load_pipeline(const std::string& directory, const Toke
   set_named(*out, overrides.unk_token, out->unk, "unk_token");
   for (const std::string& text : overrides.additional_special_tokens)
     ensure_token(*out, text, true, {}, "special_tokens.additional_special_tokens");
+  for (Token id = known; id < next_id(*out); ++id) out->fresh.push_back(id);
   out->chat_template = settings.chat_template;
   out->named_templates = settings.named_templates;
   out->digest = digest(settings, overrides);
+  out->directory = directory;
   out->prepare();
   return out;
 }

@@ -67,9 +67,11 @@ class Tokenizer {
 
   std::optional<Token> bos, eos, pad, unk;
   bool adds_bos = false, adds_eos = false;  // what add_special does
+  std::vector<Token> fresh;                 // tokens the recipe added or renamed: no model has learned them
   std::string chat_template;                // default template of the model directory, "" when it has none
   std::vector<std::pair<std::string, std::string>> named_templates;
-  std::string digest;                       // of every file it was made from
+  std::string digest;                       // of every file it was made from, and what the recipe changes
+  std::string directory;                    // where these lie
 };
 
 /// What a recipe may change about a tokenizer.

@@ -60,6 +60,31 @@ TEST(Assemble, TakesAwayTheEosATokenizerPutsBehindAPrompt) {
   EXPECT_THAT(assemble(r, tokenizer).ids, ElementsAre(1, byte('P'), byte('A'), 2));
 }
 
+// A tokenizer whose only token of two bytes is "PA".
+class FusingTokenizer : public ByteTokenizer {
+ public:
+  void encode_into(Encoding& out, std::string_view text, const EncodeOptions& options) const override {
+    ByteTokenizer::encode_into(out, text, options);
+    for (std::size_t i = 0; i + 1 < out.ids.size(); ++i)
+      if (out.ids[i] == byte('P') && out.ids[i + 1] == byte('A')) {
+        out.offsets[i].end = out.offsets[i + 1].end;
+        out.ids.erase(out.ids.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+        out.offsets.erase(out.offsets.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      }
+  }
+};
+
+TEST(Assemble, SeesATokenAcrossTheSeam) {
+  Rendered r;
+  r.segments = {segment({{"xP", false, true}, {"Ay", true, false}}, false, true)};
+  Example e = assemble(r, FusingTokenizer());
+  EXPECT_TRUE(e.fused);
+  EXPECT_THAT(e.labels, ElementsAre(kIgnore, kIgnore, byte('y'), 2));
+  EXPECT_FALSE(assemble(r, ByteTokenizer()).fused);
+  r.segments = {segment({{"xP", true, true}, {"Ay", false, false}}, false, false)};
+  EXPECT_FALSE(assemble(r, FusingTokenizer()).fused);
+}
+
 TEST(Assemble, RefusesIdsTheTokenizerDoesNotHave) {
   Rendered r;
   r.ids = {5, 272};

@@ -109,6 +109,7 @@ TEST_F(Prepare, SaysWhetherItHitsAndWhatChanged) {
 }
 
 TEST_F(Prepare, CountsTheTurnsThatLearnToEnd) {
+  tokenizer.adds_bos = false;
   add(write("a.jsonl",
             "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": "
             "\"b\"}, {\"role\": \"user\", \"content\": \"c\"}, {\"role\": \"assistant\", \"content\": \"d\"}]}\n"),
@@ -131,6 +132,22 @@ TEST_F(Prepare, CountsTheTurnsThatLearnToEnd) {
   data.datasets.clear();
   add(write("t.jsonl", "{\"input_ids\": [1, 70, 2, 71, 72, 73], \"labels\": [-100, 70, 2, -100, 72, 73]}\n"), "");
   EXPECT_EQ(counts(), (std::pair<std::int64_t, std::int64_t>{2, 1}));
+}
+
+TEST_F(Prepare, WarnsOfTextsWithoutBosAndWithTwo) {
+  add(write("a.jsonl", R"({"input_ids": [20, 21, 2], "labels": [-100, 21, 2]})"
+                       "\n"
+                       R"({"input_ids": [1, 1, 21, 2], "labels": [-100, -100, 21, 2]})"
+                       "\n"
+                       R"({"input_ids": [1, 21, 2], "labels": [-100, 21, 2]})"
+                       "\n"),
+      "");
+  const auto warnings = run().report().warnings();
+  EXPECT_THAT(warnings, ::testing::Contains(HasSubstr("1 of 3 examples begin without '<s>'")));
+  EXPECT_THAT(warnings, ::testing::Contains(HasSubstr("1 examples begin with bos twice")));
+  tokenizer.adds_bos = false;
+  tokenizer.digest = "another";
+  EXPECT_THAT(run().report().warnings(), ::testing::Not(::testing::Contains(HasSubstr("begin without"))));
 }
 
 TEST_F(Prepare, PutsTheDefaultSystemMessageInFront) {

@@ -364,13 +364,11 @@ TEST(ChatTemplate, RefusesToGuessWhenMarksAreLost) {
   EXPECT_THAT(s.error(kOneTurn), HasSubstr("messages[2]: the chat template"));
 }
 
-TEST(ChatTemplate, RendersAFile) {
-  const std::string folder = ::testing::TempDir();
-  write_file(folder + "/t.jinja", "{{ messages[0].content }}\n{{ x }}\n");
-  write_file(folder + "/c.json", R"({"messages": [{"content": "né"}], "x": 1.50})");
-  EXPECT_EQ(render_template_file(folder + "/t.jinja", folder + "/c.json"), "né\n1.5");
-  write_file(folder + "/c.json", "[]");
-  EXPECT_THROW(render_template_file(folder + "/t.jinja", folder + "/c.json"), UserError);
+TEST(ChatTemplate, RendersWithPlainVariables) {
+  const ChosenTemplate chosen{"{{ messages[0].content }}\n{{ x }}\n", "t.jinja"};
+  EXPECT_EQ(render_template(chosen, parse_json(R"({"messages": [{"content": "né"}], "x": 1.50})", ""), "c.json"),
+            "né\n1.5");
+  EXPECT_THROW(render_template(chosen, Json::array(), "c.json"), UserError);
 }
 
 }  // namespace

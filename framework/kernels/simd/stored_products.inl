@@ -1,13 +1,12 @@
 // Products of few rows (decoding) with a weight matrix as it is stored: what is read is read once, turned to float32 in
 // registers and used for all rows of x at once. An element's chain over k is that of `dots` on the float32 values, so
-// storage, company and number of rows leave its bits alone; but int8's scale, one for the whole row, comes in at the end.
+// storage, company and number of rows leave its bits alone.
 //
 // A kind of rows gives blocks of 64 columns; a block gives its vectors in order.
 
 constexpr std::int64_t kBlockCols = 64;   // also the block of an NF4 scale
 constexpr int kBlockVectors = static_cast<int>(kBlockCols / W);
-constexpr std::int64_t kStateRows = 64;
-constexpr std::int64_t kBytesAhead = 1024;     // of each row
+constexpr std::int64_t kStateRows = 64, kRowsAhead = 8;
 constexpr std::int64_t kCachedFloats = 4096;   // of x, for one pass over some rows of w
 constexpr int kSideBySide8 = DML_VECTOR_BYTES == 64 ? 3 : 1;   // rows of w beside eight of x: as many sums as there are registers
 
@@ -15,8 +14,6 @@ struct StoredRows {
   const unsigned char* data;   // row 0, column 0
   const float* scales;
   std::int64_t cols;
-  /// The value of an element, from its chain.
-  float finish(std::int64_t /*row*/, float sum) const { return sum; }
 };
 
 struct Float32Rows : StoredRows {
@@ -69,25 +66,25 @@ struct Int8Rows : StoredRows {
   static constexpr int kBits = 8;
   struct Block {
     const unsigned char* p;
+    float scale;
     DML_INLINE V get(int v) const {
       const unsigned char* at = p + v * W;
 #if DML_VECTOR_BYTES == 64
       __m512i wide = _mm512_maskz_cvtepi8_epi32(0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
-      return _mm512_maskz_cvtepi32_ps(0xffff, wide);
+      return _mm512_maskz_cvtepi32_ps(0xffff, wide) * scale;
 #elif DML_VECTOR_BYTES == 32
-      return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at))));
+      return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at)))) * scale;
 #else
       V x;
-      from_int8(at, W, 1, reinterpret_cast<float*>(&x));
+      from_int8(at, W, scale, reinterpret_cast<float*>(&x));
       return x;
 #endif
     }
   };
-  DML_INLINE Block block(std::int64_t n, std::int64_t i) const { return {data + n * cols + i}; }
+  DML_INLINE Block block(std::int64_t n, std::int64_t i) const { return {data + n * cols + i, scales[n]}; }
   void values(std::int64_t n, std::int64_t i, std::int64_t count, float* to) const {
-    from_int8(data + n * cols + i, count, 1, to);
+    from_int8(data + n * cols + i, count, scales[n], to);
   }
-  float finish(std::int64_t row, float sum) const { return scales[row] * sum; }
 };
 
 // Rows that begin at a block: cols is a multiple of 64, there is no rest.
@@ -176,18 +173,15 @@ void stored_dots(const Rows& w, std::int64_t n0, std::int64_t from, std::int64_t
     for (int m = 0; m < M; ++m)
 #pragma GCC unroll 8
       for (int n = 0; n < N; ++n) acc[m][n] = state[m * N + n];
-  const std::int64_t columns_ahead = to - from < kBytesAhead * 8 / Rows::kBits ? to - from : kBytesAhead * 8 / Rows::kBits;
   std::int64_t i = from;
   for (; i + kBlockCols <= to; i += kBlockCols) {
-    // What is needed soon comes into the cache, behind the end of these rows the beginning of the next N: no pattern
-    // within pages would foresee it.
-    const std::int64_t soon = i + columns_ahead < to ? i + columns_ahead : N * w.cols + i + columns_ahead - to + from;
     typename Rows::Block block[N];
 #pragma GCC unroll 8
     for (int n = 0; n < N; ++n) {
       block[n] = w.block(n0 + n, i);
-      const unsigned char* ahead = w.data + ((n0 + n) * w.cols + soon) * Rows::kBits / 8;
-      for (int line = 0; line < 8 * Rows::kBits; line += 64) __builtin_prefetch(ahead + line, 0, 3);
+      // Later rows come into the cache while these are used: lines that no pattern over pages would foresee.
+      const unsigned char* ahead = w.data + ((n0 + n + kRowsAhead) * w.cols + i) * Rows::kBits / 8;
+      for (int line = 0; line < 8 * Rows::kBits; line += 64) __builtin_prefetch(ahead + line, 0, 2);
     }
 #pragma GCC unroll 16
     for (int v = 0; v < kBlockVectors; ++v, packed += M * W) {
@@ -218,7 +212,7 @@ void stored_dots(const Rows& w, std::int64_t n0, std::int64_t from, std::int64_t
   for (int m = 0; m < M; ++m)
 #pragma GCC unroll 8
     for (int n = 0; n < N; ++n) {
-      float s = w.finish(n0 + n, sum(acc[m][n]));
+      float s = sum(acc[m][n]);
       c[m * ldc + n] = add ? c[m * ldc + n] + s : s;
     }
 }

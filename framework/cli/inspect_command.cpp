@@ -1,0 +1,184 @@
+// inspect: what was prepared, row by row, as a page, or against another folder.
+#include <random>
+
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/row_view.h"
+#include "cli/stages.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "data/difference.h"
+#include "data/page.h"
+#include "pipeline/job.h"
+
+namespace dml {
+namespace {
+
+constexpr std::int64_t kFound = 10;  // rows shown of a search
+
+struct Inspect {
+  std::string what;
+  std::optional<std::int64_t> row, rows, random, packed;
+  std::optional<std::string> search, split, model, html, diff;
+  bool ids = false, json = false, dropped = false;
+  std::vector<Override> overrides;
+  Options options{"inspect",
+                  "inspect RECIPE|DIR [--row N | --rows N | --random N | --search TEXT | --packed N | --dropped] "
+                  "[--split train|validation] [--ids] [--json] [--html FILE] [--diff DIR]",
+                  {"dml inspect recipe.yml                  what was kept, dropped, learned",
+                   "dml inspect recipe.yml --row 3          one row: learned and masked tokens",
+                   "dml inspect recipe.yml --search pirate  rows with this text",
+                   "dml inspect recipe.yml --html rows.html a page to browse in",
+                   "dml inspect last_run_prepared/NEW --diff last_run_prepared/OLD"}};
+  Inspect() {
+    options.positional("RECIPE|DIR", what, "a recipe whose data is prepared, or will be; or a prepared folder");
+    options.integer("row", row, "show row N");
+    options.integer("rows", rows, "show the first N rows; with --html the most rows of the page (2000)");
+    options.integer("random", random, "show N rows drawn by chance");
+    options.text("search", search, "show up to 10 rows that contain TEXT");
+    options.integer("packed", packed, "show row N of the first epoch as it is packed");
+    options.flag("dropped", dropped, "every row that was left out, and why");
+    options.text("split", split, "train (default) or validation");
+    options.flag("ids", ids, "every token as token(label, id)");
+    options.flag("json", json, "JSON lines instead of text");
+    options.text("html", html, "write a page for a browser, with nothing outside of it");
+    options.text("diff", diff, "what differs from another prepared folder: settings and rows");
+    options.text("model", model, "for a DIR: where its tokenizer lies now");
+    options.take_overrides(overrides);
+  }
+};
+
+// What there is to look at, opened from a recipe or from the folder itself.
+struct Subject {
+  std::optional<RecipeFile> recipe;
+  std::unique_ptr<Tokenizer> tokenizer;  // null for a folder whose tokenizer is not there
+  Prepared prepared;
+  std::optional<ScheduleOptions> plan;  // needs a recipe
+
+  static Subject open(const Inspect& in) {
+    Subject out;
+    if (file_exists(in.what + "/manifest.json")) {
+      out.prepared = Prepared::open(in.what);
+      out.open_tokenizer_of_folder(in.model);
+      return out;
+    }
+    out.recipe = load_recipe(in.what, in.overrides);
+    out.tokenizer = open_tokenizer(out.recipe->recipe.model);
+    auto self = make_self_comm();
+    out.prepared = prepare_on_ranks(out.recipe->recipe, *out.tokenizer, *self);
+    out.plan = train_schedule(out.recipe->recipe.data, out.recipe->recipe.train, 1);
+    return out;
+  }
+
+  const Tokenizer& with_tokenizer() const {
+    if (!tokenizer)
+      throw UserError("{}: the tokenizer it was made with is not at hand; name its folder with --model, or the RECIPE",
+                      prepared.folder());
+    return *tokenizer;
+  }
+
+ private:
+  void open_tokenizer_of_folder(const std::optional<std::string>& model) {
+    const Json& manifest = prepared.manifest();
+    const std::string place = prepared.folder() + "/manifest.json";
+    const std::string directory = model ? *model : json_string(manifest, "tokenizer", "", place);
+    if (directory.empty() || (!model && !file_exists(directory))) return;
+    tokenizer = load_tokenizer(directory);
+    const Json inputs = manifest.value("inputs", Json::object());
+    if (tokenizer->digest != json_string(inputs, "tokenizer", "", place))
+      throw UserError(
+          "{}: was made with another tokenizer than that of {} (or the recipe adds tokens to it); look at it by its "
+          "RECIPE, or name the folder with --model",
+          prepared.folder(), directory);
+  }
+};
+
+void show_dropped(const Prepared& prepared, bool json) {
+  for (auto& row : prepared.dropped(INT64_MAX))
+    print(json ? dump(Json{{"place", row.place}, {"reason", row.reason}, {"detail", row.detail}}) + "\n"
+               : fmt::format("{}: {}{}\n", row.place, row.reason, row.detail.empty() ? "" : ", " + row.detail));
+}
+
+std::vector<std::int64_t> packed_row(const Subject& subject, const Examples& examples, std::int64_t n) {
+  if (!subject.plan || !subject.plan->packing) throw UserError("--packed: needs a recipe with `sample_packing: true`");
+  ScheduleOptions one = *subject.plan;
+  one.micro_batch_size = 1;
+  const Lists rows = plan_epoch(examples.lengths(), one, 0);
+  if (n < 0 || n >= rows.size()) throw UserError("--packed: {} is not there; rows go from 0 to {}", n, rows.size() - 1);
+  auto chosen = rows[n];
+  return {chosen.begin(), chosen.end()};
+}
+
+std::vector<std::int64_t> choose(const Inspect& in, const Subject& subject, const Examples& examples,
+                                 const std::string& split) {
+  std::vector<std::int64_t> chosen;
+  if (in.row) {
+    if (*in.row < 0 || *in.row >= examples.size())
+      throw UserError("--row: {} is not there; the {} split has rows 0 to {}", *in.row, split, examples.size() - 1);
+    chosen.push_back(*in.row);
+  } else if (in.search) {
+    chosen = find_rows(examples, subject.with_tokenizer(), *in.search, kFound);
+    if (chosen.empty()) throw UserError("--search: no row of the {} split contains '{}'", split, *in.search);
+  } else if (in.packed) {
+    chosen = packed_row(subject, examples, *in.packed);
+  } else if (in.random && !examples.empty()) {
+    std::random_device chance;
+    for (std::int64_t i = 0; i < *in.random; ++i) chosen.push_back(chance() % examples.size());
+  } else if (in.rows) {
+    for (std::int64_t i = 0; i < std::min(*in.rows, examples.size()); ++i) chosen.push_back(i);
+  }
+  return chosen;
+}
+
+int inspect(const std::vector<std::string>& words) {
+  Inspect in;
+  in.options.parse(words);
+  const std::string split = in.split.value_or("train");
+  if (split != "train" && split != "validation") throw UserError("--split: '{}'; choose from train, validation", split);
+  const int shown = in.row.has_value() + in.search.has_value() + in.packed.has_value() + in.random.has_value() +
+                    (in.rows && !in.html) + in.dropped + in.html.has_value() + in.diff.has_value();
+  if (shown > 1)
+    throw UserError("choose one of --row, --rows, --random, --search, --packed, --dropped, --html, --diff");
+
+  const Subject subject = Subject::open(in);
+  const Prepared& prepared = subject.prepared;
+  if (in.diff) {
+    const Difference difference = compare(Prepared::open(*in.diff), prepared);
+    if (in.json) print(dump(difference.json()) + "\n");
+    for (auto& line : in.json ? std::vector<std::string>() : difference.lines()) print(line + "\n");
+    return 0;
+  }
+  if (in.dropped) {
+    show_dropped(prepared, in.json);
+    return 0;
+  }
+  std::optional<Schedule> schedule;
+  if (subject.plan && !prepared.train().empty()) schedule.emplace(prepared.train().lengths(), *subject.plan);
+  if (in.html) {
+    if (in.rows && *in.rows < 1) throw UserError("--rows: must be at least 1, is {}", *in.rows);
+    PageOptions page{.title = in.what, .most_rows = in.rows.value_or(PageOptions().most_rows)};
+    write_file(*in.html,
+               page_html(page_data(prepared, subject.with_tokenizer(), schedule ? &*schedule : nullptr, page)));
+    print(*in.html + "\n");
+    return 0;
+  }
+  if (shown == 0) {
+    if (in.json)
+      print(dump(Json{{"folder", prepared.folder()}, {"report", to_json(prepared.report())}}) + "\n");
+    else
+      for (auto& line : describe(prepared, schedule ? &*schedule : nullptr)) print(line + "\n");
+    return 0;
+  }
+  const Examples examples = split == "train" ? prepared.train() : prepared.validation();
+  show_rows(prepared, examples, choose(in, subject, examples, split), subject.with_tokenizer(), in.ids, in.json);
+  return 0;
+}
+
+}  // namespace
+
+Command inspect_command() {
+  return {"inspect", "shows prepared data: counts, and which tokens are learned",
+          [] { return Inspect().options.page(); }, inspect};
+}
+
+}  // namespace dml

@@ -1,0 +1,23 @@
+#include "cli/row_view.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "cli/output.h"
+#include "core/error.h"
+
+namespace dml {
+
+void show_rows(const Prepared& prepared, const Examples& examples, const std::vector<std::int64_t>& rows,
+               const Tokenizer& tokenizer, bool ids, bool json) {
+  const char* no_color = std::getenv("NO_COLOR");
+  const ViewStyle style{isatty(STDOUT_FILENO) == 1 && !(no_color && *no_color), ids};
+  for (std::int64_t i : rows) {
+    const std::string title = fmt::format("row {}, {}", i, prepared.place(examples.stored(i)));
+    const RowView row = view_row(examples, i, tokenizer, title);
+    print((json ? dump(render_json(row)) : render_text(row, style)) + "\n");
+  }
+}
+
+}  // namespace dml

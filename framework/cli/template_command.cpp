@@ -1,0 +1,110 @@
+// template: one conversation through a chat template, byte for byte as training sees it.
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/stages.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "data/prepare.h"
+#include "prompt/chat_template.h"
+#include "prompt/jinja/template.h"
+#include "recipe/recipe.h"
+
+namespace dml {
+namespace {
+
+struct Template {
+  std::optional<std::string> model, path, messages, context;
+  bool generation_prompt = false, masks = false;
+  Options options{"template",
+                  "template (--model DIR | --template F.jinja) (--messages F.json | --context F.json) "
+                  "[--add-generation-prompt] [--masks]",
+                  {"dml template --model DIR --messages chat.json --masks",
+                   "dml template --template chat_template.jinja --context context.json"}};
+  Template() {
+    options.text("model", model, "a model's folder, whose template is taken");
+    options.text("template", path, "a chat template");
+    options.text("messages", messages, "a list of messages, or a row with `messages` and what else it has (tools …)");
+    options.text("context", context, "all of the template's variables, an object: messages, bos_token, tools …");
+    options.flag("add-generation-prompt", generation_prompt, "up to where the model speaks");
+    options.flag("masks", masks, "what is learned stands in ⟦…⟧");
+  }
+};
+
+Json read_row(const std::string& path) {
+  Json row = read_json(path);
+  if (row.is_array()) row = Json{{"messages", std::move(row)}};
+  if (!row.is_object() || !row.contains("messages"))
+    throw UserError("{}: must be a list of messages or an object with `messages`, is {}", path, row.type_name());
+  return row;
+}
+
+std::string marked(const Rendered& rendered) {
+  std::string out;
+  bool learned = false;
+  for (auto& segment : rendered.segments)
+    for (auto& piece : segment.pieces) {
+      if (piece.learn != learned && !piece.text.empty()) {
+        out += piece.learn ? "⟦" : "⟧";
+        learned = piece.learn;
+      }
+      out += piece.text;
+    }
+  return out + (learned ? "⟧" : "");
+}
+
+int render(const std::vector<std::string>& words) {
+  Template t;
+  t.options.parse(words);
+  if (t.model.has_value() == t.path.has_value()) throw UserError("template needs one of --model DIR, --template FILE");
+  if (t.messages.has_value() == t.context.has_value())
+    throw UserError("template needs one of --messages FILE, --context FILE");
+  if (t.masks && !t.messages) throw UserError("--masks needs --messages");
+
+  std::unique_ptr<Tokenizer> tokenizer;
+  DatasetEntry entry;
+  entry.type.name = "chat_template";
+  PromptContext made;
+  if (t.model) {
+    tokenizer = load_tokenizer(*t.model);
+    made = prompt_context({}, {}, entry, *tokenizer);
+  } else {
+    made.dataset = &entry;
+    if (!file_exists(*t.path)) throw UserError("{}: is not there", *t.path);
+    made.chat_template_jinja = *t.path;
+  }
+  const ChosenTemplate chosen =
+      t.path ? ChosenTemplate{read_file(*t.path, jinja::kMaxSource), *t.path} : choose_chat_template(made);
+  if (t.context) {
+    Json variables = read_json(*t.context);
+    if (t.generation_prompt && variables.is_object()) variables["add_generation_prompt"] = true;
+    print(render_template(chosen, variables, *t.context));
+    return 0;
+  }
+  Json row = read_row(*t.messages);
+  if (t.masks) {
+    auto strategy = make_chat_template(made);
+    try {
+      print(marked(t.generation_prompt ? strategy->prompt(row) : strategy->render(row).front()) + "\n");
+    } catch (const UserError& error) {
+      throw UserError("{}: {}", *t.messages, error.what());
+    }
+    return 0;
+  }
+  const std::pair<const char*, std::string> tokens[] = {{"bos_token", made.bos_token},
+                                                        {"eos_token", made.eos_token},
+                                                        {"pad_token", made.pad_token},
+                                                        {"unk_token", made.unk_token}};
+  for (auto& [name, token] : tokens)
+    if (!token.empty() && !row.contains(name)) row[name] = token;
+  row["add_generation_prompt"] = t.generation_prompt;
+  print(render_template(chosen, row, *t.messages));
+  return 0;
+}
+
+}  // namespace
+
+Command template_command() {
+  return {"template", "renders a chat template", [] { return Template().options.page(); }, render};
+}
+
+}  // namespace dml

@@ -1,0 +1,31 @@
+// Two prepared folders side by side: which of the settings they were made from differ, and what became of each row.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/prepared.h"
+
+namespace dml {
+
+struct RowChange {
+  std::string place;  // FILE:LINE
+  std::string what;   // "120 tokens, 40 learned → 131 tokens, 51 learned"
+};
+
+struct Difference {
+  static constexpr std::size_t kShown = 10;
+
+  std::vector<std::string> inputs;  // "sequence_len: 512 → 1024"
+  std::int64_t same = 0, other_tokens = 0, other_labels = 0, moved = 0, gone = 0, fresh = 0;
+  std::vector<RowChange> first;  // at most kShown of each kind of change
+
+  std::vector<std::string> lines() const;
+  Json json() const;
+};
+
+/// Rows are told by file and line; the parts of a row that became several examples are compared one by one.
+Difference compare(const Prepared& before, const Prepared& after);
+
+}  // namespace dml

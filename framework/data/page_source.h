@@ -1,0 +1,9 @@
+// The page of page.h without its data: markup and style before it, the program behind it.
+#pragma once
+
+namespace dml {
+
+extern const char* const kPageBeforeData;
+extern const char* const kPageBehindData;
+
+}  // namespace dml

@@ -1,0 +1,69 @@
+#include "data/difference.h"
+
+#include <gmock/gmock.h>
+
+#include "data/fixtures.h"
+#include "data/prepare.h"
+#include "recipe/recipe.h"
+
+namespace dml {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+class DifferenceTest : public FolderTest {
+ protected:
+  DifferenceTest() {
+    data.dataset_prepared_path = path("prepared");
+    data.sequence_len = 400;
+    DatasetEntry entry;
+    entry.path = path("a.jsonl");
+    entry.type.name = "alpaca";
+    data.datasets = {entry};
+  }
+  Prepared run(const std::string& rows) {
+    write("a.jsonl", rows);
+    return prepare(data, TemplateSection(), 42, ByteTokenizer());
+  }
+  static std::string row(const std::string& question, const std::string& answer) {
+    return fmt::format("{{\"instruction\": \"{}\", \"output\": \"{}\"}}\n", question, answer);
+  }
+  DataSection data;
+};
+
+TEST_F(DifferenceTest, TellsWhatBecameOfEachRow) {
+  const Prepared before = run(row("a", "b") + row("c", "d") + row("e", "f"));
+  EXPECT_EQ(compare(before, before).lines().front(), "made from the same");
+  const Prepared after = run(row("a", "b") + row("c", "dd"));
+  const Difference d = compare(before, after);
+  EXPECT_THAT(d.inputs, Contains(HasSubstr("datasets[0] a.jsonl: ")));
+  EXPECT_EQ(d.same, 1);
+  EXPECT_EQ(d.other_tokens, 1);
+  EXPECT_EQ(d.gone, 1);
+  EXPECT_EQ(compare(after, before).fresh, 1);
+  EXPECT_THAT(d.lines(), Contains(HasSubstr("a.jsonl:3: is gone, had ")));
+}
+
+TEST_F(DifferenceTest, TellsOtherMasksFromOtherTokens) {
+  const std::string rows = row("a", "b") + row("c", "d");
+  const Prepared before = run(rows);
+  data.train_on_inputs = true;
+  const Difference d = compare(before, run(rows));
+  EXPECT_EQ(d.other_labels, 2);
+  EXPECT_THAT(d.inputs, Contains("train_on_inputs: false → true"));
+}
+
+TEST_F(DifferenceTest, TellsRowsThatWentToTheValidationList) {
+  const std::string rows = row("a", "b") + row("c", "d");
+  data.shuffle_merged_datasets = false;
+  const Prepared before = run(rows);
+  data.val_set_size = 1;
+  const Difference d = compare(before, run(rows));
+  EXPECT_EQ(d.same, 1);
+  EXPECT_EQ(d.moved, 1);
+  EXPECT_EQ(d.first.front().what, "from train to validation");
+}
+
+}  // namespace
+}  // namespace dml

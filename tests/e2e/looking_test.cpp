@@ -1,0 +1,93 @@
+// Looking at data from the command line: what preprocess says, what inspect shows, what template renders.
+#include <gmock/gmock.h>
+
+#include "core/files.h"
+#include "core/json.h"
+#include "e2e/workshop.h"
+
+namespace dml::e2e {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class Looking : public Workshop {
+ protected:
+  std::string out_of(Words words, int exit = 0) const {
+    Ended e = dml(words);
+    EXPECT_EQ(e.exit, exit) << e.err;
+    return exit == 0 ? e.out : e.err;
+  }
+  // Twenty rows, the last one too long to keep.
+  std::string packed_recipe(const Keys& keys = {}) const {
+    std::string rows = read_file(alpaca("rows.jsonl", 20));
+    rows += "{\"instruction\": \"zebra\", \"output\": \"";
+    for (int i = 0; i < 400; ++i) rows += "word ";
+    write("rows.jsonl", rows + "\"}\n");
+    return recipe("r.yml", tiny_model() + Keys{{"sample_packing", "true"}} + keys);
+  }
+};
+
+TEST_F(Looking, PreprocessSaysWhyItPreparesAndWhatTheTimeWentTo) {
+  const std::string r = packed_recipe();
+  const Ended first = dml({"preprocess", r});
+  EXPECT_EQ(first.exit, 0) << first.err;
+  EXPECT_THAT(first.err, HasSubstr("preparing: nothing like it is there"));
+  EXPECT_THAT(first.err, HasSubstr("tokenizing"));
+  EXPECT_THAT(dml({"preprocess", r}).err, HasSubstr("cache hit: "));
+  const Ended other = dml({"preprocess", r, "--min_sample_len", "5"});
+  EXPECT_THAT(other.err, HasSubstr("rebuilding because min_sample_len changed"));
+  const Ended debug = dml({"preprocess", r, "--debug"});
+  EXPECT_EQ(debug.exit, 0) << debug.err;
+  EXPECT_THAT(debug.out, HasSubstr("<s>(-100, 1)"));
+}
+
+TEST_F(Looking, InspectShowsRowsPacksAndWhatWasLeftOut) {
+  const std::string r = packed_recipe();
+  EXPECT_THAT(out_of({"inspect", r}), HasSubstr("21 rows → 20 examples"));
+  EXPECT_THAT(out_of({"inspect", r, "--row", "0"}), HasSubstr("⟦"));
+  EXPECT_THAT(out_of({"inspect", r, "--packed", "0"}), HasSubstr("learned\n"));
+  EXPECT_THAT(out_of({"inspect", r, "--random", "2"}), HasSubstr("row "));
+  EXPECT_THAT(out_of({"inspect", r, "--dropped"}), HasSubstr("rows.jsonl:21: longer than sequence_len, "));
+  EXPECT_EQ(json_lines(write("rows.out", out_of({"inspect", r, "--rows", "3", "--json"}))).size(), 3u);
+  const Json report = parse_json(out_of({"inspect", r, "--json"}), "report");
+  EXPECT_EQ(report["report"]["datasets"][0]["examples"], 20);
+  EXPECT_THAT(out_of({"inspect", r, "--row", "0", "--dropped"}, 2), HasSubstr("choose one of"));
+  EXPECT_THAT(out_of({"inspect", r, "--packed", "1000"}, 2), HasSubstr("--packed: 1000 is not there"));
+}
+
+TEST_F(Looking, InspectOpensAPreparedFolderAndTellsItFromAnother) {
+  const std::string r = packed_recipe();
+  auto prepared = [&](Words more) {
+    Words words{"preprocess", r};
+    words.insert(words.end(), more.begin(), more.end());
+    std::string folder = out_of(words);
+    return folder.substr(0, folder.find('\n'));
+  };
+  const std::string before = prepared({}), after = prepared({"--train_on_inputs", "true"});
+  EXPECT_THAT(out_of({"inspect", before, "--row", "0"}), HasSubstr("⟦"));
+  EXPECT_THAT(out_of({"inspect", before, "--packed", "0"}, 2), HasSubstr("needs a recipe"));
+  const std::string difference = out_of({"inspect", after, "--diff", before});
+  EXPECT_THAT(difference, HasSubstr("train_on_inputs: false → true"));
+  EXPECT_THAT(difference, HasSubstr("20 with other labels"));
+  EXPECT_THAT(out_of({"inspect", before, "--diff", before}), HasSubstr("made from the same"));
+  const std::string page = at("page.html");
+  EXPECT_EQ(out_of({"inspect", before, "--html", page, "--rows", "5"}), page + "\n");
+  EXPECT_THAT(read_file(page), HasSubstr("5 of 20 rows, evenly spread; 1 dropped"));
+}
+
+TEST_F(Looking, TemplateRendersAConversationAndItsMask) {
+  const std::string messages = write("m.json", R"([{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}])");
+  const std::string file = write("t.jinja", "{% for m in messages %}[{{ m.role }}]{{ m.content }};{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}");
+  EXPECT_EQ(out_of({"template", "--template", file, "--messages", messages}), "[user]hi;[assistant]ho;");
+  EXPECT_EQ(out_of({"template", "--template", file, "--messages", messages, "--add-generation-prompt"}), "[user]hi;[assistant]ho;[assistant]");
+  EXPECT_EQ(out_of({"template", "--template", file, "--messages", messages, "--masks"}), "[user]hi;[assistant]⟦ho⟧;\n");
+  const std::string context = write("c.json", R"({"messages": [{"role": "user", "content": "x"}]})");
+  EXPECT_EQ(out_of({"template", "--template", file, "--context", context}), "[user]x;");
+  EXPECT_THAT(out_of({"template", "--template", file}, 2), HasSubstr("--messages FILE"));
+  EXPECT_THAT(out_of({"template", "--model", DML_SOURCE_DIR "/datasets/quickstart/tokenizer", "--messages", messages}, 2), HasSubstr("has no chat template"));
+  EXPECT_THAT(out_of({"template", "--template", file, "--messages", write("bad.json", "{}")}, 2), HasSubstr("bad.json: must be a list of messages"));
+}
+
+}  // namespace
+}  // namespace dml::e2e
