@@ -14,16 +14,22 @@ void refuse_what_has_no_sum(const std::vector<WeightedAdapter>& adapters) {
   std::set<std::string> saved;
   for (const WeightedAdapter& a : adapters) {
     if (a.adapter.config.use_dora)
-      problems.add(fmt::format("{}: a DoRA adapter scales the whole weight and cannot be added to others; merge it into the base first", a.name));
+      problems.add(fmt::format(
+          "{}: a DoRA adapter scales the whole weight and cannot be added to others; merge it into the base first",
+          a.name));
     if (starts_from_base(a.adapter.config.init))
-      problems.add(fmt::format("{}: its init_lora_weights '{}' changed the base, so that others do not fit it; merge it into the base first",
-                               a.name, a.adapter.config.init));
+      problems.add(fmt::format(
+          "{}: its init_lora_weights '{}' changed the base, so that others do not fit it; merge it into the base first",
+          a.name, a.adapter.config.init));
     for (const WeightName& w : a.adapter.plan.saved) {
-      if (a.weight != 1) problems.add(fmt::format("{}: it saves '{}' whole, which has no weight {}", a.name, w.tensor, a.weight));
+      if (a.weight != 1)
+        problems.add(fmt::format("{}: it saves '{}' whole, which has no weight {}", a.name, w.tensor, a.weight));
       for (const WeightedAdapter& other : adapters)
-        if (std::ranges::find(other.adapter.plan.modules, w.module(), [](const AdaptedModule& m) { return m.module.name; }) != other.adapter.plan.modules.end())
+        if (std::ranges::find(other.adapter.plan.modules, w.module(),
+                              [](const AdaptedModule& m) { return m.module.name; }) != other.adapter.plan.modules.end())
           problems.add(fmt::format("{}: it saves '{}' whole, which {} adapts", a.name, w.tensor, other.name));
-      if (!saved.insert(w.tensor).second) problems.add(fmt::format("{}: '{}' is saved whole by another adapter, too", a.name, w.tensor));
+      if (!saved.insert(w.tensor).second)
+        problems.add(fmt::format("{}: '{}' is saved whole by another adapter, too", a.name, w.tensor));
     }
   }
   problems.raise();
@@ -56,7 +62,8 @@ Adapter sum_adapters(std::vector<WeightedAdapter> adapters, const ModelSpec& spe
   }
   for (const WeightedAdapter& a : adapters)
     for (const std::string& name : a.adapter.config.modules_to_save)
-      if (std::ranges::find(out.config.modules_to_save, name) == out.config.modules_to_save.end()) out.config.modules_to_save.push_back(name);
+      if (std::ranges::find(out.config.modules_to_save, name) == out.config.modules_to_save.end())
+        out.config.modules_to_save.push_back(name);
   out.plan = plan_adapter(out.config, spec, "the sum of the adapters");
   out.tensors = adapter_tensors(out.config, out.plan);
 
@@ -72,11 +79,13 @@ Adapter sum_adapters(std::vector<WeightedAdapter> adapters, const ModelSpec& spe
         to.insert(to.end(), from.begin(), from.end());
         continue;
       }
-      auto own = std::ranges::find(a.adapter.plan.modules, t.module, [](const AdaptedModule& m) { return m.module.name; });
+      auto own =
+          std::ranges::find(a.adapter.plan.modules, t.module, [](const AdaptedModule& m) { return m.module.name; });
       const auto scale = static_cast<float>(a.weight * own->scale);
       for (std::int64_t row = 0; row < t.shape[0]; ++row)
         for (std::int64_t k = 0; k < own->r; ++k)
-          to[static_cast<std::size_t>(row * t.shape[1] + column + k)] = scale * from[static_cast<std::size_t>(row * own->r + k)];
+          to[static_cast<std::size_t>(row * t.shape[1] + column + k)] =
+              scale * from[static_cast<std::size_t>(row * own->r + k)];
       column += own->r;
     }
   }

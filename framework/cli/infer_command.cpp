@@ -150,7 +150,9 @@ int run_infer(const std::vector<std::string>& words) {
   options.generation = generation_defaults(file ? file->recipe.generation : GenerationSection{});
   SamplingOptions& s = options.generation.sampling;
   options.generation.max_new_tokens = in.max_new_tokens.value_or(options.generation.max_new_tokens);
-  if (options.generation.max_new_tokens < 1) throw UserError("--max-new-tokens: {} must be at least 1", options.generation.max_new_tokens);
+  constexpr std::int64_t kMostTokens = 1 << 30;
+  if (options.generation.max_new_tokens < 1 || options.generation.max_new_tokens > kMostTokens)
+    throw UserError("--max-new-tokens: {} is not from 1 to {}", options.generation.max_new_tokens, kMostTokens);
   auto at_least_zero = [](const char* name, double x) {
     if (!(x >= 0)) throw UserError("--{}: {} must not be negative", name, x);
     return x;

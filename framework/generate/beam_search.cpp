@@ -17,8 +17,8 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 struct Beam {
-  double sum = 0;                // log p of its text
-  std::vector<float> logprobs;   // of each token
+  double sum = 0;               // log p of its text
+  std::vector<float> logprobs;  // of each token
 };
 // A beam with one more token.
 struct Candidate {
@@ -105,7 +105,8 @@ class Search {
 
   void finish(std::size_t beam, double score, StopReason reason) {
     const auto& text = decoding_.sequences[beam].text;
-    Finished done{score, {{text.begin() + static_cast<std::ptrdiff_t>(prompt_), text.end()}, beams_[beam].logprobs, reason}};
+    Finished done{score,
+                  {{text.begin() + static_cast<std::ptrdiff_t>(prompt_), text.end()}, beams_[beam].logprobs, reason}};
     auto place = std::ranges::find_if(finished_, [&](auto& f) { return f.score < score; });
     finished_.insert(place, std::move(done));
     if (finished_.size() > width_) finished_.pop_back();
@@ -144,13 +145,14 @@ class Search {
   std::size_t width_, prompt_;
   Decoding decoding_;
   std::vector<Beam> beams_;
-  std::vector<std::size_t> live_;     // beams that go on; row r of the logits is that of live_[r]
-  std::vector<Finished> finished_;    // best first
+  std::vector<std::size_t> live_;   // beams that go on; row r of the logits is that of live_[r]
+  std::vector<Finished> finished_;  // best first
 };
 
 }  // namespace
 
-Generated beam_search(CausalLm& model, const std::vector<Token>& prompt, const GenerationOptions& options, GenerationSpeed& speed) {
+Generated beam_search(CausalLm& model, const std::vector<Token>& prompt, const GenerationOptions& options,
+                      GenerationSpeed& speed) {
   auto start = Clock::now();
   Search search(model, prompt, options);
   speed.prompt_tokens += std::ssize(prompt);

@@ -10,6 +10,7 @@
 namespace dml {
 
 /// The best text behind the prompt; options.beams of them are kept on the way. Nothing is drawn.
-Generated beam_search(CausalLm& model, const std::vector<Token>& prompt, const GenerationOptions& options, GenerationSpeed& speed);
+Generated beam_search(CausalLm& model, const std::vector<Token>& prompt, const GenerationOptions& options,
+                      GenerationSpeed& speed);
 
 }  // namespace dml

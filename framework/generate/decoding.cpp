@@ -8,7 +8,7 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kTokensTogether = 512;   // of prompts that share a call: enough for the products' full speed
+constexpr std::size_t kTokensTogether = 512;  // of prompts that share a call: enough for the products' full speed
 
 }  // namespace
 

@@ -14,10 +14,11 @@ class Decoding {
  public:
   struct Sequence {
     KvCache cache;
-    std::vector<Token> text;   // prompt and what has been made of it
+    std::vector<Token> text;  // prompt and what has been made of it
   };
   /// One sequence per prompt (none empty), each with room for max_new_tokens more.
-  Decoding(CausalLm& model, std::span<const std::vector<Token>> prompts, std::int64_t max_new_tokens, kernels::Storage cache);
+  Decoding(CausalLm& model, std::span<const std::vector<Token>> prompts, std::int64_t max_new_tokens,
+           kernels::Storage cache);
 
   /// Lists of sequences whose texts are read in one call each: as many as fit into some hundred tokens.
   std::vector<std::vector<std::size_t>> groups() const;

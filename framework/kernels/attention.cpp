@@ -116,12 +116,15 @@ void attention_decode(const AttentionShape& shape, std::span<const CachedQuery> 
   constexpr std::int64_t kRun = 512;
   const std::int64_t e = shape.head_dim, group = shape.heads / shape.kv_heads, count = std::ssize(queries);
   Arena::Scope scope(scratch);
-  auto begin_of = [&](const CachedQuery& c) { return shape.window > 0 ? std::max<std::int64_t>(0, c.keys.rows - shape.window) : 0; };
+  auto begin_of = [&](const CachedQuery& c) {
+    return shape.window > 0 ? std::max<std::int64_t>(0, c.keys.rows - shape.window) : 0;
+  };
   auto first_run = scratch.take<std::int64_t>(count + 1);
   std::int64_t runs = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     const CachedQuery& c = queries[static_cast<std::size_t>(i)];
-    DML_CHECK(c.keys.heads == shape.kv_heads && c.keys.head_dim == e && c.values.rows == c.keys.rows && c.keys.rows > 0);
+    DML_CHECK(c.keys.heads == shape.kv_heads && c.keys.head_dim == e && c.values.rows == c.keys.rows &&
+              c.keys.rows > 0);
     if (!dry_run()) first_run[i] = runs;
     runs += (c.keys.rows - begin_of(c) + kRun - 1) / kRun;
   }
@@ -161,7 +164,8 @@ void attention_decode(const AttentionShape& shape, std::span<const CachedQuery> 
     for (std::int64_t j = first; j < last; ++j) {
       const std::int64_t i = j / shape.heads, head = j % shape.heads;
       float top = -std::numeric_limits<float>::infinity(), sum = 0;
-      for (std::int64_t run = first_run[i]; run < first_run[i + 1]; ++run) top = std::max(top, part.row(run * shape.heads + head)[0]);
+      for (std::int64_t run = first_run[i]; run < first_run[i + 1]; ++run)
+        top = std::max(top, part.row(run * shape.heads + head)[0]);
       float* o = queries[i].out + head * e;
       std::fill(o, o + e, 0.f);
       for (std::int64_t run = first_run[i]; run < first_run[i + 1]; ++run) {

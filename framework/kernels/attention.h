@@ -1,5 +1,5 @@
-// Causal attention over packed documents by streaming softmax (Milakov & Gimelshein 2018; Dao et al. 2022): no T × T matrix
-// exists, tiles outside a document or a sliding window are not visited.
+// Causal attention over packed documents by streaming softmax (Milakov & Gimelshein 2018; Dao et al. 2022): no T × T
+// matrix exists, tiles outside a document or a sliding window are not visited.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ namespace dml::kernels {
 
 struct AttentionShape {
   std::int64_t heads = 1, kv_heads = 1, head_dim = 1;
-  float scale = 1;            // of q·k
-  float softcap = 0;          // scores become cap · tanh(score / cap); 0: off
-  std::int64_t window = 0;    // a position sees itself and the window − 1 before it; 0: everything before it
+  float scale = 1;          // of q·k
+  float softcap = 0;        // scores become cap · tanh(score / cap); 0: off
+  std::int64_t window = 0;  // a position sees itself and the window − 1 before it; 0: everything before it
 };
 
 /// q (T, heads·head_dim), k and v (T, kv_heads·head_dim) → out (T, heads·head_dim), lse (T, heads): log of the sum of
@@ -31,7 +31,7 @@ void attention_backward(const AttentionShape& shape, ConstMat dout, ConstMat q, 
 struct CachedQuery {
   const float* q;
   CachedRows keys, values;
-  float* out;                 // (heads · head_dim)
+  float* out;  // (heads · head_dim)
 };
 void attention_decode(const AttentionShape& shape, std::span<const CachedQuery> queries, Arena& scratch);
 

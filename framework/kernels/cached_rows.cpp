@@ -38,7 +38,8 @@ void store_rows(ConstMat x, const CachedRows& to, std::int64_t at) {
           break;
         case Storage::int8:
           for (std::int64_t h = 0; h < to.heads; ++h)
-            store_int8(from + h * to.head_dim, to.head_dim, reinterpret_cast<std::int8_t*>(to.data) + place + h * to.head_dim,
+            store_int8(from + h * to.head_dim, to.head_dim,
+                       reinterpret_cast<std::int8_t*>(to.data) + place + h * to.head_dim,
                        to.scales + (at + r) * to.heads + h);
           break;
         default:

@@ -13,8 +13,8 @@ namespace dml::kernels {
 struct CachedRows {
   Storage storage = Storage::f32;
   std::int64_t rows = 0, heads = 1, head_dim = 1;
-  std::byte* data = nullptr;   // rows × heads × head_dim
-  float* scales = nullptr;     // int8: rows × heads
+  std::byte* data = nullptr;  // rows × heads × head_dim
+  float* scales = nullptr;    // int8: rows × heads
 
   std::int64_t width() const { return heads * head_dim; }
   CachedRows head_of(std::int64_t count) const {

@@ -5,13 +5,10 @@
 #include <cstring>
 #include <map>
 
-#include "core/bf16.h"
 #include "core/error.h"
-#include "core/hash.h"
 #include "core/random.h"
-#include "kernels/dora.h"
-#include "kernels/quant_int8.h"
 #include "kernels/quant_nf4.h"
+#include "model/adapter_start.h"
 #include "model/low_rank_init.h"
 #include "model/weight_slots.h"
 
@@ -41,11 +38,6 @@ void read_values(const StoredTensor& t, std::int64_t rows, std::int64_t cols, fl
 void transpose(const float* from, std::int64_t rows, std::int64_t cols, float* to) {
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t c = 0; c < cols; ++c) to[c * rows + r] = from[r * cols + c];
-}
-
-// A random stream of its own for every name, so that adding a parameter changes no other.
-Random stream_of(std::uint64_t seed, Purpose purpose, const std::string& name) {
-  return Random(seed, purpose, Hasher().text(name).digest64());
 }
 
 class Builder {
@@ -272,11 +264,11 @@ class Builder {
     lora.scale = static_cast<float>(m.scale);
     lora.stream = next_stream_++;
     if (m.module.embedding)
-      fills_.push_back([this, lora, name] { start_embedding(lora, name); });
+      fills_.push_back([this, lora, name] { start_embedding_adapter(lora, training_.adapter->init, training_.seed, name); });
     else if (starts_from_base(training_.adapter->init))
       start_from_base(lora, m, w);
     else
-      fills_.push_back([this, lora, r = m.r, name] { start_adapter(lora, r, name); });
+      fills_.push_back([this, lora, name] { start_adapter(lora, training_.adapter->init, training_.seed, name); });
     return lora;
   }
 
@@ -299,69 +291,11 @@ class Builder {
     auto start = std::make_shared<LowRankStart>(
         take_low_rank_part(init, {values.data(), m.module.rows, m.module.cols}, m.r, m.scale, training_.adapter->loftq_iterations));
     const Storage storage = init == "loftq" ? Storage::nf4 : stored ? stored->storage : Storage::f32;
-    rests_[w.tensor] = keep(storage, std::move(values), m.module.rows, m.module.cols, quantised);
+    rests_[w.tensor] = keep_values(storage, std::move(values), m.module.rows, m.module.cols, quantised, model_->owned);
     fills_.push_back([lora, start] {
       std::ranges::copy(start->a, lora.a.value().data);
       std::ranges::copy(start->b, lora.b.value().data);
     });
-  }
-
-  // Values in memory of the model's own, in a storage. `nested`: NF4's scales as double quantisation leaves them.
-  Weight keep(Storage storage, std::vector<float> values, std::int64_t rows, std::int64_t cols, bool nested) {
-    Weight w{storage, rows, cols, nullptr, nullptr};
-    const std::size_t count = values.size();
-    std::vector<float> packed((static_cast<std::size_t>(kernels::storage_bytes(storage, rows * cols)) + sizeof(float) - 1) / sizeof(float)), scales;
-    if (storage == Storage::bf16) {
-      auto* to = reinterpret_cast<bf16*>(packed.data());
-      for (std::size_t i = 0; i < count; ++i) to[i] = to_bf16(values[i]);
-    } else if (storage == Storage::nf4) {
-      scales.resize((count + kernels::kNf4Block - 1) / kernels::kNf4Block);
-      kernels::quantize_nf4(values, {reinterpret_cast<std::uint8_t*>(packed.data()), (count + 1) / 2}, scales);
-      if (nested) kernels::round_scales(scales);
-    } else if (storage == Storage::int8) {
-      scales.resize(static_cast<std::size_t>(rows));
-      kernels::quantize_int8({values.data(), rows, cols}, {reinterpret_cast<std::int8_t*>(packed.data()), count}, scales);
-    } else {
-      w.storage = Storage::f32;
-      packed = std::move(values);
-    }
-    w.data = own(std::move(packed));
-    if (!scales.empty()) w.scales = own(std::move(scales));
-    return w;
-  }
-
-  // PEFT's start on embeddings: A zero, B N(0, 1); both N(0, 1) where the adapter is to start at random.
-  void start_embedding(const LoraAdapter& lora, const std::string& name) const {
-    auto normal = [&](const char* suffix, Mat m) {
-      Random random = stream_of(training_.seed, Purpose::adapter, name + suffix);
-      for (std::int64_t i = 0; i < m.size(); ++i) m.data[i] = random.normal(static_cast<std::uint64_t>(i));
-    };
-    normal(".lora_embedding_B", lora.b.value());
-    if (training_.adapter->init == "false") normal(".lora_embedding_A", lora.a.value());
-  }
-
-  // PEFT's starts: A kaiming-uniform with a = sqrt(5), that is U(±1/sqrt(in)), or N(0, 1/r); B zero.
-  void start_adapter(const LoraAdapter& lora, std::int64_t rank, const std::string& name) const {
-    const std::string& init = training_.adapter->init;
-    Random a = stream_of(training_.seed, Purpose::adapter, name + ".lora_A"), b = stream_of(training_.seed, Purpose::adapter, name + ".lora_B");
-    auto uniform = [](const Random& random, Mat m) {
-      float bound = 1 / std::sqrt(static_cast<float>(m.cols));
-      parallel_ranges(m.size(), 1 << 14, [&](std::int64_t first, std::int64_t last) {
-        for (std::int64_t i = first; i < last; ++i) m.data[i] = (2 * random.uniform(static_cast<std::uint64_t>(i)) - 1) * bound;
-      });
-    };
-    if (init == "gaussian")
-      for (std::int64_t i = 0; i < lora.a.rows * lora.a.cols; ++i)
-        lora.a.value().data[i] = a.normal(static_cast<std::uint64_t>(i)) / static_cast<float>(rank);
-    else
-      uniform(a, lora.a.value());
-    if (init == "false") uniform(b, lora.b.value());
-  }
-
-  // DoRA starts as the base model: m = ‖W + s·BA‖.
-  static void start_magnitude(const Linear& linear) {
-    const LoraAdapter& lora = *linear.lora;
-    kernels::dora_norms(linear.value(), lora.a.value(), lora.b.value(), lora.scale, lora.magnitude.value().data);
   }
 
   const ModelSpec& spec_;

@@ -12,18 +12,22 @@ std::int64_t value_bytes(const kernels::CachedRows& c) { return kernels::storage
 std::int64_t scale_count(const kernels::CachedRows& c) { return c.storage == kernels::Storage::int8 ? c.heads : 0; }
 
 void copy_rows(const kernels::CachedRows& from, const kernels::CachedRows& to, std::int64_t first, std::int64_t last) {
-  std::copy(from.data + first * value_bytes(from), from.data + last * value_bytes(from), to.data + first * value_bytes(to));
-  std::copy(from.scales + first * scale_count(from), from.scales + last * scale_count(from), to.scales + first * scale_count(to));
+  std::copy(from.data + first * value_bytes(from), from.data + last * value_bytes(from),
+            to.data + first * value_bytes(to));
+  std::copy(from.scales + first * scale_count(from), from.scales + last * scale_count(from),
+            to.scales + first * scale_count(to));
 }
 
 }  // namespace
 
-std::int64_t KvCache::bytes_per_token(std::int64_t layers, std::int64_t heads, std::int64_t head_dim, kernels::Storage storage) {
+std::int64_t KvCache::bytes_per_token(std::int64_t layers, std::int64_t heads, std::int64_t head_dim,
+                                      kernels::Storage storage) {
   kernels::CachedRows row{storage, 1, heads, head_dim, nullptr, nullptr};
   return 2 * layers * (value_bytes(row) + scale_count(row) * static_cast<std::int64_t>(sizeof(float)));
 }
 
-KvCache::KvCache(std::int64_t layers, std::int64_t heads, std::int64_t head_dim, std::int64_t capacity, kernels::Storage storage)
+KvCache::KvCache(std::int64_t layers, std::int64_t heads, std::int64_t head_dim, std::int64_t capacity,
+                 kernels::Storage storage)
     : memory_(static_cast<std::size_t>(capacity * bytes_per_token(layers, heads, head_dim, storage) +
                                        4 * layers * static_cast<std::int64_t>(Arena::kAlignment))),
       capacity_(capacity) {

@@ -18,7 +18,9 @@ class KvCache {
   std::int64_t capacity() const { return capacity_; }
   /// The first `count` rows of a layer.
   kernels::CachedRows keys(std::int64_t layer, std::int64_t count) const { return layers_[layer].keys.head_of(count); }
-  kernels::CachedRows values(std::int64_t layer, std::int64_t count) const { return layers_[layer].values.head_of(count); }
+  kernels::CachedRows values(std::int64_t layer, std::int64_t count) const {
+    return layers_[layer].values.head_of(count);
+  }
   /// After every layer has written its rows: they belong to the sequence now.
   void advance(std::int64_t rows) { length_ += rows; }
   /// Forgets everything behind the first `length` tokens.
@@ -27,7 +29,8 @@ class KvCache {
   void copy(const KvCache& other, std::int64_t same);
 
   /// Bytes of keys and values of one token in all layers.
-  static std::int64_t bytes_per_token(std::int64_t layers, std::int64_t heads, std::int64_t head_dim, kernels::Storage storage);
+  static std::int64_t bytes_per_token(std::int64_t layers, std::int64_t heads, std::int64_t head_dim,
+                                      kernels::Storage storage);
 
  private:
   struct Layer {
@@ -41,7 +44,7 @@ class KvCache {
 /// New rows of one sequence inside a batch that is generated together.
 struct SequenceRows {
   KvCache* cache = nullptr;
-  std::int64_t first = 0, count = 0;   // rows of the batch
+  std::int64_t first = 0, count = 0;  // rows of the batch
 };
 
 }  // namespace dml

@@ -8,6 +8,7 @@
 #include "data/prepare.h"
 #include "data/records.h"
 #include "pipeline/job.h"
+#include "pipeline/memory_plan.h"
 #include "pipeline/vocabulary.h"
 
 namespace dml {
@@ -133,7 +134,25 @@ Answer Assistant::answer(const std::vector<Token>& prompt, const std::function<b
 
 std::vector<Answer> Assistant::answers(std::span<const std::vector<Token>> prompts) { return run(prompts, {}); }
 
+// Keys and values of the longest texts there may be, and the rotary tables, before memory is taken for them.
+void Assistant::require_memory(std::span<const std::vector<Token>> prompts) const {
+  const ModelSpec& spec = model_->spec;
+  const GenerationOptions& o = options_.generation;
+  std::int64_t tokens = 0, longest = 0;
+  for (const auto& prompt : prompts) {
+    tokens += std::ssize(prompt) + o.max_new_tokens;
+    longest = std::max(longest, std::ssize(prompt) + o.max_new_tokens);
+  }
+  tokens *= o.beams;
+  const double need = static_cast<double>(tokens) * static_cast<double>(KvCache::bytes_per_token(spec.layers, spec.kv_heads, spec.head_dim, o.cache)) +
+                      static_cast<double>(longest) * static_cast<double>(spec.head_dim) * sizeof(float);
+  if (std::size_t room = available_memory(); room > 0 && need > static_cast<double>(room))
+    throw Error(ExitCode::memory, fmt::format("keys and values of {} tokens need {:.1f} GB, {:.1f} are available; smaller --max-new-tokens, or --kv-cache int8",
+                                              tokens, need / 1e9, static_cast<double>(room) / 1e9));
+}
+
 std::vector<Answer> Assistant::run(std::span<const std::vector<Token>> prompts, const std::function<bool(const std::string&)>& on_text) {
+  require_memory(prompts);
   struct Going {
     std::unique_ptr<StreamDecoder> decoder;
     StopText stop;

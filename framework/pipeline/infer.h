@@ -74,6 +74,7 @@ class Assistant {
   const std::string& description() const { return description_; }
 
  private:
+  void require_memory(std::span<const std::vector<Token>> prompts) const;
   std::vector<Answer> run(std::span<const std::vector<Token>> prompts, const std::function<bool(const std::string&)>& on_text);
 
   InferOptions options_;

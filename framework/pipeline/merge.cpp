@@ -22,7 +22,8 @@ std::vector<float> some_logits(CausalLm& model) {
   Random random(0, Purpose::sample);
   std::vector<Token> tokens;
   for (std::int64_t t = 0; t < length; ++t)
-    tokens.push_back(static_cast<Token>(random.below(static_cast<std::uint64_t>(t), static_cast<std::uint64_t>(spec.vocab))));
+    tokens.push_back(
+        static_cast<Token>(random.below(static_cast<std::uint64_t>(t), static_cast<std::uint64_t>(spec.vocab))));
   std::vector<std::int32_t> positions(tokens.size());
   std::iota(positions.begin(), positions.end(), 0);
   std::vector<float> logits(static_cast<std::size_t>(spec.vocab));
@@ -49,22 +50,31 @@ void compare_logits(CausalLm& model, const std::string& merged, Dtype dtype) {
   auto [low, high] = std::ranges::minmax(before);
   const double share = worst / (static_cast<double>(high) - low), allowed = dtype == Dtype::f32 ? 1e-4 : 0.1;
   if (!(share <= allowed))
-    throw Error(ExitCode::diverged, fmt::format("the merged model's logits differ from those with the adapter by {:.2g} of their range; nothing is written", share));
+    throw Error(
+        ExitCode::diverged,
+        fmt::format(
+            "the merged model's logits differ from those with the adapter by {:.2g} of their range; nothing is written",
+            share));
   log_info("logits with the adapter and merged ({}) differ by {:.1e} of their range", dtype_name(dtype), share);
 }
 
 }  // namespace
 
 void merge(const Recipe& recipe, std::vector<std::string> adapters, const std::string& output) {
-  if (recipe.adapter.adapter == AdapterKind::none && adapters.empty()) throw UserError("this recipe trains the whole model: there is no adapter to merge");
+  if (recipe.adapter.adapter == AdapterKind::none && adapters.empty())
+    throw UserError("this recipe trains the whole model: there is no adapter to merge");
   if (adapters.empty()) adapters = {recipe.train.output_dir};
   if (std::filesystem::exists(output) && !(std::filesystem::is_directory(output) && std::filesystem::is_empty(output)))
     throw UserError("--output: {} exists; choose a new directory", output);
-  if (real_path(output) == real_path(recipe.model.base_model)) throw UserError("--output: {} is the base model", output);
+  if (real_path(output) == real_path(recipe.model.base_model))
+    throw UserError("--output: {} is the base model", output);
   BaseModel base = open_base_model(recipe.model, recipe.adapter);
   fit_vocabulary(base, adapters);
   if (base.quantised)
-    log_info("the adapter is merged into the base as it was trained on, the values of {}; for the original values set adapter: lora", scheme_name(base.quantised->scheme()));
+    log_info(
+        "the adapter is merged into the base as it was trained on, the values of {}; for the original values set "
+        "adapter: lora",
+        scheme_name(base.quantised->scheme()));
   auto model = make_inference_model(base, Storage::automatic, adapters);
   DirectoryWriter out(output);
   write_model_directory(out.path(), base, *model, base.dtype(), true);

@@ -13,7 +13,7 @@ struct Rule {
   std::string text;
   std::regex pattern;
   bool ranged = false;
-  std::int64_t first = 0, last = -1;   // −1: to the end
+  std::int64_t first = 0, last = -1;  // −1: to the end
 };
 
 // "12" → 12, "" → `otherwise`.
@@ -32,7 +32,8 @@ Rule parse(const std::string& text) {
   std::string name = text;
   // A character class ends in a bracket, too; rows have a colon between numbers.
   auto open = text.rfind('[');
-  if (open != std::string::npos && text.back() == ']' && text.find_first_not_of("0123456789:", open + 1) == text.size() - 1 &&
+  if (open != std::string::npos && text.back() == ']' &&
+      text.find_first_not_of("0123456789:", open + 1) == text.size() - 1 &&
       std::count(text.begin() + static_cast<std::ptrdiff_t>(open), text.end(), ':') == 1) {
     std::string_view inside = std::string_view(text).substr(open + 1, text.size() - open - 2);
     auto colon = inside.find(':');
@@ -69,8 +70,8 @@ decltype(Training::unfrozen) unfrozen_rule(const std::vector<std::string>& patte
       if (!std::regex_search(name, rule.pattern, std::regex_constants::match_continuous)) continue;
       RowRange range = rows_of(rule, name, rows);
       if (all && (range.first > all->last || all->first > range.last))
-        throw UserError("unfrozen_parameters: '{}': rows {} to {} and {} to {} of '{}' do not hang together", rule.text, all->first, all->last,
-                        range.first, range.last, name);
+        throw UserError("unfrozen_parameters: '{}': rows {} to {} and {} to {} of '{}' do not hang together", rule.text,
+                        all->first, all->last, range.first, range.last, name);
       all = all ? RowRange{std::min(all->first, range.first), std::max(all->last, range.last)} : range;
     }
     return all;

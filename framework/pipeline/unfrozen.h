@@ -1,5 +1,5 @@
-// unfrozen_parameters: which of the base's tensors, or rows of them, full fine-tuning changes. Axolotl's rule: a regular
-// expression matched at the start of the name; "[a:b]" behind it names rows, either end may be left out.
+// unfrozen_parameters: which of the base's tensors, or rows of them, full fine-tuning changes. Axolotl's rule: a
+// regular expression matched at the start of the name; "[a:b]" behind it names rows, either end may be left out.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace dml {
 
-/// Empty without patterns. UserError for a pattern that is none, and, when asked, for rows that the tensor does not have
-/// or that do not hang together.
+/// Empty without patterns. UserError for a pattern that is none, and, when asked, for rows that the tensor does not
+/// have or that do not hang together.
 decltype(Training::unfrozen) unfrozen_rule(const std::vector<std::string>& patterns);
 
 }  // namespace dml

@@ -23,7 +23,8 @@ std::vector<float> mean_row(const std::vector<float>& values, std::int64_t rows,
   parallel_ranges(cols, 64, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t c = first; c < last; ++c) {
       double sum = 0;
-      for (std::int64_t r = 0; r < rows; ++r) sum += static_cast<double>(values[static_cast<std::size_t>(r * cols + c)]);
+      for (std::int64_t r = 0; r < rows; ++r)
+        sum += static_cast<double>(values[static_cast<std::size_t>(r * cols + c)]);
       mean[static_cast<std::size_t>(c)] = static_cast<float>(sum / static_cast<double>(rows));
     }
   });
@@ -31,8 +32,8 @@ std::vector<float> mean_row(const std::vector<float>& values, std::int64_t rows,
 }
 
 // The tensor with its new rows, in the type it has.
-GrownTensor grown(const TensorView& tensor, const WeightName& w, std::int64_t rows, const ModelSpec& spec, bool mean, std::uint64_t seed,
-                  const std::string& directory) {
+GrownTensor grown(const TensorView& tensor, const WeightName& w, std::int64_t rows, const ModelSpec& spec, bool mean,
+                  std::uint64_t seed, const std::string& directory) {
   std::vector<float> values = tensor.floats(directory);
   const std::int64_t before = w.tensor_rows, cols = w.cols;
   values.resize(static_cast<std::size_t>(rows * cols));
@@ -70,7 +71,8 @@ void grow(BaseModel& base, std::int64_t rows, bool mean, std::uint64_t seed) {
 
 }  // namespace
 
-void grow_vocabulary(BaseModel& base, std::int64_t tokens, const ModelSection& model, const AdapterSection& adapter, std::int64_t seed) {
+void grow_vocabulary(BaseModel& base, std::int64_t tokens, const ModelSection& model, const AdapterSection& adapter,
+                     std::int64_t seed) {
   std::int64_t rows = model.resize_token_embeddings_to_32x ? (tokens + 31) / 32 * 32 : tokens, before = base.spec.vocab;
   if (rows <= before) return;
   if (adapter.adapter != AdapterKind::none && tokens > before) {
@@ -79,10 +81,14 @@ void grow_vocabulary(BaseModel& base, std::int64_t tokens, const ModelSection& m
     for (const WeightName& w : weight_names(base.spec))
       if (w.role == WeightRole::embed) wanted[0] = w.module().substr(w.module().rfind('.') + 1);
     for (const std::string& name : wanted)
-      if (std::ranges::none_of(adapter.lora_modules_to_save, [&](auto& saved) { return name.ends_with(saved) || saved.ends_with(name); })) missing.push_back(name);
+      if (std::ranges::none_of(adapter.lora_modules_to_save,
+                               [&](auto& saved) { return name.ends_with(saved) || saved.ends_with(name); }))
+        missing.push_back(name);
     if (!missing.empty())
-      throw UserError("the tokenizer has {} tokens, the model's embedding {} rows: an adapter learns new ones only with lora_modules_to_save: [{}]; {} missing",
-                      tokens, before, fmt::join(wanted, ", "), fmt::join(missing, " and "));
+      throw UserError(
+          "the tokenizer has {} tokens, the model's embedding {} rows: an adapter learns new ones only with "
+          "lora_modules_to_save: [{}]; {} missing",
+          tokens, before, fmt::join(wanted, ", "), fmt::join(missing, " and "));
   }
   grow(base, rows, model.mean_resizing_embeddings, static_cast<std::uint64_t>(seed));
   log_info("the vocabulary grows from {} to {} rows for {} tokens", before, rows, tokens);
@@ -99,7 +105,8 @@ void fit_vocabulary(BaseModel& base, const std::vector<std::string>& adapters) {
       if (saved && !saved->shape.empty()) rows = std::max(rows, static_cast<std::int64_t>(saved->shape[0]));
     }
   }
-  // An adapter that lies about its rows is refused when it is read; no memory is taken for more than a vocabulary's worth.
+  // An adapter that lies about its rows is refused when it is read; no memory is taken for more than a vocabulary's
+  // worth.
   constexpr std::int64_t kMost = 1 << 22;
   if (rows > base.spec.vocab && rows <= kMost) grow(base, rows, false, 0);
 }

@@ -1,4 +1,5 @@
-// Beam search against a search written plainly, which reads every text from its beginning, and against all texts there are.
+// Beam search against a search written plainly, which reads every text from its beginning, and against all texts there
+// are.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -83,7 +84,8 @@ TEST_P(BeamSearch, FindsWhatThePlainSearchFinds) {
   for (Token stop : {Token{-1}, search(1, 9, 1, -1).tokens.back(), search(3, 9, 1, -1).tokens[1]})
     for (double penalty : {1.0, 0.0, 2.5, -1.0})
       for (std::int64_t beams : {2, 3, 5})
-        EXPECT_EQ(search(beams, 9, penalty, stop).tokens, plain_search(static_cast<std::size_t>(beams), 9, penalty, stop))
+        EXPECT_EQ(search(beams, 9, penalty, stop).tokens,
+                  plain_search(static_cast<std::size_t>(beams), 9, penalty, stop))
             << stop << " " << penalty << " " << beams;
 }
 

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "core/parallel.h"
 #include "generate/golden_logits.h"
 
 namespace dml {
@@ -148,6 +149,15 @@ TEST_P(Generation, WithASmallerCacheIsTheSameForAllTogetherAndOneByOne) {
     // The first token comes from reading the prompt; behind it stand rounded keys and values.
     EXPECT_EQ(together[0].tokens[0], golden.likeliest(prompts[0]));
   }
+}
+
+TEST_P(Generation, BitsDoNotDependOnThreads) {
+  set_threads(1);
+  auto one = Generator(*model).run(prompts, greedy(12));
+  set_threads(3);
+  auto three = Generator(*model).run(prompts, greedy(12));
+  set_threads(available_cores());
+  for (std::size_t i = 0; i < prompts.size(); ++i) EXPECT_EQ(one[i].logprobs, three[i].logprobs);
 }
 
 TEST_P(Generation, ManyPromptsAreReadInGroups) {

@@ -56,7 +56,8 @@ TEST(Vocabulary, GrowsWithoutChangingWhatWasThere) {
       auto now = logits(*model, kTokens);
       EXPECT_EQ(std::vector<float>(now.begin(), now.begin() + before), old);
       double sum = std::accumulate(old.begin(), old.end(), 0.0) / static_cast<double>(before);
-      for (auto i = static_cast<std::size_t>(before); mean && i < now.size(); ++i) EXPECT_NEAR(now[i], sum, 1e-3) << family;  // the head is linear
+      for (auto i = static_cast<std::size_t>(before); mean && i < now.size(); ++i)
+        EXPECT_NEAR(now[i], sum, 1e-3) << family;  // the head is linear
       EXPECT_NE(now[static_cast<std::size_t>(before)], mean ? 0 : now[static_cast<std::size_t>(before) + 1]);
     }
 }
@@ -117,7 +118,8 @@ TEST(Vocabulary, OfATiedModelNeedsTheEmbeddingAlone) {
 }
 
 TEST(Unfrozen, RowsAreReadFromThePattern) {
-  auto rule = unfrozen_rule({"^lm_head.weight$[:10]", "model.embed_tokens.weight[4:6]", "model.embed_tokens[6:]", "model.layers.[01].mlp"});
+  auto rule = unfrozen_rule(
+      {"^lm_head.weight$[:10]", "model.embed_tokens.weight[4:6]", "model.embed_tokens[6:]", "model.layers.[01].mlp"});
   EXPECT_EQ(rule("lm_head.weight", 97)->last, 10);
   EXPECT_EQ(rule("model.embed_tokens.weight", 97)->first, 4);
   EXPECT_EQ(rule("model.embed_tokens.weight", 97)->last, 97);

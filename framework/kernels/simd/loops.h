@@ -36,7 +36,7 @@ struct Loops {
   void (*copy_block)(std::int64_t rows, std::int64_t cols, const float* from, std::int64_t ld, float* to);
 
   /// c (m,count) = or += x (m, w.cols) · (rows [first, first + count) of w)ᵀ straight from storage, for few x: the bits
-  /// of dot_block on the float32 values. NF4 needs w.cols to be a multiple of 64.
+  /// of dot_block on the float32 values, but of int8, whose sums are scaled in the end. NF4 needs w.cols to be a multiple of 64.
   void (*few_rows)(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x,
                    std::int64_t ldx, float* c, std::int64_t ldc, bool add);
 

@@ -1,31 +1,40 @@
 // Products of few rows (decoding) with a weight matrix as it is stored: what is read is read once, turned to float32 in
 // registers and used for all rows of x at once. An element's chain over k is that of `dots` on the float32 values, so
-// storage, company and number of rows leave its bits alone.
+// storage, company and number of rows leave its bits alone; but int8's scale, one for the whole row, comes in at the
+// end.
 //
-// A kind of rows gives blocks of 64 columns; a block gives its vectors in order.
+// A kind of rows gives a row; a row gives blocks of 64 columns, a block its vectors in order.
 
-constexpr std::int64_t kBlockCols = 64;   // also the block of an NF4 scale
+constexpr std::int64_t kBlockCols = 64;  // also the block of an NF4 scale
 constexpr int kBlockVectors = static_cast<int>(kBlockCols / W);
-constexpr std::int64_t kStateRows = 64, kRowsAhead = 8;
-constexpr std::int64_t kCachedFloats = 4096;   // of x, for one pass over some rows of w
-constexpr int kSideBySide8 = DML_VECTOR_BYTES == 64 ? 3 : 1;   // rows of w beside eight of x: as many sums as there are registers
+constexpr std::int64_t kStateRows = 64;
+constexpr std::int64_t kBytesAhead = 1024;                    // of each row
+constexpr std::int64_t kCachedFloats = 4096;                  // of x, for one pass over some rows of w
+constexpr int kSideBySide8 = DML_VECTOR_BYTES == 64 ? 3 : 1;  // rows of w beside eight of x: sums fill the registers
 
 struct StoredRows {
-  const unsigned char* data;   // row 0, column 0
+  const unsigned char* data;  // row 0, column 0
   const float* scales;
   std::int64_t cols;
+  DML_INLINE const unsigned char* at(std::int64_t n, int bits) const { return data + ((n * cols * bits) >> 3); }
+  /// The value of an element, from its chain.
+  float finish(std::int64_t /*row*/, float sum) const { return sum; }
 };
 
 struct Float32Rows : StoredRows {
   static constexpr int kBits = 32;
   struct Block {
-    const float* p;
-    DML_INLINE V get(int v) const { return load(p + v * W); }
+    const unsigned char* p;
+    DML_INLINE V get(int v) const { return load(reinterpret_cast<const float*>(p) + v * W); }
   };
-  DML_INLINE Block block(std::int64_t n, std::int64_t i) const { return {reinterpret_cast<const float*>(data) + n * cols + i}; }
-  void values(std::int64_t n, std::int64_t i, std::int64_t count, float* to) const {
-    __builtin_memcpy(to, data + (n * cols + i) * 4, static_cast<std::size_t>(count) * 4);
-  }
+  struct Row {
+    const unsigned char* p;
+    DML_INLINE Block block(std::int64_t i) const { return {p + i * 4}; }
+    void values(std::int64_t i, std::int64_t count, float* to) const {
+      __builtin_memcpy(to, p + i * 4, static_cast<std::size_t>(count) * 4);
+    }
+  };
+  DML_INLINE Row row(std::int64_t n) const { return {at(n, kBits)}; }
 };
 
 struct Bf16Rows : StoredRows {
@@ -34,10 +43,12 @@ struct Bf16Rows : StoredRows {
     const unsigned char* p;
     DML_INLINE V get(int v) const { return reinterpret_cast<V>(load_halves(p + 2 * v * W) << 16); }
   };
-  DML_INLINE Block block(std::int64_t n, std::int64_t i) const { return {data + (n * cols + i) * 2}; }
-  void values(std::int64_t n, std::int64_t i, std::int64_t count, float* to) const {
-    from_bf16(data + (n * cols + i) * 2, count, to);
-  }
+  struct Row {
+    const unsigned char* p;
+    DML_INLINE Block block(std::int64_t i) const { return {p + i * 2}; }
+    void values(std::int64_t i, std::int64_t count, float* to) const { from_bf16(p + i * 2, count, to); }
+  };
+  DML_INLINE Row row(std::int64_t n) const { return {at(n, kBits)}; }
 };
 
 struct F16Rows : StoredRows {
@@ -56,35 +67,39 @@ struct F16Rows : StoredRows {
 #endif
     }
   };
-  DML_INLINE Block block(std::int64_t n, std::int64_t i) const { return {data + (n * cols + i) * 2}; }
-  void values(std::int64_t n, std::int64_t i, std::int64_t count, float* to) const {
-    from_f16(data + (n * cols + i) * 2, count, to);
-  }
+  struct Row {
+    const unsigned char* p;
+    DML_INLINE Block block(std::int64_t i) const { return {p + i * 2}; }
+    void values(std::int64_t i, std::int64_t count, float* to) const { from_f16(p + i * 2, count, to); }
+  };
+  DML_INLINE Row row(std::int64_t n) const { return {at(n, kBits)}; }
 };
 
 struct Int8Rows : StoredRows {
   static constexpr int kBits = 8;
   struct Block {
     const unsigned char* p;
-    float scale;
     DML_INLINE V get(int v) const {
-      const unsigned char* at = p + v * W;
+      const unsigned char* from = p + v * W;
 #if DML_VECTOR_BYTES == 64
-      __m512i wide = _mm512_maskz_cvtepi8_epi32(0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(at)));
-      return _mm512_maskz_cvtepi32_ps(0xffff, wide) * scale;
+      __m512i wide = _mm512_maskz_cvtepi8_epi32(0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+      return _mm512_maskz_cvtepi32_ps(0xffff, wide);
 #elif DML_VECTOR_BYTES == 32
-      return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at)))) * scale;
+      return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
 #else
       V x;
-      from_int8(at, W, scale, reinterpret_cast<float*>(&x));
+      from_int8(from, W, 1, reinterpret_cast<float*>(&x));
       return x;
 #endif
     }
   };
-  DML_INLINE Block block(std::int64_t n, std::int64_t i) const { return {data + n * cols + i, scales[n]}; }
-  void values(std::int64_t n, std::int64_t i, std::int64_t count, float* to) const {
-    from_int8(data + n * cols + i, count, scales[n], to);
-  }
+  struct Row {
+    const unsigned char* p;
+    DML_INLINE Block block(std::int64_t i) const { return {p + i}; }
+    void values(std::int64_t i, std::int64_t count, float* to) const { from_int8(p + i, count, 1, to); }
+  };
+  DML_INLINE Row row(std::int64_t n) const { return {at(n, kBits)}; }
+  float finish(std::int64_t row, float sum) const { return scales[row] * sum; }
 };
 
 // Rows that begin at a block: cols is a multiple of 64, there is no rest.
@@ -102,7 +117,7 @@ struct Nf4Rows : StoredRows {
       long long bytes;
       __builtin_memcpy(&bytes, p + 8 * v, 8);
       __m512i code = _mm512_maskz_srlv_epi32(0xffff, _mm512_shuffle_epi8(_mm512_set1_epi64(bytes), spread), shift);
-      return _mm512_maskz_permutexvar_ps(0xffff, code, table[0]);   // of an index it reads the last four bits
+      return _mm512_maskz_permutexvar_ps(0xffff, code, table[0]);  // of an index it reads the last four bits
 #else
       const __m256i spread = _mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0);
       const __m256i shift = _mm256_set_epi32(0, 4, 0, 4, 0, 4, 0, 4);
@@ -114,24 +129,34 @@ struct Nf4Rows : StoredRows {
 #endif
     }
   };
-  DML_INLINE Block block(std::int64_t n, std::int64_t i) const {
-    Block b{data + (n * cols + i) / 2, {}};
-    float scale = scales[(n * cols + i) / kBlockCols];
-    for (int t = 0; t < 16 / W; ++t) b.table[t] = load(kNf4 + t * W) * scale;
-    return b;
-  }
+  struct Row {
+    const unsigned char* p;
+    const float* scales;
+    DML_INLINE Block block(std::int64_t i) const {
+      Block b{p + (i >> 1), {}};
+      const float scale = scales[i >> 6];
+      for (int t = 0; t < 16 / W; ++t) b.table[t] = load(kNf4 + t * W) * scale;
+      return b;
+    }
+    void values(std::int64_t, std::int64_t, float*) const {}
+  };
 #else
   struct Block {
     float values[kBlockCols];
     DML_INLINE V get(int v) const { return load(values + v * W); }
   };
-  DML_INLINE Block block(std::int64_t n, std::int64_t i) const {
-    Block b;
-    from_nf4(data, scales, n * cols + i, kBlockCols, b.values);
-    return b;
-  }
+  struct Row {
+    const unsigned char* p;
+    const float* scales;
+    DML_INLINE Block block(std::int64_t i) const {
+      Block b;
+      from_nf4(p, scales, i, kBlockCols, b.values);
+      return b;
+    }
+    void values(std::int64_t, std::int64_t, float*) const {}
+  };
 #endif
-  void values(std::int64_t, std::int64_t, std::int64_t, float*) const {}
+  DML_INLINE Row row(std::int64_t n) const { return {at(n, kBits), scales + ((n * cols) >> 6)}; }
 };
 
 // x (M rows), columns [from, to), as a loop over them reads it: a vector of every row, then the next one of every row.
@@ -173,15 +198,22 @@ void stored_dots(const Rows& w, std::int64_t n0, std::int64_t from, std::int64_t
     for (int m = 0; m < M; ++m)
 #pragma GCC unroll 8
       for (int n = 0; n < N; ++n) acc[m][n] = state[m * N + n];
+  typename Rows::Row row[N];
+#pragma GCC unroll 8
+  for (int n = 0; n < N; ++n) row[n] = w.row(n0 + n);
+  const std::int64_t columns_ahead =
+      to - from < kBytesAhead * 8 / Rows::kBits ? to - from : kBytesAhead * 8 / Rows::kBits;
   std::int64_t i = from;
   for (; i + kBlockCols <= to; i += kBlockCols) {
+    // What is needed soon comes into the cache, behind the end of these rows the beginning of the next N: no pattern
+    // within pages would foresee it.
+    const std::int64_t soon = i + columns_ahead < to ? i + columns_ahead : N * w.cols + i + columns_ahead - to + from;
     typename Rows::Block block[N];
 #pragma GCC unroll 8
     for (int n = 0; n < N; ++n) {
-      block[n] = w.block(n0 + n, i);
-      // Later rows come into the cache while these are used: lines that no pattern over pages would foresee.
-      const unsigned char* ahead = w.data + ((n0 + n + kRowsAhead) * w.cols + i) * Rows::kBits / 8;
-      for (int line = 0; line < 8 * Rows::kBits; line += 64) __builtin_prefetch(ahead + line, 0, 2);
+      block[n] = row[n].block(i);
+      for (int line = 0; line < 8 * Rows::kBits; line += 64)
+        __builtin_prefetch(row[n].p + ((soon * Rows::kBits) >> 3) + line, 0, 3);
     }
 #pragma GCC unroll 16
     for (int v = 0; v < kBlockVectors; ++v, packed += M * W) {
@@ -200,7 +232,7 @@ void stored_dots(const Rows& w, std::int64_t n0, std::int64_t from, std::int64_t
   }
   if (std::int64_t rest = to - i; rest > 0) {
     alignas(64) float last[N][kBlockCols] = {};
-    for (int n = 0; n < N; ++n) w.values(n0 + n, i, rest, last[n]);
+    for (int n = 0; n < N; ++n) row[n].values(i, rest, last[n]);
     for (std::int64_t j = 0; j < rest; j += W, packed += M * W) {
       V b[N];
 #pragma GCC unroll 8
@@ -212,7 +244,7 @@ void stored_dots(const Rows& w, std::int64_t n0, std::int64_t from, std::int64_t
   for (int m = 0; m < M; ++m)
 #pragma GCC unroll 8
     for (int n = 0; n < N; ++n) {
-      float s = sum(acc[m][n]);
+      float s = w.finish(n0 + n, sum(acc[m][n]));
       c[m * ldc + n] = add ? c[m * ldc + n] + s : s;
     }
 }
@@ -229,25 +261,25 @@ void stored_panel(const Rows& w, std::int64_t first, std::int64_t count, const f
     pack_rows<M>(x, ldx, from, to, packed);
     for (; n + N <= count; n += N)
       stored_dots<Rows, M, N>(w, first + n, from, to, packed, state + n * M, c + n, ldc, add);
-    for (; n < count; ++n)
-      stored_dots<Rows, M, 1>(w, first + n, from, to, packed, state + n * M, c + n, ldc, add);
+    for (; n < count; ++n) stored_dots<Rows, M, 1>(w, first + n, from, to, packed, state + n * M, c + n, ldc, add);
   }
 }
 
 template <class Rows>
-void stored_rows(const Rows& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x, std::int64_t ldx,
-                 float* c, std::int64_t ldc, bool add) {
+void stored_rows(const Rows& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x,
+                 std::int64_t ldx, float* c, std::int64_t ldc, bool add) {
   for (; count > 0; count -= kStateRows, first += kStateRows, c += kStateRows) {
     std::int64_t some = count < kStateRows ? count : kStateRows, i = 0;
-    for (; i + 8 <= m; i += 8) stored_panel<Rows, 8, kSideBySide8>(w, first, some, x + i * ldx, ldx, c + i * ldc, ldc, add);
+    for (; i + 8 <= m; i += 8)
+      stored_panel<Rows, 8, kSideBySide8>(w, first, some, x + i * ldx, ldx, c + i * ldc, ldc, add);
     for (; i + 4 <= m; i += 4) stored_panel<Rows, 4, 4>(w, first, some, x + i * ldx, ldx, c + i * ldc, ldc, add);
     for (; i + 2 <= m; i += 2) stored_panel<Rows, 2, 4>(w, first, some, x + i * ldx, ldx, c + i * ldc, ldc, add);
     for (; i < m; ++i) stored_panel<Rows, 1, 8>(w, first, some, x + i * ldx, ldx, c + i * ldc, ldc, add);
   }
 }
 
-void few_rows(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x, std::int64_t ldx, float* c,
-              std::int64_t ldc, bool add) {
+void few_rows(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x, std::int64_t ldx,
+              float* c, std::int64_t ldc, bool add) {
   StoredRows rows{static_cast<const unsigned char*>(w.data), w.scales, w.cols};
   switch (w.storage) {
     case Storage::f32:

@@ -1,0 +1,85 @@
+#include "model/adapter_start.h"
+
+#include <cmath>
+
+#include "core/bf16.h"
+#include "core/hash.h"
+#include "core/parallel.h"
+#include "kernels/dora.h"
+#include "kernels/quant_int8.h"
+#include "kernels/quant_nf4.h"
+
+namespace dml {
+namespace {
+
+using kernels::Storage;
+
+void fill_uniform(const Random& random, Mat m) {
+  float bound = 1 / std::sqrt(static_cast<float>(m.cols));
+  parallel_ranges(m.size(), 1 << 14, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i)
+      m.data[i] = (2 * random.uniform(static_cast<std::uint64_t>(i)) - 1) * bound;
+  });
+}
+
+void fill_normal(const Random& random, float divisor, Mat m) {
+  for (std::int64_t i = 0; i < m.size(); ++i) m.data[i] = random.normal(static_cast<std::uint64_t>(i)) / divisor;
+}
+
+}  // namespace
+
+Random stream_of(std::uint64_t seed, Purpose purpose, const std::string& name) {
+  return Random(seed, purpose, Hasher().text(name).digest64());
+}
+
+void start_adapter(const LoraAdapter& lora, const std::string& init, std::uint64_t seed, const std::string& name) {
+  Random a = stream_of(seed, Purpose::adapter, name + ".lora_A"),
+         b = stream_of(seed, Purpose::adapter, name + ".lora_B");
+  if (init == "gaussian")
+    fill_normal(a, static_cast<float>(lora.a.rows), lora.a.value());
+  else
+    fill_uniform(a, lora.a.value());
+  if (init == "false") fill_uniform(b, lora.b.value());
+}
+
+void start_embedding_adapter(const LoraAdapter& lora, const std::string& init, std::uint64_t seed,
+                             const std::string& name) {
+  fill_normal(stream_of(seed, Purpose::adapter, name + ".lora_embedding_B"), 1, lora.b.value());
+  if (init == "false") fill_normal(stream_of(seed, Purpose::adapter, name + ".lora_embedding_A"), 1, lora.a.value());
+}
+
+void start_magnitude(const Linear& linear) {
+  const LoraAdapter& lora = *linear.lora;
+  kernels::dora_norms(linear.value(), lora.a.value(), lora.b.value(), lora.scale, lora.magnitude.value().data);
+}
+
+kernels::Weight keep_values(Storage storage, std::vector<float> values, std::int64_t rows, std::int64_t cols,
+                            bool nested, std::vector<std::vector<float>>& owned) {
+  const std::size_t count = values.size(),
+                    bytes = static_cast<std::size_t>(kernels::storage_bytes(storage, rows * cols));
+  kernels::Weight w{storage, rows, cols, nullptr, nullptr};
+  std::vector<float> packed((bytes + sizeof(float) - 1) / sizeof(float)), scales;
+  if (storage == Storage::bf16) {
+    auto* to = reinterpret_cast<bf16*>(packed.data());
+    for (std::size_t i = 0; i < count; ++i) to[i] = to_bf16(values[i]);
+  } else if (storage == Storage::nf4) {
+    scales.resize((count + kernels::kNf4Block - 1) / kernels::kNf4Block);
+    kernels::quantize_nf4(values, {reinterpret_cast<std::uint8_t*>(packed.data()), (count + 1) / 2}, scales);
+    if (nested) kernels::round_scales(scales);
+  } else if (storage == Storage::int8) {
+    scales.resize(static_cast<std::size_t>(rows));
+    kernels::quantize_int8({values.data(), rows, cols}, {reinterpret_cast<std::int8_t*>(packed.data()), count}, scales);
+  } else {
+    w.storage = Storage::f32;
+    packed = std::move(values);
+  }
+  auto own = [&](std::vector<float> block) {
+    owned.push_back(std::move(block));
+    return owned.back().data();
+  };
+  w.data = own(std::move(packed));
+  if (!scales.empty()) w.scales = own(std::move(scales));
+  return w;
+}
+
+}  // namespace dml
