@@ -6,13 +6,13 @@ Slice Replicated::owned(const Unit& unit) const {
   return updates_ == Updates::everything ? Slice{0, unit.size} : slice_of(unit.size, comm_.rank(), comm_.size());
 }
 
-void Replicated::adopt(ParameterStore& store, int state_floats) {
+void Replicated::adopt(ParameterStore& store, const StateLayout& state) {
   store_ = &store;
   auto slices = [this](const Unit& unit) { return owned(unit); };
   Arena counting = Arena::measuring();
-  cut_shards(store, slices, state_floats, counting);
+  cut_shards(store, slices, state, counting);
   state_ = Arena(counting.used());
-  shards_ = cut_shards(store, slices, state_floats, state_);
+  shards_ = cut_shards(store, slices, state, state_);
   for (Shard& shard : shards_)
     shard.value = {store.units()[shard.unit].value + shard.parameter->offset + shard.first,
                    static_cast<std::size_t>(shard.size)};
@@ -58,12 +58,12 @@ void Replicated::end_step() {
   for (Shard& shard : shards_) shard.grad = {};
 }
 
-DistributionStrategy::Memory Replicated::memory(const ParameterStore& store, int state_floats,
+DistributionStrategy::Memory Replicated::memory(const ParameterStore& store, const StateLayout& state,
                                                 std::int64_t micro_batches_per_rank) const {
   Memory memory = GradientSum::memory(store, comm_.size(), micro_batches_per_rank, tree_);
   Arena counting = Arena::measuring();
   cut_shards(
-      store, [this](const Unit& unit) { return owned(unit); }, state_floats, counting);
+      store, [this](const Unit& unit) { return owned(unit); }, state, counting);
   memory.values = store.floats() * static_cast<std::int64_t>(sizeof(float));
   memory.state = static_cast<std::int64_t>(counting.used());
   return memory;

@@ -17,7 +17,7 @@ class Replicated : public DistributionStrategy {
   Replicated(Comm& comm, Updates updates) : comm_(comm), updates_(updates) {}
 
   void set_gradient_tree(bool tree) override { tree_ = tree; }
-  void adopt(ParameterStore& store, int state_floats) override;
+  void adopt(ParameterStore& store, const StateLayout& state) override;
   MicroBatches share(std::int64_t total) const override { return contiguous_share(total, comm_.rank(), comm_.size()); }
   void begin_step(MicroBatches mine, std::int64_t total) override { gradients_->begin_step(mine, total); }
   void begin_micro_step(std::int64_t index) override { gradients_->begin_micro_step(index); }
@@ -28,7 +28,7 @@ class Replicated : public DistributionStrategy {
   void publish() override;
   void end_step() override;
   void poll() override { gradients_->poll(); }
-  Memory memory(const ParameterStore& store, int state_floats, std::int64_t micro_batches_per_rank) const override;
+  Memory memory(const ParameterStore& store, const StateLayout& state, std::int64_t micro_batches_per_rank) const override;
 
   void before_backward(int) override { gradients_->poll(); }
   void after_backward(int unit) override { gradients_->unit_ready(static_cast<std::size_t>(unit)); }

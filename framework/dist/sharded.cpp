@@ -52,14 +52,14 @@ std::vector<Sharded::Round> Sharded::plan_rounds(std::int64_t total, int ranks) 
   return rounds;
 }
 
-void Sharded::adopt(ParameterStore& store, int state_floats) {
+void Sharded::adopt(ParameterStore& store, const StateLayout& state) {
   store_ = &store;
   DML_CHECK(!store.units().empty() && units() <= kMostUnits);
   auto slices = [this](const Unit& unit) { return slice_of(unit.size, comm_.rank(), comm_.size()); };
   Arena counting = Arena::measuring();
-  cut_shards(store, slices, state_floats, counting);
+  cut_shards(store, slices, state, counting);
   state_ = Arena(counting.used());
-  shards_ = cut_shards(store, slices, state_floats, state_);
+  shards_ = cut_shards(store, slices, state, state_);
   for (Unit& unit : store.units())
     if (unit.size > 0) comm_.broadcast(as_bytes(unit.value, unit.size), 0);
 
@@ -313,11 +313,11 @@ void Sharded::release_values() {
   shown_ = Arena();
 }
 
-DistributionStrategy::Memory Sharded::memory(const ParameterStore& store, int state_floats, std::int64_t each) const {
+DistributionStrategy::Memory Sharded::memory(const ParameterStore& store, const StateLayout& state, std::int64_t each) const {
   Memory memory;
   auto slices = [this](const Unit& unit) { return slice_of(unit.size, comm_.rank(), comm_.size()); };
   Arena counting = Arena::measuring();
-  cut_shards(store, slices, state_floats, counting);
+  cut_shards(store, slices, state, counting);
   memory.state = static_cast<std::int64_t>(counting.used());
   std::size_t places = 0;
   for (const Round& round : plan_rounds(each * comm_.size(), comm_.size()))

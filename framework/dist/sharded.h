@@ -23,7 +23,7 @@ class Sharded : public DistributionStrategy {
   enum class Values { whole, sharded };
   Sharded(Comm& comm, Values values) : comm_(comm), values_(values) {}
 
-  void adopt(ParameterStore& store, int state_floats) override;
+  void adopt(ParameterStore& store, const StateLayout& state) override;
   MicroBatches share(std::int64_t total) const override { return interleaved_share(total, comm_.rank(), comm_.size()); }
   void begin_step(MicroBatches mine, std::int64_t total) override;
   void begin_micro_step(std::int64_t index) override;
@@ -36,7 +36,7 @@ class Sharded : public DistributionStrategy {
   void poll() override;
   void gather_values() override;
   void release_values() override;
-  Memory memory(const ParameterStore& store, int state_floats, std::int64_t micro_batches_per_rank) const override;
+  Memory memory(const ParameterStore& store, const StateLayout& state, std::int64_t micro_batches_per_rank) const override;
 
   void before_forward(int unit) override { need_values(static_cast<std::size_t>(unit), 1); }
   void before_backward(int unit) override;

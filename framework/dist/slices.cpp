@@ -26,7 +26,7 @@ std::unique_ptr<Pending> gather_slices(Comm& comm, std::int64_t unit_size, float
 }
 
 std::vector<Shard> cut_shards(const ParameterStore& store, const std::function<Slice(const Unit&)>& owned,
-                              int state_floats, Arena& state) {
+                              const StateLayout& layout, Arena& state) {
   std::vector<Shard> shards;
   for (std::size_t u = 0; u < store.units().size(); ++u) {
     const Unit& unit = store.units()[u];
@@ -35,7 +35,7 @@ std::vector<Shard> cut_shards(const ParameterStore& store, const std::function<S
       std::int64_t first = std::max(slice.first, parameter.offset + parameter.trained_first);
       std::int64_t size = std::min(slice.last, parameter.offset + parameter.trained_end()) - first;
       if (size <= 0) continue;
-      shards.push_back({&parameter, u, first - parameter.offset, size, {}, {}, state.take<float>(size * state_floats)});
+      shards.push_back({&parameter, u, first - parameter.offset, size, {}, {}, state.take<float>(layout.floats(parameter.size(), size))});
     }
   }
   return shards;

@@ -46,7 +46,7 @@ std::unique_ptr<Pending> gather_slices(Comm& comm, std::int64_t unit_size, float
 /// The parameters' shares of a slice of every unit. `state` provides the optimizer state (an arena that only counts
 /// will do); values and gradients are bound by the strategy.
 std::vector<Shard> cut_shards(const ParameterStore& store, const std::function<Slice(const Unit&)>& owned,
-                              int state_floats, Arena& state);
+                              const StateLayout& layout, Arena& state);
 
 /// Sum of squares over all units' gradients, where `own(unit)` is where this rank's slice of it lies. Blocks are summed
 /// by their owner and the sums added in the order of the units on every rank.

@@ -20,6 +20,7 @@
 #include "dist/gradient_tree.h"
 #include "nn/hooks.h"
 #include "nn/parameter.h"
+#include "nn/state_layout.h"
 
 namespace dml {
 
@@ -29,7 +30,7 @@ struct Shard {
   std::size_t unit = 0;
   std::int64_t first = 0, size = 0;  // [first, first + size) of the parameter
   std::span<float> value, grad;      // grad: between finish_gradients() and end_step() only
-  std::span<float> state;            // state_floats × size, one plane behind the other
+  std::span<float> state;            // as the optimizer's layout says
 };
 
 class DistributionStrategy : public UnitHooks {
@@ -37,9 +38,9 @@ class DistributionStrategy : public UnitHooks {
   /// False (before adopt()): full gradient buffers are spared by adding a rank's micro-batches up one after the other;
   /// the bits then depend on the number of ranks. Strategies that keep slices only have nothing to spare.
   virtual void set_gradient_tree(bool /*tree*/) {}
-  /// Takes over the store: decides who owns what, allocates optimizer state (`state_floats` planes, zeroed), makes rank
+  /// Takes over the store: decides who owns what, allocates optimizer state (zeroed), makes rank
   /// 0's values everybody's. The store and the Comm must outlive the strategy.
-  virtual void adopt(ParameterStore& store, int state_floats) = 0;
+  virtual void adopt(ParameterStore& store, const StateLayout& state) = 0;
   /// The micro-batches of a global step of `total` that this rank is to compute: first, first + stride, …
   virtual MicroBatches share(std::int64_t total) const = 0;
   /// A global step of `total` micro-batches; this rank computes `mine`: share(total), or, where stride is 1, any other
@@ -71,7 +72,7 @@ class DistributionStrategy : public UnitHooks {
   struct Memory {
     std::int64_t values = 0, gradients = 0, state = 0, communication = 0;
   };
-  virtual Memory memory(const ParameterStore& store, int state_floats, std::int64_t micro_batches_per_rank) const = 0;
+  virtual Memory memory(const ParameterStore& store, const StateLayout& state, std::int64_t micro_batches_per_rank) const = 0;
 };
 
 using StrategyFactory = std::unique_ptr<DistributionStrategy> (*)(Comm&);

@@ -97,9 +97,23 @@ void scatter_rows(ConstMat from, std::span<const std::int32_t> rows, Mat to, Wri
   });
 }
 
-void dropout(ConstMat x, float p, const Random& random, Mat y) {
+void round_to_bf16(ConstMat from, MatrixView<bf16> to) {
+  ProfileScope profiled("round_to_bf16");
+  DML_CHECK(from.size() == to.size());
+  parallel_ranges(from.size(), kGrain,
+                  [&](std::int64_t first, std::int64_t last) { loops().to_bf16(from.data + first, last - first, to.data + first); });
+}
+
+void widen_bf16(MatrixView<bf16> from, Mat to) {
+  ProfileScope profiled("widen_bf16");
+  DML_CHECK(from.size() == to.size());
+  parallel_ranges(from.size(), kGrain,
+                  [&](std::int64_t first, std::int64_t last) { loops().from_bf16(from.data + first, last - first, to.data + first); });
+}
+
+void dropout(ConstMat x, float p, const Random& random, Mat y, std::int64_t offset) {
   ProfileScope profiled("dropout");
-  DML_CHECK(x.size() == y.size() && p >= 0 && p < 1);
+  DML_CHECK(x.size() == y.size() && p >= 0 && p < 1 && offset % 4 == 0);
   if (p == 0) {
     if (x.data != y.data) copy(x, y);
     return;
@@ -107,7 +121,7 @@ void dropout(ConstMat x, float p, const Random& random, Mat y) {
   // Kept where uniform(i) = (word >> 8) · 2⁻²⁴ ≥ p.
   auto threshold = static_cast<std::uint32_t>(std::ceil(static_cast<double>(p) * 0x1p24));
   parallel_ranges(x.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
-    loops().dropout(x.data + first, last - first, threshold, 1 / (1 - p), static_cast<std::uint64_t>(first / 4),
+    loops().dropout(x.data + first, last - first, threshold, 1 / (1 - p), static_cast<std::uint64_t>((offset + first) / 4),
                     random.key().data(), random.high().data(), y.data + first);
   });
 }

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "core/arena.h"
+#include "core/bf16.h"
 #include "core/matrix.h"
 #include "core/random.h"
 
@@ -24,8 +25,12 @@ void gather_rows(ConstMat from, std::span<const std::int32_t> rows, Mat to);
 /// to[rows[i]] += from[i] or = from[i]; the rows are distinct. With Write::set the other rows become zero.
 void scatter_rows(ConstMat from, std::span<const std::int32_t> rows, Mat to, Write mode);
 /// Inverted dropout: y = x · mask / (1 − p), the mask a pure function of (random, element index). y may be x.
-/// Applied to a gradient with the same random it is its own backward pass.
-void dropout(ConstMat x, float p, const Random& random, Mat y);
+/// Applied to a gradient with the same random it is its own backward pass. x may be a part of a larger matrix whose element
+/// `first` (a multiple of 4) is its first: the mask is that of the whole.
+void dropout(ConstMat x, float p, const Random& random, Mat y, std::int64_t first = 0);
+/// Activations in and out of 16 bits.
+void round_to_bf16(ConstMat from, MatrixView<bf16> to);
+void widen_bf16(MatrixView<bf16> from, Mat to);
 /// Sum of squares in double, over fixed blocks added up in order.
 double sum_of_squares(std::span<const float> x);
 /// x = cap · tanh(x / cap).

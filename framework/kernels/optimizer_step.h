@@ -1,6 +1,7 @@
 // Fused optimizer updates over flat slices, one pass over memory.
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 namespace dml::kernels {
@@ -15,6 +16,18 @@ struct AdamWStep {
 /// m = b1·m + (1−b1)·g; v = b2·v + (1−b2)·g²; value −= lr/bias1 · m / (sqrt(v)/sqrt(bias2) + eps).
 void adamw(const AdamWStep& step, std::span<float> value, std::span<const float> grad, std::span<float> m,
            std::span<float> v);
+
+/// State in bytes: codes of dynamic_code.h, a scale per block of 256.
+struct CodedState {
+  std::span<std::uint8_t> codes;
+  std::span<float> scales;
+};
+
+/// adamw with m and v in bytes between steps; the step itself uses what they were before they are rounded.
+void adamw_8bit(const AdamWStep& step, std::span<float> value, std::span<const float> grad, CodedState m, CodedState v);
+/// lion likewise.
+void lion_8bit(float learning_rate, float beta1, float beta2, float weight_decay, float gradient_scale,
+               std::span<float> value, std::span<const float> grad, CodedState m);
 
 /// SGD with momentum, PyTorch's form: buffer = momentum·buffer + g (+ wd·value); value −= lr·buffer.
 void sgd(float learning_rate, float momentum, float weight_decay, float gradient_scale, std::span<float> value,

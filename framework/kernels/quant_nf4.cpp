@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "kernels/dynamic_code.h"
 #include "kernels/simd/loops.h"
 
 namespace dml::kernels {
@@ -37,44 +38,12 @@ std::uint8_t nf4_code(float x) {
 
 // The nearest entry of the dynamic map, the upper one of two equally near.
 std::uint8_t dynamic_code(float x) {
-  const auto& map = dynamic_map();
+  const auto& map = dynamic_codes(true);
   auto above = std::lower_bound(map.begin(), map.end(), x);
   if (above == map.begin()) return 0;
   if (above == map.end()) return 255;
   auto nearest = x - *(above - 1) < *above - x ? above - 1 : above;
   return static_cast<std::uint8_t>(nearest - map.begin());
-}
-
-// The i-th of parts + 1 even steps from 0.1 to 1, rounded as PyTorch's linspace rounds on x86-64: eight lanes at a time
-// from a common base, short ones singly. The map's last bits depend on it.
-float part_edge(int i, int parts) {
-  float step = (1.f - 0.1f) / static_cast<float>(parts);
-  if (i == parts) return 1;
-  int half = (parts + 1) / 2;
-  if (parts < 15)
-    return i < half ? std::fma(step, static_cast<float>(i), 0.1f) : std::fma(-step, static_cast<float>(parts - i), 1.f);
-  int block = i / 8 * 8;
-  volatile float back = step * static_cast<float>(parts - block), lane = step * static_cast<float>(i - block);
-  float base = block < half ? std::fma(step, static_cast<float>(block), 0.1f) : 1.f - back;
-  return base + lane;
-}
-
-std::array<float, 256> make_dynamic_map() {
-  std::array<float, 256> map{};
-  std::size_t n = 0;
-  for (int decade = 0; decade < 7; ++decade) {
-    int parts = 1 << decade;  // as many values: the midpoints of equal parts of [0.1, 1]
-    for (int i = 0; i < parts; ++i) {
-      float middle = (part_edge(i, parts) + part_edge(i + 1, parts)) / 2;
-      float value = static_cast<float>(std::pow(10.0, decade - 6)) * middle;
-      map[n++] = value;
-      map[n++] = -value;
-    }
-  }
-  map[n++] = 0;
-  map[n++] = 1;
-  std::sort(map.begin(), map.end());
-  return map;
 }
 
 }  // namespace
@@ -119,11 +88,6 @@ void dequantize_nf4(std::span<const std::uint8_t> codes, std::span<const float> 
                   });
 }
 
-const std::array<float, 256>& dynamic_map() {
-  static const std::array<float, 256> map = make_dynamic_map();
-  return map;
-}
-
 float quantize_scales(std::span<const float> scales, std::span<std::uint8_t> codes, std::span<float> block_max) {
   DML_CHECK(codes.size() == scales.size() &&
             static_cast<std::int64_t>(block_max.size()) == blocks(scales.size(), kNf4ScaleBlock));
@@ -154,7 +118,7 @@ void dequantize_scales(std::span<const std::uint8_t> codes, std::span<const floa
                        std::span<float> scales) {
   DML_CHECK(codes.size() == scales.size() &&
             static_cast<std::int64_t>(block_max.size()) == blocks(scales.size(), kNf4ScaleBlock));
-  const auto& map = dynamic_map();
+  const auto& map = dynamic_codes(true);
   parallel_ranges(static_cast<std::int64_t>(scales.size()), 64 * kNf4ScaleBlock,
                   [&](std::int64_t first, std::int64_t last) {
                     for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i) {

@@ -20,9 +20,6 @@ void quantize_nf4(std::span<const float> x, std::span<std::uint8_t> codes, std::
 /// The values back: code · absmax.
 void dequantize_nf4(std::span<const std::uint8_t> codes, std::span<const float> absmax, std::span<float> x);
 
-/// The signed 8-bit "dynamic" map of 256 rising values in [−0.993, 1]: seven decades of 10^-6 … 1, a fraction in each.
-const std::array<float, 256>& dynamic_map();
-
 /// Double quantisation of n scales: codes (n), block_max (⌈n / 256⌉); returns the mean that was taken off.
 float quantize_scales(std::span<const float> scales, std::span<std::uint8_t> codes, std::span<float> block_max);
 /// Scales become the values that double quantisation leaves them.

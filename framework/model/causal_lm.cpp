@@ -72,25 +72,37 @@ double CausalLm::walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks,
 
   inputs_.resize(layers.size());
   saved_.resize(layers.size());
-  Mat passing[2];
-  for (int l = 0; l < count; ++l) {
-    Mat& shared = passing[l % 2];
-    if (!reached(l) && !shared.data) shared = arena_.matrix(tokens, width);
-    inputs_[l] = reached(l) ? arena_.matrix(tokens, width) : shared;
-    if (kept(l)) saved_[l] = layers[l].plan(tokens, height_of(l), keep != Keep::no_mlp, arena_);
+  const Keeping keeping{keep != Keep::no_mlp, keep_rounded};
+  for (int l = lowest < 0 ? 0 : lowest; backward && l < count; ++l) {
+    inputs_[l] = Kept::plan(tokens, width, keeping, arena_);
+    if (kept(l)) saved_[l] = layers[l].plan(tokens, height_of(l), keeping, arena_);
   }
+  Mat dx = backward ? arena_.matrix(tokens, width) : Mat{};
   Mat top = arena_.matrix(height_of(last), width);
-
-  hooks.before_forward(0);
-  embedding.forward(batch, inputs_[0], arena_);
-  if (backward && noise > 0) add_noise(noise, Random(seed.seed, Purpose::noise, seed.micro_batch), batch, inputs_[0]);
-  hooks.after_forward(0);
-  for (int l = 0; l < count; ++l) {
-    Arena::Scope scratch(arena_);
-    hooks.before_forward(l + 1);
-    if (!kept(l)) saved_[l] = layers[l].plan(tokens, height_of(l), false, arena_);
-    layers[l].forward(inputs_[l], rows_of(l), l == last ? top : inputs_[l + 1], saved_[l], pass);
-    hooks.after_forward(l + 1);
+  {
+    // What a layer reads and what it writes take turns, unless the input is kept as it is.
+    Arena::Scope walking(arena_);
+    Mat passing[2] = {dx, {}};
+    auto input_of = [&](int l) {
+      if (reached(l) && inputs_[l].whole.data) return inputs_[l].whole;
+      if (!passing[l % 2].data) passing[l % 2] = arena_.matrix(tokens, width);
+      return passing[l % 2];
+    };
+    Mat x = input_of(0);
+    hooks.before_forward(0);
+    embedding.forward(batch, x, arena_);
+    if (backward && noise > 0) add_noise(noise, Random(seed.seed, Purpose::noise, seed.micro_batch), batch, x);
+    hooks.after_forward(0);
+    for (int l = 0; l < count; ++l) {
+      Mat y = l == last ? top : input_of(l + 1);
+      if (reached(l)) inputs_[l].close(x);
+      Arena::Scope scratch(arena_);
+      hooks.before_forward(l + 1);
+      if (!kept(l)) saved_[l] = layers[l].plan(tokens, height_of(l), {.mlp = false}, arena_);
+      layers[l].forward(x, rows_of(l), y, saved_[l], pass);
+      hooks.after_forward(l + 1);
+      x = y;
+    }
   }
 
   hooks.before_forward(count + 1);
@@ -99,7 +111,7 @@ double CausalLm::walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks,
     fed = arena_.matrix(learned_count, width);
     kernels::gather_rows(top, learned.rows, fed);
   }
-  Mat d = backward ? arena_.matrix(learned_count, width) : Mat{};
+  Mat d = backward ? fed : Mat{};  // the gradient takes the place of what it belongs to
   double sum = learned_count == 0 ? 0 : head.loss(fed, learned.labels, row_losses, d, pass);
   if (!backward) return sum;
   auto finished = [&](int unit) {
@@ -108,7 +120,6 @@ double CausalLm::walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks,
   };
   finished(count + 1);
 
-  Mat dx = arena_.matrix(tokens, width);
   if (!pick) {
     kernels::scatter_rows(d, learned.rows, dx, Write::set);
     d = dx;
@@ -118,9 +129,10 @@ double CausalLm::walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks,
     hooks.before_backward(l + 1);
     if (l >= lowest && learned_count > 0) {
       if (!kept(l)) {
-        saved_[l] = layers[l].plan(tokens, height_of(l), true, arena_);
+        saved_[l] = layers[l].plan(tokens, height_of(l), {}, arena_);
+        Arena::Scope forward(arena_);
         Mat again = arena_.matrix(height_of(l), width);
-        layers[l].forward(inputs_[l], rows_of(l), again, saved_[l], pass);
+        layers[l].forward(inputs_[l].read(arena_), rows_of(l), again, saved_[l], pass);
       }
       layers[l].backward(d, inputs_[l], rows_of(l), saved_[l], l > lowest ? dx : Mat{}, pass);
       d = dx;

@@ -38,6 +38,7 @@ class CausalLm {
   std::shared_ptr<const void> backing;               // keeps mapped files alive
   std::vector<std::string> transposed;               // parameters whose files hold them as (in, out)
   Keep keep = Keep::everything;
+  bool keep_rounded = false;                         // what is kept for backward, in bfloat16
   double noise = 0;                                  // NEFTune's alpha: see train()
 
   /// Positions up to `length` must be computable; call before the first batch and when longer ones come. UserError where
@@ -78,7 +79,7 @@ class CausalLm {
 
   RopeTables rope_;
   Arena arena_;
-  std::vector<Mat> inputs_;                    // per layer, into the arena: lists kept so that a step allocates nothing
+  std::vector<Kept> inputs_;                   // per layer, into the arena: lists kept so that a step allocates nothing
   std::vector<DecoderLayer::Saved> saved_;
 };
 

@@ -11,100 +11,124 @@ Mat as_rows(Mat m, std::int64_t width) { return {m.data, m.size() / width, width
 
 }  // namespace
 
-Attention::Saved Attention::plan(std::int64_t tokens, std::int64_t rows, Arena& saved) const {
+Attention::Saved Attention::plan(std::int64_t tokens, std::int64_t rows, Keeping keeping, Arena& saved) const {
   Saved s;
-  s.q = saved.matrix(tokens, query_width());
-  s.k = saved.matrix(tokens, key_width());
-  s.v = saved.matrix(tokens, key_width());
-  if (q_norm) s.q_plain = saved.matrix(tokens, query_width());
-  if (k_norm) s.k_plain = saved.matrix(tokens, key_width());
-  s.out = saved.matrix(tokens, query_width());
+  s.q = Kept::plan(tokens, query_width(), keeping, saved);
+  s.k = Kept::plan(tokens, key_width(), keeping, saved);
+  s.v = Kept::plan(tokens, key_width(), keeping, saved);
+  if (q_norm) s.q_plain = Kept::plan(tokens, query_width(), keeping, saved);
+  if (k_norm) s.k_plain = Kept::plan(tokens, key_width(), keeping, saved);
+  s.out = Kept::plan(tokens, query_width(), keeping, saved);
   s.lse = saved.matrix(tokens, shape.heads);
-  if (rows != tokens) s.picked = saved.matrix(rows, query_width());
-  s.q_proj = q.plan(tokens, saved);
-  s.k_proj = k.plan(tokens, saved);
-  s.v_proj = v.plan(tokens, saved);
-  s.o_proj = o.plan(rows, saved);
+  s.q_proj = q.plan(tokens, keeping, saved);
+  s.k_proj = k.plan(tokens, keeping, saved);
+  s.v_proj = v.plan(tokens, keeping, saved);
+  s.o_proj = o.plan(rows, keeping, saved);
   return s;
 }
 
-void Attention::project(ConstMat x, Saved& s, Pass& pass) const {
-  Mat q_plain = q_norm ? s.q_plain : s.q, k_plain = k_norm ? s.k_plain : s.k;
-  q.forward(x, q_plain, Write::set, s.q_proj, pass);
-  k.forward(x, k_plain, Write::set, s.k_proj, pass);
-  v.forward(x, s.v, Write::set, s.v_proj, pass);
+Attention::Projected Attention::project(ConstMat x, Saved& s, Pass& pass) const {
+  Projected p{s.q.open(pass.arena), s.k.open(pass.arena), s.v.open(pass.arena), {}, {}};
+  p.q_plain = q_norm ? s.q_plain.open(pass.arena) : p.q;
+  p.k_plain = k_norm ? s.k_plain.open(pass.arena) : p.k;
+  q.forward(x, p.q_plain, Write::set, s.q_proj, pass);
+  k.forward(x, p.k_plain, Write::set, s.k_proj, pass);
+  v.forward(x, p.v, Write::set, s.v_proj, pass);
   if (q_norm) {
     std::int64_t width = norm_whole ? query_width() : shape.head_dim;
-    q_norm.forward(as_rows(q_plain, width), as_rows(s.q, width));
+    q_norm.forward(as_rows(p.q_plain, width), as_rows(p.q, width));
+    s.q_plain.close(p.q_plain);
   }
   if (k_norm) {
     std::int64_t width = norm_whole ? key_width() : shape.head_dim;
-    k_norm.forward(as_rows(k_plain, width), as_rows(s.k, width));
+    k_norm.forward(as_rows(p.k_plain, width), as_rows(p.k, width));
+    s.k_plain.close(p.k_plain);
   }
   if (use_rope) {
     const kernels::RopeTable& table = local_rope ? pass.rope_local : pass.rope;
-    kernels::rope(s.q, shape.head_dim, pass.batch.positions, table, false);
-    kernels::rope(s.k, shape.head_dim, pass.batch.positions, table, false);
+    kernels::rope(p.q, shape.head_dim, pass.batch.positions, table, false);
+    kernels::rope(p.k, shape.head_dim, pass.batch.positions, table, false);
   }
+  s.q.close(p.q);
+  s.k.close(p.k);
+  s.v.close(p.v);
+  return p;
 }
 
 void Attention::forward(ConstMat x, std::span<const std::int32_t> rows, Mat y, Write mode, Saved& s,
                         Pass& pass) const {
-  project(x, s, pass);
-  kernels::attention(shape, s.q, s.k, s.v, pass.batch.starts, s.out, s.lse);
-  if (s.picked.data) {
-    kernels::gather_rows(s.out, rows, s.picked);
-    o.forward(s.picked, y, mode, s.o_proj, pass);
-  } else {
-    o.forward(s.out, y, mode, s.o_proj, pass);
+  Arena::Scope scope(pass.arena);
+  Projected p = project(x, s, pass);
+  Mat out = s.out.open(pass.arena);
+  kernels::attention(shape, p.q, p.k, p.v, pass.batch.starts, out, s.lse);
+  s.out.close(out);
+  if (!rows.empty()) {
+    Mat picked = pass.arena.matrix(static_cast<std::int64_t>(rows.size()), query_width());
+    kernels::gather_rows(out, rows, picked);
+    out = picked;
   }
+  o.forward(out, y, mode, s.o_proj, pass);
 }
 
-void Attention::backward(ConstMat dy, ConstMat x, std::span<const std::int32_t> rows, Saved& s, Mat dx, Pass& pass) const {
+Attention::Gradients Attention::backward(ConstMat dy, std::span<const std::int32_t> rows, const Saved& s, bool wanted,
+                                         Pass& pass) const {
+  std::int64_t tokens = s.q.rows();
+  Gradients d;
+  if (wanted)
+    d = {pass.arena.matrix(tokens, query_width()), pass.arena.matrix(tokens, key_width()),
+         pass.arena.matrix(tokens, key_width())};
   Arena::Scope scope(pass.arena);
-  std::int64_t tokens = s.q.rows;
-  Mat dout = pass.arena.matrix(tokens, query_width());
-  if (s.picked.data) {
-    Mat dpicked = pass.arena.matrix(s.picked.rows, query_width());
-    o.backward(dy, s.picked, s.o_proj, dpicked, Write::set, pass);
+  Mat dout = pass.arena.matrix(tokens, query_width()), out = s.out.read(pass.arena);
+  if (!rows.empty()) {
+    Arena::Scope picking(pass.arena);
+    auto count = static_cast<std::int64_t>(rows.size());
+    Mat picked = pass.arena.matrix(count, query_width()), dpicked = pass.arena.matrix(count, query_width());
+    kernels::gather_rows(out, rows, picked);
+    o.backward(dy, picked, s.o_proj, dpicked, Write::set, pass);
     kernels::scatter_rows(dpicked, rows, dout, Write::set);
   } else {
-    o.backward(dy, s.out, s.o_proj, dout, Write::set, pass);
+    o.backward(dy, out, s.o_proj, dout, Write::set, pass);
   }
-  if (dx.empty() && !q.trains() && !k.trains() && !v.trains() && !q_norm.trains() && !k_norm.trains()) return;
+  if (!wanted) return d;
+  kernels::attention_backward(shape, dout, s.q.read(pass.arena), s.k.read(pass.arena), s.v.read(pass.arena), out, s.lse,
+                              pass.batch.starts, d.q, d.k, d.v, pass.arena);
+  return d;
+}
 
-  Mat dq = pass.arena.matrix(tokens, query_width());
-  Mat dk = pass.arena.matrix(tokens, key_width()), dv = pass.arena.matrix(tokens, key_width());
-  kernels::attention_backward(shape, dout, s.q, s.k, s.v, s.out, s.lse, pass.batch.starts, dq, dk, dv, pass.arena);
+void Attention::backward_projections(const Gradients& d, ConstMat x, const Saved& s, Mat dx, Pass& pass) const {
+  Arena::Scope scope(pass.arena);
   if (use_rope) {
     const kernels::RopeTable& table = local_rope ? pass.rope_local : pass.rope;
-    kernels::rope(dq, shape.head_dim, pass.batch.positions, table, true);
-    kernels::rope(dk, shape.head_dim, pass.batch.positions, table, true);
+    kernels::rope(d.q, shape.head_dim, pass.batch.positions, table, true);
+    kernels::rope(d.k, shape.head_dim, pass.batch.positions, table, true);
   }
   if (q_norm) {
     std::int64_t width = norm_whole ? query_width() : shape.head_dim;
-    q_norm.backward(as_rows(dq, width), as_rows(s.q_plain, width), as_rows(dq, width), Write::set, pass.arena);
+    Mat plain = s.q_plain.read(pass.arena);
+    q_norm.backward(as_rows(d.q, width), as_rows(plain, width), as_rows(d.q, width), Write::set, pass.arena);
   }
   if (k_norm) {
     std::int64_t width = norm_whole ? key_width() : shape.head_dim;
-    k_norm.backward(as_rows(dk, width), as_rows(s.k_plain, width), as_rows(dk, width), Write::set, pass.arena);
+    Mat plain = s.k_plain.read(pass.arena);
+    k_norm.backward(as_rows(d.k, width), as_rows(plain, width), as_rows(d.k, width), Write::set, pass.arena);
   }
-  v.backward(dv, x, s.v_proj, dx, Write::set, pass);
-  k.backward(dk, x, s.k_proj, dx, Write::add, pass);
-  q.backward(dq, x, s.q_proj, dx, Write::add, pass);
+  v.backward(d.v, x, s.v_proj, dx, Write::set, pass);
+  k.backward(d.k, x, s.k_proj, dx, Write::add, pass);
+  q.backward(d.q, x, s.q_proj, dx, Write::add, pass);
 }
 
 void Attention::forward_cached(ConstMat x, std::span<const SequenceRows> sequences, std::int64_t layer, Mat y,
                                Write mode, Pass& pass) const {
   Arena::Scope scope(pass.arena);
-  Saved s = plan(x.rows, x.rows, pass.arena);
-  project(x, s, pass);
+  Saved s = plan(x.rows, x.rows, {}, pass.arena);
+  Projected p = project(x, s, pass);
+  Mat out = s.out.whole;
   std::vector<kernels::CachedQuery> queries;
   for (const SequenceRows& rows : sequences) {
     std::int64_t before = rows.cache->length(), after = before + rows.count;
     DML_CHECK(after <= rows.cache->capacity());
     kernels::CachedRows keys = rows.cache->keys(layer, after), values = rows.cache->values(layer, after);
-    Mat new_k = s.k.slice(rows.first, rows.count), new_v = s.v.slice(rows.first, rows.count);
+    Mat new_k = p.k.slice(rows.first, rows.count), new_v = p.v.slice(rows.first, rows.count);
     kernels::store_rows(new_k, keys, before);
     kernels::store_rows(new_v, values, before);
     if (before == 0 && rows.count > 1) {
@@ -113,15 +137,15 @@ void Attention::forward_cached(ConstMat x, std::span<const SequenceRows> sequenc
         kernels::load_rows(values, 0, new_v);
       }
       std::int32_t starts[] = {0, static_cast<std::int32_t>(rows.count)};
-      kernels::attention(shape, s.q.slice(rows.first, rows.count), new_k, new_v, starts, s.out.slice(rows.first, rows.count),
+      kernels::attention(shape, p.q.slice(rows.first, rows.count), new_k, new_v, starts, out.slice(rows.first, rows.count),
                          s.lse.slice(rows.first, rows.count));
       continue;
     }
     for (std::int64_t i = 0; i < rows.count; ++i)
-      queries.push_back({s.q.row(rows.first + i), keys.head_of(before + i + 1), values.head_of(before + i + 1), s.out.row(rows.first + i)});
+      queries.push_back({p.q.row(rows.first + i), keys.head_of(before + i + 1), values.head_of(before + i + 1), out.row(rows.first + i)});
   }
   if (!queries.empty()) kernels::attention_decode(shape, queries, pass.arena);
-  o.forward(s.out, y, mode, s.o_proj, pass);
+  o.forward(out, y, mode, s.o_proj, pass);
 }
 
 }  // namespace dml

@@ -19,10 +19,10 @@ struct Attention {
   bool use_rope = true, local_rope = false;
 
   struct Saved {
-    Mat q, k, v;                // as attention reads them (behind norm and rope)
-    Mat q_plain, k_plain;       // in front of the norms, when there are norms
-    Mat out, lse;
-    Mat picked;                 // rows of `out` that go on, in a layer that lets only some go on
+    Kept q, k, v;               // as attention reads them (behind norm and rope)
+    Kept q_plain, k_plain;      // in front of the norms, when there are norms
+    Kept out;
+    Mat lse;
     Linear::Saved q_proj, k_proj, v_proj, o_proj;
   };
 
@@ -30,19 +30,30 @@ struct Attention {
   std::int64_t key_width() const { return shape.kv_heads * shape.head_dim; }
   bool trains() const { return q.trains() || k.trains() || v.trains() || o.trains() || q_norm.trains() || k_norm.trains(); }
 
+  /// In scratch, behind rope and norm.
+  struct Gradients {
+    Mat q, k, v;
+  };
+
   /// `rows`: how many of the T tokens go on behind attention.
-  Saved plan(std::int64_t tokens, std::int64_t rows, Arena& saved) const;
+  Saved plan(std::int64_t tokens, std::int64_t rows, Keeping keeping, Arena& saved) const;
   /// y = or += o(attention(x)) for all tokens (rows empty), or y (rows.size(), D) for the rows listed.
   void forward(ConstMat x, std::span<const std::int32_t> rows, Mat y, Write mode, Saved& saved, Pass& pass) const;
-  /// dy as y was in forward. Sets dx (T, D) unless it is empty. Consumes saved.
-  void backward(ConstMat dy, ConstMat x, std::span<const std::int32_t> rows, Saved& saved, Mat dx, Pass& pass) const;
+  bool projections_train() const { return q.trains() || k.trains() || v.trains() || q_norm.trains() || k_norm.trains(); }
+  /// From dy, as y was in forward, down to the projections' outputs; `wanted` false: o's own gradients alone are.
+  Gradients backward(ConstMat dy, std::span<const std::int32_t> rows, const Saved& saved, bool wanted, Pass& pass) const;
+  /// From there to the input: sets dx (T, D) unless it is empty.
+  void backward_projections(const Gradients& d, ConstMat x, const Saved& saved, Mat dx, Pass& pass) const;
 
   /// Generation: x holds new rows of several sequences; their keys and values go into the caches of `layer`.
   void forward_cached(ConstMat x, std::span<const SequenceRows> sequences, std::int64_t layer, Mat y, Write mode,
                       Pass& pass) const;
 
  private:
-  void project(ConstMat x, Saved& saved, Pass& pass) const;
+  struct Projected {
+    Mat q, k, v, q_plain, k_plain;
+  };
+  Projected project(ConstMat x, Saved& saved, Pass& pass) const;
 };
 
 }  // namespace dml

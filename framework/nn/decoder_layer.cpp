@@ -5,14 +5,14 @@
 
 namespace dml {
 
-DecoderLayer::Saved DecoderLayer::plan(std::int64_t tokens, std::int64_t rows, bool keep_mlp, Arena& saved) const {
+DecoderLayer::Saved DecoderLayer::plan(std::int64_t tokens, std::int64_t rows, Keeping keeping, Arena& saved) const {
   Saved s;
   std::int64_t width = attention.o.out();
-  if (!parallel) s.mid = saved.matrix(rows, width);
-  if (attention_post_norm) s.attention_out = saved.matrix(rows, width);
-  if (mlp_post_norm) s.mlp_out = saved.matrix(rows, width);
-  s.attention = attention.plan(tokens, rows, saved);
-  s.mlp = mlp.plan(rows, keep_mlp, saved);
+  if (!parallel) s.mid = Kept::plan(rows, width, keeping, saved);
+  if (attention_post_norm) s.attention_out = Kept::plan(rows, width, keeping, saved);
+  if (mlp_post_norm) s.mlp_out = Kept::plan(rows, width, keeping, saved);
+  s.attention = attention.plan(tokens, rows, keeping, saved);
+  s.mlp = mlp.plan(rows, keeping, saved);
   return s;
 }
 
@@ -23,89 +23,110 @@ ConstMat DecoderLayer::normed(const Norm& norm, ConstMat x, Pass& pass) const {
   return h;
 }
 
+ConstMat DecoderLayer::normed_again(const Norm& norm, const Kept& x, Pass& pass) const {
+  Mat h = x.read(pass.arena);
+  if (!norm || x.whole.data) return normed(norm, h, pass);
+  norm.forward(h, h);
+  return h;
+}
+
 void DecoderLayer::forward(ConstMat x, std::span<const std::int32_t> rows, Mat y, Saved& s, Pass& pass) const {
   Arena::Scope scope(pass.arena);
-  ConstMat h = normed(attention_norm, x, pass);
   if (parallel) {
+    ConstMat h = normed(attention_norm, x, pass);
     kernels::copy(x, y);
     attention.forward(h, rows, y, Write::add, s.attention, pass);
     mlp.forward(mlp_norm ? normed(mlp_norm, x, pass) : h, y, Write::add, s.mlp, pass);
     return;
   }
+  // y is `mid` at first, then the MLP's share is added.
   if (rows.empty())
-    kernels::copy(x, s.mid);
+    kernels::copy(x, y);
   else
-    kernels::gather_rows(x, rows, s.mid);
-  if (attention_post_norm) {
-    attention.forward(h, rows, s.attention_out, Write::set, s.attention, pass);
-    kernels::add_scaled(normed(attention_post_norm, s.attention_out, pass), 1, s.mid);
-  } else {
-    attention.forward(h, rows, s.mid, Write::add, s.attention, pass);
+    kernels::gather_rows(x, rows, y);
+  {
+    Arena::Scope attention_scope(pass.arena);
+    ConstMat h = normed(attention_norm, x, pass);
+    if (attention_post_norm) {
+      Mat out = s.attention_out.open(pass.arena);
+      attention.forward(h, rows, out, Write::set, s.attention, pass);
+      s.attention_out.close(out);
+      kernels::add_scaled(normed(attention_post_norm, out, pass), 1, y);
+    } else {
+      attention.forward(h, rows, y, Write::add, s.attention, pass);
+    }
   }
-  kernels::copy(s.mid, y);
-  h = normed(mlp_norm, s.mid, pass);
+  s.mid.keep(y);
+  ConstMat h = normed(mlp_norm, y, pass);  // y itself without a norm: rows are read before they are added to
   if (mlp_post_norm) {
-    mlp.forward(h, s.mlp_out, Write::set, s.mlp, pass);
-    kernels::add_scaled(normed(mlp_post_norm, s.mlp_out, pass), 1, y);
+    Mat out = s.mlp_out.open(pass.arena);
+    mlp.forward(h, out, Write::set, s.mlp, pass);
+    s.mlp_out.close(out);
+    kernels::add_scaled(normed(mlp_post_norm, out, pass), 1, y);
   } else {
     mlp.forward(h, y, Write::add, s.mlp, pass);
   }
 }
 
-void DecoderLayer::backward(Mat d, ConstMat x, std::span<const std::int32_t> rows, Saved& s, Mat dx, Pass& pass) const {
-  Arena::Scope scope(pass.arena);
+void DecoderLayer::backward(Mat d, const Kept& x, std::span<const std::int32_t> rows, const Saved& s, Mat dx, Pass& pass) const {
   if (parallel) {
     DML_CHECK(rows.empty());
-    ConstMat h = normed(attention_norm, x, pass);
-    Mat dh = pass.arena.matrix(x.rows, x.cols), dm = pass.arena.matrix(x.rows, x.cols);
-    mlp.backward(d, mlp_norm ? normed(mlp_norm, x, pass) : h, s.mlp, dm, pass);
-    attention.backward(d, h, rows, s.attention, dh, pass);
-    if (!dx.empty() && dx.data != d.data) kernels::copy(d, dx);
-    if (mlp_norm)
-      mlp_norm.backward(dm, x, dx, Write::add, pass.arena);
-    else
-      kernels::add_scaled(dm, 1, dh);
-    attention_norm.backward(dh, x, dx, Write::add, pass.arena);
-    return;
+    return backward_parallel(d, x, s, dx, pass);
   }
+  Arena::Scope scope(pass.arena);
+  auto through = [&](const Norm& norm, const Kept& in) -> ConstMat {  // a post norm, where there is one
+    if (!norm) return d;
+    Mat dnorm = pass.arena.matrix(d.rows, d.cols);
+    norm.backward(d, in.read(pass.arena), dnorm, Write::set, pass.arena);
+    return dnorm;
+  };
   {
     Arena::Scope mlp_scope(pass.arena);
-    ConstMat dm = d;
-    if (mlp_post_norm) {
-      Mat through = pass.arena.matrix(d.rows, d.cols);
-      mlp_post_norm.backward(d, s.mlp_out, through, Write::set, pass.arena);
-      dm = through;
+    ConstMat dm = through(mlp_post_norm, s.mlp_out);
+    Mat dh = pass.arena.matrix(d.rows, d.cols);
+    {
+      Arena::Scope inner(pass.arena);
+      mlp.backward(dm, normed_again(mlp_norm, s.mid, pass), s.mlp, dh, pass);
     }
-    if (mlp_norm) {
-      Mat dh = pass.arena.matrix(d.rows, d.cols);
-      mlp.backward(dm, normed(mlp_norm, s.mid, pass), s.mlp, dh, pass);
-      mlp_norm.backward(dh, s.mid, d, Write::add, pass.arena);
-    } else {
-      Mat dh = pass.arena.matrix(d.rows, d.cols);
-      mlp.backward(dm, s.mid, s.mlp, dh, pass);
+    if (mlp_norm)
+      mlp_norm.backward(dh, s.mid.read(pass.arena), d, Write::add, pass.arena);
+    else
       kernels::add_scaled(dh, 1, d);
-    }
   }
-  ConstMat da = d;
-  if (attention_post_norm) {
-    Mat through = pass.arena.matrix(d.rows, d.cols);
-    attention_post_norm.backward(d, s.attention_out, through, Write::set, pass.arena);
-    da = through;
-  }
+  ConstMat da = through(attention_post_norm, s.attention_out);
   bool want_dh = !dx.empty() || attention_norm.trains();
-  Mat dh = want_dh ? pass.arena.matrix(x.rows, x.cols) : Mat{};
-  attention.backward(da, normed(attention_norm, x, pass), rows, s.attention, dh, pass);
+  auto gradients = attention.backward(da, rows, s.attention, want_dh || attention.projections_train(), pass);
   if (!dx.empty()) {
     if (!rows.empty())
       kernels::scatter_rows(d, rows, dx, Write::set);
     else if (dx.data != d.data)
       kernels::copy(d, dx);
   }
+  if (!gradients.q.data) return;
+  Mat dh = want_dh ? pass.arena.matrix(x.rows(), x.cols()) : Mat{};
+  {
+    Arena::Scope inner(pass.arena);
+    attention.backward_projections(gradients, normed_again(attention_norm, x, pass), s.attention, dh, pass);
+  }
   if (!want_dh) return;
   if (attention_norm)
-    attention_norm.backward(dh, x, dx, Write::add, pass.arena);
+    attention_norm.backward(dh, x.read(pass.arena), dx, Write::add, pass.arena);
   else
     kernels::add_scaled(dh, 1, dx);
+}
+
+void DecoderLayer::backward_parallel(Mat d, const Kept& kept, const Saved& s, Mat dx, Pass& pass) const {
+  Arena::Scope scope(pass.arena);
+  ConstMat x = kept.read(pass.arena), h = normed(attention_norm, x, pass);
+  Mat dh = pass.arena.matrix(x.rows, x.cols), dm = pass.arena.matrix(x.rows, x.cols);
+  mlp.backward(d, mlp_norm ? normed(mlp_norm, x, pass) : h, s.mlp, dm, pass);
+  attention.backward_projections(attention.backward(d, {}, s.attention, true, pass), h, s.attention, dh, pass);
+  if (!dx.empty() && dx.data != d.data) kernels::copy(d, dx);
+  if (mlp_norm)
+    mlp_norm.backward(dm, x, dx, Write::add, pass.arena);
+  else
+    kernels::add_scaled(dm, 1, dh);
+  attention_norm.backward(dh, x, dx, Write::add, pass.arena);
 }
 
 void DecoderLayer::forward_cached(Mat x, std::span<const SequenceRows> sequences, std::int64_t layer, Pass& pass) const {
@@ -117,7 +138,7 @@ void DecoderLayer::forward_cached(Mat x, std::span<const SequenceRows> sequences
   if (!parallel) kernels::add_scaled(attended, 1, x);
   ConstMat h = normed(mlp_norm ? mlp_norm : parallel ? attention_norm : mlp_norm, x, pass);
   Mat fed = pass.arena.matrix(x.rows, x.cols);
-  Mlp::Saved s = mlp.plan(x.rows, false, pass.arena);
+  Mlp::Saved s = mlp.plan(x.rows, {.mlp = false}, pass.arena);
   mlp.forward(h, fed, Write::set, s, pass);
   if (mlp_post_norm) mlp_post_norm.forward(fed, fed);
   if (parallel) kernels::add_scaled(attended, 1, x);

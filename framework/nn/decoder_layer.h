@@ -23,8 +23,8 @@ struct DecoderLayer {
   bool parallel = false;
 
   struct Saved {
-    Mat mid;                               // (rows, D); in a parallel layer not used
-    Mat attention_out, mlp_out;            // in front of the post norms
+    Kept mid;                              // (rows, D); in a parallel layer not used
+    Kept attention_out, mlp_out;           // in front of the post norms
     Attention::Saved attention;
     Mlp::Saved mlp;
   };
@@ -33,17 +33,20 @@ struct DecoderLayer {
     return attention.trains() || mlp.trains() || attention_norm.trains() || attention_post_norm.trains() ||
            mlp_norm.trains() || mlp_post_norm.trains();
   }
-  /// T tokens of which `rows` go on; keep_mlp false: gate and up are computed again in backward.
-  Saved plan(std::int64_t tokens, std::int64_t rows, bool keep_mlp, Arena& saved) const;
+  /// T tokens of which `rows` go on.
+  Saved plan(std::int64_t tokens, std::int64_t rows, Keeping keeping, Arena& saved) const;
   /// x (T, D) → y (rows, D). rows empty: all go on. y is not x.
   void forward(ConstMat x, std::span<const std::int32_t> rows, Mat y, Saved& saved, Pass& pass) const;
   /// d comes in as dy and is consumed. Sets dx (T, D) unless it is empty; dx may be d when all rows go on.
-  void backward(Mat d, ConstMat x, std::span<const std::int32_t> rows, Saved& saved, Mat dx, Pass& pass) const;
+  void backward(Mat d, const Kept& x, std::span<const std::int32_t> rows, const Saved& saved, Mat dx, Pass& pass) const;
   /// Generation: x (rows, D) is updated in place.
   void forward_cached(Mat x, std::span<const SequenceRows> sequences, std::int64_t layer, Pass& pass) const;
 
  private:
   ConstMat normed(const Norm& norm, ConstMat x, Pass& pass) const;
+  /// The norm of what was kept, in the place it was read to where it was rounded.
+  ConstMat normed_again(const Norm& norm, const Kept& x, Pass& pass) const;
+  void backward_parallel(Mat d, const Kept& x, const Saved& saved, Mat dx, Pass& pass) const;
 };
 
 }  // namespace dml

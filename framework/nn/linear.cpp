@@ -7,12 +7,18 @@
 #include "kernels/lora.h"
 
 namespace dml {
-Linear::Saved Linear::plan(std::int64_t tokens, Arena& saved) const {
+Linear::Saved Linear::Saved::slice(std::int64_t first, std::int64_t count) const {
+  Saved part{{}, plain.slice(first, count), norms};
+  if (down.data) part.down = down.slice(first, count);
+  return part;
+}
+
+Linear::Saved Linear::plan(std::int64_t tokens, Keeping keeping, Arena& saved) const {
   Saved s;
   if (!lora) return s;
   s.down = saved.matrix(tokens, lora->a.rows);
   if (lora->magnitude) {
-    s.plain = saved.matrix(tokens, out());
+    s.plain = Kept::plan(tokens, out(), keeping, saved);
     s.norms = saved.matrix(1, out());
   }
   return s;
@@ -22,7 +28,7 @@ void Linear::forward(ConstMat x, Mat y, Write mode, Saved& s, Pass& pass) const 
   Arena::Scope scope(pass.arena);
   // DoRA scales the sum of both products, so it cannot add to y in place.
   bool dora = lora && lora->magnitude;
-  Mat product = dora ? s.plain : y;
+  Mat product = dora ? s.plain.open(pass.arena) : y;
   kernels::gemm_nt(x, value(), product, dora ? Write::set : mode);
   if (lora) {
     kernels::lora_down(adapter_input(*lora, x, pass), lora->a.value(), s.down);
@@ -31,7 +37,8 @@ void Linear::forward(ConstMat x, Mat y, Write mode, Saved& s, Pass& pass) const 
   if (dora) {
     kernels::dora_norms(value(), lora->a.value(), lora->b.value(), lora->scale, s.norms.data);
     Mat scaled = pass.arena.matrix(y.rows, y.cols);
-    kernels::copy(s.plain, scaled);
+    kernels::copy(product, scaled);
+    s.plain.close(product);
     kernels::dora_scale(lora->magnitude.value().data, s.norms.data, scaled);
     if (mode == Write::set)
       kernels::copy(scaled, y);
@@ -50,7 +57,7 @@ void Linear::backward(ConstMat dy, ConstMat x, const Saved& s, Mat dx, Write mod
   if (lora && lora->magnitude) {
     Mat dplain = pass.arena.matrix(dy.rows, dy.cols);
     if (Mat dm = lora->magnitude.grad(); !dm.empty())
-      kernels::dora_magnitude_backward(dy, s.plain, s.norms.data, dm.data, pass.arena);
+      kernels::dora_magnitude_backward(dy, s.plain.read(pass.arena), s.norms.data, dm.data, pass.arena);
     kernels::copy(dy, dplain);
     kernels::dora_scale(lora->magnitude.value().data, s.norms.data, dplain);
     dy = dplain;

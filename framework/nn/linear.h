@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "kernels/weight.h"
+#include "nn/kept.h"
 #include "nn/lora.h"
 
 namespace dml {
@@ -19,8 +20,11 @@ struct Linear {
 
   struct Saved {
     Mat down;    // x Aᵀ (T, R)
-    Mat plain;   // DoRA: the output before scaling (T, out)
+    Kept plain;  // DoRA: the output before scaling (T, out)
     Mat norms;   // DoRA: row norms (1, out)
+
+    /// What belongs to rows [first, first + count).
+    Saved slice(std::int64_t first, std::int64_t count) const;
   };
 
   explicit operator bool() const { return static_cast<bool>(frozen) || static_cast<bool>(weight); }
@@ -30,7 +34,7 @@ struct Linear {
   bool trains() const { return weight || bias || lora; }
 
   /// Takes what backward will need for T tokens.
-  Saved plan(std::int64_t tokens, Arena& saved) const;
+  Saved plan(std::int64_t tokens, Keeping keeping, Arena& saved) const;
   /// x (T, in) → y (T, out).
   void forward(ConstMat x, Mat y, Write mode, Saved& saved, Pass& pass) const;
   /// Adds parameter gradients; sets or adds to dx (T, in) unless it is empty. x is the input forward saw.

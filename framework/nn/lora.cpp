@@ -15,7 +15,7 @@ Random dropout_mask(const LoraAdapter& lora, const Pass& pass) {
 ConstMat adapter_input(const LoraAdapter& lora, ConstMat x, Pass& pass) {
   if (!pass.training || lora.dropout == 0) return x;
   Mat dropped = pass.arena.matrix(x.rows, x.cols);
-  kernels::dropout(x, lora.dropout, dropout_mask(lora, pass), dropped);
+  kernels::dropout(x, lora.dropout, dropout_mask(lora, pass), dropped, pass.first_row * x.cols);
   return dropped;
 }
 
@@ -30,7 +30,7 @@ void adapter_input_backward(const LoraAdapter& lora, ConstMat ddown, ConstMat x,
   }
   kernels::lora_down_backward(ddown, input, lora.a.value(), dinput, lora.a.grad(), pass.arena);
   if (masked) {
-    kernels::dropout(dinput, lora.dropout, dropout_mask(lora, pass), dinput);
+    kernels::dropout(dinput, lora.dropout, dropout_mask(lora, pass), dinput, pass.first_row * dx.cols);
     kernels::add_scaled(dinput, 1, dx);
   }
 }

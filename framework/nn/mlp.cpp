@@ -1,57 +1,88 @@
 #include "nn/mlp.h"
 
-namespace dml {
+#include <algorithm>
 
-Mlp::Saved Mlp::plan(std::int64_t tokens, bool keep, Arena& saved) const {
+namespace dml {
+namespace {
+
+constexpr std::int64_t kRows = 512;
+
+}  // namespace
+
+Mlp::Saved Mlp::Saved::slice(std::int64_t first, std::int64_t count) const {
+  return {gate.slice(first, count), up.slice(first, count), gate_proj.slice(first, count), up_proj.slice(first, count),
+          down_proj.slice(first, count)};
+}
+
+Mlp::Saved Mlp::plan(std::int64_t tokens, Keeping keeping, Arena& saved) const {
   Saved s;
-  if (keep) {
-    if (gate) s.gate = saved.matrix(tokens, width());
-    s.up = saved.matrix(tokens, width());
+  if (keeping.mlp) {
+    if (gate) s.gate = Kept::plan(tokens, width(), keeping, saved);
+    s.up = Kept::plan(tokens, width(), keeping, saved);
   }
-  s.gate_proj = gate.plan(tokens, saved);
-  s.up_proj = up.plan(tokens, saved);
-  s.down_proj = down.plan(tokens, saved);
+  s.gate_proj = gate.plan(tokens, keeping, saved);
+  s.up_proj = up.plan(tokens, keeping, saved);
+  s.down_proj = down.plan(tokens, keeping, saved);
   return s;
 }
 
-void Mlp::project(ConstMat x, Saved& s, Pass& pass) const {
-  if (!s.up.data) {
-    if (gate) s.gate = pass.arena.matrix(x.rows, width());
-    s.up = pass.arena.matrix(x.rows, width());
+// Parts of even size, between 384 and 767 rows when there is more than one.
+template <class F>
+void Mlp::each_part(std::int64_t rows, const Saved& s, Pass& pass, F part) const {
+  std::int64_t parts = gate.weight || up.weight || down.weight ? 1 : std::max<std::int64_t>(1, (rows + kRows / 2) / kRows);
+  std::int64_t most = ((rows + parts - 1) / parts + 15) / 16 * 16;
+  for (std::int64_t first = 0; first < rows; first += most) {
+    Arena::Scope scope(pass.arena);
+    std::int64_t count = std::min(most, rows - first);
+    Pass some = pass;
+    some.first_row += first;
+    Saved saved = s.slice(first, count);
+    part(first, count, saved, some);
   }
-  if (gate) gate.forward(x, s.gate, Write::set, s.gate_proj, pass);
-  up.forward(x, s.up, Write::set, s.up_proj, pass);
 }
 
-void Mlp::activate(const Saved& s, Mat h) const {
+void Mlp::project(ConstMat x, Mat to_gate, Mat to_up, Saved& s, Pass& pass) const {
+  if (gate) gate.forward(x, to_gate, Write::set, s.gate_proj, pass);
+  up.forward(x, to_up, Write::set, s.up_proj, pass);
+}
+
+void Mlp::activate(ConstMat gated, ConstMat upped, Mat h) const {
   if (gate)
-    kernels::gated_act(activation, s.gate, s.up, h);
+    kernels::gated_act(activation, gated, upped, h);
   else
-    kernels::activate(activation, s.up, h);
+    kernels::activate(activation, upped, h);
 }
 
-void Mlp::forward(ConstMat x, Mat y, Write mode, Saved& s, Pass& pass) const {
-  Arena::Scope scope(pass.arena);
-  bool keep = s.up.data != nullptr;
-  project(x, s, pass);
-  Mat h = pass.arena.matrix(x.rows, width());
-  activate(s, h);
-  down.forward(h, y, mode, s.down_proj, pass);
-  if (!keep) s.gate = s.up = {};  // they lay in scratch
+void Mlp::forward(ConstMat x, Mat y, Write mode, const Saved& whole, Pass& all) const {
+  each_part(x.rows, whole, all, [&](std::int64_t first, std::int64_t count, Saved& s, Pass& pass) {
+    auto open = [&](const Kept& kept) { return kept ? kept.open(pass.arena) : pass.arena.matrix(count, width()); };
+    Mat gated = gate ? open(s.gate) : Mat{}, upped = open(s.up);
+    project(x.slice(first, count), gated, upped, s, pass);
+    if (s.gate) s.gate.close(gated);
+    if (s.up) s.up.close(upped);
+    Mat h = pass.arena.matrix(count, width());
+    activate(gated, upped, h);
+    down.forward(h, y.slice(first, count), mode, s.down_proj, pass);
+  });
 }
 
-void Mlp::backward(ConstMat dy, ConstMat x, Saved& s, Mat dx, Pass& pass) const {
-  Arena::Scope scope(pass.arena);
-  if (!s.up.data) project(x, s, pass);
-  Mat h = pass.arena.matrix(dy.rows, width()), dh = pass.arena.matrix(dy.rows, width());
-  if (down.trains()) activate(s, h);  // cheaper to redo than to keep; a frozen projection does not ask for it
-  down.backward(dy, h, s.down_proj, dh, Write::set, pass);
-  if (gate)
-    kernels::gated_act_backward(activation, dh, s.gate, s.up);
-  else
-    kernels::activate_backward(activation, dh, s.up);
-  up.backward(s.up, x, s.up_proj, dx, Write::set, pass);
-  if (gate) gate.backward(s.gate, x, s.gate_proj, dx, Write::add, pass);
+void Mlp::backward(ConstMat dy, ConstMat x, const Saved& whole, Mat dx, Pass& all) const {
+  each_part(x.rows, whole, all, [&](std::int64_t first, std::int64_t count, Saved& s, Pass& pass) {
+    ConstMat in = x.slice(first, count), dout = dy.slice(first, count);
+    Mat din = dx.empty() ? Mat{} : dx.slice(first, count);
+    auto read = [&](const Kept& kept) { return kept ? kept.read(pass.arena) : pass.arena.matrix(count, width()); };
+    Mat gated = gate ? read(s.gate) : Mat{}, upped = read(s.up);
+    if (!s.up) project(in, gated, upped, s, pass);
+    Mat h = pass.arena.matrix(count, width()), dh = pass.arena.matrix(count, width());
+    if (down.trains()) activate(gated, upped, h);  // cheaper to redo than to keep; a frozen projection does not ask for it
+    down.backward(dout, h, s.down_proj, dh, Write::set, pass);
+    if (gate)
+      kernels::gated_act_backward(activation, dh, gated, upped);
+    else
+      kernels::activate_backward(activation, dh, upped);
+    up.backward(upped, in, s.up_proj, din, Write::set, pass);
+    if (gate) gate.backward(gated, in, s.gate_proj, din, Write::add, pass);
+  });
 }
 
 }  // namespace dml

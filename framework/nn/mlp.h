@@ -1,4 +1,8 @@
 // The feed-forward block: y = or += down(act(gate(x)) · up(x)), or down(act(up(x))) where there is no gate.
+//
+// It is the widest part of a model, so it works on some 512 rows at a time: few enough that what it computes on the way
+// stays small, enough that the products stay fast. Where its own weights are trained all rows go at once: a gradient of a
+// weight is a pass over that weight's size.
 #pragma once
 
 #include "kernels/gated_act.h"
@@ -11,21 +15,25 @@ struct Mlp {
   Linear gate, up, down;        // gate is empty in families without one
 
   struct Saved {
-    Mat gate, up;               // empty when backward is to compute them again (`keep` false)
+    Kept gate, up;              // empty when backward is to compute them again
     Linear::Saved gate_proj, up_proj, down_proj;
+
+    Saved slice(std::int64_t first, std::int64_t count) const;
   };
 
   std::int64_t width() const { return up.out(); }
   bool trains() const { return gate.trains() || up.trains() || down.trains(); }
 
-  Saved plan(std::int64_t tokens, bool keep, Arena& saved) const;
-  void forward(ConstMat x, Mat y, Write mode, Saved& saved, Pass& pass) const;
+  Saved plan(std::int64_t tokens, Keeping keeping, Arena& saved) const;
+  void forward(ConstMat x, Mat y, Write mode, const Saved& saved, Pass& pass) const;
   /// Sets dx unless it is empty. Consumes saved: gate and up are overwritten by their own gradients.
-  void backward(ConstMat dy, ConstMat x, Saved& saved, Mat dx, Pass& pass) const;
+  void backward(ConstMat dy, ConstMat x, const Saved& saved, Mat dx, Pass& pass) const;
 
  private:
-  void project(ConstMat x, Saved& saved, Pass& pass) const;
-  void activate(const Saved& saved, Mat h) const;
+  template <class F>
+  void each_part(std::int64_t rows, const Saved& saved, Pass& pass, F part) const;
+  void project(ConstMat x, Mat to_gate, Mat to_up, Saved& saved, Pass& pass) const;
+  void activate(ConstMat gated, ConstMat upped, Mat h) const;
 };
 
 }  // namespace dml

@@ -2,11 +2,12 @@
 
 #include "core/error.h"
 #include "kernels/elementwise.h"
+#include "nn/state_layout.h"
 
 namespace dml {
 namespace {
 
-constexpr std::int64_t kAlign = 16;  // floats: one cache line
+constexpr std::int64_t kAlign = StateLayout::kBlock;  // floats: a slice that starts at a block starts at one of every parameter
 
 std::int64_t aligned(std::int64_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
 

@@ -31,7 +31,7 @@ struct Parameter {
 struct Unit {
   std::string name;                      // "embed", "layers.3", "head"
   std::vector<Parameter> parameters;
-  std::int64_t size = 0;                 // floats, parameters at multiples of 16
+  std::int64_t size = 0;                 // floats, parameters at multiples of 256
   float* value = nullptr;                // owned by the store, or by a strategy that shards values
   float* grad = nullptr;                 // owned and rebound by the distribution strategy; null: no gradients wanted
 };

@@ -46,10 +46,20 @@ struct Arguments {
   }
 };
 
+/// The state of plane `plane`, for a slice that has it in bytes.
+kernels::CodedState coded(const StateLayout& layout, const OptimizerSlice& s, std::size_t plane) {
+  auto size = static_cast<std::int64_t>(s.value.size());
+  auto parts = layout.parts(s.parameter_size, size);
+  auto* bytes = reinterpret_cast<std::uint8_t*>(s.state.data());
+  const auto &scales = parts[plane], &codes = parts[parts.size() / 2 + plane];
+  return {{bytes + codes.offset, s.value.size()},
+          {reinterpret_cast<float*>(bytes + scales.offset), static_cast<std::size_t>(scales.entries(size))}};
+}
+
 class AdamW : public Optimizer {
  public:
   explicit AdamW(const OptimizerSettings& s) : a_(s, {"betas", "beta1", "beta2", "eps", "epsilon", "weight_decay"}) {}
-  int state_floats() const override { return 2; }
+  StateLayout state() const override { return 2; }
   void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override {
     auto t = static_cast<double>(step.number + 1);
     kernels::AdamWStep k{};
@@ -62,7 +72,10 @@ class AdamW : public Optimizer {
     for (const OptimizerSlice& s : slices) {
       k.learning_rate = as_float(step.learning_rate * s.learning_rate_scale);
       k.weight_decay = s.decay ? as_float(a_.weight_decay) : 0;
-      kernels::adamw(k, s.value, s.grad, s.state.first(s.value.size()), s.state.last(s.value.size()));
+      if (StateLayout layout = state(); layout.in_bytes(s.parameter_size))
+        kernels::adamw_8bit(k, s.value, s.grad, coded(layout, s, 0), coded(layout, s, 1));
+      else
+        kernels::adamw(k, s.value, s.grad, s.state.first(s.value.size()), s.state.last(s.value.size()));
     }
   }
 
@@ -70,24 +83,41 @@ class AdamW : public Optimizer {
   Arguments a_;
 };
 
+class AdamW8bit : public AdamW {
+ public:
+  using AdamW::AdamW;
+  StateLayout state() const override { return StateLayout::eight_bit(2); }
+};
+
 class Lion : public Optimizer {
  public:
   explicit Lion(const OptimizerSettings& s) : a_(s, {"betas", "beta1", "beta2", "weight_decay"}) {}
-  int state_floats() const override { return 1; }
+  StateLayout state() const override { return 1; }
   void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override {
-    for (const OptimizerSlice& s : slices)
-      kernels::lion(as_float(step.learning_rate * s.learning_rate_scale), as_float(a_.beta1), as_float(a_.beta2),
-                    s.decay ? as_float(a_.weight_decay) : 0, as_float(step.gradient_scale), s.value, s.grad, s.state);
+    auto beta1 = as_float(a_.beta1), beta2 = as_float(a_.beta2), scale = as_float(step.gradient_scale);
+    for (const OptimizerSlice& s : slices) {
+      float rate = as_float(step.learning_rate * s.learning_rate_scale), decay = s.decay ? as_float(a_.weight_decay) : 0;
+      if (StateLayout layout = state(); layout.in_bytes(s.parameter_size))
+        kernels::lion_8bit(rate, beta1, beta2, decay, scale, s.value, s.grad, coded(layout, s, 0));
+      else
+        kernels::lion(rate, beta1, beta2, decay, scale, s.value, s.grad, s.state);
+    }
   }
 
  private:
   Arguments a_;
 };
 
+class Lion8bit : public Lion {
+ public:
+  using Lion::Lion;
+  StateLayout state() const override { return StateLayout::eight_bit(1); }
+};
+
 class Sgd : public Optimizer {
  public:
   explicit Sgd(const OptimizerSettings& s) : a_(s, {"momentum", "weight_decay"}) {}
-  int state_floats() const override { return 1; }
+  StateLayout state() const override { return 1; }
   void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override {
     for (const OptimizerSlice& s : slices)
       kernels::sgd(as_float(step.learning_rate * s.learning_rate_scale), as_float(a_.momentum),
@@ -114,14 +144,13 @@ constexpr Alias kAliases[] = {
     {"adamw_hf", "adamw", true},          {"adamw_apex_fused", "adamw", true},
     {"adamw_torch_xla", "adamw", true},   {"adamw_torch_npu_fused", "adamw", true},
     {"optimi_adamw", "adamw", true},      {"adamw_anyprecision", "adamw", false},
-    {"adamw_torch_8bit", "adamw", false}, {"adamw_torch_4bit", "adamw", false},
-    {"adamw_bnb_8bit", "adamw", false},   {"adamw_8bit", "adamw", false},
-    {"paged_adamw", "adamw", false},      {"paged_adamw_32bit", "adamw", false},
-    {"paged_adamw_8bit", "adamw", false}, {"ao_adamw_8bit", "adamw", false},
-    {"ao_adamw_4bit", "adamw", false},    {"ao_adamw_fp8", "adamw", false},
-    {"flash_adamw", "adamw", false},      {"lion_32bit", "lion", true},
-    {"lion_8bit", "lion", false},         {"paged_lion_32bit", "lion", false},
-    {"paged_lion_8bit", "lion", false},   {"flash_lion", "lion", false},
+    {"adamw_bnb_8bit", "adamw_8bit", true},    {"paged_adamw_8bit", "adamw_8bit", true},
+    {"adamw_torch_8bit", "adamw_8bit", false}, {"adamw_torch_4bit", "adamw_8bit", false},
+    {"ao_adamw_8bit", "adamw_8bit", false},    {"ao_adamw_4bit", "adamw_8bit", false},
+    {"ao_adamw_fp8", "adamw_8bit", false},     {"paged_adamw", "adamw", true},
+    {"paged_adamw_32bit", "adamw", true},      {"flash_adamw", "adamw", false},
+    {"lion_32bit", "lion", true},              {"paged_lion_32bit", "lion", true},
+    {"paged_lion_8bit", "lion_8bit", true},    {"flash_lion", "lion", false},
     {"flash_sgd", "sgd", false},
 };
 
@@ -131,7 +160,9 @@ Registry<OptimizerFactory>& optimizers() {
   static Registry<OptimizerFactory> registry(
       "optimizer",
       {{"adamw", "Adam with decoupled weight decay; two floats of state per parameter", make<AdamW>},
+       {"adamw_8bit", "adamw with two bytes of state per parameter, as bitsandbytes keeps it", make<AdamW8bit>},
        {"lion", "sign of an interpolated momentum; one float of state per parameter", make<Lion>},
+       {"lion_8bit", "lion with one byte of state per parameter", make<Lion8bit>},
        {"sgd", "gradient descent, with momentum by optim_args; one float of state per parameter", make<Sgd>}});
   return registry;
 }
@@ -142,7 +173,7 @@ OptimizerChoice choose_optimizer(std::string_view spelling) {
   for (const Alias& alias : kAliases) {
     if (alias.spelling == spelling)
       return {alias.name,
-              alias.exact ? "" : fmt::format("optimizer: {} runs as {} with float32 state", spelling, alias.name)};
+              alias.exact ? "" : fmt::format("optimizer: {} runs as {}", spelling, alias.name)};
     choices.push_back(alias.spelling);
   }
   throw UserError("unknown optimizer '{}'{}", spelling, did_you_mean(spelling, choices));

@@ -11,16 +11,18 @@
 
 #include "core/json.h"
 #include "core/registry.h"
+#include "nn/state_layout.h"
 
 namespace dml {
 
-/// A stretch of one parameter. `state` holds state_floats() planes of value.size() floats, one behind the other.
+/// A stretch of one parameter; `state` as the optimizer's layout says.
 struct OptimizerSlice {
   std::span<float> value;
   std::span<const float> grad;
   std::span<float> state;
   bool decay = false;
   float learning_rate_scale = 1;
+  std::int64_t parameter_size = 0;   // of the whole parameter
 };
 
 /// The slices of anything shaped like dist's Shard.
@@ -28,7 +30,7 @@ template <class Shards>
 std::vector<OptimizerSlice> optimizer_slices(const Shards& shards) {
   std::vector<OptimizerSlice> slices;
   for (const auto& s : shards)
-    slices.push_back({s.value, s.grad, s.state, s.parameter->decay, s.parameter->learning_rate_scale});
+    slices.push_back({s.value, s.grad, s.state, s.parameter->decay, s.parameter->learning_rate_scale, s.parameter->size()});
   return slices;
 }
 
@@ -41,8 +43,8 @@ struct OptimizerStep {
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  /// Floats of state per trained float; all zero before the first step.
-  virtual int state_floats() const = 0;
+  /// Its state per parameter; all zero before the first step.
+  virtual StateLayout state() const = 0;
   virtual void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const = 0;
 };
 
@@ -53,7 +55,7 @@ struct OptimizerSettings {
 };
 
 using OptimizerFactory = std::unique_ptr<Optimizer> (*)(const OptimizerSettings&);
-/// adamw, lion, sgd.
+/// adamw, lion, sgd, and the first two with state in bytes.
 Registry<OptimizerFactory>& optimizers();
 
 /// A name as it stands in recipes, of which there are many for one optimizer ("paged_adamw_8bit").

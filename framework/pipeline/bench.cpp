@@ -134,9 +134,7 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   else
     trainable.model = build_model(base.spec, weights.source(), training_of(recipe.adapter, "", recipe.train.seed), "model_config");
   CausalLm& model = *trainable.model;
-  model.keep = recipe.train.gradient_checkpointing == Recompute::layer ? Keep::layer_inputs
-               : recipe.train.gradient_checkpointing == Recompute::mlp ? Keep::no_mlp
-                                                                       : Keep::everything;
+  set_keeping(model, recipe);
 
   const std::int64_t per_step = recipe.train.micro_batches_per_step(comm.size());
   std::vector<SyntheticBatch> batches = make_batches(recipe, options, base.spec, per_step);
@@ -154,7 +152,7 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   auto strategy = strategies().at(recipe.distribution.distribution.value_or(comm.size() > 1 ? "ddp" : "none")).make(comm);
   strategy->set_gradient_tree(recipe.distribution.gradient_tree);
 
-  auto held = strategy->memory(model.parameters, optimizer->state_floats(), (per_step + comm.size() - 1) / comm.size());
+  auto held = strategy->memory(model.parameters, optimizer->state(), (per_step + comm.size() - 1) / comm.size());
   for (const SyntheticBatch& b : batches)
     result.plan.activations = std::max(result.plan.activations, model.measure({b.batch().size(), b.batch().learned(), b.batch().documents()}, true));
   result.plan.trained = static_cast<std::size_t>(held.values);
@@ -166,7 +164,7 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   result.parameters = base.spec.parameters();
   result.trained = model.parameters.trainable();
   model.reserve(result.plan.activations);
-  strategy->adopt(model.parameters, optimizer->state_floats());
+  strategy->adopt(model.parameters, optimizer->state());
 
   std::vector<BenchPhases> measured;
   for (std::int64_t s = 0; s < options.warmup + options.steps; ++s) {

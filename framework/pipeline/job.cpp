@@ -75,6 +75,23 @@ Prepared prepare_on_ranks(const Recipe& recipe, const Tokenizer& tokenizer, Comm
   return prepared ? std::move(*prepared) : Prepared::open(folder);
 }
 
+void set_keeping(CausalLm& model, const Recipe& recipe) {
+  switch (recipe.train.gradient_checkpointing) {
+    case Recompute::none:
+      model.keep = Keep::everything;
+      break;
+    case Recompute::layer:
+      model.keep = Keep::layer_inputs;
+      break;
+    case Recompute::mlp:
+      model.keep = Keep::no_mlp;
+      break;
+  }
+  bool quantised = recipe.adapter.load_in_4bit || recipe.adapter.load_in_8bit;
+  Storage storage = recipe.train.activation_storage;
+  model.keep_rounded = storage == Storage::bf16 || (storage == Storage::automatic && quantised);
+}
+
 void set_job_threads(const TrainSection& train, Comm& comm) {
   // Cores that several ranks of a host may use are shared among them; a rank's own are its own.
   cpu_set_t mine;

@@ -6,6 +6,7 @@
 
 #include "data/prepare.h"
 #include "dist/comm.h"
+#include "model/causal_lm.h"
 #include "recipe/recipe.h"
 #include "tokenizer/tokenizer.h"
 
@@ -21,5 +22,8 @@ Prepared prepare_on_ranks(const Recipe& recipe, const Tokenizer& tokenizer, Comm
 /// Threads of this rank: as the recipe says, else the cores it may use, shared with the ranks that may use them too. Warns
 /// when a rank is bound to fewer cores than its threads, or most of a host lies idle. A collective.
 void set_job_threads(const TrainSection& train, Comm& comm);
+
+/// What the model keeps between forward and backward, and how.
+void set_keeping(CausalLm& model, const Recipe& recipe);
 
 }  // namespace dml

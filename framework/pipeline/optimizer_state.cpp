@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <vector>
@@ -12,53 +13,66 @@
 namespace dml {
 namespace {
 
-std::string plane_name(const Shard& s, int plane) {
-  std::string name = fmt::format("state{}/{}", plane, s.parameter->name);
-  return s.size == s.parameter->size() ? name : fmt::format("{}[{}:{}]", name, s.first, s.first + s.size);
+using Part = StateLayout::Part;
+
+bool whole(const Shard& s) { return s.size == s.parameter->size(); }
+
+TensorInfo tensor_of(const Shard& s, const Part& part) {
+  std::string name = fmt::format("{}/{}", part.name, s.parameter->name);
+  if (!whole(s)) name += fmt::format("[{}:{}]", s.first, s.first + s.size);
+  bool own_shape = whole(s) && part.each == 1;
+  return {name, part.bytes ? Dtype::u8 : Dtype::f32, own_shape ? s.parameter->shape : std::vector{part.entries(s.size)}};
 }
+
+std::byte* entries_of(const Shard& s, const Part& part) { return reinterpret_cast<std::byte*>(s.state.data()) + part.offset; }
 
 }  // namespace
 
-void write_optimizer_state(const std::string& folder, DistributionStrategy& strategy, int planes, const Comm& comm) {
+void write_optimizer_state(const std::string& folder, DistributionStrategy& strategy, const StateLayout& layout, const Comm& comm) {
   bool sharded = strategy.total(1) > 1.5;
   if (comm.rank() != 0 && !sharded) return;
   std::vector<TensorInfo> infos;
-  std::map<std::string, std::span<const float>> values;
+  std::map<std::string, const std::byte*> data;
   for (const Shard& s : strategy.shards())
-    for (int plane = 0; plane < planes; ++plane) {
-      infos.push_back({plane_name(s, plane), Dtype::f32, s.size == s.parameter->size() ? s.parameter->shape : std::vector{s.size}});
-      values[infos.back().name] = s.state.subspan(static_cast<std::size_t>(plane * s.size), static_cast<std::size_t>(s.size));
+    for (const Part& part : layout.parts(s.parameter->size(), s.size)) {
+      infos.push_back(tensor_of(s, part));
+      data[infos.back().name] = entries_of(s, part);
     }
   std::string name = sharded ? fmt::format("optimizer-{}.safetensors", comm.rank()) : "optimizer.safetensors";
-  write_safetensors(folder + "/" + name, std::move(infos), [&](const TensorInfo& t) { return values.at(t.name); });
+  SafetensorsWriter writer(folder + "/" + name, std::move(infos));
+  for (const TensorInfo& t : writer.tensors()) writer.append(data.at(t.name), t.bytes());
+  writer.commit();
 }
 
-void read_optimizer_state(const std::string& checkpoint, DistributionStrategy& strategy, int planes) {
+void read_optimizer_state(const std::string& checkpoint, DistributionStrategy& strategy, const StateLayout& layout) {
   // Each file holds planes of whole parameters or of slices; a shard takes whatever overlaps it.
   std::vector<SafetensorsFile> files;
   for (auto& entry : std::filesystem::directory_iterator(checkpoint))
     if (auto name = entry.path().filename().string(); name.starts_with("optimizer") && name.ends_with(".safetensors")) files.emplace_back(entry.path().string());
   struct Stretch {
     const TensorView* tensor;
-    std::int64_t first, last;
+    std::int64_t first, last;   // elements of the parameter; last −1: all of it
   };
   std::map<std::string, std::vector<Stretch>> pieces;
   for (const SafetensorsFile& file : files)
     for (const TensorView& t : file.tensors()) {
       std::string name(t.name);
-      std::int64_t first = 0, last = t.size();
+      std::int64_t first = 0, last = -1;
       if (auto bracket = name.rfind('['); bracket != std::string::npos && std::sscanf(name.c_str() + bracket, "[%ld:%ld]", &first, &last) == 2) name.resize(bracket);
-      if (last - first != t.size()) throw UserError("{}: tensor '{}' has {} elements", checkpoint, t.name, t.size());
       pieces[name].push_back({&t, first, last});
     }
   for (Shard& s : strategy.shards())
-    for (int plane = 0; plane < planes; ++plane) {
-      float* to = s.state.data() + plane * s.size;
+    for (const Part& part : layout.parts(s.parameter->size(), s.size)) {
       std::int64_t filled = 0;
-      for (const Stretch& p : pieces[fmt::format("state{}/{}", plane, s.parameter->name)]) {
-        std::int64_t first = std::max(p.first, s.first), last = std::min(p.last, s.first + s.size);
+      for (const Stretch& p : pieces[fmt::format("{}/{}", part.name, s.parameter->name)]) {
+        std::int64_t end = p.last < 0 ? s.parameter->size() : p.last;
+        if (p.first < 0 || end < p.first || p.first % part.each != 0 || part.entries(end - p.first) != p.tensor->size() ||
+            p.tensor->dtype != (part.bytes ? Dtype::u8 : Dtype::f32))
+          throw UserError("{}: tensor '{}' is not the state that this optimizer keeps (another optimizer wrote it?)", checkpoint, p.tensor->name);
+        std::int64_t first = std::max(p.first, s.first), last = std::min(end, s.first + s.size);
         if (first >= last) continue;
-        read_floats(p.tensor->dtype, p.tensor->bytes.data() + (first - p.first) * dtype_bits(p.tensor->dtype) / 8, last - first, to + (first - s.first));
+        std::int64_t from = (first - p.first) / part.each, to = (first - s.first) / part.each, count = part.entries(last - first);
+        std::memcpy(entries_of(s, part) + to * part.width(), p.tensor->bytes.data() + from * part.width(), static_cast<std::size_t>(count * part.width()));
         filled += last - first;
       }
       if (filled != s.size) throw UserError("{}: optimizer state of '{}' is missing", checkpoint, s.parameter->name);

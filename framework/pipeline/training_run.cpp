@@ -38,10 +38,6 @@ std::uint64_t serial(std::int64_t step, std::int64_t micro_batch) {
   return (static_cast<std::uint64_t>(step) << 24) | static_cast<std::uint64_t>(micro_batch);
 }
 
-Keep keep_of(Recompute recompute) {
-  return recompute == Recompute::layer ? Keep::layer_inputs : recompute == Recompute::mlp ? Keep::no_mlp : Keep::everything;
-}
-
 ScheduleSettings learning_rate_settings(const OptimSection& o, std::int64_t steps) {
   ScheduleSettings s;
   s.name = o.lr_scheduler;
@@ -133,14 +129,14 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
   }
   set_learning_rates(model_->parameters, recipe_.optim, recipe_.adapter);
   model_->noise = recipe_.train.neftune_noise_alpha;
-  model_->keep = keep_of(recipe_.train.gradient_checkpointing);
+  set_keeping(*model_, recipe_);
   if (model_->parameters.trainable() == 0) throw UserError("nothing is trained: no parameter matches unfrozen_parameters");
   model_->set_length(std::max(recipe_.data.sequence_len, recipe_.data.eval_sequence_len.value_or(0)));
 
   strategy_ = strategies().at(recipe_.distribution.distribution.value_or(comm.size() > 1 ? "ddp" : "none")).make(comm);
   strategy_->set_gradient_tree(recipe_.distribution.gradient_tree);
   std::int64_t per_step = recipe_.train.micro_batches_per_step(comm.size());
-  auto held = strategy_->memory(model_->parameters, optimizer_->state_floats(), (per_step + comm.size() - 1) / comm.size());
+  auto held = strategy_->memory(model_->parameters, optimizer_->state(), (per_step + comm.size() - 1) / comm.size());
   std::int64_t longest = schedule_.longest();
   memory_.activations = model_->measure({longest, longest - 1, schedule_.most_examples()}, true);
   if (eval_schedule_) {
@@ -200,9 +196,9 @@ void TrainingRun::start(const std::string& from) {
   // Values come before the strategy spreads them over the ranks, optimizer state when its places are known.
   std::optional<TrainState> found;
   if (!from.empty()) found = load_values(from);
-  strategy_->adopt(model_->parameters, optimizer_->state_floats());
+  strategy_->adopt(model_->parameters, optimizer_->state());
   if (!found) return;
-  read_optimizer_state(from, *strategy_, optimizer_->state_floats());
+  read_optimizer_state(from, *strategy_, optimizer_->state());
   without_improvement_ = json_integer(found->extra, "without_improvement", 0, from);
   state_ = *found;
 }
@@ -352,7 +348,7 @@ std::string TrainingRun::save(const MetricsLog* log) {
     save_tokenizer(folder);
   }
   strategy_->release_values();
-  if (!recipe_.train.save_only_model) write_optimizer_state(folder, *strategy_, optimizer_->state_floats(), comm_);
+  if (!recipe_.train.save_only_model) write_optimizer_state(folder, *strategy_, optimizer_->state(), comm_);
   comm_.barrier();
   std::string path;
   if (comm_.rank() == 0) {

@@ -113,7 +113,7 @@ const Table& other_keys() {
     t.refuse("rows of the embedding are added where new tokens need them, never removed or changed",
              {"shrink_embeddings", "fix_untrained_tokens"});
     t.refuse("adapters are trained in one go, without restarts", {"relora", "relora_*", "jagged_restart_*"});
-    t.refuse("activations and gradients are kept and sent as 32-bit floats", {"activation_storage", "comm_dtype"});
+    t.refuse("gradients are sent as 32-bit floats", {"comm_dtype"});
     t.refuse("the best model is the one with the lowest loss on the validation split", {"greater_is_better"});
     t.refuse("LoftQ is peft_init_lora_weights: loftq, with loftq_iter; nothing else of it is read", {"peft"});
     t.refuse("of PEFT's layouts dml has modules, patterns and layers",

@@ -130,6 +130,9 @@ Section train_section() {
   t.add("gradient_checkpointing", &S::gradient_checkpointing,
         "Keep less for the backward pass and compute it again: true for whole layers, mlp for the widest part alone.",
         {.example = "true"});
+  t.add("activation_storage", &S::activation_storage,
+        "How activations are kept for the backward pass; auto: bf16 where the base is quantised (qlora), else f32.",
+        {.example = "bf16"});
   t.add("neftune_noise_alpha", &S::neftune_noise_alpha, "Noise on the embeddings in training; 0: none.",
         {.min = 0, .max = 1e6, .aliases = {"noisy_embedding_alpha"}, .example = "5"});
   t.add("eval_strategy", &S::eval_strategy,

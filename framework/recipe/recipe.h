@@ -220,6 +220,7 @@ struct TrainSection {
   std::int64_t seed = 42;
   std::optional<int> threads;                        // per rank; unset: the cores this rank may use
   Recompute gradient_checkpointing = Recompute::none;
+  Storage activation_storage = Storage::automatic;   // between forward and backward; automatic: bf16 on a quantised base, else f32
   double neftune_noise_alpha = 0;
   // cadence; fractions below 1 are shares of the whole run
   Cadence eval_strategy = Cadence::automatic;        // automatic: eval_steps, else evals_per_epoch, else once per epoch

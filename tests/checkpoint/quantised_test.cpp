@@ -13,6 +13,7 @@
 #include "checkpoint/model_config.h"
 #include "core/json.h"
 #include "core/parallel.h"
+#include "kernels/dynamic_code.h"
 #include "kernels/quant_nf4.h"
 #include "kernels/weight.h"
 #include "model/weight_names.h"
@@ -134,7 +135,7 @@ void write_as_bitsandbytes(const std::string& family, const std::string& to) {
     add(m.name, Dtype::u8, {static_cast<std::int64_t>(codes.size()), 1}, codes.data());
     add(m.name + ".absmax", Dtype::u8, {blocks}, scale_codes.data());
     add(m.name + ".nested_absmax", Dtype::f32, {groups}, most.data());
-    add(m.name + ".nested_quant_map", Dtype::f32, {256}, kernels::dynamic_map().data());
+    add(m.name + ".nested_quant_map", Dtype::f32, {256}, kernels::dynamic_codes(true).data());
     add(m.name + ".quant_map", Dtype::f32, {16}, kernels::nf4_codes().data());
     add(m.name + ".quant_state.bitsandbytes__nf4", Dtype::u8, {static_cast<std::int64_t>(state.size())}, state.data());
   }

@@ -7,6 +7,7 @@
 
 #include "core/random.h"
 #include "kernels/quant_int8.h"
+#include "kernels/dynamic_code.h"
 #include "kernels/quant_nf4.h"
 #include "kernels/weight.h"
 
@@ -63,7 +64,7 @@ TEST(Nf4, UnpacksAnyBlockOfAMatrixAlike) {
 }
 
 TEST(DynamicMap, HasTheValuesOfItsDefinition) {
-  const auto& map = dynamic_map();
+  const auto& map = dynamic_codes(true);
   EXPECT_TRUE(std::is_sorted(map.begin(), map.end()));
   EXPECT_EQ(std::adjacent_find(map.begin(), map.end()), map.end()) << "all different";
   EXPECT_EQ(map[255], 1.f);

@@ -95,11 +95,11 @@ class LayerKinds : public testing::TestWithParam<Kind> {
     std::vector<float> y, dx, gradient;
     bool operator==(const Result&) const = default;
   };
-  Result run(std::span<const std::int32_t> rows, ConstMat dy, bool keep_mlp, bool in_place = false) {
+  Result run(std::span<const std::int32_t> rows, ConstMat dy, Keeping keeping, bool in_place = false) {
     kept = Arena(1 << 20);
     trained.zero();
     Pass p = pass();
-    auto saved = layer.plan(kTokens, height(rows), keep_mlp, kept);
+    auto saved = layer.plan(kTokens, height(rows), keeping, kept);
     Mat y = values.zeros(height(rows), kWidth), d = values.zeros(height(rows), kWidth);
     layer.forward(x, rows, y, saved, p);
     std::copy(dy.data, dy.data + dy.size(), d.data);
@@ -110,14 +110,14 @@ class LayerKinds : public testing::TestWithParam<Kind> {
   double scalar(std::span<const std::int32_t> rows, ConstMat dy) {
     kept = Arena(1 << 20);
     Pass p = pass();
-    auto saved = layer.plan(kTokens, height(rows), true, kept);
+    auto saved = layer.plan(kTokens, height(rows), {}, kept);
     Mat y{forwarded.data(), height(rows), kWidth};
     layer.forward(x, rows, y, saved, p);
     return weighed(y, dy);
   }
   void expect_gradients(std::span<const std::int32_t> rows) {
     Mat dy = values.random(height(rows), kWidth);
-    Result got = run(rows, dy, true);
+    Result got = run(rows, dy, {});
     auto f = [&] { return scalar(rows, dy); };
     expect_derivatives(x.flat(), got.dx, f, "x");
     expect_parameter_derivatives(trained, f);
@@ -145,7 +145,7 @@ TEST_P(LayerKinds, GradientsAreTheDerivativesWhenSomeRowsGoOn) {
 TEST_P(LayerKinds, PickedRowsAreThoseOfTheWhole) {
   if (layer.parallel || GetParam().lora) return;  // dropout addresses the rows that are there
   Mat dy = values.zeros(kTokens, kWidth);
-  auto whole = run({}, dy, true), some = run(picked, dy.slice(0, 3), true);
+  auto whole = run({}, dy, {}), some = run(picked, dy.slice(0, 3), {});
   for (std::size_t i = 0; i < picked.size(); ++i)
     for (std::size_t c = 0; c < kWidth; ++c)
       ASSERT_NEAR(some.y[i * kWidth + c], whole.y[static_cast<std::size_t>(picked[i]) * kWidth + c], 1e-5);
@@ -153,23 +153,47 @@ TEST_P(LayerKinds, PickedRowsAreThoseOfTheWhole) {
 
 TEST_P(LayerKinds, KeepingTheMlpOrNotGivesTheSameBits) {
   Mat dy = values.random(kTokens, kWidth);
-  EXPECT_EQ(run({}, dy, true), run({}, dy, false));
+  EXPECT_EQ(run({}, dy, {}), run({}, dy, {.mlp = false}));
   if (layer.parallel) return;
-  EXPECT_EQ(run(picked, dy.slice(0, 3), true), run(picked, dy.slice(0, 3), false));
+  EXPECT_EQ(run(picked, dy.slice(0, 3), {}), run(picked, dy.slice(0, 3), {.mlp = false}));
+}
+
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double apart = 0, size = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    apart += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
+    size += std::pow(static_cast<double>(b[i]), 2);
+  }
+  return std::sqrt(apart / size);
+}
+
+// bfloat16 has eight bits: what was rounded is off by 2⁻⁹ at most, what is computed from several such values by little more.
+TEST_P(LayerKinds, RoundedActivationsGiveTheSameValueAndNearlyTheSameGradient) {
+  for (bool some : {false, true}) {
+    if (some && layer.parallel) continue;
+    std::span<const std::int32_t> rows = some ? std::span<const std::int32_t>(picked) : std::span<const std::int32_t>{};
+    Mat dy = values.random(height(rows), kWidth);
+    Result exact = run(rows, dy, {}), rounded = run(rows, dy, {.rounded = true});
+    EXPECT_EQ(rounded.y, exact.y);
+    EXPECT_LT(distance(rounded.dx, exact.dx), 1.0 / 64);
+    EXPECT_LT(distance(rounded.gradient, exact.gradient), 1.0 / 64);
+    EXPECT_NE(rounded.gradient, exact.gradient);
+    EXPECT_EQ(run(rows, dy, {.mlp = false, .rounded = true}).y, exact.y);
+  }
 }
 
 TEST_P(LayerKinds, TheGradientMayBeUpdatedInPlace) {
   Mat dy = values.random(kTokens, kWidth);
-  EXPECT_EQ(run({}, dy, true), run({}, dy, true, true));
+  EXPECT_EQ(run({}, dy, {}), run({}, dy, {}, true));
 }
 
 TEST_P(LayerKinds, TheLowestLayerNeedsNoDx) {
   Mat dy = values.random(kTokens, kWidth), d = values.zeros(kTokens, kWidth);
-  auto want = run({}, dy, true);
+  auto want = run({}, dy, {});
   kept = Arena(1 << 20);
   trained.zero();
   Pass p = pass();
-  auto saved = layer.plan(kTokens, kTokens, true, kept);
+  auto saved = layer.plan(kTokens, kTokens, {}, kept);
   Mat y = values.zeros(kTokens, kWidth);
   layer.forward(x, {}, y, saved, p);
   std::copy(dy.data, dy.data + dy.size(), d.data);
@@ -179,9 +203,9 @@ TEST_P(LayerKinds, TheLowestLayerNeedsNoDx) {
 
 TEST_P(LayerKinds, DocumentsDoNotSeeEachOther) {
   Mat dy = values.zeros(kTokens, kWidth);
-  auto before = run({}, dy, true).y;
+  auto before = run({}, dy, {}).y;
   for (std::int64_t c = 0; c < kWidth; ++c) x.row(5)[c] += 1;  // second token of the second document
-  auto after = run({}, dy, true).y;
+  auto after = run({}, dy, {}).y;
   for (std::size_t t = 0; t < kTokens; ++t) {
     bool same = std::equal(before.begin() + static_cast<std::ptrdiff_t>(t * kWidth),
                            before.begin() + static_cast<std::ptrdiff_t>((t + 1) * kWidth),
@@ -193,7 +217,7 @@ TEST_P(LayerKinds, DocumentsDoNotSeeEachOther) {
 TEST_P(LayerKinds, GeneratingRowByRowGivesTheWholeForward) {
   kept = Arena(1 << 20);
   Pass p = pass(false);
-  auto saved = layer.plan(kTokens, kTokens, true, kept);
+  auto saved = layer.plan(kTokens, kTokens, {}, kept);
   Mat y = values.zeros(kTokens, kWidth);
   layer.forward(x, {}, y, saved, p);
 
@@ -224,7 +248,7 @@ TEST_P(LayerKinds, GeneratingRowByRowGivesTheWholeForward) {
 TEST_P(LayerKinds, FewRowsBehindFullCachesAreTheWhole) {
   kept = Arena(1 << 20);
   Pass p = pass(false);
-  auto saved = layer.plan(kTokens, kTokens, true, kept);
+  auto saved = layer.plan(kTokens, kTokens, {}, kept);
   Mat y = values.zeros(kTokens, kWidth);
   layer.forward(x, {}, y, saved, p);
   // One token, then the other three of the document in one call.

@@ -97,7 +97,7 @@ class LinearKinds : public testing::TestWithParam<Kind> {
   Linear::Saved saved;
   std::vector<float> scratch = std::vector<float>(kTokens * kOut);
 
-  void SetUp() override { saved = linear.plan(kTokens, kept); }
+  void SetUp() override { saved = linear.plan(kTokens, {}, kept); }
 };
 
 TEST_P(LinearKinds, ValueIsThatOfTheSlowReference) {

@@ -7,19 +7,19 @@
 namespace dml {
 namespace {
 
-TEST(ParameterStore, LaysParametersOutInCacheLinesOfOneBlockAUnit) {
+TEST(ParameterStore, LaysParametersOutAtBlocksOf256InOneBlockAUnit) {
   ParameterStore store;
   store.create_units({"embed", "layers.0"});
   ParameterRef a = store.add(0, "a", {3, 5}, true), b = store.add(0, "b", {17}, false),
                c = store.add(1, "c", {2, 2}, true);
   store.allocate();
-  EXPECT_EQ(store.units()[0].size, 16 + 32);
-  EXPECT_EQ(store.units()[1].size, 16);
+  EXPECT_EQ(store.units()[0].size, 256 + 256);
+  EXPECT_EQ(store.units()[1].size, 256);
   EXPECT_EQ(store.trainable(), 15 + 17 + 4);
-  EXPECT_EQ(store.floats(), 64);
+  EXPECT_EQ(store.floats(), 768);
   EXPECT_EQ(a.value().rows, 3);
   EXPECT_EQ(b.value().cols, 17);
-  EXPECT_EQ(b.value().data, store.units()[0].value + 16);
+  EXPECT_EQ(b.value().data, store.units()[0].value + 256);
   EXPECT_EQ(c.value().data, store.units()[1].value);
   for (float x : b.value().flat()) EXPECT_EQ(x, 0);
 }

@@ -25,16 +25,15 @@ std::vector<std::vector<float>> run(const std::string& name, const OptimizerSett
   auto optimizer = optimizers().at(name).make(settings);
   std::vector<float> value(kAll), grad(kAll);
   for (std::size_t i = 0; i < kAll; ++i) value[i] = start(i);
-  auto planes = static_cast<std::size_t>(optimizer->state_floats());
   std::vector<std::vector<float>> states;
   std::vector<OptimizerSlice> slices;
   std::size_t edges[] = {0, cut, kDecayed, kAll};
   states.reserve(3);
   for (int k = 0; k < 3; ++k) {
     std::size_t first = edges[k], size = edges[k + 1] - first;
-    states.emplace_back(planes * size);
+    states.emplace_back(static_cast<std::size_t>(optimizer->state().floats(kAll, static_cast<std::int64_t>(size))));
     slices.push_back({std::span(value).subspan(first, size), std::span(grad).subspan(first, size), states.back(),
-                      first < kDecayed, 1});
+                      first < kDecayed, 1, kAll});
   }
   std::vector<std::vector<float>> trace;
   for (int step = 0; step < 10; ++step) {
@@ -76,6 +75,52 @@ TEST(Optimizers, LionFollowsItsFormula) {
   }
 }
 
+// The numbers of tools/make_adam8_golden.py.
+float spread_value(std::size_t i, std::size_t salt) {
+  double whole = static_cast<double>((i * 101 + salt * 37) % 257) - 128;
+  return static_cast<float>(whole / 64 * std::pow(2.0, -static_cast<double>((i + salt) % 19)));
+}
+
+// Ten steps on one parameter, cut at `cut`.
+std::vector<float> run_8bit(const std::string& name, std::size_t size, std::size_t cut) {
+  auto optimizer = optimizers().at(name).make({0.1, 0.9, 0.95, 1e-8});
+  std::vector<float> value(size), grad(size);
+  for (std::size_t i = 0; i < size; ++i) value[i] = spread_value(i, 5);
+  std::vector<std::vector<float>> states;
+  std::vector<OptimizerSlice> slices;
+  states.reserve(2);
+  for (auto [first, count] : {std::pair<std::size_t, std::size_t>{0, cut}, {cut, size - cut}}) {
+    if (count == 0) continue;
+    auto whole = static_cast<std::int64_t>(size);
+    states.emplace_back(static_cast<std::size_t>(optimizer->state().floats(whole, static_cast<std::int64_t>(count))));
+    slices.push_back({std::span(value).subspan(first, count), std::span(grad).subspan(first, count), states.back(), true, 1, whole});
+  }
+  for (int step = 0; step < 10; ++step) {
+    for (std::size_t i = 0; i < size; ++i) grad[i] = 4 * spread_value(i, static_cast<std::size_t>(step) + 1);
+    optimizer->step(slices, {0.02, step, 0.25});
+  }
+  return value;
+}
+
+TEST(Optimizers, TenStepsOfAdamWInEightBitsAreThoseOfAnIndependentProgram) {
+  Json golden = read_json(DML_SOURCE_DIR "/tests/golden/adam8.json").at("adamw");
+  auto value = run_8bit("adamw_8bit", 4396, 4396);
+  for (std::size_t i = 0; i < golden.size(); ++i) EXPECT_NEAR(value[7 * i], golden[i].get<float>(), 2e-6) << "element " << 7 * i;
+}
+
+TEST(Optimizers, StateInEightBitsIsCutAtBlocksWithoutChangingABit) {
+  for (const char* name : {"adamw_8bit", "lion_8bit"})
+    for (std::size_t cut : {256, 1024, 4096}) EXPECT_EQ(run_8bit(name, 4396, 4396), run_8bit(name, 4396, cut)) << name << " at " << cut;
+}
+
+TEST(Optimizers, SmallParametersKeepTheirStateInFloat32) {
+  EXPECT_EQ(run_8bit("adamw_8bit", 4095, 4095), run_8bit("adamw", 4095, 4095));
+  EXPECT_NE(run_8bit("adamw_8bit", 4096, 4096), run_8bit("adamw", 4096, 4096));
+  StateLayout layout = optimizers().at("adamw_8bit").make({})->state();
+  EXPECT_EQ(layout.floats(4095, 4095), 2 * 4095);
+  EXPECT_EQ(layout.floats(1 << 20, 1 << 20), (1 << 20) / 2 + 2 * (1 << 12));  // two bytes and 2/64 of one
+}
+
 TEST(Optimizers, SlicingDoesNotChangeABit) {
   for (const char* name : {"adamw", "lion", "sgd"}) EXPECT_EQ(run(name, {0.1}, 16), run(name, {0.1}, 5)) << name;
 }
@@ -84,10 +129,12 @@ TEST(Optimizers, TheSpellingsOfRecipesLeadToOneAdamW) {
   EXPECT_EQ(choose_optimizer("adamw").name, "adamw");
   EXPECT_EQ(choose_optimizer("adamw_torch_fused").name, "adamw");
   EXPECT_EQ(choose_optimizer("adamw_torch_fused").notice, "");
-  EXPECT_EQ(choose_optimizer("paged_adamw_8bit").name, "adamw");
-  EXPECT_EQ(choose_optimizer("paged_adamw_8bit").notice,
-            "optimizer: paged_adamw_8bit runs as adamw with float32 state");
-  EXPECT_EQ(choose_optimizer("lion_8bit").name, "lion");
+  for (const char* spelling : {"adamw_8bit", "adamw_bnb_8bit", "paged_adamw_8bit"}) {
+    EXPECT_EQ(choose_optimizer(spelling).name, "adamw_8bit");
+    EXPECT_EQ(choose_optimizer(spelling).notice, "");
+  }
+  EXPECT_EQ(choose_optimizer("ao_adamw_4bit").notice, "optimizer: ao_adamw_4bit runs as adamw_8bit");
+  EXPECT_EQ(choose_optimizer("paged_lion_8bit").name, "lion_8bit");
 }
 
 std::string message(const std::function<void()>& f) {

@@ -66,7 +66,7 @@ class Qlora : public testing::Test {
 
   static Keys adapter(const std::string& kind, const std::string& base, const std::string& output) {
     return {{"base_model", at(base)},       {"adapter", kind},         {"lora_r", "4"}, {"lora_dropout", "0.1"},
-            {"lora_target_linear", "true"}, {"output_dir", at(output)}};
+            {"lora_target_linear", "true"}, {"output_dir", at(output)},  {"activation_storage", "f32"}};
   }
 
   static void run(const RecipeFile& file, int ranks = 1) {
@@ -95,6 +95,31 @@ class Qlora : public testing::Test {
 
   inline static std::string root_;
 };
+
+TEST_F(Qlora, ActivationsInSixteenBitsLeaveTheLossWhereItWas) {
+  auto last_losses = [](const std::string& output) {
+    std::string text = read_file(at(output) + "/metrics.jsonl");
+    double sum = 0;
+    for (int step = 41; step <= 50; ++step) {
+      std::size_t line = text.find(fmt::format("\"step\":{},", step));
+      std::size_t begin = text.rfind('\n', line) + 1;
+      sum += parse_json(text.substr(begin, text.find('\n', line) - begin), output).at("loss").get<double>();
+    }
+    return sum / 10;
+  };
+  Keys keys = adapter("qlora", "base", "f32");
+  keys["max_steps"] = "50";
+  keys["learning_rate"] = "1e-3";
+  run(recipe(keys));
+  for (const char* storage : {"bf16", "auto"}) {  // auto: rounded, the base is quantised
+    keys["activation_storage"] = storage;
+    keys["output_dir"] = at(storage);
+    run(recipe(keys));
+  }
+  EXPECT_NE(result("bf16"), result("f32"));
+  EXPECT_EQ(result("auto"), result("bf16"));
+  EXPECT_NEAR(last_losses("bf16"), last_losses("f32"), 2e-3);
+}
 
 TEST_F(Qlora, LearnsWhatLoraOverTheDequantisedBaseDoes) {
   RecipeFile four = recipe(adapter("qlora", "base", "nf4"));

@@ -40,6 +40,8 @@ struct Loops {
   void (*few_rows)(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x,
                    std::int64_t ldx, float* c, std::int64_t ldc, bool add);
 
+  /// Rounded to nearest, ties to even; NaN stays NaN.
+  void (*to_bf16)(const float* from, std::int64_t n, void* to);
   // Storage to float32, n values.
   void (*from_bf16)(const void* from, std::int64_t n, float* to);
   void (*from_f16)(const void* from, std::int64_t n, float* to);

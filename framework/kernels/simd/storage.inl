@@ -34,6 +34,24 @@ void from_bf16(const void* from, std::int64_t n, float* to) {
       from, n, to, [](VU h) __attribute__((always_inline)) { return reinterpret_cast<V>(h << 16); });
 }
 
+void to_bf16(const float* from, std::int64_t n, void* to) {
+  auto* d = static_cast<unsigned char*>(to);
+  auto rounded = [](V x) __attribute__((always_inline)) {
+    VU u = reinterpret_cast<VU>(x);
+    VU nearest = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16, quiet = (u >> 16) | 0x40u;
+    return __builtin_convertvector((u & 0x7fffffffu) > 0x7f800000u ? quiet : nearest, Halves);
+  };
+  std::int64_t i = 0;
+  for (; i + W <= n; i += W) {
+    Halves h = rounded(load(from + i));
+    __builtin_memcpy(d + 2 * i, &h, sizeof h);
+  }
+  if (i < n) {
+    Halves h = rounded(load_part(from + i, n - i));
+    __builtin_memcpy(d + 2 * i, &h, static_cast<std::size_t>(n - i) * 2);
+  }
+}
+
 void from_f16(const void* from, std::int64_t n, float* to) {
 #if DML_VECTOR_BYTES == 64
   auto* s = static_cast<const unsigned char*>(from);

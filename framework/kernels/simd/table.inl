@@ -6,6 +6,7 @@ const Loops table = {
     .transpose = transpose,
     .copy_block = copy_block,
     .few_rows = few_rows,
+    .to_bf16 = to_bf16,
     .from_bf16 = from_bf16,
     .from_f16 = from_f16,
     .from_int8 = from_int8,

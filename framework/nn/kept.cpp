@@ -1,0 +1,43 @@
+#include "nn/kept.h"
+
+#include "kernels/elementwise.h"
+
+namespace dml {
+
+Kept Kept::plan(std::int64_t rows, std::int64_t cols, Keeping keeping, Arena& saved) {
+  Kept k;
+  if (keeping.rounded)
+    k.rounded = {saved.take<bf16>(rows * cols).data(), rows, cols};
+  else
+    k.whole = saved.matrix(rows, cols);
+  return k;
+}
+
+Kept Kept::slice(std::int64_t first, std::int64_t count) const {
+  Kept part;
+  if (whole.data) part.whole = whole.slice(first, count);
+  if (rounded.data) part.rounded = rounded.slice(first, count);
+  return part;
+}
+
+Mat Kept::open(Arena& scratch) const { return whole.data ? whole : scratch.matrix(rounded.rows, rounded.cols); }
+
+void Kept::close(ConstMat written) const {
+  if (!whole.data) kernels::round_to_bf16(written, rounded);
+}
+
+void Kept::keep(ConstMat values) const {
+  if (whole.data)
+    kernels::copy(values, whole);
+  else
+    kernels::round_to_bf16(values, rounded);
+}
+
+Mat Kept::read(Arena& scratch) const {
+  if (whole.data) return whole;
+  Mat values = scratch.matrix(rounded.rows, rounded.cols);
+  kernels::widen_bf16(rounded, values);
+  return values;
+}
+
+}  // namespace dml
