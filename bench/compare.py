@@ -1,14 +1,18 @@
 """Runs dml bench and the PyTorch peer in turns and prints goal, measured and pass; called by bench/compare.sh.
 
 Every figure is a median over the repeats. "of sgemm" is dml's own: operations the mathematics needs per second over the
-single-thread OpenBLAS rate of the same run times the threads.
+single-thread OpenBLAS rate of the same run times the threads. S5 and the S2 it is measured against start from the same
+model folder of bfloat16 weights, as a user's run does, each with its own defaults (S5 keeps activations in bfloat16, S2 in
+float32); the others have their weights made in memory. `--long` and `--with-7b` add what takes longer.
 """
 import argparse
 import json
 import os
 import statistics
+import resource
 import subprocess
 import sys
+import tempfile
 
 LENGTHS = ["--documents", "bench/recipes/alpaca_lengths.txt"]
 # name: what, recipe, further options, quantity, against, goals (speed ratio at least, fraction at least, memory ratio at most)
@@ -21,6 +25,18 @@ SHAPES = {
     "S6": ("S3 on alpaca rows", "S6", LENGTHS, "learned_tok_s", "torch", (5.0, None, None)),
     "S7": ("full, 12 × 768", "S7", [], "tok_s", "torch", (2.2, 0.80, None)),
 }
+
+
+def model_folder(recipe, folder):
+    """A model of the recipe's shape, made at the first call."""
+    path = os.path.join(folder, recipe)
+    if not os.path.exists(os.path.join(path, "config.json")):
+        subprocess.run(["/usr/bin/python3", "bench/make_model.py", f"bench/recipes/{recipe}.yml", path], check=True)
+    return path
+
+
+def from_folder(recipe, folder):
+    return ["--base_model", model_folder(recipe, folder), "--quantised_cache_path", os.path.join(folder, "quantised")]
 
 
 def run(command, quantity, busy):
@@ -56,24 +72,65 @@ def verdict(value, goal, at_least=True):
     return f"{value:6.2f} {'≥' if at_least else '≤'} {goal:4.2f} {'pass' if good else 'FAIL'}"
 
 
+def line(name, what, verdicts):
+    print(f"{name:3} {what:27} {'   '.join(verdicts)}", flush=True)
+
+
+def long_documents(args):
+    """A step of one document of 8192 tokens against what its operations take at the rate of one of 1024."""
+    def step(length):
+        runs = [run(dml("S3", ["--micro_batch_size", "1", "--sequence_len", str(length)], 2), "tok_s", args.busy) for _ in range(args.repeats)]
+        return {"rate": statistics.median(r["gflop"] / (r["processor_s"] if args.busy else r["step_s"]) for r in runs), "plan": runs[0]["plan"]["activations"]}
+    short, half, long = step(1024), step(4096), step(8192)
+    line("8k", "S3, one document of 8192", [f"time ÷ predicted {verdict(short['rate'] / long['rate'], 1.15, False)}",
+                                           f"activations ÷ those of 4096 {verdict(long['plan'] / half['plan'], 2.05, False)}"])
+
+
+def seven_billion(args):
+    """S8: a step, and the way from bfloat16 files to a saved adapter."""
+    options = from_folder("S8", args.folder)
+    step = run(dml("S8", options, 1), "tok_s", args.busy)
+    line("S8", "7B QLoRA, 512 tokens", [f"{step['tok_s']:.1f} tok/s", f"of sgemm {verdict(step['fraction'], 0.85)}",
+                                       f"GB {verdict(step['peak_bytes'] / 1e9, 6.0, False)}"])
+    out = tempfile.mkdtemp(dir=args.folder)
+    with open(os.path.join(out, "rows.jsonl"), "w", encoding="utf-8") as file:
+        file.write('{"text": "' + "one two three four five " * 40 + '"}\n')
+    rows = "{path: " + out + "/rows.jsonl, type: completion}"
+    train = [os.environ["DML"], "train", "bench/recipes/S8.yml", *options, "--tokenizer_config", "datasets/quickstart/tokenizer", "--datasets", f"[{rows}]",
+             "--dataset_prepared_path", out, "--max_steps", "1", "--num_epochs", "1", "--output_dir", os.path.join(out, "adapter")]
+    done = subprocess.run(train, capture_output=True, text=True, check=False)
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e9
+    saved = os.path.exists(os.path.join(out, "adapter", "adapter_model.safetensors"))
+    line("", "from files to an adapter", [f"{'saved' if done.returncode == 0 and saved else 'FAIL: ' + done.stderr.strip()[-300:]}", f"GB {verdict(peak, 24.0, False)}"])
+
+
 def main():
     parser = argparse.ArgumentParser(prog="bench/compare.sh")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--steps", type=int, default=6, help="measured steps of a dml run; the peer makes half of them")
     parser.add_argument("--busy", action="store_true", help="one thread each, processor seconds: for a machine that others use")
-    parser.add_argument("shapes", nargs="*", metavar="S1…S7")
+    parser.add_argument("--long", action="store_true", help="also a document of 8192 tokens")
+    parser.add_argument("--with-7b", action="store_true", help="also S8: 20 GB in --folder, 24 GB of memory")
+    parser.add_argument("--folder", default=os.path.join(tempfile.gettempdir(), "dml-bench"), help="for models made once")
+    parser.add_argument("shapes", nargs="*", metavar="S1…S8, 8k")
     args = parser.parse_args()
-    unknown = [s for s in args.shapes if s not in SHAPES]
+    further = {"8k": long_documents, "S8": seven_billion}
+    unknown = [s for s in args.shapes if s not in SHAPES and s not in further]
     if unknown:
-        parser.error(f"no shape {unknown[0]}; there are {', '.join(SHAPES)}")
+        parser.error(f"no shape {unknown[0]}; there are {', '.join([*SHAPES, *further])}")
+    names = args.shapes or [*SHAPES, *(["8k"] if args.long else []), *(["S8"] if args.with_7b else [])]
     print(f"{'':3} {'shape':27} {'dml tok/s':>9} {'other':>7}  {'speed ratio':17} {'of sgemm':17} {'memory ratio':17} "
           f"{'dml GB':>6} {'plan':>5} {'sgemm':>6}")
-    for name in args.shapes or SHAPES:
+    for name in names:
+        if name in further:
+            further[name](args)
+            continue
         what, recipe, options, quantity, against, (speed, fraction, memory) = SHAPES[name]
         ours, theirs = [], []
         for _ in range(args.repeats):
-            ours.append(run(dml(recipe, options, args.steps), quantity, args.busy))
-            other = torch(recipe, options, args.steps) if against == "torch" else dml(*SHAPES[against][1:3], args.steps)
+            folder = [] if against == "torch" else from_folder(against, args.folder)
+            ours.append(run(dml(recipe, options + folder, args.steps), quantity, args.busy))
+            other = torch(recipe, options, args.steps) if against == "torch" else dml(against, folder, args.steps)
             theirs.append(run(other, quantity, args.busy))
         fast, slow = median(ours, quantity), median(theirs, quantity)
         peak = median(ours, "peak_bytes")

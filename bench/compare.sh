@@ -1,7 +1,8 @@
 #!/bin/bash
 # The speed table: dml against PyTorch on the shapes of bench/recipes, run alternately, two threads each.
-#   bench/compare.sh [--repeats N] [--steps N] [S1 … S7]
-# A shape takes one to five minutes; without names all of them run. DML=path names another binary.
+#   bench/compare.sh [--repeats N] [--steps N] [--busy] [--long] [--with-7b] [S1 … S8, 8k]
+# A shape takes one to five minutes; without names all of them run. --long adds a document of 8192 tokens, --with-7b S8 (20 GB
+# of disk in --folder, 24 GB of memory, half an hour). DML=path names another binary.
 cd "$(dirname "$0")/.." || exit 1
 export DML=${DML:-build/release/dml}
 [ -x "$DML" ] || { echo "$DML is not there: cmake --preset release && cmake --build --preset release --target dml" >&2; exit 1; }

@@ -38,7 +38,7 @@ def quantize(x, signed):
         most = block.abs().max()
         scales.append(most.item())
         scaled = (block / (most if most > 0 else 1)).double()
-        found = (scaled[:, None] - MAPS[signed].double()).abs().argmin(dim=1)
+        found = 255 - (scaled[:, None] - MAPS[signed].double()).abs().flip(1).argmin(dim=1)  # of two as near the upper
         found[(found == zero) & (scaled < 0)] -= 1
         codes[first:first + BLOCK] = found
     return codes, torch.tensor(scales)

@@ -1,12 +1,11 @@
 // From the base's files to codes and scales, one layer file at a time.
 #include <algorithm>
-#include <atomic>
-#include <bit>
 #include <cstring>
 #include <functional>
 #include <set>
 
 #include "checkpoint/bitsandbytes.h"
+#include "checkpoint/finite.h"
 #include "checkpoint/quantised.h"
 #include "core/error.h"
 #include "core/parallel.h"
@@ -18,8 +17,6 @@ namespace dml {
 namespace {
 
 using kernels::kNf4Block, kernels::kNf4ScaleBlock;
-
-constexpr std::int64_t kPiece = std::int64_t{1} << 22;  // values that are float32 at a time
 
 std::int64_t blocks(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
 
@@ -38,44 +35,8 @@ bool is_linear(const WeightName& w) {
   }
 }
 
-// The values of a tensor of the base as float32, piece by piece; NaN and infinity are refused.
-class Values {
- public:
-  Values(const TensorView& tensor, const std::string& directory) : tensor_(tensor), directory_(directory) {
-    if (!is_readable_float(tensor.dtype))
-      throw UserError("{}: tensor '{}' is stored as {}; only F32, BF16, F16 and F64 can be quantised", directory,
-                      tensor.name, dtype_name(tensor.dtype));
-  }
-
-  void read(std::int64_t first, std::span<float> out) const {
-    const std::int64_t width = dtype_bits(tensor_.dtype) / 8;
-    const std::byte* from = tensor_.bytes.data() + first * width;
-    std::atomic<bool> bad = false;
-    parallel_ranges(static_cast<std::int64_t>(out.size()), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
-      read_floats(tensor_.dtype, from + begin * width, end - begin, out.data() + begin);
-      if (!std::all_of(out.data() + begin, out.data() + end, is_finite)) bad = true;
-    });
-    if (bad) refuse(first + (std::ranges::find_if_not(out, is_finite) - out.begin()));
-    release_pages({from, out.size() * static_cast<std::size_t>(width)});
-  }
-
- private:
-  static bool is_finite(float x) { return (std::bit_cast<std::uint32_t>(x) & 0x7f800000u) != 0x7f800000u; }
-
-  [[noreturn]] void refuse(std::int64_t at) const {
-    std::string place;
-    for (auto d = tensor_.shape.rbegin(); d != tensor_.shape.rend(); at /= *d++)
-      place = fmt::format("{}{}{}", at % *d, place.empty() ? "" : ", ", place);
-    throw UserError("{}: tensor '{}' is NaN or infinite at [{}]: the base model is damaged", directory_, tensor_.name,
-                    place);
-  }
-
-  const TensorView& tensor_;
-  const std::string& directory_;
-};
-
 // Calls take(first, values) for consecutive pieces of the matrix as (out, in), of a multiple of `grain` values each.
-void for_pieces(const QuantisedMatrix& m, const Values& values, std::int64_t grain,
+void for_pieces(const QuantisedMatrix& m, const FiniteValues& values, std::int64_t grain,
                 const std::function<void(std::int64_t, std::span<const float>)>& take) {
   if (m.transposed) {
     std::vector<float> stored(static_cast<std::size_t>(m.size())), turned(stored.size());
@@ -87,7 +48,7 @@ void for_pieces(const QuantisedMatrix& m, const Values& values, std::int64_t gra
     take(0, turned);
     return;
   }
-  std::int64_t piece = std::max(kPiece / grain, std::int64_t{1}) * grain;
+  std::int64_t piece = std::max(FiniteValues::kPiece / grain, std::int64_t{1}) * grain;
   std::vector<float> buffer(static_cast<std::size_t>(std::min(piece, m.size())));
   for (std::int64_t first = 0; first < m.size(); first += piece) {
     std::span<float> part(buffer.data(), static_cast<std::size_t>(std::min(piece, m.size() - first)));
@@ -105,7 +66,7 @@ void round_scales(std::span<float> scales) {
   kernels::dequantize_scales(codes, block_max, mean, scales);
 }
 
-Quantised quantise(const QuantisedMatrix& m, const Values& values, QuantScheme scheme) {
+Quantised quantise(const QuantisedMatrix& m, const FiniteValues& values, QuantScheme scheme) {
   Quantised out;
   out.codes.resize(m.codes(scheme).bytes());
   out.scales.resize(static_cast<std::size_t>(m.scales(scheme).size()));
@@ -139,12 +100,6 @@ void check_tensors(const ModelSpec& spec, const ModelFiles& base) {
                                shape_text(t->shape), shape_text(wanted)));
   }
   problems.raise();
-}
-
-void look_through(const Values& values, std::int64_t size) {
-  std::vector<float> buffer(static_cast<std::size_t>(std::min(kPiece, size)));
-  for (std::int64_t first = 0; first < size; first += kPiece)
-    values.read(first, {buffer.data(), static_cast<std::size_t>(std::min(kPiece, size - first))});
 }
 
 }  // namespace
@@ -187,7 +142,7 @@ void quantise_layers(const ModelSpec& spec, const ModelFiles& base, const Quanti
     for (; first != layout.matrices.end() && first->layer == layer; ++first) {
       const TensorView& tensor = *base.find(first->name);
       Quantised q = is_bitsandbytes(base, first->name) ? read_bitsandbytes(base, *first, scheme)
-                                                       : quantise(*first, Values(tensor, base.directory()), scheme);
+                                                       : quantise(*first, FiniteValues(tensor, base.directory()), scheme);
       for (const TensorInfo& t : {first->codes(scheme), first->scales(scheme)}) {
         owner[t.name] = first->name;
         infos.push_back(t);
@@ -205,7 +160,7 @@ void quantise_layers(const ModelSpec& spec, const ModelFiles& base, const Quanti
   for (const WeightName& w : weight_names(spec))
     if (quantised.insert(w.tensor).second) {
       const TensorView& tensor = *base.find(w.tensor);
-      look_through(Values(tensor, base.directory()), tensor.size());
+      FiniteValues(tensor, base.directory()).look_through();
     }
 }
 

@@ -20,8 +20,8 @@ float part_edge(int i, int parts) {
   if (parts < 15)
     return i < half ? std::fma(step, static_cast<float>(i), 0.1f) : std::fma(-step, static_cast<float>(parts - i), 1.f);
   int block = i / 8 * 8;
-  volatile float back = step * static_cast<float>(parts - block), lane = step * static_cast<float>(i - block);
-  float base = block < half ? std::fma(step, static_cast<float>(block), 0.1f) : 1.f - back;
+  volatile float lane = step * static_cast<float>(i - block);
+  float base = block < half ? std::fma(step, static_cast<float>(block), 0.1f) : std::fma(-step, static_cast<float>(parts - block), 1.f);
   return base + lane;
 }
 

@@ -54,10 +54,11 @@ bool ready_blas() {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// The tiles of an (m, n) result. Every tile packs its rows of one operand and its columns of the other again, so big
-// and square ones are faster; there must be enough of them, in a number that 2, 4 and 8 threads share evenly.
+// The tiles of an (m, n) result. Every tile packs its rows of one operand and its columns of the other again, and turns
+// its columns, the weight's, into float32: big ones are faster, tall ones rather than wide ones. There must be enough of
+// them, in a number that 2, 4 and 8 threads share evenly.
 struct Tiles {
-  static constexpr std::int64_t kGood = 512 * 384, kSmallest = 128 * 192;
+  static constexpr std::int64_t kGood = 1024 * 256, kSmallest = 128 * 192;
   std::int64_t m, n, rows, cols;
 
   Tiles(std::int64_t m_, std::int64_t n_) : m(m_), n(n_), rows(m_), cols(n_) {
@@ -67,7 +68,7 @@ struct Tiles {
     for (std::int64_t down = 1; down <= count; ++down) {
       if (count % down != 0) continue;
       std::int64_t tall = ceil_div(ceil_div(m, down), 16) * 16, wide = ceil_div(ceil_div(n, count / down), 16) * 16;
-      double packing = 1.0 / static_cast<double>(tall) + 1.0 / static_cast<double>(wide);
+      double packing = 2.0 / static_cast<double>(tall) + 1.0 / static_cast<double>(wide);
       if (tall > 1024 || packing >= least) continue;
       least = packing;
       rows = tall;

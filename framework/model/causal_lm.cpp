@@ -56,6 +56,7 @@ std::int64_t CausalLm::lowest_trained() const {
 double CausalLm::walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, std::span<float> row_losses, bool backward) {
   Arena::Scope step(arena_);
   Pass pass{batch, arena_, rope_.full(), rope_.local(), backward, seed.seed, seed.micro_batch};
+  pass.sparing = keep_rounded;
   const std::int64_t tokens = batch.size(), width = spec.hidden;
   const int count = static_cast<int>(spec.layers), last = count - 1;
   const int lowest = static_cast<int>(lowest_trained());

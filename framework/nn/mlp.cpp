@@ -5,7 +5,7 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kRows = 512;
+constexpr std::int64_t kRows = 512, kElements = std::int64_t{3} << 20;  // of one part, whichever is more
 
 }  // namespace
 
@@ -26,10 +26,11 @@ Mlp::Saved Mlp::plan(std::int64_t tokens, Keeping keeping, Arena& saved) const {
   return s;
 }
 
-// Parts of even size, between 384 and 767 rows when there is more than one.
+// Parts of even size.
 template <class F>
 void Mlp::each_part(std::int64_t rows, const Saved& s, Pass& pass, F part) const {
-  std::int64_t parts = gate.weight || up.weight || down.weight ? 1 : std::max<std::int64_t>(1, (rows + kRows / 2) / kRows);
+  std::int64_t good = std::max(kRows, kElements / width());
+  std::int64_t parts = gate.weight || up.weight || down.weight ? 1 : std::max<std::int64_t>(1, (rows + good / 2) / good);
   std::int64_t most = ((rows + parts - 1) / parts + 15) / 16 * 16;
   for (std::int64_t first = 0; first < rows; first += most) {
     Arena::Scope scope(pass.arena);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 
+#include "checkpoint/finite.h"
 #include "core/error.h"
 #include "core/fault.h"
 #include "core/hash.h"
@@ -17,6 +18,7 @@
 #include "kernels/gemm.h"
 #include "kernels/simd/loops.h"
 #include "optim/clip.h"
+#include "pipeline/estimate.h"
 #include "pipeline/job.h"
 #include "pipeline/learning_rates.h"
 #include "pipeline/micro_batch_sums.h"
@@ -77,6 +79,28 @@ void check_output_directory(const Recipe& recipe) {
   if (file_exists(out) && !std::filesystem::is_directory(out)) throw UserError("output_dir: {} is a file", recipe.train.output_dir);
 }
 
+// Full fine-tuning makes the trained values before anything can be planned in detail.
+void refuse_hopeless(const BaseModel& base, const Recipe& recipe, const Comm& comm) {
+  if (recipe.adapter.adapter != AdapterKind::none || !recipe.adapter.unfrozen_parameters.empty()) return;
+  auto values = static_cast<std::size_t>(base.spec.parameters()) * sizeof(float), room = available_memory();
+  std::size_t need = comm.size() == 1 ? 2 * values : values;
+  if (room > 0 && need > room)
+    throw Error(ExitCode::memory, fmt::format("full fine-tuning of {} parameters needs {} for values{} alone, {} are available; adapter: lora or qlora needs a fraction of it",
+                                              count_text(static_cast<double>(base.spec.parameters())), memory_text(need), comm.size() == 1 ? " and gradients" : "", memory_text(room)));
+}
+
+std::string plan_text(const MemoryPlan& plan) {
+  std::string text;
+  for (auto& [name, bytes] : plan.rows()) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, memory_text(bytes));
+  return text;
+}
+
+// A base that is quantised was looked through when that was done.
+void refuse_damage(const BaseModel& base, const Comm& comm) {
+  if (base.files && !base.quantised)
+    refuse_not_finite(*base.files, static_cast<std::size_t>(comm.local_rank()), static_cast<std::size_t>(comm.local_size()));
+}
+
 // "key: value" lines with what is indented below them.
 std::vector<AgreementItem> lines_by_key(const std::string& yaml) {
   std::vector<AgreementItem> items;
@@ -117,7 +141,7 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
       calendar_(recipe_.train, schedule_),
       memory_{.process = memory_use().now},
       base_(open_grown_model(recipe_, tokenizer_->size())),
-      trainable_(make_trainable_model(base_, recipe_.model, recipe_.adapter, recipe_.train.seed)),
+      trainable_((refuse_hopeless(base_, recipe_, comm), refuse_damage(base_, comm), make_trainable_model(base_, recipe_.model, recipe_.adapter, recipe_.train.seed))),
       model_(trainable_.model.get()),
       optimizer_(make_optimizer(recipe_.optim)),
       learning_rate_(learning_rate_settings(recipe_.optim, schedule_.steps())) {
@@ -150,9 +174,12 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
   memory_.gradients = static_cast<std::size_t>(held.gradients);
   memory_.optimizer = static_cast<std::size_t>(held.state);
   memory_.communication = static_cast<std::size_t>(held.communication);
-  if (std::size_t room = available_memory(), need = memory_.total() - memory_.process - memory_.owned - static_cast<std::size_t>(model_->parameters.floats()) * sizeof(float); room > 0 && need > room)
-    throw Error(ExitCode::memory, fmt::format("this run needs {} more memory on this rank, {} are available; smaller micro_batch_size or sequence_len, or gradient_checkpointing: true",
-                                              memory_text(need), memory_text(room)));
+  if (std::size_t room = available_memory(), need = still_needed(memory_.activations); room > 0 && need > room) {
+    std::int64_t fitting = largest_micro_batch();
+    throw Error(ExitCode::memory, fmt::format("this run needs {} more memory on this rank, {} are available ({}): {}", memory_text(need), memory_text(room), plan_text(memory_),
+                                              fitting > 0 ? fmt::format("micro_batch_size: {} fits", fitting)
+                                                          : "not even micro_batch_size: 1 fits; smaller sequence_len, gradient_checkpointing: true, or adapter: qlora"));
+  }
   model_->reserve(memory_.activations);
 
   state_.seed = static_cast<std::uint64_t>(recipe_.train.seed);
@@ -160,6 +187,32 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
   state_.data = std::filesystem::path(prepared_.folder()).filename().string();
   state_.base = base_.digest();
   state_.numerics = fmt::format("{} {}, loops {}", version(), kernels::blas_description(), kernels::isa_name());
+}
+
+std::size_t TrainingRun::still_needed(std::size_t activations) const {
+  // The process is there already, and so are values that were copied or made.
+  return memory_.total() - memory_.activations + activations - memory_.process - memory_.owned - static_cast<std::size_t>(model_->parameters.floats()) * sizeof(float);
+}
+
+std::int64_t TrainingRun::largest_micro_batch() {
+  const std::int64_t now = recipe_.train.micro_batch_size, longest = schedule_.longest(), examples = schedule_.most_examples();
+  // Reserved but not yet touched: what the system calls available holds it.
+  const std::size_t room = available_memory();
+  auto fits = [&](std::int64_t n) {
+    std::int64_t tokens = (longest * n + now - 1) / now, documents = std::max<std::int64_t>(1, examples * n / now);
+    return still_needed(model_->measure({tokens, tokens - 1, documents}, true)) <= room;
+  };
+  std::int64_t good = 0, bad = 1 << 12;
+  while (bad - good > 1) {
+    std::int64_t middle = good == 0 && bad > 2 ? std::max<std::int64_t>(1, bad / 8) : (good + bad) / 2;
+    (fits(middle) ? good : bad) = middle;
+  }
+  return good;
+}
+
+double TrainingRun::estimated_seconds() {
+  PackedBatch batch = loader_.load(0, 0);
+  return estimate_pass(*model_, batch) / static_cast<double>(batch.size()) * static_cast<double>(schedule_.tokens()) / comm_.size();
 }
 
 std::string TrainingRun::recipe_digest() const {
@@ -416,9 +469,7 @@ std::vector<std::string> TrainingRun::header() const {
                               counted(has_validation() ? calendar_.evaluations() : 0, "evaluation"), counted(calendar_.checkpoints(), "checkpoint"),
                               counted(comm_.size(), "rank"), counted(threads(), "thread"),
                               recipe_.distribution.distribution.value_or(comm_.size() > 1 ? "ddp" : "none")));
-  std::string memory;
-  for (auto& [name, bytes] : memory_.rows()) memory += fmt::format("{}{} {}", memory.empty() ? "" : ", ", name, memory_text(bytes));
-  lines.push_back(fmt::format("memory     {} per rank: {}", memory_text(memory_.total()), memory));
+  lines.push_back(fmt::format("memory     {} per rank: {}", memory_text(memory_.total()), plan_text(memory_)));
   return lines;
 }
 

@@ -54,6 +54,10 @@ class TrainingRun {
   const Calendar& calendar() const { return calendar_; }
   const TrainState& state() const { return state_; }
   const MemoryPlan& memory() const { return memory_; }
+  /// The largest micro_batch_size whose memory there is, 0 when there is none.
+  std::int64_t largest_micro_batch();
+  /// Seconds that forward and backward of all steps take, from a short trial on this machine.
+  double estimated_seconds();
   const Prepared& data() const { return prepared_; }
   const BaseModel& base() const { return base_; }
   CausalLm& model() { return *model_; }
@@ -68,6 +72,8 @@ class TrainingRun {
   Wish agreed_wish() const { return wish_; }
 
  private:
+  /// What this rank will still take, with so many bytes of activations.
+  std::size_t still_needed(std::size_t activations) const;
   TrainState load_values(const std::string& checkpoint);
   void read_values(const std::string& checkpoint);
   std::string recipe_digest() const;

@@ -70,11 +70,18 @@ TEST_F(Bits, OfPackedRowsDoNotDependOnThreadsAndRanks) {
   alpaca("rows.jsonl", 160);
   do_not_depend_on_threads_and_ranks(tiny_lora() + Keys{{"sample_packing", "true"}, {"max_steps", "10"}, {"gradient_checkpointing", "true"}});
 }
+TEST_F(Bits, OfStateAndActivationsInFewBitsDoNotDependOnThreadsAndRanks) {
+  do_not_depend_on_threads_and_ranks(tiny_model() + Keys{{"optimizer", "adamw_8bit"}, {"activation_storage", "bf16"}});
+}
 TEST_F(Bits, OfAFullRunSurviveAStopAfterEveryStep) { survive_a_stop_after_every_step(tiny_model(), 1); }
 TEST_F(Bits, OfAnAdapterWithDropoutSurviveAStopAfterEveryStep) { survive_a_stop_after_every_step(tiny_lora(), 1); }
 TEST_F(Bits, OfShardedRunsSurviveAStopAfterEveryStep) {
   if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
   survive_a_stop_after_every_step(tiny_model(), 2, "zero3");
+}
+TEST_F(Bits, OfStateInEightBitsSurviveAStopAfterEveryStep) {
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
+  survive_a_stop_after_every_step(tiny_model() + Keys{{"optimizer", "adamw_8bit"}}, 2, "zero1");
 }
 TEST_F(Bits, SurviveAStopByItsOwnClock) {
   Keys keys = tiny_lora() + Keys{{"output_dir", at("out")}};

@@ -96,6 +96,21 @@ class Qlora : public testing::Test {
   inline static std::string root_;
 };
 
+TEST_F(Qlora, ABaseWithWhatIsNoNumberIsRefusedByName) {
+  std::string folder = at("damaged"), file = folder + "/model.safetensors";
+  fs::copy(at("base"), folder);
+  std::string bytes = read_file(file);
+  bytes.replace(bytes.size() - 2, 2, "\xff\x7f");  // the upper half of a NaN, and all of one in 16 bits
+  write_file(file, bytes);
+  for (const char* kind : {"lora", "qlora"}) try {
+      run(recipe(adapter(kind, "damaged", "never")));
+      ADD_FAILURE() << kind;
+    } catch (const UserError& error) {
+      EXPECT_NE(std::string(error.what()).find("is NaN or infinite at ["), std::string::npos) << error.what();
+    }
+  EXPECT_FALSE(fs::exists(at("never") + "/adapter_model.safetensors"));
+}
+
 TEST_F(Qlora, ActivationsInSixteenBitsLeaveTheLossWhereItWas) {
   auto last_losses = [](const std::string& output) {
     std::string text = read_file(at(output) + "/metrics.jsonl");

@@ -1,0 +1,44 @@
+#include "pipeline/estimate.h"
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "nn/hooks.h"
+#include "pipeline/operation_count.h"
+
+namespace dml {
+namespace {
+
+constexpr double kOperations = 5e11;  // of the trial: a few seconds on a slow machine
+constexpr std::int64_t kFewest = 64;
+
+// What backward computes once more, as a share of forward.
+double repeated(Keep keep) { return keep == Keep::layer_inputs ? 1 : keep == Keep::no_mlp ? 0.5 : 0; }
+
+}  // namespace
+
+double estimate_pass(CausalLm& model, const PackedBatch& batch) {
+  const OperationCount all = count_operations(model, batch);
+  auto each = all.forward / static_cast<double>(batch.size());
+  auto n = std::clamp(static_cast<std::int64_t>(kOperations / each), std::min(kFewest, batch.size()), batch.size());
+  auto count = static_cast<std::size_t>(n);
+  std::vector<Token> labels(batch.tokens.begin(), batch.tokens.begin() + n);
+  labels.back() = kIgnore;
+  std::vector<std::int32_t> starts;
+  for (std::int32_t start : batch.starts)
+    if (start < n) starts.push_back(start);
+  starts.push_back(static_cast<std::int32_t>(n));
+  PackedBatch part{batch.tokens.first(count), labels, batch.positions.first(count), starts};
+  UnitHooks none;
+  double seconds = 0;
+  for (int trial = 0; trial < 2; ++trial) {  // the first one maps pages and fills caches
+    auto start = std::chrono::steady_clock::now();
+    model.evaluate(part, none);
+    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  double rate = count_operations(model, part).forward / seconds;
+  return (all.total() + repeated(model.keep) * all.forward) / rate;
+}
+
+}  // namespace dml
