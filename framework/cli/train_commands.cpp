@@ -119,6 +119,7 @@ int run_plan(const std::vector<std::string>& words) {
   for (auto& line : run.header()) log_info("{}", line);
   for (auto& [name, bytes] : run.memory().rows()) print(fmt::format("{:<24} {:>10}\n", name, memory_text(bytes)));
   print(fmt::format("{:<24} {:>10}\n", "total", memory_text(run.memory().total())));
+  print(fmt::format("{:<24} {:>10}\n", "a checkpoint, on disk", memory_text(run.checkpoint_bytes())));
   print(fmt::format("micro_batch_size up to {} fits in the {} that are available; {} take about {} here\n", run.largest_micro_batch(), memory_text(available_memory()),
                     count_text(static_cast<double>(run.total())) + (run.total() == 1 ? " step" : " steps"), clock_text(run.estimated_seconds())));
   return 0;

@@ -194,6 +194,15 @@ std::size_t TrainingRun::still_needed(std::size_t activations) const {
   return memory_.total() - memory_.activations + activations - memory_.process - memory_.owned - static_cast<std::size_t>(model_->parameters.floats()) * sizeof(float);
 }
 
+std::size_t TrainingRun::checkpoint_bytes() const {
+  std::int64_t floats = recipe_.adapter.adapter == AdapterKind::none ? base_.spec.parameters() : model_->parameters.trainable();
+  StateLayout state = optimizer_->state();
+  for (const Unit& unit : model_->parameters.units())
+    for (const Parameter& p : unit.parameters)
+      if (!recipe_.train.save_only_model) floats += state.floats(p.size(), p.size());
+  return static_cast<std::size_t>(floats) * sizeof(float);
+}
+
 std::int64_t TrainingRun::largest_micro_batch() {
   const std::int64_t now = recipe_.train.micro_batch_size, longest = schedule_.longest(), examples = schedule_.most_examples();
   // Reserved but not yet touched: what the system calls available holds it.

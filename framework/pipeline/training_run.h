@@ -54,6 +54,8 @@ class TrainingRun {
   const Calendar& calendar() const { return calendar_; }
   const TrainState& state() const { return state_; }
   const MemoryPlan& memory() const { return memory_; }
+  /// On disk, of all ranks together.
+  std::size_t checkpoint_bytes() const;
   /// The largest micro_batch_size whose memory there is, 0 when there is none.
   std::int64_t largest_micro_batch();
   /// Seconds that forward and backward of all steps take, from a short trial on this machine.
