@@ -30,7 +30,7 @@ MAPS = {True: dynamic_map(True), False: dynamic_map(False)}
 
 
 def quantize(x, signed):
-    """Codes and scales; a negative value keeps its sign."""
+    """Codes and scales; what is not zero does not become zero."""
     codes, scales = torch.zeros(len(x), dtype=torch.long), []
     zero = int((MAPS[signed] == 0).nonzero())
     for first in range(0, len(x), BLOCK):
@@ -39,7 +39,7 @@ def quantize(x, signed):
         scales.append(most.item())
         scaled = (block / (most if most > 0 else 1)).double()
         found = 255 - (scaled[:, None] - MAPS[signed].double()).abs().flip(1).argmin(dim=1)  # of two as near the upper
-        found[(found == zero) & (scaled < 0)] -= 1
+        found[(found == zero) & (scaled != 0)] += scaled[(found == zero) & (scaled != 0)].sign().long()
         codes[first:first + BLOCK] = found
     return codes, torch.tensor(scales)
 

@@ -69,7 +69,8 @@ class Finder {
     const auto& table = bits >> 31 ? first_below_ : first_;
     int code = place < kFirst ? zero_ : table[place - kFirst];
     code += x >= middle_[static_cast<std::size_t>(code)];
-    return static_cast<std::uint8_t>(code - (code == zero_ && x < 0 && zero_ > 0));
+    if (code == zero_ && x != 0) code += x > 0 ? 1 : -1;
+    return static_cast<std::uint8_t>(std::clamp(code, 0, 255));
   }
 
  private:

@@ -2,7 +2,8 @@
 // that small values keep their relative precision. Signed, 64 steps in the highest decade; unsigned, 128.
 //
 // A block of 256 values shares a scale, its largest magnitude; each value becomes the code nearest to value ÷ scale (upper
-// one at the midpoint). A negative value never becomes zero: what has a direction keeps it.
+// one at the midpoint). What is not zero does not become zero: a direction is kept, and a second moment that was rounded
+// away (bitsandbytes keeps negative values alone from it) would have the next step divide by epsilon.
 #pragma once
 
 #include <array>
