@@ -77,6 +77,9 @@ void Assembler::append_tokens() {
       auto from = encoding_.offsets.begin() + (token - encoding_.ids.begin());
       auto behind = std::partition_point(from, encoding_.offsets.end(),
                                          [&](const ByteRange& at) { return at.begin < bounds_[b].end; });
+      // " We" behind "[/INST] ": the space is the template's, the word is not.
+      auto word = [&] { return text_.find_first_not_of(' ', behind[-1].begin); };
+      while (behind != from && word() >= bounds_[b].end && word() < behind[-1].end) --behind;
       end = encoding_.ids.begin() + (behind - encoding_.offsets.begin());
       out_.fused |= !bounds_[b].learned && behind != from && behind[-1].end > bounds_[b].end;
     }

@@ -24,7 +24,7 @@ struct Example {
   std::int64_t learned() const;
 };
 
-/// Tokenises segments one by one and lays them end to end. A token belongs to the piece its first byte is in. Made for
+/// Tokenises segments one by one and lays them end to end. A token belongs to the piece its first byte that is no space is in. Made for
 /// one row after the other: its working memory is used again.
 class Assembler {
  public:

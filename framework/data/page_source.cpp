@@ -104,7 +104,7 @@ function lower(r) { return r.low ??= (body(r) + ' ' + r.place).toLowerCase(); }
 
 // Templates begin alike: a row is known by what was searched for, or by what stands around its first learned token.
 function snippet(r) {
-  if (r.kind === 'dropped') return r.place + ' ' + r.detail;
+  if (r.kind === 'dropped') return (r.detail.startsWith(r.place) ? '' : r.place + ' ') + r.detail;
   const q = $('q').value.toLowerCase(), hit = q ? r.text.toLowerCase().indexOf(q) : -1;
   const at = hit >= 0 ? hit - 30 : r.runs[0] && r.runs.length > 1 ? r.ends[r.runs[0] - 1] - 70 : 0;
   return (at > 0 ? '\u2026' : '') + r.text.slice(Math.max(0, at), Math.max(0, at) + 160);

@@ -22,8 +22,8 @@ struct Piece {
   bool markup = false;  // template text: special tokens spelled out in it are parsed
 };
 
-/// Text that is tokenised in one go; labels come from the pieces' spans (a token belongs to the piece its first byte is
-/// in).
+/// Text that is tokenised in one go; labels come from the pieces' spans (a token belongs to the piece its first byte that
+/// is no space is in).
 struct Segment {
   std::vector<Piece> pieces;
   bool add_special = false;  // with the tokenizer's own bos (at the front of an example)

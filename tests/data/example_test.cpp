@@ -60,13 +60,13 @@ TEST(Assemble, TakesAwayTheEosATokenizerPutsBehindAPrompt) {
   EXPECT_THAT(assemble(r, tokenizer).ids, ElementsAre(1, byte('P'), byte('A'), 2));
 }
 
-// A tokenizer whose only token of two bytes is "PA".
+// A tokenizer with tokens of two bytes: "PA" and " A" are P and a space, both bytes wide.
 class FusingTokenizer : public ByteTokenizer {
  public:
   void encode_into(Encoding& out, std::string_view text, const EncodeOptions& options) const override {
     ByteTokenizer::encode_into(out, text, options);
     for (std::size_t i = 0; i + 1 < out.ids.size(); ++i)
-      if (out.ids[i] == byte('P') && out.ids[i + 1] == byte('A')) {
+      if ((out.ids[i] == byte('P') || out.ids[i] == byte(' ')) && out.ids[i + 1] == byte('A')) {
         out.offsets[i].end = out.offsets[i + 1].end;
         out.ids.erase(out.ids.begin() + static_cast<std::ptrdiff_t>(i) + 1);
         out.offsets.erase(out.offsets.begin() + static_cast<std::ptrdiff_t>(i) + 1);
@@ -83,6 +83,17 @@ TEST(Assemble, SeesATokenAcrossTheSeam) {
   EXPECT_FALSE(assemble(r, ByteTokenizer()).fused);
   r.segments = {segment({{"xP", true, true}, {"Ay", false, false}}, false, false)};
   EXPECT_FALSE(assemble(r, FusingTokenizer()).fused);
+}
+
+TEST(Assemble, GivesAWordWithItsSpaceToThePieceOfTheWord) {
+  Rendered r;
+  r.segments = {segment({{"x ", false, true}, {"Ay", true, false}, {" ", true, false}, {"A", false, true}}, false, false)};
+  Example e = assemble(r, FusingTokenizer());
+  EXPECT_THAT(e.ids, ElementsAre(byte('x'), byte(' '), byte('y'), byte(' ')));
+  EXPECT_THAT(e.labels, ElementsAre(kIgnore, byte(' '), byte('y'), kIgnore));
+  EXPECT_FALSE(e.fused);
+  EXPECT_THAT(assemble(r, ByteTokenizer()).labels,
+              ElementsAre(kIgnore, kIgnore, byte('A'), byte('y'), byte(' '), kIgnore));
 }
 
 TEST(Assemble, RefusesIdsTheTokenizerDoesNotHave) {
