@@ -127,8 +127,10 @@ def main():
             continue
         what, recipe, options, quantity, against, (speed, fraction, memory) = SHAPES[name]
         ours, theirs = [], []
+        folder = [] if against == "torch" else from_folder(against, args.folder)
+        if folder:  # the first run quantises
+            run(dml(recipe, options + folder, 1), quantity, args.busy)
         for _ in range(args.repeats):
-            folder = [] if against == "torch" else from_folder(against, args.folder)
             ours.append(run(dml(recipe, options + folder, args.steps), quantity, args.busy))
             other = torch(recipe, options, args.steps) if against == "torch" else dml(against, folder, args.steps)
             theirs.append(run(other, quantity, args.busy))

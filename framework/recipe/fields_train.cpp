@@ -4,7 +4,7 @@
 namespace dml::recipe {
 namespace {
 
-constexpr const char* kStateIsFloat = "trained by adamw, whose state is kept in 32 bits";
+constexpr const char* kOtherBytes = "trained by adamw_8bit, whose state has bitsandbytes' form";
 
 const std::vector<Choice> kOptimizers = {
     {"adamw", "adamw"},
@@ -19,22 +19,22 @@ const std::vector<Choice> kOptimizers = {
     {"adamw_torch_npu_fused", "adamw"},
     {"paged_adamw", "adamw"},
     {"paged_adamw_32bit", "adamw"},
-    {"adamw_8bit", "adamw", kStateIsFloat},
-    {"adamw_bnb_8bit", "adamw", kStateIsFloat},
-    {"adamw_torch_8bit", "adamw", kStateIsFloat},
-    {"adamw_torch_4bit", "adamw", kStateIsFloat},
-    {"paged_adamw_8bit", "adamw", kStateIsFloat},
-    {"ao_adamw_8bit", "adamw", kStateIsFloat},
-    {"ao_adamw_4bit", "adamw", kStateIsFloat},
-    {"ao_adamw_fp8", "adamw", kStateIsFloat},
+    {"adamw_8bit", "adamw_8bit"},
+    {"adamw_bnb_8bit", "adamw_8bit"},
+    {"adamw_torch_8bit", "adamw_8bit", kOtherBytes},
+    {"adamw_torch_4bit", "adamw_8bit", kOtherBytes},
+    {"paged_adamw_8bit", "adamw_8bit"},
+    {"ao_adamw_8bit", "adamw_8bit", kOtherBytes},
+    {"ao_adamw_4bit", "adamw_8bit", kOtherBytes},
+    {"ao_adamw_fp8", "adamw_8bit", kOtherBytes},
     {"sgd", "sgd"},
     {"flash_sgd", "sgd"},
     {"lion", "lion"},
     {"lion_32bit", "lion"},
     {"flash_lion", "lion"},
     {"paged_lion_32bit", "lion"},
-    {"lion_8bit", "lion", "trained by lion, whose state is kept in 32 bits"},
-    {"paged_lion_8bit", "lion", "trained by lion, whose state is kept in 32 bits"},
+    {"lion_8bit", "lion_8bit"},
+    {"paged_lion_8bit", "lion_8bit"},
 };
 
 std::vector<Choice> same(std::initializer_list<const char*> values) {
@@ -64,7 +64,7 @@ Section optim_section() {
   using S = OptimSection;
   Table t("Optimizer and learning rate", "How weights move.");
   t.defaults<S>();
-  t.add("optimizer", &S::optimizer, "The rule by which weights move. Axolotl's spellings of AdamW all mean adamw.",
+  t.add("optimizer", &S::optimizer, "The rule by which weights move. Axolotl's spellings of AdamW mean adamw, or adamw_8bit.",
         {.choices = kOptimizers, .example = "adamw"});
   t.add("optim_args", &S::optim_args, "More settings of the optimizer.", {.example = "{momentum: 0.9}", .pairs = true});
   t.add("learning_rate", &S::learning_rate, "The learning rate at its peak.",

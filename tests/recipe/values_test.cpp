@@ -161,15 +161,15 @@ TEST(Paths, ExpandTheHomeDirectoryOnly) {
 TEST(AxolotlsSpellings, AreMappedOrGatheredInOneNotice) {
   auto file = read_recipe(
       kSample +
-          "optimizer: paged_adamw_8bit\nbf16: auto\ntf32: false\nflash_attention: true\nwandb_project: p\nwandb_name:\n"
+          "optimizer: ao_adamw_8bit\nbf16: auto\ntf32: false\nflash_attention: true\nwandb_project: p\nwandb_name:\n"
           "deepspeed: deepspeed_configs/zero2.json\nplugins: "
           "[axolotl.integrations.liger.LigerPlugin]\nevaluation_strategy: no\n",
       "r.yml");
-  EXPECT_EQ(file.recipe.optim.optimizer, "adamw");
+  EXPECT_EQ(file.recipe.optim.optimizer, "adamw_8bit");
   EXPECT_EQ(file.recipe.distribution.distribution, "zero2");
   EXPECT_EQ(file.recipe.train.eval_strategy, Cadence::never);
   EXPECT_THAT(file.notices,
-              ElementsAre(HasSubstr("distribution: zero2"), HasSubstr("paged_adamw_8bit"),
+              ElementsAre(HasSubstr("distribution: zero2"), HasSubstr("ao_adamw_8bit"),
                           "without effect on CPUs: bf16 (line 7), flash_attention (line 9), wandb_project (line 10), "
                           "plugins (line 13) ('dml help KEY' says why)"));
 }
