@@ -9,7 +9,7 @@ constexpr std::int64_t kBlockCols = 64;  // also the block of an NF4 scale
 constexpr int kBlockVectors = static_cast<int>(kBlockCols / W);
 constexpr std::int64_t kStateRows = 64;
 constexpr std::int64_t kBytesAhead = 1024;                    // of each row
-constexpr std::int64_t kCachedFloats = 4096;                  // of x, for one pass over some rows of w
+constexpr std::int64_t kCachedFloats = 6144;                  // of x, for one pass over some rows of w
 constexpr int kSideBySide8 = DML_VECTOR_BYTES == 64 ? 3 : 1;  // rows of w beside eight of x: sums fill the registers
 
 struct StoredRows {
