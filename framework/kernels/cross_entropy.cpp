@@ -10,20 +10,17 @@
 #include "kernels/gemm.h"
 #include "kernels/simd/loops.h"
 
-// A chunk's logits are kept (at most 64 MB, or 160 where the head is trained: each chunk is a pass over its gradient) and
-// turned into their own gradient in place: the vocabulary product is done
+// A chunk's logits are kept (at most 64 MB) and turned into their own gradient in place: the vocabulary product is done
 // once, three products in all. Every pass over them is taken while a panel of them is in the cache: max and sum right
 // after the product, the gradient right before the product that needs it. The logits lie panel by panel, each panel
 // dense: rows of a whole vocabulary would put every row of a panel on a page of its own.
 namespace dml::kernels {
 namespace {
 
-constexpr std::int64_t kMostLogits = std::int64_t{16} << 20, kMostTrained = std::int64_t{40} << 20;
-constexpr std::int64_t kMostRows = 512, kFewestRows = 32, kPanel = 512;
+constexpr std::int64_t kMostLogits = std::int64_t{16} << 20, kMostRows = 512, kFewestRows = 32, kPanel = 512;
 
-std::int64_t chunk_rows(std::int64_t rows, std::int64_t vocabulary, bool trained, bool sparing) {
-  std::int64_t logits = (trained ? kMostTrained : kMostLogits) / (sparing ? 2 : 1);
-  std::int64_t most = std::clamp(logits / vocabulary, kFewestRows, trained ? 2 * kMostRows : kMostRows);
+std::int64_t chunk_rows(std::int64_t rows, std::int64_t vocabulary, bool sparing) {
+  std::int64_t most = std::clamp(kMostLogits / (sparing ? 2 : 1) / vocabulary, kFewestRows, kMostRows);
   std::int64_t chunks = std::max<std::int64_t>(1, (rows + most - 1) / most);
   return (rows + chunks - 1) / chunks;
 }
@@ -109,7 +106,7 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
   if (rows == 0) return 0;
   const bool gradient = !dhidden.empty() || !dhead.empty();
   Arena::Scope scope(scratch);
-  const std::int64_t most = chunk_rows(rows, vocabulary, !dhead.empty(), sparing);
+  const std::int64_t most = chunk_rows(rows, vocabulary, sparing);
   Mat block = scratch.matrix(most, vocabulary);
   auto label_logits = scratch.take<float>(most);
   auto log_sums = scratch.take<double>(most);
