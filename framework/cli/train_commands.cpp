@@ -7,9 +7,12 @@
 #include "cli/stages.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/parallel.h"
 #include "pipeline/evaluate.h"
+#include "pipeline/job.h"
 #include "pipeline/merge.h"
 #include "pipeline/progress.h"
+#include "pipeline/scaling_plan.h"
 #include "pipeline/train.h"
 #include "pipeline/training_run.h"
 
@@ -101,17 +104,70 @@ int run_merge(const std::vector<std::string>& words) {
 
 struct Plan {
   std::string recipe;
+  std::optional<std::string> ranks, bandwidth, latency;
+  std::optional<std::int64_t> ranks_per_host;
   std::vector<Override> overrides;
-  Options options{"plan", "plan RECIPE [--KEY VALUE …]", {"dml plan recipe.yml", "dml plan recipe.yml --micro_batch_size 4"}};
+  Options options{"plan", "plan RECIPE [--ranks N,N… --bandwidth RATE --latency TIME [--ranks-per-host N]] [--KEY VALUE …]",
+                  {"dml plan recipe.yml", "dml plan recipe.yml --micro_batch_size 4",
+                   "dml plan recipe.yml --ranks 2,8,64 --bandwidth 10Gbit --latency 0.05ms"}};
   Plan() {
-    options.positional("RECIPE", recipe, "the recipe");
+    options.positional("RECIPE", recipe, "the recipe; with --ranks it may go without datasets, and with model_config without base_model");
+    options.text("ranks", ranks, "step time and memory under every strategy on so many ranks, from a measurement here");
+    options.text("bandwidth", bandwidth, "of a host's network, in each direction (1Gbit)");
+    options.text("latency", latency, "of a message between hosts (0.1ms)");
+    options.integer("ranks-per-host", ranks_per_host, "ranks that share a host's network (1)");
     options.take_overrides(overrides);
   }
 };
 
+std::vector<int> numbers_of(const std::string& list) {
+  std::vector<int> numbers;
+  for (std::size_t at = 0; at <= list.size();) {
+    std::size_t end = std::min(list.find(',', at), list.size());
+    std::string word = list.substr(at, end - at);
+    if (word.empty() || word.size() > 6 || word.find_first_not_of("0123456789") != word.npos || word == "0")
+      throw UserError("--ranks {}: expected numbers like 2 or 2,8,64", list);
+    numbers.push_back(std::stoi(word));
+    at = end + 1;
+  }
+  return numbers;
+}
+
+int plan_ranks(const Plan& p) {
+  std::vector<int> numbers = numbers_of(*p.ranks);
+  Network network;
+  network.bandwidth = parse_bandwidth(p.bandwidth.value_or("1Gbit"));
+  network.latency = parse_latency(p.latency.value_or("0.1ms"));
+  network.ranks_per_host = static_cast<int>(p.ranks_per_host.value_or(1));
+  if (network.ranks_per_host < 1) throw UserError("--ranks-per-host must be at least 1");
+  RecipeFile file = load_recipe(p.recipe, p.overrides, RecipeUse::measure);
+  show_notes(file);
+  auto self = make_self_comm();
+  set_job_threads(file.recipe.train, *self);
+  ScalingPlan plan(file.recipe);
+  const Calibration& c = plan.calibration();
+  log_info("measured here, {} threads: {:.3f} s a micro-batch of {} tokens, {:.3f} s an update", threads(), c.pass(), c.tokens, c.update);
+  print(fmt::format("{:>6}  {:<8}  {:>9}  {:>9}  {:>8}  {:>11}  {:>10}\n", "ranks", "", "step", "waiting", "speed-up", "sent a rank", "memory"));
+  for (int ranks : numbers) {
+    const std::int64_t micro_batches = plan.micro_batches(ranks);
+    const double alone = plan.forecast("ddp", 1, micro_batches, network).step;
+    std::vector<std::string> names{"ddp", "zero1", "zero2", "zero3"};
+    if (std::int64_t group = file.recipe.distribution.dp_shard_size.value_or(network.ranks_per_host); group > 1 && ranks > group && ranks % group == 0)
+      names.push_back("hybrid");
+    for (const std::string& name : names) {
+      StepForecast f = plan.forecast(name, ranks, micro_batches, network);
+      print(fmt::format("{:>6}  {:<8}  {:>7.3f} s  {:>7.3f} s  {:>8.2f}  {:>11}  {:>10}\n", ranks, name, f.step, f.waiting, alone / f.step,
+                        memory_text(static_cast<std::size_t>(f.sent)), memory_text(static_cast<std::size_t>(f.memory))));
+    }
+  }
+  return 0;
+}
+
 int run_plan(const std::vector<std::string>& words) {
   Plan p;
   p.options.parse(words);
+  if (p.ranks) return plan_ranks(p);
+  if (p.bandwidth || p.latency || p.ranks_per_host) throw UserError("--bandwidth, --latency and --ranks-per-host go with --ranks");
   RecipeFile file = load_recipe(p.recipe, p.overrides);
   show_notes(file);
   auto self = make_self_comm();
@@ -137,7 +193,7 @@ Command merge_command() {
   return {"merge", "merges an adapter into a model directory", [] { return Merge().options.page(); }, run_merge};
 }
 Command plan_command() {
-  return {"plan", "memory and steps of a run, before it is started", [] { return Plan().options.page(); }, run_plan};
+  return {"plan", "memory and steps of a run, before it is started; step times on many ranks", [] { return Plan().options.page(); }, run_plan};
 }
 
 }  // namespace dml

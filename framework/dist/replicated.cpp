@@ -20,8 +20,7 @@ void Replicated::adopt(ParameterStore& store, const StateLayout& state) {
     if (unit.size > 0)
       comm_.broadcast(std::as_writable_bytes(std::span(unit.value, static_cast<std::size_t>(unit.size))), 0);
   gradients_ = std::make_unique<GradientSum>(
-      comm_, store, updates_ == Updates::everything ? GradientSum::Sums::everywhere : GradientSum::Sums::at_owner,
-      tree_);
+      comm_, store, updates_ == Updates::everything ? Reduction::Sums::everywhere : Reduction::Sums::at_owner, options_);
 }
 
 std::span<Shard> Replicated::finish_gradients() {
@@ -53,6 +52,10 @@ void Replicated::publish() {
   for (auto& p : pending) p->wait();
 }
 
+void Replicated::on_first_rank(const std::function<void(const Show& show)>& read) {
+  if (comm_.rank() == 0) read([](std::size_t) {});
+}
+
 void Replicated::end_step() {
   gradients_->end_step();
   for (Shard& shard : shards_) shard.grad = {};
@@ -60,7 +63,7 @@ void Replicated::end_step() {
 
 DistributionStrategy::Memory Replicated::memory(const ParameterStore& store, const StateLayout& state,
                                                 std::int64_t micro_batches_per_rank) const {
-  Memory memory = GradientSum::memory(store, comm_.size(), micro_batches_per_rank, tree_);
+  Memory memory = GradientSum::memory(store, comm_.size(), micro_batches_per_rank, options_);
   Arena counting = Arena::measuring();
   cut_shards(
       store, [this](const Unit& unit) { return owned(unit); }, state, counting);

@@ -14,9 +14,9 @@ namespace dml {
 class Replicated : public DistributionStrategy {
  public:
   enum class Updates { everything, own_slices };
-  Replicated(Comm& comm, Updates updates) : comm_(comm), updates_(updates) {}
+  Replicated(Comm& comm, Updates updates, const DistributionOptions& options)
+      : comm_(comm), updates_(updates), options_(options) {}
 
-  void set_gradient_tree(bool tree) override { tree_ = tree; }
   void adopt(ParameterStore& store, const StateLayout& state) override;
   MicroBatches share(std::int64_t total) const override { return contiguous_share(total, comm_.rank(), comm_.size()); }
   void begin_step(MicroBatches mine, std::int64_t total) override { gradients_->begin_step(mine, total); }
@@ -28,6 +28,8 @@ class Replicated : public DistributionStrategy {
   void publish() override;
   void end_step() override;
   void poll() override { gradients_->poll(); }
+  void on_first_rank(const std::function<void(const Show& show)>& read) override;
+  std::span<const std::span<bf16>> residuals() override { return gradients_->residuals(); }
   Memory memory(const ParameterStore& store, const StateLayout& state, std::int64_t micro_batches_per_rank) const override;
 
   void before_backward(int) override { gradients_->poll(); }
@@ -38,7 +40,7 @@ class Replicated : public DistributionStrategy {
 
   Comm& comm_;
   Updates updates_;
-  bool tree_ = true;
+  DistributionOptions options_;
   ParameterStore* store_ = nullptr;
   std::unique_ptr<GradientSum> gradients_;
   Arena state_;

@@ -9,7 +9,7 @@
 namespace dml {
 
 std::unique_ptr<Pending> gather_slices(Comm& comm, std::int64_t unit_size, float* own, float* whole,
-                                       Operation operation) {
+                                       Operation operation, Wire wire) {
   Slice mine = slice_of(unit_size, comm.rank(), comm.size());
   if (own != whole + mine.first && mine.size() > 0)
     std::memcpy(whole + mine.first, own, static_cast<std::size_t>(mine.size()) * sizeof(float));
@@ -19,10 +19,16 @@ std::unique_ptr<Pending> gather_slices(Comm& comm, std::int64_t unit_size, float
   for (int r = 0; r < comm.size(); ++r) {
     if (r == comm.rank()) continue;
     Slice theirs = slice_of(unit_size, r, comm.size());
-    send[static_cast<std::size_t>(r)] = as_bytes(own, mine.size());
-    receive[static_cast<std::size_t>(r)] = as_bytes(whole + theirs.first, theirs.size());
+    send[static_cast<std::size_t>(r)] = wire.bytes(own, mine.size());
+    receive[static_cast<std::size_t>(r)] = wire.bytes(whole + theirs.first, theirs.size());
   }
   return comm.exchange(std::move(send), std::move(receive), operation);
+}
+
+std::vector<std::int64_t> unit_sizes(const ParameterStore& store) {
+  std::vector<std::int64_t> sizes;
+  for (const Unit& unit : store.units()) sizes.push_back(unit.size);
+  return sizes;
 }
 
 std::vector<Shard> cut_shards(const ParameterStore& store, const std::function<Slice(const Unit&)>& owned,

@@ -11,6 +11,7 @@
 
 #include "core/arena.h"
 #include "dist/strategy.h"
+#include "dist/wire.h"
 
 namespace dml {
 
@@ -39,9 +40,11 @@ inline std::span<std::byte> as_bytes(float* first, std::int64_t size) {
 }
 
 /// Completes `whole` (unit_size floats) on every rank from the slices of all; this rank's is read from `own`, which may
-/// lie in its place already.
+/// lie in its place already. With a wire that packs, every slice is packed in its place, and so they arrive.
 std::unique_ptr<Pending> gather_slices(Comm& comm, std::int64_t unit_size, float* own, float* whole,
-                                       Operation operation);
+                                       Operation operation, Wire wire = {});
+
+std::vector<std::int64_t> unit_sizes(const ParameterStore& store);
 
 /// The parameters' shares of a slice of every unit. `state` provides the optimizer state (an arena that only counts
 /// will do); values and gradients are bound by the strategy.

@@ -1,34 +1,41 @@
 // The table of distribution strategies.
+#include "core/error.h"
 #include "dist/replicated.h"
 #include "dist/sharded.h"
 
 namespace dml {
 
 Registry<StrategyFactory>& strategies() {
+  using Strategy = std::unique_ptr<DistributionStrategy>;
+  using Options = DistributionOptions;
   static Registry<StrategyFactory> registry(
       "distribution strategy",
       {{"none", "one rank",
-        [](Comm& comm) -> std::unique_ptr<DistributionStrategy> {
+        [](Comm& comm, const Options& options) -> Strategy {
           if (comm.size() > 1)
             throw UserError("distribution: none is for one rank, but {} were started; choose ddp or zero1",
                             comm.size());
-          return std::make_unique<Replicated>(comm, Replicated::Updates::everything);
+          return std::make_unique<Replicated>(comm, Replicated::Updates::everything, options);
         }},
        {"ddp", "every rank holds and updates everything; gradients are summed while the backward pass goes on",
-        [](Comm& comm) -> std::unique_ptr<DistributionStrategy> {
-          return std::make_unique<Replicated>(comm, Replicated::Updates::everything);
+        [](Comm& comm, const Options& options) -> Strategy {
+          return std::make_unique<Replicated>(comm, Replicated::Updates::everything, options);
         }},
        {"zero1", "like ddp, but each rank keeps the optimizer state of its share only and updates that share",
-        [](Comm& comm) -> std::unique_ptr<DistributionStrategy> {
-          return std::make_unique<Replicated>(comm, Replicated::Updates::own_slices);
+        [](Comm& comm, const Options& options) -> Strategy {
+          return std::make_unique<Replicated>(comm, Replicated::Updates::own_slices, options);
         }},
        {"zero2", "like zero1, and each rank keeps the summed gradients of its share only",
-        [](Comm& comm) -> std::unique_ptr<DistributionStrategy> {
-          return std::make_unique<Sharded>(comm, Sharded::Values::whole);
+        [](Comm& comm, const Options& options) -> Strategy {
+          return std::make_unique<Sharded>(comm, one_group(comm), Sharded::Values::whole, options);
         }},
        {"zero3", "like zero2, and trained values are gathered only while they are needed",
-        [](Comm& comm) -> std::unique_ptr<DistributionStrategy> {
-          return std::make_unique<Sharded>(comm, Sharded::Values::sharded);
+        [](Comm& comm, const Options& options) -> Strategy {
+          return std::make_unique<Sharded>(comm, one_group(comm), Sharded::Values::sharded, options);
+        }},
+       {"hybrid", "zero3 among the ranks of a host (or of a group: dp_shard_size), ddp between them",
+        [](Comm& comm, const Options& options) -> Strategy {
+          return std::make_unique<Sharded>(comm, group_ranks(comm, options.shard_size), Sharded::Values::sharded, options);
         }}});
   return registry;
 }

@@ -1,6 +1,6 @@
-// How gradients, optimizer state and values are spread over ranks. A strategy answers the model's four hooks and the
-// trainer's few calls; ddp and the ZeRO stages are rows of one registry. All of them give the same bits, on any number
-// of ranks (dist/gradient_tree.h).
+// How gradients, optimizer state and values are spread over ranks. A strategy answers the model's hooks and the
+// trainer's few calls; ddp, the ZeRO stages and hybrid are rows of one registry. All of them give the same bits, on any
+// number of ranks (dist/gradient_tree.h), unless gradients travel rounded (dist/wire.h).
 //
 // Where values are sharded (zero3), a pass over the model is a collective: every rank must make the same number of
 // evaluation passes, and values are read outside of passes only between gather_values() and release_values(). Training
@@ -11,13 +11,17 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/registry.h"
 #include "dist/comm.h"
 #include "dist/gradient_tree.h"
+#include "dist/wire.h"
+#include "kernels/weight.h"
 #include "nn/hooks.h"
 #include "nn/parameter.h"
 #include "nn/state_layout.h"
@@ -33,11 +37,18 @@ struct Shard {
   std::span<float> state;            // as the optimizer's layout says
 };
 
+struct DistributionOptions {
+  /// False: full gradient buffers are spared by adding a rank's micro-batches up one after the other; the bits then
+  /// depend on the number of ranks. Strategies that keep slices only have nothing to spare.
+  bool tree = true;
+  /// How gradients travel. With bfloat16 the bits depend on the strategy and the number of ranks.
+  Wire wire = {};
+  /// hybrid: ranks that share one copy; 0: those of a host.
+  int shard_size = 0;
+};
+
 class DistributionStrategy : public UnitHooks {
  public:
-  /// False (before adopt()): full gradient buffers are spared by adding a rank's micro-batches up one after the other;
-  /// the bits then depend on the number of ranks. Strategies that keep slices only have nothing to spare.
-  virtual void set_gradient_tree(bool /*tree*/) {}
   /// Takes over the store: decides who owns what, allocates optimizer state (zeroed), makes rank
   /// 0's values everybody's. The store and the Comm must outlive the strategy.
   virtual void adopt(ParameterStore& store, const StateLayout& state) = 0;
@@ -63,10 +74,24 @@ class DistributionStrategy : public UnitHooks {
   virtual void end_step() = 0;
   /// Moves transfers along; the hooks do so by themselves, a long computation between hooks may call it too.
   virtual void poll() {}
-  /// Brackets the reading of whole units outside forward and backward (saving): all values are there in between. A
+  /// Whether values are sharded: then a store may come without any, when it says how its parameters start.
+  virtual bool shards_values() const { return false; }
+  /// Brackets the reading of whole units outside forward and backward: all values are there in between, on every rank. A
   /// collective where values are sharded, else nothing.
   virtual void gather_values() {}
   virtual void release_values() {}
+  /// Runs `read` on rank 0 alone; `show(unit)` makes that unit's values readable, and may hide others'. A collective.
+  using Show = std::function<void(std::size_t unit)>;
+  virtual void on_first_rank(const std::function<void(const Show& show)>& read) = 0;
+  /// Weights that are not trained, by unit: a strategy that shards values may keep a part of them, too.
+  virtual void shard_frozen(const std::vector<std::vector<kernels::Weight*>>& /*units*/) {}
+  /// The ranks within which values and frozen weights are sharded.
+  virtual int shard_ranks() const { return 1; }
+  /// With gradients in bfloat16: what this rank has not sent yet, by unit. Part of the state of a run.
+  virtual std::span<const std::span<bf16>> residuals() { return {}; }
+  /// False where another rank holds the very same shards and comes before this one: one of them is enough in a
+  /// checkpoint.
+  virtual bool writes_state() const { return true; }
   /// Bytes this strategy holds on this rank, by kind, for the memory plan; `values` includes the store's own block.
   /// Valid before adopt() too.
   struct Memory {
@@ -75,7 +100,7 @@ class DistributionStrategy : public UnitHooks {
   virtual Memory memory(const ParameterStore& store, const StateLayout& state, std::int64_t micro_batches_per_rank) const = 0;
 };
 
-using StrategyFactory = std::unique_ptr<DistributionStrategy> (*)(Comm&);
+using StrategyFactory = std::unique_ptr<DistributionStrategy> (*)(Comm&, const DistributionOptions&);
 /// none, ddp, … ; `none` refuses more than one rank.
 Registry<StrategyFactory>& strategies();
 

@@ -183,6 +183,17 @@ void sgemm_tile(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t
               static_cast<int>(ldb), beta, c, static_cast<int>(ldc));
 }
 
+void take_blas_memory() {
+  constexpr std::size_t kBuffer = std::size_t{160} << 20;  // more than OpenBLAS asks for on processors of today
+  if (void* room = std::malloc(kBuffer))
+    std::free(room);
+  else
+    throw Error(ExitCode::memory, "no memory for the matrix library: it needs 160 MB of addresses for each thread");
+  constexpr std::int64_t n = 256;
+  std::vector<float> a(n * n, 0.5f), c(n * n);
+  sgemm_tile(false, false, n, n, n, 1, a.data(), n, a.data(), n, 0, c.data(), n);
+}
+
 double measured_sgemm_rate() {
   constexpr std::int64_t n = 2048;
   std::vector<float> a(n * n, 0.5f), b(n * n, 0.25f), c(n * n);

@@ -28,6 +28,10 @@ void sgemm_tile(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t
                 const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
                 std::int64_t ldc);
 
+/// Lets the BLAS take its working memory for this thread now: where there is none left, it would wait for it for ever.
+/// Error(memory).
+void take_blas_memory();
+
 /// Measured single-thread sgemm rate in FLOP/s (2048³, best of a few): what speed is compared with.
 double measured_sgemm_rate();
 /// Build and core names of the BLAS in use; part of the numerics fingerprint.

@@ -40,6 +40,35 @@ void transpose(const float* from, std::int64_t rows, std::int64_t cols, float* t
     for (std::int64_t c = 0; c < cols; ++c) to[c * rows + r] = from[r * cols + c];
 }
 
+// Values [first, last) of a whole tensor as (out, in); null: as it starts when nothing is known of it.
+struct TensorStart {
+  WeightName weight;
+  std::optional<StoredTensor> stored;
+  std::uint64_t seed = 0;
+  float init_range = 0, norm_weight = 1;
+  void values(std::int64_t first, std::int64_t last, float* out) const;
+};
+
+void TensorStart::values(std::int64_t first, std::int64_t last, float* out) const {
+  const std::int64_t rows = weight.tensor_rows, cols = weight.cols;
+  if (!stored) {
+    Random stream = stream_of(seed, Purpose::init, weight.tensor);
+    for (std::int64_t i = first; i < last; ++i)
+      out[i - first] = !weight.vector  ? stream.normal(static_cast<std::uint64_t>(i)) * init_range
+                       : !weight.bias ? norm_weight
+                                      : 0;
+  } else if (weight.transposed) {
+    std::vector<float> all(static_cast<std::size_t>(rows * cols)), turned(all.size());
+    read_values(*stored, cols, rows, all.data());
+    transpose(all.data(), cols, rows, turned.data());
+    std::copy(turned.begin() + first, turned.begin() + last, out);
+  } else if (first == 0 && last == rows * cols) {
+    read_values(*stored, rows, cols, out);
+  } else {
+    kernels::unpack({stored->storage, 1, rows * cols, stored->data, stored->scales}, 0, 1, first, last - first, out);
+  }
+}
+
 class Builder {
  public:
   Builder(const ModelSpec& spec, const TensorSource& source, const Training& training, const std::string& source_name)
@@ -61,6 +90,13 @@ class Builder {
     }
     if (training_.adapter) place_adapters();
     problems_.raise();
+    model_->parameters.ends_take_turns = training_.full && !spec_.tied;
+    if (training_.in_parts) {
+      model_->parameters.start = [starts = std::move(starts_)](const Parameter& p, std::int64_t first, std::int64_t last, float* out) {
+        starts.at(p.name).values(first, last, out);
+      };
+      return std::move(model_);
+    }
     model_->parameters.allocate();
     for (auto& fill : fills_) fill();
     return std::move(model_);
@@ -127,26 +163,12 @@ class Builder {
     return model_->owned.back().data();
   }
 
-  float start_value(const WeightName& w) const {
-    bool norm_weight = w.vector && !w.bias;
-    return norm_weight ? 1 - static_cast<float>(spec_.norm_offset) : 0;
+  TensorStart start_of(const WeightName& w, const std::optional<StoredTensor>& t) const {
+    return {w, t, training_.seed, static_cast<float>(spec_.init_range), 1 - static_cast<float>(spec_.norm_offset)};
   }
-
   // All values of a whole tensor as (out, in).
   void tensor_values(const WeightName& w, const std::optional<StoredTensor>& t, float* out) const {
-    std::int64_t rows = w.tensor_rows, cols = w.cols;
-    if (!t) {
-      bool random = !w.vector;
-      Random stream = stream_of(training_.seed, Purpose::init, w.tensor);
-      for (std::int64_t i = 0; i < rows * cols; ++i)
-        out[i] = random ? stream.normal(static_cast<std::uint64_t>(i)) * static_cast<float>(spec_.init_range) : start_value(w);
-    } else if (w.transposed) {
-      std::vector<float> stored(static_cast<std::size_t>(rows * cols));
-      read_values(*t, cols, rows, stored.data());
-      transpose(stored.data(), cols, rows, out);
-    } else {
-      read_values(*t, rows, cols, out);
-    }
+    start_of(w, t).values(0, w.tensor_rows * w.cols, out);
   }
 
   void place(const WeightName& w) {
@@ -172,7 +194,10 @@ class Builder {
       whole = model_->parameters.add(unit_of(w), prefix + w.tensor, shape, !w.vector);
       if (w.transposed) model_->transposed.push_back(prefix + w.tensor);
       if (training_.full && training_.unfrozen) train_rows(w, whole.unit->parameters.back());
-      fills_.push_back([this, w, stored, ref = whole] { tensor_values(w, stored, ref.value().data); });
+      if (training_.in_parts)
+        starts_[prefix + w.tensor] = start_of(w, stored);
+      else
+        fills_.push_back([this, w, stored, ref = whole] { tensor_values(w, stored, ref.value().data); });
     }
     ParameterRef part = whole;
     part.offset += w.first_row * w.cols;
@@ -307,6 +332,7 @@ class Builder {
   Problems problems_;
   std::map<std::string, ParameterRef> whole_;
   std::vector<std::function<void()>> fills_;
+  std::map<std::string, TensorStart> starts_;  // by parameter
   std::map<std::string, Weight> rests_;       // what an adapter's start left of a tensor
   std::uint32_t next_stream_ = 0;
 };

@@ -40,6 +40,7 @@ struct Training {
   std::function<std::optional<RowRange>(const std::string& name, std::int64_t rows)> unfrozen;  // … these of them; unset: all
   std::optional<AdapterConfig> adapter;              // or an adapter, and what it saves whole
   std::uint64_t seed = 0;                            // of everything that starts at random
+  bool in_parts = false;                             // full training: values are not allocated, ParameterStore::start gives them
 };
 
 /// `source` empty: random weights (normal with init_range; norms as ones, biases as zeros).

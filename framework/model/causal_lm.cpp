@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "core/error.h"
 #include "core/random.h"
@@ -107,6 +108,10 @@ double CausalLm::walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks,
   }
 
   hooks.before_forward(count + 1);
+  if (backward) {
+    hooks.before_gradient(count + 1);
+    if (spec.tied) hooks.before_gradient(0);
+  }
   Mat fed = top;
   if (!pick && learned_count < tokens) {
     fed = arena_.matrix(learned_count, width);
@@ -140,6 +145,8 @@ double CausalLm::walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks,
     }
     finished(l + 1);
   }
+  if (embedding.lora) hooks.before_backward(0);
+  hooks.before_gradient(0);
   if (learned_count > 0) embedding.backward(batch, dx, arena_);
   finished(0);
   return sum;
@@ -175,11 +182,16 @@ std::size_t CausalLm::measure(Shape shape, bool backward) {
   for (std::int64_t i = 0; i <= shape.documents; ++i)
     starts.push_back(static_cast<std::int32_t>(i * shape.tokens / shape.documents));
   UnitHooks no_hooks;
-  // Gradients count as wanted, bound or not; nothing is written.
-  std::vector<float*> bound;
-  for (Unit& u : parameters.units()) bound.push_back(std::exchange(u.grad, u.value));
+  // Gradients count as wanted, bound or not, and values as there; nothing is read or written.
+  std::vector<std::pair<float*, float*>> bound;
+  for (Unit& u : parameters.units()) {
+    bound.emplace_back(u.value, u.grad);
+    if (!u.value) u.value = reinterpret_cast<float*>(Arena::kAlignment);
+    u.grad = u.value;
+  }
   std::size_t bytes = measure_calls([&] { walk({tokens, labels, positions, starts}, {}, no_hooks, {}, backward); });
-  for (std::size_t i = 0; i < bound.size(); ++i) parameters.units()[i].grad = bound[i];
+  for (std::size_t i = 0; i < bound.size(); ++i)
+    std::tie(parameters.units()[i].value, parameters.units()[i].grad) = bound[i];
   return bytes;
 }
 

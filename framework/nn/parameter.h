@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -59,6 +60,12 @@ class ParameterStore {
   ParameterRef add(std::size_t unit, std::string name, std::vector<std::int64_t> shape, bool decay);
   /// Zeroed values for all units.
   void allocate();
+  /// Elements [first, last) of a parameter as it starts, for a strategy that never holds it whole. Set where allocate() is
+  /// left to that strategy.
+  std::function<void(const Parameter& parameter, std::int64_t first, std::int64_t last, float* out)> start;
+  /// The first and the last unit are never needed at the same time, and the first one's values in forward only: not where
+  /// the head reads the embedding.
+  bool ends_take_turns = false;
   /// Gives the values' memory back: a strategy that shards them binds its own.
   void release();
 

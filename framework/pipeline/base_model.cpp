@@ -1,8 +1,11 @@
 #include "pipeline/base_model.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <set>
 
 #include "checkpoint/adapter_sum.h"
@@ -14,6 +17,7 @@
 #include "core/hash.h"
 #include "core/log.h"
 #include "core/parallel.h"
+#include "dist/group_comm.h"
 #include "kernels/quant_nf4.h"
 #include "model/weight_names.h"
 #include "pipeline/unfrozen.h"
@@ -74,6 +78,13 @@ std::set<std::string> trained_whole(const Training& training, const BaseModel& b
 }
 
 // The model keeps its source, and with it the mapped files and what was converted.
+// What tells one file from another with the same path, on another mount or host.
+std::string file_identity(const std::string& path) {
+  struct stat s {};
+  if (stat(path.c_str(), &s) != 0) return path;
+  return fmt::format("\n{}:{}:{}:{}.{}", s.st_dev, s.st_ino, s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec);
+}
+
 std::unique_ptr<CausalLm> build(const BaseModel& base, Storage storage, const Training& training, const std::string& name) {
   auto source = std::make_shared<TensorSource>(base.source(storage, trained_whole(training, base)));
   auto model = build_model(base.spec, *source, training, name);
@@ -139,19 +150,42 @@ std::size_t BaseModel::bytes() const {
   return total;
 }
 
-std::string BaseModel::digest() const {
+std::string BaseModel::digest(Comm& comm) const {
+  // Every byte: one wrong byte that one rank sees must show. Pieces of a fixed size, so that the digest is the same
+  // whoever reads them: ranks whose files are one and the same (host, device, inode, time) take turns.
+  constexpr std::size_t kPiece = 4 << 20;
+  std::vector<std::span<const std::byte>> pieces;
+  std::string seen = comm.host();
+  if (files) {
+    for (const TensorView& t : files->tensors())
+      for (std::size_t at = 0; at < t.bytes.size(); at += kPiece) pieces.push_back(t.bytes.subspan(at, std::min(kPiece, t.bytes.size() - at)));
+    for (const std::string& path : files->paths()) seen += file_identity(path);
+  }
+  std::vector<int> members;
+  std::vector<std::string> all = comm.all_gather(seen);
+  for (int r = 0; r < comm.size(); ++r)
+    if (all[static_cast<std::size_t>(r)] == seen) members.push_back(r);
+  GroupComm readers(comm, members);
+
+  const auto ranks = static_cast<std::size_t>(readers.size()), me = static_cast<std::size_t>(readers.rank());
+  std::vector<std::uint64_t> mine((pieces.size() + ranks - 1 - me) / ranks);
+  parallel_for(static_cast<std::int64_t>(mine.size()), [&](std::int64_t i) {
+    auto piece = pieces[static_cast<std::size_t>(i) * ranks + me];
+    mine[static_cast<std::size_t>(i)] = Hasher().bytes(piece.data(), piece.size()).digest64();
+    release_pages(piece);  // what is frozen comes back as it is used, the rest need not
+  });
+  std::vector<std::string> parts = readers.all_gather({reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(std::uint64_t)});
   Hasher h;
   h.text(dump(config));
-  if (!files) return h.digest();
-  // Every byte: it is read for training anyway, and one wrong byte on one rank must show.
-  auto tensors = files->tensors();
-  std::vector<std::uint64_t> digests(tensors.size());
-  parallel_for(static_cast<std::int64_t>(tensors.size()), [&](std::int64_t i) {
-    const TensorView& t = tensors[static_cast<std::size_t>(i)];
-    digests[static_cast<std::size_t>(i)] = Hasher().bytes(t.bytes.data(), t.bytes.size()).digest64();
-    release_pages(t.bytes);  // what is frozen comes back as it is used, the rest need not
-  });
-  for (std::size_t i = 0; i < tensors.size(); ++i) h.text(tensors[i].name).number(tensors[i].bytes.size()).number(digests[i]);
+  if (files)
+    for (const TensorView& t : files->tensors()) h.text(t.name).number(t.bytes.size());
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    std::uint64_t digest;
+    const std::string& part = parts[i % ranks];
+    DML_CHECK((i / ranks + 1) * sizeof digest <= part.size());
+    std::memcpy(&digest, part.data() + i / ranks * sizeof digest, sizeof digest);
+    h.number(digest);
+  }
   return h.digest();
 }
 
@@ -236,8 +270,10 @@ void load_adapter(CausalLm& model, const Adapter& adapter, const std::string& di
       directory);
 }
 
-TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& model, const AdapterSection& adapter, std::int64_t seed) {
+TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& model, const AdapterSection& adapter, std::int64_t seed,
+                                    bool in_parts) {
   Training training = training_of(adapter, model.base_model, seed);
+  training.in_parts = in_parts && training.full;
   std::optional<Adapter> start;
   if (training.adapter && adapter.lora_model_dir) {
     start = read_adapter(*adapter.lora_model_dir, base.spec, model.base_model);

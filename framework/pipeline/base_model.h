@@ -12,6 +12,7 @@
 #include "checkpoint/model_files.h"
 #include "checkpoint/quantised.h"
 #include "core/json.h"
+#include "dist/comm.h"
 #include "model/build.h"
 #include "recipe/recipe.h"
 
@@ -38,8 +39,8 @@ struct BaseModel {
   TensorSource source(Storage storage, const std::set<std::string>& whole = {}) const;
   /// Bytes of all tensors as source(automatic) gives them.
   std::size_t bytes() const;
-  /// Digest of names, shapes and sampled contents of all tensors: cheap, and different for different weights.
-  std::string digest() const;
+  /// Digest of names and every byte of all tensors. A collective: ranks that see the very same files share the reading.
+  std::string digest(Comm& comm) const;
   /// The element type most matrices have: "F32", "BF16" or "F16".
   Dtype dtype() const;
 };
@@ -58,7 +59,9 @@ struct TrainableModel {
   std::optional<AdapterConfig> adapter;      // what it is written with
 };
 /// Built and, with lora_model_dir, started from that adapter.
-TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& model, const AdapterSection& adapter, std::int64_t seed);
+/// `in_parts`: with full training, values are left to a strategy that shards them.
+TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& model, const AdapterSection& adapter, std::int64_t seed,
+                                    bool in_parts = false);
 /// For inference: the base alone or with adapters over it, each "DIR" or "DIR=WEIGHT" (checkpoint/adapter_sum.h).
 std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage, const std::vector<std::string>& adapters = {});
 

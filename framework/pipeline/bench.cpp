@@ -9,11 +9,11 @@
 #include "core/files.h"
 #include "core/parallel.h"
 #include "core/profile.h"
-#include "dist/strategy.h"
 #include "kernels/gemm.h"
 #include "optim/clip.h"
 #include "optim/optimizer.h"
 #include "pipeline/base_model.h"
+#include "pipeline/distribution.h"
 #include "pipeline/job.h"
 #include "pipeline/micro_batch_sums.h"
 #include "pipeline/operation_count.h"
@@ -48,6 +48,9 @@ class TimedHooks : public UnitHooks {
   }
   void before_backward(int unit) override {
     pass_on([&] { to_.before_backward(unit); });
+  }
+  void before_gradient(int unit) override {
+    pass_on([&] { to_.before_gradient(unit); });
   }
   void after_backward(int unit) override {
     if (unit == head_) into(phases_.backward);
@@ -127,12 +130,17 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   result.plan.process = memory_use().now;
 
   BaseModel base = open_base_model(recipe.model, recipe.adapter);
+  auto strategy = make_strategy(recipe.distribution, comm);
+  const bool in_parts = recipe.adapter.adapter == AdapterKind::none && strategy->shard_ranks() > 1;
   SyntheticWeights weights(base.spec, recipe.model, recipe.adapter);
   TrainableModel trainable;
   if (base.files)
-    trainable = make_trainable_model(base, recipe.model, recipe.adapter, recipe.train.seed);
-  else
-    trainable.model = build_model(base.spec, weights.source(), training_of(recipe.adapter, "", recipe.train.seed), "model_config");
+    trainable = make_trainable_model(base, recipe.model, recipe.adapter, recipe.train.seed, in_parts);
+  else {
+    Training training = training_of(recipe.adapter, "", recipe.train.seed);
+    training.in_parts = in_parts;
+    trainable.model = build_model(base.spec, weights.source(), training, "model_config");
+  }
   CausalLm& model = *trainable.model;
   set_keeping(model, recipe);
 
@@ -149,8 +157,6 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   }
   model.set_length(longest);
   auto optimizer = make_optimizer(recipe.optim);
-  auto strategy = strategies().at(recipe.distribution.distribution.value_or(comm.size() > 1 ? "ddp" : "none")).make(comm);
-  strategy->set_gradient_tree(recipe.distribution.gradient_tree);
 
   auto held = strategy->memory(model.parameters, optimizer->state(), (per_step + comm.size() - 1) / comm.size());
   for (const SyntheticBatch& b : batches)

@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "core/parallel.h"
+#include "kernels/gemm.h"
 
 namespace dml {
 namespace {
@@ -113,6 +114,7 @@ void set_job_threads(const TrainSection& train, Comm& comm) {
     log_warning("each of {} ranks on {} is bound to {} {}, the host offers {}: add --bind-to none to mpirun, or start by dml launch", comm.local_size(), comm.host(),
                 cores, cores == 1 ? "core" : "cores", cores_of_launcher());
   set_threads(train.threads.value_or(fair));
+  kernels::take_blas_memory();
 }
 
 }  // namespace dml

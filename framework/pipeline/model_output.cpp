@@ -23,6 +23,11 @@ TensorRows rows_by_tensor(const ModelSpec& spec) {
   return rows;
 }
 
+std::size_t unit_of(const WeightName& w, const ModelSpec& spec) {
+  if (w.layer >= 0) return static_cast<std::size_t>(w.layer) + 1;
+  return w.role == WeightRole::embed || w.role == WeightRole::positions ? 0 : static_cast<std::size_t>(spec.layers) + 1;
+}
+
 }  // namespace
 
 void write_adapter_directory(const std::string& directory, const AdapterConfig& config, const CausalLm& model) {
@@ -33,7 +38,8 @@ void write_adapter_directory(const std::string& directory, const AdapterConfig& 
   write_adapter(directory, config, tensors, [&](const AdapterTensor& t) { return values.at(t.key); });
 }
 
-void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, Dtype dtype, bool merge) {
+void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, Dtype dtype, bool merge,
+                           const DistributionStrategy::Show& show) {
   // An adapter on the embedding alone parts it from the head.
   ModelSpec spec = model.spec;
   const bool untie = merge && spec.tied && model.embedding.lora;
@@ -53,6 +59,7 @@ void write_model_directory(const std::string& directory, const BaseModel& base, 
       auto bytes = base.files->find(info.name)->bytes;
       writer.append(bytes.data(), bytes.size());
     } else {
+      if (show) show(unit_of(known->second[0], spec));
       writer.append_floats(tensor_values(model, known->second, merge));
     }
   }
@@ -85,6 +92,26 @@ void load_model_values(CausalLm& model, const std::string& directory) {
         return StoredTensor{kernels::Storage::f32, {cols, rows}, turned.data()};
       },
       directory);
+}
+
+void load_shard_values(const CausalLm& model, const std::string& directory, std::span<Shard> shards) {
+  ModelFiles files(directory);
+  for (Shard& s : shards) {
+    const TensorView* t = files.find(s.parameter->name);
+    if (!t) throw UserError("{}: tensor '{}' is missing", directory, s.parameter->name);
+    if (t->size() != s.parameter->size())
+      throw UserError("{}: tensor '{}' has {} elements, this model needs {}", directory, t->name, t->size(), s.parameter->size());
+    if (std::ranges::find(model.transposed, s.parameter->name) == model.transposed.end()) {
+      read_floats(t->dtype, t->bytes.data() + s.first * dtype_bits(t->dtype) / 8, s.size, s.value.data());
+      continue;
+    }
+    std::vector<float> stored = t->floats(directory);
+    const std::int64_t rows = s.parameter->shape[0], cols = s.parameter->shape[1];
+    for (std::int64_t i = 0; i < s.size; ++i) {
+      const std::int64_t at = s.first + i;
+      s.value[static_cast<std::size_t>(i)] = stored[static_cast<std::size_t>(at % cols * rows + at / cols)];
+    }
+  }
 }
 
 FilesInto::FilesInto(std::string directory) : directory_(std::move(directory)), temporary_(fmt::format("{}/.final.tmp-{}", directory_, getpid())) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "core/files.h"
+#include "dist/strategy.h"
 #include "model/causal_lm.h"
 #include "pipeline/base_model.h"
 
@@ -13,11 +14,15 @@ namespace dml {
 void write_adapter_directory(const std::string& directory, const AdapterConfig& config, const CausalLm& model);
 
 /// config.json, generation_config.json and safetensors (sharded when large), tensor by tensor: at most one is in memory.
-/// With `merge` adapters are merged. Tensors of the base that the model does not know are copied.
-void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, Dtype dtype, bool merge);
+/// With `merge` adapters are merged. Tensors of the base that the model does not know are copied. `show(unit)` is called
+/// before values of a unit are read.
+void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, Dtype dtype, bool merge,
+                           const DistributionStrategy::Show& show = {});
 
 /// Overwrites trained parameters from the tensors of a model directory.
 void load_model_values(CausalLm& model, const std::string& directory);
+/// The same for the parts of parameters that a rank holds: nothing else is read.
+void load_shard_values(const CausalLm& model, const std::string& directory, std::span<Shard> shards);
 
 /// Moves the files of a finished temporary folder into `directory`, one rename each, replacing what is there.
 class FilesInto {

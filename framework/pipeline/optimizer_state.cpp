@@ -30,7 +30,7 @@ std::byte* entries_of(const Shard& s, const Part& part) { return reinterpret_cas
 
 void write_optimizer_state(const std::string& folder, DistributionStrategy& strategy, const StateLayout& layout, const Comm& comm) {
   bool sharded = strategy.total(1) > 1.5;
-  if (comm.rank() != 0 && !sharded) return;
+  if ((comm.rank() != 0 && !sharded) || !strategy.writes_state()) return;
   std::vector<TensorInfo> infos;
   std::map<std::string, const std::byte*> data;
   for (const Shard& s : strategy.shards())

@@ -15,9 +15,11 @@
 #include "core/version.h"
 #include "data/inspect.h"
 #include "dist/agreement.h"
+#include "dist/frozen_shards.h"
 #include "kernels/gemm.h"
 #include "kernels/simd/loops.h"
 #include "optim/clip.h"
+#include "pipeline/distribution.h"
 #include "pipeline/estimate.h"
 #include "pipeline/job.h"
 #include "pipeline/learning_rates.h"
@@ -141,7 +143,9 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
       calendar_(recipe_.train, schedule_),
       memory_{.process = memory_use().now},
       base_(open_grown_model(recipe_, tokenizer_->size())),
-      trainable_((refuse_hopeless(base_, recipe_, comm), refuse_damage(base_, comm), make_trainable_model(base_, recipe_.model, recipe_.adapter, recipe_.train.seed))),
+      strategy_(make_strategy(recipe_.distribution, comm)),
+      in_parts_(recipe_.adapter.adapter == AdapterKind::none && strategy_->shard_ranks() > 1),
+      trainable_((refuse_hopeless(base_, recipe_, comm), refuse_damage(base_, comm), make_trainable_model(base_, recipe_.model, recipe_.adapter, recipe_.train.seed, in_parts_))),
       model_(trainable_.model.get()),
       optimizer_(make_optimizer(recipe_.optim)),
       learning_rate_(learning_rate_settings(recipe_.optim, schedule_.steps())) {
@@ -157,8 +161,6 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
   if (model_->parameters.trainable() == 0) throw UserError("nothing is trained: no parameter matches unfrozen_parameters");
   model_->set_length(std::max(recipe_.data.sequence_len, recipe_.data.eval_sequence_len.value_or(0)));
 
-  strategy_ = strategies().at(recipe_.distribution.distribution.value_or(comm.size() > 1 ? "ddp" : "none")).make(comm);
-  strategy_->set_gradient_tree(recipe_.distribution.gradient_tree);
   std::int64_t per_step = recipe_.train.micro_batches_per_step(comm.size());
   auto held = strategy_->memory(model_->parameters, optimizer_->state(), (per_step + comm.size() - 1) / comm.size());
   std::int64_t longest = schedule_.longest();
@@ -172,6 +174,12 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
   memory_.frozen = frozen.mapped;
   memory_.owned = frozen.copied;
   memory_.gradients = static_cast<std::size_t>(held.gradients);
+  if (memory_.frozen > 0 && shards_frozen(recipe_.distribution, *strategy_, base_.bytes(), comm)) {
+    auto layers = frozen_of_layers(*model_);
+    strategy_->shard_frozen(layers);
+    memory_.frozen -= std::min(memory_.frozen, FrozenShards::memory(layers, 1));
+    memory_.owned += FrozenShards::memory(layers, strategy_->shard_ranks());
+  }
   memory_.optimizer = static_cast<std::size_t>(held.state);
   memory_.communication = static_cast<std::size_t>(held.communication);
   if (std::size_t room = available_memory(), need = still_needed(memory_.activations); room > 0 && need > room) {
@@ -185,13 +193,13 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
   state_.seed = static_cast<std::uint64_t>(recipe_.train.seed);
   state_.recipe = recipe_digest();
   state_.data = std::filesystem::path(prepared_.folder()).filename().string();
-  state_.base = base_.digest();
+  state_.base = base_.digest(comm);
   state_.numerics = fmt::format("{} {}, loops {}", version(), kernels::blas_description(), kernels::isa_name());
 }
 
 std::size_t TrainingRun::still_needed(std::size_t activations) const {
   // The process is there already, and so are values that were copied or made.
-  return memory_.total() - memory_.activations + activations - memory_.process - memory_.owned - static_cast<std::size_t>(model_->parameters.floats()) * sizeof(float);
+  return memory_.total() - memory_.activations + activations - memory_.process - memory_.owned - (in_parts_ ? 0 : static_cast<std::size_t>(model_->parameters.floats()) * sizeof(float));
 }
 
 std::size_t TrainingRun::checkpoint_bytes() const {
@@ -260,7 +268,13 @@ void TrainingRun::start(const std::string& from) {
   if (!from.empty()) found = load_values(from);
   strategy_->adopt(model_->parameters, optimizer_->state());
   if (!found) return;
+  if (in_parts_) {
+    load_shard_values(*model_, from, strategy_->shards());
+    strategy_->publish();
+  }
   read_optimizer_state(from, *strategy_, optimizer_->state());
+  if (!strategy_->residuals().empty() && !read_residuals(from, *strategy_, strategy_name(recipe_.distribution, comm_.size()), comm_) && comm_.rank() == 0)
+    log_warning("comm_dtype: {} was saved by another strategy or number of ranks: what rounding took away there is lost, and bits differ from a run that was not stopped", from);
   without_improvement_ = json_integer(found->extra, "without_improvement", 0, from);
   state_ = *found;
 }
@@ -274,7 +288,7 @@ TrainState TrainingRun::load_values(const std::string& from) {
   same(found.base, state_.base, "base model");
   same(found.recipe, state_.recipe, "recipe (settings that change the result differ)");
   if (found.numerics != state_.numerics) log_warning("{}: was written by '{}', this is '{}': results may differ in the last bits", from, found.numerics, state_.numerics);
-  read_values(from);
+  if (!in_parts_) read_values(from);
   return found;
 }
 
@@ -294,13 +308,17 @@ void TrainingRun::return_to_best() {
   std::string best = fmt::format("{}/checkpoint-{}", recipe_.train.output_dir, state_.best_step);
   if (auto problem = manifest_problem(best); !problem.empty())
     throw UserError("load_best_model_at_end: the best evaluation was after step {}, but {}: {}", state_.best_step, best, problem);
-  strategy_->gather_values();
-  read_values(best);
-  for (Shard& s : strategy_->shards()) {
-    const float* from = model_->parameters.units()[s.unit].value + s.parameter->offset + s.first;
-    if (from != s.value.data()) std::copy_n(from, s.size, s.value.data());
+  if (in_parts_) {
+    load_shard_values(*model_, best, strategy_->shards());
+  } else {
+    strategy_->gather_values();
+    read_values(best);
+    for (Shard& s : strategy_->shards()) {
+      const float* from = model_->parameters.units()[s.unit].value + s.parameter->offset + s.first;
+      if (from != s.value.data()) std::copy_n(from, s.size, s.value.data());
+    }
+    strategy_->release_values();
   }
-  strategy_->release_values();
   strategy_->publish();
   log_info("the weights of step {}, whose validation loss of {:.4f} is the lowest, are the result", state_.best_step, *state_.best_metric);
 }
@@ -401,16 +419,11 @@ std::string TrainingRun::save(const MetricsLog* log) {
   std::optional<CheckpointWriter> writer;
   if (comm_.rank() == 0) writer.emplace(recipe_.train.output_dir, state_.step);
   std::string folder = comm_.broadcast_text(writer ? writer->path() : "", 0);
-  strategy_->gather_values();
-  if (comm_.rank() == 0) {
-    if (recipe_.adapter.adapter == AdapterKind::none)
-      write_model_directory(folder, base_, *model_, Dtype::f32, false);
-    else
-      write_adapter_directory(folder, *trainable_.adapter, *model_);
-    save_tokenizer(folder);
+  write_weights(folder, Dtype::f32);
+  if (!recipe_.train.save_only_model) {
+    write_optimizer_state(folder, *strategy_, optimizer_->state(), comm_);
+    write_residuals(folder, *strategy_, strategy_name(recipe_.distribution, comm_.size()), comm_);
   }
-  strategy_->release_values();
-  if (!recipe_.train.save_only_model) write_optimizer_state(folder, *strategy_, optimizer_->state(), comm_);
   comm_.barrier();
   std::string path;
   if (comm_.rank() == 0) {
@@ -445,18 +458,22 @@ void TrainingRun::save_tokenizer(const std::string& folder) const {
   save_tokenizer_files(tokenizer_directory(recipe_.model), tokenizer_overrides(recipe_.model), folder);
 }
 
-void TrainingRun::write_result() {
-  strategy_->gather_values();
-  if (comm_.rank() == 0) {
-    FilesInto out(recipe_.train.output_dir);
-    if (recipe_.adapter.adapter == AdapterKind::none)
-      write_model_directory(out.path(), base_, *model_, base_.dtype(), false);
-    else
-      write_adapter_directory(out.path(), *trainable_.adapter, *model_);
-    save_tokenizer(out.path());
-    out.commit();
+void TrainingRun::write_weights(const std::string& folder, Dtype dtype) {
+  if (recipe_.adapter.adapter == AdapterKind::none) {
+    strategy_->on_first_rank([&](const DistributionStrategy::Show& show) { write_model_directory(folder, base_, *model_, dtype, false, show); });
+  } else {
+    strategy_->gather_values();
+    if (comm_.rank() == 0) write_adapter_directory(folder, *trainable_.adapter, *model_);
+    strategy_->release_values();
   }
-  strategy_->release_values();
+  if (comm_.rank() == 0) save_tokenizer(folder);
+}
+
+void TrainingRun::write_result() {
+  std::optional<FilesInto> out;
+  if (comm_.rank() == 0) out.emplace(recipe_.train.output_dir);
+  write_weights(out ? out->path() : "", base_.dtype());
+  if (out) out->commit();
   comm_.barrier();
 }
 
@@ -473,11 +490,14 @@ std::vector<std::string> TrainingRun::header() const {
                               recipe_.optim.learning_rate, recipe_.optim.lr_scheduler));
   for (auto& line : describe(prepared_, &schedule_)) lines.push_back("data       " + line);
   auto counted = [](std::int64_t n, const char* what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : std::string_view(what).ends_with("ch") ? "es" : "s"); };
+  std::string how_shared = strategy_name(recipe_.distribution, comm_.size());
+  if (comm_.size() > 1 && recipe_.distribution.comm_dtype == Storage::bf16)
+    how_shared += fmt::format(", gradients sent in bf16: the bits are those of {} on {} ranks", how_shared, comm_.size());
   lines.push_back(fmt::format("schedule   {} of up to {}, {}, {}, {} × {} ({})", counted(schedule_.steps(), "step"),
                               counted(recipe_.train.micro_batches_per_step(comm_.size()), "micro-batch"),
                               counted(has_validation() ? calendar_.evaluations() : 0, "evaluation"), counted(calendar_.checkpoints(), "checkpoint"),
                               counted(comm_.size(), "rank"), counted(threads(), "thread"),
-                              recipe_.distribution.distribution.value_or(comm_.size() > 1 ? "ddp" : "none")));
+                              how_shared));
   lines.push_back(fmt::format("memory     {} per rank: {}", memory_text(memory_.total()), plan_text(memory_)));
   return lines;
 }

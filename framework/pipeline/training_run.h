@@ -81,6 +81,8 @@ class TrainingRun {
   std::string recipe_digest() const;
   TrainerState trainer_state(const MetricsLog& log) const;
   void save_tokenizer(const std::string& folder) const;
+  /// Model or adapter, with its tokenizer, into a folder; a collective.
+  void write_weights(const std::string& folder, Dtype dtype);
 
   const RecipeFile& file_;
   const Recipe& recipe_;
@@ -95,11 +97,12 @@ class TrainingRun {
   Calendar calendar_;
   MemoryPlan memory_;   // its `process` is taken before the model is there
   BaseModel base_;
+  std::unique_ptr<DistributionStrategy> strategy_;
+  bool in_parts_;  // nobody ever holds all trained values
   TrainableModel trainable_;
   CausalLm* model_;
   std::unique_ptr<Optimizer> optimizer_;
   LearningRate learning_rate_;
-  std::unique_ptr<DistributionStrategy> strategy_;
   SignalWatch signals_;
   TrainState state_;
   std::vector<OptimizerSlice> slices_;

@@ -32,7 +32,7 @@ const Table& other_keys() {
     t.inert("arithmetic is in 32-bit floats here; see frozen_storage",
             {"bf16", "fp16", "tf32", "bfloat16", "float16", "float32", "fp8", "fp8_*", "torch_dtype",
              "embeddings_skip_upcast", "peft_autocast_adapter_dtype", "bnb_config_kwargs"});
-    t.inert("it is mapped to 'distribution'", {"deepspeed", "fsdp", "fsdp_*"});
+    t.inert("it is mapped to 'distribution'", {"deepspeed", "fsdp", "fsdp_*", "dp_replicate_size"});
     t.inert("it manages GPU memory or PyTorch processes", {"device_map",
                                                            "low_cpu_mem_usage",
                                                            "max_memory",
@@ -103,8 +103,7 @@ const Table& other_keys() {
     t.refuse("mixtures of experts have no kernels of their own here",
              {"scattermoe_*", "sonicmoe_*", "experts_implementation", "expert_parallel*"});
     t.refuse("ranks share the work by 'distribution'",
-             {"tensor_parallel_size", "context_parallel_size", "sequence_parallel_degree", "dp_shard_size",
-              "dp_replicate_size"});
+             {"tensor_parallel_size", "context_parallel_size", "sequence_parallel_degree"});
     t.refuse("this optimizer is not there; use adamw",
              {"galore_*", "qgalore_*", "dion_*", "optim_target_modules", "adam_beta3", "adam_epsilon2"});
     t.refuse("training in this way is not there",
@@ -113,7 +112,6 @@ const Table& other_keys() {
     t.refuse("rows of the embedding are added where new tokens need them, never removed or changed",
              {"shrink_embeddings", "fix_untrained_tokens"});
     t.refuse("adapters are trained in one go, without restarts", {"relora", "relora_*", "jagged_restart_*"});
-    t.refuse("gradients are sent as 32-bit floats", {"comm_dtype"});
     t.refuse("the best model is the one with the lowest loss on the validation split", {"greater_is_better"});
     t.refuse("LoftQ is peft_init_lora_weights: loftq, with loftq_iter; nothing else of it is read", {"peft"});
     t.refuse("of PEFT's layouts dml has modules, patterns and layers",

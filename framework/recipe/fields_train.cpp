@@ -185,8 +185,7 @@ Section distribution_section() {
   t.defaults<S>();
   t.add("distribution", &S::distribution,
         "What each rank keeps: all (ddp), its part of the optimizer (zero1), also of gradients (zero2), also of "
-        "weights (zero3); "
-        "hybrid: zero within a host, ddp across.",
+        "weights (zero3); hybrid: zero3 within a host, ddp across.",
         {.choices = same({"none", "ddp", "zero1", "zero2", "zero3", "hybrid"}),
          .example = "zero1",
          .unset = "ddp on several ranks, none on one"});
@@ -196,6 +195,16 @@ Section distribution_section() {
         "Sum gradients in one fixed tree, so that bits do not depend on the number of ranks; false saves memory in "
         "full fine-tuning.",
         {.example = "false"});
+  t.add("dp_shard_size", &S::dp_shard_size, "With hybrid: ranks of a group that shares one copy of what is trained.",
+        {.min = 1, .max = 1e6, .example = "4", .unset = "the ranks of a host"});
+  t.add("comm_dtype", &S::comm_dtype,
+        "How gradients travel between ranks: bf16 halves what is sent; what rounding takes away is added to the next step. "
+        "Bits then depend on the number of ranks and the strategy.",
+        {.choices = same({"f32", "bf16"}), .example = "bf16"});
+  t.add("shard_frozen_weights", &S::shard_frozen_weights,
+        "With zero3 and hybrid: each rank keeps a part of the frozen layers and gathers the others' when they are needed. "
+        "Without, the ranks of a host share the mapped file.",
+        {.example = "true", .unset = "on several hosts where the base is larger than a host's free memory"});
   return {std::move(t), [](Recipe& r) -> void* { return &r.distribution; }};
 }
 

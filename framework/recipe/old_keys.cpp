@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "core/error.h"
 #include "recipe/stages.h"
@@ -51,9 +52,31 @@ std::string zero_stage(const Node& deepspeed) {
   return stage;
 }
 
+/// What FSDP's spellings of a sharding strategy are here: in a list (fsdp: [hybrid_shard, auto_wrap]), by name or number in a
+/// table (fsdp_config), or by the second version's reshard_after_forward.
+std::string fsdp_strategy(const Node& fsdp, const Node* config) {
+  std::string text = fsdp.is_scalar() ? fsdp.text : "";
+  for (const Node& item : fsdp.items)
+    if (item.is_scalar()) text += " " + item.text;
+  std::string reshard = "true";
+  if (config)
+    for (std::size_t i = 0; i < config->keys.size() && i < config->items.size(); ++i) {
+      if (config->keys[i].text.ends_with("sharding_strategy")) text = config->items[i].text;
+      if (config->keys[i].text.ends_with("reshard_after_forward")) reshard = canonical_bool(config->items[i].text);
+    }
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  auto has = [&](const char* part) { return text.find(part) != text.npos; };
+  if (has("hybrid") || text == "4" || text == "5") return "hybrid";
+  if (has("no_shard") || text == "3") return "ddp";
+  return has("shard_grad_op") || text == "2" || reshard == "false" ? "zero2" : "zero3";
+}
+
 void map_sharding(Node& root, Report& report) {
-  Taken deepspeed = take(root, "deepspeed"), fsdp = take(root, "fsdp"), config = take(root, "fsdp_config");
-  if (!fsdp) fsdp = config;
+  Taken deepspeed = take(root, "deepspeed"), fsdp = take(root, "fsdp"), config = take(root, "fsdp_config"),
+        replicas = take(root, "dp_replicate_size");
+  if (!fsdp && config) fsdp = config;
+  if (replicas)
+    report.notice("dp_replicate_size follows from dp_shard_size and the number of ranks, and has no effect");
   const Node* own = root.find("distribution");
   if (own && !own->is_null()) {
     if (deepspeed || fsdp) report.notice("distribution is given; deepspeed and fsdp settings have no effect");
@@ -68,9 +91,13 @@ void map_sharding(Node& root, Report& report) {
     report.notice(fmt::format("deepspeed: {} means distribution: {}",
                               shown(deepspeed.value.is_scalar() ? deepspeed.value.text : "a table"), name));
     put(root, "distribution", text_node(name, deepspeed.value.place));
+  } else if (const Node* size = root.find("dp_shard_size"); size && !size->is_null()) {
+    report.notice("dp_shard_size means distribution: hybrid");
+    put(root, "distribution", text_node("hybrid", size->place));
   } else if (fsdp) {
-    report.notice("fsdp: full sharding means distribution: zero3");
-    put(root, "distribution", text_node("zero3", fsdp.value.place));
+    std::string name = fsdp_strategy(fsdp.value, config ? &config.value : nullptr);
+    report.notice(fmt::format("fsdp: this sharding means distribution: {}", name));
+    put(root, "distribution", text_node(name, fsdp.value.place));
   }
 }
 

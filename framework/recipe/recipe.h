@@ -253,6 +253,9 @@ struct DistributionSection {
   std::optional<std::string> distribution;           // name in the registry; unset: ddp on several ranks, none on one
   double dist_timeout = 1800;                        // seconds a rank waits for the others
   bool gradient_tree = true;                         // false: less memory, bits depend on the number of ranks
+  std::optional<std::int64_t> dp_shard_size;         // hybrid: ranks that share one copy; unset: those of a host
+  Storage comm_dtype = Storage::f32;                 // how gradients travel; bf16: bits depend on the number of ranks
+  std::optional<bool> shard_frozen_weights;          // zero3, hybrid; unset: where the base does not fit a host's memory
   bool operator==(const DistributionSection&) const = default;
 };
 

@@ -219,6 +219,16 @@ void check_train(const Recipe& recipe, Rulebook& rules) {
   }
 }
 
+void check_distribution(const DistributionSection& d, Rulebook& rules) {
+  if (d.dp_shard_size && d.distribution != "hybrid")
+    rules.error("dp_shard_size", fmt::format("'dp_shard_size' is for distribution: hybrid, {} is '{}'",
+                                             rules.cite("distribution"), d.distribution.value_or("unset")));
+  if (d.shard_frozen_weights == true && d.distribution != "zero3" && d.distribution != "hybrid")
+    rules.error("shard_frozen_weights",
+                fmt::format("'shard_frozen_weights' is for distribution: zero3 or hybrid, {} is '{}'",
+                            rules.cite("distribution"), d.distribution.value_or("unset")));
+}
+
 }  // namespace
 
 void check_rules(const Recipe& recipe, RecipeUse use, Reading& reading) {
@@ -228,6 +238,7 @@ void check_rules(const Recipe& recipe, RecipeUse use, Reading& reading) {
   check_data(recipe, use, rules);
   check_optim(recipe, use, rules);
   check_train(recipe, rules);
+  check_distribution(recipe.distribution, rules);
 }
 
 void check_files(const Recipe& recipe, Reading& reading) {

@@ -79,7 +79,7 @@ TEST(MpiRank, Strategies) {
       Outcome reference = train_toy(*self, "none", total);
       for (auto& row : strategies().rows()) {
         if (row.name == "none") continue;
-        Outcome outcome = train_toy(comm, row.name, total);
+        Outcome outcome = train_toy(comm, row.name, total, nullptr, {.shard_size = 2});
         EXPECT_EQ(outcome.values, reference.values) << row.name;
         EXPECT_EQ(outcome.norms, reference.norms) << row.name;
       }

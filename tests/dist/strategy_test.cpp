@@ -6,17 +6,19 @@
 #include <numeric>
 
 #include "core/error.h"
+#include "dist/group_comm.h"
 #include "dist/toy_model.h"
 
 namespace dml {
 namespace {
 
 // All ranks' outcomes in one: values and norms must be the same on each, state is put together.
-Outcome train(const std::string& name, int ranks, std::int64_t total, const Cut& cut = nullptr) {
+Outcome train(const std::string& name, int ranks, std::int64_t total, const Cut& cut = nullptr,
+              const DistributionOptions& options = {}) {
   std::vector<Outcome> outcomes(static_cast<std::size_t>(ranks));
   run_thread_ranks(ranks, [&](Comm& comm) {
     comm.set_timeout(60);
-    outcomes[static_cast<std::size_t>(comm.rank())] = train_toy(comm, name, total, cut);
+    outcomes[static_cast<std::size_t>(comm.rank())] = train_toy(comm, name, total, cut, options);
   });
   for (Outcome& other : outcomes) {
     EXPECT_EQ(other.values, outcomes[0].values) << "replicas differ";
@@ -50,6 +52,33 @@ TEST(Strategies, AllGiveTheSameBitsOnAnyNumberOfRanks) {
   }
 }
 
+TEST(Strategies, HybridGivesTheSameBitsInGroupsOfAnySize) {
+  const std::tuple<std::int64_t, int, std::vector<int>> cases[] = {
+      {8, 4, {1, 2, 4}}, {11, 4, {2}}, {1, 4, {2}}, {16, 8, {2, 4}}, {7, 6, {2, 3}}, {2, 6, {2}}};
+  for (auto& [total, ranks, sizes] : cases) {
+    Outcome reference = train("none", 1, total);
+    for (int size : sizes)
+      expect_same(train("hybrid", ranks, total, nullptr, {.shard_size = size}), reference,
+                  fmt::format("{} micro-batches on {} ranks in groups of {}", total, ranks, size));
+  }
+}
+
+TEST(Strategies, HybridWantsEqualGroups) {
+  EXPECT_THROW(train("hybrid", 3, 4, nullptr, {.shard_size = 2}), UserError);
+}
+
+// What one rank after the other would have summed up, in double precision, against sums of what was sent.
+TEST(Strategies, GradientsInBf16LoseNothingOverTheSteps) {
+  const DistributionOptions half{.wire = {CommDtype::bf16}, .shard_size = 2};
+  for (const char* name : {"ddp", "zero1", "zero2", "zero3", "hybrid"}) {
+    Outcome exact = train("none", 1, 8);
+    Outcome rounded = train(name, 4, 8, nullptr, half), again = train(name, 4, 8, nullptr, half);
+    expect_same(rounded, again, name);
+    for (std::size_t i = 0; i < exact.norms.size(); ++i) EXPECT_NEAR(rounded.norms[i] / exact.norms[i], 1, 0.01) << name;
+    EXPECT_NE(rounded.values, exact.values) << name;
+  }
+}
+
 // Counts what this rank sends to others.
 class CountingComm : public Comm {
  public:
@@ -79,7 +108,7 @@ TEST(Strategies, AStepSendsNoMoreThanARingWould) {
     run_thread_ranks(ranks, [&](Comm& inner) {
       CountingComm comm(inner);
       Toy toy;
-      auto ddp = strategies().at("ddp").make(comm);
+      auto ddp = strategies().at("ddp").make(comm, {});
       ddp->adopt(toy.store, 0);
       comm.sent = 0;
       MicroBatches mine = ddp->share(4 * ranks);
@@ -114,10 +143,9 @@ TEST(Strategies, WithoutTheTreeSumsAreRightAndOneBufferIsEnough) {
   for (int ranks : {1, 2, 3, 16})  // with 16 some have nothing to do
     run_thread_ranks(ranks, [&](Comm& comm) {
       Toy toy;
-      auto ddp = strategies().at("ddp").make(comm);
-      ddp->set_gradient_tree(false);
+      auto ddp = strategies().at("ddp").make(comm, {.tree = false});
       EXPECT_EQ(ddp->memory(toy.store, 0, 4).gradients, toy.store.floats() * 4);
-      Outcome outcome = train_toy(comm, "ddp", 12, nullptr, false);
+      Outcome outcome = train_toy(comm, "ddp", 12, nullptr, {.tree = false});
       for (std::size_t i = 0; i < outcome.norms.size(); ++i)
         EXPECT_NEAR(outcome.norms[i], reference.norms[i], 1e-4 * reference.norms[i]);
     });
@@ -129,19 +157,19 @@ TEST(Strategies, RanksThatDisagreeAboutTheCutAreTold) {
 }
 
 TEST(Strategies, NoneRefusesSeveralRanks) {
-  EXPECT_THROW(run_thread_ranks(2, [](Comm& comm) { strategies().at("none").make(comm); }), UserError);
+  EXPECT_THROW(run_thread_ranks(2, [](Comm& comm) { strategies().at("none").make(comm, {}); }), UserError);
 }
 
 TEST(Strategies, OptimizerStateIsDividedByZero) {
   Toy toy;
   run_thread_ranks(4, [&](Comm& comm) {
-    auto ddp = strategies().at("ddp").make(comm)->memory(toy.store, 2, 2);
-    auto zero1 = strategies().at("zero1").make(comm)->memory(toy.store, 2, 2);
+    auto ddp = strategies().at("ddp").make(comm, {})->memory(toy.store, 2, 2);
+    auto zero1 = strategies().at("zero1").make(comm, {})->memory(toy.store, 2, 2);
     EXPECT_EQ(ddp.gradients, 2 * toy.store.floats() * 4);
     EXPECT_GE(ddp.state, 2 * toy.store.trainable() * 4);
     EXPECT_NEAR(static_cast<double>(zero1.state), static_cast<double>(ddp.state) / 4, 5 * kSliceBlock * 8);
-    auto zero2 = strategies().at("zero2").make(comm)->memory(toy.store, 2, 2);
-    auto zero3 = strategies().at("zero3").make(comm)->memory(toy.store, 2, 2);
+    auto zero2 = strategies().at("zero2").make(comm, {})->memory(toy.store, 2, 2);
+    auto zero3 = strategies().at("zero3").make(comm, {})->memory(toy.store, 2, 2);
     EXPECT_EQ(zero2.state, zero1.state);
     EXPECT_LT(zero2.gradients, zero1.gradients);
     EXPECT_LT(zero3.values, zero2.values);
@@ -150,10 +178,10 @@ TEST(Strategies, OptimizerStateIsDividedByZero) {
 }
 
 TEST(Strategies, AGradientThatIsNoNumberIsNamedTheSameOnEveryRank) {
-  for (const char* name : {"ddp", "zero1", "zero2", "zero3"})
+  for (const char* name : {"ddp", "zero1", "zero2", "zero3", "hybrid"})
     run_thread_ranks(2, [&](Comm& comm) {
       Toy toy;
-      auto strategy = strategies().at(name).make(comm);
+      auto strategy = strategies().at(name).make(comm, {});
       strategy->adopt(toy.store, 0);
       MicroBatches mine = strategy->share(2);
       strategy->begin_step(mine, 2);
@@ -166,6 +194,53 @@ TEST(Strategies, AGradientThatIsNoNumberIsNamedTheSameOnEveryRank) {
       EXPECT_EQ(first_not_finite_gradient(comm, toy.store, shards), "layers.1: 3.up[2000] = nan");
       strategy->end_step();
     });
+}
+
+TEST(Wire, KeepsWhatRoundingTakesAway) {
+  const Wire wire{CommDtype::bf16};
+  Random random(1, Purpose::init);
+  for (std::int64_t n : {0, 16, 256, 272, 4000}) {
+    std::vector<bf16> residual(static_cast<std::size_t>(n), bf16{0});
+    std::vector<double> wanted(residual.size()), sent(residual.size());
+    std::vector<float> x(residual.size());
+    for (int step = 0; step < 200; ++step) {
+      for (std::size_t i = 0; i < x.size(); ++i) wanted[i] += x[i] = 1 + random.normal(i) * 0.01f;  // the same every step
+      EXPECT_EQ(wire.bytes(x.data(), n).size(), 2 * x.size());
+      wire.pack(x.data(), n, residual.data());
+      wire.unpack(x.data(), n);
+      for (std::size_t i = 0; i < x.size(); ++i) sent[i] += x[i];
+    }
+    // Rounded alone, 200 steps would be off by up to 200 · 2⁻⁸.
+    for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(sent[i], wanted[i], 0.01) << i << " of " << n;
+  }
+}
+
+TEST(Groups, PutRanksOfAHostSideBySide) {
+  class Elsewhere : public Comm {  // hosts a, b, a, b
+   public:
+    explicit Elsewhere(Comm& inner) : inner_(inner) {}
+    int rank() const override { return inner_.rank(); }
+    int size() const override { return inner_.size(); }
+    int local_rank() const override { return rank() / 2; }
+    int local_size() const override { return 2; }
+    std::string host() const override { return rank() % 2 == 0 ? "a" : "b"; }
+    std::unique_ptr<Pending> exchange(std::vector<std::span<const std::byte>> send,
+                                      std::vector<std::span<std::byte>> receive, Operation operation) override {
+      return inner_.exchange(std::move(send), std::move(receive), operation);
+    }
+    void abort(int code) override { inner_.abort(code); }
+
+   private:
+    Comm& inner_;
+  };
+  run_thread_ranks(4, [](Comm& inner) {
+    Elsewhere comm(inner);
+    GroupPlace place = group_ranks(comm, 0);
+    EXPECT_EQ(place.inside, (comm.rank() % 2 == 0 ? std::vector{0, 2} : std::vector{1, 3}));
+    EXPECT_EQ(place.across, (comm.rank() < 2 ? std::vector{0, 1} : std::vector{2, 3}));
+    GroupComm group(comm, place.inside);
+    EXPECT_EQ(group.sum(std::int64_t{comm.rank()}), comm.rank() % 2 == 0 ? 2 : 4);
+  });
 }
 
 TEST(Slices, CoverTheUnitInWholeBlocks) {

@@ -41,6 +41,8 @@ class Toy {
       strategy.after_forward(u);
     }
     strategy.before_forward(head);
+    strategy.before_gradient(head);
+    strategy.before_gradient(0);
     add_gradient(0, step, index, 1);
     add_gradient(head, step, index, 2);
     strategy.after_backward(head);
@@ -49,6 +51,7 @@ class Toy {
       add_gradient(u, step, index, 3);
       strategy.after_backward(u);
     }
+    strategy.before_gradient(0);
     add_gradient(0, step, index, 4);
     strategy.after_backward(0);
   }
@@ -78,15 +81,14 @@ using Cut = std::function<MicroBatches(std::int64_t total, int rank, int ranks)>
 
 /// Three steps of descent with a momentum plane, of `total` micro-batches each, on one rank of several.
 inline Outcome train_toy(Comm& comm, const std::string& name, std::int64_t total, const Cut& cut = nullptr,
-                         bool tree = true) {
+                         const DistributionOptions& options = {}) {
   Toy toy;
   Random random(5, Purpose::init);
   for (Unit& unit : toy.store.units())
     for (const Parameter& p : unit.parameters)
       for (std::int64_t i = p.offset; i < p.offset + p.size(); ++i)
         unit.value[i] = comm.rank() == 0 ? random.normal(static_cast<std::uint64_t>(i)) : 77;  // rank 0's win
-  auto strategy = strategies().at(name).make(comm);
-  strategy->set_gradient_tree(tree);
+  auto strategy = strategies().at(name).make(comm, options);
   strategy->adopt(toy.store, 1);
   Outcome outcome;
   for (std::int64_t step = 0; step < 3; ++step) {

@@ -1,0 +1,136 @@
+#include "dist/frozen_shards.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "dist/slices.h"
+#include "kernels/quant_nf4.h"
+
+namespace dml {
+namespace {
+
+constexpr std::size_t kAlign = 64, kBuffers = 2;  // bytes; the layer in use and the next one
+constexpr std::size_t kFrozen = 3;                // place for unit_channel()
+
+std::size_t aligned(std::size_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
+
+std::size_t scale_bytes(const kernels::Weight& w) {
+  const std::int64_t blocks = (w.rows * w.cols + kernels::kNf4Block - 1) / kernels::kNf4Block;
+  return static_cast<std::size_t>(w.storage == kernels::Storage::nf4 ? blocks : w.rows) * sizeof(float);
+}
+
+}  // namespace
+
+std::size_t FrozenShards::cut(std::size_t size, int rank, int ranks) {
+  return size / kAlign * static_cast<std::size_t>(rank) / static_cast<std::size_t>(ranks) * kAlign;
+}
+
+std::vector<FrozenShards::Block> FrozenShards::lay_out(const std::vector<std::vector<kernels::Weight*>>& units) {
+  std::vector<Block> blocks(units.size());
+  for (std::size_t u = 0; u < units.size(); ++u)
+    for (kernels::Weight* w : units[u]) {
+      auto add = [&](bool scales, const void* mapped, std::size_t size) {
+        blocks[u].pieces.push_back({w, scales, static_cast<const std::byte*>(mapped), blocks[u].size, size});
+        blocks[u].size += aligned(size);
+      };
+      add(false, w->data, static_cast<std::size_t>(kernels::storage_bytes(w->storage, w->rows * w->cols)));
+      if (w->scales) add(true, w->scales, scale_bytes(*w));
+    }
+  return blocks;
+}
+
+FrozenShards::FrozenShards(Comm& comm, std::vector<std::vector<kernels::Weight*>> units)
+    : comm_(comm), blocks_(lay_out(units)) {
+  std::size_t kept = 0, largest = 0;
+  auto range = [&](const Block& b) {
+    return std::pair{cut(b.size, comm.rank(), comm.size()), cut(b.size, comm.rank() + 1, comm.size())};
+  };
+  for (const Block& b : blocks_) {
+    kept += range(b).second - range(b).first;
+    largest = std::max(largest, b.size);
+  }
+  own_ = Arena(kept + blocks_.size() * kAlign);
+  for (Block& b : blocks_) {
+    auto [first, last] = range(b);
+    b.own = own_.take<std::byte>(static_cast<std::int64_t>(last - first)).data();
+    for (const Piece& p : b.pieces)
+      if (std::size_t from = std::max(first, p.first), to = std::min(last, p.first + p.size); from < to)
+        std::memcpy(b.own + (from - first), p.mapped + (from - p.first), to - from);
+  }
+  gathered_ = Arena(kBuffers * (largest + kAlign));
+  for (std::size_t k = 0; k < kBuffers; ++k)
+    buffers_.emplace_back().data = gathered_.take<std::byte>(static_cast<std::int64_t>(largest)).data();
+}
+
+FrozenShards::~FrozenShards() {
+  for (Buffer& buffer : buffers_) buffer.pending.reset();
+}
+
+void FrozenShards::free(Buffer& buffer) {
+  if (buffer.unit < 0) return;
+  if (buffer.pending) buffer.pending->wait();
+  buffer.pending.reset();
+  for (const Piece& p : blocks_[static_cast<std::size_t>(buffer.unit)].pieces)
+    if (p.scales)
+      p.weight->scales = reinterpret_cast<const float*>(p.mapped);
+    else
+      p.weight->data = p.mapped;
+  buffer.unit = -1;
+}
+
+FrozenShards::Buffer& FrozenShards::start(std::size_t unit) {
+  for (Buffer& buffer : buffers_)
+    if (buffer.unit == static_cast<std::ptrdiff_t>(unit)) return buffer;
+  Buffer& buffer = *std::ranges::min_element(buffers_, {}, &Buffer::used);
+  free(buffer);
+  buffer.unit = static_cast<std::ptrdiff_t>(unit);
+  const Block& block = blocks_[unit];
+  auto ranks = static_cast<std::size_t>(comm_.size());
+  std::vector<std::span<const std::byte>> send(ranks);
+  std::vector<std::span<std::byte>> receive(ranks);
+  const auto place = [&](int r) { return cut(block.size, r, comm_.size()); };
+  const std::span<const std::byte> mine(block.own, place(comm_.rank() + 1) - place(comm_.rank()));
+  for (int r = 0; r < comm_.size(); ++r) {
+    if (r == comm_.rank()) continue;
+    send[static_cast<std::size_t>(r)] = mine;
+    receive[static_cast<std::size_t>(r)] = {buffer.data + place(r), place(r + 1) - place(r)};
+  }
+  std::ranges::copy(mine, buffer.data + place(comm_.rank()));
+  buffer.pending =
+      comm_.exchange(std::move(send), std::move(receive), {"gathering of frozen weights", unit_channel(unit, kFrozen)});
+  return buffer;
+}
+
+void FrozenShards::need(std::size_t unit, int direction) {
+  auto has_weights = [&](std::size_t u) { return u < blocks_.size() && blocks_[u].size > 0; };
+  if (has_weights(unit)) {
+    Buffer& buffer = start(unit);
+    buffer.used = ++clock_;
+    if (buffer.pending) {
+      buffer.pending->wait();
+      buffer.pending.reset();
+      for (const Piece& p : blocks_[unit].pieces)
+        if (p.scales)
+          p.weight->scales = reinterpret_cast<const float*>(buffer.data + p.first);
+        else
+          p.weight->data = buffer.data + p.first;
+    }
+  }
+  std::size_t next = unit + static_cast<std::size_t>(direction);  // wraps round below 0: no such unit
+  if (has_weights(next)) start(next).used = ++clock_;
+}
+
+void FrozenShards::let_go() {
+  for (Buffer& buffer : buffers_) free(buffer);
+}
+
+std::size_t FrozenShards::memory(const std::vector<std::vector<kernels::Weight*>>& units, int ranks) {
+  std::size_t all = 0, largest = 0;
+  for (const Block& b : lay_out(units)) {
+    all += b.size;
+    largest = std::max(largest, b.size);
+  }
+  return all / static_cast<std::size_t>(ranks) + kBuffers * largest;
+}
+
+}  // namespace dml

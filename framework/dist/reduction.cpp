@@ -1,0 +1,248 @@
+#include "dist/reduction.h"
+
+#include <numeric>
+
+#include "core/error.h"
+
+namespace dml {
+namespace {
+
+constexpr int kCutsChannel = 1;
+constexpr std::int64_t kSmall = 16 << 20;  // floats: below it, room is made for all units at once
+
+// All units' slices when that is little, else enough to keep the network busy: the largest unit, or a quarter of all.
+std::int64_t room_needed(std::span<const std::int64_t> need) {
+  std::int64_t all = std::accumulate(need.begin(), need.end(), std::int64_t{0}), largest = 0;
+  for (std::int64_t n : need) largest = std::max(largest, n);
+  return all <= kSmall ? all : std::max(largest, all / 4 / 16 * 16);
+}
+
+}  // namespace
+
+Reduction::Reduction(Comm& comm, std::vector<std::int64_t> sizes, Sums sums, Wire wire)
+    : comm_(comm),
+      sizes_(std::move(sizes)),
+      sums_(sums),
+      wire_(wire),
+      cuts_(static_cast<std::size_t>(comm.size())),
+      exchanges_(sizes_.size()) {
+  DML_CHECK(sizes_.size() <= kMostUnits);
+}
+
+TreeSchedule Reduction::schedule(MicroBatches share, std::int64_t total, int rank, bool tree) {
+  if (tree) return tree_schedule(share, total);
+  auto count = static_cast<std::size_t>(share.count);
+  return {std::vector<int>(count), std::vector<int>(count), {{0, rank}}, 1};
+}
+
+void Reduction::begin(MicroBatches mine, std::int64_t total, bool tree) {
+  total_ = total;
+  tree_ = tree;
+  for (Exchange& exchange : exchanges_) exchange.state = Exchange::idle;
+  next_ = exchanges_.size();
+  my_cut_ = {mine.first, mine.count, total};
+  // Nobody waits for the others' cuts before the first unit is exchanged.
+  std::vector<std::span<const std::byte>> send(cuts_.size(), std::as_bytes(std::span(&my_cut_, 1)));
+  std::vector<std::span<std::byte>> receive;
+  for (Cut& cut : cuts_) receive.push_back(std::as_writable_bytes(std::span(&cut, 1)));
+  cuts_pending_ = comm_.exchange(std::move(send), std::move(receive), {"exchange of micro-batch ranges", kCutsChannel});
+}
+
+void Reduction::learn_cuts() {
+  if (!cuts_pending_) return;
+  cuts_pending_->wait();
+  cuts_pending_.reset();
+  auto same = [](const Cut& a, const Cut& b) { return a.first == b.first && a.count == b.count && a.total == b.total; };
+  if (std::equal(cuts_.begin(), cuts_.end(), known_cuts_.begin(), known_cuts_.end(), same)) return;
+  nodes_.clear();
+  std::vector<TreeNode> all;
+  std::int64_t next = 0;
+  rounds_ = 0;
+  for (std::size_t r = 0; r < cuts_.size(); ++r) {
+    const Cut& cut = cuts_[r];
+    if (cut.total != total_ || cut.first != next || cut.count < 0 || cut.first + cut.count > total_)
+      throw Error(
+          ExitCode::distributed,
+          fmt::format("rank {} computes micro-batches {} to {} of {}, where rank {} expects it to begin with {} of {}",
+                      r, cut.first, cut.first + cut.count, cut.total, comm_.rank(), next, total_));
+    next += cut.count;
+    nodes_.push_back(schedule({cut.first, cut.count}, total_, static_cast<int>(r), tree_).nodes);
+    all.insert(all.end(), nodes_.back().begin(), nodes_.back().end());
+    rounds_ = std::max(rounds_, nodes_.back().size());
+  }
+  DML_CHECK(next == total_ && rounds_ < static_cast<std::size_t>(kChannelsPerUnit), "micro-batches up to {} of {}",
+            next, total_);
+  additions_ = additions_to_root(all, tree_ ? total_ : comm_.size());
+  known_cuts_ = cuts_;
+
+  auto others = static_cast<std::int64_t>(all.size() - nodes_[static_cast<std::size_t>(comm_.rank())].size());
+  std::vector<std::int64_t> need;
+  for (std::size_t u = 0; u < sizes_.size(); ++u) need.push_back(others * own(u).size());
+  std::int64_t room = room_needed(need);
+  if (room > ring_size_) {
+    received_ = Arena(static_cast<std::size_t>(room) * sizeof(float));
+    ring_ = received_.take<float>(room).data();
+    ring_size_ = room;
+  }
+}
+
+void Reduction::ready(std::size_t unit, std::span<float* const> nodes, float* result, bf16* residual) {
+  Exchange& exchange = exchanges_[unit];
+  DML_CHECK(exchange.state == Exchange::idle, "a unit's gradient became final twice");
+  exchange.mine.assign(nodes.begin(), nodes.end());
+  exchange.result = result;
+  exchange.residual = residual;
+  exchange.state = Exchange::waiting;
+  start_ready();
+}
+
+void Reduction::start_ready() {
+  while (next_ > 0 && (exchanges_[next_ - 1].state == Exchange::waiting || sizes_[next_ - 1] == 0)) start(--next_);
+}
+
+float* Reduction::make_room(std::size_t unit) {
+  auto others =
+      static_cast<std::int64_t>(additions_.size() + 1 - nodes_[static_cast<std::size_t>(comm_.rank())].size());
+  std::int64_t need = others * own(unit).size();
+  if (need == 0) return nullptr;
+  while (true) {
+    while (!rooms_.empty() && exchanges_[rooms_.front().unit].state != Exchange::collecting) rooms_.pop_front();
+    if (rooms_.empty()) ring_head_ = 0;
+    std::int64_t oldest = rooms_.empty() ? ring_size_ : rooms_.front().first;
+    // Not wrapped round: what is taken lies in [oldest, head), and the room behind it or before it is free.
+    bool wrapped = !rooms_.empty() && ring_head_ <= oldest;
+    std::int64_t end = wrapped || rooms_.empty() ? oldest : ring_size_;
+    if (!wrapped && !rooms_.empty() && ring_head_ + need > ring_size_ && need <= oldest) {
+      ring_head_ = 0;
+      end = oldest;
+    }
+    if (ring_head_ + need <= end) {
+      rooms_.push_back({unit, ring_head_});
+      ring_head_ += need;
+      return ring_ + rooms_.back().first;
+    }
+    DML_CHECK(!rooms_.empty());
+    while (exchanges_[rooms_.front().unit].state == Exchange::collecting) advance(rooms_.front().unit, true);
+  }
+}
+
+void Reduction::start(std::size_t unit) {
+  Exchange& exchange = exchanges_[unit];
+  if (sizes_[unit] == 0 || comm_.size() == 1) {
+    DML_CHECK(sizes_[unit] == 0 || exchange.mine == std::vector{exchange.result});
+    exchange.state = Exchange::done;
+    return;
+  }
+  learn_cuts();
+  float* room = make_room(unit);
+  auto ranks = static_cast<std::size_t>(comm_.size()), me = static_cast<std::size_t>(comm_.rank());
+  std::int64_t size = own(unit).size();
+  DML_CHECK(exchange.mine.size() == nodes_[me].size());
+  exchange.nodes.clear();
+  exchange.parts.clear();
+  for (std::size_t r = 0; r < ranks; ++r) {
+    Slice theirs = slice(unit, static_cast<int>(r));
+    for (std::size_t n = 0; n < nodes_[r].size(); ++n) {
+      exchange.parts.push_back(r == me ? exchange.mine[n] + own(unit).first : room);
+      if (r != me) room += size;
+    }
+    // What the first node leaves goes with the next one.
+    for (float* node : exchange.mine)
+      if (r != me)
+        wire_.pack(node + theirs.first, theirs.size(), exchange.residual ? exchange.residual + theirs.first : nullptr);
+  }
+  for (std::size_t n = 0; n < rounds_; ++n) {
+    std::vector<std::span<const std::byte>> send(ranks);
+    std::vector<std::span<std::byte>> receive(ranks);
+    std::size_t part = 0;  // rank r's first
+    for (std::size_t r = 0; r < ranks; part += nodes_[r++].size()) {
+      if (r == me) continue;
+      Slice theirs = slice(unit, static_cast<int>(r));
+      if (n < nodes_[me].size()) send[r] = wire_.bytes(exchange.mine[n] + theirs.first, theirs.size());
+      if (n < nodes_[r].size()) receive[r] = wire_.bytes(exchange.parts[part + n], size);
+    }
+    exchange.nodes.push_back(
+        comm_.exchange(std::move(send), std::move(receive), {"exchange of gradients", unit_channel(unit, n + 1)}));
+  }
+  exchange.state = Exchange::collecting;
+}
+
+void Reduction::add_up_and_spread(std::size_t unit) {
+  Exchange& exchange = exchanges_[unit];
+  exchange.nodes.clear();
+  const Slice mine = own(unit);
+  std::size_t part = 0;
+  for (std::size_t r = 0; r < nodes_.size(); ++r)
+    for (std::size_t n = 0; n < nodes_[r].size(); ++n, ++part)
+      if (r != static_cast<std::size_t>(comm_.rank())) wire_.unpack(exchange.parts[part], mine.size());
+  add_parts(exchange.parts, additions_, mine.size(), exchange.result + mine.first);
+  exchange.state = Exchange::done;
+  if (sums_ == Sums::at_owner) return;
+  // Everybody uses what was sent, the owner as well.
+  wire_.pack(exchange.result + mine.first, mine.size(), exchange.residual ? exchange.residual + mine.first : nullptr);
+  exchange.sums = gather_slices(comm_, sizes_[unit], exchange.result + mine.first, exchange.result,
+                                {"spreading of gradient sums", unit_channel(unit, 0)}, wire_);
+  exchange.state = Exchange::spreading;
+}
+
+bool Reduction::advance(std::size_t unit, bool block) {
+  Exchange& exchange = exchanges_[unit];
+  if (exchange.state == Exchange::collecting) {
+    for (auto& pending : exchange.nodes) {
+      if (block)
+        pending->wait();
+      else if (!pending->test())
+        return false;
+    }
+    add_up_and_spread(unit);
+  } else if (exchange.state == Exchange::spreading) {
+    if (block)
+      exchange.sums->wait();
+    else if (!exchange.sums->test())
+      return false;
+    exchange.sums.reset();
+    for (int r = 0; r < comm_.size(); ++r) {
+      Slice part = slice(unit, r);
+      wire_.unpack(exchange.result + part.first, part.size());
+    }
+    exchange.state = Exchange::done;
+  }
+  return exchange.state == Exchange::done;
+}
+
+void Reduction::poll() {
+  for (std::size_t u = exchanges_.size(); u-- > next_;) advance(u, false);
+}
+
+void Reduction::finish() {
+  start_ready();
+  DML_CHECK(next_ == 0, "a unit's gradient never became final");
+  learn_cuts();
+  for (std::size_t u = exchanges_.size(); u-- > 0;) {
+    while (exchanges_[u].state == Exchange::collecting) advance(u, true);
+    poll();
+  }
+  for (std::size_t u = exchanges_.size(); u-- > 0;)
+    while (!advance(u, true)) {
+    }
+  rooms_.clear();
+}
+
+std::int64_t Reduction::room(std::span<const std::int64_t> sizes, std::span<const MicroBatches> shares,
+                             std::int64_t total, bool tree) {
+  const auto ranks = static_cast<int>(shares.size());
+  std::vector<std::int64_t> held;
+  for (int r = 0; r < ranks; ++r)
+    held.push_back(static_cast<std::int64_t>(schedule(shares[static_cast<std::size_t>(r)], total, r, tree).nodes.size()));
+  const std::int64_t all = std::accumulate(held.begin(), held.end(), std::int64_t{0});
+  std::int64_t most = 0;
+  for (int r = 0; r < ranks; ++r) {
+    std::vector<std::int64_t> need;
+    for (std::int64_t size : sizes)
+      need.push_back((all - held[static_cast<std::size_t>(r)]) * slice_of(size, r, ranks).size());
+    most = std::max(most, room_needed(need));
+  }
+  return most;
+}
+
+}  // namespace dml

@@ -1,0 +1,72 @@
+#include "dist/wire.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.h"
+
+namespace dml {
+namespace {
+
+constexpr std::int64_t kBlock = 256;  // values converted at a time, in a buffer of their own
+
+std::byte* packed(float* data, std::int64_t n) {
+  return reinterpret_cast<std::byte*>(data) + static_cast<std::size_t>(n) * sizeof(bf16);
+}
+
+bool rounds(Wire wire, int ranks) { return wire.type == CommDtype::bf16 && ranks > 1; }
+
+}  // namespace
+
+std::span<std::byte> Wire::bytes(float* data, std::int64_t n) const {
+  if (type == CommDtype::f32) return {reinterpret_cast<std::byte*>(data), static_cast<std::size_t>(n) * sizeof(float)};
+  return {packed(data, n), static_cast<std::size_t>(n) * sizeof(bf16)};
+}
+
+void Wire::pack(float* data, std::int64_t n, bf16* residual) const {
+  if (type == CommDtype::f32) return;
+  // From the end: block k goes to where only blocks behind it were read from already.
+  for (std::int64_t first = (n - 1) / kBlock * kBlock; n > 0 && first >= 0; first -= kBlock) {
+    const std::int64_t count = std::min(kBlock, n - first);
+    float values[kBlock];
+    bf16 halves[kBlock];
+    std::memcpy(values, data + first, static_cast<std::size_t>(count) * sizeof(float));
+    if (residual) {
+      bf16* left = residual + first;
+      for (std::int64_t i = 0; i < count; ++i) {
+        float wanted = values[i] + to_float(left[i]);
+        halves[i] = to_bf16(wanted);
+        left[i] = to_bf16(wanted - to_float(halves[i]));
+      }
+    } else {
+      for (std::int64_t i = 0; i < count; ++i) halves[i] = to_bf16(values[i]);
+    }
+    std::memcpy(packed(data, n) + static_cast<std::size_t>(first) * sizeof(bf16), halves,
+                static_cast<std::size_t>(count) * sizeof(bf16));
+  }
+}
+
+void Wire::unpack(float* data, std::int64_t n) const {
+  if (type == CommDtype::f32) return;
+  for (std::int64_t first = 0; first < n; first += kBlock) {
+    const std::int64_t count = std::min(kBlock, n - first);
+    float values[kBlock];
+    bf16 halves[kBlock];
+    std::memcpy(halves, packed(data, n) + static_cast<std::size_t>(first) * sizeof(bf16),
+                static_cast<std::size_t>(count) * sizeof(bf16));
+    for (std::int64_t i = 0; i < count; ++i) values[i] = to_float(halves[i]);
+    std::memcpy(data + first, values, static_cast<std::size_t>(count) * sizeof(float));
+  }
+}
+
+Residuals::Residuals(const ParameterStore& store, Wire wire, int ranks) {
+  if (!rounds(wire, ranks)) return;
+  memory_ = Arena(static_cast<std::size_t>(bytes(store, wire, ranks)) + store.units().size() * Arena::kAlignment);
+  for (const Unit& unit : store.units()) units_.push_back(memory_.take<bf16>(unit.size));
+}
+
+std::int64_t Residuals::bytes(const ParameterStore& store, Wire wire, int ranks) {
+  return rounds(wire, ranks) ? store.floats() * static_cast<std::int64_t>(sizeof(bf16)) : 0;
+}
+
+}  // namespace dml

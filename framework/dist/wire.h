@@ -1,0 +1,49 @@
+// How gradients travel between ranks: as they are, or rounded to bfloat16 with error feedback (Seide et al. 2014, Karimireddy
+// et al. 2019): what rounding took away is kept and added to what is sent next, so that nothing is lost over the steps.
+//
+//   send c = bf16(x + e);  e ← bf16(x + e − c)
+//
+// No memory is taken for it: the packed form of n floats lies in the upper half of the very same 4n bytes, which is also
+// where it is received, and is spread out from there. Sums stay float32.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/arena.h"
+#include "core/bf16.h"
+#include "nn/parameter.h"
+
+namespace dml {
+
+enum class CommDtype { f32, bf16 };
+
+struct Wire {
+  CommDtype type = CommDtype::f32;
+
+  /// What is sent of, or received into, n floats (n even).
+  std::span<std::byte> bytes(float* data, std::int64_t n) const;
+  /// Before sending. Adds `residual` (n) and leaves there what got lost; null: it is lost.
+  void pack(float* data, std::int64_t n, bf16* residual) const;
+  /// After receiving, or to use what was sent.
+  void unpack(float* data, std::int64_t n) const;
+};
+
+/// What rounding took away on this rank so far, for every element of every unit; empty where nothing is rounded.
+class Residuals {
+ public:
+  Residuals() = default;
+  Residuals(const ParameterStore& store, Wire wire, int ranks);
+  /// Null where nothing is rounded.
+  bf16* of(std::size_t unit) const { return units_.empty() ? nullptr : units_[unit].data(); }
+  std::span<const std::span<bf16>> units() const { return units_; }
+  static std::int64_t bytes(const ParameterStore& store, Wire wire, int ranks);
+
+ private:
+  Arena memory_;
+  std::vector<std::span<bf16>> units_;
+};
+
+}  // namespace dml

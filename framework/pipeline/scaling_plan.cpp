@@ -1,0 +1,281 @@
+#include "pipeline/scaling_plan.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "dist/frozen_shards.h"
+#include "optim/optimizer.h"
+#include "pipeline/base_model.h"
+#include "pipeline/distribution.h"
+#include "pipeline/job.h"
+#include "pipeline/synthetic.h"
+
+namespace dml {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+constexpr double kMessage = 3e-6;   // seconds of the processor for one message, sent or received
+constexpr int kSmallExchanges = 8;  // a step's sums over ranks of numbers, each waited for
+
+// One of `size` ranks that are alike: whatever is asked of the others, they say the same. Enough for a strategy to tell
+// what it would hold.
+class MirrorComm : public Comm {
+ public:
+  MirrorComm(int size, int local) : size_(size), local_(std::min(local, size)) {}
+  int rank() const override { return 0; }
+  int size() const override { return size_; }
+  int local_rank() const override { return 0; }
+  int local_size() const override { return local_; }
+  std::string host() const override { return "host"; }
+  std::unique_ptr<Pending> exchange(std::vector<std::span<const std::byte>> send,
+                                    std::vector<std::span<std::byte>> receive, Operation) override {
+    for (std::size_t r = 0; r < receive.size(); ++r)
+      if (const auto& from = send[r].empty() ? send.back() : send[r]; from.size() == receive[r].size())
+        std::ranges::copy(from, receive[r].begin());
+    struct Done : Pending {
+      void wait() override {}
+      bool test() override { return true; }
+    };
+    return std::make_unique<Done>();
+  }
+  void abort(int code) override { std::exit(code); }
+
+ private:
+  int size_, local_;
+};
+
+// Seconds between the model's hooks, by unit.
+class Stopwatch : public UnitHooks {
+ public:
+  explicit Stopwatch(Calibration& to) : to_(to) {}
+  void start() { since_ = Clock::now(); }
+  void after_forward(int unit) override { book(to_.forward, unit); }
+  void after_backward(int unit) override { book(to_.backward, unit); }
+
+ private:
+  void book(std::vector<double>& times, int unit) {
+    times[static_cast<std::size_t>(unit)] = seconds_since(since_);
+    since_ = Clock::now();
+  }
+  Calibration& to_;
+  Clock::time_point since_;
+};
+
+double number_before(const std::string& text, std::string& unit) {
+  char* end = nullptr;
+  double value = std::strtod(text.c_str(), &end);
+  unit = end;
+  unit.erase(0, unit.find_first_not_of(' ') == unit.npos ? unit.size() : unit.find_first_not_of(' '));
+  for (const char* tail : {"/s", "ps"})
+    if (unit.size() > 2 && unit.ends_with(tail)) unit.resize(unit.size() - 2);
+  return end == text.c_str() ? -1 : value;
+}
+
+// A link that carries one thing at a time.
+struct Link {
+  double rate, latency, free = 0;
+  /// When what is handed over at `ready` has arrived.
+  double carry(double ready, double bytes) {
+    if (bytes <= 0) return ready;
+    free = std::max(free, ready) + bytes / rate;
+    return free + latency;
+  }
+};
+
+}  // namespace
+
+double parse_bandwidth(const std::string& text) {
+  std::string unit;
+  double value = number_before(text, unit);
+  const std::pair<const char*, double> units[] = {{"Mbit", 1e6 / 8}, {"Gbit", 1e9 / 8}, {"mbit", 1e6 / 8}, {"gbit", 1e9 / 8},
+                                                  {"MB", 1e6},       {"GB", 1e9}};
+  for (auto [name, factor] : units)
+    if (unit == name && value > 0) return value * factor * 0.94;  // Ethernet, IP and TCP headers
+  throw UserError("--bandwidth {}: expected a rate like 1Gbit, 100Mbit or 3GB", text);
+}
+
+double parse_latency(const std::string& text) {
+  std::string unit;
+  double value = number_before(text, unit);
+  for (auto [name, factor] : {std::pair{"us", 1e-6}, {"µs", 1e-6}, {"ms", 1e-3}, {"s", 1.0}})
+    if (unit == name && value >= 0) return value * factor;
+  throw UserError("--latency {}: expected a time like 0.2ms or 20us", text);
+}
+
+double Calibration::pass() const {
+  double sum = 0;
+  for (double t : forward) sum += t;
+  for (double t : backward) sum += t;
+  return sum;
+}
+
+ScalingPlan::ScalingPlan(const Recipe& recipe) : recipe_(recipe) {
+  BaseModel base = open_base_model(recipe.model, recipe.adapter);
+  if (base.files) {
+    model_ = make_trainable_model(base, recipe.model, recipe.adapter, recipe.train.seed).model;
+    frozen_ = recipe.adapter.adapter == AdapterKind::none ? 0 : base.bytes();
+  } else {
+    auto weights = std::make_shared<SyntheticWeights>(base.spec, recipe.model, recipe.adapter);
+    model_ = build_model(base.spec, weights->source(), training_of(recipe.adapter, "", recipe.train.seed), "model_config");
+    frozen_ = weights->bytes();
+    source_ = weights;
+  }
+  set_keeping(*model_, recipe);
+  calibrate();
+}
+
+void ScalingPlan::calibrate() {
+  const std::int64_t length = recipe_.data.sequence_len;
+  std::vector<SyntheticDocument> documents(static_cast<std::size_t>(recipe_.train.micro_batch_size), {length, length - 1});
+  SyntheticBatch batch(documents, model_->spec.vocab, 1);
+  calibration_.tokens = batch.batch().size();
+  model_->set_length(length);
+  activations_ = model_->measure({batch.batch().size(), batch.batch().learned(), batch.batch().documents()}, true);
+  model_->reserve(activations_);
+  auto optimizer = optimizers().at(choose_optimizer(recipe_.optim.optimizer).name)
+                       .make({recipe_.optim.weight_decay, recipe_.optim.adam_beta1, recipe_.optim.adam_beta2, recipe_.optim.adam_epsilon, recipe_.optim.optim_args});
+  state_ = optimizer->state();
+  auto comm = make_self_comm();
+  auto strategy = strategies().at("none").make(*comm, {});
+  strategy->adopt(model_->parameters, state_);
+  const std::size_t units = model_->parameters.units().size();
+  // The first pass touches the memory; of two more the faster counts.
+  for (int pass = 0; pass < 3; ++pass) {
+    Calibration now;
+    now.forward.assign(units, 0);
+    now.backward.assign(units, 0);
+    strategy->begin_step({0, 1, 1}, 1);
+    strategy->begin_micro_step(0);
+    Stopwatch watch(now);
+    struct Both : UnitHooks {
+      UnitHooks &a, &b;
+      Both(UnitHooks& first, UnitHooks& second) : a(first), b(second) {}
+      void before_forward(int u) override { a.before_forward(u); }
+      void after_forward(int u) override { a.after_forward(u), b.after_forward(u); }
+      void before_backward(int u) override { a.before_backward(u); }
+      void before_gradient(int u) override { a.before_gradient(u); }
+      void after_backward(int u) override { a.after_backward(u), b.after_backward(u); }
+    } hooks(*strategy, watch);
+    watch.start();
+    model_->train(batch.batch(), {1, static_cast<std::uint64_t>(pass)}, hooks);
+    auto shards = strategy->finish_gradients();
+    auto start = Clock::now();
+    strategy->squared_gradient_norm();
+    auto slices = optimizer_slices(shards);
+    optimizer->step(slices, {1e-6, pass, 1e-3});
+    strategy->end_step();
+    now.update = seconds_since(start);
+    now.tokens = calibration_.tokens;
+    if (pass == 1 || (pass == 2 && now.pass() + now.update < calibration_.pass() + calibration_.update)) calibration_ = now;
+  }
+  // What a byte and an addition cost, on memory that no cache holds.
+  constexpr std::int64_t kFloats = 8 << 20;
+  Arena arena(2 * kFloats * sizeof(float));
+  float *a = arena.take<float>(kFloats).data(), *b = arena.take<float>(kFloats).data();
+  for (int pass = 0; pass < 3; ++pass) {
+    auto start = Clock::now();
+    add_floats(a, b, kFloats);
+    calibration_.add = seconds_since(start) / kFloats;
+    start = Clock::now();
+    std::memcpy(b, a, kFloats * sizeof(float));
+    calibration_.copy = 2 * seconds_since(start) / (kFloats * sizeof(float));  // into the system's buffers or out of them
+  }
+}
+
+StepForecast ScalingPlan::forecast(const std::string& name, int ranks, std::int64_t total, const Network& network) const {
+  const Calibration& c = calibration_;
+  const auto& units = model_->parameters.units();
+  const int per_host = std::min(network.ranks_per_host, ranks);
+  const bool shards_values = name == "zero3" || name == "hybrid", in_rounds = shards_values || name == "zero2";
+  const int group = name != "hybrid" ? ranks : static_cast<int>(recipe_.distribution.dp_shard_size.value_or(per_host));
+  if (group < 1 || ranks % group != 0) throw UserError("--ranks {}: cannot be cut into groups of {}", ranks, group);
+  const int groups = ranks / group;
+  DistributionOptions options = distribution_options(recipe_.distribution);
+  options.shard_size = group;
+  const double gradient_bytes = options.wire.type == CommDtype::bf16 ? 2 : 4;
+  const std::int64_t rounds = (total + ranks - 1) / ranks;
+  const double nodes = !in_rounds && options.tree ? static_cast<double>(tree_schedule(contiguous_share(total, 0, ranks), total).nodes.size()) : 1;
+
+  StepForecast out;
+  out.strategy = name;
+  Link link{network.bandwidth, network.latency};
+  double t = 0, computing = 0;
+  auto compute = [&](double seconds) {
+    t += seconds;
+    computing += seconds;
+  };
+  // Every rank of a group of `among`, of which `local` share a host, sends the others' parts of so many bytes and receives its own.
+  auto exchange = [&](double bytes, int among, int local, double ready = 0) {
+    if (among == 1) return std::max(t, ready);
+    const double moved = bytes * (among - 1) / among, out_of_host = bytes * std::max(0, among - local) / among;
+    out.sent += moved;
+    compute(2 * moved * c.copy + 2 * (among - 1) * kMessage);
+    return link.carry(std::max(t, ready), per_host * out_of_host);
+  };
+  const int group_local = std::min(group, per_host), across_local = std::max(1, per_host / group);
+  auto floats = [&](std::size_t u) { return static_cast<double>(units[u].size); };
+  auto gather = [&](std::size_t u) { return exchange(4 * floats(u), group, group_local); };
+  const auto last = units.size() - 1;
+  std::vector<double> there(units.size()), landed(units.size());
+  double done = 0;
+
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    const bool final = round + 1 == rounds;
+    for (std::size_t u = 0; u <= last; ++u) {
+      if (shards_values) {
+        if (u == 0) there[0] = gather(0);
+        t = std::max(t, there[u]);
+        if (u < last) there[u + 1] = gather(u + 1);
+      }
+      compute(c.forward[u]);
+    }
+    for (std::size_t u = last + 1; u-- > 0;) {
+      if (shards_values && u > 0 && u < last) {
+        t = std::max(t, there[u]);
+        // Three buffers: the topmost layers are still there from the way up.
+        if (u > 1) there[u - 1] = u + 3 > last ? t : gather(u - 1);
+      }
+      if (in_rounds && u + 3 < last) t = std::max(t, landed[u + 3]);
+      compute(c.backward[u]);
+      if (!in_rounds) compute(c.add * floats(u) * static_cast<double>(rounds - 1) / static_cast<double>(rounds));
+      if (ranks == 1 || (!in_rounds && !final)) continue;
+      landed[u] = exchange(gradient_bytes * floats(u) * nodes, group, group_local);
+      compute(c.add * floats(u) * (group - 1) / group);
+      if (name == "ddp") landed[u] = exchange(gradient_bytes * floats(u), ranks, per_host, landed[u]);
+      if (groups > 1 && final)
+        for (int way = 0; way < 2; ++way)
+          landed[u] = exchange(gradient_bytes * floats(u) / group, groups, across_local, landed[u]);
+      done = std::max(done, landed[u]);
+    }
+  }
+  t = std::max(t, done);
+  if (ranks > 1) t += kSmallExchanges * (network.latency + (ranks - 1) * kMessage);
+  const bool owns_part = name == "zero1" || in_rounds;
+  compute(owns_part ? c.update / group : c.update);
+  if (name == "zero1" || name == "zero2") {
+    double all = 0;
+    for (std::size_t u = 0; u <= last; ++u) all = std::max(all, gather(u));
+    t = std::max(t, all);
+  }
+  out.step = t;
+  out.waiting = t - computing;
+
+  MirrorComm mirror(ranks, per_host);
+  auto strategy = strategies().at(name).make(mirror, options);
+  auto held = strategy->memory(model_->parameters, state_, rounds);
+  out.memory = held.values + held.gradients + held.state + held.communication + static_cast<std::int64_t>(activations_ + frozen_);
+  if (frozen_ > 0 && strategy->shard_ranks() > 1 && recipe_.distribution.shard_frozen_weights == true) {
+    auto layers = frozen_of_layers(*model_);
+    out.memory -= static_cast<std::int64_t>(FrozenShards::memory(layers, 1) - FrozenShards::memory(layers, strategy->shard_ranks()));
+  }
+  return out;
+}
+
+}  // namespace dml

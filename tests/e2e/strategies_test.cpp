@@ -1,0 +1,153 @@
+// Every strategy on every number of ranks and every storage of the base gives the adapter of one rank, byte for byte. What
+// is exact only for its own number of ranks (gradients in bfloat16) is so across a restart, too.
+#include <cstdlib>
+#include <filesystem>
+
+#include "core/files.h"
+#include "e2e/workshop.h"
+
+namespace dml::e2e {
+namespace fs = std::filesystem;
+namespace {
+
+bool long_form() { return std::getenv("DML_LONG") != nullptr; }
+
+// Ten steps of eight micro-batches.
+Keys eight() { return {{"batch_size", "8"}, {"max_steps", "10"}, {"num_epochs", "20"}, {"eval_steps", ""}, {"val_set_size", ""}}; }
+
+const std::map<std::string, Keys>& bases() {
+  static const std::map<std::string, Keys> all{{"f32", {{"frozen_storage", "f32"}}},
+                                               {"bf16", {{"frozen_storage", "bf16"}}},
+                                               {"nf4", {{"adapter", "qlora"}, {"load_in_4bit", "true"}}}};
+  return all;
+}
+
+class Strategies : public Workshop {
+ protected:
+  void SetUp() override {
+    if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
+    alpaca("rows.jsonl", 60);
+  }
+
+  std::map<std::string, std::string> trained(const std::string& name, const Keys& keys, int ranks, const Words& more = {}) {
+    Ended e = train(ranks, recipe(name + ".yml", keys + Keys{{"output_dir", at(name)}}), more);
+    EXPECT_EQ(e.exit, 0) << name << ": " << e.err;
+    return e.exit == 0 ? results_in(at(name)) : std::map<std::string, std::string>{};
+  }
+
+  // `hybrid` in groups of two where that comes out even, else of all ranks.
+  static Keys distributed(const std::string& strategy, int ranks) {
+    Keys keys{{"distribution", strategy}};
+    if (strategy == "hybrid") keys["dp_shard_size"] = std::to_string(ranks % 2 == 0 ? 2 : ranks);
+    if (strategy == "zero3") keys["shard_frozen_weights"] = "true";
+    return keys;
+  }
+
+  int agree(const std::string& base, const std::vector<std::string>& strategies, const std::vector<int>& ranks_tried) {
+    Keys keys = tiny_lora() + bases().at(base) + eight();
+    auto one = trained(base, keys, 1);
+    EXPECT_FALSE(one.empty());
+    int runs = 0;
+    for (auto& strategy : strategies)
+      for (int ranks : ranks_tried) {
+        std::string name = fmt::format("{}-{}-{}", base, strategy, ranks);
+        EXPECT_TRUE(trained(name, keys + distributed(strategy, ranks), ranks) == one) << name << " differs from one rank";
+        EXPECT_EQ(numbers_of(at(name + "/metrics.jsonl")), numbers_of(at(base + "/metrics.jsonl"))) << name;
+        fs::remove_all(at(name));
+        ++runs;
+      }
+    return runs;
+  }
+
+  // Saved on the way and gone on from there: the same as without.
+  void goes_on(const Keys& keys, int ranks) {
+    auto whole = trained("whole", keys + Keys{{"save_steps", "4"}, {"save_total_limit", "20"}}, ranks);
+    ASSERT_FALSE(whole.empty());
+    for (int step : {4, 8}) {
+      EXPECT_TRUE(trained("resumed", keys, ranks, {"--resume", at(fmt::format("whole/checkpoint-{}", step))}) == whole)
+          << "from step " << step;
+      fs::remove_all(at("resumed"));
+    }
+  }
+};
+
+TEST_F(Strategies, GiveTheSameAdapter) {
+  agree("bf16", {"zero1", "zero3", "hybrid"}, {4});
+  agree("nf4", {"ddp", "zero2", "hybrid"}, {2});
+}
+
+TEST_F(Strategies, LongGiveTheSameAdapterInEveryCase) {
+  if (!long_form()) GTEST_SKIP() << "DML_LONG is not set";
+  int runs = 0;
+  for (auto& [base, keys] : bases()) runs += agree(base, {"ddp", "zero1", "zero2", "zero3", "hybrid"}, {1, 2, 4, 8});
+  fmt::print("{} runs give the adapters of one rank, byte for byte\n", runs);
+}
+
+// Sums over uneven shares are those of the same tree.
+TEST_F(Strategies, LongDoNotMindUnevenRanks) {
+  if (!long_form()) GTEST_SKIP() << "DML_LONG is not set";
+  int runs = 0;
+  for (auto& [base, keys] : bases()) runs += agree(base, {"ddp", "zero1", "zero2", "zero3", "hybrid"}, {3, 5, 6});
+  fmt::print("{} runs on 3, 5 and 6 ranks give the adapters of one rank, byte for byte\n", runs);
+}
+
+// Head and embedding of their own: their buffers take turns.
+TEST_F(Strategies, GiveTheSameModelWhereTheHeadIsNotTied) {
+  Keys keys = tiny_model() + eight() + Keys{{"max_steps", "4"}, {"load_best_model_at_end", "true"}, {"val_set_size", "4"}, {"eval_steps", "2"}, {"save_steps", "2"}};
+  std::string& config = keys["model_config"];
+  config.replace(config.find("embeddings: true"), 16, "embeddings: false");
+  auto one = trained("one", keys, 1);
+  ASSERT_FALSE(one.empty());
+  for (auto [strategy, ranks] : {std::pair{"zero2", 3}, {"zero3", 3}, {"hybrid", 4}})
+    EXPECT_TRUE(trained(strategy, keys + distributed(strategy, ranks), ranks) == one) << strategy;
+}
+
+TEST_F(Strategies, GoOnFromHybridsCheckpoints) {
+  Keys full = tiny_model() + eight();
+  goes_on(full + distributed("hybrid", 4), 4);
+  // And another strategy from there.
+  auto whole = results_in(at("whole"));
+  EXPECT_TRUE(trained("other", full + Keys{{"distribution", "zero1"}}, 2, {"--resume", at("whole/checkpoint-4")}) == whole);
+}
+
+TEST_F(Strategies, WithGradientsInBf16GoOnExactlyOnTheSameRanks) {
+  Keys half = tiny_model() + eight() + Keys{{"comm_dtype", "bf16"}};
+  for (const char* strategy : {"ddp", "zero3"}) {
+    goes_on(half + Keys{{"distribution", strategy}}, 2);
+    fs::remove_all(at("whole"));
+  }
+  auto whole = trained("whole", half + Keys{{"save_steps", "4"}}, 2);
+  auto exact = trained("exact", half, 1);  // nothing is sent
+  EXPECT_FALSE(whole == exact);
+  auto loss = [&](const char* name) { return json_lines(at(std::string(name) + "/metrics.jsonl")).back()["loss"].get<double>(); };
+  EXPECT_NEAR(loss("whole"), loss("exact"), 0.01 * loss("exact"));
+  Ended e = train(4, recipe("four.yml", half + Keys{{"output_dir", at("four")}}), {"--resume", at("whole/checkpoint-4")});
+  EXPECT_EQ(e.exit, 0) << e.err;
+  EXPECT_NE(e.err.find("bits differ from a run that was not stopped"), e.err.npos) << e.err;
+}
+
+// What all ranks hold together is more than one may: zero3 trains, saves and goes on where ddp cannot begin.
+TEST_F(Strategies, TrainAModelThatIsTooLargeForOneRank) {
+  Keys large = tiny_model() + eight() + Keys{{"max_steps", "2"}, {"batch_size", "4"}, {"save_steps", "1"}, {"sequence_len", "64"}};
+  large["model_config"] =
+      "{model_type: llama, vocab_size: 2048, hidden_size: 512, intermediate_size: 1376, num_hidden_layers: 12, num_attention_heads: 8, "
+      "num_key_value_heads: 8, max_position_embeddings: 256, tie_word_embeddings: true, initializer_range: 0.02, bos_token_id: 1, eos_token_id: 2}";
+  // 39 million parameters: 156 MB of weights, as much of gradients, twice that of AdamW's state.
+  auto limited = [&](const std::string& strategy, const std::string& out, const Words& more = {}) {
+    std::string path = recipe(out + ".yml", large + Keys{{"distribution", strategy}, {"output_dir", at(out)}});
+    std::string line = "ulimit -v 1120000; exec " + dml_path() + " train " + path;
+    for (auto& word : more) line += " " + word;
+    return run({"mpirun", "--oversubscribe", "--bind-to", "none", "-np", "4", "sh", "-c", line},
+               {.environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}});
+  };
+  Ended whole = limited("ddp", "ddp");
+  EXPECT_EQ(whole.exit, 7) << whole.err;
+  Ended parts = limited("zero3", "zero3");
+  EXPECT_EQ(parts.exit, 0) << parts.err;
+  Ended resumed = limited("zero3", "again", {"--resume", at("zero3/checkpoint-1")});
+  EXPECT_EQ(resumed.exit, 0) << resumed.err;
+  EXPECT_TRUE(results_in(at("zero3")) == results_in(at("again")));
+}
+
+}  // namespace
+}  // namespace dml::e2e
