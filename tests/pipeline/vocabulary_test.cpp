@@ -175,7 +175,7 @@ TEST(Unfrozen, OnlyTheRowsNamedGetGradientsAndState) {
   check(some->parameters.units().size() - 1, 10, 13);
   EXPECT_EQ(some->parameters.trainable(), (92 + 3) * hidden);
   auto comm = make_self_comm();
-  auto strategy = strategies().at("none").make(*comm);
+  auto strategy = strategies().at("none").make(*comm, {});
   strategy->adopt(some->parameters, 2);
   std::int64_t updated = 0;
   for (const Shard& s : strategy->shards()) updated += s.size;

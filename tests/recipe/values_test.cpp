@@ -174,6 +174,21 @@ TEST(AxolotlsSpellings, AreMappedOrGatheredInOneNotice) {
                           "plugins (line 13) ('dml help KEY' says why)"));
 }
 
+TEST(AxolotlsSpellings, OfShardingMeanAStrategy) {
+  for (auto [lines, name] : {std::pair{"fsdp: [full_shard, auto_wrap]\n", "zero3"},
+                             {"fsdp: hybrid_shard auto_wrap\n", "hybrid"},
+                             {"fsdp_config: {fsdp_sharding_strategy: SHARD_GRAD_OP}\n", "zero2"},
+                             {"fsdp_version: 2\nfsdp_config: {reshard_after_forward: false}\n", "zero2"},
+                             {"fsdp_config: {sharding_strategy: NO_SHARD}\n", "ddp"},
+                             {"dp_shard_size: 4\ndp_replicate_size: 2\n", "hybrid"},
+                             {"deepspeed: {zero_optimization: {stage: 1}}\n", "zero1"}}) {
+    auto file = read_recipe(kSample + std::string(lines), "r.yml");
+    EXPECT_EQ(file.recipe.distribution.distribution, name) << lines;
+    EXPECT_THAT(file.notices, testing::Contains(HasSubstr(std::string("distribution: ") + name))) << lines;
+  }
+  EXPECT_EQ(parsed("distribution: hybrid\ndp_shard_size: 4").distribution.dp_shard_size, 4);
+}
+
 TEST(UnsupportedKeys, SayWhatToDoAndAreNeverUnknown) {
   for (const char* line : {"rl: dpo", "dpo_beta_something: 1", "processor_type: AutoProcessor", "gptq: true",
                            "rope_scaling: {type: linear}", "unsloth_lora_qkv: true", "tensor_parallel_size: 2",
