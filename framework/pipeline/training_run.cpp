@@ -82,10 +82,10 @@ void check_output_directory(const Recipe& recipe) {
 }
 
 // Full fine-tuning makes the trained values before anything can be planned in detail.
-void refuse_hopeless(const BaseModel& base, const Recipe& recipe, const Comm& comm) {
+void refuse_hopeless(const BaseModel& base, const Recipe& recipe, const Comm& comm, int shard_ranks) {
   if (recipe.adapter.adapter != AdapterKind::none || !recipe.adapter.unfrozen_parameters.empty()) return;
   auto values = static_cast<std::size_t>(base.spec.parameters()) * sizeof(float), room = available_memory();
-  std::size_t need = comm.size() == 1 ? 2 * values : values;
+  std::size_t need = comm.size() == 1 ? 2 * values : values / static_cast<std::size_t>(shard_ranks);
   if (room > 0 && need > room)
     throw Error(ExitCode::memory, fmt::format("full fine-tuning of {} parameters needs {} for values{} alone, {} are available; adapter: lora or qlora needs a fraction of it",
                                               count_text(static_cast<double>(base.spec.parameters())), memory_text(need), comm.size() == 1 ? " and gradients" : "", memory_text(room)));
@@ -145,7 +145,7 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
       base_(open_grown_model(recipe_, tokenizer_->size())),
       strategy_(make_strategy(recipe_.distribution, comm)),
       in_parts_(recipe_.adapter.adapter == AdapterKind::none && strategy_->shard_ranks() > 1),
-      trainable_((refuse_hopeless(base_, recipe_, comm), refuse_damage(base_, comm), make_trainable_model(base_, recipe_.model, recipe_.adapter, recipe_.train.seed, in_parts_))),
+      trainable_((refuse_hopeless(base_, recipe_, comm, strategy_->shard_ranks()), refuse_damage(base_, comm), make_trainable_model(base_, recipe_.model, recipe_.adapter, recipe_.train.seed, in_parts_))),
       model_(trainable_.model.get()),
       optimizer_(make_optimizer(recipe_.optim)),
       learning_rate_(learning_rate_settings(recipe_.optim, schedule_.steps())) {
