@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <map>
 
 #include "checkpoint/finite.h"
 #include "core/error.h"
@@ -13,19 +12,14 @@
 #include "core/parallel.h"
 #include "core/profile.h"
 #include "core/version.h"
-#include "data/inspect.h"
 #include "dist/agreement.h"
-#include "dist/frozen_shards.h"
 #include "kernels/gemm.h"
 #include "kernels/simd/loops.h"
 #include "optim/clip.h"
 #include "pipeline/distribution.h"
-#include "pipeline/estimate.h"
 #include "pipeline/job.h"
 #include "pipeline/learning_rates.h"
 #include "pipeline/micro_batch_sums.h"
-#include "pipeline/model_output.h"
-#include "pipeline/optimizer_state.h"
 #include "pipeline/progress.h"
 #include "pipeline/split_loss.h"
 #include "pipeline/vocabulary.h"
@@ -91,12 +85,6 @@ void refuse_hopeless(const BaseModel& base, const Recipe& recipe, const Comm& co
                                               count_text(static_cast<double>(base.spec.parameters())), memory_text(need), comm.size() == 1 ? " and gradients" : "", memory_text(room)));
 }
 
-std::string plan_text(const MemoryPlan& plan) {
-  std::string text;
-  for (auto& [name, bytes] : plan.rows()) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, memory_text(bytes));
-  return text;
-}
-
 // A base that is quantised was looked through when that was done.
 void refuse_damage(const BaseModel& base, const Comm& comm) {
   if (base.files && !base.quantised)
@@ -117,15 +105,6 @@ std::vector<AgreementItem> lines_by_key(const std::string& yaml) {
       items.back().digest += line;
   }
   return items;
-}
-
-// The fault "flip": one bit of one trained value, as a failing memory would do.
-void flip_a_bit(CausalLm& model) {
-  for (Unit& unit : model.parameters.units())
-    if (unit.value && unit.size > 0) {
-      reinterpret_cast<unsigned char*>(unit.value)[1] ^= 1;
-      return;
-    }
 }
 
 }  // namespace
@@ -161,33 +140,7 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
   if (model_->parameters.trainable() == 0) throw UserError("nothing is trained: no parameter matches unfrozen_parameters");
   model_->set_length(std::max(recipe_.data.sequence_len, recipe_.data.eval_sequence_len.value_or(0)));
 
-  std::int64_t per_step = recipe_.train.micro_batches_per_step(comm.size());
-  auto held = strategy_->memory(model_->parameters, optimizer_->state(), (per_step + comm.size() - 1) / comm.size());
-  std::int64_t longest = schedule_.longest();
-  memory_.activations = model_->measure({longest, longest - 1, schedule_.most_examples()}, true);
-  if (eval_schedule_) {
-    std::int64_t n = eval_schedule_->longest();
-    memory_.activations = std::max(memory_.activations, model_->measure({n, n - 1, eval_schedule_->most_examples()}, false));
-  }
-  memory_.trained = static_cast<std::size_t>(held.values);
-  FrozenMemory frozen = frozen_memory(base_, *model_, recipe_.model.frozen_storage);
-  memory_.frozen = frozen.mapped;
-  memory_.owned = frozen.copied;
-  memory_.gradients = static_cast<std::size_t>(held.gradients);
-  if (memory_.frozen > 0 && shards_frozen(recipe_.distribution, *strategy_, base_.bytes(), comm)) {
-    auto layers = frozen_of_layers(*model_);
-    strategy_->shard_frozen(layers);
-    memory_.frozen -= std::min(memory_.frozen, FrozenShards::memory(layers, 1));
-    memory_.owned += FrozenShards::memory(layers, strategy_->shard_ranks());
-  }
-  memory_.optimizer = static_cast<std::size_t>(held.state);
-  memory_.communication = static_cast<std::size_t>(held.communication);
-  if (std::size_t room = available_memory(), need = still_needed(memory_.activations); room > 0 && need > room) {
-    std::int64_t fitting = largest_micro_batch();
-    throw Error(ExitCode::memory, fmt::format("this run needs {} more memory on this rank, {} are available ({}): {}", memory_text(need), memory_text(room), plan_text(memory_),
-                                              fitting > 0 ? fmt::format("micro_batch_size: {} fits", fitting)
-                                                          : "not even micro_batch_size: 1 fits; smaller sequence_len, gradient_checkpointing: true, or adapter: qlora"));
-  }
+  plan_memory();
   model_->reserve(memory_.activations);
 
   state_.seed = static_cast<std::uint64_t>(recipe_.train.seed);
@@ -195,41 +148,6 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
   state_.data = std::filesystem::path(prepared_.folder()).filename().string();
   state_.base = base_.digest(comm);
   state_.numerics = fmt::format("{} {}, loops {}", version(), kernels::blas_description(), kernels::isa_name());
-}
-
-std::size_t TrainingRun::still_needed(std::size_t activations) const {
-  // The process is there already, and so are values that were copied or made.
-  return memory_.total() - memory_.activations + activations - memory_.process - memory_.owned - (in_parts_ ? 0 : static_cast<std::size_t>(model_->parameters.floats()) * sizeof(float));
-}
-
-std::size_t TrainingRun::checkpoint_bytes() const {
-  std::int64_t floats = recipe_.adapter.adapter == AdapterKind::none ? base_.spec.parameters() : model_->parameters.trainable();
-  StateLayout state = optimizer_->state();
-  for (const Unit& unit : model_->parameters.units())
-    for (const Parameter& p : unit.parameters)
-      if (!recipe_.train.save_only_model) floats += state.floats(p.size(), p.size());
-  return static_cast<std::size_t>(floats) * sizeof(float);
-}
-
-std::int64_t TrainingRun::largest_micro_batch() {
-  const std::int64_t now = recipe_.train.micro_batch_size, longest = schedule_.longest(), examples = schedule_.most_examples();
-  // Reserved but not yet touched: what the system calls available holds it.
-  const std::size_t room = available_memory();
-  auto fits = [&](std::int64_t n) {
-    std::int64_t tokens = (longest * n + now - 1) / now, documents = std::max<std::int64_t>(1, examples * n / now);
-    return still_needed(model_->measure({tokens, tokens - 1, documents}, true)) <= room;
-  };
-  std::int64_t good = 0, bad = 1 << 12;
-  while (bad - good > 1) {
-    std::int64_t middle = good == 0 && bad > 2 ? std::max<std::int64_t>(1, bad / 8) : (good + bad) / 2;
-    (fits(middle) ? good : bad) = middle;
-  }
-  return good;
-}
-
-double TrainingRun::estimated_seconds() {
-  PackedBatch batch = loader_.load(0, 0);
-  return estimate_pass(*model_, batch) / static_cast<double>(batch.size()) * static_cast<double>(schedule_.tokens()) / comm_.size();
 }
 
 std::string TrainingRun::recipe_digest() const {
@@ -260,67 +178,6 @@ void TrainingRun::agree() {
   items.push_back({"the program", digest_of_file("/proc/self/exe")});
   items.push_back({"version and BLAS", state_.numerics});
   check_agreement(comm_, items);
-}
-
-void TrainingRun::start(const std::string& from) {
-  // Values come before the strategy spreads them over the ranks, optimizer state when its places are known.
-  std::optional<TrainState> found;
-  if (!from.empty()) found = load_values(from);
-  strategy_->adopt(model_->parameters, optimizer_->state());
-  if (!found) return;
-  if (in_parts_) {
-    load_shard_values(*model_, from, strategy_->shards());
-    strategy_->publish();
-  }
-  read_optimizer_state(from, *strategy_, optimizer_->state());
-  if (!strategy_->residuals().empty() && !read_residuals(from, *strategy_, strategy_name(recipe_.distribution, comm_.size()), comm_) && comm_.rank() == 0)
-    log_warning("comm_dtype: {} was saved by another strategy or number of ranks: what rounding took away there is lost, and bits differ from a run that was not stopped", from);
-  without_improvement_ = json_integer(found->extra, "without_improvement", 0, from);
-  state_ = *found;
-}
-
-TrainState TrainingRun::load_values(const std::string& from) {
-  TrainState found = load_train_state(from);
-  auto same = [&](const std::string& a, const std::string& b, const char* what) {
-    if (a != b) throw UserError("{}: was made with another {}; start anew with --resume none, or undo the change", from, what);
-  };
-  same(found.data, state_.data, "set of training data (the prepared folder differs)");
-  same(found.base, state_.base, "base model");
-  same(found.recipe, state_.recipe, "recipe (settings that change the result differ)");
-  if (found.numerics != state_.numerics) log_warning("{}: was written by '{}', this is '{}': results may differ in the last bits", from, found.numerics, state_.numerics);
-  if (!in_parts_) read_values(from);
-  return found;
-}
-
-void TrainingRun::read_values(const std::string& checkpoint) {
-  if (recipe_.adapter.adapter == AdapterKind::none)
-    load_model_values(*model_, checkpoint);
-  else
-    load_adapter(*model_, read_adapter(checkpoint, model_->spec, base_.directory), checkpoint);
-}
-
-void TrainingRun::return_to_best() {
-  if (!recipe_.train.load_best_model_at_end || state_.best_step < 0 || state_.best_step == state_.step) return;
-  if (state_.best_step == 0) {
-    log_warning("load_best_model_at_end: no evaluation was better than that of the start; the last weights are the result");
-    return;
-  }
-  std::string best = fmt::format("{}/checkpoint-{}", recipe_.train.output_dir, state_.best_step);
-  if (auto problem = manifest_problem(best); !problem.empty())
-    throw UserError("load_best_model_at_end: the best evaluation was after step {}, but {}: {}", state_.best_step, best, problem);
-  if (in_parts_) {
-    load_shard_values(*model_, best, strategy_->shards());
-  } else {
-    strategy_->gather_values();
-    read_values(best);
-    for (Shard& s : strategy_->shards()) {
-      const float* from = model_->parameters.units()[s.unit].value + s.parameter->offset + s.first;
-      if (from != s.value.data()) std::copy_n(from, s.size, s.value.data());
-    }
-    strategy_->release_values();
-  }
-  strategy_->publish();
-  log_info("the weights of step {}, whose validation loss of {:.4f} is the lowest, are the result", state_.best_step, *state_.best_metric);
 }
 
 StepMetrics TrainingRun::step() {
@@ -410,96 +267,6 @@ bool TrainingRun::gives_up(const EvalMetrics& eval) {
 
 bool TrainingRun::out_of_patience() const {
   return recipe_.train.early_stopping_patience && without_improvement_ >= *recipe_.train.early_stopping_patience;
-}
-
-std::string TrainingRun::save(const MetricsLog* log) {
-  if (fault_point("save", comm_.rank(), state_.step)) flip_a_bit(*model_);
-  check_replicas(comm_, model_->parameters);  // a checkpoint of ranks that have drifted apart helps nobody
-  // Rank 0 owns the folder; the others add their shards to it.
-  std::optional<CheckpointWriter> writer;
-  if (comm_.rank() == 0) writer.emplace(recipe_.train.output_dir, state_.step);
-  std::string folder = comm_.broadcast_text(writer ? writer->path() : "", 0);
-  write_weights(folder, Dtype::f32);
-  if (!recipe_.train.save_only_model) {
-    write_optimizer_state(folder, *strategy_, optimizer_->state(), comm_);
-    write_residuals(folder, *strategy_, strategy_name(recipe_.distribution, comm_.size()), comm_);
-  }
-  comm_.barrier();
-  std::string path;
-  if (comm_.rank() == 0) {
-    state_.extra["without_improvement"] = without_improvement_;
-    path = writer->commit(state_, trainer_state(*log));
-    rotate_checkpoints(recipe_.train.output_dir, recipe_.train.save_total_limit, state_.best_step);
-  }
-  return comm_.broadcast_text(path, 0);
-}
-
-TrainerState TrainingRun::trainer_state(const MetricsLog& log) const {
-  TrainerState t;
-  t.step = state_.step;
-  t.max_steps = schedule_.steps();
-  t.batch_size = recipe_.train.micro_batch_size;
-  t.tokens = state_.tokens;
-  t.epoch = state_.epoch;
-  t.epochs = recipe_.train.num_epochs;
-  t.best_metric = state_.best_metric;
-  t.best_step = state_.best_step;
-  if (t.best_step >= 0) t.best_checkpoint = fmt::format("{}/checkpoint-{}", recipe_.train.output_dir, t.best_step);
-  auto eval = log.evals().begin();
-  for (const StepMetrics& m : log.steps()) {
-    t.log_history.push_back({{"epoch", m.epoch}, {"step", m.step}, {"loss", m.loss}, {"grad_norm", m.grad_norm}, {"learning_rate", m.lr}});
-    for (; eval != log.evals().end() && eval->step <= m.step; ++eval)
-      t.log_history.push_back({{"epoch", eval->epoch}, {"step", eval->step}, {"eval_loss", eval->loss}});
-  }
-  return t;
-}
-
-void TrainingRun::save_tokenizer(const std::string& folder) const {
-  save_tokenizer_files(tokenizer_directory(recipe_.model), tokenizer_overrides(recipe_.model), folder);
-}
-
-void TrainingRun::write_weights(const std::string& folder, Dtype dtype) {
-  if (recipe_.adapter.adapter == AdapterKind::none) {
-    strategy_->on_first_rank([&](const DistributionStrategy::Show& show) { write_model_directory(folder, base_, *model_, dtype, false, show); });
-  } else {
-    strategy_->gather_values();
-    if (comm_.rank() == 0) write_adapter_directory(folder, *trainable_.adapter, *model_);
-    strategy_->release_values();
-  }
-  if (comm_.rank() == 0) save_tokenizer(folder);
-}
-
-void TrainingRun::write_result() {
-  std::optional<FilesInto> out;
-  if (comm_.rank() == 0) out.emplace(recipe_.train.output_dir);
-  write_weights(out ? out->path() : "", base_.dtype());
-  if (out) out->commit();
-  comm_.barrier();
-}
-
-std::vector<std::string> TrainingRun::header() const {
-  const ModelSpec& spec = base_.spec;
-  auto share = [](std::int64_t part, std::int64_t whole) { return whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0.0; };
-  std::int64_t parameters = spec.parameters(), trained = model_->parameters.trainable();
-  std::vector<std::string> lines;
-  lines.push_back(fmt::format("model      {} {}, {} layers × {}, {} parameters{}", spec.model_type, base_.directory.empty() ? "from scratch" : base_.directory,
-                              spec.layers, spec.hidden, count_text(static_cast<double>(parameters)), base_.quantised ? fmt::format(", {}", scheme_name(base_.quantised->scheme())) : base_.files ? fmt::format(", {}", dtype_name(base_.dtype())) : ""));
-  std::string how = recipe_.adapter.adapter == AdapterKind::none ? "full" : fmt::format("{} r={} alpha={:g}{}{}", "LoRA", trainable_.adapter->r, trainable_.adapter->alpha,
-                    trainable_.adapter->use_rslora ? " rsLoRA" : "", trainable_.adapter->use_dora ? " DoRA" : "");
-  lines.push_back(fmt::format("training   {}: {} parameters ({:.2f} %), {} at {:g}, {}", how, grouped(trained), share(trained, parameters), recipe_.optim.optimizer,
-                              recipe_.optim.learning_rate, recipe_.optim.lr_scheduler));
-  for (auto& line : describe(prepared_, &schedule_)) lines.push_back("data       " + line);
-  auto counted = [](std::int64_t n, const char* what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : std::string_view(what).ends_with("ch") ? "es" : "s"); };
-  std::string how_shared = strategy_name(recipe_.distribution, comm_.size());
-  if (comm_.size() > 1 && recipe_.distribution.comm_dtype == Storage::bf16)
-    how_shared += fmt::format(", gradients sent in bf16: the bits are those of {} on {} ranks", how_shared, comm_.size());
-  lines.push_back(fmt::format("schedule   {} of up to {}, {}, {}, {} × {} ({})", counted(schedule_.steps(), "step"),
-                              counted(recipe_.train.micro_batches_per_step(comm_.size()), "micro-batch"),
-                              counted(has_validation() ? calendar_.evaluations() : 0, "evaluation"), counted(calendar_.checkpoints(), "checkpoint"),
-                              counted(comm_.size(), "rank"), counted(threads(), "thread"),
-                              how_shared));
-  lines.push_back(fmt::format("memory     {} per rank: {}", memory_text(memory_.total()), plan_text(memory_)));
-  return lines;
 }
 
 }  // namespace dml

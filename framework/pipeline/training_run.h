@@ -1,5 +1,5 @@
 // A training run: everything that lives as long as it does, and its few moves. train() in train.cpp is the story; this is
-// the cast.
+// the cast. training_run_plan.cpp holds what it knows before the first step, training_run_files.cpp what it reads and writes.
 #pragma once
 
 #include <memory>
@@ -74,6 +74,8 @@ class TrainingRun {
   Wish agreed_wish() const { return wish_; }
 
  private:
+  /// What this rank will hold. Error(memory) when that is more than there is.
+  void plan_memory();
   /// What this rank will still take, with so many bytes of activations.
   std::size_t still_needed(std::size_t activations) const;
   TrainState load_values(const std::string& checkpoint);

@@ -1,0 +1,112 @@
+// What a training run knows of itself before its first step: memory, time, the lines of its header.
+#include "core/error.h"
+#include "core/parallel.h"
+#include "data/inspect.h"
+#include "dist/frozen_shards.h"
+#include "pipeline/distribution.h"
+#include "pipeline/estimate.h"
+#include "pipeline/progress.h"
+#include "pipeline/training_run.h"
+
+namespace dml {
+namespace {
+
+std::string plan_text(const MemoryPlan& plan) {
+  std::string text;
+  for (auto& [name, bytes] : plan.rows()) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, memory_text(bytes));
+  return text;
+}
+
+}  // namespace
+
+void TrainingRun::plan_memory() {
+  std::int64_t per_step = recipe_.train.micro_batches_per_step(comm_.size());
+  auto held = strategy_->memory(model_->parameters, optimizer_->state(), (per_step + comm_.size() - 1) / comm_.size());
+  std::int64_t longest = schedule_.longest();
+  memory_.activations = model_->measure({longest, longest - 1, schedule_.most_examples()}, true);
+  if (eval_schedule_) {
+    std::int64_t n = eval_schedule_->longest();
+    memory_.activations = std::max(memory_.activations, model_->measure({n, n - 1, eval_schedule_->most_examples()}, false));
+  }
+  memory_.trained = static_cast<std::size_t>(held.values);
+  FrozenMemory frozen = frozen_memory(base_, *model_, recipe_.model.frozen_storage);
+  memory_.frozen = frozen.mapped;
+  memory_.owned = frozen.copied;
+  memory_.gradients = static_cast<std::size_t>(held.gradients);
+  if (memory_.frozen > 0 && shards_frozen(recipe_.distribution, *strategy_, base_.bytes(), comm_)) {
+    auto layers = frozen_of_layers(*model_);
+    strategy_->shard_frozen(layers);
+    memory_.frozen -= std::min(memory_.frozen, FrozenShards::memory(layers, 1));
+    memory_.owned += FrozenShards::memory(layers, strategy_->shard_ranks());
+  }
+  memory_.optimizer = static_cast<std::size_t>(held.state);
+  memory_.communication = static_cast<std::size_t>(held.communication);
+  if (std::size_t room = available_memory(), need = still_needed(memory_.activations); room > 0 && need > room) {
+    std::int64_t fitting = largest_micro_batch();
+    throw Error(ExitCode::memory, fmt::format("this run needs {} more memory on this rank, {} are available ({}): {}", memory_text(need), memory_text(room), plan_text(memory_),
+                                              fitting > 0 ? fmt::format("micro_batch_size: {} fits", fitting)
+                                                          : "not even micro_batch_size: 1 fits; smaller sequence_len, gradient_checkpointing: true, or adapter: qlora"));
+  }
+}
+
+std::size_t TrainingRun::still_needed(std::size_t activations) const {
+  // The process is there already, and so are values that were copied or made.
+  return memory_.total() - memory_.activations + activations - memory_.process - memory_.owned - (in_parts_ ? 0 : static_cast<std::size_t>(model_->parameters.floats()) * sizeof(float));
+}
+
+std::size_t TrainingRun::checkpoint_bytes() const {
+  std::int64_t floats = recipe_.adapter.adapter == AdapterKind::none ? base_.spec.parameters() : model_->parameters.trainable();
+  StateLayout state = optimizer_->state();
+  for (const Unit& unit : model_->parameters.units())
+    for (const Parameter& p : unit.parameters)
+      if (!recipe_.train.save_only_model) floats += state.floats(p.size(), p.size());
+  return static_cast<std::size_t>(floats) * sizeof(float);
+}
+
+std::int64_t TrainingRun::largest_micro_batch() {
+  const std::int64_t now = recipe_.train.micro_batch_size, longest = schedule_.longest(), examples = schedule_.most_examples();
+  // Reserved but not yet touched: what the system calls available holds it.
+  const std::size_t room = available_memory();
+  auto fits = [&](std::int64_t n) {
+    std::int64_t tokens = (longest * n + now - 1) / now, documents = std::max<std::int64_t>(1, examples * n / now);
+    return still_needed(model_->measure({tokens, tokens - 1, documents}, true)) <= room;
+  };
+  std::int64_t good = 0, bad = 1 << 12;
+  while (bad - good > 1) {
+    std::int64_t middle = good == 0 && bad > 2 ? std::max<std::int64_t>(1, bad / 8) : (good + bad) / 2;
+    (fits(middle) ? good : bad) = middle;
+  }
+  return good;
+}
+
+double TrainingRun::estimated_seconds() {
+  PackedBatch batch = loader_.load(0, 0);
+  return estimate_pass(*model_, batch) / static_cast<double>(batch.size()) * static_cast<double>(schedule_.tokens()) / comm_.size();
+}
+
+std::vector<std::string> TrainingRun::header() const {
+  const ModelSpec& spec = base_.spec;
+  auto share = [](std::int64_t part, std::int64_t whole) { return whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0.0; };
+  std::int64_t parameters = spec.parameters(), trained = model_->parameters.trainable();
+  std::vector<std::string> lines;
+  lines.push_back(fmt::format("model      {} {}, {} layers × {}, {} parameters{}", spec.model_type, base_.directory.empty() ? "from scratch" : base_.directory,
+                              spec.layers, spec.hidden, count_text(static_cast<double>(parameters)), base_.quantised ? fmt::format(", {}", scheme_name(base_.quantised->scheme())) : base_.files ? fmt::format(", {}", dtype_name(base_.dtype())) : ""));
+  std::string how = recipe_.adapter.adapter == AdapterKind::none ? "full" : fmt::format("{} r={} alpha={:g}{}{}", "LoRA", trainable_.adapter->r, trainable_.adapter->alpha,
+                    trainable_.adapter->use_rslora ? " rsLoRA" : "", trainable_.adapter->use_dora ? " DoRA" : "");
+  lines.push_back(fmt::format("training   {}: {} parameters ({:.2f} %), {} at {:g}, {}", how, grouped(trained), share(trained, parameters), recipe_.optim.optimizer,
+                              recipe_.optim.learning_rate, recipe_.optim.lr_scheduler));
+  for (auto& line : describe(prepared_, &schedule_)) lines.push_back("data       " + line);
+  auto counted = [](std::int64_t n, const char* what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : std::string_view(what).ends_with("ch") ? "es" : "s"); };
+  std::string how_shared = strategy_name(recipe_.distribution, comm_.size());
+  if (comm_.size() > 1 && recipe_.distribution.comm_dtype == Storage::bf16)
+    how_shared += fmt::format(", gradients sent in bf16: the bits are those of {} on {} ranks", how_shared, comm_.size());
+  lines.push_back(fmt::format("schedule   {} of up to {}, {}, {}, {} × {} ({})", counted(schedule_.steps(), "step"),
+                              counted(recipe_.train.micro_batches_per_step(comm_.size()), "micro-batch"),
+                              counted(has_validation() ? calendar_.evaluations() : 0, "evaluation"), counted(calendar_.checkpoints(), "checkpoint"),
+                              counted(comm_.size(), "rank"), counted(threads(), "thread"),
+                              how_shared));
+  lines.push_back(fmt::format("memory     {} per rank: {}", memory_text(memory_.total()), plan_text(memory_)));
+  return lines;
+}
+
+}  // namespace dml
