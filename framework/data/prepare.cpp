@@ -103,8 +103,12 @@ std::string digest_of_inputs(const PreparedInputs& inputs) {
 std::vector<Token> end_tokens(const TemplateSection& templates, const Tokenizer& tokenizer) {
   std::vector<Token> ends;
   if (tokenizer.eos) ends.push_back(*tokenizer.eos);
-  for (auto& token : templates.eot_tokens.value_or(std::vector<std::string>{}))
-    if (auto id = tokenizer.find(token)) ends.push_back(*id);
+  for (auto& token : templates.eot_tokens.value_or(std::vector<std::string>{})) {
+    if (auto id = tokenizer.find(token))
+      ends.push_back(*id);
+    else
+      log_warning("eot_tokens: '{}' is several tokens to this tokenizer; add  tokens: [\"{}\"]", token, token);
+  }
   return ends;
 }
 

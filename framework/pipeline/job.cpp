@@ -26,17 +26,20 @@ int cores_of_launcher() {
   return CPU_COUNT(&set);
 }
 
-// An adapter leaves the embedding as it is: tokens that no model has learned stay what chance made of them.
+// An adapter leaves the embedding as it is: tokens that no model has learned stay what chance made of them. Padding is
+// never seen.
 void warn_of_frozen_tokens(const Recipe& recipe, const Tokenizer& tokenizer) {
-  if (recipe.adapter.adapter == AdapterKind::none || tokenizer.fresh.empty()) return;
+  if (recipe.adapter.adapter == AdapterKind::none) return;
   for (auto& module : recipe.adapter.lora_modules_to_save)
     for (const char* embedding : {"embed", "wte"})
       if (module.find(embedding) != std::string::npos) return;
   std::vector<std::string> names;
   for (Token id : tokenizer.fresh)
-    if (names.size() < 5) names.push_back(fmt::format("'{}'", tokenizer.piece(id)));
-  log_warning("{}{}: the recipe adds {} to the tokenizer, and the adapter leaves the embedding as it is; add  lora_modules_to_save: [embed_tokens, lm_head]",
-              fmt::join(names, ", "), names.size() < tokenizer.fresh.size() ? " …" : "", tokenizer.fresh.size() == 1 ? "a token" : fmt::format("{} tokens", tokenizer.fresh.size()));
+    if (id != tokenizer.pad) names.push_back(fmt::format("'{}'", tokenizer.piece(id)));
+  if (names.empty()) return;
+  const std::size_t count = names.size(), shown = std::min<std::size_t>(count, 5);
+  log_warning("no model has learned {}{}, new by the recipe, and the adapter leaves the embedding as it is; add  lora_modules_to_save: [embed_tokens, lm_head]",
+              fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "), shown < count ? fmt::format(" and {} more", count - shown) : "");
 }
 
 }  // namespace

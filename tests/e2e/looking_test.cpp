@@ -76,6 +76,26 @@ TEST_F(Looking, InspectOpensAPreparedFolderAndTellsItFromAnother) {
   EXPECT_THAT(read_file(page), HasSubstr("5 of 20 rows, evenly spread; 1 dropped"));
 }
 
+TEST_F(Looking, TokensThatAnAdapterCannotLearnAreNamed) {
+  alpaca("rows.jsonl", 8);
+  const std::string warning = "lora_modules_to_save: [embed_tokens, lm_head]";
+  const Keys fresh{{"tokens", "[\"<new>\"]"}};
+  const Ended e = dml({"preprocess", recipe("r.yml", tiny_lora() + fresh)});
+  EXPECT_EQ(e.exit, 0) << e.err;
+  EXPECT_THAT(e.err, HasSubstr("no model has learned '<new>', new by the recipe"));
+  EXPECT_THAT(e.err, HasSubstr(warning));
+  EXPECT_THAT(dml({"preprocess", recipe("s.yml", tiny_lora() + fresh + Keys{{"lora_modules_to_save", "[embed_tokens, lm_head]"}})}).err, Not(HasSubstr(warning)));
+  EXPECT_THAT(dml({"preprocess", recipe("p.yml", tiny_lora() + Keys{{"special_tokens", "{pad_token: \"<fill>\"}"}})}).err, Not(HasSubstr(warning)));
+}
+
+TEST_F(Looking, AnEndTokenThatIsNoneIsNamed) {
+  write("chat.jsonl", R"({"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]})" "\n");
+  const Keys chat{{"datasets", fmt::format("[{{path: {}, type: chat_template}}]", at("chat.jsonl"))}, {"val_set_size", "0"}, {"chat_template", "chatml"}, {"eot_tokens", "[\"<|im_end|>\"]"}};
+  const Ended e = dml({"preprocess", recipe("r.yml", tiny_model() + chat)});
+  EXPECT_EQ(e.exit, 0) << e.err;
+  EXPECT_THAT(e.err, HasSubstr(R"(eot_tokens: '<|im_end|>' is several tokens to this tokenizer; add  tokens: ["<|im_end|>"])"));
+}
+
 TEST_F(Looking, TemplateRendersAConversationAndItsMask) {
   const std::string messages = write("m.json", R"([{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}])");
   const std::string file = write("t.jinja", "{% for m in messages %}[{{ m.role }}]{{ m.content }};{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}");
