@@ -84,14 +84,10 @@ Arguments arguments(int argc, char** argv) {
   Arguments a;
   for (int i = 1; i < argc; ++i) {
     std::string word = argv[i];
-    if (word == "--threads" && i + 1 < argc)
-      a.threads = std::atoi(argv[++i]);
-    else if (word == "--tokens" && i + 1 < argc)
-      a.tokens = std::atoi(argv[++i]);
-    else if (word == "--layers" && i + 1 < argc)
-      a.layers = std::atoi(argv[++i]);
-    else
-      a.storages.push_back(word);
+    if (word == "--threads" && i + 1 < argc) a.threads = std::atoi(argv[++i]);
+    else if (word == "--tokens" && i + 1 < argc) a.tokens = std::atoi(argv[++i]);
+    else if (word == "--layers" && i + 1 < argc) a.layers = std::atoi(argv[++i]);
+    else a.storages.push_back(word);
   }
   if (a.storages.empty()) a.storages = {"bf16", "int8", "nf4"};
   return a;
@@ -99,9 +95,11 @@ Arguments arguments(int argc, char** argv) {
 
 ModelSection model_section(std::int64_t layers, const std::string& storage) {
   ModelSection m;
-  m.model_config = Json{{"model_type", "llama"}, {"vocab_size", 32000}, {"hidden_size", 2048}, {"intermediate_size", 5632},
-                        {"num_hidden_layers", layers}, {"num_attention_heads", 32}, {"num_key_value_heads", 4},
-                        {"max_position_embeddings", 2048}, {"tie_word_embeddings", false}};
+  m.model_config = Json{{"model_type", "llama"},       {"vocab_size", 32000},
+                        {"hidden_size", 2048},         {"intermediate_size", 5632},
+                        {"num_hidden_layers", layers}, {"num_attention_heads", 32},
+                        {"num_key_value_heads", 4},    {"max_position_embeddings", 2048},
+                        {"tie_word_embeddings", false}};
   m.frozen_storage = storage == "f32" ? Storage::f32 : Storage::bf16;
   return m;
 }
@@ -109,17 +107,21 @@ ModelSection model_section(std::int64_t layers, const std::string& storage) {
 // Bytes that one token reads: every matrix but the embedding's table, with its scales.
 double weight_bytes(const CausalLm& model) {
   auto bytes = [](const kernels::Weight& w) {
-    auto scales = w.storage == kernels::Storage::nf4 ? w.rows * w.cols / kernels::kNf4Block : w.storage == kernels::Storage::int8 ? w.rows : 0;
+    auto scales = w.storage == kernels::Storage::nf4    ? w.rows * w.cols / kernels::kNf4Block
+                  : w.storage == kernels::Storage::int8 ? w.rows
+                                                        : 0;
     return static_cast<double>(kernels::storage_bytes(w.storage, w.rows * w.cols) + 4 * scales);
   };
   double sum = bytes(model.head.value());
   for (const DecoderLayer& l : model.layers)
-    for (const Linear* w : {&l.attention.q, &l.attention.k, &l.attention.v, &l.attention.o, &l.mlp.gate, &l.mlp.up, &l.mlp.down}) sum += bytes(w->value());
+    for (const Linear* w :
+         {&l.attention.q, &l.attention.k, &l.attention.v, &l.attention.o, &l.mlp.gate, &l.mlp.up, &l.mlp.down})
+      sum += bytes(w->value());
   return sum;
 }
 
 struct Run {
-  double prompt_rate = 0, new_rate = 0;   // tokens per second
+  double prompt_rate = 0, new_rate = 0;  // tokens per second
 };
 Run generate(CausalLm& model, std::size_t prompts, std::size_t length, std::int64_t tokens) {
   std::vector<std::vector<Token>> texts(prompts, std::vector<Token>(length));
@@ -131,13 +133,14 @@ Run generate(CausalLm& model, std::size_t prompts, std::size_t length, std::int6
   Generator generator(model);
   generator.run(texts, options);
   const GenerationSpeed& s = generator.speed();
-  return {static_cast<double>(s.prompt_tokens) / s.prompt_seconds, tokens > 1 ? static_cast<double>(s.new_tokens) / s.new_seconds : 0};
+  return {static_cast<double>(s.prompt_tokens) / s.prompt_seconds,
+          tokens > 1 ? static_cast<double>(s.new_tokens) / s.new_seconds : 0};
 }
 
 void measure(const Arguments& a, const std::string& storage, Memory& memory) {
   ModelSection section = model_section(a.layers, storage);
   AdapterSection adapter;
-  adapter.adapter = AdapterKind::lora;   // frozen weights: those of a source
+  adapter.adapter = AdapterKind::lora;  // frozen weights: those of a source
   adapter.load_in_4bit = storage == "nf4";
   adapter.load_in_8bit = storage == "int8";
   ModelSpec spec = read_model_config(section.model_config, "decode_bench");
@@ -160,13 +163,16 @@ void measure(const Arguments& a, const std::string& storage, Memory& memory) {
   }
   double linear = 0;
   for (const DecoderLayer& l : model->layers)
-    for (const Linear* w : {&l.attention.q, &l.attention.k, &l.attention.v, &l.attention.o, &l.mlp.gate, &l.mlp.up, &l.mlp.down})
+    for (const Linear* w :
+         {&l.attention.q, &l.attention.k, &l.attention.v, &l.attention.o, &l.mlp.gate, &l.mlp.up, &l.mlp.down})
       linear += 2.0 * static_cast<double>(w->in() * w->out());
-  double attention = static_cast<double>(a.layers) * 2.0 * 512 * 2048;   // scores and values, half of them
-  fmt::print("{:5} {:6.1f} tokens/s {:6.2f} GB/s {:5.2f} of memory | 8 prompts {:6.1f} tokens/s {:5.2f} × one | prefill {:6.1f} tokens/s {:5.2f} of sgemm"
-             " | memory {:.1f} GB/s, sgemm {:.0f} GFLOP/s a thread\n",
-             storage, one, one * bytes / 1e9, one * bytes / memory_rate, eight, eight / one, prefill, prefill * (linear + attention) / (sgemm * a.threads),
-             memory_rate / 1e9, sgemm / 1e9);
+  double attention = static_cast<double>(a.layers) * 2.0 * 512 * 2048;  // scores and values, half of them
+  fmt::print(
+      "{:5} {:6.1f} tokens/s {:6.2f} GB/s {:5.2f} of memory | 8 prompts {:6.1f} tokens/s {:5.2f} × one | prefill "
+      "{:6.1f} tokens/s {:5.2f} of sgemm"
+      " | memory {:.1f} GB/s, sgemm {:.0f} GFLOP/s a thread\n",
+      storage, one, one * bytes / 1e9, one * bytes / memory_rate, eight, eight / one, prefill,
+      prefill * (linear + attention) / (sgemm * a.threads), memory_rate / 1e9, sgemm / 1e9);
   std::fflush(stdout);
 }
 

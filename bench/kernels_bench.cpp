@@ -68,10 +68,8 @@ void run_case(benchmark::State& state, const Case& c, bool backward) {
        din = room.take(c.inputs, 4);
   c.forward(in, out, room.arena);
   for (auto _ : state) {
-    if (backward)
-      c.backward(in, out, dout, din, room.arena);
-    else
-      c.forward(in, out, room.arena);
+    if (backward) c.backward(in, out, dout, din, room.arena);
+    else c.forward(in, out, room.arena);
   }
   report(state, backward ? c.backward_flops : c.forward_flops, backward ? c.backward_bytes : c.forward_bytes);
 }
@@ -83,10 +81,8 @@ void run_frozen(benchmark::State& state, Storage storage, std::int64_t t, std::i
   Mats m = room.take({{t, k}, {t, n}, {n, k}, {1, std::max(n, n * k / 64)}}, 1);
   Weight w{storage, n, k, m[2].data, m[3].data};
   for (auto _ : state) {
-    if (backward)
-      gemm_nn(m[1], w, m[0], Write::set);
-    else
-      gemm_nt(m[0], w, m[1], Write::set);
+    if (backward) gemm_nn(m[1], w, m[0], Write::set);
+    else gemm_nt(m[0], w, m[1], Write::set);
   }
   double bytes = static_cast<double>(storage_bytes(storage, n * k));
   report(state, t > 8 ? 2.0 * static_cast<double>(t * n * k) : 0, t <= 8 ? bytes : 0);
@@ -155,10 +151,8 @@ void run_embedding(benchmark::State& state, bool backward) {
   std::vector<Token> tokens(2048);
   for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<Token>(i * 7919 % 50257);
   for (auto _ : state) {
-    if (backward)
-      embed_backward(tokens, m[0], 1, m[1]);
-    else
-      embed(tokens, weight_of(m[1]), 1, m[0]);
+    if (backward) embed_backward(tokens, m[0], 1, m[1]);
+    else embed(tokens, weight_of(m[1]), 1, m[0]);
   }
   report(state, 0, (backward ? 12.0 : 8.0) * 2048 * 256);
 }
@@ -167,7 +161,10 @@ void run_decode(benchmark::State& state, AttentionShape shape, std::int64_t leng
   Room room;
   std::int64_t wide = shape.heads * shape.head_dim, narrow = shape.kv_heads * shape.head_dim;
   Mats m = room.take({{1, wide}, {length, narrow}, {length, narrow}, {1, wide}}, 1);
-  auto cached = [&](Mat x) { return CachedRows{Storage::f32, length, shape.kv_heads, shape.head_dim, reinterpret_cast<std::byte*>(x.data), nullptr}; };
+  auto cached = [&](Mat x) {
+    return CachedRows{Storage::f32, length, shape.kv_heads, shape.head_dim, reinterpret_cast<std::byte*>(x.data),
+                      nullptr};
+  };
   CachedQuery query{m[0].data, cached(m[1]), cached(m[2]), m[3].data};
   for (auto _ : state) attention_decode(shape, {&query, 1}, room.arena);
   report(state, 0, 8.0 * static_cast<double>(length * narrow));

@@ -29,22 +29,32 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const Json kConfig = {{"architectures", {"LlamaForCausalLM"}}, {"model_type", "llama"}, {"dtype", "bfloat16"}, {"vocab_size", 32000}, {"hidden_size", 2048},
-                      {"intermediate_size", 5632}, {"num_hidden_layers", 22}, {"num_attention_heads", 32}, {"num_key_value_heads", 4},
-                      {"max_position_embeddings", 2048}, {"tie_word_embeddings", false}};
+const Json kConfig = {{"architectures", {"LlamaForCausalLM"}},
+                      {"model_type", "llama"},
+                      {"dtype", "bfloat16"},
+                      {"vocab_size", 32000},
+                      {"hidden_size", 2048},
+                      {"intermediate_size", 5632},
+                      {"num_hidden_layers", 22},
+                      {"num_attention_heads", 32},
+                      {"num_key_value_heads", 4},
+                      {"max_position_embeddings", 2048},
+                      {"tie_word_embeddings", false}};
 
 void write_model(const std::string& directory) {
   fs::create_directories(directory);
   write_file(directory + "/config.json", dump(kConfig));
   std::vector<TensorInfo> infos;
-  for (const WeightName& w : weight_names(read_model_config(kConfig, "load_bench"))) infos.push_back({w.tensor, Dtype::bf16, w.tensor_shape()});
+  for (const WeightName& w : weight_names(read_model_config(kConfig, "load_bench")))
+    infos.push_back({w.tensor, Dtype::bf16, w.tensor_shape()});
   ModelWriter writer(directory, infos);
   for (const TensorInfo& info : writer.tensors()) {
     std::vector<bf16> values(static_cast<std::size_t>(info.size()));
     parallel_ranges(info.size(), 1 << 16, [&](std::int64_t first, std::int64_t last) {
       Random random(0, Purpose::init);
       for (std::int64_t i = first; i < last; ++i)
-        values[static_cast<std::size_t>(i)] = to_bf16(info.shape.size() == 1 ? 1 : (random.uniform(static_cast<std::uint64_t>(i)) - 0.5f) * 0.07f);
+        values[static_cast<std::size_t>(i)] =
+            to_bf16(info.shape.size() == 1 ? 1 : (random.uniform(static_cast<std::uint64_t>(i)) - 0.5f) * 0.07f);
     });
     writer.append(values.data(), values.size() * sizeof(bf16));
   }
@@ -107,6 +117,7 @@ int main(int argc, char** argv) {
   if (own) std::filesystem::remove_all(directory);
   if (!program.empty())
     fmt::print("{:<38} {:6.0f} ms\n", "dml version", 1000 * dml::best_of_three([&] {
-                 if (std::system((program + " version > /dev/null").c_str()) != 0) fmt::print("{} version failed\n", program);
-               }));
+                                                       if (std::system((program + " version > /dev/null").c_str()) != 0)
+                                                         fmt::print("{} version failed\n", program);
+                                                     }));
 }

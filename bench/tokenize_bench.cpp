@@ -27,7 +27,8 @@ const std::vector<std::string>& texts() {
     std::vector<std::string> out;
     dml::JsonLimits limits;
     for (const dml::Json& row : dml::read_json(data() + "/datasets/alpaca/alpaca_en_demo.json", limits))
-      out.push_back(row["instruction"].get<std::string>() + "\n" + row["input"].get<std::string>() + "\n" + row["output"].get<std::string>());
+      out.push_back(row["instruction"].get<std::string>() + "\n" + row["input"].get<std::string>() + "\n" +
+                    row["output"].get<std::string>());
     std::string plain = dml::read_file(data() + "/datasets/text/tinyshakespeare.txt");
     for (std::size_t i = 0; i < plain.size(); i += 4096) out.push_back(plain.substr(i, 4096));
     return out;
@@ -99,9 +100,12 @@ int main(int argc, char** argv) {
     timed(benchmark::RegisterBenchmark((std::string("dml/") + name).c_str(), BM_dml, home + name));
   for (const char* name : {"llama2", "mistral-v1"}) {
     timed(benchmark::RegisterBenchmark((std::string("dml-model/") + name).c_str(), BM_dml_model, home + name));
-    timed(benchmark::RegisterBenchmark((std::string("libsentencepiece/") + name).c_str(), BM_libsentencepiece, home + name));
+    timed(benchmark::RegisterBenchmark((std::string("libsentencepiece/") + name).c_str(), BM_libsentencepiece,
+                                       home + name));
   }
   for (const char* name : {"gpt2", "qwen2.5", "llama3", "llama2"})
-    benchmark::RegisterBenchmark((std::string("load/") + name).c_str(), BM_load, home + name)->Unit(benchmark::kMillisecond)->MinTime(0.3);
+    benchmark::RegisterBenchmark((std::string("load/") + name).c_str(), BM_load, home + name)
+        ->Unit(benchmark::kMillisecond)
+        ->MinTime(0.3);
   benchmark::RunSpecifiedBenchmarks();
 }

@@ -36,10 +36,8 @@ struct Modules {
       words >> name;
       order.push_back(name);
       while (words >> word) {
-        if (word == "DEPENDS" || word == "PACKAGES")
-          list = word;
-        else if (list == "DEPENDS")
-          may[name].insert(word);
+        if (word == "DEPENDS" || word == "PACKAGES") list = word;
+        else if (list == "DEPENDS") may[name].insert(word);
       }
     }
   }

@@ -58,9 +58,11 @@ std::int64_t loftq_iterations(const Json& json, const std::string& source) {
   const Json* config = object_at(json, "loftq_config", source);
   if (!config) return 1;
   std::string place = source + ": loftq_config";
-  std::int64_t bits = json_integer(*config, "loftq_bits", 4, place), iterations = json_integer(*config, "loftq_iter", 1, place);
+  std::int64_t bits = json_integer(*config, "loftq_bits", 4, place),
+               iterations = json_integer(*config, "loftq_iter", 1, place);
   if (bits != 4) throw UserError("{}: 'loftq_bits' is {}, only 4 is supported", place, bits);
-  if (iterations < 1 || iterations > 100) throw UserError("{}: 'loftq_iter' must be 1 to 100, is {}", place, iterations);
+  if (iterations < 1 || iterations > 100)
+    throw UserError("{}: 'loftq_iter' must be 1 to 100, is {}", place, iterations);
   return iterations;
 }
 
@@ -87,10 +89,8 @@ void read_layers(const Json& json, const std::string& source, AdapterConfig& c) 
 void read_names(const Json& json, const char* key, const std::string& source, std::vector<std::string>& names,
                 std::string& pattern) {
   auto it = json.find(key);
-  if (it != json.end() && it->is_string())
-    pattern = it->get<std::string>();
-  else
-    names = strings(json, key, source);
+  if (it != json.end() && it->is_string()) pattern = it->get<std::string>();
+  else names = strings(json, key, source);
 }
 
 std::int64_t rank(const Json& object, const char* key, std::int64_t fallback, const std::string& source) {

@@ -186,7 +186,8 @@ void remove_left_over(const std::string& output_dir) {
 
 void remove_checkpoint(const Checkpoint& checkpoint) {
   remove_through_trash(checkpoint.path);
-  std::string output_dir = fs::path(checkpoint.path).parent_path().string(), name = fs::path(checkpoint.path).filename().string();
+  std::string output_dir = fs::path(checkpoint.path).parent_path().string(),
+              name = fs::path(checkpoint.path).filename().string();
   std::error_code error;
   for (const char* hint : {"latest", "best"}) {
     std::string path = join(output_dir, hint);
@@ -207,10 +208,8 @@ void rotate_checkpoints(const std::string& output_dir, std::int64_t limit, std::
   std::int64_t places = limit - (have_best ? 1 : 0);  // for others than the best
   for (std::size_t i = 0; i < valid.size(); ++i) {
     if (valid[i].step == best_step) continue;
-    if (i > 0 && places <= 0)
-      remove_through_trash(valid[i].path);
-    else
-      --places;
+    if (i > 0 && places <= 0) remove_through_trash(valid[i].path);
+    else --places;
   }
 }
 

@@ -15,7 +15,8 @@ bool is_finite(float x) { return (std::bit_cast<std::uint32_t>(x) & 0x7f800000u)
 
 }  // namespace
 
-FiniteValues::FiniteValues(const TensorView& tensor, const std::string& directory) : tensor_(tensor), directory_(directory) {
+FiniteValues::FiniteValues(const TensorView& tensor, const std::string& directory)
+    : tensor_(tensor), directory_(directory) {
   if (!is_readable_float(tensor.dtype))
     throw UserError("{}: tensor '{}' is stored as {}; only F32, BF16, F16 and F64 can be read", directory, tensor.name,
                     dtype_name(tensor.dtype));
@@ -44,12 +45,14 @@ void FiniteValues::refuse(std::int64_t at) const {
   std::string place;
   for (auto d = tensor_.shape.rbegin(); d != tensor_.shape.rend(); at /= *d++)
     place = fmt::format("{}{}{}", at % *d, place.empty() ? "" : ", ", place);
-  throw UserError("{}: tensor '{}' is NaN or infinite at [{}]: the base model is damaged", directory_, tensor_.name, place);
+  throw UserError("{}: tensor '{}' is NaN or infinite at [{}]: the base model is damaged", directory_, tensor_.name,
+                  place);
 }
 
 void refuse_not_finite(const ModelFiles& files, std::size_t first, std::size_t stride) {
   for (std::size_t i = first; i < files.tensors().size(); i += stride)
-    if (const TensorView& t = files.tensors()[i]; is_readable_float(t.dtype)) FiniteValues(t, files.directory()).look_through();
+    if (const TensorView& t = files.tensors()[i]; is_readable_float(t.dtype))
+      FiniteValues(t, files.directory()).look_through();
 }
 
 }  // namespace dml

@@ -77,8 +77,7 @@ Adapter read_mlx_adapter(const std::string& directory, const Json& json, const M
     std::string name = t.module + suffix(t.kind);
     expected.insert(name);
     auto* view = file.find(name);
-    if (!view)
-      problems.add(fmt::format("{}: tensor '{}' is missing", file.path(), name));
+    if (!view) problems.add(fmt::format("{}: tensor '{}' is missing", file.path(), name));
     else if (!std::ranges::equal(view->shape, mlx_shape(t)))
       problems.add(fmt::format("{}: tensor '{}' is {}, expected {}", file.path(), name, shape_text(view->shape),
                                shape_text(mlx_shape(t))));

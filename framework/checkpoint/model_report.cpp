@@ -41,8 +41,7 @@ ModelReport report_weights(const ModelFiles& files, const ModelSpec& spec) {
       continue;
     }
     used.insert(t);
-    if (!std::ranges::equal(t->shape, w.tensor_shape()))
-      out.errors.push_back(misshapen(w, *t));
+    if (!std::ranges::equal(t->shape, w.tensor_shape())) out.errors.push_back(misshapen(w, *t));
     else if (!is_readable_float(t->dtype))
       out.errors.push_back(
           fmt::format("tensor '{}' is {}, expected F32, BF16, F16 or F64", w.tensor, dtype_name(t->dtype)));

@@ -92,8 +92,7 @@ void check_tensors(const ModelSpec& spec, const ModelFiles& base) {
   Problems problems;
   for (const WeightName& w : weight_names(spec)) {
     const TensorView* t = base.find(w.tensor);
-    if (!t)
-      problems.add(fmt::format("{}: tensor '{}' is missing", base.directory(), w.tensor));
+    if (!t) problems.add(fmt::format("{}: tensor '{}' is missing", base.directory(), w.tensor));
     else if (auto wanted = w.tensor_shape();
              !std::ranges::equal(t->shape, wanted) && !(is_linear(w) && is_bitsandbytes(base, w.tensor)))
       problems.add(fmt::format("{}: tensor '{}' has shape {}, config.json asks for {}", base.directory(), w.tensor,
@@ -141,8 +140,9 @@ void quantise_layers(const ModelSpec& spec, const ModelFiles& base, const Quanti
     std::map<std::string, std::string> owner;  // tensor → matrix
     for (; first != layout.matrices.end() && first->layer == layer; ++first) {
       const TensorView& tensor = *base.find(first->name);
-      Quantised q = is_bitsandbytes(base, first->name) ? read_bitsandbytes(base, *first, scheme)
-                                                       : quantise(*first, FiniteValues(tensor, base.directory()), scheme);
+      Quantised q = is_bitsandbytes(base, first->name)
+                        ? read_bitsandbytes(base, *first, scheme)
+                        : quantise(*first, FiniteValues(tensor, base.directory()), scheme);
       for (const TensorInfo& t : {first->codes(scheme), first->scales(scheme)}) {
         owner[t.name] = first->name;
         infos.push_back(t);

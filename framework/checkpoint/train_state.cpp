@@ -98,10 +98,8 @@ std::string trainer_state_text(const TrainerState& s) {
   j["logging_steps"] = s.logging_steps;
   j["max_steps"] = s.max_steps;
   j["num_input_tokens_seen"] = s.tokens;
-  if (s.epochs == std::floor(s.epochs))
-    j["num_train_epochs"] = static_cast<std::int64_t>(s.epochs);
-  else
-    j["num_train_epochs"] = s.epochs;
+  if (s.epochs == std::floor(s.epochs)) j["num_train_epochs"] = static_cast<std::int64_t>(s.epochs);
+  else j["num_train_epochs"] = s.epochs;
   j["save_steps"] = s.save_steps;
   j["stateful_callbacks"] = WideJson::object();
   j["total_flos"] = s.flops;

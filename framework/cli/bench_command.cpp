@@ -19,11 +19,13 @@ struct Bench {
   std::optional<std::int64_t> warmup, steps;
   bool json = false;
   std::vector<Override> overrides;
-  Options options{"bench", "bench RECIPE [--masked X | --documents FILE] [--warmup N] [--steps N] [--json] [--KEY VALUE …]",
-                  {"dml bench recipe.yml", "dml bench recipe.yml --masked 0.75 --steps 10", "mpirun -np 2 dml bench recipe.yml --batch_size 4",
-                   "DML_PROFILE=1 dml bench recipe.yml"}};
+  Options options{"bench",
+                  "bench RECIPE [--masked X | --documents FILE] [--warmup N] [--steps N] [--json] [--KEY VALUE …]",
+                  {"dml bench recipe.yml", "dml bench recipe.yml --masked 0.75 --steps 10",
+                   "mpirun -np 2 dml bench recipe.yml --batch_size 4", "DML_PROFILE=1 dml bench recipe.yml"}};
   Bench() {
-    options.positional("RECIPE", recipe, "the recipe; it may go without datasets, and with model_config without base_model");
+    options.positional("RECIPE", recipe,
+                       "the recipe; it may go without datasets, and with model_config without base_model");
     options.number("masked", masked, "share of every document that is not learned (0)");
     options.text("documents", documents, "lengths of the documents, a line 'TOKENS LEARNED' each");
     options.integer("warmup", warmup, "steps that are not measured (2)");
@@ -71,25 +73,30 @@ std::string json_line(const BenchResult& r) {
                    {"loss", {r.first_loss, r.last_loss}},
                    {"plan", plan},
                    {"plan_bytes", r.plan.total()},
-                   {"peak_bytes", r.peak}}) + "\n";
+                   {"peak_bytes", r.peak}}) +
+         "\n";
 }
 
 std::string table(const BenchResult& r) {
   const BenchPhases& p = r.median;
   std::string out;
   auto line = [&](const char* name, const std::string& value) { out += fmt::format("{:<15} {}\n", name, value); };
-  auto phase = [&](const char* name, double seconds) { line(name, fmt::format("{:>9.2f} ms  {:>5.1f} %", seconds * 1e3, 100 * seconds / p.step)); };
-  line("model", fmt::format("{} parameters, {} trained; {} rank{} × {} thread{}", count_text(static_cast<double>(r.parameters)),
-                            count_text(static_cast<double>(r.trained)), r.ranks, r.ranks == 1 ? "" : "s", r.threads, r.threads == 1 ? "" : "s"));
+  auto phase = [&](const char* name, double seconds) {
+    line(name, fmt::format("{:>9.2f} ms  {:>5.1f} %", seconds * 1e3, 100 * seconds / p.step));
+  };
+  line("model", fmt::format("{} parameters, {} trained; {} rank{} × {} thread{}",
+                            count_text(static_cast<double>(r.parameters)), count_text(static_cast<double>(r.trained)),
+                            r.ranks, r.ranks == 1 ? "" : "s", r.threads, r.threads == 1 ? "" : "s"));
   line("step", fmt::format("{:>9.2f} ms  {} tokens, {} learned", p.step * 1e3, r.tokens, r.learned));
   phase("  forward", p.forward);
   phase("  loss head", p.head);
   phase("  backward", p.backward);
   phase("  communication", p.communication);
   phase("  optimizer", p.optimizer);
-  line("speed", fmt::format("{} tok/s, {} learned tok/s", count_text(static_cast<double>(r.tokens) / p.step), count_text(static_cast<double>(r.learned) / p.step)));
-  line("arithmetic", fmt::format("{:.1f} GFLOP a step, {:.1f} GFLOP/s = {:.3f} of the sgemm rate ({:.1f})", r.operations * 1e-9,
-                                 r.operations / p.step * 1e-9, r.fraction, r.sgemm * 1e-9));
+  line("speed", fmt::format("{} tok/s, {} learned tok/s", count_text(static_cast<double>(r.tokens) / p.step),
+                            count_text(static_cast<double>(r.learned) / p.step)));
+  line("arithmetic", fmt::format("{:.1f} GFLOP a step, {:.1f} GFLOP/s = {:.3f} of the sgemm rate ({:.1f})",
+                                 r.operations * 1e-9, r.operations / p.step * 1e-9, r.fraction, r.sgemm * 1e-9));
   line("memory", fmt::format("predicted {}, peak {}", memory_text(r.plan.total()), memory_text(r.peak)));
   for (auto& [name, bytes] : r.plan.rows()) line(("  " + name).c_str(), memory_text(bytes));
   line("loss", fmt::format("{:.4f} first, {:.4f} last", r.first_loss, r.last_loss));
@@ -114,7 +121,8 @@ int run_bench(const std::vector<std::string>& words) {
 }  // namespace
 
 Command bench_command() {
-  return {"bench", "speed and memory of a training step, on made-up data", [] { return Bench().options.page(); }, run_bench};
+  return {"bench", "speed and memory of a training step, on made-up data", [] { return Bench().options.page(); },
+          run_bench};
 }
 
 }  // namespace dml

@@ -74,11 +74,29 @@ int dispatch(const std::vector<std::string>& words) {
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> table{
-      validate_command(), preprocess_command(), inspect_command(),  train_command(),    evaluate_command(),
-      infer_command(),    merge_command(),      info_command(),     convert_command(),  plan_command(),
-      bench_command(),    launch_command(),     doctor_command(),   ckpt_command(),     tokenize_command(),
-      template_command(), list_command(),       schema_command(),
-      {"help", "explains a command, or a key of the recipe", [] { return std::string("usage: dml help [COMMAND | KEY]\n\nexamples:\n  dml help train\n  dml help lora_r\n"); }, help},
+      validate_command(),
+      preprocess_command(),
+      inspect_command(),
+      train_command(),
+      evaluate_command(),
+      infer_command(),
+      merge_command(),
+      info_command(),
+      convert_command(),
+      plan_command(),
+      bench_command(),
+      launch_command(),
+      doctor_command(),
+      ckpt_command(),
+      tokenize_command(),
+      template_command(),
+      list_command(),
+      schema_command(),
+      {"help", "explains a command, or a key of the recipe",
+       [] {
+         return std::string("usage: dml help [COMMAND | KEY]\n\nexamples:\n  dml help train\n  dml help lora_r\n");
+       },
+       help},
       version_command()};
   return table;
 }

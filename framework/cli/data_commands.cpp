@@ -23,7 +23,9 @@ struct Preprocess {
   bool rebuild = false;
   std::optional<std::int64_t> debug;
   std::vector<Override> overrides;
-  Options options{"preprocess", "preprocess RECIPE [--rebuild] [--debug [N]] [--KEY VALUE …]", {"dml preprocess recipe.yml", "dml preprocess recipe.yml --debug 3"}};
+  Options options{"preprocess",
+                  "preprocess RECIPE [--rebuild] [--debug [N]] [--KEY VALUE …]",
+                  {"dml preprocess recipe.yml", "dml preprocess recipe.yml --debug 3"}};
   Preprocess() {
     options.positional("RECIPE", recipe, "the recipe");
     options.flag("rebuild", rebuild, "prepare again even when nothing has changed");
@@ -47,7 +49,8 @@ int preprocess(std::vector<std::string> words) {
     if (comm.rank() != 0) return 0;
     Examples examples = prepared.train();
     std::optional<Schedule> schedule;
-    if (!examples.empty()) schedule.emplace(examples.lengths(), train_schedule(file.recipe.data, file.recipe.train, comm.size()));
+    if (!examples.empty())
+      schedule.emplace(examples.lengths(), train_schedule(file.recipe.data, file.recipe.train, comm.size()));
     for (auto& line : describe(prepared, schedule ? &*schedule : nullptr)) log_info("{}", line);
     std::vector<std::int64_t> first;
     for (std::int64_t i = 0; i < std::min(p.debug.value_or(0), examples.size()); ++i) first.push_back(i);
@@ -62,8 +65,10 @@ int preprocess(std::vector<std::string> words) {
 struct Tokenize {
   std::optional<std::string> model, text, file, input;
   bool special = false, decode = false;
-  Options options{"tokenize", "tokenize --model DIR (--text T | --file F | --input F.jsonl) [--special] [--decode]",
-                  {"dml tokenize --model DIR --text 'Hello there'", "dml tokenize --model DIR --input texts.jsonl --special"}};
+  Options options{
+      "tokenize",
+      "tokenize --model DIR (--text T | --file F | --input F.jsonl) [--special] [--decode]",
+      {"dml tokenize --model DIR --text 'Hello there'", "dml tokenize --model DIR --input texts.jsonl --special"}};
   Tokenize() {
     options.text("model", model, "directory with tokenizer.json or tokenizer.model");
     options.text("text", text, "this text; with --decode a JSON array of ids");
@@ -89,12 +94,15 @@ int tokenize(const std::vector<std::string>& words) {
   Tokenize t;
   t.options.parse(words);
   if (!t.model) throw UserError("tokenize needs --model DIR");
-  if (t.text.has_value() + t.file.has_value() + t.input.has_value() != 1) throw UserError("tokenize needs one of --text, --file, --input");
+  if (t.text.has_value() + t.file.has_value() + t.input.has_value() != 1)
+    throw UserError("tokenize needs one of --text, --file, --input");
   auto tokenizer = load_tokenizer(*t.model);
   auto encode = [&](std::string_view text) {
     return Json(tokenizer->encode(text, {.add_special = t.special}).ids).dump() + "\n";
   };
-  auto decode = [&](const Json& ids, const std::string& place) { return dump(Json(tokenizer->decode(ids_of(ids, *tokenizer, place)))) + "\n"; };
+  auto decode = [&](const Json& ids, const std::string& place) {
+    return dump(Json(tokenizer->decode(ids_of(ids, *tokenizer, place)))) + "\n";
+  };
   if (t.text || t.file) {
     // What a file holds is one text, its last newline included.
     std::string text = t.text ? *t.text : read_file(*t.file);
@@ -123,7 +131,8 @@ int tokenize(const std::vector<std::string>& words) {
       if (!row.is_object() || !row.contains("ids")) throw UserError("{}: expected {{\"ids\": […]}}", place);
       print(decode(row["ids"], place));
     } else {
-      if (!row.is_object() || !row.contains("text") || !row["text"].is_string()) throw UserError("{}: expected {{\"text\": …}}", place);
+      if (!row.is_object() || !row.contains("text") || !row["text"].is_string())
+        throw UserError("{}: expected {{\"text\": …}}", place);
       print(encode(row["text"].get_ref<const std::string&>()));
     }
   }
@@ -133,7 +142,8 @@ int tokenize(const std::vector<std::string>& words) {
 }  // namespace
 
 Command preprocess_command() {
-  return {"preprocess", "tokenises and packs the data of a recipe", [] { return Preprocess().options.page(); }, preprocess};
+  return {"preprocess", "tokenises and packs the data of a recipe", [] { return Preprocess().options.page(); },
+          preprocess};
 }
 Command tokenize_command() {
   return {"tokenize", "text to token ids and back", [] { return Tokenize().options.page(); }, tokenize};

@@ -1,8 +1,8 @@
 // infer: one prompt, a conversation, or a file of rows.
+#include <unistd.h>
 #include <cmath>
 #include <cstdio>
 #include <iterator>
-#include <unistd.h>
 
 #include "cli/options.h"
 #include "cli/output.h"
@@ -18,13 +18,18 @@ struct Infer {
   std::string recipe;
   std::optional<std::string> base_model, prompt, input, output, stop, kv_cache;
   std::optional<std::int64_t> max_new_tokens, top_k, seed, num_beams;
-  std::optional<double> temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty, length_penalty;
+  std::optional<double> temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty,
+      length_penalty;
   std::vector<std::string> adapters;
   bool chat = false, greedy = false, raw = false, logprobs = false;
   std::vector<Override> overrides;
-  Options options{"infer", "infer (RECIPE | --base-model DIR) [--adapter DIR] (--prompt T | --input F.jsonl --output F.jsonl | --chat) …",
-                  {"dml infer recipe.yml --prompt 'What is a cat?'", "dml infer recipe.yml --adapter none --prompt 'What is a cat?'   the base alone",
-                   "dml infer recipe.yml --chat", "dml infer recipe.yml --input rows.jsonl --output answers.jsonl", "dml infer --base-model DIR --raw --greedy --prompt 'Once upon a time'"}};
+  Options options{
+      "infer",
+      "infer (RECIPE | --base-model DIR) [--adapter DIR] (--prompt T | --input F.jsonl --output F.jsonl | --chat) …",
+      {"dml infer recipe.yml --prompt 'What is a cat?'",
+       "dml infer recipe.yml --adapter none --prompt 'What is a cat?'   the base alone", "dml infer recipe.yml --chat",
+       "dml infer recipe.yml --input rows.jsonl --output answers.jsonl",
+       "dml infer --base-model DIR --raw --greedy --prompt 'Once upon a time'"}};
   Infer() {
     options.positional("RECIPE", recipe, "the recipe", false);
     options.text("base-model", base_model, "a model directory instead of the recipe's");
@@ -41,7 +46,8 @@ struct Infer {
     options.number("repetition-penalty", repetition_penalty, "above 1: seen tokens become less likely");
     options.number("presence-penalty", presence_penalty, "taken from the logits of tokens that the text has");
     options.number("frequency-penalty", frequency_penalty, "the same for every time it has them");
-    options.text("stop", stop, "a text that ends the answer; several with commas between, '\\,' is a comma, '\\n' a new line");
+    options.text("stop", stop,
+                 "a text that ends the answer; several with commas between, '\\,' is a comma, '\\n' a new line");
     options.flag("logprobs", logprobs, "a line of JSON with the tokens and their log-probabilities");
     options.integer("seed", seed, "of the sampler (0)");
     options.flag("greedy", greedy, "always the likeliest token");
@@ -65,7 +71,8 @@ std::vector<std::string> parse_stops(const std::string& text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] == ',') {
       out.emplace_back();
-    } else if (text[i] == '\\' && i + 1 < text.size() && (text[i + 1] == ',' || text[i + 1] == 'n' || text[i + 1] == '\\')) {
+    } else if (text[i] == '\\' && i + 1 < text.size() &&
+               (text[i + 1] == ',' || text[i + 1] == 'n' || text[i + 1] == '\\')) {
       ++i;
       out.back() += text[i] == 'n' ? '\n' : text[i];
     } else {
@@ -87,12 +94,17 @@ kernels::Storage cache_storage(const std::string& name) {
 void choose_beams(const Infer& in, GenerationOptions& options) {
   constexpr std::int64_t kMostBeams = 64;
   options.beams = in.num_beams.value_or(1);
-  if (options.beams < 1 || options.beams > kMostBeams) throw UserError("--num-beams: {} is not from 1 to {}", options.beams, kMostBeams);
+  if (options.beams < 1 || options.beams > kMostBeams)
+    throw UserError("--num-beams: {} is not from 1 to {}", options.beams, kMostBeams);
   if (in.length_penalty && options.beams == 1) throw UserError("--length-penalty goes with --num-beams");
   options.length_penalty = in.length_penalty.value_or(1);
-  if (!(std::abs(options.length_penalty) <= 100)) throw UserError("--length-penalty: {} is not from -100 to 100", options.length_penalty);
-  if (options.beams > 1 && (in.temperature || in.top_k || in.top_p || in.min_p || in.repetition_penalty || in.presence_penalty || in.frequency_penalty))
-    throw UserError("--num-beams: beam search takes the likeliest texts; temperature, top-k, top-p, min-p and penalties do not go with it");
+  if (!(std::abs(options.length_penalty) <= 100))
+    throw UserError("--length-penalty: {} is not from -100 to 100", options.length_penalty);
+  if (options.beams > 1 && (in.temperature || in.top_k || in.top_p || in.min_p || in.repetition_penalty ||
+                            in.presence_penalty || in.frequency_penalty))
+    throw UserError(
+        "--num-beams: beam search takes the likeliest texts; temperature, top-k, top-p, min-p and penalties do not go "
+        "with it");
 }
 
 bool emit(const std::string& text) {
@@ -123,7 +135,11 @@ void chat(Assistant& assistant) {
     }
     if (messages.empty() && !system.empty()) messages.push_back({{"role", "system"}, {"content", system}});
     messages.push_back({{"role", "user"}, {"content", line}});
-    std::string answer = assistant.answer(assistant.prompt_ids(assistant.chats() ? Json{{"messages", messages}} : Json{{"prompt", line}}), emit).text;
+    std::string answer =
+        assistant
+            .answer(assistant.prompt_ids(assistant.chats() ? Json{{"messages", messages}} : Json{{"prompt", line}}),
+                    emit)
+            .text;
     print("\n");
     messages.push_back({{"role", "assistant"}, {"content", answer}});
   }
@@ -132,8 +148,10 @@ void chat(Assistant& assistant) {
 int run_infer(const std::vector<std::string>& words) {
   Infer in;
   in.options.parse(words);
-  if (in.recipe.empty() && !in.base_model) throw UserError("infer needs a RECIPE or --base-model DIR\n{}", "usage: dml infer (RECIPE | --base-model DIR) …");
-  if (in.prompt.has_value() + in.input.has_value() + in.chat != 1) throw UserError("infer needs one of --prompt, --input, --chat");
+  if (in.recipe.empty() && !in.base_model)
+    throw UserError("infer needs a RECIPE or --base-model DIR\n{}", "usage: dml infer (RECIPE | --base-model DIR) …");
+  if (in.prompt.has_value() + in.input.has_value() + in.chat != 1)
+    throw UserError("infer needs one of --prompt, --input, --chat");
   if (in.input && !in.output) throw UserError("--input needs --output FILE");
   std::optional<RecipeFile> file;
   if (!in.recipe.empty()) {
@@ -194,7 +212,8 @@ int run_infer(const std::vector<std::string>& words) {
 }  // namespace
 
 Command infer_command() {
-  return {"infer", "generates text with the base or the trained model", [] { return Infer().options.page(); }, run_infer};
+  return {"infer", "generates text with the base or the trained model", [] { return Infer().options.page(); },
+          run_infer};
 }
 
 }  // namespace dml

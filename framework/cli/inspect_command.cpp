@@ -163,8 +163,7 @@ int inspect(const std::vector<std::string>& words) {
     return 0;
   }
   if (shown == 0) {
-    if (in.json)
-      print(dump(Json{{"folder", prepared.folder()}, {"report", to_json(prepared.report())}}) + "\n");
+    if (in.json) print(dump(Json{{"folder", prepared.folder()}, {"report", to_json(prepared.report())}}) + "\n");
     else
       for (auto& line : describe(prepared, schedule ? &*schedule : nullptr)) print(line + "\n");
     return 0;

@@ -41,8 +41,11 @@ struct Convert {
   Conversion what;
   std::optional<std::string> output, shard;
   bool tied = false, untied = false;
-  Options options{"convert", "convert DIR --output DIR [--dtype T] [--max-shard-size S] [--tied | --untied] | [--format F] [--base-model DIR]",
-                  {"dml convert models/llama --dtype bf16 --max-shard-size 2GB --output models/llama-bf16", "dml convert outputs/lora --format mlx --output outputs/lora-mlx"}};
+  Options options{
+      "convert",
+      "convert DIR --output DIR [--dtype T] [--max-shard-size S] [--tied | --untied] | [--format F] [--base-model DIR]",
+      {"dml convert models/llama --dtype bf16 --max-shard-size 2GB --output models/llama-bf16",
+       "dml convert outputs/lora --format mlx --output outputs/lora-mlx"}};
   Convert() {
     options.positional("DIR", what.input, "a model or an adapter");
     options.text("output", output, "a new directory");

@@ -14,8 +14,8 @@ struct Options::State {
   CLI::App app;
   std::string usage;
   std::vector<std::string> examples;
-  std::vector<std::pair<std::string, std::string>> rows;   // option as written, help
-  std::vector<std::string> names;                          // "--prompt"
+  std::vector<std::pair<std::string, std::string>> rows;                 // option as written, help
+  std::vector<std::string> names;                                        // "--prompt"
   std::map<std::string, std::function<void(const std::string&)>> texts;  // read here: to CLI11 an empty value is none
   std::vector<Override>* overrides = nullptr;
 };
@@ -84,7 +84,8 @@ void Options::parse(const std::vector<std::string>& words) {
       bool takes_value = s.app.get_option(name)->get_expected_min() > 0 && name == word && i + 1 < words.size();
       own.push_back(takes_value ? word + "=" + words[++i] : word);
     } else {
-      if (auto near = closest(name, s.names); !s.overrides || (!near.empty() && closest(name.substr(2), dml::keys()).empty()))
+      if (auto near = closest(name, s.names);
+          !s.overrides || (!near.empty() && closest(name.substr(2), dml::keys()).empty()))
         throw UserError("unknown option '{}'{}\nusage: dml {}", name, did_you_mean(name, s.names), s.usage);
       keys.push_back(word);
       if (name == word && i + 1 < words.size() && !words[i + 1].starts_with("--")) keys.push_back(words[++i]);
@@ -96,7 +97,8 @@ void Options::parse(const std::vector<std::string>& words) {
   } catch (const CLI::ParseError& e) {
     throw UserError("{}\nusage: dml {}", e.what(), s.usage);
   }
-  if (auto rest = s.app.remaining(); !rest.empty()) throw UserError("unexpected word '{}'\nusage: dml {}", rest[0], s.usage);
+  if (auto rest = s.app.remaining(); !rest.empty())
+    throw UserError("unexpected word '{}'\nusage: dml {}", rest[0], s.usage);
   if (s.overrides && !keys.empty()) *s.overrides = parse_overrides(keys);
 }
 

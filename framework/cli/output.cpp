@@ -8,7 +8,8 @@
 namespace dml {
 
 void print(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) throw IoError("stdout", "cannot write");
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+    throw IoError("stdout", "cannot write");
 }
 
 void show_notes(const RecipeFile& file) {

@@ -22,8 +22,10 @@ struct Validate {
   std::string recipe;
   bool resolved = false;
   std::vector<Override> overrides;
-  Options options{"validate", "validate RECIPE [--resolved] [--KEY VALUE …]",
-                  {"dml validate recipe.yml", "dml validate recipe.yml --resolved", "dml validate recipe.yml --learning_rate 1e-4"}};
+  Options options{"validate",
+                  "validate RECIPE [--resolved] [--KEY VALUE …]",
+                  {"dml validate recipe.yml", "dml validate recipe.yml --resolved",
+                   "dml validate recipe.yml --learning_rate 1e-4"}};
   Validate() {
     options.positional("RECIPE", recipe, "the recipe");
     options.flag("resolved", resolved, "print every value with its origin");
@@ -36,10 +38,8 @@ int validate(const std::vector<std::string>& words) {
   v.options.parse(words);
   RecipeFile file = load_recipe(v.recipe, v.overrides);
   show_notes(file);
-  if (v.resolved)
-    print(resolved_yaml(file, true));
-  else
-    print(fmt::format("{}: good\n", v.recipe));
+  if (v.resolved) print(resolved_yaml(file, true));
+  else print(fmt::format("{}: good\n", v.recipe));
   return 0;
 }
 
@@ -49,7 +49,8 @@ void print_rows(const std::string& title, const Rows& rows) {
   for (auto& r : rows) print(fmt::format("  {:<34} {}\n", r.name, r.help));
 }
 
-const std::vector<std::string> kLists{"models", "prompts", "chat_templates", "optimizers", "schedulers", "distributions"};
+const std::vector<std::string> kLists{"models",     "prompts",    "chat_templates",
+                                      "optimizers", "schedulers", "distributions"};
 
 void list_one(const std::string& what) {
   if (what == "models") {
@@ -71,14 +72,17 @@ void list_one(const std::string& what) {
 
 struct List {
   std::string what;
-  Options options{"list", "list [models | prompts | chat_templates | optimizers | schedulers | distributions]", {"dml list", "dml list prompts"}};
+  Options options{"list",
+                  "list [models | prompts | chat_templates | optimizers | schedulers | distributions]",
+                  {"dml list", "dml list prompts"}};
   List() { options.positional("WHAT", what, "one list; without it all of them", false); }
 };
 
 int list(const std::vector<std::string>& words) {
   List l;
   l.options.parse(words);
-  if (!l.what.empty() && std::ranges::find(kLists, l.what) == kLists.end()) throw UserError("unknown list '{}'{}", l.what, did_you_mean(l.what, kLists));
+  if (!l.what.empty() && std::ranges::find(kLists, l.what) == kLists.end())
+    throw UserError("unknown list '{}'{}", l.what, did_you_mean(l.what, kLists));
   for (auto& name : kLists)
     if (l.what.empty() || l.what == name) list_one(name);
   return 0;

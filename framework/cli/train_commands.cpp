@@ -23,8 +23,10 @@ struct Train {
   std::string recipe;
   std::optional<std::string> resume;
   std::vector<Override> overrides;
-  Options options{"train", "train RECIPE [--resume auto|DIR|none] [--KEY VALUE …]",
-                  {"dml train recipe.yml", "mpirun -np 4 dml train recipe.yml", "dml train recipe.yml --resume auto", "dml train recipe.yml --learning_rate 1e-4"}};
+  Options options{"train",
+                  "train RECIPE [--resume auto|DIR|none] [--KEY VALUE …]",
+                  {"dml train recipe.yml", "mpirun -np 4 dml train recipe.yml", "dml train recipe.yml --resume auto",
+                   "dml train recipe.yml --learning_rate 1e-4"}};
   Train() {
     options.positional("RECIPE", recipe, "the recipe");
     options.text("resume", resume, "auto: from the newest checkpoint; a checkpoint directory; none: anew");
@@ -47,7 +49,9 @@ struct Evaluate {
   std::optional<std::string> adapter;
   bool json = false;
   std::vector<Override> overrides;
-  Options options{"evaluate", "evaluate RECIPE [--adapter DIR] [--json]", {"dml evaluate recipe.yml", "dml evaluate recipe.yml --adapter out/checkpoint-100"}};
+  Options options{"evaluate",
+                  "evaluate RECIPE [--adapter DIR] [--json]",
+                  {"dml evaluate recipe.yml", "dml evaluate recipe.yml --adapter out/checkpoint-100"}};
   Evaluate() {
     options.positional("RECIPE", recipe, "the recipe");
     options.text("adapter", adapter, "another adapter than the one in output_dir");
@@ -66,12 +70,21 @@ int run_evaluate(const std::vector<std::string>& words) {
     if (comm.rank() != 0) return 0;
     std::size_t width = 5;
     for (auto& r : rows) width = std::max(width, r.name.size());
-    if (!e.json) print(fmt::format("{:<{}}  {:>8}  {:>10}  {:>9}  {:>10}\n", "model", width, "loss", "perplexity", "examples", "learned"));
+    if (!e.json)
+      print(fmt::format("{:<{}}  {:>8}  {:>10}  {:>9}  {:>10}\n", "model", width, "loss", "perplexity", "examples",
+                        "learned"));
     for (auto& r : rows) {
       if (e.json)
-        print(dump(Json{{"model", r.name}, {"loss", r.loss}, {"ppl", r.perplexity}, {"examples", r.examples}, {"tokens", r.tokens}, {"learned_tokens", r.learned}}) + "\n");
+        print(dump(Json{{"model", r.name},
+                        {"loss", r.loss},
+                        {"ppl", r.perplexity},
+                        {"examples", r.examples},
+                        {"tokens", r.tokens},
+                        {"learned_tokens", r.learned}}) +
+              "\n");
       else
-        print(fmt::format("{:<{}}  {:>8.4f}  {:>10.3f}  {:>9}  {:>10}\n", r.name, width, r.loss, r.perplexity, r.examples, r.learned));
+        print(fmt::format("{:<{}}  {:>8.4f}  {:>10.3f}  {:>9}  {:>10}\n", r.name, width, r.loss, r.perplexity,
+                          r.examples, r.learned));
     }
     return 0;
   });
@@ -82,7 +95,10 @@ struct Merge {
   std::vector<std::string> adapters;
   std::optional<std::string> output;
   std::vector<Override> overrides;
-  Options options{"merge", "merge RECIPE [--adapter DIR[=WEIGHT] …] --output DIR", {"dml merge recipe.yml --output merged", "dml merge recipe.yml --adapter style=0.5 --adapter facts --output merged"}};
+  Options options{"merge",
+                  "merge RECIPE [--adapter DIR[=WEIGHT] …] --output DIR",
+                  {"dml merge recipe.yml --output merged",
+                   "dml merge recipe.yml --adapter style=0.5 --adapter facts --output merged"}};
   Merge() {
     options.positional("RECIPE", recipe, "the recipe");
     options.texts("adapter", adapters, "another adapter than the one in output_dir; several add up, DIR=WEIGHT");
@@ -107,11 +123,13 @@ struct Plan {
   std::optional<std::string> ranks, bandwidth, latency;
   std::optional<std::int64_t> ranks_per_host;
   std::vector<Override> overrides;
-  Options options{"plan", "plan RECIPE [--ranks N,N… --bandwidth RATE --latency TIME [--ranks-per-host N]] [--KEY VALUE …]",
+  Options options{"plan",
+                  "plan RECIPE [--ranks N,N… --bandwidth RATE --latency TIME [--ranks-per-host N]] [--KEY VALUE …]",
                   {"dml plan recipe.yml", "dml plan recipe.yml --micro_batch_size 4",
                    "dml plan recipe.yml --ranks 2,8,64 --bandwidth 10Gbit --latency 0.05ms"}};
   Plan() {
-    options.positional("RECIPE", recipe, "the recipe; with --ranks it may go without datasets, and with model_config without base_model");
+    options.positional("RECIPE", recipe,
+                       "the recipe; with --ranks it may go without datasets, and with model_config without base_model");
     options.text("ranks", ranks, "step time and memory under every strategy on so many ranks, from a measurement here");
     options.text("bandwidth", bandwidth, "of a host's network, in each direction (1Gbit)");
     options.text("latency", latency, "of a message between hosts (0.1ms)");
@@ -146,18 +164,22 @@ int plan_ranks(const Plan& p) {
   set_job_threads(file.recipe.train, *self);
   ScalingPlan plan(file.recipe);
   const Calibration& c = plan.calibration();
-  log_info("measured here, {} threads: {:.3f} s a micro-batch of {} tokens, {:.3f} s an update", threads(), c.pass(), c.tokens, c.update);
-  print(fmt::format("{:>6}  {:<8}  {:>9}  {:>9}  {:>8}  {:>11}  {:>10}\n", "ranks", "", "step", "waiting", "speed-up", "sent a rank", "memory"));
+  log_info("measured here, {} threads: {:.3f} s a micro-batch of {} tokens, {:.3f} s an update", threads(), c.pass(),
+           c.tokens, c.update);
+  print(fmt::format("{:>6}  {:<8}  {:>9}  {:>9}  {:>8}  {:>11}  {:>10}\n", "ranks", "", "step", "waiting", "speed-up",
+                    "sent a rank", "memory"));
   for (int ranks : numbers) {
     const std::int64_t micro_batches = plan.micro_batches(ranks);
     const double alone = plan.forecast("ddp", 1, micro_batches, network).step;
     std::vector<std::string> names{"ddp", "zero1", "zero2", "zero3"};
-    if (std::int64_t group = file.recipe.distribution.dp_shard_size.value_or(network.ranks_per_host); group > 1 && ranks > group && ranks % group == 0)
+    if (std::int64_t group = file.recipe.distribution.dp_shard_size.value_or(network.ranks_per_host);
+        group > 1 && ranks > group && ranks % group == 0)
       names.push_back("hybrid");
     for (const std::string& name : names) {
       StepForecast f = plan.forecast(name, ranks, micro_batches, network);
-      print(fmt::format("{:>6}  {:<8}  {:>7.3f} s  {:>7.3f} s  {:>8.2f}  {:>11}  {:>10}\n", ranks, name, f.step, f.waiting, alone / f.step,
-                        memory_text(static_cast<std::size_t>(f.sent)), memory_text(static_cast<std::size_t>(f.memory))));
+      print(fmt::format("{:>6}  {:<8}  {:>7.3f} s  {:>7.3f} s  {:>8.2f}  {:>11}  {:>10}\n", ranks, name, f.step,
+                        f.waiting, alone / f.step, memory_text(static_cast<std::size_t>(f.sent)),
+                        memory_text(static_cast<std::size_t>(f.memory))));
     }
   }
   return 0;
@@ -167,7 +189,8 @@ int run_plan(const std::vector<std::string>& words) {
   Plan p;
   p.options.parse(words);
   if (p.ranks) return plan_ranks(p);
-  if (p.bandwidth || p.latency || p.ranks_per_host) throw UserError("--bandwidth, --latency and --ranks-per-host go with --ranks");
+  if (p.bandwidth || p.latency || p.ranks_per_host)
+    throw UserError("--bandwidth, --latency and --ranks-per-host go with --ranks");
   RecipeFile file = load_recipe(p.recipe, p.overrides);
   show_notes(file);
   auto self = make_self_comm();
@@ -176,8 +199,10 @@ int run_plan(const std::vector<std::string>& words) {
   for (auto& [name, bytes] : run.memory().rows()) print(fmt::format("{:<24} {:>10}\n", name, memory_text(bytes)));
   print(fmt::format("{:<24} {:>10}\n", "total", memory_text(run.memory().total())));
   print(fmt::format("{:<24} {:>10}\n", "a checkpoint, on disk", memory_text(run.checkpoint_bytes())));
-  print(fmt::format("micro_batch_size up to {} fits in the {} that are available; {} take about {} here\n", run.largest_micro_batch(), memory_text(available_memory()),
-                    count_text(static_cast<double>(run.total())) + (run.total() == 1 ? " step" : " steps"), clock_text(run.estimated_seconds())));
+  print(fmt::format("micro_batch_size up to {} fits in the {} that are available; {} take about {} here\n",
+                    run.largest_micro_batch(), memory_text(available_memory()),
+                    count_text(static_cast<double>(run.total())) + (run.total() == 1 ? " step" : " steps"),
+                    clock_text(run.estimated_seconds())));
   return 0;
 }
 
@@ -187,13 +212,15 @@ Command train_command() {
   return {"train", "trains what the recipe describes", [] { return Train().options.page(); }, run_train};
 }
 Command evaluate_command() {
-  return {"evaluate", "loss on the validation split, before and after", [] { return Evaluate().options.page(); }, run_evaluate};
+  return {"evaluate", "loss on the validation split, before and after", [] { return Evaluate().options.page(); },
+          run_evaluate};
 }
 Command merge_command() {
   return {"merge", "merges an adapter into a model directory", [] { return Merge().options.page(); }, run_merge};
 }
 Command plan_command() {
-  return {"plan", "memory and steps of a run, before it is started; step times on many ranks", [] { return Plan().options.page(); }, run_plan};
+  return {"plan", "memory and steps of a run, before it is started; step times on many ranks",
+          [] { return Plan().options.page(); }, run_plan};
 }
 
 }  // namespace dml

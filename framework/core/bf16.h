@@ -6,8 +6,12 @@
 
 namespace dml {
 
-struct bf16 { std::uint16_t bits; };
-struct f16 { std::uint16_t bits; };
+struct bf16 {
+  std::uint16_t bits;
+};
+struct f16 {
+  std::uint16_t bits;
+};
 
 inline float to_float(bf16 x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16); }
 

@@ -67,8 +67,8 @@ class Problems {
 }  // namespace dml
 
 /// An invariant of ours: DML_CHECK(a == b) or DML_CHECK(a == b, "rows {} and {}", a, b).
-#define DML_CHECK(condition, ...)                                                              \
-  do {                                                                                         \
-    if (!(condition)) [[unlikely]]                                                             \
-      ::dml::check_failed(#condition, __FILE__, __LINE__, ::fmt::format("" __VA_ARGS__));      \
+#define DML_CHECK(condition, ...)                                                         \
+  do {                                                                                    \
+    if (!(condition)) [[unlikely]]                                                        \
+      ::dml::check_failed(#condition, __FILE__, __LINE__, ::fmt::format("" __VA_ARGS__)); \
   } while (false)

@@ -77,10 +77,8 @@ void FileWriter::write(const void* data, std::size_t size) {
   auto* p = static_cast<const char*>(data);
   position_ += size;
   if (buffer_.size() + size > kBuffer) flush();
-  if (size >= kBuffer)
-    write_all(fd_, p, size, path_);
-  else
-    buffer_.insert(buffer_.end(), p, p + size);
+  if (size >= kBuffer) write_all(fd_, p, size, path_);
+  else buffer_.insert(buffer_.end(), p, p + size);
 }
 
 void FileWriter::write_at(std::size_t offset, const void* data, std::size_t size) {

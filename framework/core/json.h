@@ -20,8 +20,8 @@ using WideJson = nlohmann::json;
 struct JsonLimits {
   std::size_t bytes = std::size_t{64} << 20;
   int depth = 64;
-  std::size_t object_keys = 4096;       // per object
-  std::size_t elements = 1u << 24;      // in all
+  std::size_t object_keys = 4096;   // per object
+  std::size_t elements = 1u << 24;  // in all
 };
 
 /// `source` is what an error says in front: "FILE" or "FILE:LINE". Throws UserError.

@@ -18,12 +18,20 @@ void set_log_rank(int rank);
 void log_line(LogLevel level, const std::string& text);
 
 template <class... Args>
-void log_debug(fmt::format_string<Args...> text, Args&&... args) { log_line(LogLevel::debug, fmt::format(text, std::forward<Args>(args)...)); }
+void log_debug(fmt::format_string<Args...> text, Args&&... args) {
+  log_line(LogLevel::debug, fmt::format(text, std::forward<Args>(args)...));
+}
 template <class... Args>
-void log_info(fmt::format_string<Args...> text, Args&&... args) { log_line(LogLevel::info, fmt::format(text, std::forward<Args>(args)...)); }
+void log_info(fmt::format_string<Args...> text, Args&&... args) {
+  log_line(LogLevel::info, fmt::format(text, std::forward<Args>(args)...));
+}
 template <class... Args>
-void log_warning(fmt::format_string<Args...> text, Args&&... args) { log_line(LogLevel::warning, fmt::format(text, std::forward<Args>(args)...)); }
+void log_warning(fmt::format_string<Args...> text, Args&&... args) {
+  log_line(LogLevel::warning, fmt::format(text, std::forward<Args>(args)...));
+}
 template <class... Args>
-void log_error(fmt::format_string<Args...> text, Args&&... args) { log_line(LogLevel::error, fmt::format(text, std::forward<Args>(args)...)); }
+void log_error(fmt::format_string<Args...> text, Args&&... args) {
+  log_line(LogLevel::error, fmt::format(text, std::forward<Args>(args)...));
+}
 
 }  // namespace dml

@@ -12,10 +12,10 @@ using Token = std::int32_t;
 inline constexpr Token kIgnore = -100;
 
 struct PackedBatch {
-  std::span<const Token> tokens;           // (T)
-  std::span<const Token> labels;           // (T) already shifted: labels[t] is the token to predict at t, or kIgnore
-  std::span<const std::int32_t> positions; // (T) restart at 0 in every document
-  std::span<const std::int32_t> starts;    // (documents + 1) document i is [starts[i], starts[i+1]); starts.back() == T
+  std::span<const Token> tokens;            // (T)
+  std::span<const Token> labels;            // (T) already shifted: labels[t] is the token to predict at t, or kIgnore
+  std::span<const std::int32_t> positions;  // (T) restart at 0 in every document
+  std::span<const std::int32_t> starts;  // (documents + 1) document i is [starts[i], starts[i+1]); starts.back() == T
 
   std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
   std::int64_t documents() const { return starts.empty() ? 0 : static_cast<std::int64_t>(starts.size()) - 1; }

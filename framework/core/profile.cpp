@@ -50,7 +50,8 @@ void reset_profile() { counts.clear(); }
 std::vector<ProfileRow> profile_rows() {
   std::vector<ProfileRow> rows;
   for (auto& [name, c] : counts) rows.push_back({std::string(name), c.calls, c.seconds, c.operations});
-  std::ranges::sort(rows, [](auto& a, auto& b) { return a.seconds != b.seconds ? a.seconds > b.seconds : a.name < b.name; });
+  std::ranges::sort(rows,
+                    [](auto& a, auto& b) { return a.seconds != b.seconds ? a.seconds > b.seconds : a.name < b.name; });
   return rows;
 }
 
@@ -58,9 +59,11 @@ std::vector<std::string> profile_table() {
   std::vector<ProfileRow> rows = profile_rows();
   double total = 0;
   for (auto& r : rows) total += r.seconds;
-  std::vector<std::string> lines{fmt::format("{:<28} {:>8} {:>10} {:>7} {:>9}", "operation", "calls", "seconds", "share", "GFLOP/s")};
+  std::vector<std::string> lines{
+      fmt::format("{:<28} {:>8} {:>10} {:>7} {:>9}", "operation", "calls", "seconds", "share", "GFLOP/s")};
   for (auto& r : rows)
-    lines.push_back(fmt::format("{:<28} {:>8} {:>10.4f} {:>5.1f} % {:>9}", r.name, r.calls, r.seconds, total > 0 ? 100 * r.seconds / total : 0,
+    lines.push_back(fmt::format("{:<28} {:>8} {:>10.4f} {:>5.1f} % {:>9}", r.name, r.calls, r.seconds,
+                                total > 0 ? 100 * r.seconds / total : 0,
                                 r.operations > 0 ? fmt::format("{:.1f}", r.operations / r.seconds * 1e-9) : ""));
   lines.push_back(fmt::format("{:<28} {:>8} {:>10.4f}", "total", "", total));
   return lines;

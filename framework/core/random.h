@@ -22,20 +22,30 @@ inline std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
 }
 
 /// What a random number is for; part of its address, so that two uses never share numbers.
-enum class Purpose : std::uint32_t { init = 1, dropout = 2, shuffle = 3, sample = 4, adapter = 5, noise = 6, split = 7 };
+enum class Purpose : std::uint32_t {
+  init = 1,
+  dropout = 2,
+  shuffle = 3,
+  sample = 4,
+  adapter = 5,
+  noise = 6,
+  split = 7
+};
 
 /// A stream of numbers addressed by index. `a` and `b` tell streams of one purpose apart (layer, step …).
 class Random {
  public:
   Random(std::uint64_t seed, Purpose purpose, std::uint64_t a = 0, std::uint32_t b = 0)
-      : key_{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32) ^ (static_cast<std::uint32_t>(purpose) << 24)},
+      : key_{static_cast<std::uint32_t>(seed),
+             static_cast<std::uint32_t>(seed >> 32) ^ (static_cast<std::uint32_t>(purpose) << 24)},
         high_{static_cast<std::uint32_t>(a), static_cast<std::uint32_t>(a >> 32) ^ b * 0x9E3779B9u} {}
 
   /// Word number `index` of the stream.
   std::uint32_t word(std::uint64_t index) const { return block(index >> 2)[index & 3]; }
   /// Words 4·index … 4·index + 3.
   std::array<std::uint32_t, 4> block(std::uint64_t index) const {
-    return philox({static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), high_[0], high_[1]}, key_);
+    return philox({static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), high_[0], high_[1]},
+                  key_);
   }
   /// The stream's address: Philox key and the high half of its counter, for code that draws many blocks at once.
   const std::array<std::uint32_t, 2>& key() const { return key_; }

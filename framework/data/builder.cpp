@@ -129,12 +129,9 @@ class Builder {
     bool more = true;
     do {
       parallel_for(2 + static_cast<std::int64_t>(present->used), [&](std::int64_t i) {
-        if (i == 0)
-          write(reader, *done, report);
-        else if (i == 1)
-          more = more && read(reader, cursor, *coming);
-        else
-          worker_.work(dataset, reader, present->groups[static_cast<std::size_t>(i - 2)]);
+        if (i == 0) write(reader, *done, report);
+        else if (i == 1) more = more && read(reader, cursor, *coming);
+        else worker_.work(dataset, reader, present->groups[static_cast<std::size_t>(i - 2)]);
       });
       done->clear();
       std::swap(done, present);
@@ -187,10 +184,8 @@ class Builder {
       report.truncated += row.truncated;
       report.cut_documents += row.cut;
       for (auto end = made + static_cast<std::ptrdiff_t>(row.examples); made != end; ++made) {
-        if (const char* again = repeated(*made))
-          drop(reader, group.raw[r], again, "", report);
-        else
-          keep(*made, group.raw[r].line, report);
+        if (const char* again = repeated(*made)) drop(reader, group.raw[r], again, "", report);
+        else keep(*made, group.raw[r].line, report);
       }
     }
   }

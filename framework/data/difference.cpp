@@ -54,10 +54,8 @@ std::vector<std::string> compare_inputs(const Json& before, const Json& after) {
   std::vector<std::string> out;
   auto text = [](const Json& value) { return value.is_string() ? value.get<std::string>() : dump(value); };
   for (auto& [name, value] : after.items()) {
-    if (!before.contains(name))
-      out.push_back(fmt::format("{}: is new ({})", name, text(value)));
-    else if (before[name] != value)
-      out.push_back(fmt::format("{}: {} → {}", name, text(before[name]), text(value)));
+    if (!before.contains(name)) out.push_back(fmt::format("{}: is new ({})", name, text(value)));
+    else if (before[name] != value) out.push_back(fmt::format("{}: {} → {}", name, text(before[name]), text(value)));
   }
   for (auto& [name, value] : before.items())
     if (!after.contains(name)) out.push_back(fmt::format("{}: is gone ({})", name, text(value)));
@@ -78,16 +76,12 @@ Difference compare(const Prepared& before, const Prepared& after) {
   const Rows a(before), b(after);
   for (auto& place : a.places()) {
     const std::int32_t i = a.find(place), k = b.find(place);
-    if (k < 0)
-      note(out.gone, place, "is gone, had " + a.size(i));
-    else if (!std::ranges::equal(a.ids(i), b.ids(k)))
-      note(out.other_tokens, place, a.size(i) + " → " + b.size(k));
+    if (k < 0) note(out.gone, place, "is gone, had " + a.size(i));
+    else if (!std::ranges::equal(a.ids(i), b.ids(k))) note(out.other_tokens, place, a.size(i) + " → " + b.size(k));
     else if (!std::ranges::equal(a.labels(i), b.labels(k)))
       note(out.other_labels, place, "the same tokens, " + a.size(i) + " → " + b.size(k));
-    else if (a.list(i) != b.list(k))
-      note(out.moved, place, fmt::format("from {} to {}", a.list(i), b.list(k)));
-    else
-      ++out.same;
+    else if (a.list(i) != b.list(k)) note(out.moved, place, fmt::format("from {} to {}", a.list(i), b.list(k)));
+    else ++out.same;
   }
   for (auto& place : b.places())
     if (a.find(place) < 0) note(out.fresh, place, "is new, has " + b.size(b.find(place)));

@@ -41,14 +41,10 @@ void Assembler::append(const Segment& segment) {
     const auto begin = static_cast<std::uint32_t>(text_.size());
     text_ += piece.text;
     const auto end = static_cast<std::uint32_t>(text_.size());
-    if (!piece.markup && !literal_.empty() && literal_.back().end == begin)
-      literal_.back().end = end;
-    else if (!piece.markup)
-      literal_.push_back({begin, end});
-    if (!bounds_.empty() && bounds_.back().learned == piece.learn)
-      bounds_.back().end = end;
-    else
-      bounds_.push_back({end, piece.learn});
+    if (!piece.markup && !literal_.empty() && literal_.back().end == begin) literal_.back().end = end;
+    else if (!piece.markup) literal_.push_back({begin, end});
+    if (!bounds_.empty() && bounds_.back().learned == piece.learn) bounds_.back().end = end;
+    else bounds_.push_back({end, piece.learn});
   }
   if (text_.empty() && !segment.add_special) return;
 
@@ -83,10 +79,8 @@ void Assembler::append_tokens() {
       end = encoding_.ids.begin() + (behind - encoding_.offsets.begin());
       out_.fused |= !bounds_[b].learned && behind != from && behind[-1].end > bounds_[b].end;
     }
-    if (bounds_[b].learned)
-      out_.labels.insert(out_.labels.end(), token, end);
-    else
-      out_.labels.insert(out_.labels.end(), static_cast<std::size_t>(end - token), kIgnore);
+    if (bounds_[b].learned) out_.labels.insert(out_.labels.end(), token, end);
+    else out_.labels.insert(out_.labels.end(), static_cast<std::size_t>(end - token), kIgnore);
     token = end;
   }
   out_.labels.resize(out_.ids.size(), kIgnore);  // no piece at all: a bos by itself

@@ -18,10 +18,8 @@ constexpr const char* kReset = "\033[0m";
 std::string visible(std::string_view text, bool one_line) {
   std::string escaped = escape_controls(text), out;
   for (char c : escaped) {
-    if (c == '\n')
-      out += one_line ? "⏎" : "⏎\n";
-    else
-      out += c;
+    if (c == '\n') out += one_line ? "⏎" : "⏎\n";
+    else out += c;
   }
   return out;
 }

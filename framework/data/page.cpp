@@ -119,10 +119,8 @@ Json page_data(const Prepared& prepared, const Tokenizer& tokenizer, const Sched
 std::string page_html(const Json& data) {
   std::string out;
   for (char c : dump(data))
-    if (c == '<')
-      out += "\\u003c";
-    else
-      out += c;
+    if (c == '<') out += "\\u003c";
+    else out += c;
   return fmt::format("{}{}{}", kPageBeforeData, out, kPageBehindData);
 }
 

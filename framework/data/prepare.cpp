@@ -104,10 +104,8 @@ std::vector<Token> end_tokens(const TemplateSection& templates, const Tokenizer&
   std::vector<Token> ends;
   if (tokenizer.eos) ends.push_back(*tokenizer.eos);
   for (auto& token : templates.eot_tokens.value_or(std::vector<std::string>{})) {
-    if (auto id = tokenizer.find(token))
-      ends.push_back(*id);
-    else
-      log_warning("eot_tokens: '{}' is several tokens to this tokenizer; add  tokens: [\"{}\"]", token, token);
+    if (auto id = tokenizer.find(token)) ends.push_back(*id);
+    else log_warning("eot_tokens: '{}' is several tokens to this tokenizer; add  tokens: [\"{}\"]", token, token);
   }
   return ends;
 }

@@ -1,13 +1,11 @@
 // Prepared data: a folder of arrays that are mapped, not read, so that processes of one host hold one copy.
 //
-// clang-format off
 //   ids, labels (I32)          tokens of all examples end to end, and a label each: the token where it is learned, else -100
 //   offsets (I64)              example i is [offsets[i], offsets[i+1])
 //   source_file, source_line   where it came from: index into the manifest's "sources", line from 1
 //   train, validation (I32)    which examples, in order; an example may be named more than once
 //   dropped.jsonl              every row that was left out: place, reason, detail
 //   manifest.json              written last: what the data was made from, digests of the files above, the report
-// clang-format on
 #pragma once
 
 #include <memory>

@@ -136,12 +136,9 @@ bool RowReader::next_element(RawRow& row) {
     if (!string && depth == 0 && (c == ',' || c == ']')) break;
     take();
     if (string) {
-      if (escape)
-        escape = false;
-      else if (c == '\\')
-        escape = true;
-      else if (c == '"')
-        string = false;
+      if (escape) escape = false;
+      else if (c == '\\') escape = true;
+      else if (c == '"') string = false;
     } else if (c == '"') {
       string = true;
     } else if (c == '{' || c == '[') {
@@ -192,10 +189,8 @@ std::vector<std::string> RowReader::fields(const RawRow& row) const {
   for (std::size_t i = 0; i < s.size(); ++i) {
     char c = s[i];
     if (csv && c == '"') {
-      if (quoted && i + 1 < s.size() && s[i + 1] == '"')
-        out.back() += s[++i];
-      else
-        quoted = !quoted;
+      if (quoted && i + 1 < s.size() && s[i + 1] == '"') out.back() += s[++i];
+      else quoted = !quoted;
     } else if (!quoted && c == (csv ? ',' : '\t')) {
       out.emplace_back();
     } else {

@@ -105,7 +105,9 @@ std::vector<std::string> DataReport::warnings() const {
           "is only read; let the prompt end in a special token or a line break, and the answer not begin with blanks",
           d.name, grouped(d.fused), grouped(d.examples)));
     if (d.tokens > 0 && percent(d.learned, d.tokens) < 2)
-      out.push_back(fmt::format("{}: only {:.2f} % of the tokens are learned; look at --row 0, at roles_to_train and train_on_inputs", d.name, percent(d.learned, d.tokens)));
+      out.push_back(fmt::format(
+          "{}: only {:.2f} % of the tokens are learned; look at --row 0, at roles_to_train and train_on_inputs", d.name,
+          percent(d.learned, d.tokens)));
     if (percent(d.truncated, d.examples) > 5)
       out.push_back(fmt::format("{}: {:.1f} % of the examples lost their tail; raise sequence_len", d.name,
                                 percent(d.truncated, d.examples)));

@@ -37,9 +37,9 @@ struct DatasetReport {
   std::int64_t truncated = 0;                        // examples that lost their tail
   std::int64_t cut_documents = 0;                    // documents that became several examples
   std::int64_t longest = 0;
-  std::int64_t fused = 0;                            // examples with a token across the seam of prompt and answer
-  std::int64_t without_bos = 0, two_bos = 0;         // texts that do not begin with bos; that begin with several
-  std::string bos;                                   // what the tokenizer puts in front of texts; "" when nothing
+  std::int64_t fused = 0;                       // examples with a token across the seam of prompt and answer
+  std::int64_t without_bos = 0, two_bos = 0;    // texts that do not begin with bos; that begin with several
+  std::string bos;                              // what the tokenizer puts in front of texts; "" when nothing
   std::map<std::string, std::int64_t> dropped;  // reason → rows
   std::vector<DroppedRow> first_dropped;        // at most kShown
 

@@ -104,7 +104,8 @@ void RowWorker::keep(Example& example, bool begins, const Limits& limits, RowGro
   made.bos = -1;
   if (tokenizer_.bos && begins) {
     const auto& ids = made.example.ids;
-    made.bos = static_cast<int>(std::find_if(ids.begin(), ids.end(), [&](Token t) { return t != *tokenizer_.bos; }) - ids.begin());
+    made.bos = static_cast<int>(std::find_if(ids.begin(), ids.end(), [&](Token t) { return t != *tokenizer_.bos; }) -
+                                ids.begin());
   }
   made.hash = hash_of(made.example);
   const auto& labels = made.example.labels;

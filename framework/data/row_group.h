@@ -30,7 +30,7 @@ struct MadeExample {
   std::int64_t learned = 0;
   std::uint64_t hash = 0;  // of ids and labels
   bool ends_learned = false;
-  int bos = -1;  // how many stand in front; -1: it is not the beginning of a text
+  int bos = -1;                         // how many stand in front; -1: it is not the beginning of a text
   NearDuplicates::Signature signature;  // when near duplicates are to go
 };
 

@@ -71,10 +71,8 @@ void FrozenShards::free(Buffer& buffer) {
   if (buffer.pending) buffer.pending->wait();
   buffer.pending.reset();
   for (const Piece& p : blocks_[static_cast<std::size_t>(buffer.unit)].pieces)
-    if (p.scales)
-      p.weight->scales = reinterpret_cast<const float*>(p.mapped);
-    else
-      p.weight->data = p.mapped;
+    if (p.scales) p.weight->scales = reinterpret_cast<const float*>(p.mapped);
+    else p.weight->data = p.mapped;
   buffer.unit = -1;
 }
 
@@ -110,10 +108,8 @@ void FrozenShards::need(std::size_t unit, int direction) {
       buffer.pending->wait();
       buffer.pending.reset();
       for (const Piece& p : blocks_[unit].pieces)
-        if (p.scales)
-          p.weight->scales = reinterpret_cast<const float*>(buffer.data + p.first);
-        else
-          p.weight->data = buffer.data + p.first;
+        if (p.scales) p.weight->scales = reinterpret_cast<const float*>(buffer.data + p.first);
+        else p.weight->data = buffer.data + p.first;
     }
   }
   std::size_t next = unit + static_cast<std::size_t>(direction);  // wraps round below 0: no such unit

@@ -53,7 +53,8 @@ GroupPlace group_ranks(Comm& comm, int size) {
     for (auto& [host, n] : count)
       if (n != size)
         throw UserError(
-            "distribution: hybrid shards within a host, but {} has {} ranks and {} has {}; start the same number on each, "
+            "distribution: hybrid shards within a host, but {} has {} ranks and {} has {}; start the same number on "
+            "each, "
             "or set dp_shard_size",
             count.begin()->first, size, host, n);
   }
@@ -65,7 +66,8 @@ GroupPlace group_ranks(Comm& comm, int size) {
   out.place = me % size;
   out.group = me / size;
   for (int i = 0; i < size; ++i) out.inside.push_back(order[static_cast<std::size_t>(out.group * size + i)]);
-  for (int g = 0; g < comm.size() / size; ++g) out.across.push_back(order[static_cast<std::size_t>(g * size + out.place)]);
+  for (int g = 0; g < comm.size() / size; ++g)
+    out.across.push_back(order[static_cast<std::size_t>(g * size + out.place)]);
   return out;
 }
 

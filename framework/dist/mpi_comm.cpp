@@ -170,10 +170,8 @@ class MpiPending : public Pending {
         throw unfinished(comm_, operation_, bytes_,
                          fmt::format("not complete after {} s; waiting for {}", comm_.timeout(), missing()));
       }
-      if (now - start < std::chrono::microseconds(500))
-        std::this_thread::yield();
-      else
-        std::this_thread::sleep_for(std::chrono::microseconds(30));
+      if (now - start < std::chrono::microseconds(500)) std::this_thread::yield();
+      else std::this_thread::sleep_for(std::chrono::microseconds(30));
     }
   }
 

@@ -189,17 +189,13 @@ bool Reduction::advance(std::size_t unit, bool block) {
   Exchange& exchange = exchanges_[unit];
   if (exchange.state == Exchange::collecting) {
     for (auto& pending : exchange.nodes) {
-      if (block)
-        pending->wait();
-      else if (!pending->test())
-        return false;
+      if (block) pending->wait();
+      else if (!pending->test()) return false;
     }
     add_up_and_spread(unit);
   } else if (exchange.state == Exchange::spreading) {
-    if (block)
-      exchange.sums->wait();
-    else if (!exchange.sums->test())
-      return false;
+    if (block) exchange.sums->wait();
+    else if (!exchange.sums->test()) return false;
     exchange.sums.reset();
     for (int r = 0; r < comm_.size(); ++r) {
       Slice part = slice(unit, r);
@@ -233,7 +229,8 @@ std::int64_t Reduction::room(std::span<const std::int64_t> sizes, std::span<cons
   const auto ranks = static_cast<int>(shares.size());
   std::vector<std::int64_t> held;
   for (int r = 0; r < ranks; ++r)
-    held.push_back(static_cast<std::int64_t>(schedule(shares[static_cast<std::size_t>(r)], total, r, tree).nodes.size()));
+    held.push_back(
+        static_cast<std::int64_t>(schedule(shares[static_cast<std::size_t>(r)], total, r, tree).nodes.size()));
   const std::int64_t all = std::accumulate(held.begin(), held.end(), std::int64_t{0});
   std::int64_t most = 0;
   for (int r = 0; r < ranks; ++r) {

@@ -35,8 +35,8 @@ class Reduction {
   /// The nodes a rank holds in the end: those of the tree, or without it a single one.
   static TreeSchedule schedule(MicroBatches share, std::int64_t total, int rank, bool tree);
   /// Floats of room to receive into, on the rank that needs most, where `shares` are the ranks'.
-  static std::int64_t room(std::span<const std::int64_t> sizes, std::span<const MicroBatches> shares, std::int64_t total,
-                           bool tree);
+  static std::int64_t room(std::span<const std::int64_t> sizes, std::span<const MicroBatches> shares,
+                           std::int64_t total, bool tree);
 
  private:
   struct Exchange {

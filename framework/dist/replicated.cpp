@@ -20,7 +20,8 @@ void Replicated::adopt(ParameterStore& store, const StateLayout& state) {
     if (unit.size > 0)
       comm_.broadcast(std::as_writable_bytes(std::span(unit.value, static_cast<std::size_t>(unit.size))), 0);
   gradients_ = std::make_unique<GradientSum>(
-      comm_, store, updates_ == Updates::everything ? Reduction::Sums::everywhere : Reduction::Sums::at_owner, options_);
+      comm_, store, updates_ == Updates::everything ? Reduction::Sums::everywhere : Reduction::Sums::at_owner,
+      options_);
 }
 
 std::span<Shard> Replicated::finish_gradients() {

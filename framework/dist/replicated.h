@@ -30,7 +30,8 @@ class Replicated : public DistributionStrategy {
   void poll() override { gradients_->poll(); }
   void on_first_rank(const std::function<void(const Show& show)>& read) override;
   std::span<const std::span<bf16>> residuals() override { return gradients_->residuals(); }
-  Memory memory(const ParameterStore& store, const StateLayout& state, std::int64_t micro_batches_per_rank) const override;
+  Memory memory(const ParameterStore& store, const StateLayout& state,
+                std::int64_t micro_batches_per_rank) const override;
 
   void before_backward(int) override { gradients_->poll(); }
   void after_backward(int unit) override { gradients_->unit_ready(static_cast<std::size_t>(unit)); }

@@ -99,8 +99,7 @@ void Sharded::adopt(ParameterStore& store, const StateLayout& state) {
                    static_cast<std::size_t>(shard.size)};
 
   auto full = buffer_sizes(store, [](const Unit& unit) { return unit.size; });
-  auto received =
-      buffer_sizes(store, [&](const Unit& unit) { return (group_.size() - 1) * slice(unit).size(); });
+  auto received = buffer_sizes(store, [&](const Unit& unit) { return (group_.size() - 1) * slice(unit).size(); });
   gradients_ = Arena(bytes(sum(full) + sum(received)));
   for (std::size_t k = 0; k < full.size(); ++k)
     gradient_buffers_.push_back({gradients_.take<float>(full[k]).data(), gradients_.take<float>(received[k]).data()});
@@ -116,7 +115,8 @@ void Sharded::take_values(std::size_t u) {
     return;
   }
   for (const Parameter& p : unit.parameters)
-    if (std::int64_t first = std::max(mine.first, p.offset), last = std::min(mine.last, p.offset + p.size()); first < last)
+    if (std::int64_t first = std::max(mine.first, p.offset), last = std::min(mine.last, p.offset + p.size());
+        first < last)
       store_->start(p, first - p.offset, last - p.offset, own_values_[u] + (first - mine.first));
 }
 
@@ -188,7 +188,8 @@ void Sharded::launch(std::size_t u, std::int64_t round) {
     if (r == me) continue;
     Slice theirs = slice_of(unit.size, static_cast<int>(r), group_.size());
     if (me < leaves) {
-      wire_.pack(buffer.full + theirs.first, theirs.size(), residuals_.of(u) ? residuals_.of(u) + theirs.first : nullptr);
+      wire_.pack(buffer.full + theirs.first, theirs.size(),
+                 residuals_.of(u) ? residuals_.of(u) + theirs.first : nullptr);
       send[r] = wire_.bytes(buffer.full + theirs.first, theirs.size());
     }
     if (r >= leaves) continue;
@@ -410,7 +411,8 @@ void Sharded::release_values() {
   shown_ = Arena();
 }
 
-DistributionStrategy::Memory Sharded::memory(const ParameterStore& store, const StateLayout& state, std::int64_t each) const {
+DistributionStrategy::Memory Sharded::memory(const ParameterStore& store, const StateLayout& state,
+                                             std::int64_t each) const {
   Memory memory;
   auto slices = [this](const Unit& unit) { return slice(unit); };
   Arena counting = Arena::measuring();

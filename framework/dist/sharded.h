@@ -49,7 +49,8 @@ class Sharded : public DistributionStrategy {
   int shard_ranks() const override { return shards_values() ? group_.size() : 1; }
   std::span<const std::span<bf16>> residuals() override { return residuals_.units(); }
   bool writes_state() const override { return across_.rank() == 0; }
-  Memory memory(const ParameterStore& store, const StateLayout& state, std::int64_t micro_batches_per_rank) const override;
+  Memory memory(const ParameterStore& store, const StateLayout& state,
+                std::int64_t micro_batches_per_rank) const override;
 
   void before_forward(int unit) override { need_values(static_cast<std::size_t>(unit), 1); }
   void before_backward(int unit) override;

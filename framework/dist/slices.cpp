@@ -41,7 +41,13 @@ std::vector<Shard> cut_shards(const ParameterStore& store, const std::function<S
       std::int64_t first = std::max(slice.first, parameter.offset + parameter.trained_first);
       std::int64_t size = std::min(slice.last, parameter.offset + parameter.trained_end()) - first;
       if (size <= 0) continue;
-      shards.push_back({&parameter, u, first - parameter.offset, size, {}, {}, state.take<float>(layout.floats(parameter.size(), size))});
+      shards.push_back({&parameter,
+                        u,
+                        first - parameter.offset,
+                        size,
+                        {},
+                        {},
+                        state.take<float>(layout.floats(parameter.size(), size))});
     }
   }
   return shards;

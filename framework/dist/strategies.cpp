@@ -35,7 +35,8 @@ Registry<StrategyFactory>& strategies() {
         }},
        {"hybrid", "zero3 among the ranks of a host (or of a group: dp_shard_size), ddp between them",
         [](Comm& comm, const Options& options) -> Strategy {
-          return std::make_unique<Sharded>(comm, group_ranks(comm, options.shard_size), Sharded::Values::sharded, options);
+          return std::make_unique<Sharded>(comm, group_ranks(comm, options.shard_size), Sharded::Values::sharded,
+                                           options);
         }}});
   return registry;
 }

@@ -97,7 +97,8 @@ class DistributionStrategy : public UnitHooks {
   struct Memory {
     std::int64_t values = 0, gradients = 0, state = 0, communication = 0;
   };
-  virtual Memory memory(const ParameterStore& store, const StateLayout& state, std::int64_t micro_batches_per_rank) const = 0;
+  virtual Memory memory(const ParameterStore& store, const StateLayout& state,
+                        std::int64_t micro_batches_per_rank) const = 0;
 };
 
 using StrategyFactory = std::unique_ptr<DistributionStrategy> (*)(Comm&, const DistributionOptions&);

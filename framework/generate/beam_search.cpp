@@ -58,10 +58,8 @@ class Search {
     const double penalty = std::pow(static_cast<double>(length() + 1), options_.length_penalty);
     for (std::size_t rank = 0; rank < candidates.size() && next.size() < width_; ++rank) {
       const Candidate& c = candidates[rank];
-      if (std::ranges::find(options_.stop_tokens, c.token) == options_.stop_tokens.end())
-        next.push_back(c);
-      else if (rank < width_)
-        finish(c.beam, c.sum / penalty, StopReason::token);
+      if (std::ranges::find(options_.stop_tokens, c.token) == options_.stop_tokens.end()) next.push_back(c);
+      else if (rank < width_) finish(c.beam, c.sum / penalty, StopReason::token);
     }
     bool over = finished_.size() == width_ && finished_.back().score >= candidates[0].sum / penalty;
     if (over || next.empty()) return false;

@@ -13,10 +13,10 @@ namespace dml {
 struct GenerationOptions {
   SamplingOptions sampling;
   std::int64_t max_new_tokens = 256;
-  std::vector<Token> stop_tokens;  // end a sequence; not part of its text
+  std::vector<Token> stop_tokens;                  // end a sequence; not part of its text
   kernels::Storage cache = kernels::Storage::f32;  // of keys and values: f32, bf16 or int8
-  std::int64_t beams = 1;     // above 1: beam search instead of sampling
-  double length_penalty = 1;  // of beam search: above 0 prefers longer texts, below shorter ones
+  std::int64_t beams = 1;                          // above 1: beam search instead of sampling
+  double length_penalty = 1;                       // of beam search: above 0 prefers longer texts, below shorter ones
 };
 
 enum class StopReason { token, length, caller };

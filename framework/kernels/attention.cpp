@@ -59,8 +59,7 @@ struct QueryTile {
     std::int64_t e = shape.head_dim, high = row - key + 1, low = shape.window > 0 ? high - shape.window : -kFar;
     loop.copy_block(keys, e, k.row(key) + kv, k.cols, kd);
     loop.copy_block(keys, e, v.row(key) + kv, v.cols, vd);
-    if (high >= keys && low + rows <= 1)
-      loop.small_gemm(keys, width, e, kd, e, 1, qt, width, 1, s, width, false);
+    if (high >= keys && low + rows <= 1) loop.small_gemm(keys, width, e, kd, e, 1, qt, width, 1, s, width, false);
     else  // at the diagonal and the window's edge, blocks of keys meet only the queries that may see one of them
       for (std::int64_t b = 0; b < keys; b += kBlock) {
         std::int64_t first = std::max<std::int64_t>(0, b - high + 1) / kBlock * kBlock;

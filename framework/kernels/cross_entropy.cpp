@@ -96,8 +96,8 @@ void gradient_of_logits(const Chunk& c, std::int64_t vocabulary, float softcap, 
 }  // namespace
 
 double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token> labels, float softcap,
-                     std::span<float> row_losses, Mat dhidden, Mat dhead, Arena& scratch,
-                     const LowRankLogits* low, bool sparing) {
+                     std::span<float> row_losses, Mat dhidden, Mat dhead, Arena& scratch, const LowRankLogits* low,
+                     bool sparing) {
   const std::int64_t rows = hidden.rows, vocabulary = head.rows, panels = (vocabulary + kPanel - 1) / kPanel;
   ProfileScope profiled("cross_entropy",
                         2.0 * static_cast<double>(hidden.size() * vocabulary) * (dhead.empty() ? 1 : 2));
@@ -115,12 +115,19 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
   for (std::int64_t first = 0; first < rows; first += most) {
     std::int64_t count = std::min(most, rows - first);
     auto at = static_cast<std::size_t>(first), n = static_cast<std::size_t>(count);
-    Chunk c{hidden.slice(first, count), labels.subspan(at, n), block.data, label_logits.data(), log_sums.data(), parts, low,
+    Chunk c{hidden.slice(first, count),
+            labels.subspan(at, n),
+            block.data,
+            label_logits.data(),
+            log_sums.data(),
+            parts,
+            low,
             low ? low->down.slice(first, count) : Mat{}};
     logits_and_sums(c, head, softcap);
     if (gradient) gradient_of_logits(c, vocabulary, softcap, dhead);
     if (!dhidden.empty()) gemm_nn_panels(c.logits, count, kPanel, head, dhidden.slice(first, count));
-    if (low && !low->ddown.empty()) gemm_nn_panels(c.logits, count, kPanel, weight_of(low->b), low->ddown.slice(first, count));
+    if (low && !low->ddown.empty())
+      gemm_nn_panels(c.logits, count, kPanel, weight_of(low->b), low->ddown.slice(first, count));
     if (dry_run()) continue;
     for (std::size_t i = 0; i < n; ++i) {
       double loss = log_sums[i] - static_cast<double>(label_logits[i]);

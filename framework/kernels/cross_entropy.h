@@ -13,8 +13,8 @@ namespace dml::kernels {
 
 /// A low-rank term of the logits, + scale · down · bᵀ: an adapter on the head. ddown is set and db added to, unless empty.
 struct LowRankLogits {
-  Mat down;       // (N,R)
-  ConstMat b;     // (V,R)
+  Mat down;    // (N,R)
+  ConstMat b;  // (V,R)
   float scale = 1;
   Mat ddown, db;  // (N,R), (V,R)
 };

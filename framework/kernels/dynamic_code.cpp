@@ -21,7 +21,8 @@ float part_edge(int i, int parts) {
     return i < half ? std::fma(step, static_cast<float>(i), 0.1f) : std::fma(-step, static_cast<float>(parts - i), 1.f);
   int block = i / 8 * 8;
   volatile float lane = step * static_cast<float>(i - block);
-  float base = block < half ? std::fma(step, static_cast<float>(block), 0.1f) : std::fma(-step, static_cast<float>(parts - block), 1.f);
+  float base = block < half ? std::fma(step, static_cast<float>(block), 0.1f)
+                            : std::fma(-step, static_cast<float>(parts - block), 1.f);
   return base + lane;
 }
 
@@ -75,7 +76,7 @@ class Finder {
 
  private:
   static constexpr std::uint32_t kShift = 16, kFirst = 0x34000000u >> kShift,  // 2⁻²³: what is below is nearest to zero
-                                 kLast = 0x3f800000u >> kShift;
+      kLast = 0x3f800000u >> kShift;
   std::array<float, 256> codes_, middle_{};
   int zero_ = 0;
   std::array<std::uint8_t, kLast - kFirst + 1> first_{}, first_below_{};
@@ -102,7 +103,8 @@ void quantize_blocks(bool with_sign, std::span<const float> x, std::span<std::ui
   }
 }
 
-void dequantize_blocks(bool with_sign, std::span<const std::uint8_t> codes, std::span<const float> scales, std::span<float> x) {
+void dequantize_blocks(bool with_sign, std::span<const std::uint8_t> codes, std::span<const float> scales,
+                       std::span<float> x) {
   const auto& values = dynamic_codes(with_sign);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = values[codes[i]] * scales[i / kCodeBlock];
 }

@@ -19,6 +19,7 @@ const std::array<float, 256>& dynamic_codes(bool with_sign);
 
 /// codes (n), scales (one per block). Blocks of zeros have scale 0.
 void quantize_blocks(bool with_sign, std::span<const float> x, std::span<std::uint8_t> codes, std::span<float> scales);
-void dequantize_blocks(bool with_sign, std::span<const std::uint8_t> codes, std::span<const float> scales, std::span<float> x);
+void dequantize_blocks(bool with_sign, std::span<const std::uint8_t> codes, std::span<const float> scales,
+                       std::span<float> x);
 
 }  // namespace dml::kernels

@@ -100,15 +100,17 @@ void scatter_rows(ConstMat from, std::span<const std::int32_t> rows, Mat to, Wri
 void round_to_bf16(ConstMat from, MatrixView<bf16> to) {
   ProfileScope profiled("round_to_bf16");
   DML_CHECK(from.size() == to.size());
-  parallel_ranges(from.size(), kGrain,
-                  [&](std::int64_t first, std::int64_t last) { loops().to_bf16(from.data + first, last - first, to.data + first); });
+  parallel_ranges(from.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
+    loops().to_bf16(from.data + first, last - first, to.data + first);
+  });
 }
 
 void widen_bf16(MatrixView<bf16> from, Mat to) {
   ProfileScope profiled("widen_bf16");
   DML_CHECK(from.size() == to.size());
-  parallel_ranges(from.size(), kGrain,
-                  [&](std::int64_t first, std::int64_t last) { loops().from_bf16(from.data + first, last - first, to.data + first); });
+  parallel_ranges(from.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
+    loops().from_bf16(from.data + first, last - first, to.data + first);
+  });
 }
 
 void dropout(ConstMat x, float p, const Random& random, Mat y, std::int64_t offset) {
@@ -121,8 +123,9 @@ void dropout(ConstMat x, float p, const Random& random, Mat y, std::int64_t offs
   // Kept where uniform(i) = (word >> 8) · 2⁻²⁴ ≥ p.
   auto threshold = static_cast<std::uint32_t>(std::ceil(static_cast<double>(p) * 0x1p24));
   parallel_ranges(x.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
-    loops().dropout(x.data + first, last - first, threshold, 1 / (1 - p), static_cast<std::uint64_t>((offset + first) / 4),
-                    random.key().data(), random.high().data(), y.data + first);
+    loops().dropout(x.data + first, last - first, threshold, 1 / (1 - p),
+                    static_cast<std::uint64_t>((offset + first) / 4), random.key().data(), random.high().data(),
+                    y.data + first);
   });
 }
 

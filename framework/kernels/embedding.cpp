@@ -19,10 +19,8 @@ void embed(std::span<const Token> tokens, const Weight& table, float scale, Mat 
       bool direct = mode == Write::set;
       float* row = direct ? y.row(t) : thread_scratch(y.cols).data();
       unpack(table, token, 1, 0, y.cols, row);
-      if (!direct)
-        loops().add_scaled(row, scale, y.row(t), y.cols);
-      else if (scale != 1)
-        loops().set_scaled(row, scale, row, y.cols);
+      if (!direct) loops().add_scaled(row, scale, y.row(t), y.cols);
+      else if (scale != 1) loops().set_scaled(row, scale, row, y.cols);
     }
   });
 }

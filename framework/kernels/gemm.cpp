@@ -134,10 +134,8 @@ void gemm_nt(ConstMat x, const Weight& w, Mat y, Write mode) {
 }
 
 void gemm_nt_panel(ConstMat x, const Weight& w, std::int64_t first, std::int64_t count, Mat y) {
-  if (x.rows <= kFewRows)
-    few_rows_nt(x, w, y.data, y.cols, false, first, first + count);
-  else
-    tile_nt(x, w, y.data, y.cols, false, 0, x.rows, first, count);
+  if (x.rows <= kFewRows) few_rows_nt(x, w, y.data, y.cols, false, first, first + count);
+  else tile_nt(x, w, y.data, y.cols, false, 0, x.rows, first, count);
 }
 
 void gemm_nn(ConstMat dy, const Weight& w, Mat dx, Write mode) {
@@ -185,10 +183,8 @@ void sgemm_tile(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t
 
 void take_blas_memory() {
   constexpr std::size_t kBuffer = std::size_t{160} << 20;  // more than OpenBLAS asks for on processors of today
-  if (void* room = std::malloc(kBuffer))
-    std::free(room);
-  else
-    throw Error(ExitCode::memory, "no memory for the matrix library: it needs 160 MB of addresses for each thread");
+  if (void* room = std::malloc(kBuffer)) std::free(room);
+  else throw Error(ExitCode::memory, "no memory for the matrix library: it needs 160 MB of addresses for each thread");
   constexpr std::int64_t n = 256;
   std::vector<float> a(n * n, 0.5f), c(n * n);
   sgemm_tile(false, false, n, n, n, 1, a.data(), n, a.data(), n, 0, c.data(), n);

@@ -81,7 +81,8 @@ void lora_up_backward(ConstMat dy, ConstMat down, ConstMat b, float scale, Mat d
 }
 
 void lora_down_backward(ConstMat ddown, ConstMat x, ConstMat a, Mat dx, Mat da, Arena&) {
-  ProfileScope profiled("lora_down_backward", 2.0 * static_cast<double>(x.size() + dx.size()) * static_cast<double>(a.rows));
+  ProfileScope profiled("lora_down_backward",
+                        2.0 * static_cast<double>(x.size() + dx.size()) * static_cast<double>(a.rows));
   DML_CHECK(ddown.cols == a.rows && x.cols == a.cols && x.rows == ddown.rows && (da.empty() || da.rows == a.rows));
   std::int64_t rank = a.rows;
   if (!dx.empty())

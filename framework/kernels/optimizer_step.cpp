@@ -53,7 +53,8 @@ void adamw(const AdamWStep& step, std::span<float> value, std::span<const float>
   });
 }
 
-void adamw_8bit(const AdamWStep& step, std::span<float> value, std::span<const float> grad, CodedState m, CodedState v) {
+void adamw_8bit(const AdamWStep& step, std::span<float> value, std::span<const float> grad, CodedState m,
+                CodedState v) {
   ProfileScope profiled("adamw_8bit");
   DML_CHECK(grad.size() == value.size() && m.codes.size() == value.size() && v.codes.size() == value.size());
   each_block(length(value), [&](std::int64_t i, std::int64_t count) {

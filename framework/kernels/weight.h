@@ -12,9 +12,9 @@ enum class Storage { f32, bf16, f16, nf4, int8 };
 
 struct Weight {
   Storage storage = Storage::f32;
-  std::int64_t rows = 0, cols = 0;   // (out, in), row-major
-  const void* data = nullptr;        // rows × cols elements; nf4: two codes a byte, even index in the high nibble
-  const float* scales = nullptr;     // nf4: one absmax per block of 64 in row-major order; int8: one per row
+  std::int64_t rows = 0, cols = 0;  // (out, in), row-major
+  const void* data = nullptr;       // rows × cols elements; nf4: two codes a byte, even index in the high nibble
+  const float* scales = nullptr;    // nf4: one absmax per block of 64 in row-major order; int8: one per row
 
   explicit operator bool() const { return data != nullptr; }
   /// Rows [first, first + count). nf4 needs first · cols to be a multiple of 64.

@@ -54,9 +54,10 @@ void refuse_unsupported(const AdapterConfig& c, const std::string& source) {
     problems.add(fmt::format("{}: 'lora_dropout' must be at least 0 and below 1, is {}", source, c.dropout));
   for (const char* init : {"pissa_niter", "corda", "lora_ga"})
     if (c.init.starts_with(init))
-      problems.add(fmt::format("{}: init_lora_weights '{}' changes the base model in a way that cannot be repeated here; PEFT "
-                               "can convert such an adapter when it saves it",
-                               source, c.init));
+      problems.add(
+          fmt::format("{}: init_lora_weights '{}' changes the base model in a way that cannot be repeated here; PEFT "
+                      "can convert such an adapter when it saves it",
+                      source, c.init));
   problems.raise();
 }
 
@@ -128,9 +129,10 @@ AdapterPlan plan_adapter(const AdapterConfig& config, const ModelSpec& spec, con
   Problems problems;
   auto modules = adaptable_modules(spec);
   if (spec.tied && rules.targets({.name = "lm_head", .head = true}))
-    throw UserError("{}: 'lm_head' is to be adapted, but the head of this {} model is its embedding (tie_word_embeddings): adapt "
-                    "embed_tokens, or give the model a head of its own with dml convert --untied",
-                    source, spec.model_type);
+    throw UserError(
+        "{}: 'lm_head' is to be adapted, but the head of this {} model is its embedding (tie_word_embeddings): adapt "
+        "embed_tokens, or give the model a head of its own with dml convert --untied",
+        source, spec.model_type);
   for (auto& m : modules) {
     if (!rules.targets(m)) continue;
     std::int64_t r = rules.rank_for(m.name);
@@ -139,8 +141,7 @@ AdapterPlan plan_adapter(const AdapterConfig& config, const ModelSpec& spec, con
       problems.add(fmt::format("{}: rank of '{}' must be 1 to 65536, is {}", source, m.name, r));
     else if (!(std::abs(scale) < 1e6) || scale == 0)
       problems.add(fmt::format("{}: alpha {} of '{}' is out of range", source, rules.alpha_for(m.name), m.name));
-    else
-      plan.modules.push_back({m, r, scale});
+    else plan.modules.push_back({m, r, scale});
   }
   problems.raise();
   for (auto& w : weight_names(spec))

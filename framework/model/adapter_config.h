@@ -35,7 +35,7 @@ struct AdapterConfig {
   std::string bias = "none";  // none, all, lora_only
   std::string init = "true";  // true, false, gaussian, pissa, pissa_niter_N, olora, loftq …
   std::int64_t loftq_iterations = 1;
-  std::string base_model{};   // empty: null
+  std::string base_model{};  // empty: null
 
   bool operator==(const AdapterConfig&) const = default;
 };

@@ -35,10 +35,8 @@ Random stream_of(std::uint64_t seed, Purpose purpose, const std::string& name) {
 void start_adapter(const LoraAdapter& lora, const std::string& init, std::uint64_t seed, const std::string& name) {
   Random a = stream_of(seed, Purpose::adapter, name + ".lora_A"),
          b = stream_of(seed, Purpose::adapter, name + ".lora_B");
-  if (init == "gaussian")
-    fill_normal(a, static_cast<float>(lora.a.rows), lora.a.value());
-  else
-    fill_uniform(a, lora.a.value());
+  if (init == "gaussian") fill_normal(a, static_cast<float>(lora.a.rows), lora.a.value());
+  else fill_uniform(a, lora.a.value());
   if (init == "false") fill_uniform(b, lora.b.value());
 }
 

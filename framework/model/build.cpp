@@ -54,7 +54,7 @@ void TensorStart::values(std::int64_t first, std::int64_t last, float* out) cons
   if (!stored) {
     Random stream = stream_of(seed, Purpose::init, weight.tensor);
     for (std::int64_t i = first; i < last; ++i)
-      out[i - first] = !weight.vector  ? stream.normal(static_cast<std::uint64_t>(i)) * init_range
+      out[i - first] = !weight.vector ? stream.normal(static_cast<std::uint64_t>(i)) * init_range
                        : !weight.bias ? norm_weight
                                       : 0;
   } else if (weight.transposed) {
@@ -72,7 +72,11 @@ void TensorStart::values(std::int64_t first, std::int64_t last, float* out) cons
 class Builder {
  public:
   Builder(const ModelSpec& spec, const TensorSource& source, const Training& training, const std::string& source_name)
-      : spec_(spec), source_(source), training_(training), source_name_(source_name), model_(std::make_unique<CausalLm>()) {}
+      : spec_(spec),
+        source_(source),
+        training_(training),
+        source_name_(source_name),
+        model_(std::make_unique<CausalLm>()) {}
 
   std::unique_ptr<CausalLm> build() {
     model_->spec = spec_;
@@ -92,7 +96,8 @@ class Builder {
     problems_.raise();
     model_->parameters.ends_take_turns = training_.full && !spec_.tied;
     if (training_.in_parts) {
-      model_->parameters.start = [starts = std::move(starts_)](const Parameter& p, std::int64_t first, std::int64_t last, float* out) {
+      model_->parameters.start = [starts = std::move(starts_)](const Parameter& p, std::int64_t first,
+                                                               std::int64_t last, float* out) {
         starts.at(p.name).values(first, last, out);
       };
       return std::move(model_);
@@ -120,11 +125,17 @@ class Builder {
     for (std::size_t l = 0; l < model_->layers.size(); ++l) {
       DecoderLayer& layer = model_->layers[l];
       layer.parallel = spec_.parallel_residual;
-      layer.attention_norm = layer.attention_post_norm = layer.mlp_norm = layer.mlp_post_norm = norm_of(spec_.norm_offset);
+      layer.attention_norm = layer.attention_post_norm = layer.mlp_norm = layer.mlp_post_norm =
+          norm_of(spec_.norm_offset);
       layer.mlp.activation = spec_.activation;
       Attention& a = layer.attention;
       std::int64_t window = l < spec_.windows.size() ? spec_.windows[l] : 0;
-      a.shape = {spec_.heads, spec_.kv_heads, spec_.head_dim, spec_.attention_scale(), static_cast<float>(spec_.attention_softcap), window};
+      a.shape = {spec_.heads,
+                 spec_.kv_heads,
+                 spec_.head_dim,
+                 spec_.attention_scale(),
+                 static_cast<float>(spec_.attention_softcap),
+                 window};
       a.q_norm = a.k_norm = norm_of(spec_.norm_offset);
       a.q_norm.layer_norm = a.k_norm.layer_norm = false;
       a.norm_whole = spec_.qk_norm_whole;
@@ -137,7 +148,8 @@ class Builder {
 
   std::size_t unit_of(const WeightName& w) const {
     if (w.layer >= 0) return static_cast<std::size_t>(w.layer) + 1;
-    return w.role == WeightRole::embed || w.role == WeightRole::positions ? 0 : static_cast<std::size_t>(spec_.layers) + 1;
+    return w.role == WeightRole::embed || w.role == WeightRole::positions ? 0
+                                                                          : static_cast<std::size_t>(spec_.layers) + 1;
   }
 
   bool trained(const WeightName& w) const {
@@ -151,7 +163,8 @@ class Builder {
     if (!t) {
       problems_.add(fmt::format("{}: tensor '{}' is missing", source_name_, w.tensor));
     } else if (auto wanted = w.tensor_shape(); t->shape != wanted) {
-      problems_.add(fmt::format("{}: tensor '{}' has shape {}, config.json asks for {}", source_name_, w.tensor, shape_of(t->shape), shape_of(wanted)));
+      problems_.add(fmt::format("{}: tensor '{}' has shape {}, config.json asks for {}", source_name_, w.tensor,
+                                shape_of(t->shape), shape_of(wanted)));
       t.reset();
     }
     return t;
@@ -194,10 +207,8 @@ class Builder {
       whole = model_->parameters.add(unit_of(w), prefix + w.tensor, shape, !w.vector);
       if (w.transposed) model_->transposed.push_back(prefix + w.tensor);
       if (training_.full && training_.unfrozen) train_rows(w, whole.unit->parameters.back());
-      if (training_.in_parts)
-        starts_[prefix + w.tensor] = start_of(w, stored);
-      else
-        fills_.push_back([this, w, stored, ref = whole] { tensor_values(w, stored, ref.value().data); });
+      if (training_.in_parts) starts_[prefix + w.tensor] = start_of(w, stored);
+      else fills_.push_back([this, w, stored, ref = whole] { tensor_values(w, stored, ref.value().data); });
     }
     ParameterRef part = whole;
     part.offset += w.first_row * w.cols;
@@ -210,7 +221,9 @@ class Builder {
     const std::int64_t rows = w.tensor_shape()[0], cols = parameter.size() / rows;
     RowRange range = *training_.unfrozen(w.tensor, rows);
     if (range.first == 0 && range.last == rows) return;
-    if (w.transposed) return problems_.add(fmt::format("{}: '{}' is stored as (in, out): its rows cannot be trained singly", source_name_, w.tensor));
+    if (w.transposed)
+      return problems_.add(
+          fmt::format("{}: '{}' is stored as (in, out): its rows cannot be trained singly", source_name_, w.tensor));
     parameter.trained_first = range.first * cols;
     parameter.trained_last = range.last * cols;
   }
@@ -220,15 +233,11 @@ class Builder {
     const float* vector = w.vector && tensor ? static_cast<const float*>(tensor.data) + w.first_row : nullptr;
     Weight matrix = !w.vector && tensor ? tensor.slice(w.first_row, w.rows) : Weight{};
     if (Linear* linear = linear_at(*model_, w)) {
-      if (w.bias)
-        linear->bias = ref, linear->frozen_bias = vector;
-      else
-        linear->weight = ref, linear->frozen = matrix;
+      if (w.bias) linear->bias = ref, linear->frozen_bias = vector;
+      else linear->weight = ref, linear->frozen = matrix;
     } else if (Norm* norm = norm_at(*model_, w)) {
-      if (w.bias)
-        norm->bias = ref, norm->frozen_bias = vector;
-      else
-        norm->weight = ref, norm->frozen = vector;
+      if (w.bias) norm->bias = ref, norm->frozen_bias = vector;
+      else norm->weight = ref, norm->frozen = vector;
     } else if (w.role == WeightRole::embed) {
       model_->embedding.table = ref, model_->embedding.frozen = matrix;
     } else if (w.role == WeightRole::positions) {
@@ -252,7 +261,8 @@ class Builder {
       std::optional<LoraAdapter>* slot = adapter_at(*model_, w);
       Linear* linear = linear_at(*model_, w);
       if (!slot || (!linear && training_.adapter->use_dora)) {
-        problems_.add(fmt::format("{}: {} on '{}' is not supported: name it in lora_modules_to_save instead", source_name_, slot ? "DoRA" : "LoRA", w.module()));
+        problems_.add(fmt::format("{}: {} on '{}' is not supported: name it in lora_modules_to_save instead",
+                                  source_name_, slot ? "DoRA" : "LoRA", w.module()));
         continue;
       }
       auto [it, fresh] = made.try_emplace(w.module());
@@ -268,7 +278,8 @@ class Builder {
         part.magnitude.cols = w.rows;
       }
       *slot = part;
-      if (auto rest = rests_.find(w.tensor); rest != rests_.end()) *frozen_at(*model_, w) = rest->second.slice(w.first_row, w.rows);
+      if (auto rest = rests_.find(w.tensor); rest != rests_.end())
+        *frozen_at(*model_, w) = rest->second.slice(w.first_row, w.rows);
       if (part.magnitude) fills_.push_back([linear] { start_magnitude(*linear); });
     }
   }
@@ -283,17 +294,17 @@ class Builder {
     } else {
       lora.a = model_->parameters.add(unit, name + ".lora_A.weight", {m.r, m.module.cols}, true);
       lora.b = model_->parameters.add(unit, name + ".lora_B.weight", {m.module.rows, m.r}, true);
-      if (training_.adapter->use_dora) lora.magnitude = model_->parameters.add(unit, name + ".lora_magnitude_vector", {m.module.rows}, false);
+      if (training_.adapter->use_dora)
+        lora.magnitude = model_->parameters.add(unit, name + ".lora_magnitude_vector", {m.module.rows}, false);
       lora.dropout = static_cast<float>(training_.adapter->dropout);
     }
     lora.scale = static_cast<float>(m.scale);
     lora.stream = next_stream_++;
     if (m.module.embedding)
-      fills_.push_back([this, lora, name] { start_embedding_adapter(lora, training_.adapter->init, training_.seed, name); });
-    else if (starts_from_base(training_.adapter->init))
-      start_from_base(lora, m, w);
-    else
-      fills_.push_back([this, lora, name] { start_adapter(lora, training_.adapter->init, training_.seed, name); });
+      fills_.push_back(
+          [this, lora, name] { start_embedding_adapter(lora, training_.adapter->init, training_.seed, name); });
+    else if (starts_from_base(training_.adapter->init)) start_from_base(lora, m, w);
+    else fills_.push_back([this, lora, name] { start_adapter(lora, training_.adapter->init, training_.seed, name); });
     return lora;
   }
 
@@ -307,14 +318,17 @@ class Builder {
     auto stored = find(w);
     if (source_ && !stored) return;
     const bool quantised = stored && (stored->storage == Storage::nf4 || stored->storage == Storage::int8);
-    if (m.r > std::min(m.module.rows, m.module.cols)) return refuse(fmt::format("rank {} is above the weight's smaller side", m.r));
-    if (quantised && init == "loftq") return refuse("the base is quantised already; without load_in_4bit and load_in_8bit LoftQ does it");
+    if (m.r > std::min(m.module.rows, m.module.cols))
+      return refuse(fmt::format("rank {} is above the weight's smaller side", m.r));
+    if (quantised && init == "loftq")
+      return refuse("the base is quantised already; without load_in_4bit and load_in_8bit LoftQ does it");
     if (init == "olora" && w.transposed) return refuse("weights stored as (in, out) are not supported");
-    if (init == "loftq" && w.fused() && w.rows * w.cols % kernels::kNf4Block != 0) return refuse("its parts do not begin at a block of NF4");
+    if (init == "loftq" && w.fused() && w.rows * w.cols % kernels::kNf4Block != 0)
+      return refuse("its parts do not begin at a block of NF4");
     std::vector<float> values(static_cast<std::size_t>(m.module.rows * m.module.cols));
     tensor_values(w, stored, values.data());
-    auto start = std::make_shared<LowRankStart>(
-        take_low_rank_part(init, {values.data(), m.module.rows, m.module.cols}, m.r, m.scale, training_.adapter->loftq_iterations));
+    auto start = std::make_shared<LowRankStart>(take_low_rank_part(init, {values.data(), m.module.rows, m.module.cols},
+                                                                   m.r, m.scale, training_.adapter->loftq_iterations));
     const Storage storage = init == "loftq" ? Storage::nf4 : stored ? stored->storage : Storage::f32;
     rests_[w.tensor] = keep_values(storage, std::move(values), m.module.rows, m.module.cols, quantised, model_->owned);
     fills_.push_back([lora, start] {
@@ -333,7 +347,7 @@ class Builder {
   std::map<std::string, ParameterRef> whole_;
   std::vector<std::function<void()>> fills_;
   std::map<std::string, TensorStart> starts_;  // by parameter
-  std::map<std::string, Weight> rests_;       // what an adapter's start left of a tensor
+  std::map<std::string, Weight> rests_;        // what an adapter's start left of a tensor
   std::uint32_t next_stream_ = 0;
 };
 
@@ -349,12 +363,11 @@ void load_parameters(ParameterStore& parameters, const TensorSource& source, con
   for (Unit& unit : parameters.units())
     for (const Parameter& p : unit.parameters) {
       auto t = source(p.name);
-      if (!t)
-        problems.add(fmt::format("{}: tensor '{}' is missing", source_name, p.name));
+      if (!t) problems.add(fmt::format("{}: tensor '{}' is missing", source_name, p.name));
       else if (t->shape != p.shape)
-        problems.add(fmt::format("{}: tensor '{}' has shape {}, this model needs {}", source_name, p.name, shape_of(t->shape), shape_of(p.shape)));
-      else
-        read_values(*t, p.shape[0], elements(p.shape) / p.shape[0], unit.value + p.offset);
+        problems.add(fmt::format("{}: tensor '{}' has shape {}, this model needs {}", source_name, p.name,
+                                 shape_of(t->shape), shape_of(p.shape)));
+      else read_values(*t, p.shape[0], elements(p.shape) / p.shape[0], unit.value + p.offset);
     }
   problems.raise();
 }

@@ -22,8 +22,8 @@ struct StoredTensor {
   kernels::Storage storage = kernels::Storage::f32;
   std::vector<std::int64_t> shape;
   const void* data = nullptr;
-  const float* scales = nullptr;       // of quantised storage
-  bool turned = false;                 // data and scales are (out, in), although the file has, and shape says, (in, out)
+  const float* scales = nullptr;  // of quantised storage
+  bool turned = false;            // data and scales are (out, in), although the file has, and shape says, (in, out)
 };
 
 /// Finds a tensor by its name in the files; nothing when there is none.
@@ -36,11 +36,12 @@ struct RowRange {
 
 /// Which parameters get gradients.
 struct Training {
-  bool full = false;                                 // the base's own tensors …
-  std::function<std::optional<RowRange>(const std::string& name, std::int64_t rows)> unfrozen;  // … these of them; unset: all
-  std::optional<AdapterConfig> adapter;              // or an adapter, and what it saves whole
-  std::uint64_t seed = 0;                            // of everything that starts at random
-  bool in_parts = false;                             // full training: values are not allocated, ParameterStore::start gives them
+  bool full = false;  // the base's own tensors …
+  std::function<std::optional<RowRange>(const std::string& name, std::int64_t rows)>
+      unfrozen;                          // … these of them; unset: all
+  std::optional<AdapterConfig> adapter;  // or an adapter, and what it saves whole
+  std::uint64_t seed = 0;                // of everything that starts at random
+  bool in_parts = false;                 // full training: values are not allocated, ParameterStore::start gives them
 };
 
 /// `source` empty: random weights (normal with init_range; norms as ones, biases as zeros).

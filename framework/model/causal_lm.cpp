@@ -31,7 +31,8 @@ Labelled labelled_rows(const PackedBatch& batch, Arena& arena) {
 
 void add_noise(double alpha, const Random& random, const PackedBatch& batch, Mat x) {
   parallel_for(batch.documents(), [&](std::int64_t d) {
-    std::int64_t first = batch.starts[static_cast<std::size_t>(d)], last = batch.starts[static_cast<std::size_t>(d) + 1];
+    std::int64_t first = batch.starts[static_cast<std::size_t>(d)],
+                 last = batch.starts[static_cast<std::size_t>(d) + 1];
     auto size = static_cast<float>(alpha / std::sqrt(static_cast<double>((last - first) * x.cols)));
     for (std::int64_t i = first * x.cols; i < last * x.cols; ++i)
       x.data[i] += (2 * random.uniform(static_cast<std::uint64_t>(i)) - 1) * size;
@@ -54,7 +55,8 @@ std::int64_t CausalLm::lowest_trained() const {
   return l;
 }
 
-double CausalLm::walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, std::span<float> row_losses, bool backward) {
+double CausalLm::walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, std::span<float> row_losses,
+                      bool backward) {
   Arena::Scope step(arena_);
   Pass pass{batch, arena_, rope_.full(), rope_.local(), backward, seed.seed, seed.micro_batch};
   pass.sparing = keep_rounded;
@@ -66,7 +68,9 @@ double CausalLm::walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks,
 
   // Only rows that feed a label go on behind the attention of the last layer.
   const bool pick = !layers[last].parallel && learned_count < tokens;
-  auto rows_of = [&](int l) { return pick && l == last ? std::span<const std::int32_t>(learned.rows) : std::span<const std::int32_t>{}; };
+  auto rows_of = [&](int l) {
+    return pick && l == last ? std::span<const std::int32_t>(learned.rows) : std::span<const std::int32_t>{};
+  };
   auto height_of = [&](int l) { return pick && l == last ? learned_count : tokens; };
   // What backward will not read, or will compute again, lives in scratch.
   auto reached = [&](int l) { return backward && l >= lowest; };
@@ -152,7 +156,9 @@ double CausalLm::walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks,
   return sum;
 }
 
-double CausalLm::train(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks) { return walk(batch, seed, hooks, {}, true); }
+double CausalLm::train(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks) {
+  return walk(batch, seed, hooks, {}, true);
+}
 
 double CausalLm::evaluate(const PackedBatch& batch, UnitHooks& hooks, std::span<float> row_losses) {
   return walk(batch, {}, hooks, row_losses, false);
@@ -163,7 +169,8 @@ void CausalLm::generate(const PackedBatch& batch, std::span<const SequenceRows> 
   Pass pass{batch, arena_, rope_.full(), rope_.local()};
   Mat x = arena_.matrix(batch.size(), spec.hidden);
   embedding.forward(batch, x, arena_);
-  for (std::size_t l = 0; l < layers.size(); ++l) layers[l].forward_cached(x, sequences, static_cast<std::int64_t>(l), pass);
+  for (std::size_t l = 0; l < layers.size(); ++l)
+    layers[l].forward_cached(x, sequences, static_cast<std::int64_t>(l), pass);
   auto last_rows = arena_.take<std::int32_t>(static_cast<std::int64_t>(sequences.size()));
   if (!dry_run())
     for (std::size_t i = 0; i < sequences.size(); ++i) {

@@ -34,12 +34,12 @@ class CausalLm {
   std::vector<DecoderLayer> layers;
   LossHead head;
   ParameterStore parameters;
-  std::vector<std::vector<float>> owned;             // frozen values that are not used straight from a file
-  std::shared_ptr<const void> backing;               // keeps mapped files alive
-  std::vector<std::string> transposed;               // parameters whose files hold them as (in, out)
+  std::vector<std::vector<float>> owned;  // frozen values that are not used straight from a file
+  std::shared_ptr<const void> backing;    // keeps mapped files alive
+  std::vector<std::string> transposed;    // parameters whose files hold them as (in, out)
   Keep keep = Keep::everything;
-  bool keep_rounded = false;                         // what is kept for backward, in bfloat16
-  double noise = 0;                                  // NEFTune's alpha: see train()
+  bool keep_rounded = false;  // what is kept for backward, in bfloat16
+  double noise = 0;           // NEFTune's alpha: see train()
 
   /// Positions up to `length` must be computable; call before the first batch and when longer ones come. UserError where
   /// positions are learned and there are fewer.
@@ -79,7 +79,7 @@ class CausalLm {
 
   RopeTables rope_;
   Arena arena_;
-  std::vector<Kept> inputs_;                   // per layer, into the arena: lists kept so that a step allocates nothing
+  std::vector<Kept> inputs_;  // per layer, into the arena: lists kept so that a step allocates nothing
   std::vector<DecoderLayer::Saved> saved_;
 };
 

@@ -13,9 +13,9 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kWhole = 128;     // up to this side a matrix's whole space is taken at once
+constexpr std::int64_t kWhole = 128;  // up to this side a matrix's whole space is taken at once
 constexpr int kMostRounds = 100;
-constexpr double kSettled = 1e-9;        // relative change of the energy that has been found
+constexpr double kSettled = 1e-9;  // relative change of the energy that has been found
 
 struct Matrix {
   std::int64_t rows, cols;
@@ -92,19 +92,22 @@ LowRankStart pissa(ConstMat w, std::int64_t r, double scale) {
     kernels::gemm_nt(v, weight, z, Write::set);
     Matrix gram{width, width};
     parallel_for(width, [&](std::int64_t i) {
-      for (std::int64_t j = 0; j < width; ++j) gram.at(i, j) = dot(z.row(std::min(i, j)), z.row(std::max(i, j)), w.rows);
+      for (std::int64_t j = 0; j < width; ++j)
+        gram.at(i, j) = dot(z.row(std::min(i, j)), z.row(std::max(i, j)), w.rows);
     });
     Matrix vectors = diagonalise(gram);
     std::vector<std::int64_t> order(static_cast<std::size_t>(width));
     std::iota(order.begin(), order.end(), 0);
     std::ranges::stable_sort(order, [&](auto i, auto j) { return gram.at(i, i) > gram.at(j, j); });
     double energy = 0;
-    for (std::int64_t k = 0; k < r; ++k) energy += gram.at(order[static_cast<std::size_t>(k)], order[static_cast<std::size_t>(k)]);
+    for (std::int64_t k = 0; k < r; ++k)
+      energy += gram.at(order[static_cast<std::size_t>(k)], order[static_cast<std::size_t>(k)]);
     bool settled = std::abs(energy - found) <= kSettled * energy || round >= kMostRounds;
     found = energy;
     if (!settled) continue;
 
-    LowRankStart out{std::vector<float>(static_cast<std::size_t>(r * w.cols)), std::vector<float>(static_cast<std::size_t>(w.rows * r))};
+    LowRankStart out{std::vector<float>(static_cast<std::size_t>(r * w.cols)),
+                     std::vector<float>(static_cast<std::size_t>(w.rows * r))};
     parallel_for(r, [&](std::int64_t k) {
       std::int64_t e = order[static_cast<std::size_t>(k)];
       double sigma = std::sqrt(std::max(0.0, gram.at(e, e)));
@@ -141,8 +144,8 @@ LowRankStart olora(ConstMat w, std::int64_t r) {
 // w -= scale · BA.
 void take_away(const LowRankStart& start, std::int64_t r, double scale, Mat w) {
   parallel_ranges(w.rows, 64, [&](std::int64_t first, std::int64_t last) {
-    kernels::sgemm_tile(false, false, last - first, w.cols, r, static_cast<float>(-scale), start.b.data() + first * r, r,
-                        start.a.data(), w.cols, 1, w.row(first), w.cols);
+    kernels::sgemm_tile(false, false, last - first, w.cols, r, static_cast<float>(-scale), start.b.data() + first * r,
+                        r, start.a.data(), w.cols, 1, w.row(first), w.cols);
   });
 }
 
@@ -172,7 +175,8 @@ LowRankStart loftq(Mat w, std::int64_t r, std::int64_t iterations) {
 
 bool starts_from_base(const std::string& init) { return init == "pissa" || init == "olora" || init == "loftq"; }
 
-LowRankStart take_low_rank_part(const std::string& init, Mat w, std::int64_t r, double scale, std::int64_t loftq_iterations) {
+LowRankStart take_low_rank_part(const std::string& init, Mat w, std::int64_t r, double scale,
+                                std::int64_t loftq_iterations) {
   DML_CHECK(starts_from_base(init) && r <= std::min(w.rows, w.cols));
   if (init == "loftq") return loftq(w, r, loftq_iterations);
   LowRankStart start = init == "pissa" ? pissa(w, r, scale) : olora(w, r);

@@ -21,9 +21,10 @@ namespace dml {
 bool starts_from_base(const std::string& init);
 
 struct LowRankStart {
-  std::vector<float> a, b;   // (r, in), (out, r)
+  std::vector<float> a, b;  // (r, in), (out, r)
 };
 /// `w` (out, in) becomes W'. r is at most the smaller of its sides.
-LowRankStart take_low_rank_part(const std::string& init, Mat w, std::int64_t r, double scale, std::int64_t loftq_iterations = 1);
+LowRankStart take_low_rank_part(const std::string& init, Mat w, std::int64_t r, double scale,
+                                std::int64_t loftq_iterations = 1);
 
 }  // namespace dml

@@ -13,7 +13,8 @@ constexpr double kTwoPi = 2 * std::numbers::pi;
 
 // YaRN (Peng et al. 2023): the dimension whose wave turns `rotations` times over the original context.
 double correction_dimension(double rotations, std::int64_t dim, double theta, std::int64_t original) {
-  return static_cast<double>(dim) * std::log(static_cast<double>(original) / (rotations * kTwoPi)) / (2 * std::log(theta));
+  return static_cast<double>(dim) * std::log(static_cast<double>(original) / (rotations * kTwoPi)) /
+         (2 * std::log(theta));
 }
 
 }  // namespace
@@ -29,22 +30,26 @@ std::vector<double> rope_frequencies(const RopeSpec& rope, std::int64_t head_dim
     theta *= std::pow(grown, static_cast<double>(dim) / static_cast<double>(dim - 2));
   }
   std::vector<double> inv(static_cast<std::size_t>(dim / 2));
-  for (std::size_t j = 0; j < inv.size(); ++j) inv[j] = std::pow(theta, -2.0 * static_cast<double>(j) / static_cast<double>(dim));
+  for (std::size_t j = 0; j < inv.size(); ++j)
+    inv[j] = std::pow(theta, -2.0 * static_cast<double>(j) / static_cast<double>(dim));
 
   switch (rope.scaling) {
     case RopeScaling::none:
-    case RopeScaling::dynamic: break;
+    case RopeScaling::dynamic:
+      break;
     case RopeScaling::linear:
       for (double& f : inv) f /= rope.factor;
       break;
     case RopeScaling::llama3: {
-      double low = static_cast<double>(original) / rope.low_freq_factor, high = static_cast<double>(original) / rope.high_freq_factor;
+      double low = static_cast<double>(original) / rope.low_freq_factor,
+             high = static_cast<double>(original) / rope.high_freq_factor;
       for (double& f : inv) {
         double wave = kTwoPi / f;
         if (wave > low) {
           f /= rope.factor;
         } else if (wave >= high) {
-          double smooth = (static_cast<double>(original) / wave - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor);
+          double smooth = (static_cast<double>(original) / wave - rope.low_freq_factor) /
+                          (rope.high_freq_factor - rope.low_freq_factor);
           f = (1 - smooth) * f / rope.factor + smooth * f;
         }
       }
@@ -73,7 +78,7 @@ std::vector<double> rope_frequencies(const RopeSpec& rope, std::int64_t head_dim
       double scale = rope.factor > 1 ? rope.factor : static_cast<double>(max_positions) / static_cast<double>(original);
       attention_factor = rope.attention_factor > 0 ? rope.attention_factor
                          : scale <= 1              ? 1
-                                                   : std::sqrt(1 + std::log(scale) / std::log(static_cast<double>(original)));
+                                      : std::sqrt(1 + std::log(scale) / std::log(static_cast<double>(original)));
       break;
     }
   }

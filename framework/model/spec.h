@@ -17,55 +17,55 @@ enum class RopeScaling { none, linear, dynamic, llama3, yarn, longrope };
 /// Rotary embedding; formulas of every scaling are in model/rope_tables.
 struct RopeSpec {
   double theta = 10000;
-  double partial = 1;                      // share of head_dim that turns
+  double partial = 1;  // share of head_dim that turns
   RopeScaling scaling = RopeScaling::none;
   double factor = 1;
-  double low_freq_factor = 1, high_freq_factor = 4;      // llama3
-  std::int64_t original_positions = 0;                   // llama3, yarn, longrope
-  double beta_fast = 32, beta_slow = 1;                  // yarn
-  double attention_factor = 0;                           // yarn, longrope; 0: from the factor
-  bool truncate = true;                                  // yarn
-  std::vector<double> long_factor, short_factor;         // longrope
+  double low_freq_factor = 1, high_freq_factor = 4;  // llama3
+  std::int64_t original_positions = 0;               // llama3, yarn, longrope
+  double beta_fast = 32, beta_slow = 1;              // yarn
+  double attention_factor = 0;                       // yarn, longrope; 0: from the factor
+  bool truncate = true;                              // yarn
+  std::vector<double> long_factor, short_factor;     // longrope
 
   bool operator==(const RopeSpec&) const = default;
 };
 
 struct ModelSpec {
-  std::string model_type = "llama";        // as in config.json
+  std::string model_type = "llama";  // as in config.json
   std::int64_t vocab = 0, hidden = 0, ffn = 0, layers = 0;
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   std::int64_t max_positions = 2048;
 
   NormKind norm = NormKind::rms;
   double norm_eps = 1e-6;
-  float norm_offset = 0;                   // Gemma: y = x/rms · (1 + w)
-  bool norm_bias = false;                  // LayerNorm with bias
-  bool norm_after = false;                 // OLMo 2: norms stand behind attention and MLP, none in front
-  bool sandwich_norms = false;             // Gemma 2/3: norms in front of and behind both
-  bool parallel_residual = false;          // StableLM, GPT-NeoX: attention and MLP read the same input
-  bool shared_input_norm = false;          // … and the same norm
+  float norm_offset = 0;           // Gemma: y = x/rms · (1 + w)
+  bool norm_bias = false;          // LayerNorm with bias
+  bool norm_after = false;         // OLMo 2: norms stand behind attention and MLP, none in front
+  bool sandwich_norms = false;     // Gemma 2/3: norms in front of and behind both
+  bool parallel_residual = false;  // StableLM, GPT-NeoX: attention and MLP read the same input
+  bool shared_input_norm = false;  // … and the same norm
 
   bool qkv_bias = false, out_bias = false, mlp_bias = false, head_bias = false;
-  bool qk_norm = false;                    // RMSNorm on every head's q and k, before RoPE
-  bool qk_norm_whole = false;              // … on the whole width (OLMo 2)
-  bool gated = true;                       // act(gate) · up, else act(up)
+  bool qk_norm = false;        // RMSNorm on every head's q and k, before RoPE
+  bool qk_norm_whole = false;  // … on the whole width (OLMo 2)
+  bool gated = true;           // act(gate) · up, else act(up)
   kernels::Activation activation = kernels::Activation::silu;
 
   bool use_rope = true;
-  bool learned_positions = false;          // GPT-2
-  bool conv1d_layout = false;              // GPT-2: linear weights are stored (in, out)
-  bool fused_qkv = false, fused_gate_up = false;         // Phi-3: rows q|k|v and gate|up of one tensor
-  RopeSpec rope, rope_local;               // rope_local: sliding layers of Gemma 3
+  bool learned_positions = false;                 // GPT-2
+  bool conv1d_layout = false;                     // GPT-2: linear weights are stored (in, out)
+  bool fused_qkv = false, fused_gate_up = false;  // Phi-3: rows q|k|v and gate|up of one tensor
+  RopeSpec rope, rope_local;                      // rope_local: sliding layers of Gemma 3
   bool has_local_rope = false;
 
-  double query_scale = 0;                  // scores are q·k · query_scale; 0: 1/sqrt(head_dim)
+  double query_scale = 0;  // scores are q·k · query_scale; 0: 1/sqrt(head_dim)
   double attention_softcap = 0, final_softcap = 0;
-  double embedding_scale = 1;              // Gemma: sqrt(hidden), rounded to the storage type
-  std::vector<std::int64_t> windows;       // per layer, 0 = full attention
+  double embedding_scale = 1;         // Gemma: sqrt(hidden), rounded to the storage type
+  std::vector<std::int64_t> windows;  // per layer, 0 = full attention
 
-  bool tied = false;                       // head = embedding
+  bool tied = false;  // head = embedding
   double init_range = 0.02;
-  Token bos = -1, pad = -1;                // −1: none
+  Token bos = -1, pad = -1;  // −1: none
   std::vector<Token> eos;
 
   bool operator==(const ModelSpec&) const = default;

@@ -8,7 +8,9 @@
 namespace dml {
 namespace {
 
-Mat rows_of(std::vector<float>& values, const WeightName& w) { return {values.data() + w.first_row * w.cols, w.rows, w.cols}; }
+Mat rows_of(std::vector<float>& values, const WeightName& w) {
+  return {values.data() + w.first_row * w.cols, w.rows, w.cols};
+}
 
 // A weight and its adapter as one matrix.
 void matrix_values(const kernels::Weight& w, const std::optional<LoraAdapter>& adapter, bool embedding, Mat out) {
@@ -20,9 +22,11 @@ void matrix_values(const kernels::Weight& w, const std::optional<LoraAdapter>& a
   ConstMat a = lora.a.value(), b = lora.b.value();
   parallel_ranges(w.rows, 64, [&](std::int64_t first, std::int64_t last) {
     if (embedding)  // rows are tokens: + s · Aᵀ Bᵀ
-      kernels::sgemm_tile(true, true, last - first, w.cols, a.rows, lora.scale, a.data + first, a.cols, b.data, b.cols, 1, out.row(first), w.cols);
+      kernels::sgemm_tile(true, true, last - first, w.cols, a.rows, lora.scale, a.data + first, a.cols, b.data, b.cols,
+                          1, out.row(first), w.cols);
     else
-      kernels::sgemm_tile(false, false, last - first, w.cols, a.rows, lora.scale, b.row(first), b.cols, a.data, a.cols, 1, out.row(first), w.cols);
+      kernels::sgemm_tile(false, false, last - first, w.cols, a.rows, lora.scale, b.row(first), b.cols, a.data, a.cols,
+                          1, out.row(first), w.cols);
   });
   if (!lora.magnitude) return;
   std::vector<float> norms(static_cast<std::size_t>(w.rows));
@@ -44,14 +48,22 @@ Linear* linear_at(CausalLm& model, const WeightName& w) {
   if (w.layer < 0) return nullptr;
   DecoderLayer& layer = model.layers[static_cast<std::size_t>(w.layer)];
   switch (w.role) {
-    case WeightRole::q: return &layer.attention.q;
-    case WeightRole::k: return &layer.attention.k;
-    case WeightRole::v: return &layer.attention.v;
-    case WeightRole::o: return &layer.attention.o;
-    case WeightRole::gate: return &layer.mlp.gate;
-    case WeightRole::up: return &layer.mlp.up;
-    case WeightRole::down: return &layer.mlp.down;
-    default: return nullptr;
+    case WeightRole::q:
+      return &layer.attention.q;
+    case WeightRole::k:
+      return &layer.attention.k;
+    case WeightRole::v:
+      return &layer.attention.v;
+    case WeightRole::o:
+      return &layer.attention.o;
+    case WeightRole::gate:
+      return &layer.mlp.gate;
+    case WeightRole::up:
+      return &layer.mlp.up;
+    case WeightRole::down:
+      return &layer.mlp.down;
+    default:
+      return nullptr;
   }
 }
 
@@ -60,13 +72,20 @@ Norm* norm_at(CausalLm& model, const WeightName& w) {
   if (w.layer < 0) return nullptr;
   DecoderLayer& layer = model.layers[static_cast<std::size_t>(w.layer)];
   switch (w.role) {
-    case WeightRole::input_norm: return &layer.attention_norm;
-    case WeightRole::post_attention_norm: return &layer.attention_post_norm;
-    case WeightRole::pre_ffn_norm: return &layer.mlp_norm;
-    case WeightRole::post_ffn_norm: return &layer.mlp_post_norm;
-    case WeightRole::q_norm: return &layer.attention.q_norm;
-    case WeightRole::k_norm: return &layer.attention.k_norm;
-    default: return nullptr;
+    case WeightRole::input_norm:
+      return &layer.attention_norm;
+    case WeightRole::post_attention_norm:
+      return &layer.attention_post_norm;
+    case WeightRole::pre_ffn_norm:
+      return &layer.mlp_norm;
+    case WeightRole::post_ffn_norm:
+      return &layer.mlp_post_norm;
+    case WeightRole::q_norm:
+      return &layer.attention.q_norm;
+    case WeightRole::k_norm:
+      return &layer.attention.k_norm;
+    default:
+      return nullptr;
   }
 }
 
@@ -77,7 +96,9 @@ std::optional<LoraAdapter>* adapter_at(CausalLm& model, const WeightName& w) {
 
 kernels::Weight* frozen_at(CausalLm& model, const WeightName& w) {
   if (Linear* linear = linear_at(model, w)) return &linear->frozen;
-  return w.role == WeightRole::embed ? &model.embedding.frozen : w.role == WeightRole::head ? &model.head.frozen : nullptr;
+  return w.role == WeightRole::embed  ? &model.embedding.frozen
+         : w.role == WeightRole::head ? &model.head.frozen
+                                      : nullptr;
 }
 
 std::vector<float> tensor_values(CausalLm& model, std::span<const WeightName> rows, bool merge) {
@@ -85,10 +106,8 @@ std::vector<float> tensor_values(CausalLm& model, std::span<const WeightName> ro
   const std::optional<LoraAdapter> none;
   for (const WeightName& w : rows) {
     if (Linear* linear = linear_at(model, w)) {
-      if (w.bias)
-        vector_values(linear->bias, linear->frozen_bias, w, values);
-      else
-        matrix_values(linear->value(), merge ? linear->lora : none, false, rows_of(values, w));
+      if (w.bias) vector_values(linear->bias, linear->frozen_bias, w, values);
+      else matrix_values(linear->value(), merge ? linear->lora : none, false, rows_of(values, w));
     } else if (Norm* norm = norm_at(model, w)) {
       vector_values(w.bias ? norm->bias : norm->weight, w.bias ? norm->frozen_bias : norm->frozen, w, values);
     } else {
@@ -105,7 +124,8 @@ std::vector<float> tensor_values(CausalLm& model, std::span<const WeightName> ro
     std::int64_t out = rows[0].tensor_rows, in = rows[0].cols;
     std::vector<float> stored(values.size());
     for (std::int64_t r = 0; r < out; ++r)
-      for (std::int64_t c = 0; c < in; ++c) stored[static_cast<std::size_t>(c * out + r)] = values[static_cast<std::size_t>(r * in + c)];
+      for (std::int64_t c = 0; c < in; ++c)
+        stored[static_cast<std::size_t>(c * out + r)] = values[static_cast<std::size_t>(r * in + c)];
     return stored;
   }
   return values;

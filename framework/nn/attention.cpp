@@ -55,8 +55,7 @@ Attention::Projected Attention::project(ConstMat x, Saved& s, Pass& pass) const 
   return p;
 }
 
-void Attention::forward(ConstMat x, std::span<const std::int32_t> rows, Mat y, Write mode, Saved& s,
-                        Pass& pass) const {
+void Attention::forward(ConstMat x, std::span<const std::int32_t> rows, Mat y, Write mode, Saved& s, Pass& pass) const {
   Arena::Scope scope(pass.arena);
   Projected p = project(x, s, pass);
   Mat out = s.out.open(pass.arena);
@@ -137,12 +136,13 @@ void Attention::forward_cached(ConstMat x, std::span<const SequenceRows> sequenc
         kernels::load_rows(values, 0, new_v);
       }
       std::int32_t starts[] = {0, static_cast<std::int32_t>(rows.count)};
-      kernels::attention(shape, p.q.slice(rows.first, rows.count), new_k, new_v, starts, out.slice(rows.first, rows.count),
-                         s.lse.slice(rows.first, rows.count));
+      kernels::attention(shape, p.q.slice(rows.first, rows.count), new_k, new_v, starts,
+                         out.slice(rows.first, rows.count), s.lse.slice(rows.first, rows.count));
       continue;
     }
     for (std::int64_t i = 0; i < rows.count; ++i)
-      queries.push_back({p.q.row(rows.first + i), keys.head_of(before + i + 1), values.head_of(before + i + 1), out.row(rows.first + i)});
+      queries.push_back({p.q.row(rows.first + i), keys.head_of(before + i + 1), values.head_of(before + i + 1),
+                         out.row(rows.first + i)});
   }
   if (!queries.empty()) kernels::attention_decode(shape, queries, pass.arena);
   o.forward(out, y, mode, s.o_proj, pass);

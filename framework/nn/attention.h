@@ -14,13 +14,13 @@ namespace dml {
 struct Attention {
   kernels::AttentionShape shape;
   Linear q, k, v, o;
-  Norm q_norm, k_norm;          // optional
-  bool norm_whole = false;      // q_norm and k_norm over the whole width instead of every head
+  Norm q_norm, k_norm;      // optional
+  bool norm_whole = false;  // q_norm and k_norm over the whole width instead of every head
   bool use_rope = true, local_rope = false;
 
   struct Saved {
-    Kept q, k, v;               // as attention reads them (behind norm and rope)
-    Kept q_plain, k_plain;      // in front of the norms, when there are norms
+    Kept q, k, v;           // as attention reads them (behind norm and rope)
+    Kept q_plain, k_plain;  // in front of the norms, when there are norms
     Kept out;
     Mat lse;
     Linear::Saved q_proj, k_proj, v_proj, o_proj;
@@ -28,7 +28,9 @@ struct Attention {
 
   std::int64_t query_width() const { return shape.heads * shape.head_dim; }
   std::int64_t key_width() const { return shape.kv_heads * shape.head_dim; }
-  bool trains() const { return q.trains() || k.trains() || v.trains() || o.trains() || q_norm.trains() || k_norm.trains(); }
+  bool trains() const {
+    return q.trains() || k.trains() || v.trains() || o.trains() || q_norm.trains() || k_norm.trains();
+  }
 
   /// In scratch, behind rope and norm.
   struct Gradients {
@@ -39,9 +41,12 @@ struct Attention {
   Saved plan(std::int64_t tokens, std::int64_t rows, Keeping keeping, Arena& saved) const;
   /// y = or += o(attention(x)) for all tokens (rows empty), or y (rows.size(), D) for the rows listed.
   void forward(ConstMat x, std::span<const std::int32_t> rows, Mat y, Write mode, Saved& saved, Pass& pass) const;
-  bool projections_train() const { return q.trains() || k.trains() || v.trains() || q_norm.trains() || k_norm.trains(); }
+  bool projections_train() const {
+    return q.trains() || k.trains() || v.trains() || q_norm.trains() || k_norm.trains();
+  }
   /// From dy, as y was in forward, down to the projections' outputs; `wanted` false: o's own gradients alone are.
-  Gradients backward(ConstMat dy, std::span<const std::int32_t> rows, const Saved& saved, bool wanted, Pass& pass) const;
+  Gradients backward(ConstMat dy, std::span<const std::int32_t> rows, const Saved& saved, bool wanted,
+                     Pass& pass) const;
   /// From there to the input: sets dx (T, D) unless it is empty.
   void backward_projections(const Gradients& d, ConstMat x, const Saved& saved, Mat dx, Pass& pass) const;
 

@@ -40,10 +40,8 @@ void DecoderLayer::forward(ConstMat x, std::span<const std::int32_t> rows, Mat y
     return;
   }
   // y is `mid` at first, then the MLP's share is added.
-  if (rows.empty())
-    kernels::copy(x, y);
-  else
-    kernels::gather_rows(x, rows, y);
+  if (rows.empty()) kernels::copy(x, y);
+  else kernels::gather_rows(x, rows, y);
   {
     Arena::Scope attention_scope(pass.arena);
     ConstMat h = normed(attention_norm, x, pass);
@@ -68,7 +66,8 @@ void DecoderLayer::forward(ConstMat x, std::span<const std::int32_t> rows, Mat y
   }
 }
 
-void DecoderLayer::backward(Mat d, const Kept& x, std::span<const std::int32_t> rows, const Saved& s, Mat dx, Pass& pass) const {
+void DecoderLayer::backward(Mat d, const Kept& x, std::span<const std::int32_t> rows, const Saved& s, Mat dx,
+                            Pass& pass) const {
   if (parallel) {
     DML_CHECK(rows.empty());
     return backward_parallel(d, x, s, dx, pass);
@@ -88,19 +87,15 @@ void DecoderLayer::backward(Mat d, const Kept& x, std::span<const std::int32_t> 
       Arena::Scope inner(pass.arena);
       mlp.backward(dm, normed_again(mlp_norm, s.mid, pass), s.mlp, dh, pass);
     }
-    if (mlp_norm)
-      mlp_norm.backward(dh, s.mid.read(pass.arena), d, Write::add, pass.arena);
-    else
-      kernels::add_scaled(dh, 1, d);
+    if (mlp_norm) mlp_norm.backward(dh, s.mid.read(pass.arena), d, Write::add, pass.arena);
+    else kernels::add_scaled(dh, 1, d);
   }
   ConstMat da = through(attention_post_norm, s.attention_out);
   bool want_dh = !dx.empty() || attention_norm.trains();
   auto gradients = attention.backward(da, rows, s.attention, want_dh || attention.projections_train(), pass);
   if (!dx.empty()) {
-    if (!rows.empty())
-      kernels::scatter_rows(d, rows, dx, Write::set);
-    else if (dx.data != d.data)
-      kernels::copy(d, dx);
+    if (!rows.empty()) kernels::scatter_rows(d, rows, dx, Write::set);
+    else if (dx.data != d.data) kernels::copy(d, dx);
   }
   if (!gradients.q.data) return;
   Mat dh = want_dh ? pass.arena.matrix(x.rows(), x.cols()) : Mat{};
@@ -109,10 +104,8 @@ void DecoderLayer::backward(Mat d, const Kept& x, std::span<const std::int32_t> 
     attention.backward_projections(gradients, normed_again(attention_norm, x, pass), s.attention, dh, pass);
   }
   if (!want_dh) return;
-  if (attention_norm)
-    attention_norm.backward(dh, x.read(pass.arena), dx, Write::add, pass.arena);
-  else
-    kernels::add_scaled(dh, 1, dx);
+  if (attention_norm) attention_norm.backward(dh, x.read(pass.arena), dx, Write::add, pass.arena);
+  else kernels::add_scaled(dh, 1, dx);
 }
 
 void DecoderLayer::backward_parallel(Mat d, const Kept& kept, const Saved& s, Mat dx, Pass& pass) const {
@@ -122,14 +115,13 @@ void DecoderLayer::backward_parallel(Mat d, const Kept& kept, const Saved& s, Ma
   mlp.backward(d, mlp_norm ? normed(mlp_norm, x, pass) : h, s.mlp, dm, pass);
   attention.backward_projections(attention.backward(d, {}, s.attention, true, pass), h, s.attention, dh, pass);
   if (!dx.empty() && dx.data != d.data) kernels::copy(d, dx);
-  if (mlp_norm)
-    mlp_norm.backward(dm, x, dx, Write::add, pass.arena);
-  else
-    kernels::add_scaled(dm, 1, dh);
+  if (mlp_norm) mlp_norm.backward(dm, x, dx, Write::add, pass.arena);
+  else kernels::add_scaled(dm, 1, dh);
   attention_norm.backward(dh, x, dx, Write::add, pass.arena);
 }
 
-void DecoderLayer::forward_cached(Mat x, std::span<const SequenceRows> sequences, std::int64_t layer, Pass& pass) const {
+void DecoderLayer::forward_cached(Mat x, std::span<const SequenceRows> sequences, std::int64_t layer,
+                                  Pass& pass) const {
   Arena::Scope scope(pass.arena);
   Mat attended = pass.arena.matrix(x.rows, x.cols);
   attention.forward_cached(normed(attention_norm, x, pass), sequences, layer, attended, Write::set, pass);

@@ -23,8 +23,8 @@ struct DecoderLayer {
   bool parallel = false;
 
   struct Saved {
-    Kept mid;                              // (rows, D); in a parallel layer not used
-    Kept attention_out, mlp_out;           // in front of the post norms
+    Kept mid;                     // (rows, D); in a parallel layer not used
+    Kept attention_out, mlp_out;  // in front of the post norms
     Attention::Saved attention;
     Mlp::Saved mlp;
   };

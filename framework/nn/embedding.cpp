@@ -14,10 +14,8 @@ void Embedding::forward(const PackedBatch& batch, Mat y, Arena& scratch) const {
     kernels::embed_columns(batch.tokens, lora->a.value(), down);
     kernels::lora_up(down, lora->b.value(), scale * lora->scale, y);
   }
-  if (positions)
-    kernels::embed(batch.positions, kernels::weight_of(positions.value()), 1, y, Write::add);
-  else if (frozen_positions)
-    kernels::embed(batch.positions, frozen_positions, 1, y, Write::add);
+  if (positions) kernels::embed(batch.positions, kernels::weight_of(positions.value()), 1, y, Write::add);
+  else if (frozen_positions) kernels::embed(batch.positions, frozen_positions, 1, y, Write::add);
 }
 
 void Embedding::backward(const PackedBatch& batch, ConstMat dy, Arena& scratch) const {

@@ -12,7 +12,7 @@ struct Embedding {
   kernels::Weight frozen, frozen_positions;
   ParameterRef table, positions;
   float scale = 1;
-  std::optional<LoraAdapter> lora;   // A (R, V), B (D, R); no dropout, no magnitude
+  std::optional<LoraAdapter> lora;  // A (R, V), B (D, R); no dropout, no magnitude
 
   bool trains() const { return table || positions || lora; }
   kernels::Weight value() const { return table ? kernels::weight_of(table.value()) : frozen; }

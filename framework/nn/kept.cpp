@@ -6,10 +6,8 @@ namespace dml {
 
 Kept Kept::plan(std::int64_t rows, std::int64_t cols, Keeping keeping, Arena& saved) {
   Kept k;
-  if (keeping.rounded)
-    k.rounded = {saved.take<bf16>(rows * cols).data(), rows, cols};
-  else
-    k.whole = saved.matrix(rows, cols);
+  if (keeping.rounded) k.rounded = {saved.take<bf16>(rows * cols).data(), rows, cols};
+  else k.whole = saved.matrix(rows, cols);
   return k;
 }
 
@@ -27,10 +25,8 @@ void Kept::close(ConstMat written) const {
 }
 
 void Kept::keep(ConstMat values) const {
-  if (whole.data)
-    kernels::copy(values, whole);
-  else
-    kernels::round_to_bf16(values, rounded);
+  if (whole.data) kernels::copy(values, whole);
+  else kernels::round_to_bf16(values, rounded);
 }
 
 Mat Kept::read(Arena& scratch) const {

@@ -12,13 +12,13 @@ namespace dml {
 
 /// What a layer keeps between forward and backward.
 struct Keeping {
-  bool mlp = true;        // gate and up of the MLP; otherwise backward computes them again
-  bool rounded = false;   // in bfloat16
+  bool mlp = true;       // gate and up of the MLP; otherwise backward computes them again
+  bool rounded = false;  // in bfloat16
 };
 
 struct Kept {
   Mat whole;
-  MatrixView<bf16> rounded;   // instead of `whole`
+  MatrixView<bf16> rounded;  // instead of `whole`
 
   Kept() = default;
   Kept(Mat m) : whole(m) {}  // NOLINT: a matrix that is there is kept

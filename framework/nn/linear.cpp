@@ -40,15 +40,11 @@ void Linear::forward(ConstMat x, Mat y, Write mode, Saved& s, Pass& pass) const 
     kernels::copy(product, scaled);
     s.plain.close(product);
     kernels::dora_scale(lora->magnitude.value().data, s.norms.data, scaled);
-    if (mode == Write::set)
-      kernels::copy(scaled, y);
-    else
-      kernels::add_scaled(scaled, 1, y);
+    if (mode == Write::set) kernels::copy(scaled, y);
+    else kernels::add_scaled(scaled, 1, y);
   }
-  if (bias)
-    kernels::add_bias(bias.value().data, y);
-  else if (frozen_bias)
-    kernels::add_bias(frozen_bias, y);
+  if (bias) kernels::add_bias(bias.value().data, y);
+  else if (frozen_bias) kernels::add_bias(frozen_bias, y);
 }
 
 void Linear::backward(ConstMat dy, ConstMat x, const Saved& s, Mat dx, Write mode, Pass& pass) const {

@@ -12,7 +12,7 @@
 namespace dml {
 
 struct Linear {
-  kernels::Weight frozen;         // (out, in); unused when `weight` is set
+  kernels::Weight frozen;  // (out, in); unused when `weight` is set
   ParameterRef weight;
   const float* frozen_bias = nullptr;
   ParameterRef bias;

@@ -8,11 +8,11 @@
 namespace dml {
 
 struct LoraAdapter {
-  ParameterRef a, b;          // (R, in), (out, R)
-  ParameterRef magnitude;     // (out) with DoRA
-  float scale = 1;            // alpha / R, or alpha / sqrt(R) with rsLoRA
-  float dropout = 0;          // on the input of A
-  std::uint32_t stream = 0;   // the module's number: part of the address of its dropout mask
+  ParameterRef a, b;         // (R, in), (out, R)
+  ParameterRef magnitude;    // (out) with DoRA
+  float scale = 1;           // alpha / R, or alpha / sqrt(R) with rsLoRA
+  float dropout = 0;         // on the input of A
+  std::uint32_t stream = 0;  // the module's number: part of the address of its dropout mask
 };
 
 /// x with its dropout mask, in scratch, made again by forward and backward; x itself where nothing is dropped.

@@ -24,7 +24,8 @@ double LossHead::loss(ConstMat x, std::span<const Token> labels, std::span<float
     low.ddown = pass.arena.matrix(x.rows, lora->a.rows);
     low.db = lora->b.grad();
   }
-  double sum = kernels::cross_entropy(h, value(), labels, softcap, row_losses, dh, dhead, pass.arena, lora ? &low : nullptr, pass.sparing);
+  double sum = kernels::cross_entropy(h, value(), labels, softcap, row_losses, dh, dhead, pass.arena,
+                                      lora ? &low : nullptr, pass.sparing);
   if (lora && !d.empty()) adapter_input_backward(*lora, low.ddown, h, dh, pass);
   if (!d.empty()) norm.backward(dh, x, d, Write::set, pass.arena);
   return sum;

@@ -13,10 +13,10 @@ namespace dml {
 
 struct LossHead {
   Norm norm;
-  kernels::Weight frozen;       // (V, D); the embedding's in tied models
+  kernels::Weight frozen;  // (V, D); the embedding's in tied models
   ParameterRef weight;
   float softcap = 0;
-  std::optional<LoraAdapter> lora;   // without a magnitude
+  std::optional<LoraAdapter> lora;  // without a magnitude
 
   bool trains() const { return norm.trains() || weight || lora; }
   kernels::Weight value() const { return weight ? kernels::weight_of(weight.value()) : frozen; }

@@ -30,7 +30,8 @@ Mlp::Saved Mlp::plan(std::int64_t tokens, Keeping keeping, Arena& saved) const {
 template <class F>
 void Mlp::each_part(std::int64_t rows, const Saved& s, Pass& pass, F part) const {
   std::int64_t good = std::max(kRows, kElements / width());
-  std::int64_t parts = gate.weight || up.weight || down.weight ? 1 : std::max<std::int64_t>(1, (rows + good / 2) / good);
+  std::int64_t parts =
+      gate.weight || up.weight || down.weight ? 1 : std::max<std::int64_t>(1, (rows + good / 2) / good);
   std::int64_t most = ((rows + parts - 1) / parts + 15) / 16 * 16;
   for (std::int64_t first = 0; first < rows; first += most) {
     Arena::Scope scope(pass.arena);
@@ -48,10 +49,8 @@ void Mlp::project(ConstMat x, Mat to_gate, Mat to_up, Saved& s, Pass& pass) cons
 }
 
 void Mlp::activate(ConstMat gated, ConstMat upped, Mat h) const {
-  if (gate)
-    kernels::gated_act(activation, gated, upped, h);
-  else
-    kernels::activate(activation, upped, h);
+  if (gate) kernels::gated_act(activation, gated, upped, h);
+  else kernels::activate(activation, upped, h);
 }
 
 void Mlp::forward(ConstMat x, Mat y, Write mode, const Saved& whole, Pass& all) const {
@@ -75,12 +74,11 @@ void Mlp::backward(ConstMat dy, ConstMat x, const Saved& whole, Mat dx, Pass& al
     Mat gated = gate ? read(s.gate) : Mat{}, upped = read(s.up);
     if (!s.up) project(in, gated, upped, s, pass);
     Mat h = pass.arena.matrix(count, width()), dh = pass.arena.matrix(count, width());
-    if (down.trains()) activate(gated, upped, h);  // cheaper to redo than to keep; a frozen projection does not ask for it
+    if (down.trains())
+      activate(gated, upped, h);  // cheaper to redo than to keep; a frozen projection does not ask for it
     down.backward(dout, h, s.down_proj, dh, Write::set, pass);
-    if (gate)
-      kernels::gated_act_backward(activation, dh, gated, upped);
-    else
-      kernels::activate_backward(activation, dh, upped);
+    if (gate) kernels::gated_act_backward(activation, dh, gated, upped);
+    else kernels::activate_backward(activation, dh, upped);
     up.backward(upped, in, s.up_proj, din, Write::set, pass);
     if (gate) gate.backward(gated, in, s.gate_proj, din, Write::add, pass);
   });

@@ -12,10 +12,10 @@ namespace dml {
 
 struct Mlp {
   kernels::Activation activation = kernels::Activation::silu;
-  Linear gate, up, down;        // gate is empty in families without one
+  Linear gate, up, down;  // gate is empty in families without one
 
   struct Saved {
-    Kept gate, up;              // empty when backward is to compute them again
+    Kept gate, up;  // empty when backward is to compute them again
     Linear::Saved gate_proj, up_proj, down_proj;
 
     Saved slice(std::int64_t first, std::int64_t count) const;

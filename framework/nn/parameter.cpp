@@ -7,7 +7,8 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kAlign = StateLayout::kBlock;  // floats: a slice that starts at a block starts at one of every parameter
+constexpr std::int64_t kAlign =
+    StateLayout::kBlock;  // floats: a slice that starts at a block starts at one of every parameter
 
 std::int64_t aligned(std::int64_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
 

@@ -14,11 +14,11 @@
 namespace dml {
 
 struct Parameter {
-  std::string name;                      // as in the Hugging Face or PEFT file
-  std::int64_t offset = 0;               // floats from the start of the unit
-  std::vector<std::int64_t> shape;       // one or two dimensions, as stored
-  bool decay = false;                    // weight decay applies (matrices, not norms and biases)
-  float learning_rate_scale = 1;         // LoRA+ and the like
+  std::string name;                                   // as in the Hugging Face or PEFT file
+  std::int64_t offset = 0;                            // floats from the start of the unit
+  std::vector<std::int64_t> shape;                    // one or two dimensions, as stored
+  bool decay = false;                                 // weight decay applies (matrices, not norms and biases)
+  float learning_rate_scale = 1;                      // LoRA+ and the like
   std::int64_t trained_first = 0, trained_last = -1;  // elements that are trained; −1: to the end
 
   std::int64_t size() const {
@@ -30,11 +30,11 @@ struct Parameter {
 };
 
 struct Unit {
-  std::string name;                      // "embed", "layers.3", "head"
+  std::string name;  // "embed", "layers.3", "head"
   std::vector<Parameter> parameters;
-  std::int64_t size = 0;                 // floats, parameters at multiples of 256
-  float* value = nullptr;                // owned by the store, or by a strategy that shards values
-  float* grad = nullptr;                 // owned and rebound by the distribution strategy; null: no gradients wanted
+  std::int64_t size = 0;   // floats, parameters at multiples of 256
+  float* value = nullptr;  // owned by the store, or by a strategy that shards values
+  float* grad = nullptr;   // owned and rebound by the distribution strategy; null: no gradients wanted
 };
 
 /// Where a layer finds a parameter: the pointers of the unit may be rebound, so they are looked up at use.

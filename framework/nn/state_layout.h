@@ -27,9 +27,9 @@ class StateLayout {
   /// One tensor of a slice's state: "state0", "scale0", …
   struct Part {
     std::string name;
-    bool bytes = false;         // unsigned bytes instead of floats
-    std::int64_t each = 1;      // elements that share an entry
-    std::int64_t offset = 0;    // of its first entry, in bytes from the start of the slice's state
+    bool bytes = false;       // unsigned bytes instead of floats
+    std::int64_t each = 1;    // elements that share an entry
+    std::int64_t offset = 0;  // of its first entry, in bytes from the start of the slice's state
 
     /// The entry of an element, or how many entries there are for so many elements.
     std::int64_t entries(std::int64_t elements) const { return (elements + each - 1) / each; }

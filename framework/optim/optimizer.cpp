@@ -74,8 +74,7 @@ class AdamW : public Optimizer {
       k.weight_decay = s.decay ? as_float(a_.weight_decay) : 0;
       if (StateLayout layout = state(); layout.in_bytes(s.parameter_size))
         kernels::adamw_8bit(k, s.value, s.grad, coded(layout, s, 0), coded(layout, s, 1));
-      else
-        kernels::adamw(k, s.value, s.grad, s.state.first(s.value.size()), s.state.last(s.value.size()));
+      else kernels::adamw(k, s.value, s.grad, s.state.first(s.value.size()), s.state.last(s.value.size()));
     }
   }
 
@@ -96,11 +95,11 @@ class Lion : public Optimizer {
   void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override {
     auto beta1 = as_float(a_.beta1), beta2 = as_float(a_.beta2), scale = as_float(step.gradient_scale);
     for (const OptimizerSlice& s : slices) {
-      float rate = as_float(step.learning_rate * s.learning_rate_scale), decay = s.decay ? as_float(a_.weight_decay) : 0;
+      float rate = as_float(step.learning_rate * s.learning_rate_scale),
+            decay = s.decay ? as_float(a_.weight_decay) : 0;
       if (StateLayout layout = state(); layout.in_bytes(s.parameter_size))
         kernels::lion_8bit(rate, beta1, beta2, decay, scale, s.value, s.grad, coded(layout, s, 0));
-      else
-        kernels::lion(rate, beta1, beta2, decay, scale, s.value, s.grad, s.state);
+      else kernels::lion(rate, beta1, beta2, decay, scale, s.value, s.grad, s.state);
     }
   }
 
@@ -133,27 +132,6 @@ std::unique_ptr<Optimizer> make(const OptimizerSettings& settings) {
   return std::make_unique<T>(settings);
 }
 
-/// Other people's names. `exact`: the same arithmetic; otherwise it differs in how state is stored, which we say.
-struct Alias {
-  const char *spelling, *name;
-  bool exact;
-};
-
-constexpr Alias kAliases[] = {
-    {"adamw_torch", "adamw", true},       {"adamw_torch_fused", "adamw", true},
-    {"adamw_hf", "adamw", true},          {"adamw_apex_fused", "adamw", true},
-    {"adamw_torch_xla", "adamw", true},   {"adamw_torch_npu_fused", "adamw", true},
-    {"optimi_adamw", "adamw", true},      {"adamw_anyprecision", "adamw", false},
-    {"adamw_bnb_8bit", "adamw_8bit", true},    {"paged_adamw_8bit", "adamw_8bit", true},
-    {"adamw_torch_8bit", "adamw_8bit", false}, {"adamw_torch_4bit", "adamw_8bit", false},
-    {"ao_adamw_8bit", "adamw_8bit", false},    {"ao_adamw_4bit", "adamw_8bit", false},
-    {"ao_adamw_fp8", "adamw_8bit", false},     {"paged_adamw", "adamw", true},
-    {"paged_adamw_32bit", "adamw", true},      {"flash_adamw", "adamw", false},
-    {"lion_32bit", "lion", true},              {"paged_lion_32bit", "lion", true},
-    {"paged_lion_8bit", "lion_8bit", true},    {"flash_lion", "lion", false},
-    {"flash_sgd", "sgd", false},
-};
-
 }  // namespace
 
 Registry<OptimizerFactory>& optimizers() {
@@ -165,18 +143,6 @@ Registry<OptimizerFactory>& optimizers() {
        {"lion_8bit", "lion with one byte of state per parameter", make<Lion8bit>},
        {"sgd", "gradient descent, with momentum by optim_args; one float of state per parameter", make<Sgd>}});
   return registry;
-}
-
-OptimizerChoice choose_optimizer(std::string_view spelling) {
-  if (optimizers().find(spelling) != nullptr) return {std::string(spelling), ""};
-  std::vector<std::string> choices = optimizers().names();
-  for (const Alias& alias : kAliases) {
-    if (alias.spelling == spelling)
-      return {alias.name,
-              alias.exact ? "" : fmt::format("optimizer: {} runs as {}", spelling, alias.name)};
-    choices.push_back(alias.spelling);
-  }
-  throw UserError("unknown optimizer '{}'{}", spelling, did_you_mean(spelling, choices));
 }
 
 }  // namespace dml

@@ -22,7 +22,7 @@ struct OptimizerSlice {
   std::span<float> state;
   bool decay = false;
   float learning_rate_scale = 1;
-  std::int64_t parameter_size = 0;   // of the whole parameter
+  std::int64_t parameter_size = 0;  // of the whole parameter
 };
 
 /// The slices of anything shaped like dist's Shard.
@@ -30,7 +30,8 @@ template <class Shards>
 std::vector<OptimizerSlice> optimizer_slices(const Shards& shards) {
   std::vector<OptimizerSlice> slices;
   for (const auto& s : shards)
-    slices.push_back({s.value, s.grad, s.state, s.parameter->decay, s.parameter->learning_rate_scale, s.parameter->size()});
+    slices.push_back(
+        {s.value, s.grad, s.state, s.parameter->decay, s.parameter->learning_rate_scale, s.parameter->size()});
   return slices;
 }
 
@@ -57,13 +58,5 @@ struct OptimizerSettings {
 using OptimizerFactory = std::unique_ptr<Optimizer> (*)(const OptimizerSettings&);
 /// adamw, lion, sgd, and the first two with state in bytes.
 Registry<OptimizerFactory>& optimizers();
-
-/// A name as it stands in recipes, of which there are many for one optimizer ("paged_adamw_8bit").
-struct OptimizerChoice {
-  std::string name;    // a row of optimizers()
-  std::string notice;  // what is not as the name says; often empty
-};
-/// UserError naming the nearest spelling when there is no such optimizer.
-OptimizerChoice choose_optimizer(std::string_view spelling);
 
 }  // namespace dml

@@ -58,14 +58,17 @@ bool used_as_it_lies(const TensorView& tensor, Storage storage) {
   return dtype_storage(tensor.dtype) == storage_of(tensor, storage) && tensor.aligned();
 }
 
-std::optional<StoredTensor> stored(const TensorView* tensor, Storage storage, Converted& converted, const std::string& where) {
+std::optional<StoredTensor> stored(const TensorView* tensor, Storage storage, Converted& converted,
+                                   const std::string& where) {
   if (!tensor) return std::nullopt;
   if (!is_readable_float(tensor->dtype))
-    throw UserError("{}: tensor '{}' is stored as {}; only F32, BF16, F16 and F64 can be read", where, tensor->name, dtype_name(tensor->dtype));
+    throw UserError("{}: tensor '{}' is stored as {}; only F32, BF16, F16 and F64 can be read", where, tensor->name,
+                    dtype_name(tensor->dtype));
   StoredTensor out;
   out.shape.assign(tensor->shape.begin(), tensor->shape.end());
   out.storage = storage_of(*tensor, storage);
-  out.data = used_as_it_lies(*tensor, storage) ? static_cast<const void*>(tensor->bytes.data()) : convert(*tensor, storage_dtype(out.storage), converted);
+  out.data = used_as_it_lies(*tensor, storage) ? static_cast<const void*>(tensor->bytes.data())
+                                               : convert(*tensor, storage_dtype(out.storage), converted);
   return out;
 }
 
@@ -85,7 +88,8 @@ std::string file_identity(const std::string& path) {
   return fmt::format("\n{}:{}:{}:{}.{}", s.st_dev, s.st_ino, s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec);
 }
 
-std::unique_ptr<CausalLm> build(const BaseModel& base, Storage storage, const Training& training, const std::string& name) {
+std::unique_ptr<CausalLm> build(const BaseModel& base, Storage storage, const Training& training,
+                                const std::string& name) {
   auto source = std::make_shared<TensorSource>(base.source(storage, trained_whole(training, base)));
   auto model = build_model(base.spec, *source, training, name);
   model->backing = source;
@@ -97,22 +101,31 @@ void quantise(BaseModel& base, const ModelSection& section, const AdapterSection
   if (already && !adapter.load_in_4bit)
     throw UserError("{}: its weights are nf4 already: they can be used with adapter: qlora", section.base_model);
   if (!adapter.load_in_4bit && !adapter.load_in_8bit) return;
-  base.quantised = std::make_shared<QuantisedBase>(base.spec, *base.files, adapter.load_in_4bit ? QuantScheme::nf4 : QuantScheme::int8,
+  base.quantised = std::make_shared<QuantisedBase>(base.spec, *base.files,
+                                                   adapter.load_in_4bit ? QuantScheme::nf4 : QuantScheme::int8,
                                                    adapter.quantised_cache_path);
   const QuantisedBase& q = *base.quantised;
-  log_info("base in {}, {:.2f} bits per weight of {}: {}", scheme_name(q.scheme()), 8.0 * static_cast<double>(q.bytes()) / static_cast<double>(std::max<std::int64_t>(1, q.weights())),
+  log_info("base in {}, {:.2f} bits per weight of {}: {}", scheme_name(q.scheme()),
+           8.0 * static_cast<double>(q.bytes()) / static_cast<double>(std::max<std::int64_t>(1, q.weights())),
            q.weights(), q.note());
-  for (const std::string& name : q.left_out()) log_info("{} stays as it is: its parts do not begin at a block of {} weights", name, kernels::kNf4Block);
+  for (const std::string& name : q.left_out())
+    log_info("{} stays as it is: its parts do not begin at a block of {} weights", name, kernels::kNf4Block);
 }
 
 std::string init_name(LoraInit init) {
   switch (init) {
-    case LoraInit::kaiming: return "true";
-    case LoraInit::gaussian: return "gaussian";
-    case LoraInit::random: return "false";
-    case LoraInit::pissa: return "pissa";
-    case LoraInit::olora: return "olora";
-    case LoraInit::loftq: return "loftq";
+    case LoraInit::kaiming:
+      return "true";
+    case LoraInit::gaussian:
+      return "gaussian";
+    case LoraInit::random:
+      return "false";
+    case LoraInit::pissa:
+      return "pissa";
+    case LoraInit::olora:
+      return "olora";
+    case LoraInit::loftq:
+      return "loftq";
   }
   return "true";
 }
@@ -133,7 +146,8 @@ std::pair<std::string, double> directory_and_weight(const std::string& text) {
 
 TensorSource BaseModel::source(Storage storage, const std::set<std::string>& whole) const {
   if (!files) return {};
-  return [from = files, small = quantised, larger = grown, converted = std::make_shared<Converted>(), storage, whole](const std::string& name) -> std::optional<StoredTensor> {
+  return [from = files, small = quantised, larger = grown, converted = std::make_shared<Converted>(), storage,
+          whole](const std::string& name) -> std::optional<StoredTensor> {
     if (larger)
       if (auto tensor = larger->find(name); tensor != larger->end())
         return StoredTensor{tensor->second.storage, tensor->second.shape, tensor->second.bytes.data()};
@@ -146,7 +160,8 @@ std::size_t BaseModel::bytes() const {
   std::size_t total = quantised ? quantised->bytes() : 0;
   if (files)
     for (const TensorView& t : files->tensors())
-      if (std::string name(t.name); !(quantised && (quantised->find(name) || is_bitsandbytes_part(name)))) total += t.bytes.size();
+      if (std::string name(t.name); !(quantised && (quantised->find(name) || is_bitsandbytes_part(name))))
+        total += t.bytes.size();
   return total;
 }
 
@@ -158,7 +173,8 @@ std::string BaseModel::digest(Comm& comm) const {
   std::string seen = comm.host();
   if (files) {
     for (const TensorView& t : files->tensors())
-      for (std::size_t at = 0; at < t.bytes.size(); at += kPiece) pieces.push_back(t.bytes.subspan(at, std::min(kPiece, t.bytes.size() - at)));
+      for (std::size_t at = 0; at < t.bytes.size(); at += kPiece)
+        pieces.push_back(t.bytes.subspan(at, std::min(kPiece, t.bytes.size() - at)));
     for (const std::string& path : files->paths()) seen += file_identity(path);
   }
   std::vector<int> members;
@@ -174,7 +190,8 @@ std::string BaseModel::digest(Comm& comm) const {
     mine[static_cast<std::size_t>(i)] = Hasher().bytes(piece.data(), piece.size()).digest64();
     release_pages(piece);  // what is frozen comes back as it is used, the rest need not
   });
-  std::vector<std::string> parts = readers.all_gather({reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(std::uint64_t)});
+  std::vector<std::string> parts =
+      readers.all_gather({reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(std::uint64_t)});
   Hasher h;
   h.text(dump(config));
   if (files)
@@ -205,7 +222,10 @@ BaseModel open_base_model(const ModelSection& section, const AdapterSection& ada
     base.spec = read_model_config(base.config, "model_config");
   } else {
     if (!file_exists(config_dir))
-      throw UserError("{}: no such directory; base_model must be a directory with config.json and *.safetensors (models are not downloaded)", config_dir);
+      throw UserError(
+          "{}: no such directory; base_model must be a directory with config.json and *.safetensors (models are not "
+          "downloaded)",
+          config_dir);
     base.config = read_json(config_dir + "/config.json", {.bytes = 1 << 20});
     if (section.model_config.empty()) {
       base.spec = read_model_spec(config_dir);
@@ -270,8 +290,8 @@ void load_adapter(CausalLm& model, const Adapter& adapter, const std::string& di
       directory);
 }
 
-TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& model, const AdapterSection& adapter, std::int64_t seed,
-                                    bool in_parts) {
+TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& model, const AdapterSection& adapter,
+                                    std::int64_t seed, bool in_parts) {
   Training training = training_of(adapter, model.base_model, seed);
   training.in_parts = in_parts && training.full;
   std::optional<Adapter> start;
@@ -284,7 +304,9 @@ TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& m
   }
   if (training.adapter && training.adapter->fan_in_fan_out != base.spec.conv1d_layout) {
     // The layout is the family's; PEFT corrects the key, too.
-    if (training.adapter->fan_in_fan_out) log_warning("lora_fan_in_fan_out: this {} model stores weights as (out, in): taken as false", base.spec.model_type);
+    if (training.adapter->fan_in_fan_out)
+      log_warning("lora_fan_in_fan_out: this {} model stores weights as (out, in): taken as false",
+                  base.spec.model_type);
     training.adapter->fan_in_fan_out = base.spec.conv1d_layout;
   }
   auto built = build(base, model.frozen_storage, training, base.files ? base.directory : "model_config");
@@ -300,21 +322,22 @@ FrozenMemory frozen_memory(const BaseModel& base, const CausalLm& model, Storage
   for (auto& values : model.owned) m.copied += values.size() * sizeof(float);
   if (!base.files) return m;
   if (base.quantised) m.mapped += base.quantised->bytes();
-  std::set<std::string> passed_over;   // trained, or seen before
+  std::set<std::string> passed_over;  // trained, or seen before
   for (const Unit& u : model.parameters.units())
-    for (const Parameter& p : u.parameters) passed_over.insert(p.name.starts_with("base_model.model.") ? p.name.substr(17) : p.name);
+    for (const Parameter& p : u.parameters)
+      passed_over.insert(p.name.starts_with("base_model.model.") ? p.name.substr(17) : p.name);
   for (const WeightName& w : weight_names(model.spec)) {
     const TensorView* t = base.files->find(w.tensor);
     if (!t || !passed_over.insert(w.tensor).second || (base.quantised && base.quantised->find(w.tensor))) continue;
     if (!used_as_it_lies(*t, storage))
       m.copied += static_cast<std::size_t>(t->size() * dtype_bits(storage_dtype(storage_of(*t, storage))) / 8);
-    else if (!w.vector && !w.transposed)
-      m.mapped += t->bytes.size();
+    else if (!w.vector && !w.transposed) m.mapped += t->bytes.size();
   }
   return m;
 }
 
-std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage, const std::vector<std::string>& adapters) {
+std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage,
+                                               const std::vector<std::string>& adapters) {
   Training training;
   std::vector<WeightedAdapter> read;
   for (const std::string& text : adapters) {

@@ -28,10 +28,10 @@ struct GrownTensor {
 /// A base model as it lies on disk; without files when it is to be trained from scratch.
 struct BaseModel {
   ModelSpec spec;
-  Json config;                               // config.json, or the recipe's model_config
-  std::string directory;                     // "" from scratch
-  std::shared_ptr<const ModelFiles> files;   // null from scratch
-  std::shared_ptr<const QuantisedBase> quantised;  // with load_in_4bit or load_in_8bit
+  Json config;                                                      // config.json, or the recipe's model_config
+  std::string directory;                                            // "" from scratch
+  std::shared_ptr<const ModelFiles> files;                          // null from scratch
+  std::shared_ptr<const QuantisedBase> quantised;                   // with load_in_4bit or load_in_8bit
   std::shared_ptr<const std::map<std::string, GrownTensor>> grown;  // instead of the files' (pipeline/vocabulary.h)
 
   /// Tensors by name, mapped; quantised ones first, but those of `whole`, which are trained; other matrices converted
@@ -56,14 +56,15 @@ Training training_of(const AdapterSection& section, const std::string& base_mode
 
 struct TrainableModel {
   std::unique_ptr<CausalLm> model;
-  std::optional<AdapterConfig> adapter;      // what it is written with
+  std::optional<AdapterConfig> adapter;  // what it is written with
 };
 /// Built and, with lora_model_dir, started from that adapter.
 /// `in_parts`: with full training, values are left to a strategy that shards them.
-TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& model, const AdapterSection& adapter, std::int64_t seed,
-                                    bool in_parts = false);
+TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& model, const AdapterSection& adapter,
+                                    std::int64_t seed, bool in_parts = false);
 /// For inference: the base alone or with adapters over it, each "DIR" or "DIR=WEIGHT" (checkpoint/adapter_sum.h).
-std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage, const std::vector<std::string>& adapters = {});
+std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage,
+                                               const std::vector<std::string>& adapters = {});
 
 /// Bytes of base weights that are not trained: used from mapped files, or held in memory of the model's own.
 struct FrozenMemory {

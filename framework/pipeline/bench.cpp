@@ -17,6 +17,7 @@
 #include "pipeline/job.h"
 #include "pipeline/micro_batch_sums.h"
 #include "pipeline/operation_count.h"
+#include "pipeline/optimization.h"
 
 namespace dml {
 namespace {
@@ -83,29 +84,31 @@ class TimedHooks : public UnitHooks {
 };
 
 // Micro-batches of one step; every step computes the same ones.
-std::vector<SyntheticBatch> make_batches(const Recipe& recipe, const BenchOptions& options, const ModelSpec& spec, std::int64_t count) {
+std::vector<SyntheticBatch> make_batches(const Recipe& recipe, const BenchOptions& options, const ModelSpec& spec,
+                                         std::int64_t count) {
   const std::int64_t length = recipe.data.sequence_len, each = recipe.train.micro_batch_size;
-  const auto learned = std::clamp<std::int64_t>(std::llround(static_cast<double>(length) * (1 - options.masked)), 1, length - 1);
+  const auto learned =
+      std::clamp<std::int64_t>(std::llround(static_cast<double>(length) * (1 - options.masked)), 1, length - 1);
   if (!options.documents.empty() && static_cast<std::int64_t>(options.documents.size()) < each * count)
-    throw UserError("a step takes {} documents ({} micro-batches of {}), the list has {}", each * count, count, each, options.documents.size());
+    throw UserError("a step takes {} documents ({} micro-batches of {}), the list has {}", each * count, count, each,
+                    options.documents.size());
   std::vector<SyntheticDocument> alike(static_cast<std::size_t>(each), {length, learned});
   std::vector<SyntheticBatch> batches;
   for (std::int64_t m = 0; m < count; ++m) {
     std::span<const SyntheticDocument> documents = alike;
-    if (!options.documents.empty()) documents = std::span(options.documents).subspan(static_cast<std::size_t>(m * each), static_cast<std::size_t>(each));
+    if (!options.documents.empty())
+      documents =
+          std::span(options.documents).subspan(static_cast<std::size_t>(m * each), static_cast<std::size_t>(each));
     batches.emplace_back(documents, spec.vocab, static_cast<std::uint64_t>(m));
   }
   return batches;
 }
 
-std::unique_ptr<Optimizer> make_optimizer(const OptimSection& o) {
-  return optimizers().at(choose_optimizer(o.optimizer).name).make({o.weight_decay, o.adam_beta1, o.adam_beta2, o.adam_epsilon, o.optim_args});
-}
-
 BenchPhases medians(std::vector<BenchPhases>& all) {
   BenchPhases out;
-  for (double BenchPhases::*phase : {&BenchPhases::forward, &BenchPhases::head, &BenchPhases::backward, &BenchPhases::communication,
-                                     &BenchPhases::optimizer, &BenchPhases::step, &BenchPhases::processor}) {
+  for (double BenchPhases::*phase :
+       {&BenchPhases::forward, &BenchPhases::head, &BenchPhases::backward, &BenchPhases::communication,
+        &BenchPhases::optimizer, &BenchPhases::step, &BenchPhases::processor}) {
     std::ranges::sort(all, {}, phase);
     std::size_t n = all.size();
     out.*phase = (all[(n - 1) / 2].*phase + all[n / 2].*phase) / 2;
@@ -134,8 +137,7 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   const bool in_parts = recipe.adapter.adapter == AdapterKind::none && strategy->shard_ranks() > 1;
   SyntheticWeights weights(base.spec, recipe.model, recipe.adapter);
   TrainableModel trainable;
-  if (base.files)
-    trainable = make_trainable_model(base, recipe.model, recipe.adapter, recipe.train.seed, in_parts);
+  if (base.files) trainable = make_trainable_model(base, recipe.model, recipe.adapter, recipe.train.seed, in_parts);
   else {
     Training training = training_of(recipe.adapter, "", recipe.train.seed);
     training.in_parts = in_parts;
@@ -160,7 +162,8 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
 
   auto held = strategy->memory(model.parameters, optimizer->state(), (per_step + comm.size() - 1) / comm.size());
   for (const SyntheticBatch& b : batches)
-    result.plan.activations = std::max(result.plan.activations, model.measure({b.batch().size(), b.batch().learned(), b.batch().documents()}, true));
+    result.plan.activations = std::max(
+        result.plan.activations, model.measure({b.batch().size(), b.batch().learned(), b.batch().documents()}, true));
   result.plan.trained = static_cast<std::size_t>(held.values);
   result.plan.gradients = static_cast<std::size_t>(held.gradients);
   result.plan.optimizer = static_cast<std::size_t>(held.state);
@@ -188,7 +191,8 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
       strategy->begin_micro_step(m);
       PackedBatch batch = batches[static_cast<std::size_t>(m)].batch();
       hooks.start();
-      double loss = model.train(batch, {static_cast<std::uint64_t>(recipe.train.seed), static_cast<std::uint64_t>(s * per_step + m)}, hooks);
+      double loss = model.train(
+          batch, {static_cast<std::uint64_t>(recipe.train.seed), static_cast<std::uint64_t>(s * per_step + m)}, hooks);
       hooks.finish();
       sums.push_back({m, batch.size(), batch.learned(), loss});
     }

@@ -14,28 +14,29 @@
 namespace dml {
 
 struct BenchOptions {
-  double masked = 0;                              // share of every document that is a prompt: read, not learned
-  std::vector<SyntheticDocument> documents;       // instead of micro_batch_size × sequence_len: dealt to micro-batches in order
+  double masked = 0;  // share of every document that is a prompt: read, not learned
+  std::vector<SyntheticDocument>
+      documents;  // instead of micro_batch_size × sequence_len: dealt to micro-batches in order
   std::int64_t warmup = 2, steps = 6;
 };
 
 /// Seconds of one step on this rank. The loss head's forward and backward are one pass.
 struct BenchPhases {
   double forward = 0, head = 0, backward = 0, communication = 0, optimizer = 0, step = 0;
-  double processor = 0;   // seconds of all threads together: the better guide on a busy machine, with one thread
+  double processor = 0;  // seconds of all threads together: the better guide on a busy machine, with one thread
 };
 
 struct BenchResult {
   BenchPhases median;
-  std::int64_t tokens = 0, learned = 0;           // of one step over all ranks
-  double operations = 0, sgemm = 0;               // needed by the step; FLOP/s of all ranks and threads
-  double fraction = 0;                            // operations ÷ seconds ÷ sgemm
-  double first_loss = 0, last_loss = 0;           // per learned token
+  std::int64_t tokens = 0, learned = 0;  // of one step over all ranks
+  double operations = 0, sgemm = 0;      // needed by the step; FLOP/s of all ranks and threads
+  double fraction = 0;                   // operations ÷ seconds ÷ sgemm
+  double first_loss = 0, last_loss = 0;  // per learned token
   std::int64_t parameters = 0, trained = 0;
   int ranks = 1, threads = 1;
   MemoryPlan plan;
-  std::size_t peak = 0;                           // high-water mark of this rank's process
-  std::vector<std::string> profile;               // with DML_PROFILE=1
+  std::size_t peak = 0;              // high-water mark of this rank's process
+  std::vector<std::string> profile;  // with DML_PROFILE=1
 };
 
 BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options);

@@ -17,7 +17,7 @@ class Rhythm {
   bool due(std::int64_t step, double before, double after) const;
 
  private:
-  std::int64_t every_ = 0;     // steps
+  std::int64_t every_ = 0;  // steps
   double per_epoch_ = 0;
 };
 

@@ -30,11 +30,13 @@ Dtype parse_dtype(const std::string& text) {
 
 // What f16 cannot hold is said before anything is written over it.
 void append(ModelWriter& writer, const TensorView& tensor, Dtype to, const std::string& where) {
-  if (tensor.dtype == to || !is_readable_float(tensor.dtype)) return writer.append(tensor.bytes.data(), tensor.bytes.size());
+  if (tensor.dtype == to || !is_readable_float(tensor.dtype))
+    return writer.append(tensor.bytes.data(), tensor.bytes.size());
   std::vector<float> values = tensor.floats(where);
   if (to == Dtype::f16)
     if (auto large = std::ranges::find_if(values, [](float x) { return std::abs(x) >= 65520; }); large != values.end())
-      throw UserError("{}: tensor '{}' has values like {:g}, which f16 cannot hold; take bf16", where, tensor.name, *large);
+      throw UserError("{}: tensor '{}' has values like {:g}, which f16 cannot hold; take bf16", where, tensor.name,
+                      *large);
   writer.append_floats(values);
 }
 
@@ -42,7 +44,8 @@ void convert_model(const Conversion& c, const std::string& output) {
   if (c.format) throw UserError("--format is for adapters; {} is a model", c.input);
   ModelSpec spec = read_model_spec(c.input);
   Json config = read_json(c.input + "/config.json", {.bytes = 1 << 20}), changes = Json::object();
-  if (is_bitsandbytes_config(config, c.input + "/config.json")) throw UserError("{}: its weights are quantised; only models of f32, f16 and bf16 can be converted", c.input);
+  if (is_bitsandbytes_config(config, c.input + "/config.json"))
+    throw UserError("{}: its weights are quantised; only models of f32, f16 and bf16 can be converted", c.input);
   ModelFiles files(c.input);
   require_weights(files, spec);
   const std::string embedding = weight_names(spec).front().tensor;
@@ -57,7 +60,8 @@ void convert_model(const Conversion& c, const std::string& output) {
   if (to) changes["dtype"] = *to == Dtype::bf16 ? "bfloat16" : *to == Dtype::f16 ? "float16" : "float32";
   std::vector<TensorInfo> infos;
   for (const TensorView& t : files.tensors())
-    if (t.name != kHead || !(tie || spec.tied)) infos.push_back({std::string(t.name), type_of(t), {t.shape.begin(), t.shape.end()}});
+    if (t.name != kHead || !(tie || spec.tied))
+      infos.push_back({std::string(t.name), type_of(t), {t.shape.begin(), t.shape.end()}});
   if (untie) {
     const TensorView& table = *files.find(embedding);
     infos.push_back({std::string(kHead), type_of(table), {table.shape.begin(), table.shape.end()}});
@@ -66,17 +70,21 @@ void convert_model(const Conversion& c, const std::string& output) {
   for (const TensorInfo& info : writer.tensors())
     append(writer, *files.find(untie && info.name == kHead ? embedding : info.name), info.dtype, c.input);
   writer.commit();
-  write_file(output + "/config.json", changes.empty() ? read_file(c.input + "/config.json", 1 << 20) : pretty_json(rewrite_config(config, changes)));
+  write_file(output + "/config.json", changes.empty() ? read_file(c.input + "/config.json", 1 << 20)
+                                                      : pretty_json(rewrite_config(config, changes)));
   // Tokenizer, generation settings, licence and what else lies there, as it is.
   for (auto& entry : fs::directory_iterator(c.input)) {
     std::string name = entry.path().filename().string();
-    if (entry.is_regular_file() && name != "config.json" && !name.ends_with(".safetensors") && !name.ends_with(".safetensors.index.json") && !name.ends_with(".bin"))
+    if (entry.is_regular_file() && name != "config.json" && !name.ends_with(".safetensors") &&
+        !name.ends_with(".safetensors.index.json") && !name.ends_with(".bin"))
       fs::copy_file(entry.path(), fs::path(output) / name);
   }
 }
 
 void convert_adapter(const Conversion& c, const std::string& output) {
-  for (auto [name, given] : {std::pair{"--dtype", c.dtype.has_value()}, std::pair{"--max-shard-size", c.max_shard_bytes.has_value()}, std::pair{"--tied", c.tied.has_value()}})
+  for (auto [name, given] :
+       {std::pair{"--dtype", c.dtype.has_value()}, std::pair{"--max-shard-size", c.max_shard_bytes.has_value()},
+        std::pair{"--tied", c.tied.has_value()}})
     if (given) throw UserError("{} is for models; {} is an adapter", name, c.input);
   if (c.format != "peft" && c.format != "mlx") throw UserError("--format: an adapter becomes one of peft, mlx");
   std::string base = c.base_model.value_or(read_adapter_config_of(c.input).base_model);
@@ -88,7 +96,9 @@ void convert_adapter(const Conversion& c, const std::string& output) {
   adapter.config.fan_in_fan_out = spec.conv1d_layout;
   if (c.format == "peft") return write_adapter(output, adapter.config, adapter.tensors, values);
   if (starts_from_base(adapter.config.init))
-    throw UserError("{}: started by '{}', which changes the base; mlx-lm has no such adapters (dml merge makes a model of it)", c.input, adapter.config.init);
+    throw UserError(
+        "{}: started by '{}', which changes the base; mlx-lm has no such adapters (dml merge makes a model of it)",
+        c.input, adapter.config.init);
   write_mlx_adapter(output, adapter.config, spec, values);
 }
 
@@ -109,10 +119,8 @@ void convert(const Conversion& c) {
   if (fs::exists(c.output) && !(fs::is_directory(c.output) && fs::is_empty(c.output)))
     throw UserError("--output: {} exists; choose a new directory", c.output);
   DirectoryWriter out(c.output);
-  if (file_exists(c.input + "/adapter_config.json"))
-    convert_adapter(c, out.path());
-  else
-    convert_model(c, out.path());
+  if (file_exists(c.input + "/adapter_config.json")) convert_adapter(c, out.path());
+  else convert_model(c, out.path());
   if (!out.commit()) throw UserError("--output: {} has appeared in the meantime", c.output);
 }
 

@@ -10,11 +10,11 @@ namespace dml {
 
 struct Conversion {
   std::string input, output;
-  std::optional<std::string> format{};        // of an adapter: peft, mlx
-  std::optional<std::string> base_model{};    // of an adapter: the directory it is for; unset: the one it names
-  std::optional<std::string> dtype{};         // of a model: f32, f16, bf16; unset: as it is
+  std::optional<std::string> format{};      // of an adapter: peft, mlx
+  std::optional<std::string> base_model{};  // of an adapter: the directory it is for; unset: the one it names
+  std::optional<std::string> dtype{};       // of a model: f32, f16, bf16; unset: as it is
   std::optional<std::size_t> max_shard_bytes{};
-  std::optional<bool> tied{};                 // of a model; unset: as it is
+  std::optional<bool> tied{};  // of a model; unset: as it is
 };
 
 /// UserError for what does not fit together; `output` must not exist as a non-empty directory.

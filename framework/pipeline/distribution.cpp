@@ -19,7 +19,8 @@ std::string tensor_name(std::size_t unit) { return fmt::format("residual/{}", un
 bool read_mine(const std::string& path, DistributionStrategy& strategy, const std::string& made_by) {
   if (!file_exists(path)) return false;
   SafetensorsFile file(path);
-  if (std::ranges::find(file.metadata(), std::pair<std::string, std::string>{"made_by", made_by}) == file.metadata().end())
+  if (std::ranges::find(file.metadata(), std::pair<std::string, std::string>{"made_by", made_by}) ==
+      file.metadata().end())
     return false;
   auto units = strategy.residuals();
   for (std::size_t u = 0; u < units.size(); ++u) {
@@ -32,7 +33,9 @@ bool read_mine(const std::string& path, DistributionStrategy& strategy, const st
   return true;
 }
 
-std::string maker(const std::string& name, const Comm& comm) { return fmt::format("{} on {} ranks", name, comm.size()); }
+std::string maker(const std::string& name, const Comm& comm) {
+  return fmt::format("{} on {} ranks", name, comm.size());
+}
 
 }  // namespace
 
@@ -56,20 +59,23 @@ std::vector<std::vector<kernels::Weight*>> frozen_of_layers(CausalLm& model) {
   std::vector<std::vector<kernels::Weight*>> units(model.parameters.units().size());
   for (std::size_t l = 0; l < model.layers.size(); ++l) {
     DecoderLayer& layer = model.layers[l];
-    for (Linear* linear : {&layer.attention.q, &layer.attention.k, &layer.attention.v, &layer.attention.o, &layer.mlp.gate, &layer.mlp.up, &layer.mlp.down})
+    for (Linear* linear : {&layer.attention.q, &layer.attention.k, &layer.attention.v, &layer.attention.o,
+                           &layer.mlp.gate, &layer.mlp.up, &layer.mlp.down})
       if (linear->frozen && !linear->weight) units[l + 1].push_back(&linear->frozen);
   }
   return units;
 }
 
-bool shards_frozen(const DistributionSection& section, const DistributionStrategy& strategy, std::size_t bytes, Comm& comm) {
+bool shards_frozen(const DistributionSection& section, const DistributionStrategy& strategy, std::size_t bytes,
+                   Comm& comm) {
   if (strategy.shard_ranks() == 1) return false;
   if (section.shard_frozen_weights) return *section.shard_frozen_weights;
   const bool too_large = comm.local_size() < strategy.shard_ranks() && bytes > available_memory();
   return comm.max(too_large ? 1 : 0) > 0;
 }
 
-void write_residuals(const std::string& folder, DistributionStrategy& strategy, const std::string& name, const Comm& comm) {
+void write_residuals(const std::string& folder, DistributionStrategy& strategy, const std::string& name,
+                     const Comm& comm) {
   auto units = strategy.residuals();
   std::vector<TensorInfo> infos;
   for (std::size_t u = 0; u < units.size(); ++u)
@@ -83,7 +89,8 @@ void write_residuals(const std::string& folder, DistributionStrategy& strategy, 
   writer.commit();
 }
 
-bool read_residuals(const std::string& checkpoint, DistributionStrategy& strategy, const std::string& name, Comm& comm) {
+bool read_residuals(const std::string& checkpoint, DistributionStrategy& strategy, const std::string& name,
+                    Comm& comm) {
   bool read = read_mine(residual_file(checkpoint, comm.rank()), strategy, maker(name, comm));
   if (comm.max(read ? 0 : 1) == 0) return true;
   for (auto unit : strategy.residuals()) std::ranges::fill(unit, bf16{0});

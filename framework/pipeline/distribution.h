@@ -19,10 +19,12 @@ std::unique_ptr<DistributionStrategy> make_strategy(const DistributionSection& s
 /// The frozen matrices of the layers, by unit; embedding and head stay where they are mapped.
 std::vector<std::vector<kernels::Weight*>> frozen_of_layers(CausalLm& model);
 /// Whether a run is to shard them (shard_frozen_weights, or by what the hosts have); `bytes` of the base. A collective.
-bool shards_frozen(const DistributionSection& section, const DistributionStrategy& strategy, std::size_t bytes, Comm& comm);
+bool shards_frozen(const DistributionSection& section, const DistributionStrategy& strategy, std::size_t bytes,
+                   Comm& comm);
 
 /// What this rank's gradients in bfloat16 have not sent yet, into the folder of a checkpoint that is being written.
-void write_residuals(const std::string& folder, DistributionStrategy& strategy, const std::string& name, const Comm& comm);
+void write_residuals(const std::string& folder, DistributionStrategy& strategy, const std::string& name,
+                     const Comm& comm);
 /// A collective. False where the checkpoint was made by another number of ranks or another strategy: residuals then begin
 /// with zero.
 bool read_residuals(const std::string& checkpoint, DistributionStrategy& strategy, const std::string& name, Comm& comm);

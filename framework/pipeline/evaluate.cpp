@@ -15,7 +15,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-Evaluation evaluate_one(std::string name, CausalLm& model, const Examples& examples, const Schedule& schedule, Comm& comm) {
+Evaluation evaluate_one(std::string name, CausalLm& model, const Examples& examples, const Schedule& schedule,
+                        Comm& comm) {
   auto start = Clock::now();
   Loader loader(examples, schedule);
   std::int64_t longest = schedule.longest();
@@ -38,7 +39,8 @@ std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, const std::op
     section = ModelSection{};
     section.base_model = recipe.train.output_dir;
   }
-  if (section.base_model.empty()) throw UserError("{}: no trained model there yet; run dml train first", recipe.train.output_dir);
+  if (section.base_model.empty())
+    throw UserError("{}: no trained model there yet; run dml train first", recipe.train.output_dir);
   std::string directory = adapter.value_or(recipe.train.output_dir);
   if (!full && !file_exists(directory + "/adapter_config.json") && !file_exists(directory + "/adapters.safetensors"))
     throw UserError("{}: no adapter there; run dml train first, or name one with --adapter", directory);

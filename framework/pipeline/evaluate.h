@@ -11,8 +11,8 @@
 namespace dml {
 
 struct Evaluation {
-  std::string name;                  // "base", the adapter's directory …
-  double loss = 0;                   // mean over labelled tokens
+  std::string name;  // "base", the adapter's directory …
+  double loss = 0;   // mean over labelled tokens
   double perplexity = 0;
   std::int64_t examples = 0, tokens = 0, learned = 0;
   double seconds = 0;

@@ -14,11 +14,12 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kTogether = 8;   // rows of a file that are answered in one batch
+constexpr std::size_t kTogether = 8;  // rows of a file that are answered in one batch
 
 // The dataset whose template answers: the recipe's first, else plain chat.
 DatasetEntry answering_dataset(const Recipe* recipe) {
-  if (recipe && !recipe->data.datasets.empty() && !recipe->data.datasets[0].type.pre_tokenised()) return recipe->data.datasets[0];
+  if (recipe && !recipe->data.datasets.empty() && !recipe->data.datasets[0].type.pre_tokenised())
+    return recipe->data.datasets[0];
   DatasetEntry chat;
   chat.type.name = "chat_template";
   return chat;
@@ -27,7 +28,8 @@ DatasetEntry answering_dataset(const Recipe* recipe) {
 // A plain prompt in every format's words, so that whichever strategy reads the row finds its field.
 Json row_of_prompt(const std::string& prompt, const DatasetEntry& dataset) {
   Json row = Json::object();
-  for (const char* field : {"prompt", "instruction", "question", "text", "article", "INSTRUCTION", "message_1"}) row[field] = prompt;
+  for (const char* field : {"prompt", "instruction", "question", "text", "article", "INSTRUCTION", "message_1"})
+    row[field] = prompt;
   if (dataset.type.format) row[dataset.type.format->field_instruction] = prompt;
   if (dataset.field) row[*dataset.field] = prompt;
   auto name = [&](const char* property) {
@@ -56,7 +58,8 @@ GenerationOptions generation_defaults(const GenerationSection& s) {
   return o;
 }
 
-Assistant::Assistant(const Recipe* recipe, const InferOptions& options) : options_(options), dataset_(answering_dataset(recipe)) {
+Assistant::Assistant(const Recipe* recipe, const InferOptions& options)
+    : options_(options), dataset_(answering_dataset(recipe)) {
   ModelSection section = recipe ? recipe->model : ModelSection{};
   std::vector<std::string> adapters = options.adapters;
   const bool alone = adapters == std::vector<std::string>{"none"};
@@ -65,7 +68,8 @@ Assistant::Assistant(const Recipe* recipe, const InferOptions& options) : option
     section.base_model = *options.base_model;
   } else if (recipe->adapter.adapter == AdapterKind::none) {
     // A model trained in full answers itself.
-    if (!adapters.empty() && !alone) throw UserError("--adapter: this recipe trains the whole model; name its base with --base-model");
+    if (!adapters.empty() && !alone)
+      throw UserError("--adapter: this recipe trains the whole model; name its base with --base-model");
     if (file_exists(recipe->train.output_dir + "/config.json")) {
       section = ModelSection{};
       section.base_model = recipe->train.output_dir;
@@ -73,12 +77,11 @@ Assistant::Assistant(const Recipe* recipe, const InferOptions& options) : option
       throw UserError("{}: no trained model there yet; run dml train first", recipe->train.output_dir);
     }
   } else if (adapters.empty()) {
-    if (file_exists(recipe->train.output_dir + "/adapter_config.json"))
-      adapters = {recipe->train.output_dir};
-    else if (recipe->adapter.lora_model_dir)
-      adapters = {*recipe->adapter.lora_model_dir};
+    if (file_exists(recipe->train.output_dir + "/adapter_config.json")) adapters = {recipe->train.output_dir};
+    else if (recipe->adapter.lora_model_dir) adapters = {*recipe->adapter.lora_model_dir};
     else
-      throw UserError("{}: no adapter there yet; run dml train first, or ask the base with --adapter none", recipe->train.output_dir);
+      throw UserError("{}: no adapter there yet; run dml train first, or ask the base with --adapter none",
+                      recipe->train.output_dir);
   }
   if (alone) adapters.clear();
 
@@ -90,7 +93,8 @@ Assistant::Assistant(const Recipe* recipe, const InferOptions& options) : option
   generator_ = std::make_unique<Generator>(*model_);
 
   bool chat = dataset_.type.name == "chat_template";
-  bool template_known = !tokenizer_->chat_template.empty() || (recipe && recipe->templates.chat_template) || dataset_.chat_template || dataset_.chat_template_jinja ||
+  bool template_known = !tokenizer_->chat_template.empty() || (recipe && recipe->templates.chat_template) ||
+                        dataset_.chat_template || dataset_.chat_template_jinja ||
                         (recipe && recipe->templates.chat_template_jinja);
   if (!options_.raw && (!chat || template_known)) {
     DataSection data = recipe ? recipe->data : DataSection{};
@@ -101,8 +105,11 @@ Assistant::Assistant(const Recipe* recipe, const InferOptions& options) : option
       if (auto id = tokenizer_->find(eot)) options_.generation.stop_tokens.push_back(*id);
   }
   if (tokenizer_->eos) options_.generation.stop_tokens.push_back(*tokenizer_->eos);
-  options_.generation.stop_tokens.insert(options_.generation.stop_tokens.end(), base_.spec.eos.begin(), base_.spec.eos.end());
-  description_ = fmt::format("{}{}, {}", base_.directory, adapters.empty() ? "" : fmt::format(" with {}", fmt::join(adapters, " and ")), strategy_ ? strategy_->description() : "prompts as they are");
+  options_.generation.stop_tokens.insert(options_.generation.stop_tokens.end(), base_.spec.eos.begin(),
+                                         base_.spec.eos.end());
+  description_ = fmt::format("{}{}, {}", base_.directory,
+                             adapters.empty() ? "" : fmt::format(" with {}", fmt::join(adapters, " and ")),
+                             strategy_ ? strategy_->description() : "prompts as they are");
 }
 
 Assistant::~Assistant() = default;
@@ -120,7 +127,9 @@ std::vector<Token> Assistant::prompt_ids(const Json& row) const {
     ids = assemble(strategy_->prompt(asked), *tokenizer_).ids;
   }
   for (Token id : ids)
-    if (id >= base_.spec.vocab) throw UserError("token '{}' is number {}, the model's embedding has {} rows", tokenizer_->piece(id), id, base_.spec.vocab);
+    if (id >= base_.spec.vocab)
+      throw UserError("token '{}' is number {}, the model's embedding has {} rows", tokenizer_->piece(id), id,
+                      base_.spec.vocab);
   if (ids.empty()) {
     if (!tokenizer_->bos) throw UserError("the prompt is empty");
     ids.push_back(*tokenizer_->bos);
@@ -144,14 +153,17 @@ void Assistant::require_memory(std::span<const std::vector<Token>> prompts) cons
     longest = std::max(longest, std::ssize(prompt) + o.max_new_tokens);
   }
   tokens *= o.beams;
-  const double need = static_cast<double>(tokens) * static_cast<double>(KvCache::bytes_per_token(spec.layers, spec.kv_heads, spec.head_dim, o.cache)) +
+  const double need = static_cast<double>(tokens) * static_cast<double>(KvCache::bytes_per_token(
+                                                        spec.layers, spec.kv_heads, spec.head_dim, o.cache)) +
                       static_cast<double>(longest) * static_cast<double>(spec.head_dim) * sizeof(float);
   if (std::size_t room = available_memory(); room > 0 && need > static_cast<double>(room))
-    throw Error(ExitCode::memory, fmt::format("keys and values of {} tokens need {:.1f} GB, {:.1f} are available; smaller --max-new-tokens, or --kv-cache int8",
+    throw Error(ExitCode::memory, fmt::format("keys and values of {} tokens need {:.1f} GB, {:.1f} are available; "
+                                              "smaller --max-new-tokens, or --kv-cache int8",
                                               tokens, need / 1e9, static_cast<double>(room) / 1e9));
 }
 
-std::vector<Answer> Assistant::run(std::span<const std::vector<Token>> prompts, const std::function<bool(const std::string&)>& on_text) {
+std::vector<Answer> Assistant::run(std::span<const std::vector<Token>> prompts,
+                                   const std::function<bool(const std::string&)>& on_text) {
   require_memory(prompts);
   struct Going {
     std::unique_ptr<StreamDecoder> decoder;
@@ -177,7 +189,8 @@ std::vector<Answer> Assistant::run(std::span<const std::vector<Token>> prompts, 
     Going& g = going[i];
     if (!g.stop.stopped()) emit(g, g.stop.next(g.decoder->finish()));
     emit(g, g.stop.finish());
-    answers.push_back({std::move(g.text), std::move(results[i].tokens), std::move(results[i].logprobs), results[i].reason});
+    answers.push_back(
+        {std::move(g.text), std::move(results[i].tokens), std::move(results[i].logprobs), results[i].reason});
   }
   return answers;
 }
@@ -185,7 +198,8 @@ std::vector<Answer> Assistant::run(std::span<const std::vector<Token>> prompts, 
 Json Assistant::logprobs(const Answer& answer) const {
   Json list = Json::array();
   for (std::size_t i = 0; i < answer.tokens.size(); ++i)
-    list.push_back({{"token", tokenizer_->piece(answer.tokens[i])}, {"id", answer.tokens[i]}, {"logprob", answer.logprobs[i]}});
+    list.push_back(
+        {{"token", tokenizer_->piece(answer.tokens[i])}, {"id", answer.tokens[i]}, {"logprob", answer.logprobs[i]}});
   return list;
 }
 

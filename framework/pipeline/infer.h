@@ -18,10 +18,10 @@
 namespace dml {
 
 struct InferOptions {
-  std::optional<std::string> base_model;     // instead of the recipe's
-  std::vector<std::string> adapters;         // DIR or DIR=WEIGHT; "none": the base alone; empty: what the recipe trained
-  bool raw = false;                          // the prompt as it is, without a template
-  std::vector<std::string> stops;            // texts that end an answer; not part of it
+  std::optional<std::string> base_model;  // instead of the recipe's
+  std::vector<std::string> adapters;      // DIR or DIR=WEIGHT; "none": the base alone; empty: what the recipe trained
+  bool raw = false;                       // the prompt as it is, without a template
+  std::vector<std::string> stops;         // texts that end an answer; not part of it
   GenerationOptions generation;
 };
 
@@ -69,13 +69,16 @@ class Assistant {
 
   const GenerationSpeed& speed() const { return generator_->speed(); }
   /// Whether rows with several messages are understood.
-  bool chats() const { return strategy_ && (dataset_.type.name == "chat_template" || dataset_.type.name == "sharegpt"); }
+  bool chats() const {
+    return strategy_ && (dataset_.type.name == "chat_template" || dataset_.type.name == "sharegpt");
+  }
   /// What was loaded, for people.
   const std::string& description() const { return description_; }
 
  private:
   void require_memory(std::span<const std::vector<Token>> prompts) const;
-  std::vector<Answer> run(std::span<const std::vector<Token>> prompts, const std::function<bool(const std::string&)>& on_text);
+  std::vector<Answer> run(std::span<const std::vector<Token>> prompts,
+                          const std::function<bool(const std::string&)>& on_text);
 
   InferOptions options_;
   std::unique_ptr<Tokenizer> tokenizer_;

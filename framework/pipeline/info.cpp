@@ -28,17 +28,16 @@ class Describer {
   DirectoryInfo describe() {
     const std::string path = directory_ + "/";
     if (!fs::is_directory(directory_)) throw UserError("{}: no such directory", directory_);
-    if (file_exists(path + "adapter_config.json"))
-      describe_adapter();
-    else if (file_exists(path + "config.json"))
-      describe_model();
-    else
-      throw UserError("{}: neither a model (config.json) nor an adapter (adapter_config.json)", directory_);
+    if (file_exists(path + "adapter_config.json")) describe_adapter();
+    else if (file_exists(path + "config.json")) describe_model();
+    else throw UserError("{}: neither a model (config.json) nor an adapter (adapter_config.json)", directory_);
     return std::move(out_);
   }
 
  private:
-  void row(const std::string& key, std::string text, Json value) { out_.rows.push_back({key, std::move(text), std::move(value)}); }
+  void row(const std::string& key, std::string text, Json value) {
+    out_.rows.push_back({key, std::move(text), std::move(value)});
+  }
   template <class F>
   bool attempt(F part) {
     try {
@@ -74,7 +73,8 @@ class Describer {
     if (known) describe_spec(spec);
     attempt([&] {
       ModelFiles files(directory_);
-      row("files", fmt::format("{}, {}", files.paths().size(), size_text(files.bytes())), {{"count", files.paths().size()}, {"bytes", files.bytes()}});
+      row("files", fmt::format("{}, {}", files.paths().size(), size_text(files.bytes())),
+          {{"count", files.paths().size()}, {"bytes", files.bytes()}});
       describe_tensors(files.tensors());
       if (!known) return;
       if (is_bitsandbytes_config(read_json(directory_ + "/config.json"), directory_ + "/config.json")) {
@@ -91,33 +91,43 @@ class Describer {
   void describe_spec(const ModelSpec& s) {
     row("family", s.model_type, s.model_type);
     row("parameters", grouped(s.parameters()), s.parameters());
-    row("layers", fmt::format("{} × {} wide, MLP {}", s.layers, s.hidden, s.ffn), {{"count", s.layers}, {"hidden", s.hidden}, {"ffn", s.ffn}});
+    row("layers", fmt::format("{} × {} wide, MLP {}", s.layers, s.hidden, s.ffn),
+        {{"count", s.layers}, {"hidden", s.hidden}, {"ffn", s.ffn}});
     row("attention", fmt::format("{} heads of {}, {} for keys and values", s.heads, s.head_dim, s.kv_heads),
         {{"heads", s.heads}, {"head_dim", s.head_dim}, {"kv_heads", s.kv_heads}});
-    row("vocabulary", fmt::format("{}{}", grouped(s.vocab), s.tied ? ", head tied to the embedding" : ""), {{"size", s.vocab}, {"tied", s.tied}});
+    row("vocabulary", fmt::format("{}{}", grouped(s.vocab), s.tied ? ", head tied to the embedding" : ""),
+        {{"size", s.vocab}, {"tied", s.tied}});
     row("positions", grouped(s.max_positions), s.max_positions);
     row("end of text", fmt::format("{}", fmt::join(s.eos, ", ")), s.eos);
   }
 
   void describe_tokenizer(std::int64_t vocab) {
     auto tokenizer = load_tokenizer(directory_);
-    const char* kind = file_exists(directory_ + "/tokenizer.json") ? "tokenizer.json" : file_exists(directory_ + "/tokenizer.model") ? "SentencePiece" : "vocab.json";
-    row("tokenizer", fmt::format("{}, {} tokens", kind, grouped(tokenizer->size())), {{"kind", kind}, {"size", tokenizer->size()}});
+    const char* kind = file_exists(directory_ + "/tokenizer.json")    ? "tokenizer.json"
+                       : file_exists(directory_ + "/tokenizer.model") ? "SentencePiece"
+                                                                      : "vocab.json";
+    row("tokenizer", fmt::format("{}, {} tokens", kind, grouped(tokenizer->size())),
+        {{"kind", kind}, {"size", tokenizer->size()}});
     Json ids = Json::object();
     std::vector<std::string> texts;
-    for (auto [name, id] : {std::pair{"bos", tokenizer->bos}, std::pair{"eos", tokenizer->eos}, std::pair{"pad", tokenizer->pad}, std::pair{"unk", tokenizer->unk}})
+    for (auto [name, id] : {std::pair{"bos", tokenizer->bos}, std::pair{"eos", tokenizer->eos},
+                            std::pair{"pad", tokenizer->pad}, std::pair{"unk", tokenizer->unk}})
       if (id) {
         ids[name] = *id;
         texts.push_back(fmt::format("{} {} {}", name, *id, tokenizer->piece(*id)));
       }
     row("special tokens", fmt::format("{}", fmt::join(texts, ", ")), std::move(ids));
-    row("chat template", tokenizer->chat_template.empty() ? "none" : fmt::format("{} characters", tokenizer->chat_template.size()), !tokenizer->chat_template.empty());
+    row("chat template",
+        tokenizer->chat_template.empty() ? "none" : fmt::format("{} characters", tokenizer->chat_template.size()),
+        !tokenizer->chat_template.empty());
     if (vocab > 0 && tokenizer->size() > vocab)
-      out_.refused.push_back(fmt::format("the tokenizer has {} tokens, the embedding {} rows", tokenizer->size(), vocab));
+      out_.refused.push_back(
+          fmt::format("the tokenizer has {} tokens, the embedding {} rows", tokenizer->size(), vocab));
   }
 
   void describe_adapter() {
-    const bool peft = file_exists(directory_ + "/adapter_model.safetensors") || !file_exists(directory_ + "/adapters.safetensors");
+    const bool peft =
+        file_exists(directory_ + "/adapter_model.safetensors") || !file_exists(directory_ + "/adapters.safetensors");
     row("kind", peft ? "adapter of PEFT" : "adapter of mlx-lm", peft ? "peft" : "mlx");
     AdapterConfig c;
     bool known = attempt([&] { c = read_adapter_config_of(directory_); });
@@ -128,11 +138,20 @@ class Describer {
           {{"alpha", c.alpha}, {"rslora", c.use_rslora}, {"dora", c.use_dora}});
       row("dropout", fmt::format("{:g}", c.dropout), c.dropout);
       row("start", c.init, c.init);
-      std::string targets = c.all_linear ? "every linear layer" : !c.target_pattern.empty() ? c.target_pattern : fmt::format("{}", fmt::join(c.target_modules, ", "));
-      row("targets", targets.empty() ? "the family's own" : targets, c.all_linear ? Json("all-linear") : c.target_pattern.empty() ? Json(c.target_modules) : Json(c.target_pattern));
-      if (!c.modules_to_save.empty()) row("saved whole", fmt::format("{}", fmt::join(c.modules_to_save, ", ")), c.modules_to_save);
+      std::string targets = c.all_linear                ? "every linear layer"
+                            : !c.target_pattern.empty() ? c.target_pattern
+                                                        : fmt::format("{}", fmt::join(c.target_modules, ", "));
+      row("targets", targets.empty() ? "the family's own" : targets,
+          c.all_linear               ? Json("all-linear")
+          : c.target_pattern.empty() ? Json(c.target_modules)
+                                     : Json(c.target_pattern));
+      if (!c.modules_to_save.empty())
+        row("saved whole", fmt::format("{}", fmt::join(c.modules_to_save, ", ")), c.modules_to_save);
     }
-    attempt([&] { describe_tensors(SafetensorsFile(directory_ + (peft ? "/adapter_model.safetensors" : "/adapters.safetensors")).tensors()); });
+    attempt([&] {
+      describe_tensors(
+          SafetensorsFile(directory_ + (peft ? "/adapter_model.safetensors" : "/adapters.safetensors")).tensors());
+    });
     // Against its base, where that lies at hand.
     if (known && !c.base_model.empty() && file_exists(c.base_model + "/config.json"))
       attempt([&] {

@@ -9,13 +9,13 @@
 namespace dml {
 
 struct InfoRow {
-  std::string key, text;   // for people
-  Json value;              // for programs
+  std::string key, text;  // for people
+  Json value;             // for programs
 };
 
 struct DirectoryInfo {
   std::vector<InfoRow> rows;
-  std::vector<std::string> refused;    // one line each; empty: dml can use it
+  std::vector<std::string> refused;  // one line each; empty: dml can use it
   std::vector<std::string> warnings;
 };
 

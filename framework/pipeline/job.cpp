@@ -38,15 +38,19 @@ void warn_of_frozen_tokens(const Recipe& recipe, const Tokenizer& tokenizer) {
     if (id != tokenizer.pad) names.push_back(fmt::format("'{}'", tokenizer.piece(id)));
   if (names.empty()) return;
   const std::size_t count = names.size(), shown = std::min<std::size_t>(count, 5);
-  log_warning("no model has learned {}{}, new by the recipe, and the adapter leaves the embedding as it is; add  lora_modules_to_save: [embed_tokens, lm_head]",
-              fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "), shown < count ? fmt::format(" and {} more", count - shown) : "");
+  log_warning(
+      "no model has learned {}{}, new by the recipe, and the adapter leaves the embedding as it is; add  "
+      "lora_modules_to_save: [embed_tokens, lm_head]",
+      fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+      shown < count ? fmt::format(" and {} more", count - shown) : "");
 }
 
 }  // namespace
 
 std::string tokenizer_directory(const ModelSection& model) {
   std::string directory = model.tokenizer_config.value_or(model.base_model);
-  if (directory.empty()) throw UserError("no tokenizer: set tokenizer_config to a directory with tokenizer.json or tokenizer.model");
+  if (directory.empty())
+    throw UserError("no tokenizer: set tokenizer_config to a directory with tokenizer.json or tokenizer.model");
   return directory;
 }
 
@@ -58,7 +62,8 @@ TokenizerOverrides tokenizer_overrides(const ModelSection& model) {
   o.unk_token = model.special_tokens.unk_token;
   o.additional_special_tokens = model.special_tokens.additional_special_tokens;
   o.tokens = model.tokens;
-  for (auto& [id, spelling] : model.added_tokens_overrides) o.added_tokens.push_back({static_cast<Token>(id), spelling});
+  for (auto& [id, spelling] : model.added_tokens_overrides)
+    o.added_tokens.push_back({static_cast<Token>(id), spelling});
   return o;
 }
 
@@ -103,7 +108,8 @@ void set_job_threads(const TrainSection& train, Comm& comm) {
   sched_getaffinity(0, sizeof mine, &mine);
   std::string host = comm.host() + '\n';
   int sharers = 0;
-  for (const std::string& other : comm.all_gather(host + std::string(reinterpret_cast<const char*>(&mine), sizeof mine))) {
+  for (const std::string& other :
+       comm.all_gather(host + std::string(reinterpret_cast<const char*>(&mine), sizeof mine))) {
     if (!other.starts_with(host) || other.size() != host.size() + sizeof mine) continue;
     cpu_set_t theirs;
     std::memcpy(&theirs, other.data() + host.size(), sizeof theirs);
@@ -112,10 +118,13 @@ void set_job_threads(const TrainSection& train, Comm& comm) {
   }
   int cores = available_cores(), fair = std::max(1, cores / std::max(1, sharers));
   if (train.threads && *train.threads > cores)
-    log_warning("threads: {} on {} {} this rank may use; under mpirun add --bind-to none, or start by dml launch", *train.threads, cores, cores == 1 ? "core" : "cores");
+    log_warning("threads: {} on {} {} this rank may use; under mpirun add --bind-to none, or start by dml launch",
+                *train.threads, cores, cores == 1 ? "core" : "cores");
   if (!train.threads && cores * comm.local_size() < cores_of_launcher())
-    log_warning("each of {} ranks on {} is bound to {} {}, the host offers {}: add --bind-to none to mpirun, or start by dml launch", comm.local_size(), comm.host(),
-                cores, cores == 1 ? "core" : "cores", cores_of_launcher());
+    log_warning(
+        "each of {} ranks on {} is bound to {} {}, the host offers {}: add --bind-to none to mpirun, or start by dml "
+        "launch",
+        comm.local_size(), comm.host(), cores, cores == 1 ? "core" : "cores", cores_of_launcher());
   set_threads(train.threads.value_or(fair));
   kernels::take_blas_memory();
 }

@@ -59,10 +59,8 @@ std::vector<std::string> launch_line(const LaunchRequest& request, const LaunchH
     append(line, {"--hostfile", *request.hostfile});
     if (request.ranks) append(line, {"-np", std::to_string(*request.ranks)});
     // How many cores the other hosts have is theirs to know: without a number of threads, ranks share what they find.
-    if (request.threads)
-      append(line, {"--map-by", fmt::format("slot:PE={}", *request.threads), "--bind-to", "core"});
-    else
-      append(line, {"--bind-to", "none"});
+    if (request.threads) append(line, {"--map-by", fmt::format("slot:PE={}", *request.threads), "--bind-to", "core"});
+    else append(line, {"--bind-to", "none"});
     append(line, {"--mca", "btl", "self,vader,tcp"});
     if (request.interface)
       append(line,
@@ -74,10 +72,8 @@ std::vector<std::string> launch_line(const LaunchRequest& request, const LaunchH
     if (ranks * threads > host.cores)
       // A rank that waits must leave its core to one that computes.
       append(line, {"--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"});
-    else if (ranks == 1)
-      append(line, {"--bind-to", "none"});
-    else
-      append(line, {"--map-by", fmt::format("slot:PE={}", threads), "--bind-to", "core"});
+    else if (ranks == 1) append(line, {"--bind-to", "none"});
+    else append(line, {"--map-by", fmt::format("slot:PE={}", threads), "--bind-to", "core"});
     append(line, {"--mca", "btl", "self,vader"});
   }
   append(line, {host.program});

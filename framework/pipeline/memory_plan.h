@@ -8,15 +8,17 @@
 namespace dml {
 
 struct MemoryPlan {
-  std::size_t process = 0;        // what the program holds already (libraries, tokenizer, tables)
-  std::size_t frozen = 0;         // base weights: mapped files, shared by the ranks of a host
-  std::size_t owned = 0;          // frozen values in memory of their own
-  std::size_t trained = 0;        // values of trained parameters
+  std::size_t process = 0;  // what the program holds already (libraries, tokenizer, tables)
+  std::size_t frozen = 0;   // base weights: mapped files, shared by the ranks of a host
+  std::size_t owned = 0;    // frozen values in memory of their own
+  std::size_t trained = 0;  // values of trained parameters
   std::size_t gradients = 0, optimizer = 0, communication = 0;
-  std::size_t activations = 0;    // working memory of the largest micro-batch, loss head included
-  std::size_t data = 0;           // mapped examples
+  std::size_t activations = 0;  // working memory of the largest micro-batch, loss head included
+  std::size_t data = 0;         // mapped examples
 
-  std::size_t total() const { return process + frozen + owned + trained + gradients + optimizer + communication + activations + data; }
+  std::size_t total() const {
+    return process + frozen + owned + trained + gradients + optimizer + communication + activations + data;
+  }
   /// Name and bytes of every kind that is not zero.
   std::vector<std::pair<std::string, std::size_t>> rows() const;
 };

@@ -11,7 +11,7 @@ namespace dml {
 
 struct MicroBatchSum {
   std::int64_t index = 0, tokens = 0, learned = 0;
-  double loss = 0;   // sum over the learned tokens
+  double loss = 0;  // sum over the learned tokens
 };
 
 std::vector<MicroBatchSum> gather_sums(Comm& comm, std::vector<MicroBatchSum> mine);

@@ -38,8 +38,8 @@ void write_adapter_directory(const std::string& directory, const AdapterConfig& 
   write_adapter(directory, config, tensors, [&](const AdapterTensor& t) { return values.at(t.key); });
 }
 
-void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, Dtype dtype, bool merge,
-                           const DistributionStrategy::Show& show) {
+void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, Dtype dtype,
+                           bool merge, const DistributionStrategy::Show& show) {
   // An adapter on the embedding alone parts it from the head.
   ModelSpec spec = model.spec;
   const bool untie = merge && spec.tied && model.embedding.lora;
@@ -47,7 +47,10 @@ void write_model_directory(const std::string& directory, const BaseModel& base, 
   TensorRows rows = rows_by_tensor(spec);
   std::vector<TensorInfo> infos;
   for (auto& [name, parts] : rows) infos.push_back({name, dtype, parts[0].tensor_shape()});
-  auto foreign = [&](const TensorView& t) { return !rows.contains(std::string(t.name)) && !t.name.ends_with("rotary_emb.inv_freq") && !is_bitsandbytes_part(t.name) && !(spec.tied && t.name == "lm_head.weight"); };
+  auto foreign = [&](const TensorView& t) {
+    return !rows.contains(std::string(t.name)) && !t.name.ends_with("rotary_emb.inv_freq") &&
+           !is_bitsandbytes_part(t.name) && !(spec.tied && t.name == "lm_head.weight");
+  };
   if (base.files)
     for (const TensorView& t : base.files->tensors())
       if (foreign(t)) infos.push_back({std::string(t.name), t.dtype, {t.shape.begin(), t.shape.end()}});
@@ -71,7 +74,8 @@ void write_model_directory(const std::string& directory, const BaseModel& base, 
   if (untie) config["tie_word_embeddings"] = false;
   write_file(directory + "/config.json", pretty_json(config));
   std::string generation = base.directory + "/generation_config.json";
-  if (!base.directory.empty() && file_exists(generation)) write_file(directory + "/generation_config.json", read_file(generation, 1 << 20));
+  if (!base.directory.empty() && file_exists(generation))
+    write_file(directory + "/generation_config.json", read_file(generation, 1 << 20));
 }
 
 void load_model_values(CausalLm& model, const std::string& directory) {
@@ -88,7 +92,8 @@ void load_model_values(CausalLm& model, const std::string& directory) {
         std::int64_t rows = out.shape[0], cols = out.shape[1];
         turned.resize(values.size());
         for (std::int64_t r = 0; r < rows; ++r)
-          for (std::int64_t c = 0; c < cols; ++c) turned[static_cast<std::size_t>(c * rows + r)] = values[static_cast<std::size_t>(r * cols + c)];
+          for (std::int64_t c = 0; c < cols; ++c)
+            turned[static_cast<std::size_t>(c * rows + r)] = values[static_cast<std::size_t>(r * cols + c)];
         return StoredTensor{kernels::Storage::f32, {cols, rows}, turned.data()};
       },
       directory);
@@ -100,7 +105,8 @@ void load_shard_values(const CausalLm& model, const std::string& directory, std:
     const TensorView* t = files.find(s.parameter->name);
     if (!t) throw UserError("{}: tensor '{}' is missing", directory, s.parameter->name);
     if (t->size() != s.parameter->size())
-      throw UserError("{}: tensor '{}' has {} elements, this model needs {}", directory, t->name, t->size(), s.parameter->size());
+      throw UserError("{}: tensor '{}' has {} elements, this model needs {}", directory, t->name, t->size(),
+                      s.parameter->size());
     if (std::ranges::find(model.transposed, s.parameter->name) == model.transposed.end()) {
       read_floats(t->dtype, t->bytes.data() + s.first * dtype_bits(t->dtype) / 8, s.size, s.value.data());
       continue;
@@ -114,7 +120,8 @@ void load_shard_values(const CausalLm& model, const std::string& directory, std:
   }
 }
 
-FilesInto::FilesInto(std::string directory) : directory_(std::move(directory)), temporary_(fmt::format("{}/.final.tmp-{}", directory_, getpid())) {
+FilesInto::FilesInto(std::string directory)
+    : directory_(std::move(directory)), temporary_(fmt::format("{}/.final.tmp-{}", directory_, getpid())) {
   make_directories(temporary_);
 }
 
@@ -131,7 +138,8 @@ void FilesInto::commit() {
   for (auto& file : files) {
     std::error_code error;
     fs::rename(file, fs::path(directory_) / file.filename(), error);
-    if (error) throw Error(ExitCode::io, fmt::format("{}/{}: {}", directory_, file.filename().string(), error.message()));
+    if (error)
+      throw Error(ExitCode::io, fmt::format("{}/{}: {}", directory_, file.filename().string(), error.message()));
   }
   sync_path(directory_);
 }

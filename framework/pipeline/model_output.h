@@ -16,8 +16,8 @@ void write_adapter_directory(const std::string& directory, const AdapterConfig& 
 /// config.json, generation_config.json and safetensors (sharded when large), tensor by tensor: at most one is in memory.
 /// With `merge` adapters are merged. Tensors of the base that the model does not know are copied. `show(unit)` is called
 /// before values of a unit are read.
-void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, Dtype dtype, bool merge,
-                           const DistributionStrategy::Show& show = {});
+void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, Dtype dtype,
+                           bool merge, const DistributionStrategy::Show& show = {});
 
 /// Overwrites trained parameters from the tensors of a model directory.
 void load_model_values(CausalLm& model, const std::string& directory);

@@ -5,7 +5,9 @@
 namespace dml {
 namespace {
 
-double product(double rows, std::int64_t in, std::int64_t out) { return 2 * rows * static_cast<double>(in) * static_cast<double>(out); }
+double product(double rows, std::int64_t in, std::int64_t out) {
+  return 2 * rows * static_cast<double>(in) * static_cast<double>(out);
+}
 
 // `wants_dx`: something is trained below, or in the same block in front of it.
 OperationCount linear(const Linear& l, double rows, bool wants_dx) {

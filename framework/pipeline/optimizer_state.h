@@ -12,7 +12,8 @@
 namespace dml {
 
 /// Into the folder of a checkpoint that is being written; called on every rank.
-void write_optimizer_state(const std::string& folder, DistributionStrategy& strategy, const StateLayout& layout, const Comm& comm);
+void write_optimizer_state(const std::string& folder, DistributionStrategy& strategy, const StateLayout& layout,
+                           const Comm& comm);
 
 /// Into this rank's shards. UserError naming the first parameter whose state is not complete.
 void read_optimizer_state(const std::string& checkpoint, DistributionStrategy& strategy, const StateLayout& layout);

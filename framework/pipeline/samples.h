@@ -17,6 +17,7 @@ struct Sample {
 
 /// The first num_generation_samples examples. A prompt is what stands before the first learned token, or, where all of an
 /// example is learned, generation_prompt_ratio of it.
-std::vector<Sample> generate_samples(CausalLm& model, const Tokenizer& tokenizer, const Examples& examples, const GenerationSection& section);
+std::vector<Sample> generate_samples(CausalLm& model, const Tokenizer& tokenizer, const Examples& examples,
+                                     const GenerationSection& section);
 
 }  // namespace dml

@@ -8,10 +8,10 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "dist/frozen_shards.h"
-#include "optim/optimizer.h"
 #include "pipeline/base_model.h"
 #include "pipeline/distribution.h"
 #include "pipeline/job.h"
+#include "pipeline/optimization.h"
 #include "pipeline/synthetic.h"
 
 namespace dml {
@@ -94,8 +94,8 @@ struct Link {
 double parse_bandwidth(const std::string& text) {
   std::string unit;
   double value = number_before(text, unit);
-  const std::pair<const char*, double> units[] = {{"Mbit", 1e6 / 8}, {"Gbit", 1e9 / 8}, {"mbit", 1e6 / 8}, {"gbit", 1e9 / 8},
-                                                  {"MB", 1e6},       {"GB", 1e9}};
+  const std::pair<const char*, double> units[] = {{"Mbit", 1e6 / 8}, {"Gbit", 1e9 / 8}, {"mbit", 1e6 / 8},
+                                                  {"gbit", 1e9 / 8}, {"MB", 1e6},       {"GB", 1e9}};
   for (auto [name, factor] : units)
     if (unit == name && value > 0) return value * factor * 0.94;  // Ethernet, IP and TCP headers
   throw UserError("--bandwidth {}: expected a rate like 1Gbit, 100Mbit or 3GB", text);
@@ -123,7 +123,8 @@ ScalingPlan::ScalingPlan(const Recipe& recipe) : recipe_(recipe) {
     frozen_ = recipe.adapter.adapter == AdapterKind::none ? 0 : base.bytes();
   } else {
     auto weights = std::make_shared<SyntheticWeights>(base.spec, recipe.model, recipe.adapter);
-    model_ = build_model(base.spec, weights->source(), training_of(recipe.adapter, "", recipe.train.seed), "model_config");
+    model_ =
+        build_model(base.spec, weights->source(), training_of(recipe.adapter, "", recipe.train.seed), "model_config");
     frozen_ = weights->bytes();
     source_ = weights;
   }
@@ -133,14 +134,14 @@ ScalingPlan::ScalingPlan(const Recipe& recipe) : recipe_(recipe) {
 
 void ScalingPlan::calibrate() {
   const std::int64_t length = recipe_.data.sequence_len;
-  std::vector<SyntheticDocument> documents(static_cast<std::size_t>(recipe_.train.micro_batch_size), {length, length - 1});
+  std::vector<SyntheticDocument> documents(static_cast<std::size_t>(recipe_.train.micro_batch_size),
+                                           {length, length - 1});
   SyntheticBatch batch(documents, model_->spec.vocab, 1);
   calibration_.tokens = batch.batch().size();
   model_->set_length(length);
   activations_ = model_->measure({batch.batch().size(), batch.batch().learned(), batch.batch().documents()}, true);
   model_->reserve(activations_);
-  auto optimizer = optimizers().at(choose_optimizer(recipe_.optim.optimizer).name)
-                       .make({recipe_.optim.weight_decay, recipe_.optim.adam_beta1, recipe_.optim.adam_beta2, recipe_.optim.adam_epsilon, recipe_.optim.optim_args});
+  auto optimizer = make_optimizer(recipe_.optim);
   state_ = optimizer->state();
   auto comm = make_self_comm();
   auto strategy = strategies().at("none").make(*comm, {});
@@ -173,7 +174,8 @@ void ScalingPlan::calibrate() {
     strategy->end_step();
     now.update = seconds_since(start);
     now.tokens = calibration_.tokens;
-    if (pass == 1 || (pass == 2 && now.pass() + now.update < calibration_.pass() + calibration_.update)) calibration_ = now;
+    if (pass == 1 || (pass == 2 && now.pass() + now.update < calibration_.pass() + calibration_.update))
+      calibration_ = now;
   }
   // What a byte and an addition cost, on memory that no cache holds.
   constexpr std::int64_t kFloats = 8 << 20;
@@ -185,11 +187,13 @@ void ScalingPlan::calibrate() {
     calibration_.add = seconds_since(start) / kFloats;
     start = Clock::now();
     std::memcpy(b, a, kFloats * sizeof(float));
-    calibration_.copy = 2 * seconds_since(start) / (kFloats * sizeof(float));  // into the system's buffers or out of them
+    calibration_.copy =
+        2 * seconds_since(start) / (kFloats * sizeof(float));  // into the system's buffers or out of them
   }
 }
 
-StepForecast ScalingPlan::forecast(const std::string& name, int ranks, std::int64_t total, const Network& network) const {
+StepForecast ScalingPlan::forecast(const std::string& name, int ranks, std::int64_t total,
+                                   const Network& network) const {
   const Calibration& c = calibration_;
   const auto& units = model_->parameters.units();
   const int per_host = std::min(network.ranks_per_host, ranks);
@@ -201,7 +205,9 @@ StepForecast ScalingPlan::forecast(const std::string& name, int ranks, std::int6
   options.shard_size = group;
   const double gradient_bytes = options.wire.type == CommDtype::bf16 ? 2 : 4;
   const std::int64_t rounds = (total + ranks - 1) / ranks;
-  const double nodes = !in_rounds && options.tree ? static_cast<double>(tree_schedule(contiguous_share(total, 0, ranks), total).nodes.size()) : 1;
+  const double nodes = !in_rounds && options.tree
+                           ? static_cast<double>(tree_schedule(contiguous_share(total, 0, ranks), total).nodes.size())
+                           : 1;
 
   StepForecast out;
   out.strategy = name;
@@ -270,10 +276,12 @@ StepForecast ScalingPlan::forecast(const std::string& name, int ranks, std::int6
   MirrorComm mirror(ranks, per_host);
   auto strategy = strategies().at(name).make(mirror, options);
   auto held = strategy->memory(model_->parameters, state_, rounds);
-  out.memory = held.values + held.gradients + held.state + held.communication + static_cast<std::int64_t>(activations_ + frozen_);
+  out.memory = held.values + held.gradients + held.state + held.communication +
+               static_cast<std::int64_t>(activations_ + frozen_);
   if (frozen_ > 0 && strategy->shard_ranks() > 1 && recipe_.distribution.shard_frozen_weights == true) {
     auto layers = frozen_of_layers(*model_);
-    out.memory -= static_cast<std::int64_t>(FrozenShards::memory(layers, 1) - FrozenShards::memory(layers, strategy->shard_ranks()));
+    out.memory -= static_cast<std::int64_t>(FrozenShards::memory(layers, 1) -
+                                            FrozenShards::memory(layers, strategy->shard_ranks()));
   }
   return out;
 }

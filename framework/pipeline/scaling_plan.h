@@ -39,9 +39,9 @@ struct Calibration {
 
 struct StepForecast {
   std::string strategy;
-  double step = 0, waiting = 0;           // seconds; waiting: those that are not computing
-  double sent = 0;                        // bytes a rank sends in a step
-  std::int64_t memory = 0;                // bytes of a rank: values, gradients, state, communication, activations
+  double step = 0, waiting = 0;  // seconds; waiting: those that are not computing
+  double sent = 0;               // bytes a rank sends in a step
+  std::int64_t memory = 0;       // bytes of a rank: values, gradients, state, communication, activations
 };
 
 class ScalingPlan {
@@ -50,7 +50,8 @@ class ScalingPlan {
   explicit ScalingPlan(const Recipe& recipe);
   const Calibration& calibration() const { return calibration_; }
   /// `micro_batches`: of a global step.
-  StepForecast forecast(const std::string& strategy, int ranks, std::int64_t micro_batches, const Network& network) const;
+  StepForecast forecast(const std::string& strategy, int ranks, std::int64_t micro_batches,
+                        const Network& network) const;
   /// Micro-batches of a step over so many ranks.
   std::int64_t micro_batches(int ranks) const { return recipe_.train.micro_batches_per_step(ranks); }
 

@@ -1,7 +1,7 @@
 #include "pipeline/signals.h"
 
-#include <csignal>
 #include <unistd.h>
+#include <csignal>
 
 #include <array>
 #include <utility>

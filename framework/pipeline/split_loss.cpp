@@ -10,7 +10,7 @@ namespace dml {
 
 SplitLoss split_loss(CausalLm& model, Loader& loader, const Schedule& schedule, Comm& comm, UnitHooks& hooks) {
   std::vector<MicroBatchSum> mine;
-  std::vector<std::pair<std::int64_t, std::int64_t>> all;   // step, micro-batch
+  std::vector<std::pair<std::int64_t, std::int64_t>> all;  // step, micro-batch
   for (std::int64_t s = 0; s < schedule.steps(); ++s)
     for (std::int64_t m = 0; m < schedule.step(s).micro_batches; ++m) all.push_back({s, m});
   const auto count = static_cast<std::int64_t>(all.size());

@@ -19,7 +19,8 @@ namespace {
 void random_values(std::uint64_t stream, float range, std::int64_t first, std::span<float> out) {
   Random random(0, Purpose::init, stream);
   float width = range * std::sqrt(12.f);
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = (random.uniform(static_cast<std::uint64_t>(first) + i) - 0.5f) * width;
+  for (std::size_t i = 0; i < out.size(); ++i)
+    out[i] = (random.uniform(static_cast<std::uint64_t>(first) + i) - 0.5f) * width;
 }
 
 bool is_linear(WeightRole role) {
@@ -48,8 +49,10 @@ std::vector<SyntheticDocument> read_documents(const std::string& path) {
     ++line;
     if (row.empty() || row[0] == '#') continue;
     long tokens = 0, learned = 0;
-    if (std::sscanf(row.c_str(), "%ld %ld", &tokens, &learned) != 2 || tokens < 2 || tokens > kLongest || learned < 0 || learned >= tokens)
-      throw UserError("{}:{}: expected 'TOKENS LEARNED' with 2 ≤ tokens and learned < tokens, not '{}'", path, line, row.substr(0, 60));
+    if (std::sscanf(row.c_str(), "%ld %ld", &tokens, &learned) != 2 || tokens < 2 || tokens > kLongest || learned < 0 ||
+        learned >= tokens)
+      throw UserError("{}:{}: expected 'TOKENS LEARNED' with 2 ≤ tokens and learned < tokens, not '{}'", path, line,
+                      row.substr(0, 60));
     documents.push_back({tokens, learned});
   }
   if (documents.empty()) throw UserError("{}: no document", path);
@@ -62,7 +65,8 @@ SyntheticBatch::SyntheticBatch(std::span<const SyntheticDocument> documents, std
   for (const SyntheticDocument& d : documents) {
     auto first = static_cast<std::int64_t>(tokens_.size());
     for (std::int64_t i = 0; i < d.tokens; ++i) {
-      tokens_.push_back(static_cast<Token>(random.below(static_cast<std::uint64_t>(first + i), static_cast<std::uint64_t>(vocab))));
+      tokens_.push_back(
+          static_cast<Token>(random.below(static_cast<std::uint64_t>(first + i), static_cast<std::uint64_t>(vocab))));
       positions_.push_back(static_cast<std::int32_t>(i));
     }
     for (std::int64_t i = 0; i < d.tokens; ++i) {
@@ -104,10 +108,12 @@ StoredTensor SyntheticWeights::make(const WeightName& w) {
   }
   // Whole rows, and whole blocks of NF4: ranges of rows whose values are a multiple of its block.
   constexpr std::int64_t kRows = kernels::kNf4Block;
-  std::int64_t per_row = out.storage == kernels::Storage::nf4 ? 0 : 1, blocks = (count + kernels::kNf4Block - 1) / kernels::kNf4Block;
+  std::int64_t per_row = out.storage == kernels::Storage::nf4 ? 0 : 1,
+               blocks = (count + kernels::kNf4Block - 1) / kernels::kNf4Block;
   float* scales = nullptr;
   if (out.storage == kernels::Storage::nf4 || out.storage == kernels::Storage::int8)
-    out.scales = scales = reinterpret_cast<float*>(take((per_row ? w.tensor_rows : blocks) * static_cast<std::int64_t>(sizeof(float))));
+    out.scales = scales =
+        reinterpret_cast<float*>(take((per_row ? w.tensor_rows : blocks) * static_cast<std::int64_t>(sizeof(float))));
   const auto stream = static_cast<std::uint64_t>(blocks_.size());
   parallel_ranges(w.tensor_rows, kRows, [&](std::int64_t first, std::int64_t last) {
     const std::int64_t at = first * w.cols, n = (last - first) * w.cols;
@@ -121,7 +127,8 @@ StoredTensor SyntheticWeights::make(const WeightName& w) {
       kernels::quantize_int8({values.data(), last - first, w.cols}, {reinterpret_cast<std::int8_t*>(data) + at, size},
                              {scales + first, static_cast<std::size_t>(last - first)});
     else
-      write_floats(storage_dtype(out.storage), values.data(), n, data + at * dtype_bits(storage_dtype(out.storage)) / 8);
+      write_floats(storage_dtype(out.storage), values.data(), n,
+                   data + at * dtype_bits(storage_dtype(out.storage)) / 8);
   });
   return out;
 }

@@ -21,10 +21,12 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 // Where to go on from: "" to start anew.
 std::string starting_point(const TrainSection& train, const TrainOptions& options) {
-  std::string wish = options.resume.value_or(train.resume_from_checkpoint.value_or(train.auto_resume_from_checkpoints ? "auto" : "none"));
+  std::string wish = options.resume.value_or(
+      train.resume_from_checkpoint.value_or(train.auto_resume_from_checkpoints ? "auto" : "none"));
   if (wish == "none") return "";
   if (wish != "auto") {
-    if (auto problem = manifest_problem(wish); !problem.empty()) throw UserError("{}: cannot go on from here: {}", wish, problem);
+    if (auto problem = manifest_problem(wish); !problem.empty())
+      throw UserError("{}: cannot go on from here: {}", wish, problem);
     return wish;
   }
   FoundCheckpoint found = find_checkpoint(train.output_dir);
@@ -39,7 +41,8 @@ void set_aside_earlier_run(const std::string& output_dir) {
   if (!fs::is_directory(output_dir)) return;
   for (auto& entry : fs::directory_iterator(output_dir)) {
     std::string name = entry.path().filename().string();
-    if (name.starts_with("checkpoint-") || name == "metrics.jsonl" || name == "latest" || name == "best") old.push_back(entry.path());
+    if (name.starts_with("checkpoint-") || name == "metrics.jsonl" || name == "latest" || name == "best")
+      old.push_back(entry.path());
   }
   if (old.empty()) return;
   int n = 1;
@@ -69,7 +72,8 @@ void write_run_report(const RecipeFile& file, const TrainingRun& run, const Metr
   for (auto& d : run.data().report().datasets) {
     std::int64_t dropped = 0;
     for (auto& [reason, n] : d.dropped) dropped += n;
-    table.rows.push_back({d.name, grouped(d.rows), grouped(d.examples), grouped(d.tokens), grouped(d.learned), grouped(dropped)});
+    table.rows.push_back(
+        {d.name, grouped(d.rows), grouped(d.examples), grouped(d.tokens), grouped(d.learned), grouped(dropped)});
   }
   report.tables.push_back(std::move(table));
   report.warnings = run.data().report().warnings();
@@ -90,7 +94,8 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
   run.start(from);
   for (auto& line : run.header()) log_info("{}", line);
   if (run.done() >= run.total())  // its result is written again: the run may have been killed right before that
-    log_info("this run is already complete at step {}; raise num_epochs or max_steps, or start anew with --resume none", run.done());
+    log_info("this run is already complete at step {}; raise num_epochs or max_steps, or start anew with --resume none",
+             run.done());
 
   std::optional<MetricsLog> log;
   std::optional<Progress> progress;
@@ -112,7 +117,9 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
     if (log) log->eval(eval);
     note(eval_line(eval));
     for (const Sample& sample : run.samples()) {
-      if (log) log->event("sample", eval.step, {{"prompt", sample.prompt}, {"expected", sample.expected}, {"text", sample.text}});
+      if (log)
+        log->event("sample", eval.step,
+                   {{"prompt", sample.prompt}, {"expected", sample.expected}, {"text", sample.text}});
       note(fmt::format("{} → {}", dump(sample.prompt), dump(sample.text)));
     }
     return run.gives_up(eval);
@@ -136,8 +143,10 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
     if (evaluated) gave_up = evaluate();
     bool late = settings.max_time && comm.max(seconds_since(started) >= *settings.max_time) > 0;
     stopped = (run.agreed_wish() == Wish::stop || late) && run.done() < run.total();
-    bool best = evaluated && run.at_best() && (settings.save_strategy == Cadence::best || settings.load_best_model_at_end);
-    bool due = settings.save_strategy == Cadence::best ? settings.save_first_step && step == 0 : run.calendar().saves(step);
+    bool best =
+        evaluated && run.at_best() && (settings.save_strategy == Cadence::best || settings.load_best_model_at_end);
+    bool due =
+        settings.save_strategy == Cadence::best ? settings.save_first_step && step == 0 : run.calendar().saves(step);
     if (due || best || run.agreed_wish() != Wish::none || stopped) {
       save();
       saved_at = run.done();
@@ -150,13 +159,17 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
     log_info("stopped after step {} of {}; dml train {} --resume auto goes on", run.done(), run.total(), file.path);
     return ExitCode::stopped;
   }
-  if (gave_up) log_info("no better validation loss for {} evaluations: stopped early at step {}", *settings.early_stopping_patience, run.done());
-  if (saved_at != run.done() && settings.save_strategy != Cadence::never && settings.save_strategy != Cadence::best) save();
+  if (gave_up)
+    log_info("no better validation loss for {} evaluations: stopped early at step {}",
+             *settings.early_stopping_patience, run.done());
+  if (saved_at != run.done() && settings.save_strategy != Cadence::never && settings.save_strategy != Cadence::best)
+    save();
   run.return_to_best();
   run.write_result();
   if (speaks) {
     write_run_report(file, run, *log, seconds_since(started));
-    log_info("done in {}: {} and {}/report.html", clock_text(seconds_since(started)), settings.output_dir, settings.output_dir);
+    log_info("done in {}: {} and {}/report.html", clock_text(seconds_since(started)), settings.output_dir,
+             settings.output_dir);
   }
   return ExitCode::ok;
 }

@@ -18,7 +18,7 @@
 #include "optim/clip.h"
 #include "pipeline/distribution.h"
 #include "pipeline/job.h"
-#include "pipeline/learning_rates.h"
+#include "pipeline/optimization.h"
 #include "pipeline/micro_batch_sums.h"
 #include "pipeline/progress.h"
 #include "pipeline/split_loss.h"
@@ -36,28 +36,9 @@ std::uint64_t serial(std::int64_t step, std::int64_t micro_batch) {
   return (static_cast<std::uint64_t>(step) << 24) | static_cast<std::uint64_t>(micro_batch);
 }
 
-ScheduleSettings learning_rate_settings(const OptimSection& o, std::int64_t steps) {
-  ScheduleSettings s;
-  s.name = o.lr_scheduler;
-  s.peak = o.learning_rate;
-  s.steps = steps;
-  s.warmup_steps = o.warmup_steps;
-  s.warmup_ratio = o.warmup_ratio;
-  s.quadratic_warmup = o.lr_quadratic_warmup;
-  s.min_lr_ratio = o.cosine_min_lr_ratio;
-  s.constant_lr_ratio = o.cosine_constant_lr_ratio;
-  s.kwargs = o.lr_scheduler_kwargs;
-  return s;
-}
-
-std::unique_ptr<Optimizer> make_optimizer(const OptimSection& o) {
-  OptimizerChoice choice = choose_optimizer(o.optimizer);
-  if (!choice.notice.empty()) log_info("optimizer: {}", choice.notice);
-  return optimizers().at(choice.name).make({o.weight_decay, o.adam_beta1, o.adam_beta2, o.adam_epsilon, o.optim_args});
-}
-
 Schedule train_plan(const Recipe& recipe, const Examples& examples, std::int64_t ranks) {
-  if (examples.empty()) throw UserError("there is nothing to train on: every row went to validation or was dropped (see dml inspect)");
+  if (examples.empty())
+    throw UserError("there is nothing to train on: every row went to validation or was dropped (see dml inspect)");
   return Schedule(examples.lengths(), train_schedule(recipe.data, recipe.train, ranks));
 }
 
@@ -71,8 +52,10 @@ void check_output_directory(const Recipe& recipe) {
   std::string out = real_path(recipe.train.output_dir);
   for (const std::string& input : {recipe.model.base_model, recipe.adapter.lora_model_dir.value_or("")})
     if (!input.empty() && real_path(input) == out)
-      throw UserError("output_dir: {} is also what training starts from; choose another directory", recipe.train.output_dir);
-  if (file_exists(out) && !std::filesystem::is_directory(out)) throw UserError("output_dir: {} is a file", recipe.train.output_dir);
+      throw UserError("output_dir: {} is also what training starts from; choose another directory",
+                      recipe.train.output_dir);
+  if (file_exists(out) && !std::filesystem::is_directory(out))
+    throw UserError("output_dir: {} is a file", recipe.train.output_dir);
 }
 
 // Full fine-tuning makes the trained values before anything can be planned in detail.
@@ -81,14 +64,18 @@ void refuse_hopeless(const BaseModel& base, const Recipe& recipe, const Comm& co
   auto values = static_cast<std::size_t>(base.spec.parameters()) * sizeof(float), room = available_memory();
   std::size_t need = comm.size() == 1 ? 2 * values : values / static_cast<std::size_t>(shard_ranks);
   if (room > 0 && need > room)
-    throw Error(ExitCode::memory, fmt::format("full fine-tuning of {} parameters needs {} for values{} alone, {} are available; adapter: lora or qlora needs a fraction of it",
-                                              count_text(static_cast<double>(base.spec.parameters())), memory_text(need), comm.size() == 1 ? " and gradients" : "", memory_text(room)));
+    throw Error(ExitCode::memory,
+                fmt::format("full fine-tuning of {} parameters needs {} for values{} alone, {} are available; adapter: "
+                            "lora or qlora needs a fraction of it",
+                            count_text(static_cast<double>(base.spec.parameters())), memory_text(need),
+                            comm.size() == 1 ? " and gradients" : "", memory_text(room)));
 }
 
 // A base that is quantised was looked through when that was done.
 void refuse_damage(const BaseModel& base, const Comm& comm) {
   if (base.files && !base.quantised)
-    refuse_not_finite(*base.files, static_cast<std::size_t>(comm.local_rank()), static_cast<std::size_t>(comm.local_size()));
+    refuse_not_finite(*base.files, static_cast<std::size_t>(comm.local_rank()),
+                      static_cast<std::size_t>(comm.local_size()));
 }
 
 // "key: value" lines with what is indented below them.
@@ -101,8 +88,7 @@ std::vector<AgreementItem> lines_by_key(const std::string& yaml) {
     if (line.empty() || line[0] == '#') continue;
     if (std::size_t colon = line.find(':'); line[0] != ' ' && line[0] != '-' && colon != line.npos)
       items.push_back({line.substr(0, colon), line.substr(std::min(line.size(), colon + 2))});
-    else if (!items.empty())
-      items.back().digest += line;
+    else if (!items.empty()) items.back().digest += line;
   }
   return items;
 }
@@ -124,7 +110,8 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
       base_(open_grown_model(recipe_, tokenizer_->size())),
       strategy_(make_strategy(recipe_.distribution, comm)),
       in_parts_(recipe_.adapter.adapter == AdapterKind::none && strategy_->shard_ranks() > 1),
-      trainable_((refuse_hopeless(base_, recipe_, comm, strategy_->shard_ranks()), refuse_damage(base_, comm), make_trainable_model(base_, recipe_.model, recipe_.adapter, recipe_.train.seed, in_parts_))),
+      trainable_((refuse_hopeless(base_, recipe_, comm, strategy_->shard_ranks()), refuse_damage(base_, comm),
+                  make_trainable_model(base_, recipe_.model, recipe_.adapter, recipe_.train.seed, in_parts_))),
       model_(trainable_.model.get()),
       optimizer_(make_optimizer(recipe_.optim)),
       learning_rate_(learning_rate_settings(recipe_.optim, schedule_.steps())) {
@@ -137,7 +124,8 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
   set_learning_rates(model_->parameters, recipe_.optim, recipe_.adapter);
   model_->noise = recipe_.train.neftune_noise_alpha;
   set_keeping(*model_, recipe_);
-  if (model_->parameters.trainable() == 0) throw UserError("nothing is trained: no parameter matches unfrozen_parameters");
+  if (model_->parameters.trainable() == 0)
+    throw UserError("nothing is trained: no parameter matches unfrozen_parameters");
   model_->set_length(std::max(recipe_.data.sequence_len, recipe_.data.eval_sequence_len.value_or(0)));
 
   plan_memory();
@@ -160,7 +148,8 @@ std::string TrainingRun::recipe_digest() const {
   t.resume_from_checkpoint = fresh.resume_from_checkpoint;
   t.auto_resume_from_checkpoints = fresh.auto_resume_from_checkpoints;
   t.save_steps = fresh.save_steps, t.saves_per_epoch = fresh.saves_per_epoch, t.save_strategy = fresh.save_strategy;
-  t.save_total_limit = fresh.save_total_limit, t.save_first_step = fresh.save_first_step, t.save_on_signal = fresh.save_on_signal;
+  t.save_total_limit = fresh.save_total_limit, t.save_first_step = fresh.save_first_step,
+  t.save_on_signal = fresh.save_on_signal;
   t.max_time = fresh.max_time, t.logging_steps = fresh.logging_steps;
   // One step's micro-batches may be cut over ranks in any way.
   t.batch_size = t.micro_batches_per_step(comm_.size()) * t.micro_batch_size;
@@ -205,18 +194,21 @@ StepMetrics TrainingRun::step() {
     metrics.tokens += m.tokens;
     metrics.learned_tokens += m.learned;
   }
-  wish_ = static_cast<Wish>(comm_.max(static_cast<std::int64_t>(recipe_.train.save_on_signal ? signals_.take() : Wish::none)));
+  wish_ = static_cast<Wish>(
+      comm_.max(static_cast<std::int64_t>(recipe_.train.save_on_signal ? signals_.take() : Wish::none)));
   metrics.mem = static_cast<std::size_t>(comm_.sum(static_cast<std::int64_t>(memory_use().now)));
   double scale = metrics.learned_tokens > 0 ? 1 / static_cast<double>(metrics.learned_tokens) : 0;
   metrics.loss = loss * scale;
   metrics.grad_norm = gradient_norm(strategy_->squared_gradient_norm(), scale);
   metrics.lr = learning_rate_.at(state_.step);
   if (!std::isfinite(metrics.loss) || !std::isfinite(metrics.grad_norm))
-    throw Error(ExitCode::diverged, fmt::format("step {}: loss is {}, gradient norm {}; the weights were left as they were after step {} (try a lower learning_rate)",
+    throw Error(ExitCode::diverged, fmt::format("step {}: loss is {}, gradient norm {}; the weights were left as they "
+                                                "were after step {} (try a lower learning_rate)",
                                                 state_.step + 1, metrics.loss, metrics.grad_norm, state_.step));
   if (metrics.learned_tokens > 0) {
     slices_ = optimizer_slices(shards);
-    optimizer_->step(slices_, {metrics.lr, state_.step, scale * clip_factor(metrics.grad_norm, recipe_.optim.max_grad_norm)});
+    optimizer_->step(slices_,
+                     {metrics.lr, state_.step, scale * clip_factor(metrics.grad_norm, recipe_.optim.max_grad_norm)});
   }
   strategy_->publish();
   strategy_->end_step();
@@ -234,7 +226,9 @@ StepMetrics TrainingRun::step() {
   if (auto limit = recipe_.train.loss_watchdog_threshold) {
     above_watchdog_ = metrics.loss > *limit ? above_watchdog_ + 1 : 0;
     if (above_watchdog_ >= recipe_.train.loss_watchdog_patience)
-      throw Error(ExitCode::diverged, fmt::format("step {}: loss {:.4f} is above loss_watchdog_threshold {} for {} steps", state_.step, metrics.loss, *limit, above_watchdog_));
+      throw Error(ExitCode::diverged,
+                  fmt::format("step {}: loss {:.4f} is above loss_watchdog_threshold {} for {} steps", state_.step,
+                              metrics.loss, *limit, above_watchdog_));
   }
   return metrics;
 }

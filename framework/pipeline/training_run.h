@@ -97,7 +97,7 @@ class TrainingRun {
   Loader loader_;
   std::optional<Loader> eval_loader_;
   Calendar calendar_;
-  MemoryPlan memory_;   // its `process` is taken before the model is there
+  MemoryPlan memory_;  // its `process` is taken before the model is there
   BaseModel base_;
   std::unique_ptr<DistributionStrategy> strategy_;
   bool in_parts_;  // nobody ever holds all trained values

@@ -38,8 +38,12 @@ void TrainingRun::start(const std::string& from) {
     strategy_->publish();
   }
   read_optimizer_state(from, *strategy_, optimizer_->state());
-  if (!strategy_->residuals().empty() && !read_residuals(from, *strategy_, strategy_name(recipe_.distribution, comm_.size()), comm_) && comm_.rank() == 0)
-    log_warning("comm_dtype: {} was saved by another strategy or number of ranks: what rounding took away there is lost, and bits differ from a run that was not stopped", from);
+  if (!strategy_->residuals().empty() &&
+      !read_residuals(from, *strategy_, strategy_name(recipe_.distribution, comm_.size()), comm_) && comm_.rank() == 0)
+    log_warning(
+        "comm_dtype: {} was saved by another strategy or number of ranks: what rounding took away there is lost, and "
+        "bits differ from a run that was not stopped",
+        from);
   without_improvement_ = json_integer(found->extra, "without_improvement", 0, from);
   state_ = *found;
 }
@@ -47,32 +51,35 @@ void TrainingRun::start(const std::string& from) {
 TrainState TrainingRun::load_values(const std::string& from) {
   TrainState found = load_train_state(from);
   auto same = [&](const std::string& a, const std::string& b, const char* what) {
-    if (a != b) throw UserError("{}: was made with another {}; start anew with --resume none, or undo the change", from, what);
+    if (a != b)
+      throw UserError("{}: was made with another {}; start anew with --resume none, or undo the change", from, what);
   };
   same(found.data, state_.data, "set of training data (the prepared folder differs)");
   same(found.base, state_.base, "base model");
   same(found.recipe, state_.recipe, "recipe (settings that change the result differ)");
-  if (found.numerics != state_.numerics) log_warning("{}: was written by '{}', this is '{}': results may differ in the last bits", from, found.numerics, state_.numerics);
+  if (found.numerics != state_.numerics)
+    log_warning("{}: was written by '{}', this is '{}': results may differ in the last bits", from, found.numerics,
+                state_.numerics);
   if (!in_parts_) read_values(from);
   return found;
 }
 
 void TrainingRun::read_values(const std::string& checkpoint) {
-  if (recipe_.adapter.adapter == AdapterKind::none)
-    load_model_values(*model_, checkpoint);
-  else
-    load_adapter(*model_, read_adapter(checkpoint, model_->spec, base_.directory), checkpoint);
+  if (recipe_.adapter.adapter == AdapterKind::none) load_model_values(*model_, checkpoint);
+  else load_adapter(*model_, read_adapter(checkpoint, model_->spec, base_.directory), checkpoint);
 }
 
 void TrainingRun::return_to_best() {
   if (!recipe_.train.load_best_model_at_end || state_.best_step < 0 || state_.best_step == state_.step) return;
   if (state_.best_step == 0) {
-    log_warning("load_best_model_at_end: no evaluation was better than that of the start; the last weights are the result");
+    log_warning(
+        "load_best_model_at_end: no evaluation was better than that of the start; the last weights are the result");
     return;
   }
   std::string best = fmt::format("{}/checkpoint-{}", recipe_.train.output_dir, state_.best_step);
   if (auto problem = manifest_problem(best); !problem.empty())
-    throw UserError("load_best_model_at_end: the best evaluation was after step {}, but {}: {}", state_.best_step, best, problem);
+    throw UserError("load_best_model_at_end: the best evaluation was after step {}, but {}: {}", state_.best_step, best,
+                    problem);
   if (in_parts_) {
     load_shard_values(*model_, best, strategy_->shards());
   } else {
@@ -85,7 +92,8 @@ void TrainingRun::return_to_best() {
     strategy_->release_values();
   }
   strategy_->publish();
-  log_info("the weights of step {}, whose validation loss of {:.4f} is the lowest, are the result", state_.best_step, *state_.best_metric);
+  log_info("the weights of step {}, whose validation loss of {:.4f} is the lowest, are the result", state_.best_step,
+           *state_.best_metric);
 }
 
 std::string TrainingRun::save(const MetricsLog* log) {
@@ -123,7 +131,8 @@ TrainerState TrainingRun::trainer_state(const MetricsLog& log) const {
   if (t.best_step >= 0) t.best_checkpoint = fmt::format("{}/checkpoint-{}", recipe_.train.output_dir, t.best_step);
   auto eval = log.evals().begin();
   for (const StepMetrics& m : log.steps()) {
-    t.log_history.push_back({{"epoch", m.epoch}, {"step", m.step}, {"loss", m.loss}, {"grad_norm", m.grad_norm}, {"learning_rate", m.lr}});
+    t.log_history.push_back(
+        {{"epoch", m.epoch}, {"step", m.step}, {"loss", m.loss}, {"grad_norm", m.grad_norm}, {"learning_rate", m.lr}});
     for (; eval != log.evals().end() && eval->step <= m.step; ++eval)
       t.log_history.push_back({{"epoch", eval->epoch}, {"step", eval->step}, {"eval_loss", eval->loss}});
   }
@@ -136,7 +145,9 @@ void TrainingRun::save_tokenizer(const std::string& folder) const {
 
 void TrainingRun::write_weights(const std::string& folder, Dtype dtype) {
   if (recipe_.adapter.adapter == AdapterKind::none) {
-    strategy_->on_first_rank([&](const DistributionStrategy::Show& show) { write_model_directory(folder, base_, *model_, dtype, false, show); });
+    strategy_->on_first_rank([&](const DistributionStrategy::Show& show) {
+      write_model_directory(folder, base_, *model_, dtype, false, show);
+    });
   } else {
     strategy_->gather_values();
     if (comm_.rank() == 0) write_adapter_directory(folder, *trainable_.adapter, *model_);

@@ -13,7 +13,8 @@ namespace {
 
 std::string plan_text(const MemoryPlan& plan) {
   std::string text;
-  for (auto& [name, bytes] : plan.rows()) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, memory_text(bytes));
+  for (auto& [name, bytes] : plan.rows())
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, memory_text(bytes));
   return text;
 }
 
@@ -26,7 +27,8 @@ void TrainingRun::plan_memory() {
   memory_.activations = model_->measure({longest, longest - 1, schedule_.most_examples()}, true);
   if (eval_schedule_) {
     std::int64_t n = eval_schedule_->longest();
-    memory_.activations = std::max(memory_.activations, model_->measure({n, n - 1, eval_schedule_->most_examples()}, false));
+    memory_.activations =
+        std::max(memory_.activations, model_->measure({n, n - 1, eval_schedule_->most_examples()}, false));
   }
   memory_.trained = static_cast<std::size_t>(held.values);
   FrozenMemory frozen = frozen_memory(base_, *model_, recipe_.model.frozen_storage);
@@ -43,19 +45,23 @@ void TrainingRun::plan_memory() {
   memory_.communication = static_cast<std::size_t>(held.communication);
   if (std::size_t room = available_memory(), need = still_needed(memory_.activations); room > 0 && need > room) {
     std::int64_t fitting = largest_micro_batch();
-    throw Error(ExitCode::memory, fmt::format("this run needs {} more memory on this rank, {} are available ({}): {}", memory_text(need), memory_text(room), plan_text(memory_),
+    throw Error(ExitCode::memory, fmt::format("this run needs {} more memory on this rank, {} are available ({}): {}",
+                                              memory_text(need), memory_text(room), plan_text(memory_),
                                               fitting > 0 ? fmt::format("micro_batch_size: {} fits", fitting)
-                                                          : "not even micro_batch_size: 1 fits; smaller sequence_len, gradient_checkpointing: true, or adapter: qlora"));
+                                                          : "not even micro_batch_size: 1 fits; smaller sequence_len, "
+                                                            "gradient_checkpointing: true, or adapter: qlora"));
   }
 }
 
 std::size_t TrainingRun::still_needed(std::size_t activations) const {
   // The process is there already, and so are values that were copied or made.
-  return memory_.total() - memory_.activations + activations - memory_.process - memory_.owned - (in_parts_ ? 0 : static_cast<std::size_t>(model_->parameters.floats()) * sizeof(float));
+  return memory_.total() - memory_.activations + activations - memory_.process - memory_.owned -
+         (in_parts_ ? 0 : static_cast<std::size_t>(model_->parameters.floats()) * sizeof(float));
 }
 
 std::size_t TrainingRun::checkpoint_bytes() const {
-  std::int64_t floats = recipe_.adapter.adapter == AdapterKind::none ? base_.spec.parameters() : model_->parameters.trainable();
+  std::int64_t floats =
+      recipe_.adapter.adapter == AdapterKind::none ? base_.spec.parameters() : model_->parameters.trainable();
   StateLayout state = optimizer_->state();
   for (const Unit& unit : model_->parameters.units())
     for (const Parameter& p : unit.parameters)
@@ -64,7 +70,8 @@ std::size_t TrainingRun::checkpoint_bytes() const {
 }
 
 std::int64_t TrainingRun::largest_micro_batch() {
-  const std::int64_t now = recipe_.train.micro_batch_size, longest = schedule_.longest(), examples = schedule_.most_examples();
+  const std::int64_t now = recipe_.train.micro_batch_size, longest = schedule_.longest(),
+                     examples = schedule_.most_examples();
   // Reserved but not yet touched: what the system calls available holds it.
   const std::size_t room = available_memory();
   auto fits = [&](std::int64_t n) {
@@ -81,30 +88,44 @@ std::int64_t TrainingRun::largest_micro_batch() {
 
 double TrainingRun::estimated_seconds() {
   PackedBatch batch = loader_.load(0, 0);
-  return estimate_pass(*model_, batch) / static_cast<double>(batch.size()) * static_cast<double>(schedule_.tokens()) / comm_.size();
+  return estimate_pass(*model_, batch) / static_cast<double>(batch.size()) * static_cast<double>(schedule_.tokens()) /
+         comm_.size();
 }
 
 std::vector<std::string> TrainingRun::header() const {
   const ModelSpec& spec = base_.spec;
-  auto share = [](std::int64_t part, std::int64_t whole) { return whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0.0; };
+  auto share = [](std::int64_t part, std::int64_t whole) {
+    return whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0.0;
+  };
   std::int64_t parameters = spec.parameters(), trained = model_->parameters.trainable();
   std::vector<std::string> lines;
-  lines.push_back(fmt::format("model      {} {}, {} layers × {}, {} parameters{}", spec.model_type, base_.directory.empty() ? "from scratch" : base_.directory,
-                              spec.layers, spec.hidden, count_text(static_cast<double>(parameters)), base_.quantised ? fmt::format(", {}", scheme_name(base_.quantised->scheme())) : base_.files ? fmt::format(", {}", dtype_name(base_.dtype())) : ""));
-  std::string how = recipe_.adapter.adapter == AdapterKind::none ? "full" : fmt::format("{} r={} alpha={:g}{}{}", "LoRA", trainable_.adapter->r, trainable_.adapter->alpha,
-                    trainable_.adapter->use_rslora ? " rsLoRA" : "", trainable_.adapter->use_dora ? " DoRA" : "");
-  lines.push_back(fmt::format("training   {}: {} parameters ({:.2f} %), {} at {:g}, {}", how, grouped(trained), share(trained, parameters), recipe_.optim.optimizer,
-                              recipe_.optim.learning_rate, recipe_.optim.lr_scheduler));
+  lines.push_back(fmt::format("model      {} {}, {} layers × {}, {} parameters{}", spec.model_type,
+                              base_.directory.empty() ? "from scratch" : base_.directory, spec.layers, spec.hidden,
+                              count_text(static_cast<double>(parameters)),
+                              base_.quantised ? fmt::format(", {}", scheme_name(base_.quantised->scheme()))
+                              : base_.files   ? fmt::format(", {}", dtype_name(base_.dtype()))
+                                              : ""));
+  std::string how =
+      recipe_.adapter.adapter == AdapterKind::none
+          ? "full"
+          : fmt::format("{} r={} alpha={:g}{}{}", "LoRA", trainable_.adapter->r, trainable_.adapter->alpha,
+                        trainable_.adapter->use_rslora ? " rsLoRA" : "", trainable_.adapter->use_dora ? " DoRA" : "");
+  lines.push_back(fmt::format("training   {}: {} parameters ({:.2f} %), {} at {:g}, {}", how, grouped(trained),
+                              share(trained, parameters), recipe_.optim.optimizer, recipe_.optim.learning_rate,
+                              recipe_.optim.lr_scheduler));
   for (auto& line : describe(prepared_, &schedule_)) lines.push_back("data       " + line);
-  auto counted = [](std::int64_t n, const char* what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : std::string_view(what).ends_with("ch") ? "es" : "s"); };
+  auto counted = [](std::int64_t n, const char* what) {
+    return fmt::format("{} {}{}", n, what, n == 1 ? "" : std::string_view(what).ends_with("ch") ? "es" : "s");
+  };
   std::string how_shared = strategy_name(recipe_.distribution, comm_.size());
   if (comm_.size() > 1 && recipe_.distribution.comm_dtype == Storage::bf16)
-    how_shared += fmt::format(", gradients sent in bf16: the bits are those of {} on {} ranks", how_shared, comm_.size());
+    how_shared +=
+        fmt::format(", gradients sent in bf16: the bits are those of {} on {} ranks", how_shared, comm_.size());
   lines.push_back(fmt::format("schedule   {} of up to {}, {}, {}, {} × {} ({})", counted(schedule_.steps(), "step"),
                               counted(recipe_.train.micro_batches_per_step(comm_.size()), "micro-batch"),
-                              counted(has_validation() ? calendar_.evaluations() : 0, "evaluation"), counted(calendar_.checkpoints(), "checkpoint"),
-                              counted(comm_.size(), "rank"), counted(threads(), "thread"),
-                              how_shared));
+                              counted(has_validation() ? calendar_.evaluations() : 0, "evaluation"),
+                              counted(calendar_.checkpoints(), "checkpoint"), counted(comm_.size(), "rank"),
+                              counted(threads(), "thread"), how_shared));
   lines.push_back(fmt::format("memory     {} per rank: {}", memory_text(memory_.total()), plan_text(memory_)));
   return lines;
 }

@@ -116,10 +116,8 @@ class Reader {
     for (auto& [target, source] : mappings)
       if (source != target) m.erase(source);
     for (auto& [target, source] : mappings) {
-      if (auto it = given.find(source); it != given.end())
-        m[target] = *it;
-      else if (source != target)
-        m.erase(target);
+      if (auto it = given.find(source); it != given.end()) m[target] = *it;
+      else if (source != target) m.erase(target);
     }
     if (!m.contains("role"))
       throw UserError("{}[{}]: there is no '{}'; it has {}: {}", field_, i, mappings["role"], keys_of(given),
@@ -149,10 +147,8 @@ class Reader {
       const Json* own = member(m, e_.message_field_training);
       const Json* details = member(m, e_.message_field_training_detail);
       details_[i] = details;
-      if (own)
-        t.learn = flag(*own, at(i, *e_.message_field_training));
-      else if (details)
-        t.learn = details->is_array() && !details->empty();
+      if (own) t.learn = flag(*own, at(i, *e_.message_field_training));
+      else if (details) t.learn = details->is_array() && !details->empty();
       else
         t.learn = o_.train_on_inputs || std::any_of(e_.roles_to_train.begin(), e_.roles_to_train.end(),
                                                     [&](auto& r) { return role_name(r) == t.role; });
@@ -208,15 +204,12 @@ class Reader {
                                    [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == ' '; });
     d.set("role", Text(t.role, plain ? 0 : mark(turn, false, false)));
     // a turn of tool calls alone has content None, as its template expects; any other has a text
-    if (has_content || !t.calls_tools)
-      d.set("content", content);
-    else
-      d.set("content", nullptr);
+    if (has_content || !t.calls_tools) d.set("content", content);
+    else d.set("content", nullptr);
     if (has_thinking) d.set(Text(e_.template_thinking_key), thinking);
     for (auto& [key, value] : m.items()) {
       if (key == "role" || key == "content" || key == e_.template_thinking_key) continue;
-      if (key == "tool_calls" && t.calls_tools)
-        d.set("tool_calls", tool_calls(value, turn));
+      if (key == "tool_calls" && t.calls_tools) d.set("tool_calls", tool_calls(value, turn));
       else if (key != e_.message_field_training && key != e_.message_field_training_detail)
         d.set(Text(key), jinja::from_json(value, mark(turn, false, false)));
     }

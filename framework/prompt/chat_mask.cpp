@@ -154,8 +154,7 @@ class Masker {
         const bool learn = learn_[begin] != 0;
         if (!out.empty() && out.back().learn == learn && out.back().markup == markup)
           out.back().text.append(r_.text, begin, to - begin);
-        else
-          out.push_back({r_.text.substr(begin, to - begin), learn, markup});
+        else out.push_back({r_.text.substr(begin, to - begin), learn, markup});
         begin = to;
       }
     };

@@ -269,12 +269,9 @@ LearnedEnds learned_ends(const Rendered& example, const std::vector<std::string>
     };
     for (const Piece& p : s.pieces) {
       const std::size_t size = p.text.find_last_not_of(kBlanks) + 1;
-      if (!p.learn && size > 0)
-        close();
-      else if (p.learn && size >= longest)
-        run.assign(p.text, size - longest, std::string::npos);
-      else if (p.learn)
-        run += p.text;
+      if (!p.learn && size > 0) close();
+      else if (p.learn && size >= longest) run.assign(p.text, size - longest, std::string::npos);
+      else if (p.learn) run += p.text;
     }
     close();
     if (s.end_of_text && s.learn_end) out.ended = out.learned;

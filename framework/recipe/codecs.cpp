@@ -88,14 +88,10 @@ Json to_json(const Node& node) {
     bool truth = false;
     double number = 0;
     std::int64_t integer = 0;
-    if (node.plain && parse_bool(node, truth))
-      out = truth;
-    else if (node.plain && !leading_zero(node.text) && parse_whole(digits(node.text), integer))
-      out = integer;
-    else if (node.plain && parse_number(node, number))
-      out = number;
-    else
-      out = node.text;
+    if (node.plain && parse_bool(node, truth)) out = truth;
+    else if (node.plain && !leading_zero(node.text) && parse_whole(digits(node.text), integer)) out = integer;
+    else if (node.plain && parse_number(node, number)) out = number;
+    else out = node.text;
   }
   return out;
 }
@@ -222,14 +218,15 @@ const std::vector<EnumRow<AdapterKind>>& enum_rows() {
 }
 template <>
 const std::vector<EnumRow<LoraInit>>& enum_rows() {
-  static const std::vector<EnumRow<LoraInit>> rows = {{"true", LoraInit::kaiming},
-                                                      {"gaussian", LoraInit::gaussian},
-                                                      {"pissa", LoraInit::pissa},
-                                                      {"pissa_niter_4", LoraInit::pissa, "PiSSA is computed exactly here"},
-                                                      {"pissa_niter_16", LoraInit::pissa, "PiSSA is computed exactly here"},
-                                                      {"olora", LoraInit::olora},
-                                                      {"loftq", LoraInit::loftq},
-                                                      {"false", LoraInit::random}};
+  static const std::vector<EnumRow<LoraInit>> rows = {
+      {"true", LoraInit::kaiming},
+      {"gaussian", LoraInit::gaussian},
+      {"pissa", LoraInit::pissa},
+      {"pissa_niter_4", LoraInit::pissa, "PiSSA is computed exactly here"},
+      {"pissa_niter_16", LoraInit::pissa, "PiSSA is computed exactly here"},
+      {"olora", LoraInit::olora},
+      {"loftq", LoraInit::loftq},
+      {"false", LoraInit::random}};
   return rows;
 }
 template <>

@@ -174,10 +174,8 @@ template <class S>
 requires(std::is_same_v<S, SpecialTokens> || std::is_same_v<S, DatasetEntry> || std::is_same_v<S, PromptFormat> ||
          std::is_same_v<S, LrGroup>) struct Kind<S> {
   static void read(const Node& n, S& to, const Field& f, const std::string& path, Reading& r) {
-    if (n.kind == Node::Kind::map)
-      read_table(table(), n, &to, path + ".", r);
-    else
-      wrong(n, f, path, r);
+    if (n.kind == Node::Kind::map) read_table(table(), n, &to, path + ".", r);
+    else wrong(n, f, path, r);
   }
   static Json write(const S& v, const Field&) { return write_table(table(), &v); }
   static std::string expects(const Field&) { return "a table"; }
@@ -198,10 +196,8 @@ struct Kind<std::vector<T>> {
     if (n.kind != Node::Kind::list) return wrong(n, f, path, r);
     for (std::size_t i = 0; i < n.items.size(); ++i) {
       std::string name = fmt::format("{}.{}", path, i);
-      if (n.items[i].is_null())
-        r.report.error(n.items[i].place, fmt::format("'{}' has no value", name));
-      else
-        Kind<T>::read(n.items[i], to.emplace_back(), f, name, r);
+      if (n.items[i].is_null()) r.report.error(n.items[i].place, fmt::format("'{}' has no value", name));
+      else Kind<T>::read(n.items[i], to.emplace_back(), f, name, r);
     }
   }
   static Json write(const std::vector<T>& v, const Field& f) {
@@ -222,17 +218,14 @@ struct Kind<std::map<K, T>> {
     for (std::size_t i = 0; i < n.keys.size(); ++i) {
       K key{};
       const std::string name = path + "." + shown(n.keys[i].text);
-      if constexpr (std::is_same_v<K, std::string>)
-        key = n.keys[i].text;
+      if constexpr (std::is_same_v<K, std::string>) key = n.keys[i].text;
       else if (!parse_integer(n.keys[i], key) || key < 0) {
         r.report.error(n.keys[i].place, fmt::format("'{}' must be a table whose keys are token ids, has the key '{}'",
                                                     path, shown(n.keys[i].text)));
         continue;
       }
-      if (n.items[i].is_null())
-        r.report.error(n.keys[i].place, fmt::format("'{}' has no value", name));
-      else
-        Kind<T>::read(n.items[i], to[key], f, name, r);
+      if (n.items[i].is_null()) r.report.error(n.keys[i].place, fmt::format("'{}' has no value", name));
+      else Kind<T>::read(n.items[i], to[key], f, name, r);
     }
   }
   static Json write(const std::map<K, T>& v, const Field& f) {
@@ -247,12 +240,9 @@ struct Kind<std::map<K, T>> {
 template <>
 struct Kind<TargetModules> {
   static void read(const Node& n, TargetModules& to, const Field& f, const std::string& path, Reading& r) {
-    if (n.is_scalar())
-      to.regex = n.text;
-    else if (n.kind == Node::Kind::list)
-      Kind<std::vector<std::string>>::read(n, to.names, f, path, r);
-    else
-      wrong(n, f, path, r);
+    if (n.is_scalar()) to.regex = n.text;
+    else if (n.kind == Node::Kind::list) Kind<std::vector<std::string>>::read(n, to.names, f, path, r);
+    else wrong(n, f, path, r);
   }
   static Json write(const TargetModules& v, const Field&) {
     if (!v.regex.empty()) return v.regex;
@@ -265,12 +255,9 @@ struct Kind<TargetModules> {
 template <>
 struct Kind<DatasetType> {
   static void read(const Node& n, DatasetType& to, const Field& f, const std::string& path, Reading& r) {
-    if (n.is_scalar())
-      read_text(n, to.name, f, path, r);
-    else if (n.kind == Node::Kind::map)
-      Kind<PromptFormat>::read(n, to.format.emplace(), f, path, r);
-    else
-      wrong(n, f, path, r);
+    if (n.is_scalar()) read_text(n, to.name, f, path, r);
+    else if (n.kind == Node::Kind::map) Kind<PromptFormat>::read(n, to.format.emplace(), f, path, r);
+    else wrong(n, f, path, r);
   }
   static Json write(const DatasetType& v, const Field& f) {
     if (v.format) return Kind<PromptFormat>::write(*v.format, f);
@@ -295,10 +282,8 @@ class CodecOf final : public Codec {
   std::string expects(const Field& field) const override { return Kind<T>::expects(field); }
   Json schema(const Field& field) const override { return Kind<T>::schema(field); }
   const Table* table() const override {
-    if constexpr (requires { Kind<T>::table(); })
-      return &Kind<T>::table();
-    else
-      return nullptr;
+    if constexpr (requires { Kind<T>::table(); }) return &Kind<T>::table();
+    else return nullptr;
   }
 };
 

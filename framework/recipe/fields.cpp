@@ -89,10 +89,8 @@ bool is_off(const Node& value) {
 
 void read_known(const Known& known, const Node& key, const Node& value, const std::string& path, Reading& reading) {
   if (is_off(value)) return;
-  if (known.inert)
-    reading.inert.push_back(key.place.line ? fmt::format("{} (line {})", path, key.place.line) : path);
-  else
-    reading.report.error(key.place, fmt::format("'{}' is not supported: {}", path, known.why));
+  if (known.inert) reading.inert.push_back(key.place.line ? fmt::format("{} (line {})", path, key.place.line) : path);
+  else reading.report.error(key.place, fmt::format("'{}' is not supported: {}", path, known.why));
 }
 
 void unknown(const Node& key, const std::string& prefix, const std::vector<std::string>& names, Reading& reading) {
@@ -124,12 +122,10 @@ void read_field(const Field& field, const Node& key, const Node& value, void* ow
 void read_table(const Table& table, const Node& map, void* owner, const std::string& prefix, Reading& reading) {
   for (std::size_t i = 0; i < map.keys.size(); ++i) {
     const Node &key = map.keys[i], &value = map.items[i];
-    if (const Field* field = table.find(key.text))
-      read_field(*field, key, value, owner, prefix, reading);
+    if (const Field* field = table.find(key.text)) read_field(*field, key, value, owner, prefix, reading);
     else if (const Known* known = table.find_known(key.text))
       read_known(*known, key, value, prefix + key.text, reading);
-    else
-      unknown(key, prefix, table.names(), reading);
+    else unknown(key, prefix, table.names(), reading);
   }
   for (const Field& field : table.fields())
     if (field.rules.required && !reading.given.contains(prefix + field.key))
@@ -142,10 +138,8 @@ void read_recipe_map(const Node& map, Recipe& recipe, Reading& reading) {
     const Node &key = map.keys[i], &value = map.items[i];
     if (Found found = find_field(key.text); found.field)
       read_field(*found.field, key, value, found.section->of(recipe), "", reading);
-    else if (const Known* known = other_keys().find_known(key.text))
-      read_known(*known, key, value, key.text, reading);
-    else
-      unknown(key, "", names, reading);
+    else if (const Known* known = other_keys().find_known(key.text)) read_known(*known, key, value, key.text, reading);
+    else unknown(key, "", names, reading);
   }
 }
 

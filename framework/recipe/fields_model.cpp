@@ -104,9 +104,10 @@ Section adapter_section() {
         {.example = "true", .unset = "true with adapter: qlora"});
   t.add("load_in_8bit", &S::load_in_8bit, "Keep the base's linear layers in 8 bits: int8, one scale per row.",
         {.example = "true"});
-  t.add("quantised_cache_path", &S::quantised_cache_path,
-        "Directory of quantised bases, one folder for each content; made once, then mapped and shared by all processes.",
-        {.example = "quantised", .unset = "the folder quantised in dataset_prepared_path", .path = true});
+  t.add(
+      "quantised_cache_path", &S::quantised_cache_path,
+      "Directory of quantised bases, one folder for each content; made once, then mapped and shared by all processes.",
+      {.example = "quantised", .unset = "the folder quantised in dataset_prepared_path", .path = true});
   t.add("unfrozen_parameters", &S::unfrozen_parameters,
         "Without an adapter: train only parameters whose name matches; 'name[a:b]' trains rows a to b.",
         {.example = "[lm_head.weight, \"model.embed_tokens.weight[:32000]\"]", .unset = "all"});

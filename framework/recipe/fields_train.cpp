@@ -4,6 +4,7 @@
 namespace dml::recipe {
 namespace {
 
+constexpr const char* kOtherFloats = "its state is kept in float32";
 constexpr const char* kOtherBytes = "trained by adamw_8bit, whose state has bitsandbytes' form";
 
 const std::vector<Choice> kOptimizers = {
@@ -11,10 +12,10 @@ const std::vector<Choice> kOptimizers = {
     {"adamw_torch", "adamw"},
     {"adamw_torch_fused", "adamw"},
     {"adamw_hf", "adamw"},
-    {"adamw_anyprecision", "adamw"},
+    {"adamw_anyprecision", "adamw", kOtherFloats},
     {"adamw_apex_fused", "adamw"},
     {"optimi_adamw", "adamw"},
-    {"flash_adamw", "adamw"},
+    {"flash_adamw", "adamw", kOtherFloats},
     {"adamw_torch_xla", "adamw"},
     {"adamw_torch_npu_fused", "adamw"},
     {"paged_adamw", "adamw"},
@@ -28,10 +29,10 @@ const std::vector<Choice> kOptimizers = {
     {"ao_adamw_4bit", "adamw_8bit", kOtherBytes},
     {"ao_adamw_fp8", "adamw_8bit", kOtherBytes},
     {"sgd", "sgd"},
-    {"flash_sgd", "sgd"},
+    {"flash_sgd", "sgd", kOtherFloats},
     {"lion", "lion"},
     {"lion_32bit", "lion"},
-    {"flash_lion", "lion"},
+    {"flash_lion", "lion", kOtherFloats},
     {"paged_lion_32bit", "lion"},
     {"lion_8bit", "lion_8bit"},
     {"paged_lion_8bit", "lion_8bit"},
@@ -64,7 +65,8 @@ Section optim_section() {
   using S = OptimSection;
   Table t("Optimizer and learning rate", "How weights move.");
   t.defaults<S>();
-  t.add("optimizer", &S::optimizer, "The rule by which weights move. Axolotl's spellings of AdamW mean adamw, or adamw_8bit.",
+  t.add("optimizer", &S::optimizer,
+        "The rule by which weights move. Axolotl's spellings of AdamW mean adamw, or adamw_8bit.",
         {.choices = kOptimizers, .example = "adamw"});
   t.add("optim_args", &S::optim_args, "More settings of the optimizer.", {.example = "{momentum: 0.9}", .pairs = true});
   t.add("learning_rate", &S::learning_rate, "The learning rate at its peak.",
@@ -198,11 +200,13 @@ Section distribution_section() {
   t.add("dp_shard_size", &S::dp_shard_size, "With hybrid: ranks of a group that shares one copy of what is trained.",
         {.min = 1, .max = 1e6, .example = "4", .unset = "the ranks of a host"});
   t.add("comm_dtype", &S::comm_dtype,
-        "How gradients travel between ranks: bf16 halves what is sent; what rounding takes away is added to the next step. "
+        "How gradients travel between ranks: bf16 halves what is sent; what rounding takes away is added to the next "
+        "step. "
         "Bits then depend on the number of ranks and the strategy.",
         {.choices = same({"f32", "bf16"}), .example = "bf16"});
   t.add("shard_frozen_weights", &S::shard_frozen_weights,
-        "With zero3 and hybrid: each rank keeps a part of the frozen layers and gathers the others' when they are needed. "
+        "With zero3 and hybrid: each rank keeps a part of the frozen layers and gathers the others' when they are "
+        "needed. "
         "Without, the ranks of a host share the mapped file.",
         {.example = "true", .unset = "on several hosts where the base is larger than a host's free memory"});
   return {std::move(t), [](Recipe& r) -> void* { return &r.distribution; }};

@@ -21,7 +21,8 @@ void collect_origins(const Reading& reading, const std::map<std::string, std::st
   for (const auto& [path, from] : derived) file.origins[path] = from;
 }
 
-RecipeFile read(const std::string& text, const std::string& name, const std::vector<Override>& overrides, RecipeUse use) {
+RecipeFile read(const std::string& text, const std::string& name, const std::vector<Override>& overrides,
+                RecipeUse use) {
   Report report(name);
   Node root = read_yaml(text, report);
   if (root.is_null()) {

@@ -27,10 +27,8 @@ std::string canonical_bool(std::string_view text) {
 }
 
 void Report::error(Place place, const std::string& text) {
-  if (wants_more())
-    errors_.push_back({place, text});
-  else
-    ++more_;
+  if (wants_more()) errors_.push_back({place, text});
+  else ++more_;
 }
 
 std::string Report::at(Place place) const {

@@ -68,12 +68,9 @@ bool quote_ends(std::string_view text, std::size_t offset) {
   if (offset >= text.size() || (text[offset] != '"' && text[offset] != '\'')) return true;
   char quote = text[offset];
   for (std::size_t i = offset + 1; i < text.size(); ++i) {
-    if (text[i] == '\\' && quote == '"')
-      ++i;
-    else if (text[i] == quote && quote == '\'' && i + 1 < text.size() && text[i + 1] == quote)
-      ++i;
-    else if (text[i] == quote)
-      return true;
+    if (text[i] == '\\' && quote == '"') ++i;
+    else if (text[i] == quote && quote == '\'' && i + 1 < text.size() && text[i + 1] == quote) ++i;
+    else if (text[i] == quote) return true;
   }
   return false;
 }
@@ -221,10 +218,8 @@ class Builder : public YAML::EventHandler {
   void merge(Frame& frame) {
     for (Node& value : frame.merged) {
       std::vector<Node> maps;
-      if (value.kind == Node::Kind::list)
-        maps = std::move(value.items);
-      else
-        maps.push_back(std::move(value));
+      if (value.kind == Node::Kind::list) maps = std::move(value.items);
+      else maps.push_back(std::move(value));
       for (Node& from : maps) {
         if (from.kind != Node::Kind::map) throw Stop{from.place, "'<<' wants a table (or a list of tables) to merge"};
         for (std::size_t i = 0; i < from.keys.size(); ++i)

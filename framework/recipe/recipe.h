@@ -21,9 +21,9 @@ enum class AdapterKind { none, lora, qlora };
 enum class LoraInit { kaiming, gaussian, pissa, olora, loftq, random };  // random: A and B both (PEFT's `false`)
 enum class ExcessLength { drop, truncate, raise, split_turns };
 enum class BadRow { error, skip };
-enum class LearnEnd { none, turn, last, all };       // whose end tokens are learned: no, learned, the last, all turns
-enum class Recompute { none, layer, mlp };           // gradient_checkpointing: false, true, mlp
-enum class Storage { automatic, f32, bf16 };         // automatic: as the files have it
+enum class LearnEnd { none, turn, last, all };  // whose end tokens are learned: no, learned, the last, all turns
+enum class Recompute { none, layer, mlp };      // gradient_checkpointing: false, true, mlp
+enum class Storage { automatic, f32, bf16 };    // automatic: as the files have it
 enum class Cadence { automatic, never, steps, epoch, best };
 
 // ---- model
@@ -35,16 +35,16 @@ struct SpecialTokens {
 };
 
 struct ModelSection {
-  std::string base_model;                            // model directory; "" only with model_config
-  std::optional<std::string> base_model_config;      // other source of config.json
-  std::optional<std::string> tokenizer_config;       // other source of the tokenizer; unset: base_model
-  Json model_config = Json::object();                // over config.json; without base_model: all of it
-  bool reinit_weights = false;                       // from scratch: random weights, architecture from the config
-  Storage frozen_storage = Storage::automatic;       // of base weights that are not trained
+  std::string base_model;                        // model directory; "" only with model_config
+  std::optional<std::string> base_model_config;  // other source of config.json
+  std::optional<std::string> tokenizer_config;   // other source of the tokenizer; unset: base_model
+  Json model_config = Json::object();            // over config.json; without base_model: all of it
+  bool reinit_weights = false;                   // from scratch: random weights, architecture from the config
+  Storage frozen_storage = Storage::automatic;   // of base weights that are not trained
   SpecialTokens special_tokens;
-  std::vector<std::string> tokens;                   // ordinary tokens to add
-  bool resize_token_embeddings_to_32x = false;       // rows of the embedding: a multiple of 32
-  bool mean_resizing_embeddings = false;             // new rows are the mean of the old ones; else random
+  std::vector<std::string> tokens;                             // ordinary tokens to add
+  bool resize_token_embeddings_to_32x = false;                 // rows of the embedding: a multiple of 32
+  bool mean_resizing_embeddings = false;                       // new rows are the mean of the old ones; else random
   std::map<std::int64_t, std::string> added_tokens_overrides;  // id of a reserved token → its new spelling
   bool operator==(const ModelSection&) const = default;
 };
@@ -60,29 +60,29 @@ struct TargetModules {
 };
 
 struct AdapterSection {
-  AdapterKind adapter = AdapterKind::none;           // none: full fine-tuning
+  AdapterKind adapter = AdapterKind::none;  // none: full fine-tuning
   std::int64_t lora_r = 8;
   double lora_alpha = 16;
   double lora_dropout = 0;
   TargetModules lora_target_modules;
-  bool lora_target_linear = false;                   // every linear layer but the output head
-  std::vector<std::string> lora_modules_to_save;     // trained in full and saved with the adapter
-  std::optional<std::string> lora_model_dir;         // start from / infer with / merge this adapter
+  bool lora_target_linear = false;                // every linear layer but the output head
+  std::vector<std::string> lora_modules_to_save;  // trained in full and saved with the adapter
+  std::optional<std::string> lora_model_dir;      // start from / infer with / merge this adapter
   bool lora_fan_in_fan_out = false;
   bool peft_use_dora = false;
   bool peft_use_rslora = false;
   LoraInit peft_init_lora_weights = LoraInit::kaiming;
-  std::int64_t loftq_iter = 1;                       // of LoftQ: how often base and adapter are fitted to each other
-  std::map<std::string, std::int64_t> lora_rank_pattern;   // regex over module paths → r
-  std::map<std::string, double> lora_alpha_pattern;        // regex over module paths → alpha
-  std::vector<std::int64_t> peft_layers_to_transform;      // empty: all
+  std::int64_t loftq_iter = 1;  // of LoftQ: how often base and adapter are fitted to each other
+  std::map<std::string, std::int64_t> lora_rank_pattern;  // regex over module paths → r
+  std::map<std::string, double> lora_alpha_pattern;       // regex over module paths → alpha
+  std::vector<std::int64_t> peft_layers_to_transform;     // empty: all
   std::vector<std::string> peft_layers_pattern;
-  std::optional<double> loraplus_lr_ratio;           // learning rate of B ÷ learning rate of A
+  std::optional<double> loraplus_lr_ratio;  // learning rate of B ÷ learning rate of A
   double loraplus_lr_embedding = 1e-6;
-  bool load_in_4bit = false;                         // nf4 base
-  bool load_in_8bit = false;                         // int8 base
+  bool load_in_4bit = false;                                         // nf4 base
+  bool load_in_8bit = false;                                         // int8 base
   std::string quantised_cache_path = "last_run_prepared/quantised";  // unset in the recipe: in dataset_prepared_path
-  std::vector<std::string> unfrozen_parameters;      // full fine-tuning: regexes, "name[a:b]" for rows; empty: all
+  std::vector<std::string> unfrozen_parameters;  // full fine-tuning: regexes, "name[a:b]" for rows; empty: all
   bool operator==(const AdapterSection&) const = default;
 };
 
@@ -111,20 +111,20 @@ struct DatasetType {
 };
 
 struct DatasetEntry {
-  std::string path;                                  // file, directory or glob
+  std::string path;  // file, directory or glob
   DatasetType type;
-  std::optional<std::string> name;                   // subset inside a directory
-  std::string split = "train";                       // "train", "train[:20%]", …
-  std::vector<std::string> data_files;               // under path
-  std::optional<std::string> ds_type;                // json, csv, tsv, text; unset: by extension
-  std::optional<std::int64_t> shards;                // keep 1/shards of the rows …
-  std::int64_t shards_idx = 0;                       // … this one
-  double weight = 1;                                 // 0.5: half of the rows; 2: every row twice
+  std::optional<std::string> name;      // subset inside a directory
+  std::string split = "train";          // "train", "train[:20%]", …
+  std::vector<std::string> data_files;  // under path
+  std::optional<std::string> ds_type;   // json, csv, tsv, text; unset: by extension
+  std::optional<std::int64_t> shards;   // keep 1/shards of the rows …
+  std::int64_t shards_idx = 0;          // … this one
+  double weight = 1;                    // 0.5: half of the rows; 2: every row twice
   std::optional<std::int64_t> max_rows;
-  std::int64_t skip = 0;                             // leading rows left out
+  std::int64_t skip = 0;  // leading rows left out
   // conversations
-  std::optional<std::string> chat_template;          // unset: the recipe's, else the tokenizer's
-  std::optional<std::string> chat_template_jinja;    // text or file
+  std::optional<std::string> chat_template;        // unset: the recipe's, else the tokenizer's
+  std::optional<std::string> chat_template_jinja;  // text or file
   std::string field_messages = "messages";
   std::map<std::string, std::string> message_property_mappings = {{"content", "content"}, {"role", "role"}};
   std::string field_tools = "tools";
@@ -133,48 +133,48 @@ struct DatasetEntry {
   std::string template_thinking_key = "reasoning_content";
   std::optional<std::map<std::string, std::vector<std::string>>> roles;  // template's role → spellings in the data
   std::vector<std::string> roles_to_train = {"assistant"};
-  std::int64_t train_on_turns = 0;                   // the last N turns of roles_to_train; 0: all of them
+  std::int64_t train_on_turns = 0;  // the last N turns of roles_to_train; 0: all of them
   LearnEnd train_on_eos = LearnEnd::turn;
-  std::optional<LearnEnd> train_on_eot;              // unset: as train_on_eos
+  std::optional<LearnEnd> train_on_eot;  // unset: as train_on_eos
   std::optional<std::string> message_field_training;
   std::optional<std::string> message_field_training_detail;
   bool drop_system_message = false;
   bool split_thinking = false;
   // plain text and instruction rows
-  std::optional<std::string> field;                  // completion: the column; unset: "text"
-  std::optional<std::string> text_column;            // pretraining: the column; unset: "text"
+  std::optional<std::string> field;        // completion: the column; unset: "text"
+  std::optional<std::string> text_column;  // pretraining: the column; unset: "text"
   bool operator==(const DatasetEntry&) const = default;
 };
 
 struct DataSection {
   std::vector<DatasetEntry> datasets, test_datasets, pretraining_dataset;
-  double val_set_size = 0;                           // below 1: share of the rows; from 1 on: number of rows
+  double val_set_size = 0;  // below 1: share of the rows; from 1 on: number of rows
   std::string dataset_prepared_path = "last_run_prepared";
   std::int64_t sequence_len = 512;
-  std::optional<std::int64_t> eval_sequence_len;     // unset: sequence_len
+  std::optional<std::int64_t> eval_sequence_len;  // unset: sequence_len
   ExcessLength excess_length_strategy = ExcessLength::drop;
   std::int64_t min_sample_len = 2;
   bool train_on_inputs = false;
   bool sample_packing = false;
-  bool eval_sample_packing = false;                  // unset in the recipe: as sample_packing
+  bool eval_sample_packing = false;  // unset in the recipe: as sample_packing
   std::int64_t sample_packing_group_size = 100000;
-  std::int64_t sample_packing_bin_size = 200;        // most examples in one row
+  std::int64_t sample_packing_bin_size = 200;  // most examples in one row
   bool sample_packing_sequentially = false;
   bool shuffle_merged_datasets = true;
   bool shuffle_before_merging_datasets = false;
-  bool curriculum_sampling = false;                  // keep the order of the data
+  bool curriculum_sampling = false;  // keep the order of the data
   bool group_by_length = false;
   bool dataset_exact_deduplication = false;
   bool dataset_near_deduplication = false;
-  std::optional<std::int64_t> dataset_shard_num;     // train on one shard of the merged data
+  std::optional<std::int64_t> dataset_shard_num;  // train on one shard of the merged data
   std::int64_t dataset_shard_idx = 0;
   BadRow on_bad_row = BadRow::error;
   bool operator==(const DataSection&) const = default;
 };
 
 struct TemplateSection {
-  std::optional<std::string> chat_template;          // built-in name, tokenizer_default[_fallback_NAME], jinja
-  std::optional<std::string> chat_template_jinja;    // text or file
+  std::optional<std::string> chat_template;        // built-in name, tokenizer_default[_fallback_NAME], jinja
+  std::optional<std::string> chat_template_jinja;  // text or file
   Json chat_template_kwargs = Json::object();
   std::optional<std::vector<std::string>> eot_tokens;  // unset: the eos token
   std::optional<std::string> default_system_message;
@@ -185,25 +185,25 @@ struct TemplateSection {
 
 struct LrGroup {
   std::string name;
-  std::vector<std::string> modules;                  // substrings of parameter names
+  std::vector<std::string> modules;  // substrings of parameter names
   double lr = 0;
   bool operator==(const LrGroup&) const = default;
 };
 
 struct OptimSection {
-  std::string optimizer = "adamw";                   // name in the registry; Axolotl's many spellings are mapped to it
+  std::string optimizer = "adamw";  // name in the registry; Axolotl's many spellings are mapped to it
   Json optim_args = Json::object();
-  double learning_rate = 0;                          // the peak
+  double learning_rate = 0;  // the peak
   std::string lr_scheduler = "cosine";
   Json lr_scheduler_kwargs = Json::object();
-  std::optional<std::int64_t> warmup_steps;          // neither set: 3 % of the steps, at most 100
+  std::optional<std::int64_t> warmup_steps;  // neither set: 3 % of the steps, at most 100
   std::optional<double> warmup_ratio;
   bool lr_quadratic_warmup = false;
   std::optional<double> cosine_min_lr_ratio;
   std::optional<double> cosine_constant_lr_ratio;
   double weight_decay = 0;
   double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_epsilon = 1e-8;
-  double max_grad_norm = 1;                          // 0: no clipping
+  double max_grad_norm = 1;  // 0: no clipping
   std::optional<double> embedding_lr, embedding_lr_scale;
   std::vector<LrGroup> lr_groups;
   bool operator==(const OptimSection&) const = default;
@@ -214,30 +214,31 @@ struct TrainSection {
   std::int64_t micro_batch_size = 1;
   std::optional<std::int64_t> gradient_accumulation_steps;  // micro-batches per rank and step; set unless batch_size is
   std::optional<std::int64_t> batch_size;                   // examples (rows, when packed) per step over all ranks
-  std::int64_t eval_batch_size = 1;                  // unset in the recipe: micro_batch_size
+  std::int64_t eval_batch_size = 1;                         // unset in the recipe: micro_batch_size
   double num_epochs = 1;
-  std::optional<std::int64_t> max_steps;             // wins over num_epochs
+  std::optional<std::int64_t> max_steps;  // wins over num_epochs
   std::int64_t seed = 42;
-  std::optional<int> threads;                        // per rank; unset: the cores this rank may use
+  std::optional<int> threads;  // per rank; unset: the cores this rank may use
   Recompute gradient_checkpointing = Recompute::none;
-  Storage activation_storage = Storage::automatic;   // between forward and backward; automatic: bf16 on a quantised base, else f32
+  Storage activation_storage =
+      Storage::automatic;  // between forward and backward; automatic: bf16 on a quantised base, else f32
   double neftune_noise_alpha = 0;
   // cadence; fractions below 1 are shares of the whole run
-  Cadence eval_strategy = Cadence::automatic;        // automatic: eval_steps, else evals_per_epoch, else once per epoch
+  Cadence eval_strategy = Cadence::automatic;  // automatic: eval_steps, else evals_per_epoch, else once per epoch
   std::optional<double> eval_steps, evals_per_epoch;
   bool eval_on_start = true;
-  Cadence save_strategy = Cadence::automatic;        // automatic: save_steps, else saves_per_epoch, else once per epoch
+  Cadence save_strategy = Cadence::automatic;  // automatic: save_steps, else saves_per_epoch, else once per epoch
   std::optional<double> save_steps, saves_per_epoch;
   std::int64_t save_total_limit = 4;
   bool save_only_model = false;
   bool save_first_step = false;
   bool save_on_signal = true;
-  std::optional<double> max_time;                    // seconds; then save and stop
-  std::optional<std::int64_t> logging_steps;         // unset: a twentieth of the steps
+  std::optional<double> max_time;             // seconds; then save and stop
+  std::optional<std::int64_t> logging_steps;  // unset: a twentieth of the steps
   std::optional<std::string> resume_from_checkpoint;
   bool auto_resume_from_checkpoints = false;
   bool load_best_model_at_end = false;
-  std::string metric_for_best_model = "eval_loss";    // the only one there is
+  std::string metric_for_best_model = "eval_loss";  // the only one there is
   std::optional<std::int64_t> early_stopping_patience;
   std::optional<double> loss_watchdog_threshold;
   std::int64_t loss_watchdog_patience = 3;
@@ -250,17 +251,17 @@ struct TrainSection {
 };
 
 struct DistributionSection {
-  std::optional<std::string> distribution;           // name in the registry; unset: ddp on several ranks, none on one
-  double dist_timeout = 1800;                        // seconds a rank waits for the others
-  bool gradient_tree = true;                         // false: less memory, bits depend on the number of ranks
-  std::optional<std::int64_t> dp_shard_size;         // hybrid: ranks that share one copy; unset: those of a host
-  Storage comm_dtype = Storage::f32;                 // how gradients travel; bf16: bits depend on the number of ranks
-  std::optional<bool> shard_frozen_weights;          // zero3, hybrid; unset: where the base does not fit a host's memory
+  std::optional<std::string> distribution;    // name in the registry; unset: ddp on several ranks, none on one
+  double dist_timeout = 1800;                 // seconds a rank waits for the others
+  bool gradient_tree = true;                  // false: less memory, bits depend on the number of ranks
+  std::optional<std::int64_t> dp_shard_size;  // hybrid: ranks that share one copy; unset: those of a host
+  Storage comm_dtype = Storage::f32;          // how gradients travel; bf16: bits depend on the number of ranks
+  std::optional<bool> shard_frozen_weights;   // zero3, hybrid; unset: where the base does not fit a host's memory
   bool operator==(const DistributionSection&) const = default;
 };
 
 struct GenerationSection {
-  bool generate_samples = false;                     // show samples at every evaluation
+  bool generate_samples = false;  // show samples at every evaluation
   std::int64_t num_generation_samples = 3;
   double generation_prompt_ratio = 0.5;
   std::int64_t generation_max_new_tokens = 256;
@@ -298,18 +299,19 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& arguments)
 /// A recipe with everything worth telling about how it was read.
 struct RecipeFile {
   Recipe recipe;
-  std::string path, text;                            // the file as it is
-  std::map<std::string, std::string> origins;        // "lora_r", "datasets.0.path" → "FILE:LINE:COLUMN",
-                                                     // "command line", "default", "from KEY"
-  std::vector<std::string> notices;                  // what was mapped or has no effect here
-  std::vector<std::string> warnings;                 // what is probably not meant; missing files
+  std::string path, text;                      // the file as it is
+  std::map<std::string, std::string> origins;  // "lora_r", "datasets.0.path" → "FILE:LINE:COLUMN",
+                                               // "command line", "default", "from KEY"
+  std::vector<std::string> notices;            // what was mapped or has no effect here
+  std::vector<std::string> warnings;           // what is probably not meant; missing files
 };
 
 /// What a recipe is read for: `measure` takes one without datasets and learning_rate, too.
 enum class RecipeUse { train, measure };
 
 /// UserError with one line for every problem of the recipe, "FILE:LINE:COLUMN: …", sorted by line.
-RecipeFile load_recipe(const std::string& path, const std::vector<Override>& overrides = {}, RecipeUse use = RecipeUse::train);
+RecipeFile load_recipe(const std::string& path, const std::vector<Override>& overrides = {},
+                       RecipeUse use = RecipeUse::train);
 /// The same from text; `name` stands in the messages.
 RecipeFile read_recipe(const std::string& text, const std::string& name, const std::vector<Override>& overrides = {},
                        RecipeUse use = RecipeUse::train);

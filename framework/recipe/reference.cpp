@@ -125,10 +125,8 @@ Json json_schema() {
   for (const Known& known : other_keys().known()) {
     if (!known.inert) continue;
     Json schema = {{"description", fmt::format("No effect here: {}.", known.why)}};
-    if (known.key.ends_with('*'))
-      patterns["^" + known.key.substr(0, known.key.size() - 1)] = schema;
-    else
-      properties[known.key] = schema;
+    if (known.key.ends_with('*')) patterns["^" + known.key.substr(0, known.key.size() - 1)] = schema;
+    else properties[known.key] = schema;
   }
   return {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
           {"title", "dml recipe"},

@@ -47,10 +47,8 @@ struct Writer {
 
   void line(const std::string& text, const std::string& path) {
     auto origin = file.origins.find(path);
-    if (with_origins && origin != file.origins.end())
-      out += fmt::format("{:<48} # {}\n", text, origin->second);
-    else
-      out += text + "\n";
+    if (with_origins && origin != file.origins.end()) out += fmt::format("{:<48} # {}\n", text, origin->second);
+    else out += text + "\n";
   }
 
   /// Unset keys are left out or stand there empty.

@@ -97,7 +97,8 @@ void check_adapter(const Recipe& recipe, Rulebook& rules) {
   }
   if (a.peft_init_lora_weights == LoraInit::loftq && (a.load_in_4bit || a.load_in_8bit))
     rules.error("peft_init_lora_weights",
-                "'peft_init_lora_weights: loftq' quantises the base itself; remove load_in_4bit and load_in_8bit, and use adapter: lora");
+                "'peft_init_lora_weights: loftq' quantises the base itself; remove load_in_4bit and load_in_8bit, and "
+                "use adapter: lora");
   if (!a.lora_target_modules.regex.empty()) check_regex("lora_target_modules", a.lora_target_modules.regex, rules);
   for (const auto& [pattern, rank] : a.lora_rank_pattern) check_regex("lora_rank_pattern", pattern, rules);
   for (const auto& [pattern, alpha] : a.lora_alpha_pattern) check_regex("lora_alpha_pattern", pattern, rules);

@@ -17,7 +17,8 @@ namespace {
 
 // Classes whose fast version rebuilds the post-processor from add_bos_token and add_eos_token.
 bool class_sets_specials(const std::string& name) {
-  return name.starts_with("Llama") || name.starts_with("CodeLlama") || name.starts_with("Gemma") || name.starts_with("Cohere");
+  return name.starts_with("Llama") || name.starts_with("CodeLlama") || name.starts_with("Gemma") ||
+         name.starts_with("Cohere");
 }
 
 std::unique_ptr<Pipeline> from_vocabulary_and_merges(const std::string& vocabulary, const std::string& merges,
@@ -32,7 +33,10 @@ std::unique_ptr<Pipeline> from_vocabulary_and_merges(const std::string& vocabula
   if (settings.tokenizer_class.starts_with("Qwen2")) {
     json.root["normalizer"] = {{"type", "NFC"}};
     byte_level["use_regex"] = false;
-    Json split = {{"type", "Split"}, {"pattern", {{"Regex", Scanner::cl100k_pattern(1)}}}, {"behavior", "Isolated"}, {"invert", false}};
+    Json split = {{"type", "Split"},
+                  {"pattern", {{"Regex", Scanner::cl100k_pattern(1)}}},
+                  {"behavior", "Isolated"},
+                  {"invert", false}};
     splitter = {{"type", "Sequence"}, {"pretokenizers", Json::array({split, byte_level})}};
   }
   json.root["pre_tokenizer"] = splitter;
@@ -57,8 +61,11 @@ std::unique_ptr<Pipeline> from_files(const std::string& directory, TokenizerSett
   }
   std::string vocabulary = present("vocab.json"), merges = present("merges.txt");
   if (!vocabulary.empty() && !merges.empty()) return from_vocabulary_and_merges(vocabulary, merges, settings);
-  throw UserError("{}: has no tokenizer: expected tokenizer.json, tokenizer.model, or vocab.json with merges.txt{}", directory,
-                  vocabulary.empty() && merges.empty() ? "" : vocabulary.empty() ? "; vocab.json is missing" : "; merges.txt is missing");
+  throw UserError("{}: has no tokenizer: expected tokenizer.json, tokenizer.model, or vocab.json with merges.txt{}",
+                  directory,
+                  vocabulary.empty() && merges.empty() ? ""
+                  : vocabulary.empty()                 ? "; vocab.json is missing"
+                                                       : "; merges.txt is missing");
 }
 
 Token next_id(const Pipeline& pipeline) {
@@ -68,7 +75,8 @@ Token next_id(const Pipeline& pipeline) {
 }
 
 // The id of a token that has to exist: known, or added behind all others.
-Token ensure_token(Pipeline& pipeline, const std::string& text, bool special, const TokenizerSettings::Named& flags, std::string_view where) {
+Token ensure_token(Pipeline& pipeline, const std::string& text, bool special, const TokenizerSettings::Named& flags,
+                   std::string_view where) {
   if (const AddedToken* known = pipeline.added.find(text)) {
     Token id = known->id;
     if (special) pipeline.added.make_special(id);
@@ -87,7 +95,8 @@ Token ensure_token(Pipeline& pipeline, const std::string& text, bool special, co
 }
 
 // Beside tokenizer.json, which lists its added tokens itself, the config only adds; beside other files it is the list.
-void add_configured(Pipeline& pipeline, const TokenizerSettings& settings, bool config_rules, const std::string& where) {
+void add_configured(Pipeline& pipeline, const TokenizerSettings& settings, bool config_rules,
+                    const std::string& where) {
   for (const AddedToken& token : settings.added) {
     if (config_rules) {
       pipeline.added.add(token, where);
@@ -98,8 +107,9 @@ void add_configured(Pipeline& pipeline, const TokenizerSettings& settings, bool 
     AddedToken copy = token;
     if (known >= 0) copy.id = known;
     else if (pipeline.model->vocabulary.has(token.id))
-      throw UserError("{}: added token '{}' has id {}, which is '{}' in the vocabulary", where, escape_controls(token.text.substr(0, 60)),
-                      token.id, escape_controls(pipeline.model->vocabulary.spelling(token.id).substr(0, 60)));
+      throw UserError("{}: added token '{}' has id {}, which is '{}' in the vocabulary", where,
+                      escape_controls(token.text.substr(0, 60)), token.id,
+                      escape_controls(pipeline.model->vocabulary.spelling(token.id).substr(0, 60)));
     if (!pipeline.added.find(copy.id)) pipeline.added.add(std::move(copy), where);
   }
   auto name = [&](const TokenizerSettings::Named& named, std::optional<Token>& id) {
@@ -115,8 +125,9 @@ void add_configured(Pipeline& pipeline, const TokenizerSettings& settings, bool 
 void rename_reserved(Pipeline& pipeline, Token id, const std::string& text) {
   const AddedToken* old = pipeline.added.find(id);
   if (!old)
-    throw UserError("added_tokens_overrides: {} is not the id of an added token ({} to {} are in the vocabulary itself)", id, 0,
-                    pipeline.model->vocabulary.size() - 1);
+    throw UserError(
+        "added_tokens_overrides: {} is not the id of an added token ({} to {} are in the vocabulary itself)", id, 0,
+        pipeline.model->vocabulary.size() - 1);
   if (old->text != text && (pipeline.added.find(text) || pipeline.model->vocabulary.find(text) >= 0))
     throw UserError("added_tokens_overrides: '{}' is a token already", text.substr(0, 60));
   AddedToken token = *old;
@@ -125,7 +136,8 @@ void rename_reserved(Pipeline& pipeline, Token id, const std::string& text) {
 }
 
 // A token the recipe names takes the place of the old one where the tokenizer puts it around texts.
-void set_named(Pipeline& pipeline, const std::optional<std::string>& text, std::optional<Token>& id, std::string_view key) {
+void set_named(Pipeline& pipeline, const std::optional<std::string>& text, std::optional<Token>& id,
+               std::string_view key) {
   if (!text) return;
   Token now = ensure_token(pipeline, *text, true, {}, fmt::format("special_tokens.{}", key));
   if (id)
@@ -139,7 +151,8 @@ std::string digest(const TokenizerSettings& settings, const TokenizerOverrides& 
   std::vector<std::string> files = settings.files;
   std::sort(files.begin(), files.end());
   for (const std::string& file : files) hash.text(file.substr(file.rfind('/') + 1)).text(digest_of_file(file));
-  for (auto* text : {&o.bos_token, &o.eos_token, &o.pad_token, &o.unk_token}) hash.text(text->value_or("")).number(text->has_value());
+  for (auto* text : {&o.bos_token, &o.eos_token, &o.pad_token, &o.unk_token})
+    hash.text(text->value_or("")).number(text->has_value());
   for (auto* list : {&o.additional_special_tokens, &o.tokens}) {
     hash.number(list->size());
     for (const std::string& text : *list) hash.text(text);

@@ -20,7 +20,8 @@ struct Pipeline::Lease {
     if (!scratch) scratch = std::make_unique<ModelScratch>();
   }
   ~Lease() {
-    if (scratch->symbols.capacity() + scratch->best.capacity() > kKeptSymbols) {  // a very long text need not be remembered
+    if (scratch->symbols.capacity() + scratch->best.capacity() >
+        kKeptSymbols) {  // a very long text need not be remembered
       scratch->symbols = {};
       scratch->heap = {};
       scratch->best = {};
@@ -55,7 +56,8 @@ void Pipeline::encode_into(Encoding& out, std::string_view input, const EncodeOp
 }
 
 std::size_t Pipeline::encode_counting(Encoding& out, std::string_view input, const EncodeOptions& options) const {
-  if (input.size() > (std::size_t{1} << 31)) throw UserError("a text of {} bytes is too long to tokenize at once", input.size());
+  if (input.size() > (std::size_t{1} << 31))
+    throw UserError("a text of {} bytes is too long to tokenize at once", input.size());
   Lease lease(*this);
   ModelScratch& scratch = *lease.scratch;
   scratch.steps = 0;
@@ -89,7 +91,8 @@ std::size_t Pipeline::encode_counting(Encoding& out, std::string_view input, con
     if (normalizer) normalizer->apply(chunk);
     if (!added.any(true)) return encode_words(chunk, out, scratch);
     inner_cuts.clear();
-    added.cut(chunk.bytes(), true, allowed, [&](std::uint32_t i) { return chunk.origin(i); }, inner_cuts);
+    added.cut(
+        chunk.bytes(), true, allowed, [&](std::uint32_t i) { return chunk.origin(i); }, inner_cuts);
     for (const auto& cut : inner_cuts) {
       if (cut.id >= 0) {
         put_token(chunk, cut);
@@ -100,7 +103,8 @@ std::size_t Pipeline::encode_counting(Encoding& out, std::string_view input, con
     }
   };
   if (added.any(false)) {
-    added.cut(text.bytes(), false, allowed, [&](std::uint32_t i) { return text.origin(i); }, cuts);
+    added.cut(
+        text.bytes(), false, allowed, [&](std::uint32_t i) { return text.origin(i); }, cuts);
     for (const auto& cut : cuts) {
       if (cut.id >= 0) {
         put_token(text, cut);
@@ -113,7 +117,8 @@ std::size_t Pipeline::encode_counting(Encoding& out, std::string_view input, con
     normalize_and_encode(text);
   }
   if (options.add_special)
-    for (Token id : post_processor.back) put(out, id, static_cast<std::uint32_t>(input.size()), static_cast<std::uint32_t>(input.size()));
+    for (Token id : post_processor.back)
+      put(out, id, static_cast<std::uint32_t>(input.size()), static_cast<std::uint32_t>(input.size()));
   return scratch.steps;
 }
 

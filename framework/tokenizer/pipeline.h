@@ -24,7 +24,7 @@ class Pipeline : public Tokenizer {
   PreTokenizers pre_tokenizer;
   std::unique_ptr<Model> model;
   PostProcessor post_processor;
-  std::unique_ptr<Decoder> decoder;        // null: spellings with spaces between
+  std::unique_ptr<Decoder> decoder;  // null: spellings with spaces between
 
   /// Call once, after the last change.
   void prepare();

@@ -13,7 +13,9 @@
 namespace dml {
 namespace {
 
-struct Span { std::size_t begin = 0, end = 0; };
+struct Span {
+  std::size_t begin = 0, end = 0;
+};
 
 // Finds its way through JSON text that has been parsed before (so that it is known to be valid).
 class JsonText {
@@ -78,8 +80,8 @@ class JsonText {
 };
 
 Json added_entry(const AddedToken& t) {
-  return {{"content", t.text}, {"single_word", t.single_word}, {"lstrip", t.lstrip}, {"rstrip", t.rstrip},
-          {"normalized", t.normalized}, {"special", t.special}};
+  return {{"content", t.text},  {"single_word", t.single_word}, {"lstrip", t.lstrip},
+          {"rstrip", t.rstrip}, {"normalized", t.normalized},   {"special", t.special}};
 }
 
 std::vector<AddedToken> sorted_tokens(const Pipeline& pipeline) {
@@ -116,7 +118,8 @@ std::string rewrite_tokenizer_json(const std::string& text, const Pipeline& befo
   }
   if (Span span = json.member(root, "added_tokens"); span.end > 0) edits.emplace_back(span, dump(added));
   else edits.emplace_back(Span{root.begin + 1, root.begin + 1}, "\"added_tokens\":" + dump(added) + ",");
-  if (before.post_processor.front != now.post_processor.front || before.post_processor.back != now.post_processor.back) {
+  if (before.post_processor.front != now.post_processor.front ||
+      before.post_processor.back != now.post_processor.back) {
     std::string processor = dump(post_processor(now));
     if (Span span = json.member(root, "post_processor"); span.end > 0) edits.emplace_back(span, processor);
     else edits.emplace_back(Span{root.begin + 1, root.begin + 1}, "\"post_processor\":" + processor + ",");
@@ -128,7 +131,8 @@ std::string rewrite_tokenizer_json(const std::string& text, const Pipeline& befo
     ++index;
     bool list = key.end == 0;
     Span spelling = list && text[value.begin] == '[' ? json.value(value.begin + 1) : key;
-    Token id = list ? static_cast<Token>(index) : static_cast<Token>(std::strtol(text.c_str() + value.begin, nullptr, 10));
+    Token id =
+        list ? static_cast<Token>(index) : static_cast<Token>(std::strtol(text.c_str() + value.begin, nullptr, 10));
     const AddedToken* token = now.added.find(id);
     if (token && token->text != before.piece(id)) edits.emplace_back(spelling, dump(Json(token->text)));
     return false;
@@ -169,18 +173,21 @@ void rename_in(Json& list, const Pipeline& before, const Pipeline& now) {
 }
 
 bool changes_tokens(const TokenizerOverrides& o) {
-  return o.bos_token || o.eos_token || o.pad_token || o.unk_token || !o.additional_special_tokens.empty() || !o.tokens.empty() ||
-         !o.added_tokens.empty();
+  return o.bos_token || o.eos_token || o.pad_token || o.unk_token || !o.additional_special_tokens.empty() ||
+         !o.tokens.empty() || !o.added_tokens.empty();
 }
 
 }  // namespace
 
 void save_tokenizer_files(const std::string& source, const TokenizerOverrides& overrides, const std::string& target) {
-  std::vector<std::string> names = {"tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt", "tokenizer_config.json",
-                                    "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"};
+  std::vector<std::string> names = {"tokenizer.json",    "tokenizer.model",       "vocab.json",
+                                    "merges.txt",        "tokenizer_config.json", "special_tokens_map.json",
+                                    "added_tokens.json", "chat_template.jinja"};
   std::error_code ignored;
-  for (std::filesystem::directory_iterator it(source + "/additional_chat_templates", ignored), end; it != end; it.increment(ignored))
-    if (it->path().extension() == ".jinja") names.push_back("additional_chat_templates/" + it->path().filename().string());
+  for (std::filesystem::directory_iterator it(source + "/additional_chat_templates", ignored), end; it != end;
+       it.increment(ignored))
+    if (it->path().extension() == ".jinja")
+      names.push_back("additional_chat_templates/" + it->path().filename().string());
   make_directories(target);
   for (const std::string& name : names) {
     if (!file_exists(source + "/" + name)) continue;
@@ -201,7 +208,8 @@ void save_tokenizer_files(const std::string& source, const TokenizerOverrides& o
     write_file(path, config.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   };
   if (file_exists(source + "/tokenizer.json"))
-    write_file(target + "/tokenizer.json", rewrite_tokenizer_json(read_file(source + "/tokenizer.json"), *before, *now));
+    write_file(target + "/tokenizer.json",
+               rewrite_tokenizer_json(read_file(source + "/tokenizer.json"), *before, *now));
   rewrite("tokenizer_config.json", true, [&](Json& config) {
     rename_in(config["additional_special_tokens"], *before, *now);
     set_names(config, *now, overrides);

@@ -19,7 +19,8 @@ using Type = SentencePieceModel::Type;
 // Walks the fields of one protobuf message; every length is checked before it is used.
 class Message {
  public:
-  Message(std::string_view bytes, std::size_t start, std::string_view source) : bytes_(bytes), start_(start), source_(source) {}
+  Message(std::string_view bytes, std::size_t start, std::string_view source)
+      : bytes_(bytes), start_(start), source_(source) {}
 
   /// Moves to the next field; false at the end.
   bool next() {
@@ -47,7 +48,8 @@ class Message {
   Message message() const { return need(2), Message(data_, start_ + at_ - data_.size(), source_); }
   template <class... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args) const {
-    throw UserError("{}: not a SentencePiece model: byte {}: {}", source_, start_ + at_, fmt::format(text, std::forward<Args>(args)...));
+    throw UserError("{}: not a SentencePiece model: byte {}: {}", source_, start_ + at_,
+                    fmt::format(text, std::forward<Args>(args)...));
   }
   std::uint64_t number = 0;
 
@@ -89,7 +91,8 @@ void read_piece(Message message, SentencePieceModel& out) {
     } else if (message.number == 2) {
       piece.score = message.real();
     } else if (message.number == 3) {
-      if (message.integer() < 1 || message.integer() > 6) message.fail("piece {} has type {}, known are 1 to 6", id, message.integer());
+      if (message.integer() < 1 || message.integer() > 6)
+        message.fail("piece {} has type {}, known are 1 to 6", id, message.integer());
       piece.type = static_cast<Type>(message.integer());
     }
   }
@@ -100,7 +103,9 @@ void read_piece(Message message, SentencePieceModel& out) {
   out.pieces.push_back(std::move(piece));
 }
 
-struct NamedIds { std::int32_t unk = -1, bos = -1, eos = -1, pad = -1; };
+struct NamedIds {
+  std::int32_t unk = -1, bos = -1, eos = -1, pad = -1;
+};
 
 void read_trainer(Message message, SentencePieceModel& out, NamedIds& ids) {
   auto id = [&] { return static_cast<std::int32_t>(message.integer()); };
@@ -110,26 +115,54 @@ void read_trainer(Message message, SentencePieceModel& out, NamedIds& ids) {
           message.fail("model type {}; unigram (1) and bpe (2) are supported", message.integer());
         out.bpe = message.integer() == 2;
         break;
-      case 24: out.whitespace_as_suffix = message.integer() != 0; break;
-      case 35: out.byte_fallback = message.integer() != 0; break;
-      case 40: ids.unk = id(); break;
-      case 41: ids.bos = id(); break;
-      case 42: ids.eos = id(); break;
-      case 43: ids.pad = id(); break;
-      case 46: out.bos_piece = message.text(); break;
-      case 47: out.eos_piece = message.text(); break;
-      case 48: out.pad_piece = message.text(); break;
-      default: break;
+      case 24:
+        out.whitespace_as_suffix = message.integer() != 0;
+        break;
+      case 35:
+        out.byte_fallback = message.integer() != 0;
+        break;
+      case 40:
+        ids.unk = id();
+        break;
+      case 41:
+        ids.bos = id();
+        break;
+      case 42:
+        ids.eos = id();
+        break;
+      case 43:
+        ids.pad = id();
+        break;
+      case 46:
+        out.bos_piece = message.text();
+        break;
+      case 47:
+        out.eos_piece = message.text();
+        break;
+      case 48:
+        out.pad_piece = message.text();
+        break;
+      default:
+        break;
     }
 }
 
 void read_normalizer(Message message, SentencePieceModel& out) {
   while (message.next()) switch (message.number) {
-      case 2: out.charsmap = message.text(); break;
-      case 3: out.add_dummy_prefix = message.integer() != 0; break;
-      case 4: out.remove_extra_whitespaces = message.integer() != 0; break;
-      case 5: out.escape_whitespaces = message.integer() != 0; break;
-      default: break;
+      case 2:
+        out.charsmap = message.text();
+        break;
+      case 3:
+        out.add_dummy_prefix = message.integer() != 0;
+        break;
+      case 4:
+        out.remove_extra_whitespaces = message.integer() != 0;
+        break;
+      case 5:
+        out.escape_whitespaces = message.integer() != 0;
+        break;
+      default:
+        break;
     }
 }
 
@@ -155,7 +188,8 @@ void add_merges(Bpe& bpe, const SentencePieceModel& model, std::string_view sour
     auto& p = model.pieces[id];
     if (p.type == Type::user_defined) bpe.add_frozen(p.text, static_cast<Token>(id));
     if (!merges(p)) continue;
-    auto rank = static_cast<std::uint32_t>(std::lower_bound(scores.begin(), scores.end(), p.score, std::greater<>()) - scores.begin());
+    auto rank = static_cast<std::uint32_t>(std::lower_bound(scores.begin(), scores.end(), p.score, std::greater<>()) -
+                                           scores.begin());
     std::string_view text = p.text;
     for (std::size_t cut = char_length(text[0]); cut < text.size(); cut += char_length(text[cut])) {
       Token left = symbol(text.substr(0, cut)), right = symbol(text.substr(cut));
@@ -171,7 +205,8 @@ std::unique_ptr<Model> make_model(const SentencePieceModel& model, std::string_v
   Vocabulary& vocabulary = bpe ? bpe->vocabulary : unigram->vocabulary;
   for (std::size_t id = 0; id < model.pieces.size(); ++id)
     if (!vocabulary.add(model.pieces[id].text, static_cast<Token>(id)))
-      throw UserError("{}: piece {} '{}' is there twice", source, id, escape_controls(model.pieces[id].text.substr(0, 60)));
+      throw UserError("{}: piece {} '{}' is there twice", source, id,
+                      escape_controls(model.pieces[id].text.substr(0, 60)));
   if (bpe) {
     add_merges(*bpe, model, source);
     Bpe::Options options;
@@ -197,10 +232,17 @@ SentencePieceModel parse_sentencepiece_model(std::string_view bytes, std::string
   NamedIds ids;
   Message message(bytes, 0, source);
   while (message.next()) switch (message.number) {
-      case 1: read_piece(message.message(), out); break;
-      case 2: read_trainer(message.message(), out, ids); break;
-      case 3: read_normalizer(message.message(), out); break;
-      default: break;
+      case 1:
+        read_piece(message.message(), out);
+        break;
+      case 2:
+        read_trainer(message.message(), out, ids);
+        break;
+      case 3:
+        read_normalizer(message.message(), out);
+        break;
+      default:
+        break;
     }
   if (out.pieces.empty()) throw UserError("{}: not a SentencePiece model: it has no pieces", source);
   std::vector<bool> byte_seen(256);
@@ -214,7 +256,8 @@ SentencePieceModel parse_sentencepiece_model(std::string_view bytes, std::string
       unsigned byte = 0;
       int end = 0;
       if (p.text.size() != 6 || std::sscanf(p.text.c_str(), "<0x%2X>%n", &byte, &end) != 1 || end != 6)
-        throw UserError("{}: piece {} '{}' should spell a byte, like <0x0A>", source, id, escape_controls(p.text.substr(0, 60)));
+        throw UserError("{}: piece {} '{}' should spell a byte, like <0x0A>", source, id,
+                        escape_controls(p.text.substr(0, 60)));
       byte_seen[byte] = true;
     }
   }
@@ -224,7 +267,8 @@ SentencePieceModel parse_sentencepiece_model(std::string_view bytes, std::string
   auto n = static_cast<std::int64_t>(out.pieces.size());
   for (auto [name, id] : {std::pair{"unk", ids.unk}, {"bos", ids.bos}, {"eos", ids.eos}, {"pad", ids.pad}})
     if (id < -1 || id >= n) throw UserError("{}: {}_id is {}, there are {} pieces", source, name, id, n);
-  if (ids.unk >= 0 && ids.unk != out.unk) throw UserError("{}: unk_id is {}, the unknown piece is {}", source, ids.unk, out.unk);
+  if (ids.unk >= 0 && ids.unk != out.unk)
+    throw UserError("{}: unk_id is {}, the unknown piece is {}", source, ids.unk, out.unk);
   return out;
 }
 

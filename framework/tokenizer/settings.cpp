@@ -23,8 +23,8 @@ void read_named(const Json& config, const char* key, TokenizerSettings::Named& i
     into = {it->get<std::string>()};
   } else if (it->is_object()) {
     std::string where = fmt::format("{}: {}", file, key);
-    into = {json_string(*it, "content", "", where), json_bool(*it, "lstrip", false, where), json_bool(*it, "rstrip", false, where),
-            json_bool(*it, "single_word", false, where)};
+    into = {json_string(*it, "content", "", where), json_bool(*it, "lstrip", false, where),
+            json_bool(*it, "rstrip", false, where), json_bool(*it, "single_word", false, where)};
   } else {
     throw UserError("{}: '{}' must be a text or an object with 'content', is {}", file, key, dump(*it).substr(0, 60));
   }
@@ -54,8 +54,10 @@ std::optional<bool> read_flag(const Json& config, const char* key, const std::st
 }
 
 std::string checked_template(std::string text, const std::string& where) {
-  if (text.size() > kMaxTemplate) throw UserError("{}: a chat template of {} bytes, the limit is {}", where, text.size(), kMaxTemplate);
-  if (std::size_t bad = find_invalid_utf8(text); bad != text.npos) throw UserError("{}: byte {} is not valid UTF-8", where, bad);
+  if (text.size() > kMaxTemplate)
+    throw UserError("{}: a chat template of {} bytes, the limit is {}", where, text.size(), kMaxTemplate);
+  if (std::size_t bad = find_invalid_utf8(text); bad != text.npos)
+    throw UserError("{}: byte {} is not valid UTF-8", where, bad);
   return text;
 }
 
@@ -125,8 +127,10 @@ void read_added_file(const std::string& file, TokenizerSettings& out) {
   std::vector<AddedToken> tokens;
   for (auto& [text, id] : table.items()) {
     if (!id.is_number_integer() || id.get<double>() < 0 || id.get<double>() >= kMaxVocabulary)
-      throw UserError("{}: '{}' must have a token id, has {}", file, escape_controls(text.substr(0, 60)), id.dump().substr(0, 40));
-    bool known = std::any_of(out.added.begin(), out.added.end(), [&, &text = text](const AddedToken& t) { return t.text == text; });
+      throw UserError("{}: '{}' must have a token id, has {}", file, escape_controls(text.substr(0, 60)),
+                      id.dump().substr(0, 40));
+    bool known = std::any_of(out.added.begin(), out.added.end(),
+                             [&, &text = text](const AddedToken& t) { return t.text == text; });
     AddedToken token;
     token.id = id.get<Token>();
     token.text = text;
@@ -171,7 +175,8 @@ TokenizerSettings read_settings(const std::string& directory) {
     out.chat_template = checked_template(read_file(file, kMaxConfig), file);
   std::vector<std::string> extra;
   std::error_code ignored;
-  for (std::filesystem::directory_iterator it(directory + "/additional_chat_templates", ignored), end; it != end; it.increment(ignored))
+  for (std::filesystem::directory_iterator it(directory + "/additional_chat_templates", ignored), end; it != end;
+       it.increment(ignored))
     if (it->path().extension() == ".jinja") extra.push_back(it->path().filename().string());
   std::sort(extra.begin(), extra.end());
   for (const std::string& name : extra)

@@ -70,16 +70,16 @@ class Tokenizer {
   std::vector<Token> fresh;                 // tokens the recipe added or renamed: no model has learned them
   std::string chat_template;                // default template of the model directory, "" when it has none
   std::vector<std::pair<std::string, std::string>> named_templates;
-  std::string digest;                       // of every file it was made from, and what the recipe changes
-  std::string directory;                    // where these lie
+  std::string digest;     // of every file it was made from, and what the recipe changes
+  std::string directory;  // where these lie
 };
 
 /// What a recipe may change about a tokenizer.
 struct TokenizerOverrides {
   std::optional<std::string> bos_token, eos_token, pad_token, unk_token;
   std::vector<std::string> additional_special_tokens;
-  std::vector<std::string> tokens;                              // ordinary added tokens
-  std::vector<std::pair<Token, std::string>> added_tokens;      // id → new spelling of a reserved token
+  std::vector<std::string> tokens;                          // ordinary added tokens
+  std::vector<std::pair<Token, std::string>> added_tokens;  // id → new spelling of a reserved token
 };
 
 /// From a Hugging Face model directory: tokenizer.json, else tokenizer.model, else vocab.json + merges.txt; with

@@ -31,7 +31,8 @@ void fill_vocabulary(const TokenizerJson& json, Vocabulary& vocabulary, std::str
     std::string_view token = json.tokens[i];
     std::int64_t id = list ? static_cast<std::int64_t>(i) : json.ids[i];
     if (id < 0 || id >= kMaxVocabulary)
-      throw UserError("{}: model.vocab: '{}' has id {}, ids go from 0 to {}", source, shown(token), id, kMaxVocabulary - 1);
+      throw UserError("{}: model.vocab: '{}' has id {}, ids go from 0 to {}", source, shown(token), id,
+                      kMaxVocabulary - 1);
     if (vocabulary.has(static_cast<Token>(id)))
       throw UserError("{}: model.vocab: id {} is both '{}' and '{}'", source, id,
                       shown(vocabulary.spelling(static_cast<Token>(id))), shown(token));
@@ -41,15 +42,18 @@ void fill_vocabulary(const TokenizerJson& json, Vocabulary& vocabulary, std::str
 }
 
 // The unknown token: named but missing is an error that would else come up in the middle of a run.
-Token find_unknown(const Json& model, const Vocabulary& vocabulary, std::string_view source, const char* fallback = "") {
+Token find_unknown(const Json& model, const Vocabulary& vocabulary, std::string_view source,
+                   const char* fallback = "") {
   std::string name = json_string(model, "unk_token", fallback, source);
   if (name.empty()) return -1;
   Token id = vocabulary.find(name);
-  if (id < 0 && model.contains("unk_token")) throw UserError("{}: model.unk_token '{}' is not in the vocabulary", source, shown(name));
+  if (id < 0 && model.contains("unk_token"))
+    throw UserError("{}: model.unk_token '{}' is not in the vocabulary", source, shown(name));
   return id;
 }
 
-std::unique_ptr<Model> make_bpe(const TokenizerJson& json, const Json& model, bool byte_level, std::string_view source) {
+std::unique_ptr<Model> make_bpe(const TokenizerJson& json, const Json& model, bool byte_level,
+                                std::string_view source) {
   auto bpe = std::make_unique<Bpe>();
   fill_vocabulary(json, bpe->vocabulary, source);
   if (!json.has_merges) throw UserError("{}: model.merges is missing", source);
@@ -63,7 +67,8 @@ std::unique_ptr<Model> make_bpe(const TokenizerJson& json, const Json& model, bo
   options.unk = find_unknown(model, bpe->vocabulary, source);
   double dropout = json_number(model, "dropout", 0, source);
   if (dropout < 0 || dropout > 1) throw UserError("{}: model.dropout must be between 0 and 1, is {}", source, dropout);
-  if (dropout > 0) log_warning("{}: model.dropout {} is not applied: the same text always gives the same ids", source, dropout);
+  if (dropout > 0)
+    log_warning("{}: model.dropout {} is not applied: the same text always gives the same ids", source, dropout);
 
   const Vocabulary& vocabulary = bpe->vocabulary;
   bpe->reserve_merges(json.merges.size() / 2);
@@ -72,20 +77,22 @@ std::unique_ptr<Model> make_bpe(const TokenizerJson& json, const Json& model, bo
     std::string_view left = json.merges[i], right = json.merges[i + 1];
     Token a = vocabulary.find(left), b = vocabulary.find(right);
     if (a < 0 || b < 0)
-      throw UserError("{}: merge {} ('{}' '{}'): '{}' is not in the vocabulary", source, i / 2, shown(left), shown(right),
-                      shown(a < 0 ? left : right));
+      throw UserError("{}: merge {} ('{}' '{}'): '{}' is not in the vocabulary", source, i / 2, shown(left),
+                      shown(right), shown(a < 0 ? left : right));
     if (right.size() < options.continuing_prefix.size() || !right.starts_with(options.continuing_prefix))
-      throw UserError("{}: merge {} ('{}' '{}'): '{}' does not begin with the continuing_subword_prefix '{}'", source, i / 2,
-                      shown(left), shown(right), shown(right), shown(options.continuing_prefix));
+      throw UserError("{}: merge {} ('{}' '{}'): '{}' does not begin with the continuing_subword_prefix '{}'", source,
+                      i / 2, shown(left), shown(right), shown(right), shown(options.continuing_prefix));
     joined.assign(left).append(right.substr(options.continuing_prefix.size()));
     Token merged = vocabulary.find(joined);
     if (merged < 0)
-      throw UserError("{}: merge {} ('{}' '{}'): '{}' is not in the vocabulary", source, i / 2, shown(left), shown(right), shown(joined));
+      throw UserError("{}: merge {} ('{}' '{}'): '{}' is not in the vocabulary", source, i / 2, shown(left),
+                      shown(right), shown(joined));
     bpe->add_merge(a, b, static_cast<std::uint32_t>(i / 2), merged);
   }
   if (byte_level && options.unk < 0) {
     int missing = 0;
-    for (int b = 0; b < 256; ++b) missing += vocabulary.find(bytes_to_spelling(std::string(1, static_cast<char>(b)))) < 0;
+    for (int b = 0; b < 256; ++b)
+      missing += vocabulary.find(bytes_to_spelling(std::string(1, static_cast<char>(b)))) < 0;
     if (missing > 0) log_warning("{}: {} of 256 bytes have no token and vanish from texts", source, missing);
   }
   bpe->prepare(options);
@@ -93,12 +100,14 @@ std::unique_ptr<Model> make_bpe(const TokenizerJson& json, const Json& model, bo
 }
 
 std::unique_ptr<Model> make_unigram(const TokenizerJson& json, const Json& model, std::string_view source) {
-  if (json.scores.size() != json.tokens.size()) throw UserError("{}: model.vocab of a Unigram must be a list of [token, score]", source);
+  if (json.scores.size() != json.tokens.size())
+    throw UserError("{}: model.vocab of a Unigram must be a list of [token, score]", source);
   auto unigram = std::make_unique<Unigram>();
   fill_vocabulary(json, unigram->vocabulary, source);
   for (std::size_t i = 0; i < json.tokens.size(); ++i) {
     if (json.tokens[i].empty()) throw UserError("{}: model.vocab: token {} is empty", source, i);
-    if (!std::isfinite(json.scores[i])) throw UserError("{}: model.vocab: the score of '{}' is not finite", source, shown(json.tokens[i]));
+    if (!std::isfinite(json.scores[i]))
+      throw UserError("{}: model.vocab: the score of '{}' is not finite", source, shown(json.tokens[i]));
     unigram->add_piece(static_cast<Token>(i), json.scores[i]);
   }
   auto unk = json_integer(model, "unk_id", -1, source);
@@ -111,10 +120,14 @@ std::unique_ptr<Model> make_unigram(const TokenizerJson& json, const Json& model
 std::string model_type(const Json& model, const TokenizerJson& json, std::string_view source) {
   std::string type = json_string(model, "type", "", source);
   if (!type.empty()) return type;
-  return json.has_merges ? "BPE" : !json.scores.empty() ? "Unigram" : model.contains("continuing_subword_prefix") ? "WordPiece" : "WordLevel";
+  return json.has_merges                               ? "BPE"
+         : !json.scores.empty()                        ? "Unigram"
+         : model.contains("continuing_subword_prefix") ? "WordPiece"
+                                                       : "WordLevel";
 }
 
-std::unique_ptr<Model> make_model(const TokenizerJson& json, const Json& model, bool byte_level, std::string_view source) {
+std::unique_ptr<Model> make_model(const TokenizerJson& json, const Json& model, bool byte_level,
+                                  std::string_view source) {
   std::string type = model_type(model, json, source);
   if (type == "BPE") return make_bpe(json, model, byte_level, source);
   if (type == "Unigram") return make_unigram(json, model, source);
@@ -124,7 +137,8 @@ std::unique_ptr<Model> make_model(const TokenizerJson& json, const Json& model, 
     out->unk = find_unknown(model, out->vocabulary, source, "[UNK]");
     out->continuing_prefix = json_string(model, "continuing_subword_prefix", "##", source);
     auto longest = json_integer(model, "max_input_chars_per_word", 100, source);
-    if (longest < 1 || longest > 4096) throw UserError("{}: model.max_input_chars_per_word must be between 1 and 4096, is {}", source, longest);
+    if (longest < 1 || longest > 4096)
+      throw UserError("{}: model.max_input_chars_per_word must be between 1 and 4096, is {}", source, longest);
     out->max_characters = static_cast<std::size_t>(longest);
     return out;
   }
@@ -148,7 +162,8 @@ void add_tokens(const Json& list, Pipeline& out, std::string_view source) {
     AddedToken token;
     token.text = json_string(entry, "content", "", where);
     auto id = json_integer(entry, "id", -1, where);
-    if (id < 0 || id >= kMaxVocabulary) throw UserError("{}: id {} is not between 0 and {}", where, id, kMaxVocabulary - 1);
+    if (id < 0 || id >= kMaxVocabulary)
+      throw UserError("{}: id {} is not between 0 and {}", where, id, kMaxVocabulary - 1);
     token.id = static_cast<Token>(id);
     token.special = json_bool(entry, "special", false, where);
     token.normalized = json_bool(entry, "normalized", !token.special, where);
@@ -157,7 +172,8 @@ void add_tokens(const Json& list, Pipeline& out, std::string_view source) {
     token.single_word = json_bool(entry, "single_word", false, where);
     // As in Hugging Face's library, a token that the model knows keeps the model's id.
     if (Token known = out.model->vocabulary.find(token.text); known >= 0 && known != token.id) {
-      log_warning("{}: '{}' has id {} here, the vocabulary says {}, which holds", where, shown(token.text), token.id, known);
+      log_warning("{}: '{}' has id {} here, the vocabulary says {}, which holds", where, shown(token.text), token.id,
+                  known);
       token.id = known;
     } else if (known < 0 && out.model->vocabulary.has(token.id)) {
       throw UserError("{}: id {} of '{}' is '{}' in the vocabulary", where, token.id, shown(token.text),

@@ -102,13 +102,17 @@ class Reader {
     return builder_.null();
   }
   bool text(const std::string& s) {
-    if (s.size() > kMaxTokenBytes) return fail(fmt::format("a token of {} bytes, the limit is {}", s.size(), kMaxTokenBytes));
-    if (out_.tokens.size() >= static_cast<std::size_t>(kMaxVocabulary)) return fail(fmt::format("more than {} tokens", kMaxVocabulary));
+    if (s.size() > kMaxTokenBytes)
+      return fail(fmt::format("a token of {} bytes, the limit is {}", s.size(), kMaxTokenBytes));
+    if (out_.tokens.size() >= static_cast<std::size_t>(kMaxVocabulary))
+      return fail(fmt::format("more than {} tokens", kMaxVocabulary));
     if (kind_ == Kind::merges) {
-      if (out_.merges.size() >= 2 * static_cast<std::size_t>(kMaxVocabulary)) return fail(fmt::format("more than {} merges", kMaxVocabulary));
+      if (out_.merges.size() >= 2 * static_cast<std::size_t>(kMaxVocabulary))
+        return fail(fmt::format("more than {} merges", kMaxVocabulary));
       if (table_ == 2) return ++item_ <= 2 ? (out_.merges.add(s), true) : bad_entry();
       std::size_t space = s.find(' ');
-      if (space == s.npos || space == 0 || space + 1 == s.size() || s.find(' ', space + 1) != s.npos) return bad_entry();
+      if (space == s.npos || space == 0 || space + 1 == s.size() || s.find(' ', space + 1) != s.npos)
+        return bad_entry();
       out_.merges.add(std::string_view(s).substr(0, space));
       out_.merges.add(std::string_view(s).substr(space + 1));
       return true;
@@ -124,7 +128,8 @@ class Reader {
     return true;
   }
   bool bad_entry() {
-    if (kind_ == Kind::merges) return fail(fmt::format("merge {} must be \"left right\" or [\"left\", \"right\"]", out_.merges.size() / 2));
+    if (kind_ == Kind::merges)
+      return fail(fmt::format("merge {} must be \"left right\" or [\"left\", \"right\"]", out_.merges.size() / 2));
     std::string last = out_.tokens.size() ? escape_controls(out_.tokens[out_.tokens.size() - 1].substr(0, 60)) : "";
     if (kind_ == Kind::ids) return fail(fmt::format("vocabulary: the id of '{}' must be a whole number", last));
     return fail(fmt::format("vocabulary: entries must be [\"token\", score], see behind '{}'", last));
@@ -133,8 +138,12 @@ class Reader {
     if (problem_.empty()) problem_ = std::move(text);
     return false;
   }
-  bool element() { return ++values_ <= kMaxValues || fail(fmt::format("more than {} values outside of the vocabulary", kMaxValues)); }
-  bool deeper() { return ++depth_ > kMaxDepth ? fail(fmt::format("nested deeper than {} levels", kMaxDepth)) : element(); }
+  bool element() {
+    return ++values_ <= kMaxValues || fail(fmt::format("more than {} values outside of the vocabulary", kMaxValues));
+  }
+  bool deeper() {
+    return ++depth_ > kMaxDepth ? fail(fmt::format("nested deeper than {} levels", kMaxDepth)) : element();
+  }
 
   TokenizerJson& out_;
   nlohmann::detail::json_sax_dom_parser<Json> builder_;

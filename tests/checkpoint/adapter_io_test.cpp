@@ -166,7 +166,8 @@ TEST(AdapterConfigFile, EveryFieldSurvives) {
   EXPECT_EQ(config_of(adapter_config_text(c)), c);
   AdapterConfig loftq{.init = "loftq", .loftq_iterations = 5};
   EXPECT_EQ(config_of(adapter_config_text(loftq)), loftq);
-  EXPECT_NE(adapter_config_text(loftq).find("\"loftq_config\": {\n    \"loftq_bits\": 4,\n    \"loftq_iter\": 5\n  }"), std::string::npos);
+  EXPECT_NE(adapter_config_text(loftq).find("\"loftq_config\": {\n    \"loftq_bits\": 4,\n    \"loftq_iter\": 5\n  }"),
+            std::string::npos);
   AdapterConfig all{.all_linear = true, .init = "false"};
   EXPECT_EQ(config_of(adapter_config_text(all)), all);
 }
@@ -226,34 +227,36 @@ TEST_P(BadAdapterConfig, IsRefusedWithItsReason) {
 
 INSTANTIATE_TEST_SUITE_P(
     Table, BadAdapterConfig,
-    testing::Values(BadConfig{"NoPeftType", R"({"remove": "peft_type"})", "no 'peft_type'"},
-                    BadConfig{"OtherMethod", R"({"peft_type": "IA3"})", "only LORA is"},
-                    BadConfig{"OtherTask", R"({"task_type": "SEQ_CLS"})", "only CAUSAL_LM is"},
-                    BadConfig{"RankZero", R"({"r": 0})", "'r' must be 1 to"},
-                    BadConfig{"RankNegative", R"({"r": -1})", "'r' must be 1 to"},
-                    BadConfig{"RankHuge", R"({"r": 2147483648})", "'r' must be 1 to"},
-                    BadConfig{"RankText", R"({"r": "8"})", "whole number"},
-                    BadConfig{"AlphaZero", R"({"lora_alpha": 0})", "other than 0"},
-                    BadConfig{"AlphaNan", R"({"lora_alpha": "NaN"})", "must be a number"},
-                    BadConfig{"DropoutOne", R"({"lora_dropout": 1.0})", "below 1"},
-                    BadConfig{"TargetsMatchNothing", R"({"target_modules": ["Wqkv"]})", "match no module"},
-                    BadConfig{"TargetsNumber", R"({"target_modules": 3})", "list of module names"},
-                    BadConfig{"TargetPatternBroken", R"({"target_modules": "(q_proj"})", "missing closing parenthesis"},
-                    BadConfig{"RankPatternBroken", R"({"rank_pattern": {"q_[": 2}})", "'rank_pattern'"},
-                    BadConfig{"RankPatternZero", R"({"rank_pattern": {"q_proj": 0}})", "must be 1 to"},
-                    BadConfig{"AlphaPatternText", R"({"alpha_pattern": {"q_proj": "a"}})", "must be a number"},
-                    BadConfig{"LayersNegative", R"({"layers_to_transform": [-1]})", "layer numbers"},
-                    BadConfig{"SavedModuleAbsent", R"({"modules_to_save": ["score"]})",
-                              "modules_to_save names 'score'"},
-                    BadConfig{"BiasWord", R"({"bias": "some"})", "choose from none, all, lora_only"},
-                    BadConfig{"BiasAll", R"({"bias": "all"})", "only 'none' is supported"},
-                    BadConfig{"LoraBias", R"({"lora_bias": true})", "'lora_bias' is not supported"},
-                    BadConfig{"Qalora", R"({"use_qalora": true})", "'use_qalora' is true"},
-                    BadConfig{"TokenIndices", R"({"trainable_token_indices": [1]})", "'trainable_token_indices'"},
-                    BadConfig{"LoftqBits", R"({"init_lora_weights": "loftq", "loftq_config": {"loftq_bits": 2}})", "only 4 is supported"},
-                    BadConfig{"LoftqIterations", R"({"init_lora_weights": "loftq", "loftq_config": {"loftq_iter": 0}})", "'loftq_iter' must be"},
-                    BadConfig{"LoftqConfigText", R"({"init_lora_weights": "loftq", "loftq_config": "4bit"})", "must be an object"},
-                    BadConfig{"InitNumber", R"({"init_lora_weights": 3})", "'init_lora_weights'"}),
+    testing::Values(
+        BadConfig{"NoPeftType", R"({"remove": "peft_type"})", "no 'peft_type'"},
+        BadConfig{"OtherMethod", R"({"peft_type": "IA3"})", "only LORA is"},
+        BadConfig{"OtherTask", R"({"task_type": "SEQ_CLS"})", "only CAUSAL_LM is"},
+        BadConfig{"RankZero", R"({"r": 0})", "'r' must be 1 to"},
+        BadConfig{"RankNegative", R"({"r": -1})", "'r' must be 1 to"},
+        BadConfig{"RankHuge", R"({"r": 2147483648})", "'r' must be 1 to"},
+        BadConfig{"RankText", R"({"r": "8"})", "whole number"},
+        BadConfig{"AlphaZero", R"({"lora_alpha": 0})", "other than 0"},
+        BadConfig{"AlphaNan", R"({"lora_alpha": "NaN"})", "must be a number"},
+        BadConfig{"DropoutOne", R"({"lora_dropout": 1.0})", "below 1"},
+        BadConfig{"TargetsMatchNothing", R"({"target_modules": ["Wqkv"]})", "match no module"},
+        BadConfig{"TargetsNumber", R"({"target_modules": 3})", "list of module names"},
+        BadConfig{"TargetPatternBroken", R"({"target_modules": "(q_proj"})", "missing closing parenthesis"},
+        BadConfig{"RankPatternBroken", R"({"rank_pattern": {"q_[": 2}})", "'rank_pattern'"},
+        BadConfig{"RankPatternZero", R"({"rank_pattern": {"q_proj": 0}})", "must be 1 to"},
+        BadConfig{"AlphaPatternText", R"({"alpha_pattern": {"q_proj": "a"}})", "must be a number"},
+        BadConfig{"LayersNegative", R"({"layers_to_transform": [-1]})", "layer numbers"},
+        BadConfig{"SavedModuleAbsent", R"({"modules_to_save": ["score"]})", "modules_to_save names 'score'"},
+        BadConfig{"BiasWord", R"({"bias": "some"})", "choose from none, all, lora_only"},
+        BadConfig{"BiasAll", R"({"bias": "all"})", "only 'none' is supported"},
+        BadConfig{"LoraBias", R"({"lora_bias": true})", "'lora_bias' is not supported"},
+        BadConfig{"Qalora", R"({"use_qalora": true})", "'use_qalora' is true"},
+        BadConfig{"TokenIndices", R"({"trainable_token_indices": [1]})", "'trainable_token_indices'"},
+        BadConfig{"LoftqBits", R"({"init_lora_weights": "loftq", "loftq_config": {"loftq_bits": 2}})",
+                  "only 4 is supported"},
+        BadConfig{"LoftqIterations", R"({"init_lora_weights": "loftq", "loftq_config": {"loftq_iter": 0}})",
+                  "'loftq_iter' must be"},
+        BadConfig{"LoftqConfigText", R"({"init_lora_weights": "loftq", "loftq_config": "4bit"})", "must be an object"},
+        BadConfig{"InitNumber", R"({"init_lora_weights": 3})", "'init_lora_weights'"}),
     [](auto& one) { return one.param.name; });
 
 TEST(AdapterConfigFile, UnknownKeysAreIgnored) {
@@ -266,7 +269,10 @@ TEST(AdapterConfigFile, HeadOfATiedModelCannotBeSaved) {
   EXPECT_THAT(
       refusal([&] { plan_adapter({.target_modules = {"q_proj"}, .modules_to_save = {"lm_head"}}, spec, "config"); }),
       HasSubstr("its head is the embedding"));
-  EXPECT_THAT(refusal([&] { plan_adapter({.target_modules = {"lm_head", "q_proj"}}, spec, "config"); }), HasSubstr("dml convert --untied"));
+  EXPECT_THAT(refusal([&] {
+                plan_adapter({.target_modules = {"lm_head", "q_proj"}}, spec, "config");
+              }),
+              HasSubstr("dml convert --untied"));
 }
 
 // ---- bad folders: the golden adapter with one thing changed in its weights or files

@@ -99,7 +99,8 @@ TEST(SharedModel, Stories260KIsUnderstood) {
 
 TEST(Families, EachHasItsRowInTheTable) {
   std::string table = read_file(DML_SOURCE_DIR "/recipes/MODELS.md");
-  for (const Family& family : families()) EXPECT_NE(table.find("| `" + family.model_type + "` |"), std::string::npos) << family.model_type;
+  for (const Family& family : families())
+    EXPECT_NE(table.find("| `" + family.model_type + "` |"), std::string::npos) << family.model_type;
 }
 
 }  // namespace

@@ -40,13 +40,11 @@ TEST(Safetensors, WhatIsWrittenIsReadAgain) {
   std::vector<std::string> order;
   for (auto& t : out.tensors()) {
     order.push_back(t.name);
-    if (t.name == "flags")
-      out.append("\1", 1);
+    if (t.name == "flags") out.append("\1", 1);
     else if (t.name == "scalar") {
       double pi = 3.25;
       out.append(&pi, 8);
-    } else
-      out.append_floats(t.dtype, std::span(values).first(static_cast<std::size_t>(t.size())));
+    } else out.append_floats(t.dtype, std::span(values).first(static_cast<std::size_t>(t.size())));
   }
   out.commit();
   EXPECT_THAT(order, testing::ElementsAre("scalar", "a", "none", "b \"q\" é", "half", "flags"));

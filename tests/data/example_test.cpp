@@ -87,7 +87,8 @@ TEST(Assemble, SeesATokenAcrossTheSeam) {
 
 TEST(Assemble, GivesAWordWithItsSpaceToThePieceOfTheWord) {
   Rendered r;
-  r.segments = {segment({{"x ", false, true}, {"Ay", true, false}, {" ", true, false}, {"A", false, true}}, false, false)};
+  r.segments = {
+      segment({{"x ", false, true}, {"Ay", true, false}, {" ", true, false}, {"A", false, true}}, false, false)};
   Example e = assemble(r, FusingTokenizer());
   EXPECT_THAT(e.ids, ElementsAre(byte('x'), byte(' '), byte('y'), byte(' ')));
   EXPECT_THAT(e.labels, ElementsAre(kIgnore, byte(' '), byte('y'), kIgnore));

@@ -98,8 +98,9 @@ TEST_F(Prepare, SaysWhetherItHitsAndWhatChanged) {
   EXPECT_THAT(hit.note, HasSubstr("cache hit"));
 
   data.sequence_len = 500;
-  EXPECT_THAT(run().note,
-              StartsWith("rebuilding because sequence_len changed (400 → 500), eval_sequence_len changed (400 → 500): "));
+  EXPECT_THAT(
+      run().note,
+      StartsWith("rebuilding because sequence_len changed (400 → 500), eval_sequence_len changed (400 → 500): "));
   write("a.jsonl", rows(21));
   EXPECT_THAT(run().note, StartsWith("rebuilding because datasets[0] a.jsonl changed: "));
   data.datasets[0].type.name = "alpaca:chat";

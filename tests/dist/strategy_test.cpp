@@ -53,8 +53,8 @@ TEST(Strategies, AllGiveTheSameBitsOnAnyNumberOfRanks) {
 }
 
 TEST(Strategies, HybridGivesTheSameBitsInGroupsOfAnySize) {
-  const std::tuple<std::int64_t, int, std::vector<int>> cases[] = {
-      {8, 4, {1, 2, 4}}, {11, 4, {2}}, {1, 4, {2}}, {16, 8, {2, 4}}, {7, 6, {2, 3}}, {2, 6, {2}}};
+  const std::tuple<std::int64_t, int, std::vector<int>> cases[] = {{8, 4, {1, 2, 4}}, {11, 4, {2}},   {1, 4, {2}},
+                                                                   {16, 8, {2, 4}},   {7, 6, {2, 3}}, {2, 6, {2}}};
   for (auto& [total, ranks, sizes] : cases) {
     Outcome reference = train("none", 1, total);
     for (int size : sizes)
@@ -63,9 +63,7 @@ TEST(Strategies, HybridGivesTheSameBitsInGroupsOfAnySize) {
   }
 }
 
-TEST(Strategies, HybridWantsEqualGroups) {
-  EXPECT_THROW(train("hybrid", 3, 4, nullptr, {.shard_size = 2}), UserError);
-}
+TEST(Strategies, HybridWantsEqualGroups) { EXPECT_THROW(train("hybrid", 3, 4, nullptr, {.shard_size = 2}), UserError); }
 
 // What one rank after the other would have summed up, in double precision, against sums of what was sent.
 TEST(Strategies, GradientsInBf16LoseNothingOverTheSteps) {
@@ -74,7 +72,8 @@ TEST(Strategies, GradientsInBf16LoseNothingOverTheSteps) {
     Outcome exact = train("none", 1, 8);
     Outcome rounded = train(name, 4, 8, nullptr, half), again = train(name, 4, 8, nullptr, half);
     expect_same(rounded, again, name);
-    for (std::size_t i = 0; i < exact.norms.size(); ++i) EXPECT_NEAR(rounded.norms[i] / exact.norms[i], 1, 0.01) << name;
+    for (std::size_t i = 0; i < exact.norms.size(); ++i)
+      EXPECT_NEAR(rounded.norms[i] / exact.norms[i], 1, 0.01) << name;
     EXPECT_NE(rounded.values, exact.values) << name;
   }
 }
@@ -173,7 +172,8 @@ TEST(Strategies, OptimizerStateIsDividedByZero) {
     EXPECT_EQ(zero2.state, zero1.state);
     EXPECT_LT(zero2.gradients, zero1.gradients);
     EXPECT_LT(zero3.values, zero2.values);
-    EXPECT_LE(ddp.communication, (toy.store.floats() + static_cast<std::int64_t>(toy.store.units().size()) * kSliceBlock) * 4);
+    EXPECT_LE(ddp.communication,
+              (toy.store.floats() + static_cast<std::int64_t>(toy.store.units().size()) * kSliceBlock) * 4);
   });
 }
 
@@ -204,7 +204,8 @@ TEST(Wire, KeepsWhatRoundingTakesAway) {
     std::vector<double> wanted(residual.size()), sent(residual.size());
     std::vector<float> x(residual.size());
     for (int step = 0; step < 200; ++step) {
-      for (std::size_t i = 0; i < x.size(); ++i) wanted[i] += x[i] = 1 + random.normal(i) * 0.01f;  // the same every step
+      for (std::size_t i = 0; i < x.size(); ++i)
+        wanted[i] += x[i] = 1 + random.normal(i) * 0.01f;  // the same every step
       EXPECT_EQ(wire.bytes(x.data(), n).size(), 2 * x.size());
       wire.pack(x.data(), n, residual.data());
       wire.unpack(x.data(), n);

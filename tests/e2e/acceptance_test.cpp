@@ -17,7 +17,9 @@ TEST_P(Acceptance, ScriptAgrees) {
   EXPECT_EQ(e.exit, 0) << e.out << e.err;
 }
 
-INSTANTIATE_TEST_SUITE_P(BlackBox, Acceptance, testing::Values("greedy", "traces", "tokenizers", "templates", "recipes"), [](auto& of) { return std::string(of.param); });
+INSTANTIATE_TEST_SUITE_P(BlackBox, Acceptance,
+                         testing::Values("greedy", "traces", "tokenizers", "templates", "recipes"),
+                         [](auto& of) { return std::string(of.param); });
 
 }  // namespace
 }  // namespace dml::e2e

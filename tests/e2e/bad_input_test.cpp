@@ -48,7 +48,11 @@ class BadInput : public Workshop {
     return at(name);
   }
 
-  Keys pre_tokenised(const std::string& path) const { return {{"datasets", fmt::format("[{{path: {}, ds_type: json, type: }}]", path)}, {"val_set_size", "0"}, {"eval_steps", ""}}; }
+  Keys pre_tokenised(const std::string& path) const {
+    return {{"datasets", fmt::format("[{{path: {}, ds_type: json, type: }}]", path)},
+            {"val_set_size", "0"},
+            {"eval_steps", ""}};
+  }
 };
 
 TEST_F(BadInput, AnEmptyDataset) {
@@ -57,7 +61,9 @@ TEST_F(BadInput, AnEmptyDataset) {
 }
 
 TEST_F(BadInput, ARowThatIsNoJson) {
-  write("rows.jsonl", "{\"instruction\": \"a\", \"output\": \"b\"}\n{\"instruction\": \"a\", \"output\": \"b\"}\n{\"instruction\": \"a\", \"out\n");
+  write("rows.jsonl",
+        "{\"instruction\": \"a\", \"output\": \"b\"}\n{\"instruction\": \"a\", \"output\": \"b\"}\n{\"instruction\": "
+        "\"a\", \"out\n");
   expect_not_trained(tiny_model(), 2, {"rows.jsonl:3"});
 }
 
@@ -66,18 +72,25 @@ TEST_F(BadInput, AMissingField) {
   expect_not_trained(tiny_model(), 2, {"rows.jsonl:2", "output"});
 }
 
-TEST_F(BadInput, EveryRowTooLong) { expect_not_trained(tiny_model() + Keys{{"sequence_len", "16"}}, 2, {"sequence_len", "44"}); }
+TEST_F(BadInput, EveryRowTooLong) {
+  expect_not_trained(tiny_model() + Keys{{"sequence_len", "16"}}, 2, {"sequence_len", "44"});
+}
 
 TEST_F(BadInput, RowsWithoutALabelledToken) {
   std::string some, most;
   for (int i = 0; i < 10; ++i) {
-    some += fmt::format("{{\"input_ids\": [1, {0}, {0}, 2], \"attention_mask\": [1, 1, 1, 1], \"labels\": [-100, {1}, {1}, -100]}}\n", 10 + i, i == 4 ? -100 : 10 + i);
-    most += fmt::format("{{\"input_ids\": [1, {0}, {0}, 2], \"attention_mask\": [1, 1, 1, 1], \"labels\": [-100, {1}, {1}, -100]}}\n", 10 + i, i < 6 ? -100 : 10 + i);
+    some += fmt::format(
+        "{{\"input_ids\": [1, {0}, {0}, 2], \"attention_mask\": [1, 1, 1, 1], \"labels\": [-100, {1}, {1}, -100]}}\n",
+        10 + i, i == 4 ? -100 : 10 + i);
+    most += fmt::format(
+        "{{\"input_ids\": [1, {0}, {0}, 2], \"attention_mask\": [1, 1, 1, 1], \"labels\": [-100, {1}, {1}, -100]}}\n",
+        10 + i, i < 6 ? -100 : 10 + i);
   }
   Ended kept = dml({"preprocess", recipe("some.yml", tiny_model() + pre_tokenised(write("some.jsonl", some)))});
   EXPECT_EQ(kept.exit, 0) << kept.err;
   EXPECT_THAT(kept.err, HasSubstr("10 rows → 9 examples"));
-  EXPECT_THAT(kept.err, HasSubstr("dropped 1: no learned token, first")) << "the dropped row is counted and its reason named";
+  EXPECT_THAT(kept.err, HasSubstr("dropped 1: no learned token, first"))
+      << "the dropped row is counted and its reason named";
   expect_not_trained(tiny_model() + pre_tokenised(write("most.jsonl", most)), 2, {"6", "10", "learned"});
 }
 
@@ -88,7 +101,8 @@ TEST_F(BadInput, ABaseModelWhoseShapesDisagreeWithItsConfig) {
   write("base/config.json", config.dump());
   Ended e = train(1, recipe("bad.yml", tiny_lora() + Keys{{"base_model", base}}));
   EXPECT_EQ(e.exit, 2);
-  EXPECT_THAT(e.err, AllOf(HasSubstr("model.layers.0.mlp.gate_proj.weight"), HasSubstr("[64, 32]"), HasSubstr("[96, 32]")));
+  EXPECT_THAT(e.err,
+              AllOf(HasSubstr("model.layers.0.mlp.gate_proj.weight"), HasSubstr("[64, 32]"), HasSubstr("[96, 32]")));
   EXPECT_FALSE(file_exists(at("out/adapter_model.safetensors")));
 }
 
@@ -104,18 +118,25 @@ TEST_F(BadInput, AnAdapterOfAnotherModel) {
   Keys wide = tiny_model();
   wide["model_config"].replace(wide["model_config"].find("hidden_size: 32"), 15, "hidden_size: 48");
   ASSERT_EQ(train(1, recipe("wide.yml", wide + Keys{{"output_dir", at("wide")}, {"max_steps", "1"}})).exit, 0);
-  ASSERT_EQ(train(1, recipe("other.yml", tiny_lora() + Keys{{"base_model", at("wide")}, {"output_dir", at("other")}, {"max_steps", "1"}})).exit, 0);
+  ASSERT_EQ(
+      train(1, recipe("other.yml",
+                      tiny_lora() + Keys{{"base_model", at("wide")}, {"output_dir", at("other")}, {"max_steps", "1"}}))
+          .exit,
+      0);
   Ended e = train(1, recipe("bad.yml", tiny_lora() + Keys{{"lora_model_dir", at("other")}}));
   EXPECT_EQ(e.exit, 2);
   EXPECT_THAT(e.err, AllOf(HasSubstr(at("other")), HasSubstr("lora_A"), HasSubstr("48"), HasSubstr("32")));
   EXPECT_FALSE(file_exists(at("out/adapter_model.safetensors")));
-  expect_refused(dml({"infer", "--base-model", base_directory(), "--adapter", at("nowhere"), "--prompt", "a"}), 2, {at("nowhere")});
+  expect_refused(dml({"infer", "--base-model", base_directory(), "--adapter", at("nowhere"), "--prompt", "a"}), 2,
+                 {at("nowhere")});
 }
 
 TEST_F(BadInput, AnOutputDirectoryThatIsTheBaseDirectory) {
   std::string base = copy_of_base("base");
   auto before = results_in(base);
-  for (std::string same : {base, base + "/", base + "/../base"}) expect_refused(train(1, recipe("bad.yml", tiny_lora() + Keys{{"base_model", base}, {"output_dir", same}})), 2, {"output_dir"});
+  for (std::string same : {base, base + "/", base + "/../base"})
+    expect_refused(train(1, recipe("bad.yml", tiny_lora() + Keys{{"base_model", base}, {"output_dir", same}})), 2,
+                   {"output_dir"});
   EXPECT_EQ(results_in(base), before);
 }
 
@@ -161,7 +182,8 @@ TEST_F(BadInput, AnOutputDirectoryThatCannotBeMade) {
 }
 
 TEST_F(BadInput, ALearningRateThatBreaksTheWeights) {
-  Keys keys = tiny_model() + Keys{{"optimizer", "sgd"}, {"learning_rate", "100"}, {"lr_scheduler", "constant"}, {"save_steps", "1"}, {"save_total_limit", "20"}, {"max_grad_norm", "0"}};
+  Keys keys = tiny_model() + Keys{{"optimizer", "sgd"}, {"learning_rate", "100"},   {"lr_scheduler", "constant"},
+                                  {"save_steps", "1"},  {"save_total_limit", "20"}, {"max_grad_norm", "0"}};
   expect_refused(train(1, recipe("r.yml", keys)), 4, {"step", "learning_rate"});
   Ended known = train(1, at("r.yml"), {"--resume", at("out/checkpoint-1")});
   EXPECT_EQ(known.exit, 4) << "the checkpoint before it is whole: " << known.err;

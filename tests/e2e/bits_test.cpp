@@ -17,9 +17,12 @@ class Bits : public Workshop {
  protected:
   Outcome outcome(const std::string& folder) { return {results_in(folder), numbers_of(folder + "/metrics.jsonl")}; }
 
-  Outcome trained(const std::string& name, const Keys& keys, int ranks, int threads, const std::string& distribution = "") {
+  Outcome trained(const std::string& name, const Keys& keys, int ranks, int threads,
+                  const std::string& distribution = "") {
     std::string out = at(name);
-    Ended e = train(ranks, recipe(name + ".yml", keys + Keys{{"output_dir", out}, {"threads", std::to_string(threads)}, {"distribution", distribution}}));
+    Ended e = train(ranks, recipe(name + ".yml", keys + Keys{{"output_dir", out},
+                                                             {"threads", std::to_string(threads)},
+                                                             {"distribution", distribution}}));
     EXPECT_EQ(e.exit, 0) << e.err;
     return outcome(out);
   }
@@ -28,19 +31,26 @@ class Bits : public Workshop {
     EXPECT_EQ(a.numbers, b.numbers) << what;
     ASSERT_FALSE(a.files.empty()) << what;
     ASSERT_EQ(a.files.size(), b.files.size()) << what;
-    for (auto& [name, bytes] : a.files) EXPECT_TRUE(b.files.contains(name) && b.files.at(name) == bytes) << what << ": " << name << " differs";
+    for (auto& [name, bytes] : a.files)
+      EXPECT_TRUE(b.files.contains(name) && b.files.at(name) == bytes) << what << ": " << name << " differs";
   }
 
   void do_not_depend_on_threads_and_ranks(const Keys& keys) {
     Outcome one = trained("one", keys, 1, 1);
     EXPECT_EQ(json_lines(at("one/metrics.jsonl")).size(), 13u);  // ten steps, evaluations before, at 5 and at 10
-    for (int threads : {2, 3, 4}) expect_same(one, trained("threads", keys + Keys{{"dataset_prepared_path", at("p")}}, 1, threads), std::to_string(threads) + " threads"), fs::remove_all(at("threads"));
+    for (int threads : {2, 3, 4})
+      expect_same(one, trained("threads", keys + Keys{{"dataset_prepared_path", at("p")}}, 1, threads),
+                  std::to_string(threads) + " threads"),
+          fs::remove_all(at("threads"));
     if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there: ranks were not compared";
-    for (int ranks : {2, 3, 4}) expect_same(one, trained("ranks", keys, ranks, 1), std::to_string(ranks) + " ranks"), fs::remove_all(at("ranks"));
+    for (int ranks : {2, 3, 4})
+      expect_same(one, trained("ranks", keys, ranks, 1), std::to_string(ranks) + " ranks"), fs::remove_all(at("ranks"));
     expect_same(one, trained("both", keys, 2, 2), "2 ranks of 2 threads");
     for (const char* distribution : {"zero1", "zero2", "zero3"}) {
       if (e2e::dml({"list", "distributions"}).out.find(distribution) == std::string::npos) continue;
-      for (int ranks : {2, 3}) expect_same(one, trained(fmt::format("{}-{}", distribution, ranks), keys, ranks, 1, distribution), fmt::format("{} on {} ranks", distribution, ranks));
+      for (int ranks : {2, 3})
+        expect_same(one, trained(fmt::format("{}-{}", distribution, ranks), keys, ranks, 1, distribution),
+                    fmt::format("{} on {} ranks", distribution, ranks));
     }
   }
 
@@ -56,8 +66,10 @@ class Bits : public Workshop {
       fs::create_directory(folder);
       fs::copy_file(out + "/metrics.jsonl", folder + "/metrics.jsonl");
       int ranks = !has_mpirun() ? 1 : k % 3 == 0 ? 2 : k % 3 == 1 ? 1 : whole_ranks == 1 ? 3 : 1;
-      Ended resumed = train(ranks, recipe("resumed.yml", keys + Keys{{"output_dir", folder}, {"distribution", ranks > 1 ? distribution : ""}}),
-                            {"--resume", fmt::format("{}/checkpoint-{}", out, k)});
+      Ended resumed = train(
+          ranks,
+          recipe("resumed.yml", keys + Keys{{"output_dir", folder}, {"distribution", ranks > 1 ? distribution : ""}}),
+          {"--resume", fmt::format("{}/checkpoint-{}", out, k)});
       ASSERT_EQ(resumed.exit, 0) << "from step " << k << ": " << resumed.err;
       expect_same(whole, outcome(folder), fmt::format("from step {} on {} ranks", k, ranks));
     }
@@ -68,7 +80,8 @@ TEST_F(Bits, OfAFullRunDoNotDependOnThreadsAndRanks) { do_not_depend_on_threads_
 TEST_F(Bits, OfAnAdapterWithDropoutDoNotDependOnThreadsAndRanks) { do_not_depend_on_threads_and_ranks(tiny_lora()); }
 TEST_F(Bits, OfPackedRowsDoNotDependOnThreadsAndRanks) {
   alpaca("rows.jsonl", 160);
-  do_not_depend_on_threads_and_ranks(tiny_lora() + Keys{{"sample_packing", "true"}, {"max_steps", "10"}, {"gradient_checkpointing", "true"}});
+  do_not_depend_on_threads_and_ranks(
+      tiny_lora() + Keys{{"sample_packing", "true"}, {"max_steps", "10"}, {"gradient_checkpointing", "true"}});
 }
 TEST_F(Bits, OfStateAndActivationsInFewBitsDoNotDependOnThreadsAndRanks) {
   do_not_depend_on_threads_and_ranks(tiny_model() + Keys{{"optimizer", "adamw_8bit"}, {"activation_storage", "bf16"}});

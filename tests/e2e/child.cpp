@@ -34,7 +34,8 @@ void redirect(const std::string& path, int flags, int to) {
 
 }  // namespace
 
-Child::Child(const Words& words, const Surroundings& around) : around_(around), scratch_(make_scratch()), started_(now()) {
+Child::Child(const Words& words, const Surroundings& around)
+    : around_(around), scratch_(make_scratch()), started_(now()) {
   write_file(scratch_ + "/in", around.input);
   std::vector<char*> argv;
   for (const std::string& w : words) argv.push_back(const_cast<char*>(w.c_str()));
@@ -100,7 +101,15 @@ Ended dml(Words words, const Surroundings& around) {
 Words on_ranks(int ranks, Words words) {
   Words all;
   if (ranks > 1)
-    all = {"env", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "mpirun", "--oversubscribe", "--bind-to", "none", "-np", std::to_string(ranks)};
+    all = {"env",
+           "OMPI_ALLOW_RUN_AS_ROOT=1",
+           "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+           "mpirun",
+           "--oversubscribe",
+           "--bind-to",
+           "none",
+           "-np",
+           std::to_string(ranks)};
   all.push_back(dml_path());
   all.insert(all.end(), words.begin(), words.end());
   return all;

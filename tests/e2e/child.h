@@ -12,19 +12,19 @@ namespace dml::e2e {
 using Words = std::vector<std::string>;
 
 struct Ended {
-  int exit = -1;                  // exit status; 128 + N when signal N ended it
-  std::string out, err;           // stdout, stderr
+  int exit = -1;         // exit status; 128 + N when signal N ended it
+  std::string out, err;  // stdout, stderr
   double seconds = 0;
-  std::size_t peak = 0;           // highest resident memory, bytes
+  std::size_t peak = 0;  // highest resident memory, bytes
   bool timed_out = false;
 };
 
 struct Surroundings {
-  Words environment = {};              // "NAME=VALUE", on top of this process's
-  std::string folder = {};             // working directory; "" keeps this one
-  std::string input = {};              // stdin
-  long file_limit = -1;           // RLIMIT_FSIZE, bytes; writing past it fails
-  double timeout = 120;           // seconds; then the whole process group is killed
+  Words environment = {};   // "NAME=VALUE", on top of this process's
+  std::string folder = {};  // working directory; "" keeps this one
+  std::string input = {};   // stdin
+  long file_limit = -1;     // RLIMIT_FSIZE, bytes; writing past it fails
+  double timeout = 120;     // seconds; then the whole process group is killed
 };
 
 /// A process that runs beside the test. The destructor kills what is left of its process group.

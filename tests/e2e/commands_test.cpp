@@ -45,7 +45,8 @@ class Commands : public Workshop {
 
 TEST_F(Commands, HelpOfEveryCommandShowsAnExample) {
   Words commands = all_commands();
-  EXPECT_THAT(commands, testing::IsSupersetOf({"train", "infer", "preprocess", "inspect", "evaluate", "merge", "plan", "validate", "tokenize", "list", "schema", "version"}));
+  EXPECT_THAT(commands, testing::IsSupersetOf({"train", "infer", "preprocess", "inspect", "evaluate", "merge", "plan",
+                                               "validate", "tokenize", "list", "schema", "version"}));
   for (const std::string& command : commands) {
     Ended e = dml({command, "--help"});
     EXPECT_EQ(e.exit, 0) << command;
@@ -62,7 +63,8 @@ TEST_F(Commands, HelpOfEveryCommandShowsAnExample) {
 TEST_F(Commands, StandInTheReadmeAndTheReadmesRecipeIsValid) {
   const std::string readme = read_file(DML_SOURCE_DIR "/README.md");
   Words commands = all_commands();
-  for (const std::string& command : commands) EXPECT_THAT(readme, HasSubstr("dml " + command)) << "missing in README.md";
+  for (const std::string& command : commands)
+    EXPECT_THAT(readme, HasSubstr("dml " + command)) << "missing in README.md";
   for (std::size_t at = readme.find("`dml "); at != std::string::npos; at = readme.find("`dml ", at + 1)) {
     std::size_t word = at + 5, end = readme.find_first_not_of("abcdefghijklmnopqrstuvwxyz", word);
     EXPECT_THAT(commands, testing::Contains(readme.substr(word, end - word)));
@@ -75,14 +77,16 @@ TEST_F(Commands, StandInTheReadmeAndTheReadmesRecipeIsValid) {
 }
 
 TEST_F(Commands, ListAndSchema) {
-  for (std::string name : {"models", "prompts", "chat_templates", "optimizers", "schedulers", "distributions"}) EXPECT_THAT(out_of({"list"}), HasSubstr(out_of({"list", name})));
+  for (std::string name : {"models", "prompts", "chat_templates", "optimizers", "schedulers", "distributions"})
+    EXPECT_THAT(out_of({"list"}), HasSubstr(out_of({"list", name})));
   EXPECT_EQ(dml({"list", "model"}).exit, 2);
   Json schema = parse_json(out_of({"schema"}), "schema");
   EXPECT_TRUE(schema.at("properties").contains("lora_r"));
 }
 
 TEST_F(Commands, ValidateChecksTheRecipeAlone) {
-  std::string good = recipe("good.yml", Keys{{"base_model", at("no/such/model")}, {"datasets", "[{path: no/such/rows.jsonl, type: alpaca}]"}});
+  std::string good = recipe("good.yml", Keys{{"base_model", at("no/such/model")},
+                                             {"datasets", "[{path: no/such/rows.jsonl, type: alpaca}]"}});
   Ended e = dml({"validate", good});
   EXPECT_EQ(e.exit, 0) << e.err;
   EXPECT_THAT(e.err, HasSubstr("no/such/model"));
@@ -116,11 +120,17 @@ TEST_F(Commands, TokenizeGoesThereAndBack) {
   std::string ids = out_of({"tokenize", "--model", kTokenizer, "--text", text});
   EXPECT_EQ(std::ranges::count(ids, '\n'), 1);
   EXPECT_EQ(out_of({"tokenize", "--model", kTokenizer, "--file", write("t.txt", text)}), ids);
-  EXPECT_EQ(out_of({"tokenize", "--model", kTokenizer, "--input", write("t.jsonl", dump(Json{{"text", text}}) + "\n" + dump(Json{{"text", "b"}}) + "\n")}).substr(0, ids.size()), ids);
-  Json special = parse_json(out_of({"tokenize", "--model", kTokenizer, "--text", text, "--special"}), "ids"), plain = parse_json(ids, "ids");
+  EXPECT_EQ(out_of({"tokenize", "--model", kTokenizer, "--input",
+                    write("t.jsonl", dump(Json{{"text", text}}) + "\n" + dump(Json{{"text", "b"}}) + "\n")})
+                .substr(0, ids.size()),
+            ids);
+  Json special = parse_json(out_of({"tokenize", "--model", kTokenizer, "--text", text, "--special"}), "ids"),
+       plain = parse_json(ids, "ids");
   EXPECT_GE(special.size(), plain.size());
   EXPECT_EQ(out_of({"tokenize", "--model", kTokenizer, "--decode", "--text", ids}), dump(Json(text)) + "\n");
-  EXPECT_EQ(out_of({"tokenize", "--model", kTokenizer, "--decode", "--input", write("i.jsonl", dump(Json{{"ids", plain}}) + "\n")}), dump(Json(text)) + "\n");
+  EXPECT_EQ(out_of({"tokenize", "--model", kTokenizer, "--decode", "--input",
+                    write("i.jsonl", dump(Json{{"ids", plain}}) + "\n")}),
+            dump(Json(text)) + "\n");
   EXPECT_EQ(dml({"tokenize", "--model", kTokenizer}).exit, 2);
   EXPECT_EQ(dml({"tokenize", "--model", kTokenizer, "--decode", "--text", "[99999999]"}).exit, 2);
   EXPECT_EQ(dml({"tokenize", "--model", at("none"), "--text", "a"}).exit, 2);
@@ -142,7 +152,9 @@ TEST_F(Commands, PreprocessAndInspectShowWhatIsLearned) {
 
 TEST_F(Commands, InferPrintsTheNewTextAlone) {
   std::string lines;
-  for (int i = 0; i < 44; ++i) lines += dump(Json{{"instruction", fmt::format("Tell me about bread {}.", i)}, {"output", "The river is old."}}) + "\n";
+  for (int i = 0; i < 44; ++i)
+    lines +=
+        dump(Json{{"instruction", fmt::format("Tell me about bread {}.", i)}, {"output", "The river is old."}}) + "\n";
   write("rows.jsonl", lines);
   train_adapter();
   Words ask{"infer", at("lora.yml"), "--greedy", "--max-new-tokens", "12", "--prompt", "Tell me about bread."};
@@ -156,7 +168,8 @@ TEST_F(Commands, InferPrintsTheNewTextAlone) {
   EXPECT_NE(out_of(base), e.out);
 
   write("in.jsonl", "{\"prompt\": \"Tell me about bread.\", \"id\": 7}\n\n{\"prompt\": \"Tell me about the moon.\"}\n");
-  Ended rows = dml({"infer", at("lora.yml"), "--greedy", "--max-new-tokens", "12", "--input", at("in.jsonl"), "--output", at("answers.jsonl")});
+  Ended rows = dml({"infer", at("lora.yml"), "--greedy", "--max-new-tokens", "12", "--input", at("in.jsonl"),
+                    "--output", at("answers.jsonl")});
   ASSERT_EQ(rows.exit, 0) << rows.err;
   EXPECT_EQ(rows.out, "");
   auto answers = json_lines(at("answers.jsonl"));
@@ -164,16 +177,21 @@ TEST_F(Commands, InferPrintsTheNewTextAlone) {
   EXPECT_EQ(answers[0].at("output").get<std::string>() + "\n", e.out);
   EXPECT_EQ(answers[0].at("id"), 7);
 
-  Words sampled{"infer", at("lora.yml"), "--temperature", "1.5", "--max-new-tokens", "12", "--prompt", "Tell me", "--seed"}, other = sampled;
+  Words sampled{"infer", at("lora.yml"), "--temperature", "1.5",   "--max-new-tokens",
+                "12",    "--prompt",     "Tell me",       "--seed"},
+      other = sampled;
   sampled.push_back("1");
   other.push_back("2");
   EXPECT_EQ(out_of(sampled), out_of(sampled));
   EXPECT_NE(out_of(sampled), out_of(other));
-  EXPECT_THAT(out_of({"infer", "--base-model", base_directory(), "--raw", "--greedy", "--max-new-tokens", "4", "--prompt", "Tell me"}), HasSubstr("\n"));
+  EXPECT_THAT(out_of({"infer", "--base-model", base_directory(), "--raw", "--greedy", "--max-new-tokens", "4",
+                      "--prompt", "Tell me"}),
+              HasSubstr("\n"));
 
   EXPECT_EQ(dml({"infer", at("lora.yml"), "--input", at("in.jsonl")}).exit, 2);
   EXPECT_EQ(dml({"infer", at("lora.yml")}).exit, 2);
-  Ended broken = dml({"infer", at("lora.yml"), "--input", write("broken.jsonl", "{\"prompt\": \"a\"}\n{\"prompt\n"), "--output", at("none.jsonl")});
+  Ended broken = dml({"infer", at("lora.yml"), "--input", write("broken.jsonl", "{\"prompt\": \"a\"}\n{\"prompt\n"),
+                      "--output", at("none.jsonl")});
   EXPECT_EQ(broken.exit, 2);
   EXPECT_THAT(broken.err, HasSubstr("broken.jsonl:2"));
   EXPECT_FALSE(file_exists(at("none.jsonl")));
@@ -190,7 +208,8 @@ TEST_F(Commands, AConversationReadsStandardInput) {
 
 TEST_F(Commands, AMergedModelSaysWhatBaseAndAdapterSay) {
   train_adapter();
-  Words ask{"--greedy", "--max-new-tokens", "40", "--prompt", "Tell me about bread."}, with{"infer", at("lora.yml")}, merged{"infer", at("lora.yml"), "--base-model", at("merged")};
+  Words ask{"--greedy", "--max-new-tokens", "40", "--prompt", "Tell me about bread."}, with{"infer", at("lora.yml")},
+      merged{"infer", at("lora.yml"), "--base-model", at("merged")};
   with.insert(with.end(), ask.begin(), ask.end());
   merged.insert(merged.end(), ask.begin(), ask.end());
   EXPECT_EQ(out_of({"merge", at("lora.yml"), "--output", at("merged")}), at("merged") + "\n");

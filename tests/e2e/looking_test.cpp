@@ -84,29 +84,47 @@ TEST_F(Looking, TokensThatAnAdapterCannotLearnAreNamed) {
   EXPECT_EQ(e.exit, 0) << e.err;
   EXPECT_THAT(e.err, HasSubstr("no model has learned '<new>', new by the recipe"));
   EXPECT_THAT(e.err, HasSubstr(warning));
-  EXPECT_THAT(dml({"preprocess", recipe("s.yml", tiny_lora() + fresh + Keys{{"lora_modules_to_save", "[embed_tokens, lm_head]"}})}).err, Not(HasSubstr(warning)));
-  EXPECT_THAT(dml({"preprocess", recipe("p.yml", tiny_lora() + Keys{{"special_tokens", "{pad_token: \"<fill>\"}"}})}).err, Not(HasSubstr(warning)));
+  EXPECT_THAT(dml({"preprocess",
+                   recipe("s.yml", tiny_lora() + fresh + Keys{{"lora_modules_to_save", "[embed_tokens, lm_head]"}})})
+                  .err,
+              Not(HasSubstr(warning)));
+  EXPECT_THAT(
+      dml({"preprocess", recipe("p.yml", tiny_lora() + Keys{{"special_tokens", "{pad_token: \"<fill>\"}"}})}).err,
+      Not(HasSubstr(warning)));
 }
 
 TEST_F(Looking, AnEndTokenThatIsNoneIsNamed) {
-  write("chat.jsonl", R"({"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]})" "\n");
-  const Keys chat{{"datasets", fmt::format("[{{path: {}, type: chat_template}}]", at("chat.jsonl"))}, {"val_set_size", "0"}, {"chat_template", "chatml"}, {"eot_tokens", "[\"<|im_end|>\"]"}};
+  write("chat.jsonl", R"({"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]})"
+                      "\n");
+  const Keys chat{{"datasets", fmt::format("[{{path: {}, type: chat_template}}]", at("chat.jsonl"))},
+                  {"val_set_size", "0"},
+                  {"eval_steps", ""},
+                  {"chat_template", "chatml"},
+                  {"eot_tokens", "[\"<|im_end|>\"]"}};
   const Ended e = dml({"preprocess", recipe("r.yml", tiny_model() + chat)});
   EXPECT_EQ(e.exit, 0) << e.err;
-  EXPECT_THAT(e.err, HasSubstr(R"(eot_tokens: '<|im_end|>' is several tokens to this tokenizer; add  tokens: ["<|im_end|>"])"));
+  EXPECT_THAT(
+      e.err, HasSubstr(R"(eot_tokens: '<|im_end|>' is several tokens to this tokenizer; add  tokens: ["<|im_end|>"])"));
 }
 
 TEST_F(Looking, TemplateRendersAConversationAndItsMask) {
-  const std::string messages = write("m.json", R"([{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}])");
-  const std::string file = write("t.jinja", "{% for m in messages %}[{{ m.role }}]{{ m.content }};{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}");
+  const std::string messages =
+      write("m.json", R"([{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}])");
+  const std::string file = write("t.jinja",
+                                 "{% for m in messages %}[{{ m.role }}]{{ m.content }};{% endfor %}{% if "
+                                 "add_generation_prompt %}[assistant]{% endif %}");
   EXPECT_EQ(out_of({"template", "--template", file, "--messages", messages}), "[user]hi;[assistant]ho;");
-  EXPECT_EQ(out_of({"template", "--template", file, "--messages", messages, "--add-generation-prompt"}), "[user]hi;[assistant]ho;[assistant]");
+  EXPECT_EQ(out_of({"template", "--template", file, "--messages", messages, "--add-generation-prompt"}),
+            "[user]hi;[assistant]ho;[assistant]");
   EXPECT_EQ(out_of({"template", "--template", file, "--messages", messages, "--masks"}), "[user]hi;[assistant]⟦ho⟧;\n");
   const std::string context = write("c.json", R"({"messages": [{"role": "user", "content": "x"}]})");
   EXPECT_EQ(out_of({"template", "--template", file, "--context", context}), "[user]x;");
   EXPECT_THAT(out_of({"template", "--template", file}, 2), HasSubstr("--messages FILE"));
-  EXPECT_THAT(out_of({"template", "--model", DML_SOURCE_DIR "/datasets/quickstart/tokenizer", "--messages", messages}, 2), HasSubstr("has no chat template"));
-  EXPECT_THAT(out_of({"template", "--template", file, "--messages", write("bad.json", "{}")}, 2), HasSubstr("bad.json: must be a list of messages"));
+  EXPECT_THAT(
+      out_of({"template", "--model", DML_SOURCE_DIR "/datasets/quickstart/tokenizer", "--messages", messages}, 2),
+      HasSubstr("has no chat template"));
+  EXPECT_THAT(out_of({"template", "--template", file, "--messages", write("bad.json", "{}")}, 2),
+              HasSubstr("bad.json: must be a list of messages"));
 }
 
 }  // namespace

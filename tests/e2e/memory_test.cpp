@@ -27,13 +27,23 @@ class Memory : public Workshop {
   static Keys model() {
     return {{"tokenizer_config", DML_SOURCE_DIR "/datasets/quickstart/tokenizer"},
             {"model_config",
-             "{model_type: llama, vocab_size: 8000, hidden_size: 384, intermediate_size: 1024, num_hidden_layers: 4, num_attention_heads: 6, num_key_value_heads: 2, "
-             "max_position_embeddings: 1024, rms_norm_eps: 1.0e-5, rope_theta: 10000.0, tie_word_embeddings: true, bos_token_id: 1, eos_token_id: 2}"}};
+             "{model_type: llama, vocab_size: 8000, hidden_size: 384, intermediate_size: 1024, num_hidden_layers: 4, "
+             "num_attention_heads: 6, num_key_value_heads: 2, "
+             "max_position_embeddings: 1024, rms_norm_eps: 1.0e-5, rope_theta: 10000.0, tie_word_embeddings: true, "
+             "bos_token_id: 1, eos_token_id: 2}"}};
   }
 
   void expect_planned(const std::string& name, const Keys& changes) {
-    Keys keys = Keys{{"datasets", fmt::format("[{{path: {}, ds_type: json, type: }}]", at("long.jsonl"))}, {"val_set_size", "2"}, {"sequence_len", "1024"}, {"batch_size", "2"}, {"max_steps", "3"},
-                     {"eval_steps", "3"}, {"save_strategy", "no"}, {"threads", "2"}, {"output_dir", at(name)}} + changes;
+    Keys keys = Keys{{"datasets", fmt::format("[{{path: {}, ds_type: json, type: }}]", at("long.jsonl"))},
+                     {"val_set_size", "2"},
+                     {"sequence_len", "1024"},
+                     {"batch_size", "2"},
+                     {"max_steps", "3"},
+                     {"eval_steps", "3"},
+                     {"save_strategy", "no"},
+                     {"threads", "2"},
+                     {"output_dir", at(name)}} +
+                changes;
     std::string r = recipe(name + ".yml", keys);
     Ended plan = dml({"plan", r});
     ASSERT_EQ(plan.exit, 0) << plan.err;
@@ -45,16 +55,19 @@ class Memory : public Workshop {
     Ended e = train(1, r);
     ASSERT_EQ(e.exit, 0) << e.err;
     double real = static_cast<double>(e.peak) / kMb;
-    EXPECT_NEAR(planned / real, 1, 0.1) << name << ": planned " << planned << " MB, real " << real << " MB\n" << plan.out;
+    EXPECT_NEAR(planned / real, 1, 0.1) << name << ": planned " << planned << " MB, real " << real << " MB\n"
+                                        << plan.out;
     RecordProperty(name, fmt::format("planned {:.0f} MB, real {:.0f} MB", planned, real));
-    fmt::print("{:<28} planned {:>6.0f} MB, real {:>6.0f} MB ({:+.1f} %)\n", name, planned, real, 100 * (planned / real - 1));
+    fmt::print("{:<28} planned {:>6.0f} MB, real {:>6.0f} MB ({:+.1f} %)\n", name, planned, real,
+               100 * (planned / real - 1));
   }
 };
 
 TEST_F(Memory, IsWhatThePlanSays) {
   expect_planned("full", model());
   expect_planned("full-checkpointing", model() + Keys{{"gradient_checkpointing", "true"}});
-  expect_planned("full-packed-accumulated", model() + Keys{{"sample_packing", "true"}, {"sequence_len", "1400"}, {"batch_size", "4"}});
+  expect_planned("full-packed-accumulated",
+                 model() + Keys{{"sample_packing", "true"}, {"sequence_len", "1400"}, {"batch_size", "4"}});
   Keys lora = tiny_lora() + Keys{{"base_model", at("full")}, {"lora_r", "16"}, {"lora_alpha", "16"}};
   expect_planned("lora", lora);
   expect_planned("lora-checkpointing", lora + Keys{{"gradient_checkpointing", "true"}});

@@ -16,7 +16,9 @@ class Models : public Workshop {
     EXPECT_EQ(e.exit, 0) << words[0] << ": " << e.err;
     return e.out;
   }
-  std::int64_t vocabulary_of(const std::string& directory) const { return json_file(directory + "/config.json").at("vocab_size"); }
+  std::int64_t vocabulary_of(const std::string& directory) const {
+    return json_file(directory + "/config.json").at("vocab_size");
+  }
   static Json json_file(const std::string& path) { return parse_json(read_file(path), path); }
   Words ask(const std::string& recipe, Words more = {}) const {
     Words words{"infer", recipe, "--max-new-tokens", "8", "--prompt", "Tell me about bread."};
@@ -35,7 +37,8 @@ std::string many_tokens() {
 TEST_F(Models, NewTokensMakeTheEmbeddingGrow) {
   alpaca("rows.jsonl", 44);
   Keys tokens{{"base_model", base_directory()}, {"tokens", many_tokens()}, {"mean_resizing_embeddings", "true"}};
-  std::string full = recipe("full.yml", tokens + Keys{{"resize_token_embeddings_to_32x", "true"}, {"output_dir", at("full")}});
+  std::string full =
+      recipe("full.yml", tokens + Keys{{"resize_token_embeddings_to_32x", "true"}, {"output_dir", at("full")}});
   Ended trained = train(1, full);
   ASSERT_EQ(trained.exit, 0) << trained.err;
   EXPECT_THAT(trained.err, HasSubstr("the vocabulary grows from 2048 to"));
@@ -47,7 +50,8 @@ TEST_F(Models, NewTokensMakeTheEmbeddingGrow) {
   Ended refused = train(1, recipe("none.yml", lora + Keys{{"output_dir", at("none")}}));
   EXPECT_EQ(refused.exit, 2);
   EXPECT_THAT(refused.err, HasSubstr("lora_modules_to_save: [embed_tokens]"));
-  std::string adapter = recipe("adapter.yml", lora + Keys{{"lora_modules_to_save", "[embed_tokens]"}, {"output_dir", at("adapter")}});
+  std::string adapter =
+      recipe("adapter.yml", lora + Keys{{"lora_modules_to_save", "[embed_tokens]"}, {"output_dir", at("adapter")}});
   trained = train(1, adapter);
   ASSERT_EQ(trained.exit, 0) << trained.err;
   std::string said = out_of(ask(adapter, {"--greedy"}));
@@ -59,7 +63,10 @@ TEST_F(Models, NewTokensMakeTheEmbeddingGrow) {
 TEST_F(Models, AdaptersAddUpAndAreMergedTogether) {
   alpaca("rows.jsonl", 44);
   for (const char* name : {"one", "two"}) {
-    Ended e = train(1, recipe(fmt::format("{}.yml", name), tiny_lora() + Keys{{"learning_rate", "2e-2"}, {"output_dir", at(name)}, {"seed", name == std::string("one") ? "1" : "2"}}));
+    Ended e = train(
+        1, recipe(fmt::format("{}.yml", name), tiny_lora() + Keys{{"learning_rate", "2e-2"},
+                                                                  {"output_dir", at(name)},
+                                                                  {"seed", name == std::string("one") ? "1" : "2"}}));
     ASSERT_EQ(e.exit, 0) << e.err;
   }
   std::string one = at("one.yml");
@@ -77,9 +84,11 @@ TEST_F(Models, AreDecodedInSeveralWays) {
   Ended e = train(1, recipe("lora.yml", tiny_lora()));
   ASSERT_EQ(e.exit, 0) << e.err;
   std::string r = at("lora.yml");
-  for (Words way : {Words{"--num-beams", "3"}, Words{"--num-beams", "3", "--length-penalty", "0"}, Words{"--greedy", "--kv-cache", "bf16"}, Words{"--greedy", "--kv-cache", "int8"}})
+  for (Words way : {Words{"--num-beams", "3"}, Words{"--num-beams", "3", "--length-penalty", "0"},
+                    Words{"--greedy", "--kv-cache", "bf16"}, Words{"--greedy", "--kv-cache", "int8"}})
     EXPECT_EQ(out_of(ask(r, way)), out_of(ask(r, way)));
-  for (Words bad : {Words{"--num-beams", "0"}, Words{"--num-beams", "3", "--temperature", "1"}, Words{"--length-penalty", "2"}, Words{"--kv-cache", "f64"}})
+  for (Words bad : {Words{"--num-beams", "0"}, Words{"--num-beams", "3", "--temperature", "1"},
+                    Words{"--length-penalty", "2"}, Words{"--kv-cache", "f64"}})
     EXPECT_EQ(dml(ask(r, bad)).exit, 2);
 
   Ended huge = dml({"infer", r, "--prompt", "Tell me.", "--max-new-tokens", "1000000000"});
@@ -96,23 +105,30 @@ TEST_F(Models, AreDecodedInSeveralWays) {
   ASSERT_EQ(answers.size(), 10u);
   for (std::size_t i : {0u, 4u, 9u})
     EXPECT_EQ(answers[i].at("output").get<std::string>() + "\n",
-              out_of({"infer", r, "--greedy", "--max-new-tokens", "8", "--prompt", fmt::format("Tell me about bread {}.", i * i)}));
+              out_of({"infer", r, "--greedy", "--max-new-tokens", "8", "--prompt",
+                      fmt::format("Tell me about bread {}.", i * i)}));
 }
 
 TEST_F(Models, OnlyTheRowsNamedAreTrained) {
   alpaca("rows.jsonl", 44);
-  std::string r = recipe("rows.yml", Keys{{"base_model", base_directory()}, {"unfrozen_parameters", "[\"model.embed_tokens.weight[100:200]\"]"}});
+  std::string r = recipe("rows.yml", Keys{{"base_model", base_directory()},
+                                          {"unfrozen_parameters", "[\"model.embed_tokens.weight[100:200]\"]"}});
   Ended e = train(1, r);
   ASSERT_EQ(e.exit, 0) << e.err;
   // Rows of 32 float32 values; the first tensor of a tied model's file need not be this one, so the files are compared whole.
-  std::string before = read_file(base_directory() + "/model.safetensors"), after = read_file(at("out/model.safetensors"));
+  std::string before = read_file(base_directory() + "/model.safetensors"),
+              after = read_file(at("out/model.safetensors"));
   ASSERT_EQ(before.size(), after.size());
   std::size_t first = before.size(), last = 0;
   for (std::size_t i = 0; i < before.size(); ++i)
     if (before[i] != after[i]) first = std::min(first, i), last = i;
   EXPECT_GT(last, first);
   EXPECT_LE(last - first, 100u * 32 * 4);
-  EXPECT_EQ(train(1, recipe("beyond.yml", Keys{{"base_model", base_directory()}, {"output_dir", at("beyond")}, {"unfrozen_parameters", "[\"model.embed_tokens.weight[:9999]\"]"}})).exit, 2);
+  EXPECT_EQ(train(1, recipe("beyond.yml", Keys{{"base_model", base_directory()},
+                                               {"output_dir", at("beyond")},
+                                               {"unfrozen_parameters", "[\"model.embed_tokens.weight[:9999]\"]"}}))
+                .exit,
+            2);
 }
 
 }  // namespace

@@ -26,7 +26,9 @@ bool soon(double seconds, const std::function<bool()>& reached) {
 
 class Signals : public Workshop {
  protected:
-  Keys long_run(int steps) const { return tiny_lora() + Keys{{"max_steps", std::to_string(steps)}, {"save_strategy", "no"}, {"eval_steps", "1000"}}; }
+  Keys long_run(int steps) const {
+    return tiny_lora() + Keys{{"max_steps", std::to_string(steps)}, {"save_strategy", "no"}, {"eval_steps", "1000"}};
+  }
   bool steps_done(const std::string& out, int steps) const {
     std::string path = at(out + "/metrics.jsonl");
     if (!file_exists(path)) return false;
@@ -36,7 +38,8 @@ class Signals : public Workshop {
   std::vector<fs::path> checkpoints(const std::string& out) const {
     std::vector<fs::path> found;
     for (auto& entry : fs::directory_iterator(at(out)))
-      if (entry.path().filename().string().starts_with("checkpoint-") && file_exists(entry.path() / "manifest.json")) found.push_back(entry.path());
+      if (entry.path().filename().string().starts_with("checkpoint-") && file_exists(entry.path() / "manifest.json"))
+        found.push_back(entry.path());
     return found;
   }
 

@@ -13,7 +13,9 @@ namespace {
 bool long_form() { return std::getenv("DML_LONG") != nullptr; }
 
 // Ten steps of eight micro-batches.
-Keys eight() { return {{"batch_size", "8"}, {"max_steps", "10"}, {"num_epochs", "20"}, {"eval_steps", ""}, {"val_set_size", ""}}; }
+Keys eight() {
+  return {{"batch_size", "8"}, {"max_steps", "10"}, {"num_epochs", "20"}, {"eval_steps", ""}, {"val_set_size", ""}};
+}
 
 const std::map<std::string, Keys>& bases() {
   static const std::map<std::string, Keys> all{{"f32", {{"frozen_storage", "f32"}}},
@@ -29,7 +31,8 @@ class Strategies : public Workshop {
     alpaca("rows.jsonl", 60);
   }
 
-  std::map<std::string, std::string> trained(const std::string& name, const Keys& keys, int ranks, const Words& more = {}) {
+  std::map<std::string, std::string> trained(const std::string& name, const Keys& keys, int ranks,
+                                             const Words& more = {}) {
     Ended e = train(ranks, recipe(name + ".yml", keys + Keys{{"output_dir", at(name)}}), more);
     EXPECT_EQ(e.exit, 0) << name << ": " << e.err;
     return e.exit == 0 ? results_in(at(name)) : std::map<std::string, std::string>{};
@@ -51,7 +54,8 @@ class Strategies : public Workshop {
     for (auto& strategy : strategies)
       for (int ranks : ranks_tried) {
         std::string name = fmt::format("{}-{}-{}", base, strategy, ranks);
-        EXPECT_TRUE(trained(name, keys + distributed(strategy, ranks), ranks) == one) << name << " differs from one rank";
+        EXPECT_TRUE(trained(name, keys + distributed(strategy, ranks), ranks) == one)
+            << name << " differs from one rank";
         EXPECT_EQ(numbers_of(at(name + "/metrics.jsonl")), numbers_of(at(base + "/metrics.jsonl"))) << name;
         fs::remove_all(at(name));
         ++runs;
@@ -93,7 +97,12 @@ TEST_F(Strategies, LongDoNotMindUnevenRanks) {
 
 // Head and embedding of their own: their buffers take turns.
 TEST_F(Strategies, GiveTheSameModelWhereTheHeadIsNotTied) {
-  Keys keys = tiny_model() + eight() + Keys{{"max_steps", "4"}, {"load_best_model_at_end", "true"}, {"val_set_size", "4"}, {"eval_steps", "2"}, {"save_steps", "2"}};
+  Keys keys = tiny_model() + eight() +
+              Keys{{"max_steps", "4"},
+                   {"load_best_model_at_end", "true"},
+                   {"val_set_size", "4"},
+                   {"eval_steps", "2"},
+                   {"save_steps", "2"}};
   std::string& config = keys["model_config"];
   config.replace(config.find("embeddings: true"), 16, "embeddings: false");
   auto one = trained("one", keys, 1);
@@ -107,7 +116,8 @@ TEST_F(Strategies, GoOnFromHybridsCheckpoints) {
   goes_on(full + distributed("hybrid", 4), 4);
   // And another strategy from there.
   auto whole = results_in(at("whole"));
-  EXPECT_TRUE(trained("other", full + Keys{{"distribution", "zero1"}}, 2, {"--resume", at("whole/checkpoint-4")}) == whole);
+  EXPECT_TRUE(trained("other", full + Keys{{"distribution", "zero1"}}, 2, {"--resume", at("whole/checkpoint-4")}) ==
+              whole);
 }
 
 TEST_F(Strategies, WithGradientsInBf16GoOnExactlyOnTheSameRanks) {
@@ -119,19 +129,25 @@ TEST_F(Strategies, WithGradientsInBf16GoOnExactlyOnTheSameRanks) {
   auto whole = trained("whole", half + Keys{{"save_steps", "4"}}, 2);
   auto exact = trained("exact", half, 1);  // nothing is sent
   EXPECT_FALSE(whole == exact);
-  auto loss = [&](const char* name) { return json_lines(at(std::string(name) + "/metrics.jsonl")).back()["loss"].get<double>(); };
+  auto loss = [&](const char* name) {
+    return json_lines(at(std::string(name) + "/metrics.jsonl")).back()["loss"].get<double>();
+  };
   EXPECT_NEAR(loss("whole"), loss("exact"), 0.01 * loss("exact"));
-  Ended e = train(4, recipe("four.yml", half + Keys{{"output_dir", at("four")}}), {"--resume", at("whole/checkpoint-4")});
+  Ended e =
+      train(4, recipe("four.yml", half + Keys{{"output_dir", at("four")}}), {"--resume", at("whole/checkpoint-4")});
   EXPECT_EQ(e.exit, 0) << e.err;
   EXPECT_NE(e.err.find("bits differ from a run that was not stopped"), e.err.npos) << e.err;
 }
 
 // What all ranks hold together is more than one may: zero3 trains, saves and goes on where ddp cannot begin.
 TEST_F(Strategies, TrainAModelThatIsTooLargeForOneRank) {
-  Keys large = tiny_model() + eight() + Keys{{"max_steps", "2"}, {"batch_size", "4"}, {"save_steps", "1"}, {"sequence_len", "64"}};
+  Keys large = tiny_model() + eight() +
+               Keys{{"max_steps", "2"}, {"batch_size", "4"}, {"save_steps", "1"}, {"sequence_len", "64"}};
   large["model_config"] =
-      "{model_type: llama, vocab_size: 2048, hidden_size: 512, intermediate_size: 1376, num_hidden_layers: 12, num_attention_heads: 8, "
-      "num_key_value_heads: 8, max_position_embeddings: 256, tie_word_embeddings: true, initializer_range: 0.02, bos_token_id: 1, eos_token_id: 2}";
+      "{model_type: llama, vocab_size: 2048, hidden_size: 512, intermediate_size: 1376, num_hidden_layers: 12, "
+      "num_attention_heads: 8, "
+      "num_key_value_heads: 8, max_position_embeddings: 256, tie_word_embeddings: true, initializer_range: 0.02, "
+      "bos_token_id: 1, eos_token_id: 2}";
   // 39 million parameters: 156 MB of weights, as much of gradients, twice that of AdamW's state.
   auto limited = [&](const std::string& strategy, const std::string& out, const Words& more = {}) {
     std::string path = recipe(out + ".yml", large + Keys{{"distribution", strategy}, {"output_dir", at(out)}});

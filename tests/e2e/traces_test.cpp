@@ -39,15 +39,22 @@ TEST_P(Traces, LossesAndGradientNormsAgreeStepByStep) {
   for (auto& [key, value] : settings.items()) keys[key] = value.dump();
   if (std::string init = folder + "/init"; file_exists(init)) {
     Json adapter = parse_json(read_file(init + "/adapter_config.json"), "adapter_config.json");
-    keys = keys + Keys{{"adapter", "lora"}, {"lora_model_dir", init}, {"lora_r", adapter["r"].dump()}, {"lora_alpha", adapter["lora_alpha"].dump()},
-                       {"lora_target_modules", adapter["target_modules"].dump()}, {"peft_use_rslora", adapter["use_rslora"].dump()}, {"peft_use_dora", adapter["use_dora"].dump()}};
+    keys = keys + Keys{{"adapter", "lora"},
+                       {"lora_model_dir", init},
+                       {"lora_r", adapter["r"].dump()},
+                       {"lora_alpha", adapter["lora_alpha"].dump()},
+                       {"lora_target_modules", adapter["target_modules"].dump()},
+                       {"peft_use_rslora", adapter["use_rslora"].dump()},
+                       {"peft_use_dora", adapter["use_dora"].dump()}};
   }
   Ended e = train(1, recipe("trace.yml", keys));
   ASSERT_EQ(e.exit, 0) << e.err;
   auto steps = json_lines(at("out/metrics.jsonl"));
   ASSERT_EQ(steps.size(), log.size());
   for (std::size_t s = 0; s < log.size(); ++s) {
-    auto relative = [&](const char* name) { return std::abs(steps[s][name].get<double>() / log[s][name].get<double>() - 1); };
+    auto relative = [&](const char* name) {
+      return std::abs(steps[s][name].get<double>() / log[s][name].get<double>() - 1);
+    };
     EXPECT_LT(relative("loss"), 1e-5) << "step " << s + 1;
     EXPECT_LT(relative("grad_norm"), 1e-4) << "step " << s + 1;
     EXPECT_LT(relative("lr"), 1e-12) << "step " << s + 1;
@@ -55,8 +62,11 @@ TEST_P(Traces, LossesAndGradientNormsAgreeStepByStep) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Float64, Traces, testing::Values("lora-all", "rslora", "dora", "full-accum"),
-                         [](auto& of) { std::string name(of.param); std::ranges::replace(name, '-', '_'); return name; });
+INSTANTIATE_TEST_SUITE_P(Float64, Traces, testing::Values("lora-all", "rslora", "dora", "full-accum"), [](auto& of) {
+  std::string name(of.param);
+  std::ranges::replace(name, '-', '_');
+  return name;
+});
 
 }  // namespace
 }  // namespace dml::e2e

@@ -32,13 +32,20 @@ std::string Workshop::write(const std::string& name, const std::string& text) co
 }
 
 std::string Workshop::alpaca(const std::string& name, int rows, int first) const {
-  static constexpr std::array kThings{"a hammer", "an old ship", "the moon", "bread", "a small dog", "rain", "a clock", "the river", "glass"};
-  static constexpr std::array kSayings{"It is used every day", "People like it", "It can be heavy", "Nobody knows why", "It is found in the north"};
+  static constexpr std::array kThings{"a hammer", "an old ship", "the moon",  "bread", "a small dog",
+                                      "rain",     "a clock",     "the river", "glass"};
+  static constexpr std::array kSayings{"It is used every day", "People like it", "It can be heavy", "Nobody knows why",
+                                       "It is found in the north"};
   std::string text;
   for (int i = first; i < first + rows; ++i) {
     std::string answer;
-    for (int k = 0; k <= (i * 7) % 5; ++k) answer += fmt::format("{}{}.", k ? " " : "", kSayings[static_cast<std::size_t>(i + 2 * k) % kSayings.size()]);
-    text += dump(Json{{"instruction", fmt::format("Tell me about {} number {}.", kThings[static_cast<std::size_t>(i) % kThings.size()], i)}, {"input", ""}, {"output", answer}}) + "\n";
+    for (int k = 0; k <= (i * 7) % 5; ++k)
+      answer += fmt::format("{}{}.", k ? " " : "", kSayings[static_cast<std::size_t>(i + 2 * k) % kSayings.size()]);
+    text += dump(Json{{"instruction", fmt::format("Tell me about {} number {}.",
+                                                  kThings[static_cast<std::size_t>(i) % kThings.size()], i)},
+                      {"input", ""},
+                      {"output", answer}}) +
+            "\n";
   }
   return write(name, text);
 }
@@ -84,15 +91,20 @@ Keys operator+(Keys a, const Keys& b) {
 Keys tiny_model() {
   return {{"tokenizer_config", DML_SOURCE_DIR "/datasets/quickstart/tokenizer"},
           {"model_config",
-           "{model_type: llama, vocab_size: 2048, hidden_size: 32, intermediate_size: 64, num_hidden_layers: 2, num_attention_heads: 4, num_key_value_heads: 2, "
-           "max_position_embeddings: 256, rms_norm_eps: 1.0e-5, rope_theta: 10000.0, tie_word_embeddings: true, initializer_range: 0.06, bos_token_id: 1, eos_token_id: 2}"}};
+           "{model_type: llama, vocab_size: 2048, hidden_size: 32, intermediate_size: 64, num_hidden_layers: 2, "
+           "num_attention_heads: 4, num_key_value_heads: 2, "
+           "max_position_embeddings: 256, rms_norm_eps: 1.0e-5, rope_theta: 10000.0, tie_word_embeddings: true, "
+           "initializer_range: 0.06, bos_token_id: 1, eos_token_id: 2}"}};
 }
 
 const std::string& base_directory() {
   // Made by the first test that asks, in a folder that outlives it.
   struct Made : Workshop {
     Made() {
-      Ended e = train(1, recipe("base.yml", tiny_model() + Keys{{"output_dir", at("base")}, {"save_strategy", "no"}, {"max_steps", "10"}, {"learning_rate", "1e-2"}}));
+      Ended e = train(1, recipe("base.yml", tiny_model() + Keys{{"output_dir", at("base")},
+                                                                {"save_strategy", "no"},
+                                                                {"max_steps", "10"},
+                                                                {"learning_rate", "1e-2"}}));
       DML_CHECK(e.exit == 0, "making the base model: {}", e.err);
       path = at("base");
     }
@@ -104,7 +116,8 @@ const std::string& base_directory() {
 }
 
 Keys tiny_lora() {
-  return {{"base_model", base_directory()}, {"adapter", "lora"}, {"lora_r", "4"}, {"lora_alpha", "8"}, {"lora_dropout", "0.1"}, {"lora_target_linear", "true"}};
+  return {{"base_model", base_directory()}, {"adapter", "lora"},           {"lora_r", "4"}, {"lora_alpha", "8"},
+          {"lora_dropout", "0.1"},          {"lora_target_linear", "true"}};
 }
 
 std::vector<Json> json_lines(const std::string& path) {
@@ -131,7 +144,9 @@ std::map<std::string, std::string> results_in(const std::string& folder) {
   std::map<std::string, std::string> files;
   for (auto& entry : fs::directory_iterator(folder)) {
     std::string name = entry.path().filename().string();
-    if (entry.is_regular_file() && (name.ends_with(".safetensors") || name == "adapter_config.json" || name == "config.json")) files[name] = read_file(entry.path().string());
+    if (entry.is_regular_file() &&
+        (name.ends_with(".safetensors") || name == "adapter_config.json" || name == "config.json"))
+      files[name] = read_file(entry.path().string());
   }
   return files;
 }

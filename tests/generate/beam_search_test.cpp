@@ -55,8 +55,7 @@ class BeamSearch : public testing::TestWithParam<std::string> {
       live.clear();
       const double divisor = std::pow(static_cast<double>(length), penalty);
       for (std::size_t rank = 0; rank < 2 * beams && live.size() < beams; ++rank) {
-        if (reach[rank].tokens.back() != stop)
-          live.push_back(reach[rank]);
+        if (reach[rank].tokens.back() != stop) live.push_back(reach[rank]);
         else if (rank < beams)
           keep(reach[rank].sum / divisor, Tokens(reach[rank].tokens.begin(), reach[rank].tokens.end() - 1));
       }

@@ -21,7 +21,8 @@ const Json& golden() {
 std::vector<float> values(bool with_sign) {
   std::vector<float> x(1000);
   for (std::size_t i = 0; i < x.size(); ++i) {
-    auto v = static_cast<float>((static_cast<double>((i * 101 + 3 * 37) % 257) - 128) / 64 * std::pow(2.0, -static_cast<double>((i + 3) % 19)));
+    auto v = static_cast<float>((static_cast<double>((i * 101 + 3 * 37) % 257) - 128) / 64 *
+                                std::pow(2.0, -static_cast<double>((i + 3) % 19)));
     x[i] = with_sign ? v : v * v;
   }
   return x;

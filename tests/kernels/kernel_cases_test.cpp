@@ -100,10 +100,8 @@ Trial run(const Case& c) {
   Arena scratch(std::size_t{256} << 20);
   Trial r{Blocks(c.inputs), Blocks(c.outputs), Blocks(c.outputs), Blocks(c.inputs)};
   r.in.randomise(c.inputs, 1);
-  if (c.name.starts_with("lora"))
-    r.out.fill(0);  // lora_up adds
-  else
-    r.out.fill(std::nanf(""));
+  if (c.name.starts_with("lora")) r.out.fill(0);  // lora_up adds
+  else r.out.fill(std::nanf(""));
   c.forward(r.in.mats, r.out.mats, scratch);
   r.dout.randomise(c.outputs, 2);
   if (is_loss(c)) r.dout.fill(1);

@@ -42,10 +42,8 @@ TEST(Weight, UnpacksEveryHalf) {
     unpack({Storage::f16, 1, 65536, bits.data()}, 0, 1, 0, 65536, out.data());
     for (std::size_t i = 0; i < out.size(); ++i) {
       float expected = to_float(f16{bits[i]});
-      if (std::isnan(expected))
-        EXPECT_TRUE(std::isnan(out[i]));
-      else
-        ASSERT_EQ(out[i], expected) << i;
+      if (std::isnan(expected)) EXPECT_TRUE(std::isnan(out[i]));
+      else ASSERT_EQ(out[i], expected) << i;
     }
     unpack({Storage::bf16, 1, 65536, bits.data()}, 0, 1, 1, 65535, out.data());
     for (std::size_t i = 0; i + 1 < out.size(); ++i) {
@@ -91,11 +89,11 @@ struct Stored {
   std::vector<std::byte> data;
   Weight weight;
 
-  Stored(Storage storage, std::int64_t n, std::int64_t k) : plain(values(static_cast<std::size_t>(n * k), 2)), data(plain.size() * 4) {
+  Stored(Storage storage, std::int64_t n, std::int64_t k)
+      : plain(values(static_cast<std::size_t>(n * k), 2)), data(plain.size() * 4) {
     weight = {storage, n, k, data.data()};
     const std::size_t size = plain.size();
-    if (storage == Storage::f32)
-      std::memcpy(data.data(), plain.data(), size * 4);
+    if (storage == Storage::f32) std::memcpy(data.data(), plain.data(), size * 4);
     else if (storage == Storage::bf16)
       for (std::size_t i = 0; i < size; ++i) reinterpret_cast<bf16*>(data.data())[i] = to_bf16(plain[i]);
     else if (storage == Storage::f16)
@@ -131,7 +129,8 @@ TEST(Gemm, OfFewRowsHasTheBitsOfOneRowAndOfTheFloat32Values) {
         }
         for (std::int64_t rows = 2; rows <= most; ++rows) {
           gemm_nt(mat(x, most, k).slice(0, rows), w.weight, mat(few, most, n).slice(0, rows), Write::set);
-          ASSERT_TRUE(std::equal(few.begin(), few.begin() + rows * n, one.begin())) << static_cast<int>(storage) << " " << k << " " << rows;
+          ASSERT_TRUE(std::equal(few.begin(), few.begin() + rows * n, one.begin()))
+              << static_cast<int>(storage) << " " << k << " " << rows;
         }
       }
   }

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/random.h"
-#include "kernels/quant_int8.h"
 #include "kernels/dynamic_code.h"
+#include "kernels/quant_int8.h"
 #include "kernels/quant_nf4.h"
 #include "kernels/weight.h"
 

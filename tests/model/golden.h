@@ -15,7 +15,9 @@
 
 namespace dml {
 
-inline std::string golden_path(const std::string& name) { return std::string(DML_SOURCE_DIR) + "/tests/golden/" + name; }
+inline std::string golden_path(const std::string& name) {
+  return std::string(DML_SOURCE_DIR) + "/tests/golden/" + name;
+}
 
 struct GoldenBatch {
   std::vector<Token> tokens, labels;
@@ -49,7 +51,8 @@ struct GoldenModel {
   std::unique_ptr<CausalLm> model;
   std::vector<std::vector<float>> gradients;
 
-  GoldenModel(const std::string& family, bool lora, const GoldenBatch& batch, const std::string& config_dir = "", double dropout = 0, TensorSource source = {}) {
+  GoldenModel(const std::string& family, bool lora, const GoldenBatch& batch, const std::string& config_dir = "",
+              double dropout = 0, TensorSource source = {}) {
     std::string directory = golden_path(family) + "/model";
     ModelSpec spec = read_model_spec(config_dir.empty() ? directory : config_dir);
     auto files = std::make_shared<ModelFiles>(directory);

@@ -10,7 +10,8 @@ TEST(Noise, IsOfTheSizeNeftuneSaysAndOfTrainingAlone) {
   UnitHooks no_hooks;
   GoldenBatch batch(golden_path("llama_tiny") + "/batch.json");
   GoldenModel m("llama_tiny", false, batch);
-  const double plain = m.model->evaluate(batch.view(), no_hooks), trained = m.model->train(batch.view(), {1, 0}, no_hooks);
+  const double plain = m.model->evaluate(batch.view(), no_hooks),
+               trained = m.model->train(batch.view(), {1, 0}, no_hooks);
   m.model->noise = 5;
   EXPECT_EQ(m.model->evaluate(batch.view(), no_hooks), plain);
   const double noisy = m.model->train(batch.view(), {1, 0}, no_hooks);

@@ -9,7 +9,7 @@
 namespace dml {
 namespace {
 
-constexpr double kClose = 1e-4;   // of the tensor's largest value
+constexpr double kClose = 1e-4;  // of the tensor's largest value
 
 UnitHooks no_hooks;
 
@@ -102,8 +102,8 @@ TEST_P(Family, GeneratingReadsTheLogitsOfTraining) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Goldens, Family,
-                         testing::Values("llama_tiny", "llama_bias", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi3",
-                                         "stablelm", "stablelm_parallel", "olmo2", "gpt2"),
+                         testing::Values("llama_tiny", "llama_bias", "mistral", "qwen2", "qwen3", "gemma", "gemma2",
+                                         "gemma3", "phi3", "stablelm", "stablelm_parallel", "olmo2", "gpt2"),
                          [](auto& row) { return row.param; });
 
 TEST(Rope, EveryScalingGivesTheReferencesLogits) {
@@ -145,13 +145,22 @@ TEST(CausalLm, TenStepsOfAdamWGiveTheReferencesLosses) {
     for (int step = 0; step < 10; ++step) {
       m.zero();
       double loss = m.model->train(batch.view(), {}, no_hooks) / learned;
-      EXPECT_NEAR(loss, losses[static_cast<std::size_t>(step)], 1e-5 * loss) << (lora ? "lora" : "full") << " step " << step;
+      EXPECT_NEAR(loss, losses[static_cast<std::size_t>(step)], 1e-5 * loss)
+          << (lora ? "lora" : "full") << " step " << step;
       std::size_t i = 0;
       for (Unit& u : m.model->parameters.units()) {
         for (const Parameter& p : u.parameters) {
-          auto slice = [&](float* base) { return std::span<float>(base + p.offset, static_cast<std::size_t>(p.size())); };
-          kernels::AdamWStep s{golden["lr"], 0.9f, 0.999f, 1e-8f, p.decay ? 0.01f : 0.f, static_cast<float>(1 - std::pow(0.9, step + 1)),
-                               static_cast<float>(1 - std::pow(0.999, step + 1)), static_cast<float>(1 / learned)};
+          auto slice = [&](float* base) {
+            return std::span<float>(base + p.offset, static_cast<std::size_t>(p.size()));
+          };
+          kernels::AdamWStep s{golden["lr"],
+                               0.9f,
+                               0.999f,
+                               1e-8f,
+                               p.decay ? 0.01f : 0.f,
+                               static_cast<float>(1 - std::pow(0.9, step + 1)),
+                               static_cast<float>(1 - std::pow(0.999, step + 1)),
+                               static_cast<float>(1 / learned)};
           kernels::adamw(s, slice(u.value), slice(u.grad), slice(first[i].data()), slice(second[i].data()));
         }
         ++i;
@@ -167,10 +176,8 @@ TEST(CausalLm, BitsDoNotDependOnThreads) {
     set_threads(n);
     GoldenModel m("gemma2", true, batch, "", 0.1);
     m.model->train(batch.view(), {7, 3}, no_hooks);
-    if (n == 1)
-      want = m.gradients;
-    else
-      EXPECT_EQ(m.gradients, want) << n << " threads";
+    if (n == 1) want = m.gradients;
+    else EXPECT_EQ(m.gradients, want) << n << " threads";
   }
 }
 

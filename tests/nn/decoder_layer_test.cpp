@@ -222,7 +222,8 @@ TEST_P(LayerKinds, GeneratingRowByRowGivesTheWholeForward) {
   layer.forward(x, {}, y, saved, p);
 
   // Both documents as sequences: the first two tokens at once, the others one each a call, beside each other.
-  KvCache first(1, layer.attention.shape.kv_heads, layer.attention.shape.head_dim, 4), second(1, layer.attention.shape.kv_heads, layer.attention.shape.head_dim, 3);
+  KvCache first(1, layer.attention.shape.kv_heads, layer.attention.shape.head_dim, 4),
+      second(1, layer.attention.shape.kv_heads, layer.attention.shape.head_dim, 3);
   auto step = [&](std::vector<std::int32_t> rows, std::vector<SequenceRows> sequences) {
     Mat h = values.zeros(static_cast<std::int64_t>(rows.size()), kWidth);
     std::vector<std::int32_t> positions;

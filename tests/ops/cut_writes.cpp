@@ -97,10 +97,8 @@ int unlink(const char* path) noexcept {
   return real<int(const char*)>("unlink")(path);
 }
 int unlinkat(int folder, const char* name, int flags) noexcept {
-  if (folder == AT_FDCWD)
-    count(name);
-  else
-    count(folder);
+  if (folder == AT_FDCWD) count(name);
+  else count(folder);
   return real<int(int, const char*, int)>("unlinkat")(folder, name, flags);
 }
 

@@ -46,7 +46,9 @@ TEST_F(Hosts, AreExaminedByDoctor) {
 TEST_F(Hosts, EndTogetherWhenARankOfTheOtherOneDies) {
   Keys keys = tiny_model() + Keys{{"max_steps", "4"}, {"save_strategy", "no"}, {"threads", "1"}};
   std::string path = recipe("dies.yml", keys + Keys{{"output_dir", at("dies")}});
-  Ended e = on_hosts("DML_FAULT=rank=3,point=step,kind=kill,step=2 mpirun -x DML_FAULT --hostfile $DML_HOSTFILE --bind-to none " + dml_path() + " train " + path);
+  Ended e = on_hosts(
+      "DML_FAULT=rank=3,point=step,kind=kill,step=2 mpirun -x DML_FAULT --hostfile $DML_HOSTFILE --bind-to none " +
+      dml_path() + " train " + path);
   EXPECT_NE(e.exit, 0);
   EXPECT_LT(e.seconds, 15);
   EXPECT_TRUE(processes_with(folder_).empty());

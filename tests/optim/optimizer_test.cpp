@@ -93,7 +93,8 @@ std::vector<float> run_8bit(const std::string& name, std::size_t size, std::size
     if (count == 0) continue;
     auto whole = static_cast<std::int64_t>(size);
     states.emplace_back(static_cast<std::size_t>(optimizer->state().floats(whole, static_cast<std::int64_t>(count))));
-    slices.push_back({std::span(value).subspan(first, count), std::span(grad).subspan(first, count), states.back(), true, 1, whole});
+    slices.push_back(
+        {std::span(value).subspan(first, count), std::span(grad).subspan(first, count), states.back(), true, 1, whole});
   }
   for (int step = 0; step < 10; ++step) {
     for (std::size_t i = 0; i < size; ++i) grad[i] = 4 * spread_value(i, static_cast<std::size_t>(step) + 1);
@@ -113,7 +114,8 @@ TEST(Optimizers, TenStepsOfAdamWInEightBitsAreThoseOfAnIndependentProgram) {
 
 TEST(Optimizers, StateInEightBitsIsCutAtBlocksWithoutChangingABit) {
   for (const char* name : {"adamw_8bit", "lion_8bit"})
-    for (std::size_t cut : {256, 1024, 4096}) EXPECT_EQ(run_8bit(name, 4396, 4396), run_8bit(name, 4396, cut)) << name << " at " << cut;
+    for (std::size_t cut : {256, 1024, 4096})
+      EXPECT_EQ(run_8bit(name, 4396, 4396), run_8bit(name, 4396, cut)) << name << " at " << cut;
 }
 
 TEST(Optimizers, SmallParametersKeepTheirStateInFloat32) {
@@ -128,18 +130,6 @@ TEST(Optimizers, SlicingDoesNotChangeABit) {
   for (const char* name : {"adamw", "lion", "sgd"}) EXPECT_EQ(run(name, {0.1}, 16), run(name, {0.1}, 5)) << name;
 }
 
-TEST(Optimizers, TheSpellingsOfRecipesLeadToOneAdamW) {
-  EXPECT_EQ(choose_optimizer("adamw").name, "adamw");
-  EXPECT_EQ(choose_optimizer("adamw_torch_fused").name, "adamw");
-  EXPECT_EQ(choose_optimizer("adamw_torch_fused").notice, "");
-  for (const char* spelling : {"adamw_8bit", "adamw_bnb_8bit", "paged_adamw_8bit"}) {
-    EXPECT_EQ(choose_optimizer(spelling).name, "adamw_8bit");
-    EXPECT_EQ(choose_optimizer(spelling).notice, "");
-  }
-  EXPECT_EQ(choose_optimizer("ao_adamw_4bit").notice, "optimizer: ao_adamw_4bit runs as adamw_8bit");
-  EXPECT_EQ(choose_optimizer("paged_lion_8bit").name, "lion_8bit");
-}
-
 std::string message(const std::function<void()>& f) {
   try {
     f();
@@ -147,11 +137,6 @@ std::string message(const std::function<void()>& f) {
     return error.what();
   }
   return "";
-}
-
-TEST(Optimizers, AMisspeltOneIsToldTheNearest) {
-  EXPECT_EQ(message([] { choose_optimizer("adamw_bnb_8bits"); }),
-            "unknown optimizer 'adamw_bnb_8bits'; did you mean 'adamw_bnb_8bit'?");
 }
 
 TEST(Optimizers, ArgumentsAreChecked) {

@@ -10,7 +10,7 @@
 #include "model/golden.h"
 #include "model/weight_slots.h"
 #include "pipeline/base_model.h"
-#include "pipeline/learning_rates.h"
+#include "pipeline/optimization.h"
 #include "pipeline/model_output.h"
 
 namespace dml {
@@ -74,10 +74,19 @@ std::vector<double> train(CausalLm& model, const GoldenBatch& batch, const Json&
     losses.push_back(model.train(batch.view(), {}, no_hooks) / learned);
     for (std::size_t i = 0; i < gradients.size(); ++i)
       for (const Parameter& p : model.parameters.units()[i].parameters) {
-        auto slice = [&](float* block) { return std::span<float>(block + p.offset, static_cast<std::size_t>(p.size())); };
-        kernels::AdamWStep s{static_cast<float>(optim.learning_rate * p.learning_rate_scale), 0.9f, 0.999f, 1e-8f, p.decay ? 0.01f : 0.f,
-                             static_cast<float>(1 - std::pow(0.9, step + 1)), static_cast<float>(1 - std::pow(0.999, step + 1)), static_cast<float>(1 / learned)};
-        kernels::adamw(s, slice(model.parameters.units()[i].value), slice(gradients[i].data()), slice(first[i].data()), slice(second[i].data()));
+        auto slice = [&](float* block) {
+          return std::span<float>(block + p.offset, static_cast<std::size_t>(p.size()));
+        };
+        kernels::AdamWStep s{static_cast<float>(optim.learning_rate * p.learning_rate_scale),
+                             0.9f,
+                             0.999f,
+                             1e-8f,
+                             p.decay ? 0.01f : 0.f,
+                             static_cast<float>(1 - std::pow(0.9, step + 1)),
+                             static_cast<float>(1 - std::pow(0.999, step + 1)),
+                             static_cast<float>(1 / learned)};
+        kernels::adamw(s, slice(model.parameters.units()[i].value), slice(gradients[i].data()), slice(first[i].data()),
+                       slice(second[i].data()));
       }
   }
   for (Unit& u : model.parameters.units()) u.grad = nullptr;
@@ -119,8 +128,9 @@ TEST_P(AdapterKinds, TrainAsTheReferenceMergeAndComeBack) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Goldens, AdapterKinds,
-                         testing::Values("lora", "rslora", "dora", "loraplus", "modules_to_save", "patterns", "layers", "embedding", "head", "ends",
-                                         "pissa", "olora", "pissa_dora", "loftq", "loftq_iterated", "nf4_lora", "nf4_dora", "nf4_pissa", "nf4_olora"),
+                         testing::Values("lora", "rslora", "dora", "loraplus", "modules_to_save", "patterns", "layers",
+                                         "embedding", "head", "ends", "pissa", "olora", "pissa_dora", "loftq",
+                                         "loftq_iterated", "nf4_lora", "nf4_dora", "nf4_pissa", "nf4_olora"),
                          [](auto& row) { return row.param; });
 
 TEST(Adapters, ThatStartFromTheBaseLeaveTheModelAsItWas) {
@@ -155,8 +165,9 @@ TEST(Adapters, OnATiedEmbeddingAreMergedWithAHeadOfItsOwn) {
   section.base_model = place;
   BaseModel parted = open_base_model(section);
   EXPECT_FALSE(parted.spec.tied);
-  parted.spec.embedding_scale = base.spec.embedding_scale;   // rounded to the file's type, which is another one now
-  EXPECT_LE(largest_difference(logits(*make_inference_model(parted, Storage::automatic), batch), trained), 1e-5 * (high - low));
+  parted.spec.embedding_scale = base.spec.embedding_scale;  // rounded to the file's type, which is another one now
+  EXPECT_LE(largest_difference(logits(*make_inference_model(parted, Storage::automatic), batch), trained),
+            1e-5 * (high - low));
   fs::remove_all(place);
 }
 
@@ -166,7 +177,8 @@ TEST(Adapters, AddUp) {
   auto golden_adapter = [](const char* name) { return golden_path(std::string("adapters/") + name); };
   auto plain = make_inference_model(base, Storage::automatic);
   // What the adapters leave of the weights, added up by hand: merged one after the other into float32.
-  const std::vector<std::pair<const char*, double>> parts{{"rslora", 1.0}, {"patterns", 0.5}, {"embedding", -2.0}, {"modules_to_save", 1.0}};
+  const std::vector<std::pair<const char*, double>> parts{
+      {"rslora", 1.0}, {"patterns", 0.5}, {"embedding", -2.0}, {"modules_to_save", 1.0}};
   std::map<std::string, std::vector<double>> sums;
   std::vector<WeightName> names = weight_names(base.spec);
   std::vector<std::string> given;
@@ -194,8 +206,12 @@ TEST(Adapters, AddUp) {
     return std::string();
   };
   EXPECT_NE(problem({golden_adapter("dora"), golden_adapter("lora")}).find("a DoRA adapter"), std::string::npos);
-  EXPECT_NE(problem({golden_adapter("modules_to_save"), golden_adapter("modules_to_save")}).find("saved whole by another"), std::string::npos);
-  EXPECT_NE(problem({golden_adapter("modules_to_save"), golden_adapter("head")}).find("whole, which " + golden_adapter("head")), std::string::npos);
+  EXPECT_NE(
+      problem({golden_adapter("modules_to_save"), golden_adapter("modules_to_save")}).find("saved whole by another"),
+      std::string::npos);
+  EXPECT_NE(problem({golden_adapter("modules_to_save"), golden_adapter("head")})
+                .find("whole, which " + golden_adapter("head")),
+            std::string::npos);
   EXPECT_NE(problem({golden_adapter("lora") + "=x"}).find("'x' in"), std::string::npos);
 }
 
@@ -211,8 +227,11 @@ TEST(Adapters, RefuseWhatTheyCannotDoByName) {
     }
     return std::string();
   };
-  EXPECT_NE(problem({.target_modules = {"lm_head"}, .use_dora = true}).find("DoRA on 'lm_head' is not supported"), std::string::npos);
-  EXPECT_NE(problem({.r = 64, .target_modules = {"q_proj"}, .init = "pissa"}).find("rank 64 is above the weight's smaller side"), std::string::npos);
+  EXPECT_NE(problem({.target_modules = {"lm_head"}, .use_dora = true}).find("DoRA on 'lm_head' is not supported"),
+            std::string::npos);
+  EXPECT_NE(problem({.r = 64, .target_modules = {"q_proj"}, .init = "pissa"})
+                .find("rank 64 is above the weight's smaller side"),
+            std::string::npos);
   for (const char* init : {"corda", "pissa_niter_4"})
     EXPECT_NE(problem({.target_modules = {"q_proj"}, .init = init}).find(init), std::string::npos);
 }
@@ -232,7 +251,8 @@ TEST(Adapters, OfLoftqKeepTheirBaseInFourBits) {
 TEST(LearningRates, AreLoraPlusAndGroupsByName) {
   BaseModel base = tiny();
   Training training;
-  training.adapter = AdapterConfig{.r = 2, .target_modules = {"embed_tokens", "q_proj"}, .modules_to_save = {"lm_head", "model.norm"}};
+  training.adapter =
+      AdapterConfig{.r = 2, .target_modules = {"embed_tokens", "q_proj"}, .modules_to_save = {"lm_head", "model.norm"}};
   TensorSource source = base.source(Storage::automatic);
   auto model = build_model(base.spec, source, training, base.directory);
   AdapterSection plus;

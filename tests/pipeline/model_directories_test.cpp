@@ -41,7 +41,9 @@ class Directories : public testing::Test {
     return out;
   }
 
-  const fs::path place_ = fs::temp_directory_path() / fmt::format("dml-directories-{}", testing::UnitTest::GetInstance()->current_test_info()->name());
+  const fs::path place_ =
+      fs::temp_directory_path() /
+      fmt::format("dml-directories-{}", testing::UnitTest::GetInstance()->current_test_info()->name());
 };
 
 Json value(const DirectoryInfo& info, const std::string& key) {
@@ -57,7 +59,7 @@ TEST_F(Directories, OfModelsAreDescribed) {
   EXPECT_EQ(value(info, "vocabulary")["tied"], true);
   EXPECT_EQ(value(info, "stored"), value(info, "parameters"));
   EXPECT_TRUE(value(info, "tensors").contains("BF16"));
-  EXPECT_THAT(info.refused, testing::ElementsAre(testing::HasSubstr("tokenizer")));   // goldens have none
+  EXPECT_THAT(info.refused, testing::ElementsAre(testing::HasSubstr("tokenizer")));  // goldens have none
 }
 
 TEST_F(Directories, SayWhatDmlWouldRefuse) {
@@ -65,7 +67,8 @@ TEST_F(Directories, SayWhatDmlWouldRefuse) {
   Json config = read_json(at("broken/config.json"));
   config["vocab_size"] = 98;
   write_file(at("broken/config.json"), pretty_json(config));
-  EXPECT_THAT(describe_directory(at("broken")).refused, testing::Contains(testing::HasSubstr("model.embed_tokens.weight")));
+  EXPECT_THAT(describe_directory(at("broken")).refused,
+              testing::Contains(testing::HasSubstr("model.embed_tokens.weight")));
   config["model_type"] = "mamba";
   write_file(at("broken/config.json"), pretty_json(config));
   EXPECT_THAT(describe_directory(at("broken")).refused, testing::Contains(testing::HasSubstr("mamba")));
@@ -120,10 +123,12 @@ TEST_F(Directories, OfAdaptersGoToMlxAndBack) {
 TEST_F(Directories, AreRefusedWhereAConversionMakesNoSense) {
   std::string adapter = golden_path("llama_tiny") + "/lora";
   EXPECT_THAT(problem({.input = adapter, .output = at("x"), .format = "mlx"}), testing::HasSubstr("--base-model"));
-  EXPECT_THAT(problem({.input = adapter, .output = at("x"), .dtype = "bf16"}), testing::HasSubstr("--dtype is for models"));
+  EXPECT_THAT(problem({.input = adapter, .output = at("x"), .dtype = "bf16"}),
+              testing::HasSubstr("--dtype is for models"));
   EXPECT_THAT(problem({.input = adapter, .output = at("x"), .format = "gguf"}), testing::HasSubstr("one of peft, mlx"));
   EXPECT_THAT(problem({.input = model("qwen2"), .output = at("x"), .format = "mlx"}), testing::HasSubstr("is a model"));
-  EXPECT_THAT(problem({.input = model("qwen2"), .output = at("x"), .dtype = "f8"}), testing::HasSubstr("one of f32, f16, bf16"));
+  EXPECT_THAT(problem({.input = model("qwen2"), .output = at("x"), .dtype = "f8"}),
+              testing::HasSubstr("one of f32, f16, bf16"));
   EXPECT_THAT(problem({.input = model("qwen2"), .output = golden_path("qwen2")}), testing::HasSubstr("exists"));
   EXPECT_THAT(problem({.input = at("nothing"), .output = at("x")}), testing::HasSubstr("no such directory"));
   EXPECT_FALSE(fs::exists(at("x")));
@@ -133,7 +138,8 @@ TEST(Sizes, AreReadWithTheirUnits) {
   EXPECT_EQ(parse_size("5GB", "--s"), 5'000'000'000u);
   EXPECT_EQ(parse_size("1.5MB", "--s"), 1'500'000u);
   EXPECT_EQ(parse_size("70", "--s"), 70u);
-  for (const char* text : {"", "GB", "-1GB", "1TB", "0", "nan", "1e99"}) EXPECT_THROW(parse_size(text, "--s"), UserError) << text;
+  for (const char* text : {"", "GB", "-1GB", "1TB", "0", "nan", "1e99"})
+    EXPECT_THROW(parse_size(text, "--s"), UserError) << text;
 }
 
 }  // namespace

@@ -65,8 +65,13 @@ class Qlora : public testing::Test {
   }
 
   static Keys adapter(const std::string& kind, const std::string& base, const std::string& output) {
-    return {{"base_model", at(base)},       {"adapter", kind},         {"lora_r", "4"}, {"lora_dropout", "0.1"},
-            {"lora_target_linear", "true"}, {"output_dir", at(output)},  {"activation_storage", "f32"}};
+    return {{"base_model", at(base)},
+            {"adapter", kind},
+            {"lora_r", "4"},
+            {"lora_dropout", "0.1"},
+            {"lora_target_linear", "true"},
+            {"output_dir", at(output)},
+            {"activation_storage", "f32"}};
   }
 
   static void run(const RecipeFile& file, int ranks = 1) {

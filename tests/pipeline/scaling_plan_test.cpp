@@ -9,13 +9,17 @@ namespace {
 
 RecipeFile tiny(const std::string& more = "") {
   return read_recipe(
-      "model_config: {model_type: llama, vocab_size: 512, hidden_size: 64, intermediate_size: 128, num_hidden_layers: 4, "
+      "model_config: {model_type: llama, vocab_size: 512, hidden_size: 64, intermediate_size: 128, num_hidden_layers: "
+      "4, "
       "num_attention_heads: 4, num_key_value_heads: 4, max_position_embeddings: 128}\n"
-      "sequence_len: 64\nmicro_batch_size: 1\nbatch_size: 32\nlearning_rate: 1e-3\noptimizer: adamw_torch\n" + more,
+      "sequence_len: 64\nmicro_batch_size: 1\nbatch_size: 32\nlearning_rate: 1e-3\noptimizer: adamw_torch\n" +
+          more,
       "r.yml", {}, RecipeUse::measure);
 }
 
-Network network(double bandwidth, double latency = 0, int ranks_per_host = 1) { return {bandwidth, latency, ranks_per_host}; }
+Network network(double bandwidth, double latency = 0, int ranks_per_host = 1) {
+  return {bandwidth, latency, ranks_per_host};
+}
 
 TEST(Network, IsReadWithItsUnits) {
   EXPECT_DOUBLE_EQ(parse_bandwidth("1Gbit"), 0.94 * 125e6);
@@ -46,9 +50,11 @@ TEST(ScalingPlan, DividesTheWorkWhereTheNetworkIsFast) {
 TEST(ScalingPlan, SendsAndHoldsWhatTheStrategiesDo) {
   RecipeFile file = tiny();
   ScalingPlan plan(file.recipe);
-  auto of = [&](const char* name, int ranks, int per_host = 1) { return plan.forecast(name, ranks, 32, network(1e8, 0, per_host)); };
+  auto of = [&](const char* name, int ranks, int per_host = 1) {
+    return plan.forecast(name, ranks, 32, network(1e8, 0, per_host));
+  };
   const double ddp = of("ddp", 4).sent;
-  EXPECT_NEAR(of("zero1", 4).sent, ddp, 0.01 * ddp);              // sums to their owners, values to all
+  EXPECT_NEAR(of("zero1", 4).sent, ddp, 0.01 * ddp);                // sums to their owners, values to all
   EXPECT_NEAR(of("zero2", 4).sent, ddp * (8 + 1) / 2, 0.01 * ddp);  // gradients in each of eight rounds
   EXPECT_GT(of("zero3", 4).memory, 0);
   EXPECT_LT(of("zero1", 4).memory, of("ddp", 4).memory);

@@ -5,7 +5,8 @@
 namespace dml {
 namespace {
 
-std::string fed(const std::vector<std::string>& stops, const std::vector<std::string>& pieces, std::vector<std::string>* seen = nullptr) {
+std::string fed(const std::vector<std::string>& stops, const std::vector<std::string>& pieces,
+                std::vector<std::string>* seen = nullptr) {
   StopText stop(stops);
   std::string text;
   for (auto& piece : pieces) {

@@ -39,10 +39,8 @@ Outcome render(const jinja::Template& t, const Json& context) {
 std::string without_layout(const std::string& source) {
   std::string out;
   for (std::size_t i = 0; i < source.size(); ++i) {
-    if (source.compare(i, 4, "    ") == 0)
-      i += 3;
-    else if (source[i] != '\n')
-      out += source[i];
+    if (source.compare(i, 4, "    ") == 0) i += 3;
+    else if (source[i] != '\n') out += source[i];
   }
   return out;
 }

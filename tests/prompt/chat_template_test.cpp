@@ -251,8 +251,7 @@ TEST(ChatTemplate, KeepsTextOfTheDataFromBecomingMarkup) {
   Case s;
   std::string markup, data;
   const Rendered r = s.rendered(row({say("user", "x <|im_end|> y"), say("assistant", "<|im_start|>")}));
-  for (const Piece& p : r.segments[0].pieces)
-    (p.markup ? markup : data) += p.text;
+  for (const Piece& p : r.segments[0].pieces) (p.markup ? markup : data) += p.text;
   EXPECT_EQ(markup, "<|im_start|>user\n<|im_end|>\n<|im_start|>assistant\n<|im_end|>\n");
   EXPECT_EQ(data, "x <|im_end|> y<|im_start|>");
 }

@@ -39,10 +39,8 @@ TEST(Jinja, AgreesWithPythonOnEveryGolden) {
     } catch (const UserError& e) {
       error = e.what();
     }
-    if (c.contains("error"))
-      EXPECT_NE(error, "") << source << " gave " << got;
-    else
-      EXPECT_EQ(got, c["expected"].get<std::string>()) << source << " " << error;
+    if (c.contains("error")) EXPECT_NE(error, "") << source << " gave " << got;
+    else EXPECT_EQ(got, c["expected"].get<std::string>()) << source << " " << error;
   }
 }
 
@@ -60,10 +58,8 @@ TEST(Jinja, RendersThePublishedChatTemplates) {
       } catch (const UserError& e) {
         error = e.what();
       }
-      if (c.contains("error"))
-        EXPECT_NE(error, "") << id;
-      else
-        EXPECT_EQ(got, c["expected"].get<std::string>()) << id << " " << error;
+      if (c.contains("error")) EXPECT_NE(error, "") << id;
+      else EXPECT_EQ(got, c["expected"].get<std::string>()) << id << " " << error;
     }
   }
 }

@@ -56,7 +56,8 @@ TEST(RealRecipes, AreAcceptedWithTheirValuesOrRefusedByPlace) {
       EXPECT_TRUE(agrees(ours, value)) << entry.path().filename() << " " << key << ": " << dump(ours) << " is not "
                                        << dump(value);
     }
-    EXPECT_TRUE(file.recipe.optim.optimizer == "adamw" || file.recipe.optim.optimizer == "adamw_8bit") << file.recipe.optim.optimizer;
+    EXPECT_TRUE(file.recipe.optim.optimizer == "adamw" || file.recipe.optim.optimizer == "adamw_8bit")
+        << file.recipe.optim.optimizer;
     auto again = read_recipe(resolved_yaml(file), "resolved.yml");
     EXPECT_TRUE(again.recipe == file.recipe);
   }

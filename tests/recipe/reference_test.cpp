@@ -82,7 +82,8 @@ TEST(ResolvedRecipe, ReadsBackToTheSame) {
       "eot_tokens: []\nchat_template_jinja: \"{% if a %}\\n  'x'\\n{% endif %}\\n\"\ndefault_system_message: ' lead'\n"
       "lr_groups: [{name: a, modules: [b, c], lr: 1e-5}]\noptim_args: {x: 1e-7}\nwarmup_ratio: 0.03\n"
       "eval_strategy: no\ngradient_checkpointing: mlp\ndistribution: zero1\ngeneration_top_p: 0.3333333333333333\n"
-      "peft_init_lora_weights: false\noutput_dir: \"a: b # c\"\nresume_from_checkpoint: 'null'\nlora_model_dir: ' lead'\n";
+      "peft_init_lora_weights: false\noutput_dir: \"a: b # c\"\nresume_from_checkpoint: 'null'\nlora_model_dir: ' "
+      "lead'\n";
   auto file = read_recipe(kSample + lines, "r.yml");
   for (bool origins : {false, true}) {
     auto yaml = resolved_yaml(file, origins);

@@ -53,8 +53,10 @@ TEST(Rules, AreToldWithBothPlaces) {
 }
 
 TEST(Rules, OfShardingNameTheStrategy) {
-  EXPECT_THAT(problems_of("distribution: zero2\ndp_shard_size: 2\n"), HasSubstr("'dp_shard_size' is for distribution: hybrid, 'distribution' (line 1) is 'zero2'"));
-  EXPECT_THAT(problems_of("distribution: ddp\nshard_frozen_weights: true\n"), HasSubstr("'shard_frozen_weights' is for distribution: zero3 or hybrid"));
+  EXPECT_THAT(problems_of("distribution: zero2\ndp_shard_size: 2\n"),
+              HasSubstr("'dp_shard_size' is for distribution: hybrid, 'distribution' (line 1) is 'zero2'"));
+  EXPECT_THAT(problems_of("distribution: ddp\nshard_frozen_weights: true\n"),
+              HasSubstr("'shard_frozen_weights' is for distribution: zero3 or hybrid"));
 }
 
 TEST(Rules, NameWhatIsMissing) {

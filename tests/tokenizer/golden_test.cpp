@@ -14,7 +14,11 @@ const Json& golden() {
 }
 
 Json whole(const char* stage, const Json& spec, const Json& model) {
-  Json out = {{"added_tokens", Json::array()}, {"normalizer", nullptr}, {"pre_tokenizer", nullptr}, {"decoder", nullptr}, {"model", model}};
+  Json out = {{"added_tokens", Json::array()},
+              {"normalizer", nullptr},
+              {"pre_tokenizer", nullptr},
+              {"decoder", nullptr},
+              {"model", model}};
   out[stage] = spec;
   return out;
 }
@@ -24,7 +28,8 @@ Json visible_model() {
   Json vocabulary = Json::object();
   for (int b = 0; b < 256; ++b) vocabulary[fmt::format("<0x{:02X}>", b)] = b;
   vocabulary["<unk>"] = 256;
-  return {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", Json::array()}, {"byte_fallback", true}, {"unk_token", "<unk>"}, {"end_of_word_suffix", "</w>"}};
+  return {{"type", "BPE"},         {"vocab", vocabulary},  {"merges", Json::array()},
+          {"byte_fallback", true}, {"unk_token", "<unk>"}, {"end_of_word_suffix", "</w>"}};
 }
 
 std::unique_ptr<Pipeline> load(const Json& spec) {
@@ -50,10 +55,12 @@ TEST(Golden, DecodersJoinAlike) {
   Json vocabulary = Json::object();
   for (auto& w : golden()["words"]) vocabulary[w.get<std::string>()] = vocabulary.size();
   for (const Json& c : golden()["decoders"]) {
-    auto tokenizer = load(whole("decoder", c["spec"], {{"type", "WordLevel"}, {"vocab", vocabulary}, {"unk_token", "!"}}));
+    auto tokenizer =
+        load(whole("decoder", c["spec"], {{"type", "WordLevel"}, {"vocab", vocabulary}, {"unk_token", "!"}}));
     for (std::size_t i = 0; i < golden()["lists"].size(); ++i) {
       auto ids = golden()["lists"][i].get<std::vector<Token>>();
-      EXPECT_EQ(tokenizer->decode(ids, false), c["rows"][i].get<std::string>()) << dump(c["spec"]) << " on " << dump(golden()["lists"][i]);
+      EXPECT_EQ(tokenizer->decode(ids, false), c["rows"][i].get<std::string>())
+          << dump(c["spec"]) << " on " << dump(golden()["lists"][i]);
     }
   }
 }

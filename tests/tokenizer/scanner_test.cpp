@@ -21,11 +21,13 @@ bool both_agree(char32_t c) {
   std::vector<ByteRange> m;
   auto matches = [&](const Regex& r) { return r.find_all(s, m), !m.empty(); };
   std::uint8_t kind = char_classes()[c];
-  return matches(letter) == !!(kind & kLetter) && matches(number) == !!(kind & kNumber) && matches(space) == !!(kind & kSpace);
+  return matches(letter) == !!(kind & kLetter) && matches(number) == !!(kind & kNumber) &&
+         matches(space) == !!(kind & kSpace);
 }
 
 std::string random_text(const Random& random, std::uint64_t& at) {
-  static const std::u32string near = U"'''''  sStTmMdDrReEvVlLſKaZ09٣½\r\n\r\n\t\u0085\u00a0\u180e\u2028\u3000.,!-_漢é\u0301🙂 ";
+  static const std::u32string near =
+      U"'''''  sStTmMdDrReEvVlLſKaZ09٣½\r\n\r\n\t\u0085\u00a0\u180e\u2028\u3000.,!-_漢é\u0301🙂 ";
   std::string out;
   for (std::uint64_t n = random.below(at++, 24) + 1; n > 0; --n) {
     char32_t c = near[random.below(at++, near.size())];
@@ -68,7 +70,7 @@ TEST(Unicode, TheTwoTablesDifferOnlyInNewCharacters) {
 TEST(Unicode, IllFormedBytesBecomeOneMarkPerMaximalPart) {
   const std::string r = "\xef\xbf\xbd";
   EXPECT_EQ(replace_invalid_utf8("a\xff\xfe z"), "a" + r + r + " z");
-  EXPECT_EQ(replace_invalid_utf8("\xe6\xbc"), r);           // one character cut off
+  EXPECT_EQ(replace_invalid_utf8("\xe6\xbc"), r);  // one character cut off
   EXPECT_EQ(replace_invalid_utf8("\xe6\xbcx"), r + "x");
   EXPECT_EQ(replace_invalid_utf8("\xf0\x9f\x99"), r);
   EXPECT_EQ(replace_invalid_utf8("\xf0\x9f\x99\x82"), "🙂");

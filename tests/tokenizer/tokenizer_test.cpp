@@ -15,7 +15,9 @@ namespace {
 std::string byte_level() { return dump(read_json(kGolden + "/rust.json")["tokenizers"][0]["spec"]); }
 const std::string kConfig = R"({"bos_token": "<|end|>", "eos_token": {"content": "<|end|>"}, "pad_token": null})";
 
-std::unique_ptr<Tokenizer> load(const Folder& folder, const TokenizerOverrides& overrides = {}) { return load_tokenizer(folder.path(), overrides); }
+std::unique_ptr<Tokenizer> load(const Folder& folder, const TokenizerOverrides& overrides = {}) {
+  return load_tokenizer(folder.path(), overrides);
+}
 
 std::string spell(const Tokenizer& t, const std::vector<Token>& ids) {
   std::string out;
@@ -128,11 +130,15 @@ void expect_same(const Tokenizer& a, const Tokenizer& b) {
 }
 
 TEST(Saving, WithoutOverridesCopiesBytes) {
-  Folder folder({{"tokenizer.json", byte_level()}, {"tokenizer_config.json", kConfig}, {"chat_template.jinja", "{{ x }}"},
-                 {"additional_chat_templates/rag.jinja", "rag"}, {"model.safetensors", "no"}});
+  Folder folder({{"tokenizer.json", byte_level()},
+                 {"tokenizer_config.json", kConfig},
+                 {"chat_template.jinja", "{{ x }}"},
+                 {"additional_chat_templates/rag.jinja", "rag"},
+                 {"model.safetensors", "no"}});
   Folder target;
   save_tokenizer_files(folder.path(), {}, target.path());
-  for (const char* file : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "additional_chat_templates/rag.jinja"})
+  for (const char* file :
+       {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "additional_chat_templates/rag.jinja"})
     EXPECT_EQ(read_file(target.path() + "/" + file), read_file(folder.path() + "/" + file));
   EXPECT_FALSE(file_exists(target.path() + "/model.safetensors"));
 }
@@ -144,8 +150,10 @@ TEST(Saving, WithOverridesGivesTheTokenizerThatWasUsed) {
   o.bos_token = "<bos\"\\>";
   o.additional_special_tokens = {"<|im_start|>"};
   o.tokens = {"<think>"};
-  Folder json({{"tokenizer.json", byte_level()}, {"tokenizer_config.json", kConfig}, {"special_tokens_map.json", kConfig}});
-  Folder model({{"tokenizer.model", read_file(kGolden + "/spm_bpe.model")}, {"tokenizer_config.json", R"({"add_bos_token": true})"}});
+  Folder json(
+      {{"tokenizer.json", byte_level()}, {"tokenizer_config.json", kConfig}, {"special_tokens_map.json", kConfig}});
+  Folder model({{"tokenizer.model", read_file(kGolden + "/spm_bpe.model")},
+                {"tokenizer_config.json", R"({"add_bos_token": true})"}});
   for (const Folder* source : {&json, &model}) {
     auto plain = load(*source);
     TokenizerOverrides with = o;
@@ -167,12 +175,17 @@ TEST(Saving, RenamesAReservedTokenInsideTheVocabulary) {
 }
 
 TEST(Templates, AreFoundWhereverTheyLie) {
-  auto with = [](const std::string& config) { return Folder({{"tokenizer.json", byte_level()}, {"tokenizer_config.json", config}}); };
+  auto with = [](const std::string& config) {
+    return Folder({{"tokenizer.json", byte_level()}, {"tokenizer_config.json", config}});
+  };
   EXPECT_EQ(load(with(R"({"chat_template": "one"})"))->chat_template, "one");
-  auto several = load(with(R"({"chat_template": [{"name": "default", "template": "d"}, {"name": "tool_use", "template": "t"}]})"));
+  auto several =
+      load(with(R"({"chat_template": [{"name": "default", "template": "d"}, {"name": "tool_use", "template": "t"}]})"));
   EXPECT_EQ(several->chat_template, "d");
   EXPECT_THAT(several->named_templates, testing::ElementsAre(testing::Pair("tool_use", "t")));
-  Folder file({{"tokenizer.json", byte_level()}, {"tokenizer_config.json", R"({"chat_template": "old"})"}, {"chat_template.jinja", "wins"},
+  Folder file({{"tokenizer.json", byte_level()},
+               {"tokenizer_config.json", R"({"chat_template": "old"})"},
+               {"chat_template.jinja", "wins"},
                {"additional_chat_templates/rag.jinja", "r"}});
   EXPECT_EQ(load(file)->chat_template, "wins");
   EXPECT_THAT(load(file)->named_templates, testing::ElementsAre(testing::Pair("rag", "r")));
@@ -187,7 +200,9 @@ TEST(Directory, VocabularyAndMergesMakeAGpt2Tokenizer) {
   Json spec = parse_json(byte_level(), "golden");
   std::string merges = "#version: 0.2\n";
   for (auto& m : spec["model"]["merges"]) merges += m[0].get<std::string>() + " " + m[1].get<std::string>() + "\r\n";
-  Folder old({{"vocab.json", dump(spec["model"]["vocab"])}, {"merges.txt", merges}, {"added_tokens.json", R"({"<new>": 400})"}});
+  Folder old({{"vocab.json", dump(spec["model"]["vocab"])},
+              {"merges.txt", merges},
+              {"added_tokens.json", R"({"<new>": 400})"}});
   Folder whole({{"tokenizer.json", byte_level()}});
   auto a = load(old), b = load(whole);
   EXPECT_EQ(a->encode("the cat sat, naïve 123").ids, b->encode("the cat sat, naïve 123").ids);

@@ -71,20 +71,27 @@ INSTANTIATE_TEST_SUITE_P(Published, Vectors,
                          testing::Values("gpt2", "llama2", "llama3", "mistral-v1", "phi-3", "qwen2.5", "stories260K"),
                          [](auto& param) {
                            std::string name = param.param;
-                           std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
+                           std::replace_if(
+                               name.begin(), name.end(),
+                               [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
                            return name;
                          });
 
 TEST(LlamaCppVectors, AreEncodedAlike) {
   std::string folder = kShared + "/tokenizers/llama.cpp-vectors/ggml-vocab-";
   if (!std::filesystem::exists(kShared + "/tokenizers/llama.cpp-vectors")) GTEST_SKIP() << "no ../shared/data";
-  for (auto [file, name] : {std::pair{"gpt-2", "gpt2"}, {"llama-bpe", "llama3"}, {"qwen2", "qwen2.5"}, {"llama-spm", "llama2"}, {"phi-3", "phi-3"}}) {
+  for (auto [file, name] : {std::pair{"gpt-2", "gpt2"},
+                            {"llama-bpe", "llama3"},
+                            {"qwen2", "qwen2.5"},
+                            {"llama-spm", "llama2"},
+                            {"phi-3", "phi-3"}}) {
     auto tokenizer = load_tokenizer(home(name));
     std::string texts = read_file(folder + file + ".gguf.inp"), lines = read_file(folder + file + ".gguf.out");
     const std::string separator = "\n__ggml_vocab_test__\n";
     int checked = 0;
     for (std::size_t at = 0, line = 0; line < lines.size(); ++checked) {
-      std::size_t end = std::min(texts.find(separator, at), texts.size()), line_end = std::min(lines.find('\n', line), lines.size());
+      std::size_t end = std::min(texts.find(separator, at), texts.size()),
+                  line_end = std::min(lines.find('\n', line), lines.size());
       std::vector<Token> expected;
       for (const char* p = lines.data() + line; p < lines.data() + line_end;) {
         char* after = nullptr;
@@ -93,7 +100,8 @@ TEST(LlamaCppVectors, AreEncodedAlike) {
         expected.push_back(static_cast<Token>(id));
         p = after;
       }
-      EXPECT_EQ(plain_ids(*tokenizer, texts.substr(at, end - at)), expected) << name << ": " << texts.substr(at, end - at);
+      EXPECT_EQ(plain_ids(*tokenizer, texts.substr(at, end - at)), expected)
+          << name << ": " << texts.substr(at, end - at);
       at = std::min(end + separator.size(), texts.size());
       line = line_end + 1;
     }

@@ -8,7 +8,8 @@
 
 namespace dml::kernels::avx2 {
 namespace {
-// clang-format off: each builds on the one before
+// Each builds on the one before.
+// clang-format off
 #include "kernels/simd/vector.inl"
 #include "kernels/simd/products.inl"
 #include "kernels/simd/storage.inl"

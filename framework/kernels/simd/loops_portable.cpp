@@ -5,7 +5,8 @@
 
 namespace dml::kernels::portable {
 namespace {
-// clang-format off: each builds on the one before
+// Each builds on the one before.
+// clang-format off
 #include "kernels/simd/vector.inl"
 #include "kernels/simd/products.inl"
 #include "kernels/simd/storage.inl"

@@ -288,12 +288,9 @@ std::vector<std::string> test_names() {
 bool find_method(const Value& self, std::string_view name, Value& out) {
   const Filter* row = nullptr;
   const bool plain_list = self.is_list() && self.list().kind == List::Kind::list;
-  if (self.is_text())
-    row = find_row(text_methods(), name);
-  else if (self.is_dict())
-    row = find_row(kDictMethods, name);
-  else if (plain_list || (self.is_list() && self.list().kind == List::Kind::tuple))
-    row = find_row(kListMethods, name);
+  if (self.is_text()) row = find_row(text_methods(), name);
+  else if (self.is_dict()) row = find_row(kDictMethods, name);
+  else if (plain_list || (self.is_list() && self.list().kind == List::Kind::tuple)) row = find_row(kListMethods, name);
   if (row) {
     out = Value(std::make_shared<Method>(*row, self));
     return true;

@@ -132,18 +132,12 @@ Value Interpreter::evaluate_compare(const Expr& e, const ScopePtr& scope) {
     Value right = evaluate(*e.args[i + 1], scope);
     const std::string& op = e.ops[i];
     bool holds = false;
-    if (op == "==" || op == "!=")
-      holds = equal(left, right) == (op == "==");
-    else if (op == "in" || op == "not in")
-      holds = contains(*this, right, left) == (op == "in");
-    else if (op == "<")
-      holds = compare(left, right) < 0;
-    else if (op == "<=")
-      holds = compare(left, right) <= 0;
-    else if (op == ">")
-      holds = compare(left, right) > 0;
-    else
-      holds = compare(left, right) >= 0;
+    if (op == "==" || op == "!=") holds = equal(left, right) == (op == "==");
+    else if (op == "in" || op == "not in") holds = contains(*this, right, left) == (op == "in");
+    else if (op == "<") holds = compare(left, right) < 0;
+    else if (op == "<=") holds = compare(left, right) <= 0;
+    else if (op == ">") holds = compare(left, right) > 0;
+    else holds = compare(left, right) >= 0;
     if (!holds) return false;
     left = std::move(right);
   }

@@ -267,12 +267,9 @@ Value ExpressionParser::floating(const Token& t) const {
 
 ExprPtr ExpressionParser::postfix(ExprPtr e) {
   for (;;) {
-    if (is_op(".") || is_op("["))
-      e = subscript(std::move(e));
-    else if (is_op("("))
-      e = call(std::move(e));
-    else
-      return e;
+    if (is_op(".") || is_op("[")) e = subscript(std::move(e));
+    else if (is_op("(")) e = call(std::move(e));
+    else return e;
   }
 }
 

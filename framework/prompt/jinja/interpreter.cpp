@@ -198,12 +198,9 @@ Value Interpreter::call_macro(const Stmt& macro, const ScopePtr& closure, const 
   auto scope = std::make_shared<Scope>(Scope{closure, {}});
   std::vector<Value> rest;
   for (std::size_t i = 0; i < given.positional.size(); ++i) {
-    if (i < macro.parameters.size())
-      scope->set(macro.parameters[i].name, given.positional[i]);
-    else if (macro.takes_varargs)
-      rest.push_back(given.positional[i]);
-    else
-      throw Failure{fmt::format("macro '{}' takes not more than {} argument(s)", name, macro.parameters.size())};
+    if (i < macro.parameters.size()) scope->set(macro.parameters[i].name, given.positional[i]);
+    else if (macro.takes_varargs) rest.push_back(given.positional[i]);
+    else throw Failure{fmt::format("macro '{}' takes not more than {} argument(s)", name, macro.parameters.size())};
   }
   Dict extra;
   for (auto& [key, value] : given.named) {
@@ -211,12 +208,9 @@ Value Interpreter::call_macro(const Stmt& macro, const ScopePtr& closure, const 
     while (i < macro.parameters.size() && macro.parameters[i].name != key) ++i;
     if (i < given.positional.size() && i < macro.parameters.size())
       throw Failure{fmt::format("macro '{}' got multiple values for argument '{}'", name, key)};
-    if (i < macro.parameters.size() || key == "caller")
-      scope->set(key, value);
-    else if (macro.takes_kwargs)
-      extra.set(key, value);
-    else
-      throw Failure{fmt::format("macro '{}' takes no keyword argument '{}'", name, key)};
+    if (i < macro.parameters.size() || key == "caller") scope->set(key, value);
+    else if (macro.takes_kwargs) extra.set(key, value);
+    else throw Failure{fmt::format("macro '{}' takes no keyword argument '{}'", name, key)};
   }
   for (std::size_t i = given.positional.size(); i < macro.parameters.size(); ++i) {
     const auto& p = macro.parameters[i];

@@ -49,12 +49,9 @@ class Lexer {
     at_ = tag + 2;
     const char sign = at_ < s_.size() && (s_[at_] == '-' || s_[at_] == '+') ? s_[at_++] : '\0';
     data_before(begin, tag, sign, kind != '{');
-    if (kind == '#')
-      comment(tag);
-    else if (kind == '%' && raw_block(tag))
-      return;
-    else
-      tag_body(tag, kind == '%');
+    if (kind == '#') comment(tag);
+    else if (kind == '%' && raw_block(tag)) return;
+    else tag_body(tag, kind == '%');
   }
 
   void data_before(std::size_t begin, std::size_t end, char sign, bool block) {
@@ -76,10 +73,8 @@ class Lexer {
     if (at < s_.size() && (s_[at] == '-' || (s_[at] == '+' && trims))) sign = s_[at++];
     if (!has(end, at)) return false;
     at_ = at + end.size();
-    if (sign == '-')
-      skip_space();
-    else if (sign == '\0' && trims && has("\n", at_))
-      ++at_;
+    if (sign == '-') skip_space();
+    else if (sign == '\0' && trims && has("\n", at_)) ++at_;
     line_starting_ = at_ > 0 && s_[at_ - 1] == '\n';
     return true;
   }
@@ -129,14 +124,10 @@ class Lexer {
         return;
       }
       const char c = s_[at];
-      if (is_digit_char(c))
-        number();
-      else if (is_name_char(c))
-        word();
-      else if (c == '\'' || c == '"')
-        string(c);
-      else
-        op(open);
+      if (is_digit_char(c)) number();
+      else if (is_name_char(c)) word();
+      else if (c == '\'' || c == '"') string(c);
+      else op(open);
     }
   }
 
@@ -213,16 +204,11 @@ class Lexer {
       if (++at_ >= s_.size()) break;
       const char c = s_[at_++];
       static constexpr std::string_view kNames = "abfnrtv\\'\"", kMeant = "\a\b\f\n\r\t\v\\'\"";
-      if (auto k = kNames.find(c); k != std::string_view::npos)
-        out += kMeant[k];
-      else if (c == '\n')
-        continue;
-      else if (c == 'x' || c == 'u' || c == 'U')
-        append_utf8(out, code(begin, c == 'x' ? 2 : c == 'u' ? 4 : 8));
-      else if (c >= '0' && c <= '7')
-        append_utf8(out, octal(c));
-      else
-        out += '\\', out += c;
+      if (auto k = kNames.find(c); k != std::string_view::npos) out += kMeant[k];
+      else if (c == '\n') continue;
+      else if (c == 'x' || c == 'u' || c == 'U') append_utf8(out, code(begin, c == 'x' ? 2 : c == 'u' ? 4 : 8));
+      else if (c >= '0' && c <= '7') append_utf8(out, octal(c));
+      else out += '\\', out += c;
     }
     if (at_ >= s_.size()) fail(begin, fmt::format("this string is not closed: expected {}", quote));
     ++at_;

@@ -26,34 +26,22 @@ bool Loop::changed(const std::vector<Value>& values) {
 bool Loop::attribute(std::string_view name, Value& out) const {
   const auto i = static_cast<std::int64_t>(index_), n = static_cast<std::int64_t>(size_);
   const auto self = [this] { return Value(Value::ObjectPtr(std::const_pointer_cast<Loop>(shared_from_this()))); };
-  if (name == "index")
-    out = i + 1;
-  else if (name == "index0")
-    out = i;
-  else if (name == "revindex")
-    out = n - i;
-  else if (name == "revindex0")
-    out = n - i - 1;
-  else if (name == "first")
-    out = i == 0;
-  else if (name == "last")
-    out = i + 1 == n;
-  else if (name == "length")
-    out = n;
-  else if (name == "depth")
-    out = level_;
-  else if (name == "depth0")
-    out = level_ - 1;
+  if (name == "index") out = i + 1;
+  else if (name == "index0") out = i;
+  else if (name == "revindex") out = n - i;
+  else if (name == "revindex0") out = n - i - 1;
+  else if (name == "first") out = i == 0;
+  else if (name == "last") out = i + 1 == n;
+  else if (name == "length") out = n;
+  else if (name == "depth") out = level_;
+  else if (name == "depth0") out = level_ - 1;
   else if (name == "previtem")
     out = index_ > 0 && index_ <= items_.size() ? items_[index_ - 1] : Value::undefined("there is no previous item");
   else if (name == "nextitem")
     out = index_ + 1 < items_.size() ? items_[index_ + 1] : Value::undefined("there is no next item");
-  else if (name == "cycle")
-    out = std::make_shared<Function>("cycle", &jinja::cycle, self());
-  else if (name == "changed")
-    out = std::make_shared<Function>("changed", &jinja::changed, self());
-  else
-    return false;
+  else if (name == "cycle") out = std::make_shared<Function>("cycle", &jinja::cycle, self());
+  else if (name == "changed") out = std::make_shared<Function>("changed", &jinja::changed, self());
+  else return false;
   return true;
 }
 

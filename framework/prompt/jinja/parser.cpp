@@ -163,8 +163,7 @@ class Parser : private ExpressionParser {
       Stmt::Parameter p;
       const std::size_t offset = now().offset;
       p.name = expect_name("a parameter name");
-      if (skip_op("="))
-        p.default_value = expression();
+      if (skip_op("=")) p.default_value = expression();
       else if (!out.empty() && out.back().default_value)
         fail(offset, "a parameter without a default follows one with a default");
       out.push_back(std::move(p));

@@ -22,12 +22,9 @@ Text quoted(const Text& text) {
     const std::size_t at = i;
     const char32_t c = next_code_point(s, i);
     const Mark mark = text.mark_at(at);
-    if (c == static_cast<char32_t>(quote) || c == '\\')
-      out.append("\\", mark).append(text, at, i);
-    else if (c == '\n' || c == '\r' || c == '\t')
-      out.append(c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t", mark);
-    else if (is_printable(c))
-      out.append(text, at, i);
+    if (c == static_cast<char32_t>(quote) || c == '\\') out.append("\\", mark).append(text, at, i);
+    else if (c == '\n' || c == '\r' || c == '\t') out.append(c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t", mark);
+    else if (is_printable(c)) out.append(text, at, i);
     else
       out.append(c < 0x100     ? fmt::format("\\x{:02x}", std::uint32_t{c})
                  : c < 0x10000 ? fmt::format("\\u{:04x}", std::uint32_t{c})
@@ -39,18 +36,12 @@ Text quoted(const Text& text) {
 
 void write(Text& out, const Value& v) {
   check_size(out.size());
-  if (v.is_none())
-    out.append("None");
-  else if (v.is_undefined())
-    out.append("Undefined");
-  else if (v.is_bool())
-    out.append(v.truth() ? "True" : "False");
-  else if (v.is_integer())
-    out.append(std::to_string(v.integer()));
-  else if (v.is_float())
-    out.append(float_repr(v.number()));
-  else if (v.is_text())
-    out.append(quoted(v.text()));
+  if (v.is_none()) out.append("None");
+  else if (v.is_undefined()) out.append("Undefined");
+  else if (v.is_bool()) out.append(v.truth() ? "True" : "False");
+  else if (v.is_integer()) out.append(std::to_string(v.integer()));
+  else if (v.is_float()) out.append(float_repr(v.number()));
+  else if (v.is_text()) out.append(quoted(v.text()));
   else if (v.is_dict()) {
     out.append("{");
     bool first = true;
@@ -92,8 +83,7 @@ void write_json_string(Text& out, const Text& text, bool ensure_ascii) {
     const std::size_t at = i;
     const char32_t c = next_code_point(s, i);
     std::string escape;
-    if (c == '"' || c == '\\')
-      escape = {'\\', static_cast<char>(c)};
+    if (c == '"' || c == '\\') escape = {'\\', static_cast<char>(c)};
     else if (c < 0x20) {
       static constexpr std::string_view kCodes = "\b\t\n\f\r", kNames = "btnfr";
       const auto k = kCodes.find(static_cast<char>(c));
@@ -122,22 +112,15 @@ class JsonWriter {
 
   void write(const Value& v, int depth) {
     check_size(out.size());
-    if (v.is_none())
-      out.append("null");
-    else if (v.is_bool())
-      out.append(v.truth() ? "true" : "false");
-    else if (v.is_integer())
-      out.append(std::to_string(v.integer()));
-    else if (v.is_float())
-      out.append(json_float(v.number()));
-    else if (v.is_text())
-      write_json_string(out, v.text(), style_.ensure_ascii);
-    else if (v.is_dict())
-      write_dict(v.dict(), depth);
+    if (v.is_none()) out.append("null");
+    else if (v.is_bool()) out.append(v.truth() ? "true" : "false");
+    else if (v.is_integer()) out.append(std::to_string(v.integer()));
+    else if (v.is_float()) out.append(json_float(v.number()));
+    else if (v.is_text()) write_json_string(out, v.text(), style_.ensure_ascii);
+    else if (v.is_dict()) write_dict(v.dict(), depth);
     else if (v.is_list() && (v.list().kind == List::Kind::list || v.list().kind == List::Kind::tuple))
       write_list(v.list(), depth);
-    else
-      throw Failure{"Object of type " + v.type_name() + " is not JSON serializable"};
+    else throw Failure{"Object of type " + v.type_name() + " is not JSON serializable"};
   }
   Text out;
 

@@ -46,15 +46,13 @@ RenderResult Template::render(const Value& context, const RenderOptions& options
     if (r.mark & kGenerated) {
       if (!result.generation.empty() && result.generation.back().second == r.begin)
         result.generation.back().second = r.end;
-      else
-        result.generation.emplace_back(r.begin, r.end);
+      else result.generation.emplace_back(r.begin, r.end);
     }
     r.mark &= ~kGenerated;
     if (r.mark == 0) continue;
     if (!result.spans.empty() && result.spans.back().end == r.begin && result.spans.back().mark == r.mark)
       result.spans.back().end = r.end;
-    else
-      result.spans.push_back(r);
+    else result.spans.push_back(r);
   }
   return result;
 }

@@ -16,10 +16,8 @@ Text::Text(std::string bytes, Mark mark) : bytes_(std::move(bytes)) { add_run(0,
 
 void Text::add_run(std::size_t begin, std::size_t end, Mark mark) {
   if (mark == 0 || begin == end) return;
-  if (!runs_.empty() && runs_.back().end == begin && runs_.back().mark == mark)
-    runs_.back().end = end;
-  else
-    runs_.push_back({begin, end, mark});
+  if (!runs_.empty() && runs_.back().end == begin && runs_.back().mark == mark) runs_.back().end = end;
+  else runs_.push_back({begin, end, mark});
 }
 
 Text& Text::append(std::string_view bytes, Mark mark) {

@@ -137,12 +137,9 @@ Value urlencode(Interpreter& in, const Value& v, const Bound&) {
     for (char c : text.str()) {
       const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                          std::string_view("_.-~").find(c) != std::string_view::npos || (c == '/' && !query);
-      if (plain)
-        out += c;
-      else if (c == ' ' && query)
-        out += '+';
-      else
-        out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+      if (plain) out += c;
+      else if (c == ' ' && query) out += '+';
+      else out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
     }
     return out;
   };

@@ -40,12 +40,9 @@ Value split_blanks(const Text& text, std::int64_t most, bool from_right) {
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t at = i;
     const bool blank = is_space(next_code_point(text.view(), i));
-    if (blank)
-      inside = false;
-    else if (std::exchange(inside, true))
-      words.back().second = i;
-    else
-      words.emplace_back(at, i);
+    if (blank) inside = false;
+    else if (std::exchange(inside, true)) words.back().second = i;
+    else words.emplace_back(at, i);
   }
   if (most >= 0 && static_cast<std::int64_t>(words.size()) > most + 1) {
     const auto rest = static_cast<std::ptrdiff_t>(words.size()) - most;  // the words that stay together
@@ -117,10 +114,8 @@ Value partition(const Value& v, const Bound& a, bool from_right) {
   if (separator.empty()) throw Failure{"empty separator"};
   const std::size_t at = from_right ? text.view().rfind(separator.view()) : text.view().find(separator.view());
   std::vector<Value> out;
-  if (at == npos)
-    out = from_right ? std::vector<Value>{"", "", text} : std::vector<Value>{text, "", ""};
-  else
-    out = {text.slice(0, at), text.slice(at, at + separator.size()), text.slice(at + separator.size())};
+  if (at == npos) out = from_right ? std::vector<Value>{"", "", text} : std::vector<Value>{text, "", ""};
+  else out = {text.slice(0, at), text.slice(at, at + separator.size()), text.slice(at + separator.size())};
   return Value::list(std::move(out), List::Kind::tuple);
 }
 

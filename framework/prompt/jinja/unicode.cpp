@@ -14,10 +14,8 @@ utf8proc_category_t category(char32_t c) { return utf8proc_category(static_cast<
 /// One character mapped, with its mark. The few capitals that are two letters are written out.
 void append_mapped(Text& out, char32_t c, char32_t mapped, bool upper_case, Mark mark) {
   std::string bytes;
-  if (upper_case && c == U'ß')
-    bytes = "SS";
-  else
-    append_utf8(bytes, mapped);
+  if (upper_case && c == U'ß') bytes = "SS";
+  else append_utf8(bytes, mapped);
   out.append(bytes, mark);
 }
 
@@ -28,10 +26,8 @@ Text mapped(const Text& text, Map map) {
     const std::size_t at = i;
     const char32_t c = next_code_point(text.view(), i);
     const auto [to, upper_case] = map(c);
-    if (to == c)
-      out.append(text, at, i);
-    else
-      append_mapped(out, c, to, upper_case, text.mark_at(at));
+    if (to == c) out.append(text, at, i);
+    else append_mapped(out, c, to, upper_case, text.mark_at(at));
   }
   return out;
 }

@@ -22,13 +22,16 @@ void AddedTokens::add(AddedToken token, std::string_view where) {
   if (token.text.empty()) throw UserError("{}: added token {} has no text", where, token.id);
   if (token.text.size() > kMaxBytes)
     throw UserError("{}: added token {} has {} bytes, the limit is {}", where, token.id, token.text.size(), kMaxBytes);
-  if (find_invalid_utf8(token.text) != std::string::npos) throw UserError("{}: added token {} is not valid UTF-8", where, token.id);
+  if (find_invalid_utf8(token.text) != std::string::npos)
+    throw UserError("{}: added token {} is not valid UTF-8", where, token.id);
   if (token.id < 0 || token.id >= kMaxVocabulary)
-    throw UserError("{}: added token '{}' has id {}, the limit is {}", where, token.text.substr(0, 60), token.id, kMaxVocabulary);
+    throw UserError("{}: added token '{}' has id {}, the limit is {}", where, token.text.substr(0, 60), token.id,
+                    kMaxVocabulary);
   auto id = by_id_.find(token.id);
   auto text = by_text_.find(token.text);
   if (text != by_text_.end() && (id == by_id_.end() || id->second != text->second))
-    throw UserError("{}: added token '{}' has the ids {} and {}", where, token.text.substr(0, 60), tokens_[text->second].id, token.id);
+    throw UserError("{}: added token '{}' has the ids {} and {}", where, token.text.substr(0, 60),
+                    tokens_[text->second].id, token.id);
   if (id != by_id_.end()) {
     by_text_.erase(tokens_[id->second].text);
     by_text_[token.text] = id->second;

@@ -15,11 +15,11 @@ namespace dml {
 struct AddedToken {
   Token id = -1;
   std::string text;
-  bool special = false;      // skipped in decoding; not parsed in literal text
-  bool normalized = false;   // looked for in the normalized text
+  bool special = false;                 // skipped in decoding; not parsed in literal text
+  bool normalized = false;              // looked for in the normalized text
   bool lstrip = false, rstrip = false;  // takes the white space before, behind
-  std::string decoded;       // set by prepare(): how it is decoded, normalized if it is looked for so
-  bool single_word = false;  // only between characters that are no part of a word
+  std::string decoded;                  // set by prepare(): how it is decoded, normalized if it is looked for so
+  bool single_word = false;             // only between characters that are no part of a word
 };
 
 class AddedTokens {
@@ -49,12 +49,17 @@ class AddedTokens {
   };
   /// Cuts a text into tokens and the text between. `origin(i)` maps places to the input, in which `literal` is meant.
   template <class Origin>
-  void cut(std::string_view text, bool normalized, const Allowed& allowed, const Origin& origin, std::vector<Cut>& out) const;
+  void cut(std::string_view text, bool normalized, const Allowed& allowed, const Origin& origin,
+           std::vector<Cut>& out) const;
   bool any(bool normalized) const { return !(normalized ? normalized_ : raw_).empty(); }
 
  private:
-  struct Found { std::uint32_t length = 0; Token id = -1; };
-  void push(std::string_view text, ByteRange match, const AddedToken& token, std::uint32_t& done, std::vector<Cut>& out) const;
+  struct Found {
+    std::uint32_t length = 0;
+    Token id = -1;
+  };
+  void push(std::string_view text, ByteRange match, const AddedToken& token, std::uint32_t& done,
+            std::vector<Cut>& out) const;
   bool stands_alone(std::string_view text, ByteRange match) const;
 
   std::vector<AddedToken> tokens_;

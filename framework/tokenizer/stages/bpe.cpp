@@ -13,7 +13,7 @@ namespace dml {
 namespace {
 
 constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581, SentencePiece's space
-constexpr std::size_t kShort = 32;                  // symbols; more go through the heap
+constexpr std::size_t kShort = 32;                       // symbols; more go through the heap
 constexpr std::uint32_t kNoRank = 0xffffffffu;
 
 /// Whether a mark stands behind another character.
@@ -82,7 +82,8 @@ void Bpe::prepare(const Options& options) {
   reserve_merges(1);
   byte_ids_.fill(-1);
   if (options.byte_level) {
-    for (int b = 0; b < 256; ++b) byte_ids_[b] = vocabulary.find(bytes_to_spelling(std::string(1, static_cast<char>(b))));
+    for (int b = 0; b < 256; ++b)
+      byte_ids_[b] = vocabulary.find(bytes_to_spelling(std::string(1, static_cast<char>(b))));
   } else {
     if (options.byte_fallback) {
       auto ids = byte_fallback_ids(vocabulary);
@@ -123,7 +124,8 @@ void Bpe::encode(std::string_view word, std::uint32_t base, Encoding& out, Model
         i += char_length(word[i]);
         continue;
       }
-      if (i > start) encode_parts(word.substr(start, i - start), base + static_cast<std::uint32_t>(start), out, scratch);
+      if (i > start)
+        encode_parts(word.substr(start, i - start), base + static_cast<std::uint32_t>(start), out, scratch);
       put(out, id, base + static_cast<std::uint32_t>(i), base + static_cast<std::uint32_t>(i + length));
       start = i += length;
     }
@@ -331,7 +333,7 @@ void Bpe::merge_long(ModelScratch& scratch) const {
     if (left.begin == left.end || left.next < 0) continue;  // merged away since
     auto& right = symbols[left.next];
     const Merge* now = find_merge(left.id, right.id);
-    if (!now || now->merged != top.id) continue;            // not that pair any more
+    if (!now || now->merged != top.id) continue;  // not that pair any more
     left.id = top.id;
     left.end = right.end;
     right.begin = right.end;
@@ -350,7 +352,8 @@ void Bpe::emit(const ModelScratch::Symbol& s, std::string_view part, std::uint32
     auto made = std::find_if(scratch.unused.rbegin(), scratch.unused.rend(), [&](auto& u) { return u[0] == s.id; });
     if (made != scratch.unused.rend()) {
       Token left = (*made)[1], right = (*made)[2];
-      std::size_t length = (left < vocabulary.size() ? vocabulary.spelling(left) : extra_.spelling(left - vocabulary.size())).size();
+      std::size_t length =
+          (left < vocabulary.size() ? vocabulary.spelling(left) : extra_.spelling(left - vocabulary.size())).size();
       std::uint32_t middle = s.begin + static_cast<std::uint32_t>(length);
       emit({left, s.begin, middle, 0, 0}, part, base, out, scratch);
       return emit({right, middle, s.end, 0, 0}, part, base, out, scratch);

@@ -44,9 +44,15 @@ class Bpe : public Model {
   Token symbol(std::string_view text);
 
  private:
-  struct Merge { std::uint64_t key = kFree; std::uint32_t rank = 0; Token merged = -1; };
+  struct Merge {
+    std::uint64_t key = kFree;
+    std::uint32_t rank = 0;
+    Token merged = -1;
+  };
   static constexpr std::uint64_t kFree = ~std::uint64_t{0};
-  static std::uint64_t pair_key(Token a, Token b) { return static_cast<std::uint64_t>(static_cast<std::uint32_t>(a)) << 32 | static_cast<std::uint32_t>(b); }
+  static std::uint64_t pair_key(Token a, Token b) {
+    return static_cast<std::uint64_t>(static_cast<std::uint32_t>(a)) << 32 | static_cast<std::uint32_t>(b);
+  }
   static std::uint64_t mix(std::uint64_t key) { return (key ^ key >> 29) * 0x9E3779B97F4A7C15u; }
   const Merge* find_merge(Token a, Token b) const;
 
@@ -66,9 +72,9 @@ class Bpe : public Model {
   std::vector<Merge> merges_;
   std::size_t merge_count_ = 0;
   int merge_shift_ = 64;
-  std::array<Token, 256> byte_ids_{};       // byte-level: the symbol of a byte; else the id of "<0x..>"
-  std::vector<Token> char_ids_;             // below U+10000: symbol of a character, -1
-  Vocabulary extra_;                        // symbols beyond the vocabulary; ids counted from vocabulary.size()
+  std::array<Token, 256> byte_ids_{};  // byte-level: the symbol of a byte; else the id of "<0x..>"
+  std::vector<Token> char_ids_;        // below U+10000: symbol of a character, -1
+  Vocabulary extra_;                   // symbols beyond the vocabulary; ids counted from vocabulary.size()
   ByteTrie frozen_;
   std::vector<bool> unused_;
   bool cut_at_marks_ = false;

@@ -71,7 +71,12 @@ class Replace : public EachToken {
 
 std::optional<char> fallback_byte(std::string_view token) {
   if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return std::nullopt;
-  auto digit = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; };
+  auto digit = [](char c) {
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                  : -1;
+  };
   int high = digit(token[3]), low = digit(token[4]);
   return high < 0 || low < 0 ? std::nullopt : std::optional(static_cast<char>(high * 16 + low));
 }
@@ -140,7 +145,9 @@ class Strip : public EachToken {
 class Metaspace : public EachToken {
  public:
   Metaspace(std::string mark, bool prefixed) : mark_(std::move(mark)), prefixed_(prefixed) {}
-  void decode_one(std::string& token, bool first) const override { replace_all(token, mark_, first && prefixed_ ? "" : " "); }
+  void decode_one(std::string& token, bool first) const override {
+    replace_all(token, mark_, first && prefixed_ ? "" : " ");
+  }
 
  private:
   std::string mark_;
@@ -148,8 +155,9 @@ class Metaspace : public EachToken {
 };
 
 void clean_up(std::string& s) {
-  static constexpr std::string_view pairs[][2] = {{" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"},
-                                                  {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+  static constexpr std::string_view pairs[][2] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
+                                                  {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
+                                                  {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
   for (auto& [from, to] : pairs) replace_all(s, from, to);
 }
 
@@ -231,10 +239,11 @@ std::unique_ptr<Decoder> make_part(const Json& spec, bool fused, std::string_vie
     return std::make_unique<Replace>(pattern.text, std::move(regex), json_string(spec, "content", "", where));
   }
   if (type == "WordPiece")
-    return std::make_unique<WordPiece>(json_string(spec, "prefix", "##", where), json_bool(spec, "cleanup", true, where));
+    return std::make_unique<WordPiece>(json_string(spec, "prefix", "##", where),
+                                       json_bool(spec, "cleanup", true, where));
   if (type == "BPEDecoder") return std::make_unique<WordSuffix>(json_string(spec, "suffix", "</w>", where));
-  static const std::vector<std::string> known = {"ByteLevel", "ByteFallback", "Fuse", "Strip", "Metaspace",
-                                                 "Replace", "Sequence", "WordPiece", "BPEDecoder"};
+  static const std::vector<std::string> known = {"ByteLevel", "ByteFallback", "Fuse",      "Strip",     "Metaspace",
+                                                 "Replace",   "Sequence",     "WordPiece", "BPEDecoder"};
   throw UserError("{}: unknown decoder '{}'{}", where, type.substr(0, 60), did_you_mean(type, known));
 }
 

@@ -29,13 +29,15 @@ bool inert(char32_t c, NormalForm form) {
 }
 
 void normalize_part(std::string_view part, NormalForm form, std::vector<utf8proc_int32_t>& codes, std::string& out) {
-  auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | (form.compose ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE) |
-                                                (form.compatible ? UTF8PROC_COMPAT : 0));
+  auto options =
+      static_cast<utf8proc_option_t>(UTF8PROC_STABLE | (form.compose ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE) |
+                                     (form.compatible ? UTF8PROC_COMPAT : 0));
   codes.clear();
   for (std::size_t i = 0; i < part.size();) {
     utf8proc_int32_t buffer[32];  // the longest decomposition has 18
     int boundary = 0;
-    auto n = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(decode_char(part.data(), i)), buffer, 32, options, &boundary);
+    auto n = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(decode_char(part.data(), i)), buffer, 32, options,
+                                     &boundary);
     codes.insert(codes.end(), buffer, buffer + std::clamp<utf8proc_ssize_t>(n, 0, 32));
   }
   auto mark_class = [](utf8proc_int32_t c) { return utf8proc_get_property(c)->combining_class; };

@@ -210,7 +210,8 @@ std::unique_ptr<Normalizer> make_bert(const Json& spec, std::string_view where) 
     }));
   if (json_bool(spec, "strip_accents", lowercase, where)) {
     parts.push_back(std::make_unique<Form>(NormalForm{false, false}));
-    parts.push_back(chars([](char32_t c) { return char_classes()[c] & kMark ? std::optional<std::string>("") : std::nullopt; }));
+    parts.push_back(
+        chars([](char32_t c) { return char_classes()[c] & kMark ? std::optional<std::string>("") : std::nullopt; }));
   }
   if (lowercase) parts.push_back(chars(lowered));
   return std::make_unique<Sequence>(std::move(parts));
@@ -218,8 +219,8 @@ std::unique_ptr<Normalizer> make_bert(const Json& spec, std::string_view where) 
 
 std::optional<std::string> nmt(char32_t c) {
   if ((c >= 1 && c <= 8) || c == 0xb || (c >= 0xe && c <= 0x1f) || c == 0x7f || c == 0x8f || c == 0x9f) return "";
-  bool space = c == 9 || c == 0xa || c == 0xc || c == 0xd || c == 0x1680 || (c >= 0x200b && c <= 0x200f) || c == 0x2028 ||
-               c == 0x2029 || c == 0x2581 || c == 0xfeff || c == 0xfffd;
+  bool space = c == 9 || c == 0xa || c == 0xc || c == 0xd || c == 0x1680 || (c >= 0x200b && c <= 0x200f) ||
+               c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xfeff || c == 0xfffd;
   return space ? std::optional<std::string>(" ") : std::nullopt;
 }
 
@@ -241,11 +242,13 @@ std::unique_ptr<Normalizer> make_normalizer(const Json& spec, std::string_view w
   if (type == "NFKD") return std::make_unique<Form>(NormalForm{false, true});
   if (type == "Lowercase") return chars(lowered);
   if (type == "Nmt") return chars(nmt);
-  if (type == "StripAccents") return chars([](char32_t c) { return is_mark(c) ? std::optional<std::string>("") : std::nullopt; });
+  if (type == "StripAccents")
+    return chars([](char32_t c) { return is_mark(c) ? std::optional<std::string>("") : std::nullopt; });
   if (type == "BertNormalizer") return make_bert(spec, where);
   if (type == "Prepend") return std::make_unique<Prepend>(json_string(spec, "prepend", "", where));
   if (type == "Strip")
-    return std::make_unique<Strip>(json_bool(spec, "strip_left", true, where), json_bool(spec, "strip_right", true, where));
+    return std::make_unique<Strip>(json_bool(spec, "strip_left", true, where),
+                                   json_bool(spec, "strip_right", true, where));
   if (type == "Replace") {
     Pattern pattern = read_pattern(spec, where);
     std::optional<Regex> regex;
@@ -253,15 +256,17 @@ std::unique_ptr<Normalizer> make_normalizer(const Json& spec, std::string_view w
     return std::make_unique<Replace>(pattern.text, std::move(regex), json_string(spec, "content", "", where), where);
   }
   if (type == "Precompiled")
-    return std::make_unique<Precompiled>(Charsmap(decode_base64(json_string(spec, "precompiled_charsmap", "", where), where), where));
+    return std::make_unique<Precompiled>(
+        Charsmap(decode_base64(json_string(spec, "precompiled_charsmap", "", where), where), where));
   if (type == "ByteLevel")
     return chars([](char32_t c) -> std::optional<std::string> {
       std::string bytes;
       append_utf8(bytes, c);
       return bytes_to_spelling(bytes);
     });
-  static const std::vector<std::string> known = {"NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Prepend", "Replace", "Sequence",
-                                                 "Strip", "StripAccents", "Precompiled", "BertNormalizer", "Nmt", "ByteLevel"};
+  static const std::vector<std::string> known = {
+      "NFC",      "NFD",   "NFKC",         "NFKD",        "Lowercase",      "Prepend", "Replace",
+      "Sequence", "Strip", "StripAccents", "Precompiled", "BertNormalizer", "Nmt",     "ByteLevel"};
   throw UserError("{}: unknown normalizer '{}'{}", where, type.substr(0, 60), did_you_mean(type, known));
 }
 

@@ -23,10 +23,10 @@ std::unique_ptr<Normalizer> make_normalizer(const Json& spec, std::string_view w
 /// What a SentencePiece model does to a text (its NormalizerSpec).
 struct SentencePieceNormalizerOptions {
   Charsmap charsmap;
-  ByteTrie user_defined;               // pieces that are not normalized
+  ByteTrie user_defined;  // pieces that are not normalized
   bool add_dummy_prefix = true, remove_extra_whitespaces = true, escape_whitespaces = true;
   bool whitespace_as_suffix = false;
-  bool prefix_only_first = false;      // Hugging Face's `legacy: false`: no prefix behind a special token
+  bool prefix_only_first = false;  // Hugging Face's `legacy: false`: no prefix behind a special token
 };
 std::unique_ptr<Normalizer> make_sentencepiece_normalizer(SentencePieceNormalizerOptions options);
 

@@ -54,7 +54,8 @@ PostProcessor read_template(const Json& spec, Token size, std::string_view where
 // ["[CLS]", 101]
 Token read_pair(const Json& spec, const char* key, Token size, std::string_view where) {
   auto it = spec.find(key);
-  if (it == spec.end() || !it->is_array() || it->size() != 2) throw UserError("{}: '{}' must be [text, id]", where, key);
+  if (it == spec.end() || !it->is_array() || it->size() != 2)
+    throw UserError("{}: '{}' must be [text, id]", where, key);
   return checked_id((*it)[1], size, where);
 }
 
@@ -76,7 +77,8 @@ PostProcessor make_post_processor(const Json& spec, Token size, std::string_view
     });
     return out;
   }
-  static const std::vector<std::string> known = {"ByteLevel", "TemplateProcessing", "BertProcessing", "RobertaProcessing", "Sequence"};
+  static const std::vector<std::string> known = {"ByteLevel", "TemplateProcessing", "BertProcessing",
+                                                 "RobertaProcessing", "Sequence"};
   throw UserError("{}: unknown post-processor '{}'{}", where, type.substr(0, 60), did_you_mean(type, known));
 }
 

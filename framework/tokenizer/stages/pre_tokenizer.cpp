@@ -61,7 +61,8 @@ void arrange(std::vector<Stretch>& stretches, Behaviour behaviour, std::vector<B
 class Split : public PreTokenizer {
  public:
   using Finder = std::function<void(std::string_view word, std::vector<ByteRange>& matches)>;
-  Split(Finder find, Behaviour behaviour, bool invert) : find_(std::move(find)), behaviour_(behaviour), invert_(invert) {}
+  Split(Finder find, Behaviour behaviour, bool invert)
+      : find_(std::move(find)), behaviour_(behaviour), invert_(invert) {}
   void apply(AlignedText& text, std::vector<ByteRange>& words) const override {
     std::vector<ByteRange> out, matches;
     std::vector<Stretch> stretches;
@@ -145,7 +146,8 @@ class SpellBytes : public PreTokenizer {
 
 class Metaspace : public PreTokenizer {
  public:
-  Metaspace(std::string mark, PrefixScheme prefix, bool split) : mark_(std::move(mark)), prefix_(prefix), split_(split) {}
+  Metaspace(std::string mark, PrefixScheme prefix, bool split)
+      : mark_(std::move(mark)), prefix_(prefix), split_(split) {}
   void apply(AlignedText& text, std::vector<ByteRange>& words) const override {
     rewrite_words(text, words, [&](AlignedText::Rewriter& out, ByteRange w) {
       std::string_view s = text.bytes().substr(w.begin, w.end - w.begin);
@@ -192,7 +194,8 @@ class Sequence : public PreTokenizer {
 };
 
 Behaviour read_behaviour(const Json& spec, Behaviour fallback, std::string_view where) {
-  static const std::vector<std::string> names = {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
+  static const std::vector<std::string> names = {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext",
+                                                 "Contiguous"};
   std::string name = json_string(spec, "behavior", names[static_cast<int>(fallback)], where);
   for (std::size_t i = 0; i < names.size(); ++i)
     if (names[i] == name) return static_cast<Behaviour>(i);
@@ -241,7 +244,8 @@ void add_split(const Json& spec, Parts& parts, std::string_view where) {
   if (scanner && (behaviour == Behaviour::isolated || (behaviour == Behaviour::removed && invert)))
     parts.push_back(std::make_unique<ScannedWords>(*scanner));
   else
-    parts.push_back(split(pattern.is_regex ? regex_finder(pattern.text, where) : text_finder(pattern.text), behaviour, invert));
+    parts.push_back(
+        split(pattern.is_regex ? regex_finder(pattern.text, where) : text_finder(pattern.text), behaviour, invert));
 }
 
 // `last`: nothing follows, so that a byte-level model may take the bytes themselves.
@@ -250,8 +254,9 @@ void add_parts(const Json& spec, Parts& parts, bool last, PreTokenizers& result,
   if (type == "Sequence") {
     auto list = spec.find("pretokenizers");
     std::size_t count = list != spec.end() && list->is_array() ? list->size() : 0, i = 0;
-    for_each_part(spec, "pretokenizers", where,
-                  [&](const Json& part, const std::string& at) { add_parts(part, parts, last && ++i == count, result, at); });
+    for_each_part(spec, "pretokenizers", where, [&](const Json& part, const std::string& at) {
+      add_parts(part, parts, last && ++i == count, result, at);
+    });
   } else if (type == "ByteLevel") {
     if (json_bool(spec, "add_prefix_space", true, where)) parts.push_back(std::make_unique<PrefixSpace>());
     if (json_bool(spec, "use_regex", true, where))
@@ -262,7 +267,8 @@ void add_parts(const Json& spec, Parts& parts, bool last, PreTokenizers& result,
     add_split(spec, parts, where);
   } else if (type == "Metaspace") {
     parts.push_back(std::make_unique<Metaspace>(json_string(spec, "replacement", "\xe2\x96\x81", where),
-                                                read_prefix_scheme(spec, where), json_bool(spec, "split", true, where)));
+                                                read_prefix_scheme(spec, where),
+                                                json_bool(spec, "split", true, where)));
   } else if (type == "Digits") {
     auto digit = [](char32_t c) { return (char_classes()[c] & kNumber) != 0; };
     bool each = json_bool(spec, "individual_digits", false, where);
@@ -283,17 +289,19 @@ void add_parts(const Json& spec, Parts& parts, bool last, PreTokenizers& result,
   } else if (type == "FixedLength") {
     auto length = json_integer(spec, "length", 0, where);
     if (length < 1) throw UserError("{}: 'length' must be at least 1, is {}", where, length);
-    parts.push_back(split([length](std::string_view s, std::vector<ByteRange>& matches) {
-      for (std::size_t i = 0; i < s.size();) {
-        auto begin = static_cast<std::uint32_t>(i);
-        for (std::int64_t k = 0; k < length && i < s.size(); ++k) decode_char(s.data(), i);
-        matches.push_back({begin, static_cast<std::uint32_t>(i)});
-      }
-    }, Behaviour::isolated));
+    parts.push_back(split(
+        [length](std::string_view s, std::vector<ByteRange>& matches) {
+          for (std::size_t i = 0; i < s.size();) {
+            auto begin = static_cast<std::uint32_t>(i);
+            for (std::int64_t k = 0; k < length && i < s.size(); ++k) decode_char(s.data(), i);
+            matches.push_back({begin, static_cast<std::uint32_t>(i)});
+          }
+        },
+        Behaviour::isolated));
   } else {
-    static const std::vector<std::string> known = {"ByteLevel", "Split", "Sequence", "Metaspace", "Digits", "Whitespace",
-                                                   "WhitespaceSplit", "Punctuation", "BertPreTokenizer",
-                                                   "CharDelimiterSplit", "FixedLength"};
+    static const std::vector<std::string> known = {
+        "ByteLevel",       "Split",       "Sequence",         "Metaspace",          "Digits",     "Whitespace",
+        "WhitespaceSplit", "Punctuation", "BertPreTokenizer", "CharDelimiterSplit", "FixedLength"};
     throw UserError("{}: unknown pre-tokenizer '{}'{}", where, type.substr(0, 60), did_you_mean(type, known));
   }
 }

@@ -48,7 +48,10 @@ class SentencePieceNormalizer : public Normalizer {
   }
 
  private:
-  struct Piece { std::string_view text; std::uint32_t length; };
+  struct Piece {
+    std::string_view text;
+    std::uint32_t length;
+  };
   Piece next(std::string_view s) const {
     if (options_.user_defined.opens(static_cast<unsigned char>(s[0]))) {
       std::size_t longest = 0;

@@ -47,7 +47,8 @@ void Unigram::search(std::string_view word, ModelScratch& scratch) const {
     trie_.prefixes(word.substr(start), [&](std::size_t piece, std::int32_t id) {
       ++scratch.steps;
       // SentencePiece: `length * max_score - 0.1` is a double, so the sum and the comparison are, too.
-      double score = bonus_[id] ? static_cast<double>(static_cast<float>(piece) * static_cast<float>(highest_)) - 0.1 : scores_[id];
+      double score = bonus_[id] ? static_cast<double>(static_cast<float>(piece) * static_cast<float>(highest_)) - 0.1
+                                : scores_[id];
       offer(start + piece, id, score + static_cast<double>(here));
       single = single || piece == length;
     });

@@ -9,7 +9,8 @@ namespace dml {
 namespace {
 
 void put_unknown(std::string_view word, Token unk, std::uint32_t base, Encoding& out) {
-  if (unk < 0) throw UserError("the word '{}' is unknown to the tokenizer, which has no unknown token", word.substr(0, 40));
+  if (unk < 0)
+    throw UserError("the word '{}' is unknown to the tokenizer, which has no unknown token", word.substr(0, 40));
   put(out, unk, base, base + static_cast<std::uint32_t>(word.size()));
 }
 

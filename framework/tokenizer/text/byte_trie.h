@@ -29,8 +29,13 @@ class ByteTrie {
 
  private:
   static constexpr std::int32_t kNone = INT32_MIN;
-  struct Edge { std::uint64_t key = 0; std::uint32_t node = 0; };  // key = parent << 8 | byte, plus one; 0 is free
-  static std::size_t slot(std::uint64_t key, std::size_t size) { return (key * 0x9E3779B97F4A7C15u) >> 20 & (size - 1); }
+  struct Edge {
+    std::uint64_t key = 0;
+    std::uint32_t node = 0;
+  };  // key = parent << 8 | byte, plus one; 0 is free
+  static std::size_t slot(std::uint64_t key, std::size_t size) {
+    return (key * 0x9E3779B97F4A7C15u) >> 20 & (size - 1);
+  }
   std::uint32_t child(std::uint32_t parent, unsigned char byte) const {
     std::uint64_t key = ((static_cast<std::uint64_t>(parent) << 8) | byte) + 1;
     for (std::size_t at = slot(key, edges_.size());; at = (at + 1) & (edges_.size() - 1)) {

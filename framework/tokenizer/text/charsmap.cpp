@@ -17,7 +17,9 @@ std::size_t offset(std::uint32_t unit) { return static_cast<std::size_t>(unit >>
 
 Charsmap::Charsmap(std::string_view blob, std::string_view where) {
   if (blob.empty()) return;
-  auto fail = [&](std::string_view what) { throw UserError("{}: the precompiled character map is damaged: {}", where, what); };
+  auto fail = [&](std::string_view what) {
+    throw UserError("{}: the precompiled character map is damaged: {}", where, what);
+  };
   std::uint32_t bytes = 0;
   if (blob.size() < 4) fail("shorter than its header");
   std::memcpy(&bytes, blob.data(), 4);
@@ -38,7 +40,8 @@ Charsmap::Charsmap(std::string_view blob, std::string_view where) {
       if (seen[next]) fail("its trie is no tree");
       seen[next] = true;
       std::size_t child = next ^ offset(units_[next]);
-      if (has_leaf(units_[next]) && (child >= units_.size() || value(units_[child]) >= block_.size())) fail("a text lies outside");
+      if (has_leaf(units_[next]) && (child >= units_.size() || value(units_[child]) >= block_.size()))
+        fail("a text lies outside");
       open.push_back(child);
     }
   }

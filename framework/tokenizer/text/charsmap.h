@@ -17,7 +17,10 @@ class Charsmap {
   Charsmap(std::string_view blob, std::string_view where);
   bool empty() const { return units_.empty(); }
 
-  struct Match { std::size_t length = 0; std::string_view replacement; };
+  struct Match {
+    std::size_t length = 0;
+    std::string_view replacement;
+  };
   /// The longest (or the shortest) key that text begins with; length 0 when there is none.
   Match find(std::string_view text, bool shortest) const;
 

@@ -44,7 +44,9 @@ std::string translate(std::string_view pattern) {
   return out;
 }
 
-std::string shown(std::string_view pattern) { return escape_controls(pattern.substr(0, 60)) + (pattern.size() > 60 ? "…" : ""); }
+std::string shown(std::string_view pattern) {
+  return escape_controls(pattern.substr(0, 60)) + (pattern.size() > 60 ? "…" : "");
+}
 
 }  // namespace
 
@@ -66,8 +68,9 @@ Regex::Regex(std::string_view pattern, std::string_view where) : compiled_(std::
   std::string text = translate(pattern);
   int error = 0;
   PCRE2_SIZE at = 0;
-  compiled_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
-                                  PCRE2_UTF | PCRE2_UCP | PCRE2_USE_OFFSET_LIMIT | PCRE2_NEVER_BACKSLASH_C, &error, &at, nullptr);
+  compiled_->code =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_USE_OFFSET_LIMIT | PCRE2_NEVER_BACKSLASH_C, &error, &at, nullptr);
   if (!compiled_->code) {
     PCRE2_UCHAR message[160] = {};
     pcre2_get_error_message(error, message, sizeof message);

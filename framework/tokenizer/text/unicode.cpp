@@ -20,18 +20,41 @@ bool white_space(char32_t c) {
 std::uint8_t classify(char32_t c) {
   std::uint8_t out = white_space(c) ? kSpace : 0;
   switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
-    case UTF8PROC_CATEGORY_LU: case UTF8PROC_CATEGORY_LL: case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM: case UTF8PROC_CATEGORY_LO: return out | kLetter | kWord;
-    case UTF8PROC_CATEGORY_ND: case UTF8PROC_CATEGORY_NL: return out | kNumber | kWord;
-    case UTF8PROC_CATEGORY_NO: return out | kNumber;
-    case UTF8PROC_CATEGORY_MN: return out | kMark | kWord;
-    case UTF8PROC_CATEGORY_MC: case UTF8PROC_CATEGORY_ME: return out | kWord;
-    case UTF8PROC_CATEGORY_PC: return out | kPunctuation | kWord;
-    case UTF8PROC_CATEGORY_PD: case UTF8PROC_CATEGORY_PS: case UTF8PROC_CATEGORY_PE:
-    case UTF8PROC_CATEGORY_PI: case UTF8PROC_CATEGORY_PF: case UTF8PROC_CATEGORY_PO: return out | kPunctuation;
-    case UTF8PROC_CATEGORY_CC: case UTF8PROC_CATEGORY_CF: case UTF8PROC_CATEGORY_CS:
-    case UTF8PROC_CATEGORY_CO: case UTF8PROC_CATEGORY_CN: out |= kControl; break;
-    case UTF8PROC_CATEGORY_SC: case UTF8PROC_CATEGORY_SM: case UTF8PROC_CATEGORY_SK:
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+      return out | kLetter | kWord;
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+      return out | kNumber | kWord;
+    case UTF8PROC_CATEGORY_NO:
+      return out | kNumber;
+    case UTF8PROC_CATEGORY_MN:
+      return out | kMark | kWord;
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+      return out | kWord;
+    case UTF8PROC_CATEGORY_PC:
+      return out | kPunctuation | kWord;
+    case UTF8PROC_CATEGORY_PD:
+    case UTF8PROC_CATEGORY_PS:
+    case UTF8PROC_CATEGORY_PE:
+    case UTF8PROC_CATEGORY_PI:
+    case UTF8PROC_CATEGORY_PF:
+    case UTF8PROC_CATEGORY_PO:
+      return out | kPunctuation;
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CS:
+    case UTF8PROC_CATEGORY_CO:
+    case UTF8PROC_CATEGORY_CN:
+      out |= kControl;
+      break;
+    case UTF8PROC_CATEGORY_SC:
+    case UTF8PROC_CATEGORY_SM:
+    case UTF8PROC_CATEGORY_SK:
       if (c < 0x80) out |= kAsciiSymbol;
       break;
     case UTF8PROC_CATEGORY_SO:  // circled and squared letters are alphabetic
@@ -39,7 +62,8 @@ std::uint8_t classify(char32_t c) {
           (c >= 0x1f170 && c <= 0x1f189))
         out |= kWord;
       break;
-    default: break;
+    default:
+      break;
   }
   if (c == 0x200c || c == 0x200d) out |= kWord;  // joiners
   return out;
@@ -117,7 +141,8 @@ std::string replace_invalid_utf8(std::string_view bytes) {
         bool opens = false;
         for (int low : {0x80, 0x90, 0xa0}) {
           std::string trial = whole + static_cast<char>(low);
-          if (find_invalid_utf8(trial) == std::string::npos || find_invalid_utf8(trial + "\x80") == std::string::npos) opens = true;
+          if (find_invalid_utf8(trial) == std::string::npos || find_invalid_utf8(trial + "\x80") == std::string::npos)
+            opens = true;
         }
         if (opens) longest = end;
       }

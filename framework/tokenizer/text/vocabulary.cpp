@@ -41,7 +41,8 @@ std::string_view Vocabulary::spelling(Token id) const {
 
 Token Vocabulary::find(std::string_view spelling) const {
   if (slots_.empty()) return -1;
-  for (std::size_t at = hash_bytes(spelling) & (slots_.size() - 1); slots_[at] >= 0; at = (at + 1) & (slots_.size() - 1))
+  for (std::size_t at = hash_bytes(spelling) & (slots_.size() - 1); slots_[at] >= 0;
+       at = (at + 1) & (slots_.size() - 1))
     if (this->spelling(slots_[at]) == spelling) return slots_[at];
   return -1;
 }

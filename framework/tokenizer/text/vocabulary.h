@@ -30,7 +30,9 @@ class Vocabulary {
 
  private:
   static constexpr std::uint32_t kNone = 0xffffffffu;
-  struct Span { std::uint32_t first = kNone, length = 0; };
+  struct Span {
+    std::uint32_t first = kNone, length = 0;
+  };
   void grow();
   std::string block_;
   std::vector<Span> spans_;

@@ -1,4 +1,4 @@
-#include "pipeline/learning_rates.h"
+#include "pipeline/optimization.h"
 
 #include "optim/groups.h"
 
@@ -22,6 +22,24 @@ double loraplus_scale(const Parameter& p, double peak, const AdapterSection& ada
 }
 
 }  // namespace
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimSection& o) {
+  return optimizers().at(o.optimizer).make({o.weight_decay, o.adam_beta1, o.adam_beta2, o.adam_epsilon, o.optim_args});
+}
+
+ScheduleSettings learning_rate_settings(const OptimSection& o, std::int64_t steps) {
+  ScheduleSettings s;
+  s.name = o.lr_scheduler;
+  s.peak = o.learning_rate;
+  s.steps = steps;
+  s.warmup_steps = o.warmup_steps;
+  s.warmup_ratio = o.warmup_ratio;
+  s.quadratic_warmup = o.lr_quadratic_warmup;
+  s.min_lr_ratio = o.cosine_min_lr_ratio;
+  s.constant_lr_ratio = o.cosine_constant_lr_ratio;
+  s.kwargs = o.lr_scheduler_kwargs;
+  return s;
+}
 
 void set_learning_rates(ParameterStore& parameters, const OptimSection& optim, const AdapterSection& adapter) {
   const LearningRateGroups groups = groups_of(optim);
