@@ -12,7 +12,7 @@ function(step)
 endfunction()
 
 step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${place}/prefix)
-step(${CMAKE_COMMAND} -S examples/custom-prompt -B ${place}/build -D CMAKE_PREFIX_PATH=${place}/prefix
+step(${CMAKE_COMMAND} -G ${GENERATOR} -S examples/custom-prompt -B ${place}/build -D CMAKE_PREFIX_PATH=${place}/prefix
      -D CMAKE_BUILD_TYPE=${BUILD_TYPE} -D CMAKE_CXX_FLAGS=${FLAGS})
 step(${CMAKE_COMMAND} --build ${place}/build)
 step(${place}/build/train_riddles examples/custom-prompt/riddles.yml --output_dir ${place}/out
