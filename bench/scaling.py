@@ -1,10 +1,10 @@
 """Step time of one rank over that of two for the same global batch; called by bench/scaling.sh."""
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
+
+from child import json_of
 
 # name: recipe, goals of the first release and of the distributed one
 SHAPES = {"lora": ("S3", (1.85, 1.95)), "full": ("S7", (1.85, 1.90))}
@@ -13,10 +13,7 @@ SHAPES = {"lora": ("S3", (1.85, 1.95)), "full": ("S7", (1.85, 1.90))}
 def run(recipe, ranks, steps):
     command = ["mpirun", "-np", str(ranks), *os.environ["BIND"].split(), os.environ["DML"], "bench", f"bench/recipes/{recipe}.yml",
                "--json", "--warmup", "1", "--steps", str(steps), "--threads", "1", "--micro_batch_size", "2", "--batch_size", "4"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    return json_of(command)
 
 
 def main():

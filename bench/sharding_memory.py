@@ -1,9 +1,9 @@
 """Memory of a rank against the ideal table of the strategies; called by bench/sharding_memory.sh."""
 import argparse
-import json
 import os
-import subprocess
 import sys
+
+from child import json_of
 
 # What a rank keeps of weights, gradients and state (two planes): 1 whole, 0 its part.
 WHOLE = {"ddp": (1, 1, 1), "zero1": (1, 1, 0), "zero2": (1, 0, 0), "zero3": (0, 0, 0)}
@@ -13,10 +13,7 @@ def run(strategy, ranks):
     command = ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1", os.environ["DML"], "bench",
                "bench/recipes/S7.yml", "--json", "--warmup", "1", "--steps", "1", "--threads", "1", "--micro_batch_size", "1", "--batch_size", str(ranks),
                "--sequence_len", "64", "--distribution", strategy]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    return json_of(command)
 
 
 def main():

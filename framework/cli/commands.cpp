@@ -1,3 +1,4 @@
+// The table of commands: what stands on the command line behind `dml`, and who answers it.
 #include "cli/command.h"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// The program: its words to the table of commands, the answer as exit code.
 #include <string>
 #include <vector>
 
