@@ -8,6 +8,7 @@
 #include "core/profile.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
+#include "kernels/packed.h"
 #include "kernels/simd/loops.h"
 
 // A chunk's logits are kept (at most 64 MB) and turned into their own gradient in place: the vocabulary product is done
@@ -33,7 +34,7 @@ struct Chunk {
   double* log_sums;           // (rows)
   std::span<RowStats> parts;  // (rows, panels)
   const LowRankLogits* low;   // may be null
-  ConstMat down;              // its rows
+  ConstMat down;              // its rows, scaled
 
   Mat panel(std::int64_t first, std::int64_t cols) const { return {logits + first * hidden.rows, hidden.rows, cols}; }
 };
@@ -50,8 +51,7 @@ void logits_and_sums(const Chunk& c, const Weight& head, float softcap) {
     Mat logits = c.panel(first, cols);
     gemm_nt_panel(c.hidden, head, first, cols, logits);
     if (c.low)
-      sgemm_tile(false, true, rows, cols, c.down.cols, c.low->scale, c.down.data, c.down.cols, c.low->b.row(first),
-                 c.down.cols, 1, logits.data, cols);
+      packed_tile({weight_of(c.down)}, 0, rows, {weight_of(c.low->b)}, first, cols, logits.data, cols, Write::add);
     for (std::int64_t i = 0; i < rows; ++i) {
       float* x = logits.row(i);
       if (softcap > 0) loop.softcap(x, cols, softcap);
@@ -85,11 +85,11 @@ void gradient_of_logits(const Chunk& c, std::int64_t vocabulary, float softcap, 
       x[label] -= 1 - ratio * ratio;
     }
     if (!dhead.empty())
-      sgemm_tile(true, false, cols, dhead.cols, c.hidden.rows, 1, logits.data, cols, c.hidden.data, c.hidden.cols, 1,
-                 dhead.row(first), dhead.cols);
+      packed_tile({weight_of(logits), true}, 0, cols, {weight_of(c.hidden), true}, 0, dhead.cols, dhead.row(first),
+                  dhead.cols, Write::add);
     if (c.low && !c.low->db.empty())
-      sgemm_tile(true, false, cols, c.down.cols, c.hidden.rows, c.low->scale, logits.data, cols, c.down.data,
-                 c.down.cols, 1, c.low->db.row(first), c.down.cols);
+      packed_tile({weight_of(logits), true}, 0, cols, {weight_of(c.down), true}, 0, c.down.cols, c.low->db.row(first),
+                  c.down.cols, Write::add);
   });
 }
 
@@ -111,9 +111,14 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
   auto label_logits = scratch.take<float>(most);
   auto log_sums = scratch.take<double>(most);
   auto parts = scratch.take<RowStats>(most * panels);
+  Mat down = low ? scratch.matrix(most, low->down.cols) : Mat{};
   double total = 0;
   for (std::int64_t first = 0; first < rows; first += most) {
     std::int64_t count = std::min(most, rows - first);
+    if (low) {
+      copy(low->down.slice(first, count), down.slice(0, count));
+      scale(down.slice(0, count), low->scale);
+    }
     auto at = static_cast<std::size_t>(first), n = static_cast<std::size_t>(count);
     Chunk c{hidden.slice(first, count),
             labels.subspan(at, n),
@@ -122,7 +127,7 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
             log_sums.data(),
             parts,
             low,
-            low ? low->down.slice(first, count) : Mat{}};
+            low ? ConstMat(down.slice(0, count)) : ConstMat{}};
     logits_and_sums(c, head, softcap);
     if (gradient) gradient_of_logits(c, vocabulary, softcap, dhead);
     if (!dhidden.empty()) gemm_nn_panels(c.logits, count, kPanel, head, dhidden.slice(first, count));

@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "core/profile.h"
+#include "kernels/packed.h"
 #include "kernels/quant_nf4.h"
 #include "kernels/simd/loops.h"
 
@@ -24,9 +25,6 @@ extern "C" {
 namespace dml::kernels {
 namespace {
 
-// Depth of one product: a panel unpacked to float32 stays within 2 MB. Every storage is cut alike, so that a bf16
-// matrix and the same values in float32 give the same bits.
-constexpr std::int64_t kDepth = 2048;
 constexpr std::int64_t kFewRows = 8;       // up to here products of a row are dots, one fixed order per element
 constexpr std::int64_t kVectorPanel = 64;  // weight rows of one task there
 
@@ -52,39 +50,6 @@ bool ready_blas() {
 }
 [[maybe_unused]] const bool blas_is_ready = ready_blas();
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-// The tiles of an (m, n) result. Every tile packs its rows of one operand and its columns of the other again, and turns
-// its columns, the weight's, into float32: big ones are faster, tall ones rather than wide ones. There must be enough of
-// them, in a number that 2, 4 and 8 threads share evenly.
-struct Tiles {
-  static constexpr std::int64_t kGood = 1024 * 256, kSmallest = 128 * 192;
-  std::int64_t m, n, rows, cols;
-
-  Tiles(std::int64_t m_, std::int64_t n_) : m(m_), n(n_), rows(m_), cols(n_) {
-    std::int64_t count = ceil_div(ceil_div(m * n, kGood), 8) * 8;
-    while (count > 1 && m * n / count < kSmallest) count /= 2;
-    double least = 1e30;
-    for (std::int64_t down = 1; down <= count; ++down) {
-      if (count % down != 0) continue;
-      std::int64_t tall = ceil_div(ceil_div(m, down), 16) * 16, wide = ceil_div(ceil_div(n, count / down), 16) * 16;
-      double packing = 2.0 / static_cast<double>(tall) + 1.0 / static_cast<double>(wide);
-      if (tall > 1024 || packing >= least) continue;
-      least = packing;
-      rows = tall;
-      cols = wide;
-    }
-  }
-  template <class F>
-  void each(F tile) const {
-    std::int64_t across = ceil_div(n, cols);
-    parallel_for(ceil_div(m, rows) * across, [&](std::int64_t i) {
-      std::int64_t row = i / across * rows, col = i % across * cols;
-      tile(row, std::min(rows, m - row), col, std::min(cols, n - col));
-    });
-  }
-};
-
 // Element (row, col) of a float32 copy of a block of the weight, and its row length.
 struct Panel {
   const float* data;
@@ -95,17 +60,6 @@ Panel panel(const Weight& w, std::int64_t row, std::int64_t nrows, std::int64_t 
   auto scratch = thread_scratch(nrows * ncols);
   unpack(w, row, nrows, col, ncols, scratch.data());
   return {scratch.data(), ncols};
-}
-
-// One tile of y = x · wᵀ, against weight rows [col, col + cols); `to` is its place in y, rows ld apart.
-void tile_nt(ConstMat x, const Weight& w, float* to, std::int64_t ld, bool add, std::int64_t row, std::int64_t rows,
-             std::int64_t col, std::int64_t cols) {
-  for (std::int64_t k = 0; k < x.cols; k += kDepth) {
-    std::int64_t depth = std::min(kDepth, x.cols - k);
-    Panel b = panel(w, col, cols, k, depth);
-    sgemm_tile(false, true, rows, cols, depth, 1, x.row(row) + k, x.cols, b.data, b.ld, k > 0 || add ? 1.f : 0.f, to,
-               ld);
-  }
 }
 
 void few_rows_nt(ConstMat x, const Weight& w, float* to, std::int64_t ld, bool add, std::int64_t first,
@@ -128,49 +82,30 @@ void gemm_nt(ConstMat x, const Weight& w, Mat y, Write mode) {
     return parallel_ranges(w.rows, kVectorPanel, [&](std::int64_t first, std::int64_t last) {
       few_rows_nt(x, w, y.data + first, y.cols, add, first, last);
     });
-  Tiles(x.rows, w.rows).each([&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
-    tile_nt(x, w, y.row(row) + col, y.cols, add, row, rows, col, cols);
-  });
+  packed_product({weight_of(x)}, {w}, y, mode);
 }
 
 void gemm_nt_panel(ConstMat x, const Weight& w, std::int64_t first, std::int64_t count, Mat y) {
   if (x.rows <= kFewRows) few_rows_nt(x, w, y.data, y.cols, false, first, first + count);
-  else tile_nt(x, w, y.data, y.cols, false, 0, x.rows, first, count);
+  else packed_tile({weight_of(x)}, 0, x.rows, {w}, first, count, y.data, y.cols, Write::set);
 }
 
 void gemm_nn(ConstMat dy, const Weight& w, Mat dx, Write mode) {
   ProfileScope profiled("gemm_nn", 2.0 * static_cast<double>(dy.size()) * static_cast<double>(w.cols));
   DML_CHECK(dy.cols == w.rows && dx.rows == dy.rows && dx.cols == w.cols);
-  Tiles(dy.rows, w.cols).each([&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
-    for (std::int64_t k = 0; k < w.rows; k += kDepth) {
-      std::int64_t depth = std::min(kDepth, w.rows - k);
-      Panel b = panel(w, k, depth, col, cols);
-      sgemm_tile(false, false, rows, cols, depth, 1, dy.row(row) + k, dy.cols, b.data, b.ld,
-                 k > 0 || mode == Write::add ? 1.f : 0.f, dx.row(row) + col, dx.cols);
-    }
-  });
+  packed_product({weight_of(dy)}, {w, true}, dx, mode);
 }
 
 void gemm_nn_panels(const float* dy, std::int64_t all_rows, std::int64_t width, const Weight& w, Mat dx) {
   ProfileScope profiled("gemm_nn_panels", 2.0 * static_cast<double>(dx.size()) * static_cast<double>(w.rows));
   DML_CHECK(dx.rows == all_rows && dx.cols == w.cols);
-  Tiles(all_rows, w.cols).each([&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
-    for (std::int64_t k = 0; k < w.rows; k += width) {
-      std::int64_t depth = std::min(width, w.rows - k);
-      Panel b = panel(w, k, depth, col, cols);
-      sgemm_tile(false, false, rows, cols, depth, 1, dy + k * all_rows + row * depth, depth, b.data, b.ld,
-                 k > 0 ? 1.f : 0.f, dx.row(row) + col, dx.cols);
-    }
-  });
+  packed_product({weight_of({dy, all_rows, w.rows}), false, width}, {w, true}, dx, Write::set);
 }
 
 void gemm_tn(ConstMat dy, ConstMat x, Mat dw) {
   ProfileScope profiled("gemm_tn", 2.0 * static_cast<double>(dy.size()) * static_cast<double>(x.cols));
   DML_CHECK(dy.rows == x.rows && dw.rows == dy.cols && dw.cols == x.cols);
-  Tiles(dw.rows, dw.cols).each([&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
-    sgemm_tile(true, false, rows, cols, dy.rows, 1, dy.data + row, dy.cols, x.data + col, x.cols, 1, dw.row(row) + col,
-               dw.cols);
-  });
+  packed_product({weight_of(dy), true}, {weight_of(x), true}, dw, Write::add);
 }
 
 void sgemm_tile(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,

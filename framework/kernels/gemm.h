@@ -1,5 +1,6 @@
-// Matrix products on fixed tiles. Each tile is one single-threaded product, tiles run in parallel, and how a product is
-// cut depends on its shape alone: the bits do not depend on the number of threads.
+// The matrix products of linear layers, and OpenBLAS, on one thread, for what happens outside of a step. The bits of a
+// row of a product depend on that row and the weight alone: not on the number of threads, nor on what is computed
+// beside it (but up to eight rows are dots, see below, more are packed products, packed.h).
 #pragma once
 
 #include "core/matrix.h"
@@ -23,7 +24,7 @@ void gemm_nn(ConstMat dy, const Weight& w, Mat dx, Write mode);
 /// dw (N,K) += dyᵀ · x for dy (T,N), x (T,K). The gradient of its weight.
 void gemm_tn(ConstMat dy, ConstMat x, Mat dw);
 
-/// Single-threaded c (m,n) = alpha · op(a) · op(b) + beta · c with leading dimensions: the tile other kernels build on.
+/// Single-threaded c (m,n) = alpha · op(a) · op(b) + beta · c with leading dimensions, by OpenBLAS.
 void sgemm_tile(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
                 const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
                 std::int64_t ldc);

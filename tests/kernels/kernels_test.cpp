@@ -137,6 +137,29 @@ TEST(Gemm, OfFewRowsHasTheBitsOfOneRowAndOfTheFloat32Values) {
   use_isa(best_isa());
 }
 
+TEST(Gemm, OfManyRowsHasTheBitsOfAnyPartOfThem) {
+  constexpr std::int64_t t = 700, n = 320, k = 704;
+  auto x = values(t * k, 1), dy = values(t * n, 3);
+  for (Isa wanted : {Isa::portable, Isa::avx2, Isa::avx512}) {
+    if (!use_isa(wanted)) continue;
+    for (Storage storage : {Storage::f32, Storage::bf16, Storage::f16, Storage::int8, Storage::nf4}) {
+      Stored w(storage, n, k);
+      std::vector<float> y(t * n), dx(t * k), part_y(y.size()), part_dx(dx.size());
+      gemm_nt(mat(x, t, k), w.weight, mat(y, t, n), Write::set);
+      gemm_nn(mat(dy, t, n), w.weight, mat(dx, t, k), Write::set);
+      for (auto [first, count] : {std::pair{0, 29}, {29, 10}, {39, 600}, {639, 61}}) {
+        gemm_nt(mat(x, t, k).slice(first, count), w.weight, mat(part_y, t, n).slice(first, count), Write::set);
+        gemm_nn(mat(dy, t, n).slice(first, count), w.weight, mat(part_dx, t, k).slice(first, count), Write::set);
+      }
+      EXPECT_EQ(y, part_y) << static_cast<int>(storage);
+      EXPECT_EQ(dx, part_dx) << static_cast<int>(storage);
+      gemm_nt(mat(x, t, k), weight_of(mat(w.plain, n, k)), mat(part_y, t, n), Write::set);
+      EXPECT_EQ(y, part_y) << "as float32: " << static_cast<int>(storage);
+    }
+  }
+  use_isa(best_isa());
+}
+
 TEST(CachedRows, HoldFloat32AsItIsAndOthersAsRounded) {
   constexpr std::int64_t rows = 9, heads = 3, head_dim = 20, width = heads * head_dim;
   auto x = values(2 * width, 4);

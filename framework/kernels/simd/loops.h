@@ -1,12 +1,13 @@
 // The inner loops of all kernels, compiled once per instruction set from one source and picked when the program starts.
 //
 // A loop works on one thread and knows no tiles. Its bits depend on its arguments and the instruction set alone. In
-// small_gemm and dot_block every element of the result is one fixed chain of fused multiply-adds over k, whatever the
+// packed_gemm, small_gemm and dot_block every element of the result is one fixed chain of fused multiply-adds over k, whatever the
 // other sizes: a row computed alone, or beside others, gets the same bits.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "kernels/optimizer_step.h"
 #include "kernels/weight.h"
@@ -21,6 +22,16 @@ struct RowStats {
 };
 
 struct Loops {
+  // Large products, on packed panels (packed.h): panels of `tall` rows of one factor, of `wide` of the other.
+  std::int64_t tall, wide;
+  /// to[k · height + r] = from[r · ld + k], or from[k · ld + r] when turned, for r < count and k < depth; zero from
+  /// count to height, which is `tall` or `wide`. Writes up to one vector beyond the panel.
+  void (*pack_tall)(bool turned, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld, float* to);
+  void (*pack_wide)(bool turned, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld, float* to);
+  /// c (m,n) = or += product of panels that follow one another.
+  void (*packed_gemm)(std::int64_t m, std::int64_t n, std::int64_t depth, const float* a, const float* b, float* c,
+                      std::int64_t ldc, bool add);
+
   /// c (m,n) = or += alpha · a · b; a(i,k) is a[i·a_row + k·a_col], b (k,n) has contiguous rows ldb apart.
   void (*small_gemm)(std::int64_t m, std::int64_t n, std::int64_t k, const float* a, std::int64_t a_row,
                      std::int64_t a_col, const float* b, std::int64_t ldb, float alpha, float* c, std::int64_t ldc,

@@ -9,6 +9,7 @@ namespace {
 // clang-format off
 #include "kernels/simd/vector.inl"
 #include "kernels/simd/products.inl"
+#include "kernels/simd/packed.inl"
 #include "kernels/simd/storage.inl"
 #include "kernels/simd/stored_products.inl"
 #include "kernels/simd/rows.inl"

@@ -1,6 +1,11 @@
 // Everything above as one table, in the order of Loops.
 extern const Loops table;
 const Loops table = {
+    .tall = kTall,
+    .wide = kWide,
+    .pack_tall = pack_tall,
+    .pack_wide = pack_wide,
+    .packed_gemm = packed_gemm,
     .small_gemm = small_gemm,
     .dot_block = dot_block,
     .transpose = transpose,

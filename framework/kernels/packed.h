@@ -1,0 +1,31 @@
+// Large products on packed factors, the algorithm of Goto and van de Geijn (2008): a slab of one factor that stays in
+// the second-level cache meets panels of the other, both laid out in the order in which the register block reads them.
+//
+// Every element of the result is a sum over steps of the depth, each one chain of multiply-adds, and the steps depend
+// on the depth alone. So its bits depend on its own row and column, not on the tiles: those may follow the number of
+// threads.
+#pragma once
+
+#include "core/matrix.h"
+#include "kernels/weight.h"
+
+namespace dml::kernels {
+
+struct Factor {
+  Weight values;  // (count, depth), or (depth, count) when turned
+  bool turned = false;
+  std::int64_t panel = 0;  // if set, values is float32 and its columns lie in dense panels of so many (the last may be
+                           // narrower), one after another
+  std::int64_t count() const { return turned ? values.cols : values.rows; }
+  std::int64_t depth() const { return turned ? values.rows : values.cols; }
+};
+
+/// c (a.count, b.count) = or += a · bᵀ, in parallel. `a` is float32.
+void packed_product(const Factor& a, const Factor& b, Mat c, Write mode);
+
+/// Rows [row, row + rows) and columns [col, col + cols) of that product on the calling thread; `c` is its first element,
+/// rows ldc apart. Takes the thread's scratch.
+void packed_tile(const Factor& a, std::int64_t row, std::int64_t rows, const Factor& b, std::int64_t col,
+                 std::int64_t cols, float* c, std::int64_t ldc, Write mode);
+
+}  // namespace dml::kernels
