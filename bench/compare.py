@@ -6,13 +6,15 @@ model folder of bfloat16 weights, as a user's run does, each with its own defaul
 float32); the others have their weights made in memory. `--long` and `--with-7b` add what takes longer.
 """
 import argparse
-import json
 import os
-import statistics
 import resource
+import statistics
 import subprocess
-import sys
 import tempfile
+
+from child import json_of
+
+FIRST = []  # words before every command
 
 LENGTHS = ["--documents", "bench/recipes/alpaca_lengths.txt"]
 # name: what, recipe, further options, quantity, against, goals (speed ratio at least, fraction at least, memory ratio at most)
@@ -39,25 +41,12 @@ def from_folder(recipe, folder):
     return ["--base_model", model_folder(recipe, folder), "--quantised_cache_path", os.path.join(folder, "quantised")]
 
 
-def run(command, quantity, busy):
-    """The JSON object a program ends with; when busy, speeds as if the lone thread had had its core to itself."""
-    done = subprocess.run(command + (["--threads", "1"] if busy else []), capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
-    result = json.loads(done.stdout.strip().splitlines()[-1])
-    if busy:
-        slowed = result["step_s"] / result["processor_s"]
-        result[quantity] *= slowed
-        result["fraction"] = result.get("fraction", 0) * slowed
-    return result
-
-
 def dml(recipe, options, steps):
-    return [os.environ["DML"], "bench", f"bench/recipes/{recipe}.yml", "--json", "--warmup", "1", "--steps", str(steps), *options]
+    return [*FIRST, os.environ["DML"], "bench", f"bench/recipes/{recipe}.yml", "--json", "--warmup", "1", "--steps", str(steps), *options]
 
 
 def torch(recipe, options, steps):
-    return ["/usr/bin/python3", "bench/peers/torch_train.py", f"bench/recipes/{recipe}.yml", "--warmup", "1", "--steps",
+    return [*FIRST, "/usr/bin/python3", "bench/peers/torch_train.py", f"bench/recipes/{recipe}.yml", "--warmup", "1", "--steps",
             str(max(2, steps // 2)), *options]
 
 
@@ -79,8 +68,8 @@ def line(name, what, verdicts):
 def long_documents(args):
     """A step of one document of 8192 tokens against what its operations take at the rate of one of 1024."""
     def step(length):
-        runs = [run(dml("S3", ["--micro_batch_size", "1", "--sequence_len", str(length)], 2), "tok_s", args.busy) for _ in range(args.repeats)]
-        return {"rate": statistics.median(r["gflop"] / (r["processor_s"] if args.busy else r["step_s"]) for r in runs), "plan": runs[0]["plan"]["activations"]}
+        runs = [json_of(dml("S3", ["--micro_batch_size", "1", "--sequence_len", str(length)], 2)) for _ in range(args.repeats)]
+        return {"rate": statistics.median(r["gflop"] / r["step_s"] for r in runs), "plan": runs[0]["plan"]["activations"]}
     short, half, long = step(1024), step(4096), step(8192)
     line("8k", "S3, one document of 8192", [f"time ÷ predicted {verdict(short['rate'] / long['rate'], 1.15, False)}",
                                            f"activations ÷ those of 4096 {verdict(long['plan'] / half['plan'], 2.05, False)}"])
@@ -89,7 +78,8 @@ def long_documents(args):
 def seven_billion(args):
     """S8: a step, and the way from bfloat16 files to a saved adapter."""
     options = from_folder("S8", args.folder)
-    step = run(dml("S8", options, 1), "tok_s", args.busy)
+    json_of(dml("S8", options, 1))  # quantises
+    step = json_of(dml("S8", options, 1))
     line("S8", "7B QLoRA, 512 tokens", [f"{step['tok_s']:.1f} tok/s", f"of sgemm {verdict(step['fraction'], 0.85)}",
                                        f"GB {verdict(step['peak_bytes'] / 1e9, 6.0, False)}"])
     out = tempfile.mkdtemp(dir=args.folder)
@@ -108,12 +98,14 @@ def main():
     parser = argparse.ArgumentParser(prog="bench/compare.sh")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--steps", type=int, default=6, help="measured steps of a dml run; the peer makes half of them")
-    parser.add_argument("--busy", action="store_true", help="one thread each, processor seconds: for a machine that others use")
+    parser.add_argument("--realtime", action="store_true", help="other programs of the machine wait (chrt, as root)")
     parser.add_argument("--long", action="store_true", help="also a document of 8192 tokens")
     parser.add_argument("--with-7b", action="store_true", help="also S8: 20 GB in --folder, 24 GB of memory")
     parser.add_argument("--folder", default=os.path.join(tempfile.gettempdir(), "dml-bench"), help="for models made once")
     parser.add_argument("shapes", nargs="*", metavar="S1…S8, 8k")
     args = parser.parse_args()
+    if args.realtime:  # the system keeps a twentieth of the time for the others
+        FIRST.extend(["chrt", "-f", "20"])
     further = {"8k": long_documents, "S8": seven_billion}
     unknown = [s for s in args.shapes if s not in SHAPES and s not in further]
     if unknown:
@@ -129,11 +121,11 @@ def main():
         ours, theirs = [], []
         folder = [] if against == "torch" else from_folder(against, args.folder)
         if folder:  # the first run quantises
-            run(dml(recipe, options + folder, 1), quantity, args.busy)
+            json_of(dml(recipe, options + folder, 1))
         for _ in range(args.repeats):
-            ours.append(run(dml(recipe, options + folder, args.steps), quantity, args.busy))
+            ours.append(json_of(dml(recipe, options + folder, args.steps)))
             other = torch(recipe, options, args.steps) if against == "torch" else dml(against, folder, args.steps)
-            theirs.append(run(other, quantity, args.busy))
+            theirs.append(json_of(other))
         fast, slow = median(ours, quantity), median(theirs, quantity)
         peak = median(ours, "peak_bytes")
         print(f"{name:3} {what:27} {fast:9.1f} {slow:7.1f}  {verdict(fast / slow, speed)} {verdict(median(ours, 'fraction'), fraction)} "

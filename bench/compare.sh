@@ -1,6 +1,6 @@
 #!/bin/bash
 # The speed table: dml against PyTorch on the shapes of bench/recipes, run alternately, two threads each.
-#   bench/compare.sh [--repeats N] [--steps N] [--busy] [--long] [--with-7b] [S1 … S8, 8k]
+#   bench/compare.sh [--repeats N] [--steps N] [--realtime] [--long] [--with-7b] [S1 … S8, 8k]
 # A shape takes one to five minutes; without names all of them run. --long adds a document of 8192 tokens, --with-7b S8 (20 GB
 # of disk in --folder, 24 GB of memory, half an hour). DML=path names another binary.
 cd "$(dirname "$0")/.." || exit 1

@@ -7,6 +7,7 @@
 #include "cli/stages.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/memory_limits.h"
 #include "core/parallel.h"
 #include "pipeline/evaluate.h"
 #include "pipeline/job.h"

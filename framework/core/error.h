@@ -20,7 +20,7 @@ enum class ExitCode : int {
   diverged = 4,      // loss or gradients are not numbers any more
   io = 5,            // disk full, read-only, input/output error
   distributed = 6,   // a rank is lost, late or of another opinion
-  memory = 7,        // does not fit
+  memory = 7,        // none left while running; a plan that does not fit is the user's
   stopped = 75,      // stopped by a signal after saving; resume goes on
   interrupted = 130  // second Ctrl-C
 };

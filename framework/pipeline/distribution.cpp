@@ -5,6 +5,7 @@
 #include "checkpoint/safetensors.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/memory_limits.h"
 #include "pipeline/memory_plan.h"
 
 namespace dml {

@@ -17,6 +17,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/hash.h"
+#include "core/memory_limits.h"
 #include "core/parallel.h"
 #include "core/version.h"
 #include "kernels/gemm.h"

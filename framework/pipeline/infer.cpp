@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/files.h"
+#include "core/memory_limits.h"
 #include "data/example.h"
 #include "data/prepare.h"
 #include "data/records.h"
@@ -157,9 +158,10 @@ void Assistant::require_memory(std::span<const std::vector<Token>> prompts) cons
                                                         spec.layers, spec.kv_heads, spec.head_dim, o.cache)) +
                       static_cast<double>(longest) * static_cast<double>(spec.head_dim) * sizeof(float);
   if (std::size_t room = available_memory(); room > 0 && need > static_cast<double>(room))
-    throw Error(ExitCode::memory, fmt::format("keys and values of {} tokens need {:.1f} GB, {:.1f} are available; "
-                                              "smaller --max-new-tokens, or --kv-cache int8",
-                                              tokens, need / 1e9, static_cast<double>(room) / 1e9));
+    throw UserError(
+        "keys and values of {} tokens need {:.1f} GB, {:.1f} are available; smaller --max-new-tokens, or --kv-cache "
+        "int8",
+        tokens, need / 1e9, static_cast<double>(room) / 1e9);
 }
 
 std::vector<Answer> Assistant::run(std::span<const std::vector<Token>> prompts,

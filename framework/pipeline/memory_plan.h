@@ -23,7 +23,4 @@ struct MemoryPlan {
   std::vector<std::pair<std::string, std::size_t>> rows() const;
 };
 
-/// Memory of this host that a new process may take (MemAvailable), bytes.
-std::size_t available_memory();
-
 }  // namespace dml

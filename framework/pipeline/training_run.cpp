@@ -9,6 +9,7 @@
 #include "core/fault.h"
 #include "core/hash.h"
 #include "core/log.h"
+#include "core/memory_limits.h"
 #include "core/parallel.h"
 #include "core/profile.h"
 #include "core/version.h"
@@ -18,8 +19,8 @@
 #include "optim/clip.h"
 #include "pipeline/distribution.h"
 #include "pipeline/job.h"
-#include "pipeline/optimization.h"
 #include "pipeline/micro_batch_sums.h"
+#include "pipeline/optimization.h"
 #include "pipeline/progress.h"
 #include "pipeline/split_loss.h"
 #include "pipeline/vocabulary.h"
@@ -64,11 +65,12 @@ void refuse_hopeless(const BaseModel& base, const Recipe& recipe, const Comm& co
   auto values = static_cast<std::size_t>(base.spec.parameters()) * sizeof(float), room = available_memory();
   std::size_t need = comm.size() == 1 ? 2 * values : values / static_cast<std::size_t>(shard_ranks);
   if (room > 0 && need > room)
-    throw Error(ExitCode::memory,
-                fmt::format("full fine-tuning of {} parameters needs {} for values{} alone, {} are available; adapter: "
-                            "lora or qlora needs a fraction of it",
-                            count_text(static_cast<double>(base.spec.parameters())), memory_text(need),
-                            comm.size() == 1 ? " and gradients" : "", memory_text(room)));
+    throw UserError(
+        "full fine-tuning of {} parameters needs {} for values{} alone, {} are available; adapter: lora or qlora needs "
+        "a "
+        "fraction of it",
+        count_text(static_cast<double>(base.spec.parameters())), memory_text(need),
+        comm.size() == 1 ? " and gradients" : "", memory_text(room));
 }
 
 // A base that is quantised was looked through when that was done.

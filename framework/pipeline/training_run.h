@@ -74,9 +74,9 @@ class TrainingRun {
   Wish agreed_wish() const { return wish_; }
 
  private:
-  /// What this rank will hold. Error(memory) when that is more than there is.
+  /// What this rank will hold. UserError when that is more than the host has, for all its ranks.
   void plan_memory();
-  /// What this rank will still take, with so many bytes of activations.
+  /// What the ranks of this host will still take, with so many bytes of activations each.
   std::size_t still_needed(std::size_t activations) const;
   TrainState load_values(const std::string& checkpoint);
   void read_values(const std::string& checkpoint);

@@ -1,5 +1,6 @@
 // What a training run knows of itself before its first step: memory, time, the lines of its header.
 #include "core/error.h"
+#include "core/memory_limits.h"
 #include "core/parallel.h"
 #include "data/inspect.h"
 #include "dist/frozen_shards.h"
@@ -45,18 +46,21 @@ void TrainingRun::plan_memory() {
   memory_.communication = static_cast<std::size_t>(held.communication);
   if (std::size_t room = available_memory(), need = still_needed(memory_.activations); room > 0 && need > room) {
     std::int64_t fitting = largest_micro_batch();
-    throw Error(ExitCode::memory, fmt::format("this run needs {} more memory on this rank, {} are available ({}): {}",
-                                              memory_text(need), memory_text(room), plan_text(memory_),
-                                              fitting > 0 ? fmt::format("micro_batch_size: {} fits", fitting)
-                                                          : "not even micro_batch_size: 1 fits; smaller sequence_len, "
-                                                            "gradient_checkpointing: true, or adapter: qlora"));
+    throw UserError("this run needs {} more memory on this host, {} are available ({} on each rank): {}",
+                    memory_text(need), memory_text(room), plan_text(memory_),
+                    fitting > 0 ? fmt::format("micro_batch_size: {} fits", fitting)
+                                : "not even micro_batch_size: 1 fits; smaller sequence_len, "
+                                  "gradient_checkpointing: true, or adapter: qlora");
   }
 }
 
 std::size_t TrainingRun::still_needed(std::size_t activations) const {
-  // The process is there already, and so are values that were copied or made.
-  return memory_.total() - memory_.activations + activations - memory_.process - memory_.owned -
-         (in_parts_ ? 0 : static_cast<std::size_t>(model_->parameters.floats()) * sizeof(float));
+  // The process is there already, and so are values that were copied or made. Mapped weights and data are there once.
+  const std::size_t shared = memory_.frozen + memory_.data;
+  const std::size_t own = memory_.total() - shared - memory_.activations + activations - memory_.process -
+                          memory_.owned -
+                          (in_parts_ ? 0 : static_cast<std::size_t>(model_->parameters.floats()) * sizeof(float));
+  return shared + own * static_cast<std::size_t>(comm_.local_size());
 }
 
 std::size_t TrainingRun::checkpoint_bytes() const {

@@ -1,4 +1,6 @@
 // The plan's total against what the process really took at its highest, on models large enough for it to matter.
+#include <gmock/gmock.h>
+
 #include "core/files.h"
 #include "e2e/workshop.h"
 
@@ -74,6 +76,30 @@ TEST_F(Memory, IsWhatThePlanSays) {
   expect_planned("lora-bf16", lora + Keys{{"frozen_storage", "bf16"}});
   expect_planned("dora", lora + Keys{{"peft_use_dora", "true"}, {"lora_dropout", "0"}});
   expect_planned("full-from-files", Keys{{"base_model", at("full")}});
+}
+
+TEST_F(Memory, ThatIsNotThereEndsARunBeforeAnyIsTaken) {
+  Keys keys{{"datasets", fmt::format("[{{path: {}, ds_type: json, type: }}]", at("long.jsonl"))},
+            {"sequence_len", "1024"}};
+  Keys huge = model() + keys;
+  huge["model_config"] = huge["model_config"].substr(0, huge["model_config"].size() - 1) + ", head_dim: 128}";
+  for (auto [from, to] :
+       {std::pair{"hidden_size: 384", "hidden_size: 32768"}, {"num_hidden_layers: 4", "num_hidden_layers: 200"}})
+    huge["model_config"].replace(huge["model_config"].find(from), std::string(from).size(), to);
+  Ended full = train(1, recipe("huge.yml", huge));
+  EXPECT_EQ(full.exit, 2);
+  EXPECT_THAT(full.err, testing::HasSubstr("full fine-tuning of"));
+  EXPECT_THAT(full.err, testing::HasSubstr("adapter: lora or qlora"));
+
+  std::string r = recipe("wide.yml", tiny_lora() + keys + Keys{{"micro_batch_size", "1"}, {"batch_size", "1"}});
+  Ended plan = dml({"plan", r});
+  ASSERT_EQ(plan.exit, 0) << plan.err;
+  long fits = 0;
+  ASSERT_EQ(std::sscanf(plan.out.substr(plan.out.rfind("micro_batch_size")).c_str(), "micro_batch_size up to %ld fits",
+                        &fits),
+            1);
+  EXPECT_GT(fits, 1) << plan.out;
+  EXPECT_THAT(plan.out, testing::ContainsRegex("[0-9]+ steps take about [0-9:]+"));
 }
 
 }  // namespace

@@ -1,0 +1,66 @@
+#include "core/memory_limits.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+namespace dml {
+namespace {
+
+// The number behind `key` at the start of a line; SIZE_MAX if it is not there, or no number ("max").
+std::size_t number_in(const std::string& path, const std::string& key = "") {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::size_t value = 0;
+    if (line.starts_with(key) && std::sscanf(line.c_str() + key.size(), "%zu", &value) == 1) return value;
+  }
+  return SIZE_MAX;
+}
+
+struct Names {
+  const char *limit, *usage, *droppable;
+};
+constexpr Names kVersion1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "};
+constexpr Names kVersion2{"memory.max", "memory.current", "inactive_file "};
+
+std::size_t room_in(const std::string& folder, const Names& names) {
+  std::size_t limit = number_in(folder + "/" + names.limit), used = number_in(folder + "/" + names.usage);
+  if (limit >= SIZE_MAX / 4 || used == SIZE_MAX) return SIZE_MAX;  // version 1 writes a huge number for "no limit"
+  std::size_t droppable = number_in(folder + "/memory.stat", names.droppable);
+  if (droppable != SIZE_MAX) used -= std::min(used, droppable);
+  return limit - std::min(limit, used);
+}
+
+}  // namespace
+
+std::size_t room_in_groups(const std::string& groups, const std::string& root) {
+  std::size_t room = SIZE_MAX;
+  std::istringstream lines(groups);
+  for (std::string line; std::getline(lines, line);) {  // ID:CONTROLLERS:PATH
+    std::size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == line.npos || second == line.npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const bool unified = controllers == ",,";
+    if (!unified && controllers.find(",memory,") == controllers.npos) continue;
+    // Inside a container the path may be the host's: then only the top of what is mounted is ours to see.
+    for (std::string path = line.substr(second + 1);; path.resize(path.rfind('/'))) {
+      room = std::min(room, room_in(root + (unified ? "" : "/memory") + path, unified ? kVersion2 : kVersion1));
+      if (path.rfind('/') == path.npos) break;
+    }
+  }
+  return room;
+}
+
+std::size_t available_memory() {
+  std::size_t room = number_in("/proc/meminfo", "MemAvailable:");
+  if (room != SIZE_MAX) room *= 1024;
+  std::ifstream file("/proc/self/cgroup");
+  std::ostringstream groups;
+  groups << file.rdbuf();
+  room = std::min(room, room_in_groups(groups.str(), "/sys/fs/cgroup"));
+  return room == SIZE_MAX ? 0 : room;
+}
+
+}  // namespace dml
