@@ -26,6 +26,7 @@ class Instruction : public PromptStrategy {
     Json filled;
     const Json& row = lenient(record, filled);
     Rendered out;
+    out.segments.reserve(2);
     Segment prompt = prompt_segment(row), answer;
     answer_.render(row, true, answer.pieces);
     if (format_.joint) {

@@ -87,7 +87,7 @@ TEST(JinjaLimits, StopWhatNeverEnds) {
               HasSubstr("steps"));
   EXPECT_THAT(
       error_of("{% set ns = namespace(s='xx') %}{% for i in range(99) %}{% set ns.s = ns.s + ns.s %}{% endfor %}"),
-      HasSubstr("16 MiB"));
+      HasSubstr("24 MiB"));
   EXPECT_THAT(error_of("{% set ns = namespace(s=[]) %}{% for i in range(9999) %}{% set ns.s = [ns.s] %}{% endfor %}"),
               HasSubstr("nested too deeply"));
   EXPECT_THAT(error_of("{% for i in range(9999) %}{{ 'x' * 99999 }}{% endfor %}"), HasSubstr("16 MiB"));
@@ -102,6 +102,28 @@ TEST(JinjaLimits, StopWhatNeverEnds) {
   std::string ifs;
   for (int i = 0; i < 5000; ++i) ifs += "{% if 1 %}";
   EXPECT_THAT(error_of(ifs), HasSubstr("nested too deeply"));
+}
+
+TEST(JinjaLimits, BoundWhatIsHeldAndWhatIsCompared) {
+  EXPECT_THAT(
+      error_of("{% set ns = namespace(s=[]) %}{% for i in range(99) %}{% set ns.s = ns.s + ['x' * 1000000 ~ i] %}"
+               "{% endfor %}"),
+      HasSubstr("take more than 24 MiB"));
+  EXPECT_THAT(error_of("{{ ('a ' * 1000000).split() | length }}"), HasSubstr("take more than 24 MiB"));
+  EXPECT_THAT(
+      error_of("{% set ns = namespace(s={}) %}{% for i in range(99999) %}{% set ns.s = dict(ns.s, **{i|string: i}) %}"
+               "{% endfor %}"),
+      HasSubstr("steps"));
+  EXPECT_THAT(error_of("{{ ([['x' * 1000000] * 9] * 9999) | map('first') | sort(case_sensitive=true) | length }}"),
+              HasSubstr("steps"));
+  EXPECT_THAT(error_of("{% set ns = namespace(a=[1], b=[1]) %}{% for i in range(99) %}{% set ns.a = [ns.a, ns.a] %}"
+                       "{% set ns.b = [ns.b, ns.b] %}{% endfor %}{{ ns.a == ns.b }}"),
+              HasSubstr("steps"));
+  // what a long conversation needs
+  EXPECT_EQ(render("{% for m in messages %}{{ m | trim }}{% endfor %}",
+                   {{"messages", Json::array({std::string(6 << 20, 'x'), std::string(6 << 20, 'y')})}})
+                .size(),
+            std::size_t{12} << 20);
 }
 
 TEST(JinjaLimits, LetValuesHoldEachOtherWithoutHarm) {

@@ -10,7 +10,7 @@ Value Interpreter::evaluate(const Expr& e, const ScopePtr& scope) {
   try {
     if (e.kind == Expr::Kind::constant) return e.value;
     if (++depth_ > kMaxRecursion) throw Failure{"maximum recursion depth exceeded"};
-    step();
+    Meter::work(1);
     Value v = evaluate_here(e, scope);
     --depth_;
     return v;

@@ -7,11 +7,6 @@
 #include "prompt/jinja/python.h"
 
 namespace dml::jinja {
-namespace {
-
-constexpr std::size_t kBytesPerStep = 256;
-
-}  // namespace
 
 void Scope::set(std::string_view name, Value value) {
   for (auto& [n, v] : variables)
@@ -45,7 +40,7 @@ class Interpreter::Deeper {
 
 Interpreter::Interpreter(std::string_view source, std::string_view name, const Value& context,
                          const RenderOptions& options)
-    : source_(source), name_(name), context_(context), options_(options) {}
+    : meter_(options.max_steps), source_(source), name_(name), context_(context), options_(options) {}
 
 Interpreter::~Interpreter() {
   for (auto& space : spaces_) space->values.items.clear();
@@ -53,13 +48,6 @@ Interpreter::~Interpreter() {
 }
 
 void Interpreter::fail(std::size_t offset, const std::string& what) const { fail_at(name_, source_, offset, what); }
-
-void Interpreter::step(std::int64_t n) {
-  steps_ += n;
-  if (steps_ > options_.max_steps)
-    throw Failure{fmt::format("stopped after {} steps: this template does too much work", options_.max_steps)};
-}
-void Interpreter::charge(std::size_t bytes) { step(static_cast<std::int64_t>(bytes / kBytesPerStep)); }
 
 Text Interpreter::run(const Body& body) {
   execute(body, std::make_shared<Scope>());
@@ -83,7 +71,7 @@ Interpreter::Flow Interpreter::execute(const Body& body, const ScopePtr& scope) 
     Flow flow = Flow::next;
     try {
       const Deeper deeper(*this);
-      step();
+      Meter::work(1);
       flow = execute(*s, scope);
     } catch (const Failure& f) {
       fail(s->offset, f.text);
@@ -165,7 +153,7 @@ Interpreter::Flow Interpreter::execute_for(const Stmt& s, const ScopePtr& scope,
   const auto loop = std::make_shared<Loop>(s, scope, std::move(items), depth);
   const Loop::Finish finish(*loop);
   for (; !loop->done(); loop->advance()) {
-    step();
+    Meter::work(1);
     auto inner = std::make_shared<Scope>(Scope{scope, {}});
     inner->variables.emplace_back("loop", Value(loop));
     assign(*s.target, loop->current(), inner);

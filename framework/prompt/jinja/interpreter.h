@@ -9,6 +9,7 @@
 
 #include "prompt/jinja/ast.h"
 #include "prompt/jinja/builtins.h"
+#include "prompt/jinja/meter.h"
 #include "prompt/jinja/template.h"
 #include "prompt/jinja/value.h"
 
@@ -38,7 +39,7 @@ class Interpreter {
   bool marks_lost() const { return marks_lost_; }
 
   /// Moving so many bytes costs steps too.
-  void charge(std::size_t bytes);
+  void charge(std::size_t bytes) { Meter::move(bytes); }
   /// For operations whose result does not say where it comes from.
   void lose_marks(const Text& from) { marks_lost_ |= !from.runs().empty(); }
   Value call(const Value& callee, const Arguments& arguments);
@@ -76,12 +77,11 @@ class Interpreter {
   Value look_up(const std::string& name, const ScopePtr& scope);
   Arguments arguments(const Expr::Call& call, const ScopePtr& scope);
   [[noreturn]] void fail(std::size_t offset, const std::string& what) const;
-  void step(std::int64_t n = 1);
 
+  Meter meter_;  // outlives all values
   std::string_view source_, name_;
   const Value& context_;
   const RenderOptions& options_;
-  std::int64_t steps_ = 0;
   int depth_ = 0;
   bool marks_lost_ = false;
   Text out_;

@@ -33,6 +33,8 @@ class Text {
   std::string_view view() const { return bytes_; }
   std::size_t size() const { return bytes_.size(); }
   bool empty() const { return bytes_.empty(); }
+  /// Bytes of memory that it takes.
+  std::size_t capacity() const { return bytes_.capacity() + runs_.capacity() * sizeof(Run); }
   /// Sorted, disjoint, none empty; neighbours of one mark are one run.
   const std::vector<Run>& runs() const { return runs_; }
 

@@ -3,7 +3,28 @@
 #include <algorithm>
 #include <limits>
 
+#include "prompt/jinja/meter.h"
+
 namespace dml::jinja {
+namespace {
+
+constexpr std::size_t kShared = 32;        // what a shared pointer and the allocator add
+constexpr std::size_t kComparedKeys = 16;  // in a step
+
+template <class T>
+struct Weighed {
+  Weighed(T v, std::size_t inside) : weight(kShared + sizeof(Weighed) + inside), value(std::move(v)) {}
+  Weight weight;
+  T value;
+};
+
+template <class T>
+std::shared_ptr<const T> weighed(T value, std::size_t inside) {
+  auto held = std::make_shared<const Weighed<T>>(std::move(value), inside);
+  return std::shared_ptr<const T>(held, &held->value);
+}
+
+}  // namespace
 
 bool Object::attribute(std::string_view, Value&) const { return false; }
 Value Object::call(Interpreter&, const Arguments&) const {
@@ -24,6 +45,7 @@ const Value* Dict::find(const Value& key) const {
 }
 
 void Dict::set(Value key, Value value) {
+  Meter::work(static_cast<std::int64_t>(items.size() / kComparedKeys));
   for (auto& [k, v] : items)
     if (equal(k, key)) {
       v = std::move(value);
@@ -43,17 +65,25 @@ int Value::depth() const {
   return is_object() ? object().depth : 0;
 }
 
+Value::Value(Text text) {
+  const std::size_t inside = text.capacity();
+  data_ = weighed(std::move(text), inside);
+}
 Value::Value(List l) {
   int deepest = 0;
   for (auto& v : l.items) deepest = std::max(deepest, v.depth());
   l.depth = nested(deepest);
-  data_ = std::make_shared<const List>(std::move(l));
+  const std::size_t inside = l.items.capacity() * sizeof(Value);
+  Meter::move(inside);
+  data_ = weighed(std::move(l), inside);
 }
 Value::Value(Dict d) {
   int deepest = 0;
   for (auto& [k, v] : d.items) deepest = std::max({deepest, k.depth(), v.depth()});
   d.depth = nested(deepest);
-  data_ = std::make_shared<const Dict>(std::move(d));
+  const std::size_t inside = d.items.capacity() * sizeof(d.items.front());
+  Meter::move(inside);
+  data_ = weighed(std::move(d), inside);
 }
 
 Value Value::undefined(std::string message) {
@@ -150,11 +180,15 @@ bool Value::same_object(const Value& other) const {
 bool equal(const Value& a, const Value& b) {
   if (a.is_number() && b.is_number())
     return a.is_float() || b.is_float() ? a.number() == b.number() : a.integer() == b.integer();
-  if (a.is_text() && b.is_text()) return a.text() == b.text();
+  if (a.is_text() && b.is_text()) {
+    if (a.text().size() == b.text().size()) Meter::move(a.text().size());
+    return a.text() == b.text();
+  }
   if (a.is_none() || b.is_none()) return a.is_none() && b.is_none();
   if (a.is_undefined() || b.is_undefined()) return a.is_undefined() && b.is_undefined();
   if (a.is_list() && b.is_list()) {
     if (a.same_object(b)) return true;
+    Meter::work(1);  // lists that hold one another many times look small and are compared for ever
     const List &x = a.list(), &y = b.list();
     if (x.kind != y.kind || x.items.size() != y.items.size() || x.kind == List::Kind::generator) return false;
     for (std::size_t i = 0; i < x.items.size(); ++i)
@@ -163,6 +197,7 @@ bool equal(const Value& a, const Value& b) {
   }
   if (a.is_dict() && b.is_dict()) {
     if (a.same_object(b)) return true;
+    Meter::work(1);
     const Dict &x = a.dict(), &y = b.dict();
     if (x.items.size() != y.items.size()) return false;
     for (auto& [k, v] : x.items) {
@@ -179,9 +214,13 @@ std::partial_ordering compare(const Value& a, const Value& b) {
     if (a.is_float() || b.is_float()) return a.number() <=> b.number();
     return a.integer() <=> b.integer();
   }
-  if (a.is_text() && b.is_text()) return a.text().view().compare(b.text().view()) <=> 0;  // UTF-8 sorts as code points
+  if (a.is_text() && b.is_text()) {
+    Meter::move(std::min(a.text().size(), b.text().size()));
+    return a.text().view().compare(b.text().view()) <=> 0;  // UTF-8 sorts as code points
+  }
   if (a.is_list() && b.is_list() && a.list().kind == b.list().kind &&
       (a.list().kind == List::Kind::list || a.list().kind == List::Kind::tuple)) {
+    Meter::work(1);
     const auto &x = a.list().items, &y = b.list().items;
     for (std::size_t i = 0; i < std::min(x.size(), y.size()); ++i)
       if (!equal(x[i], y[i])) return compare(x[i], y[i]);

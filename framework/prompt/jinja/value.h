@@ -78,7 +78,7 @@ class Value {
   Value(int i) : data_(std::int64_t{i}) {}
   Value(std::int64_t i) : data_(i) {}
   Value(double d) : data_(d) {}
-  Value(Text text) : data_(std::make_shared<const Text>(std::move(text))) {}
+  Value(Text text);
   Value(std::string_view text) : Value(Text(text)) {}
   Value(const char* text) : Value(Text(text)) {}
   Value(const std::string& text) : Value(Text(std::string_view(text))) {}
