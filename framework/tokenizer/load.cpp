@@ -68,6 +68,25 @@ std::unique_ptr<Pipeline> from_files(const std::string& directory, TokenizerSett
                                                        : "; merges.txt is missing");
 }
 
+// tokenizer.json does not say which tokens are bos and eos. Where no config does either, a SentencePiece model beside it
+// may: it is what the file was converted from.
+void take_names(const std::string& directory, const Pipeline& pipeline, TokenizerSettings& settings) {
+  const std::string file = directory + "/tokenizer.model";
+  if (settings.bos.text || settings.eos.text || !file_exists(file)) return;
+  SentencePieceModel model;
+  try {
+    model = parse_sentencepiece_model(read_file(file, SentencePieceModel::kMaxFile), file);
+  } catch (const UserError&) {
+    return;  // of another kind, and not what we read
+  }
+  settings.files.push_back(file);
+  for (auto& piece : model.pieces) {
+    if (piece.type != SentencePieceModel::Type::control || !pipeline.find(piece.text)) continue;
+    if (piece.text == model.bos_piece) settings.bos.text = piece.text;
+    if (piece.text == model.eos_piece) settings.eos.text = piece.text;
+  }
+}
+
 Token next_id(const Pipeline& pipeline) {
   Token next = pipeline.model->vocabulary.size();
   for (const AddedToken& token : pipeline.added.all()) next = std::max(next, token.id + 1);
@@ -168,6 +187,7 @@ std::unique_ptr<Pipeline> load_pipeline(const std::string& directory, const Toke
   std::unique_ptr<Pipeline> out = from_files(directory, settings);
   std::string where = directory + "/tokenizer_config.json";
   bool has_json = file_exists(directory + "/tokenizer.json");
+  if (has_json) take_names(directory, *out, settings);
   add_configured(*out, settings, !has_json, where);
   if (class_sets_specials(settings.tokenizer_class) || (!has_json && file_exists(directory + "/tokenizer.model"))) {
     if (settings.add_bos && out->bos) out->post_processor.front.assign(*settings.add_bos ? 1 : 0, *out->bos);

@@ -99,8 +99,17 @@ void read_piece(Message message, SentencePieceModel& out) {
   if (piece.text.empty()) message.fail("piece {} is empty", id);
   if (find_invalid_utf8(piece.text) != std::string::npos) message.fail("piece {} is not valid UTF-8", id);
   if (!std::isfinite(piece.score)) message.fail("the score of piece {} is not a finite number", id);
-  if (static_cast<std::int64_t>(id) >= kMaxVocabulary) message.fail("more than {} pieces", kMaxVocabulary);
   out.pieces.push_back(std::move(piece));
+}
+
+// Looked at before anything is kept.
+std::size_t count_pieces(std::string_view bytes, std::string_view source) {
+  std::size_t count = 0;
+  Message message(bytes, 0, source);
+  while (message.next())
+    if (message.number == 1 && static_cast<std::int64_t>(++count) > kMaxVocabulary)
+      message.fail("more than {} pieces", kMaxVocabulary);
+  return count;
 }
 
 struct NamedIds {
@@ -229,6 +238,7 @@ std::unique_ptr<Model> make_model(const SentencePieceModel& model, std::string_v
 
 SentencePieceModel parse_sentencepiece_model(std::string_view bytes, std::string_view source) {
   SentencePieceModel out;
+  out.pieces.reserve(count_pieces(bytes, source));
   NamedIds ids;
   Message message(bytes, 0, source);
   while (message.next()) switch (message.number) {

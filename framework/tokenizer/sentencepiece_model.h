@@ -21,7 +21,7 @@ struct SentencePieceModel {
     float score = 0;
     Type type = Type::normal;
   };
-  static constexpr std::size_t kMaxFile = std::size_t{64} << 20, kMaxPiece = 4 << 10;
+  static constexpr std::size_t kMaxFile = std::size_t{32} << 20, kMaxPiece = 4 << 10;
 
   std::vector<Piece> pieces;
   bool bpe = false;  // else unigram

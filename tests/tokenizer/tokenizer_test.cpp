@@ -196,6 +196,21 @@ TEST(Directory, TokenizerJsonWinsOverTokenizerModel) {
   EXPECT_TRUE(load(both)->find("<|end|>"));
 }
 
+TEST(Directory, TokenizerModelNamesTheEndsThatNoConfigNames) {
+  const std::string json = R"({"model": {"type": "BPE", "vocab": {"a": 0, "<s>": 1, "</s>": 2}, "merges": []}})";
+  Folder alone({{"tokenizer.json", json}}), both({{"tokenizer.json", json}});
+  EXPECT_FALSE(load(alone)->eos);
+  both.put("tokenizer.model", read_file(kGolden + "/spm_bpe.model"));
+  EXPECT_EQ(load(both)->bos, 1);
+  EXPECT_EQ(load(both)->eos, 2);
+  EXPECT_TRUE(load(both)->is_special(2));
+  both.put("tokenizer_config.json", R"({"bos_token": null, "eos_token": "a"})");
+  EXPECT_FALSE(load(both)->bos);
+  EXPECT_EQ(load(both)->eos, 0);
+  both.put("tokenizer.model", "of another kind");
+  EXPECT_EQ(load(both)->eos, 0);
+}
+
 TEST(Directory, VocabularyAndMergesMakeAGpt2Tokenizer) {
   Json spec = parse_json(byte_level(), "golden");
   std::string merges = "#version: 0.2\n";
