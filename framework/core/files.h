@@ -58,9 +58,10 @@ class FileWriter {
 
  private:
   void flush();
+  void send(const char* data, std::size_t size);
   std::string path_, temporary_;
   int fd_ = -1;
-  std::size_t position_ = 0;
+  std::size_t position_ = 0, sent_ = 0, started_ = 0;  // given to us; to the system; on its way to the disk
   std::vector<char> buffer_;
 };
 

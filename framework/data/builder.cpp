@@ -11,6 +11,7 @@
 #include "core/files.h"
 #include "core/parallel.h"
 #include "data/arrange.h"
+#include "data/byte_stream.h"
 #include "data/prepared.h"
 #include "data/row_group.h"
 #include "data/row_range.h"
@@ -102,16 +103,19 @@ class Builder {
     auto list = [&](const char* name, const std::vector<std::int32_t>& items) {
       TensorWriter<std::int32_t> writer(fmt::format("{}/{}.safetensors", folder, name), name);
       writer.append(std::span<const std::int32_t>(items));
-      writer.finish();
+      out_.files.push_back(writer.finish());
     };
     list("train", order.train);
     list("validation", order.validation);
-    ids_.finish();
-    labels_.finish();
-    offsets_.finish();
-    files_.finish();
-    lines_.finish();
+    for (TensorWriterBase* array : {static_cast<TensorWriterBase*>(&ids_), static_cast<TensorWriterBase*>(&labels_),
+                                    static_cast<TensorWriterBase*>(&offsets_), static_cast<TensorWriterBase*>(&files_),
+                                    static_cast<TensorWriterBase*>(&lines_)})
+      out_.files.push_back(array->finish());
+    const std::size_t dropped_size = dropped_.position();
     dropped_.commit();
+    const std::string dropped_file = "dropped.jsonl";
+    out_.files.push_back({dropped_file, dropped_size, stream_digest(folder + "/" + dropped_file)});
+    std::sort(out_.files.begin(), out_.files.end(), [](auto& a, auto& b) { return a.name < b.name; });
     clock.lap(Phase::write);
     count_repeats(order);
     out_.report.train_examples = static_cast<std::int64_t>(order.train.size());
@@ -234,7 +238,9 @@ class Builder {
     std::string first = report.first_dropped.empty() ? "" : report.first_dropped.front().place;
     if (!report.first_dropped.empty() && !report.first_dropped.front().detail.empty())
       first += fmt::format(" ({})", report.first_dropped.front().detail);
-    if (report.examples == 0) {
+    // A dataset that holds nothing new is what deduplication is asked for.
+    auto again = [&](const char* reason) { return report.dropped.contains(reason) ? report.dropped.at(reason) : 0; };
+    if (report.examples == 0 && again(dropped::kDuplicate) + again(dropped::kNearDuplicate) < report.rows) {
       std::vector<std::string> counts;
       for (auto& [reason, count] : report.dropped) counts.push_back(fmt::format("{} {}", count, reason));
       throw UserError("{}: all {} rows were dropped: {}; the first: {}", report.name, report.rows,

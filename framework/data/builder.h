@@ -11,6 +11,7 @@
 #include "data/phases.h"
 #include "data/report.h"
 #include "data/sources.h"
+#include "data/tensor_file.h"
 #include "prompt/strategy.h"
 #include "tokenizer/tokenizer.h"
 
@@ -30,6 +31,7 @@ struct Built {
   DataReport report;
   PhaseSeconds seconds;
   std::vector<std::string> sources;  // paths, as source_file counts them
+  std::vector<WrittenFile> files;    // by name
 };
 
 /// Writes every file but the manifest into `folder`. `ends` are the tokens a text may end with (eos, eot).

@@ -6,6 +6,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <vector>
@@ -139,11 +140,15 @@ std::unique_ptr<ByteStream> open_stream(const std::string& path) {
   return plain;
 }
 
-std::string stream_digest(const std::string& path) {
+std::string stream_digest(const std::string& path, std::size_t begin) {
   PlainStream stream(path);
-  std::vector<char> buffer(1 << 20);
+  std::vector<char> buffer(kBuffer);
   Hasher hasher;
-  while (std::size_t n = stream.read(buffer.data(), buffer.size())) hasher.bytes(buffer.data(), n);
+  while (std::size_t n = stream.read(buffer.data(), buffer.size())) {
+    const std::size_t skip = std::min(begin, n);
+    hasher.bytes(buffer.data() + skip, n - skip);
+    begin -= skip;
+  }
   return hasher.digest();
 }
 

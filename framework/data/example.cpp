@@ -7,8 +7,9 @@
 namespace dml {
 
 std::int64_t Example::learned() const {
-  if (labels.empty()) return 0;
-  return std::count_if(labels.begin() + 1, labels.end(), [](Token label) { return label != kIgnore; });
+  std::int64_t count = 0;
+  for (std::size_t i = 1; i < labels.size(); ++i) count += labels[i] != kIgnore;
+  return count;
 }
 
 Example& Assembler::operator()(const Rendered& rendered) {
@@ -87,7 +88,7 @@ void Assembler::append_tokens() {
 }
 
 void Assembler::append_end(const Segment& segment) {
-  if (!tokenizer_.eos) throw UserError("the tokenizer has no eos token; set `special_tokens: {{eos_token: …}}`");
+  if (!tokenizer_.eos) throw UserError("the tokenizer has no eos token; set `special_tokens: {eos_token: …}`");
   int there = 0;
   while (there < segment.ends && there < static_cast<int>(out_.ids.size()) &&
          out_.ids[out_.ids.size() - 1 - static_cast<std::size_t>(there)] == *tokenizer_.eos)

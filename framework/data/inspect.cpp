@@ -96,9 +96,6 @@ Json render_json(const RowView& row) {
 
 std::vector<std::string> describe(const Schedule& schedule) {
   const ScheduleOptions& o = schedule.options();
-  auto counted = [](std::int64_t n, const char* one, const char* many) {
-    return fmt::format("{} {}", grouped(n), n == 1 ? one : many);
-  };
   std::string rows = o.packing ? counted(o.micro_batch_size, "row", "rows") + fmt::format(" of {}", o.sequence_len)
                                : counted(o.micro_batch_size, "example", "examples");
   std::vector<std::string> out;

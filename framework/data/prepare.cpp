@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 
 #include "core/built_folder.h"
 #include "core/error.h"
@@ -113,17 +112,10 @@ std::vector<Token> end_tokens(const TemplateSection& templates, const Tokenizer&
 void write_manifest(const std::string& folder, const std::string& digest, const PreparedInputs& inputs,
                     const Tokenizer& tokenizer, const Built& built) {
   Json files = Json::object(), named = Json::object();
-  for (auto& entry : fs::directory_iterator(folder)) {
-    std::string path = entry.path().string();
-    files[entry.path().filename().string()] = {{"size", entry.file_size()}, {"xxh3", stream_digest(path)}};
-  }
-  Json sorted = Json::object();
-  std::map<std::string, Json> by_name;
-  for (auto& [name, value] : files.items()) by_name[name] = value;
-  for (auto& [name, value] : by_name) sorted[name] = value;
+  for (auto& file : built.files) files[file.name] = {{"size", file.size}, {"xxh3", file.digest}};
   for (auto& [name, value] : inputs) named[name] = value;
   Json manifest{{"version", Prepared::kVersion},    {"digest", digest},         {"inputs", named},
-                {"tokenizer", tokenizer.directory}, {"sources", built.sources}, {"files", std::move(sorted)},
+                {"tokenizer", tokenizer.directory}, {"sources", built.sources}, {"files", std::move(files)},
                 {"report", to_json(built.report)}};
   write_file(folder + "/manifest.json", manifest.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
 }

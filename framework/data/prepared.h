@@ -20,7 +20,7 @@ namespace dml {
 
 class Prepared {
  public:
-  static constexpr int kVersion = 4;
+  static constexpr int kVersion = 5;
   static const std::vector<std::string>& array_names();
 
   /// UserError when the folder is no prepared data, or damaged (every file's digest is compared, unless `verify` is

@@ -55,8 +55,14 @@ int RowReader::take() {
   return c;
 }
 
-void RowReader::check_size(const RawRow& row) const {
-  if (row.text.size() > kLargestRow) throw UserError("{}: a row of more than {} MiB", place(row), kLargestRow >> 20);
+// A row that turns out to be large gets all the memory a row may have: pages come with their first use, while growing
+// by doubling would hold it twice.
+void RowReader::append(RawRow& row, const char* bytes, std::size_t size) const {
+  constexpr std::size_t kLarge = std::size_t{1} << 20;
+  const std::size_t after = row.text.size() + size;
+  if (after > kLargestRow) throw UserError("{}: a row of more than {} MiB", place(row), kLargestRow >> 20);
+  if (after > kLarge && after > row.text.capacity()) row.text.reserve(kLargestRow);
+  row.text.append(bytes, size);
 }
 
 bool RowReader::next(RawRow& row) {
@@ -83,8 +89,7 @@ bool RowReader::next_line(RawRow& row) {
       const char* from = buffer_.data() + begin_;
       auto* newline = static_cast<const char*>(std::memchr(from, '\n', end_ - begin_));
       std::size_t n = newline ? static_cast<std::size_t>(newline - from) : end_ - begin_;
-      row.text.append(from, n);
-      check_size(row);
+      append(row, from, n);
       begin_ += n + (newline ? 1 : 0);
       if (newline) {
         ++line_;
@@ -128,8 +133,7 @@ bool RowReader::next_element(RawRow& row) {
     if (string && !escape) {
       const char* from = buffer_.data() + begin_;
       const char* to = end_of_plain(from, buffer_.data() + end_);
-      row.text.append(from, to);
-      check_size(row);
+      append(row, from, static_cast<std::size_t>(to - from));
       begin_ += static_cast<std::size_t>(to - from);
       if (to > from) continue;
     }
@@ -148,8 +152,8 @@ bool RowReader::next_element(RawRow& row) {
     } else if (is_space(c)) {
       c = ' ';
     }
-    row.text += static_cast<char>(c);
-    if (row.text.size() > kLargestRow) check_size(row);
+    const char byte = static_cast<char>(c);
+    append(row, &byte, 1);
   }
   finished_ = take() == ']';
   if (!finished_) {
@@ -174,8 +178,8 @@ bool RowReader::next_delimited(RawRow& row) {
     }
     if (c == '"') quoted = !quoted;
     if (c == '\n' && !quoted) break;
-    row.text += static_cast<char>(c);
-    if (row.text.size() > kLargestRow) check_size(row);
+    const char byte = static_cast<char>(c);
+    append(row, &byte, 1);
   }
   if (!row.text.empty() && row.text.back() == '\r') row.text.pop_back();
   return true;

@@ -22,7 +22,7 @@ struct RawRow {
 
 class RowReader {
  public:
-  static constexpr std::size_t kLargestRow = std::size_t{64} << 20;
+  static constexpr std::size_t kLargestRow = std::size_t{32} << 20;
 
   explicit RowReader(const SourceFile& source);
   /// False at the end. UserError "FILE:LINE: …" when the rows cannot be told apart.
@@ -37,7 +37,7 @@ class RowReader {
   bool next_line(RawRow& row);
   bool next_element(RawRow& row);
   bool next_delimited(RawRow& row);
-  void check_size(const RawRow& row) const;
+  void append(RawRow& row, const char* bytes, std::size_t size) const;
   std::vector<std::string> fields(const RawRow& row) const;
 
   SourceFile source_;

@@ -7,6 +7,8 @@
 namespace dml {
 namespace {
 
+std::string examples_of(std::int64_t n) { return counted(n, "example", "examples"); }
+
 double percent(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
@@ -36,6 +38,10 @@ std::string grouped(std::int64_t n) {
   return out;
 }
 
+std::string counted(std::int64_t n, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", grouped(n), n == 1 ? one : many);
+}
+
 std::int64_t DataReport::total(std::int64_t DatasetReport::*member) const {
   std::int64_t sum = 0;
   for (auto& dataset : datasets) sum += dataset.*member;
@@ -49,10 +55,10 @@ std::vector<std::string> DataReport::lines() const {
     out.push_back(fmt::format("  {}", d.format));
     for (std::size_t i = 0; i < d.files.size() && i < 5; ++i) out.push_back(fmt::format("  {}", d.files[i]));
     if (d.files.size() > 5) out.push_back(fmt::format("  … and {} files more", d.files.size() - 5));
-    out.push_back(
-        fmt::format("  {} rows → {} examples, {} tokens, {:.1f} % learned{}", grouped(d.rows), grouped(d.examples),
-                    grouped(d.tokens), percent(d.learned, d.tokens),
-                    d.cut_documents ? fmt::format(" ({} documents cut to length)", grouped(d.cut_documents)) : ""));
+    out.push_back(fmt::format(
+        "  {} → {}, {}, {:.1f} % learned{}", counted(d.rows, "row", "rows"), examples_of(d.examples),
+        counted(d.tokens, "token", "tokens"), percent(d.learned, d.tokens),
+        d.cut_documents ? fmt::format(" ({} cut to length)", counted(d.cut_documents, "document", "documents")) : ""));
     for (auto& [reason, count] : d.dropped) {
       auto shown =
           std::find_if(d.first_dropped.begin(), d.first_dropped.end(), [&](auto& row) { return row.reason == reason; });
@@ -63,11 +69,11 @@ std::vector<std::string> DataReport::lines() const {
         if (reason == dropped::kBadRow && row.reason == reason) out.push_back("    " + row.detail);
     }
     if (d.truncated)
-      out.push_back(fmt::format("  {} examples ({:.1f} %) lost their tail", grouped(d.truncated),
-                                percent(d.truncated, d.examples)));
+      out.push_back(
+          fmt::format("  {} ({:.1f} %) lost their tail", examples_of(d.truncated), percent(d.truncated, d.examples)));
   }
-  out.push_back(fmt::format("{} examples to train on, {} for validation; tokens per example {}",
-                            grouped(train_examples), grouped(validation_examples), histogram(lengths)));
+  out.push_back(fmt::format("{} to train on, {} for validation; tokens per example {}", examples_of(train_examples),
+                            grouped(validation_examples), histogram(lengths)));
   const std::int64_t expected = total(&DatasetReport::ends_expected), turns = total(&DatasetReport::turns);
   out.push_back(
       fmt::format("the end is learned in {:.1f} % of {} texts and {:.1f} % of {} learned turns; {} duplicates",
@@ -91,19 +97,19 @@ std::vector<std::string> DataReport::warnings() const {
           d.name, grouped(d.turns_ended), grouped(d.turns), percent(d.turns_ended, d.turns)));
     if (!d.bos.empty() && d.without_bos > 0)
       out.push_back(fmt::format(
-          "{}: {} of {} examples begin without '{}', which this tokenizer puts in front of texts; set chat_template: "
+          "{}: {} of {} {} without '{}', which this tokenizer puts in front of texts; set chat_template: "
           "tokenizer_default, or begin chat_template_jinja with {{{{ bos_token }}}}",
-          d.name, grouped(d.without_bos), grouped(d.examples), d.bos));
+          d.name, grouped(d.without_bos), examples_of(d.examples), d.without_bos == 1 ? "begins" : "begin", d.bos));
     if (d.two_bos > 0)
       out.push_back(fmt::format(
-          "{}: {} examples begin with bos twice: the template (or the data) writes it, and the tokenizer adds its own; "
+          "{}: bos stands twice in front of {}: the template (or the data) writes it, and the tokenizer adds its own; "
           "take it out of the one or the other",
-          d.name, grouped(d.two_bos)));
+          d.name, examples_of(d.two_bos)));
     if (percent(d.fused, d.examples) > 1)
       out.push_back(fmt::format(
-          "{}: in {} of {} examples one token spans the end of the prompt and the beginning of the answer, so that it "
+          "{}: in {} of {} one token spans the end of the prompt and the beginning of the answer, so that it "
           "is only read; let the prompt end in a special token or a line break, and the answer not begin with blanks",
-          d.name, grouped(d.fused), grouped(d.examples)));
+          d.name, grouped(d.fused), examples_of(d.examples)));
     if (d.tokens > 0 && percent(d.learned, d.tokens) < 2)
       out.push_back(fmt::format(
           "{}: only {:.2f} % of the tokens are learned; look at --row 0, at roles_to_train and train_on_inputs", d.name,
@@ -117,13 +123,13 @@ std::vector<std::string> DataReport::warnings() const {
       out.push_back(fmt::format("{}: {:.1f} % of the rows were dropped", d.name, percent(dropped, d.rows)));
   }
   if (percent(duplicates, total(&DatasetReport::examples)) > 5)
-    out.push_back(fmt::format("{} examples are duplicates; `dataset_exact_deduplication: true` removes them",
-                              grouped(duplicates)));
+    out.push_back(fmt::format("{}; `dataset_exact_deduplication: true` leaves one of each",
+                              counted(duplicates, "example is a duplicate", "examples are duplicates")));
   if (leaked > 0)
     out.push_back(
-        fmt::format("{} validation examples are in the training data, too: the validation loss will be too good; "
-                    "`dataset_exact_deduplication: true` removes them",
-                    grouped(leaked)));
+        fmt::format("{} in the training data, too: the validation loss will be too good; "
+                    "`dataset_exact_deduplication: true` removes {}",
+                    counted(leaked, "validation example is", "validation examples are"), leaked == 1 ? "it" : "them"));
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/json.h"
@@ -69,5 +70,7 @@ DataReport report_from_json(const Json& json, const std::string& source);
 
 /// 1234567 → "1 234 567".
 std::string grouped(std::int64_t n);
+/// "1 row", "1 234 rows".
+std::string counted(std::int64_t n, std::string_view one, std::string_view many);
 
 }  // namespace dml

@@ -1,6 +1,11 @@
 #include "data/row_json.h"
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cstdint>
 #include <cstring>
@@ -44,7 +49,7 @@ class RowParser {
 
   bool value(Json& out, int depth) {
     skip_blanks();
-    if (at_ == end_) return false;
+    if (at_ == end_ || ++values_ > JsonLimits{}.elements) return false;
     switch (*at_) {
       case '"': {
         ++at_;
@@ -98,15 +103,20 @@ class RowParser {
     return take(']');
   }
 
-  // From behind the opening quote to behind the closing one.
+  // From behind the opening quote to behind the closing one, which is looked for first: what lies between is room enough
+  // for the text, and the only room that is taken.
   bool string(std::string& out) {
+    const char* plain = end_of_plain(at_, end_);
+    const char* close = plain;
+    while (end_ - close >= 2 && *close == '\\') close = end_of_plain(close + 2, end_);
+    if (close == end_ || *close != '"') return false;
+    out.reserve(static_cast<std::size_t>(close - at_));
     while (true) {
-      const char* stop = end_of_plain(at_, end_);
-      out.append(at_, stop);
-      if (stop == end_) return false;
-      at_ = stop + 1;
-      if (*stop == '"') return true;
-      if (*stop != '\\' || !escape(out)) return false;
+      out.append(at_, plain);
+      at_ = plain + 1;
+      if (plain == close) return true;
+      if (!escape(out)) return false;
+      plain = end_of_plain(at_, close);
     }
   }
 
@@ -203,11 +213,22 @@ class RowParser {
 
   const char* at_;
   const char* end_;
+  std::size_t values_ = 0;
 };
 
 }  // namespace
 
 const char* end_of_plain(const char* at, const char* end) {
+#if defined(__SSE2__)
+  while (end - at >= 16) {
+    const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+    const __m128i quote = _mm_cmpeq_epi8(x, _mm_set1_epi8('"')), slash = _mm_cmpeq_epi8(x, _mm_set1_epi8('\\'));
+    const __m128i control = _mm_cmpeq_epi8(_mm_min_epu8(x, _mm_set1_epi8(0x1f)), x);
+    const auto found = static_cast<unsigned>(_mm_movemask_epi8(_mm_or_si128(_mm_or_si128(quote, slash), control)));
+    if (found != 0) return at + std::countr_zero(found);
+    at += 16;
+  }
+#endif
   // Eight bytes at a time: a byte of `x - ones` or of `x ^ pattern` gets its high bit where the test holds. A false
   // alarm only stands above a true one, and the loop below looks again.
   constexpr std::uint64_t kOnes = 0x0101010101010101, kHigh = 0x8080808080808080;
@@ -224,9 +245,7 @@ const char* end_of_plain(const char* at, const char* end) {
 }
 
 bool read_row_json(std::string_view text, Json& out) {
-  // every value takes a byte of text, so a text that short keeps the limit on values
-  if (text.size() > JsonLimits{}.elements || find_invalid_utf8(text) != std::string_view::npos) return false;
-  return RowParser(text).document(out);
+  return find_invalid_utf8(text) == std::string_view::npos && RowParser(text).document(out);
 }
 
 }  // namespace dml

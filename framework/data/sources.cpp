@@ -123,7 +123,10 @@ bool is_pattern(const std::string& s) { return s.find_first_of("*?[{") != std::s
 // Files of a folder; those named after the split when there are any ("train.jsonl" beside "valid.jsonl").
 std::vector<std::string> folder_files(const std::string& folder, const std::string& split) {
   std::vector<std::string> files, named;
-  for (auto& entry : fs::recursive_directory_iterator(folder)) {
+  for (fs::recursive_directory_iterator it(folder), end; it != end; ++it) {
+    const fs::directory_entry& entry = *it;
+    // Prepared data among the data it was made from: its list of dropped rows is no dataset.
+    if (entry.is_directory() && fs::exists(entry.path() / "ids.safetensors")) it.disable_recursion_pending();
     auto relative = fs::relative(entry.path(), folder);
     bool hidden =
         std::any_of(relative.begin(), relative.end(), [](auto& part) { return part.string().starts_with("."); });

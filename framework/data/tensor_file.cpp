@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/json.h"
+#include "data/byte_stream.h"
 
 namespace dml {
 namespace {
@@ -27,11 +28,15 @@ TensorWriterBase::TensorWriterBase(const std::string& path, std::string name, co
   file_.write(header(name_, type, width, 0));
 }
 
-void TensorWriterBase::finish() {
+WrittenFile TensorWriterBase::finish() {
+  WrittenFile written{name_ + ".safetensors", file_.position(), hasher_.digest()};
   std::string head = header(name_, type_.c_str(), width_, file_.position() - kHeader);
   file_.write_at(0, head.data(), head.size());
   file_.commit();
+  return written;
 }
+
+bool has_digest(const std::string& path, const std::string& digest) { return stream_digest(path, kHeader) == digest; }
 
 std::span<const std::byte> tensor_bytes(const MappedFile& file, const std::string& name, const char* type,
                                         std::size_t width) {

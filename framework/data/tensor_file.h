@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/files.h"
+#include "core/hash.h"
 
 namespace dml {
 
@@ -17,16 +18,29 @@ inline constexpr const char* kTensorType<std::int32_t> = "I32";
 template <>
 inline constexpr const char* kTensorType<std::int64_t> = "I64";
 
+/// A file of prepared data, as its manifest names it. `digest` is of the array's bytes, taken while they were written; the
+/// header is the same for all arrays of a size and compared byte by byte.
+struct WrittenFile {
+  std::string name;
+  std::size_t size = 0;
+  std::string digest;
+};
+
 class TensorWriterBase {
  public:
-  void finish();
+  /// Gives what is to be remembered of the file.
+  WrittenFile finish();
 
  protected:
   TensorWriterBase(const std::string& path, std::string name, const char* type, std::size_t width);
-  void append_bytes(const void* data, std::size_t size) { file_.write(data, size); }
+  void append_bytes(const void* data, std::size_t size) {
+    file_.write(data, size);
+    hasher_.bytes(data, size);
+  }
 
  private:
   FileWriter file_;
+  Hasher hasher_;
   std::string name_, type_;
   std::size_t width_;
 };
@@ -40,6 +54,8 @@ class TensorWriter : public TensorWriterBase {
   void append(T value) { append_bytes(&value, sizeof value); }
 };
 
+/// Whether the array's bytes are those that were written. The file is read, not mapped.
+bool has_digest(const std::string& path, const std::string& digest);
 /// The array's bytes, checked: UserError when the file is not exactly what TensorWriter writes.
 std::span<const std::byte> tensor_bytes(const MappedFile& file, const std::string& name, const char* type,
                                         std::size_t width);

@@ -2,9 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "data/fixtures.h"
-#include "data/prepare.h"
-#include "recipe/recipe.h"
+#include "data/prepare_fixture.h"
 
 namespace dml {
 namespace {
@@ -12,24 +10,13 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-class DifferenceTest : public FolderTest {
+class DifferenceTest : public PrepareTest {
  protected:
-  DifferenceTest() {
-    data.dataset_prepared_path = path("prepared");
-    data.sequence_len = 400;
-    DatasetEntry entry;
-    entry.path = path("a.jsonl");
-    entry.type.name = "alpaca";
-    data.datasets = {entry};
-  }
+  DifferenceTest() { add(path("a.jsonl"), "alpaca"); }
   Prepared run(const std::string& rows) {
     write("a.jsonl", rows);
-    return prepare(data, TemplateSection(), 42, ByteTokenizer());
+    return PrepareTest::run();
   }
-  static std::string row(const std::string& question, const std::string& answer) {
-    return fmt::format("{{\"instruction\": \"{}\", \"output\": \"{}\"}}\n", question, answer);
-  }
-  DataSection data;
 };
 
 TEST_F(DifferenceTest, TellsWhatBecameOfEachRow) {

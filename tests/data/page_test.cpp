@@ -6,9 +6,7 @@
 #include <cstdlib>
 
 #include "core/files.h"
-#include "data/fixtures.h"
-#include "data/prepare.h"
-#include "recipe/recipe.h"
+#include "data/prepare_fixture.h"
 
 namespace dml {
 namespace {
@@ -17,26 +15,16 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-class Page : public FolderTest {
+class Page : public PrepareTest {
  protected:
   // Three rows that are kept and two that are not; the first one tries to leave its place.
   Prepared prepare_rows() {
-    DataSection data;
-    data.dataset_prepared_path = path("prepared");
-    data.sequence_len = 400;
     data.shuffle_merged_datasets = false;
     data.on_bad_row = BadRow::skip;
-    DatasetEntry entry;
-    entry.path = write("a.jsonl",
-                       R"({"instruction": "</script><script>document.title='broken'</script><!--", "output": "naive"})"
-                       "\n"
-                       R"({"instruction": "zebra", "output": "stripes"})"
-                       "\n{\n"
-                       R"({"instruction": "x", "output": ")" +
-                           std::string(500, 'y') + "\"}\n" + R"({"instruction": "lion", "output": "mane"})" + "\n");
-    entry.type.name = "alpaca";
-    data.datasets = {entry};
-    return prepare(data, TemplateSection(), 42, tokenizer);
+    add(write("a.jsonl", row("</script><script>document.title='broken'</script><!--", "naive") +
+                             row("zebra", "stripes") + "{\n" + row("x", std::string(500, 'y')) + row("lion", "mane")),
+        "alpaca");
+    return run();
   }
   // What the page holds, read back as a browser reads it.
   static Json embedded(const std::string& html) {
@@ -44,23 +32,22 @@ class Page : public FolderTest {
     const auto begin = html.find(open) + open.size(), end = html.find("</script>", begin);
     return parse_json(std::string_view(html).substr(begin, end - begin), "page");
   }
-  ByteTokenizer tokenizer;
 };
 
 TEST_F(Page, HoldsEveryTokenWithItsMask) {
   Prepared prepared = prepare_rows();
   PageOptions options;
   options.title = "a recipe";
-  const Json data = embedded(page_html(page_data(prepared, tokenizer, nullptr, options)));
-  EXPECT_EQ(data["title"], "a recipe");
-  EXPECT_EQ(data["scope"], "3 rows; 2 dropped");
-  ASSERT_EQ(data["rows"].size(), 5u);
+  const Json shown = embedded(page_html(page_data(prepared, tokenizer, nullptr, options)));
+  EXPECT_EQ(shown["title"], "a recipe");
+  EXPECT_EQ(shown["scope"], "3 rows; 2 dropped");
+  ASSERT_EQ(shown["rows"].size(), 5u);
   const Examples examples = prepared.train();
   for (std::int64_t i = 0; i < 3; ++i) {
-    const Json& row = data["rows"][static_cast<std::size_t>(i)];
+    const Json& row = shown["rows"][static_cast<std::size_t>(i)];
     EXPECT_EQ(row["kind"], "train");
     EXPECT_EQ(row["row"], i);
-    EXPECT_EQ(data["sources"][row["file"].get<std::size_t>()].get<std::string>() + ":" + dump(row["line"]),
+    EXPECT_EQ(shown["sources"][row["file"].get<std::size_t>()].get<std::string>() + ":" + dump(row["line"]),
               prepared.place(examples.stored(i)));
     const auto ids = examples.ids(i), labels = examples.labels(i);
     EXPECT_EQ(row["ids"].get<std::vector<Token>>(), std::vector<Token>(ids.begin(), ids.end()));
@@ -72,25 +59,25 @@ TEST_F(Page, HoldsEveryTokenWithItsMask) {
     EXPECT_EQ(row["ends"].size(), ids.size());
     EXPECT_THAT(row["labels"], ElementsAre());
   }
-  const Json& first = data["rows"][0];
+  const Json& first = shown["rows"][0];
   EXPECT_THAT(first["text"].get<std::string>(), HasSubstr("</script><script>document.title='broken'</script><!--"));
   EXPECT_EQ(first["special"].front(), 0);
   EXPECT_EQ(first["special"].back(), first["ids"].size() - 1);
-  EXPECT_EQ(data["rows"][3]["reason"], "could not be read");
-  EXPECT_EQ(data["rows"][3]["line"], 3);
-  EXPECT_EQ(data["rows"][4]["reason"], "longer than sequence_len");
+  EXPECT_EQ(shown["rows"][3]["reason"], "could not be read");
+  EXPECT_EQ(shown["rows"][3]["line"], 3);
+  EXPECT_EQ(shown["rows"][4]["reason"], "longer than sequence_len");
 }
 
 TEST_F(Page, CannotBeLeftByWhatARowSays) {
-  const Json data = page_data(prepare_rows(), tokenizer, nullptr, {});
-  const std::string html = page_html(data), empty = page_html(Json::object());
+  const Json shown = page_data(prepare_rows(), tokenizer, nullptr, {});
+  const std::string html = page_html(shown), empty = page_html(Json::object());
   auto count = [](const std::string& text, const std::string& what) {
     std::size_t n = 0;
     for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
     return n;
   };
   EXPECT_EQ(count(html, "<"), count(empty, "<"));
-  EXPECT_EQ(embedded(html), data);
+  EXPECT_EQ(embedded(html), shown);
   for (const char* outside : {"http:", "https:", "src=", "@import", "url("})
     EXPECT_THAT(empty, Not(HasSubstr(outside)));
 }
@@ -99,9 +86,9 @@ TEST_F(Page, SpreadsTheRowsItShowsWhenThereAreTooMany) {
   Prepared prepared = prepare_rows();
   PageOptions options;
   options.most_rows = 1;
-  Json data = page_data(prepared, tokenizer, nullptr, options);
-  EXPECT_EQ(data["scope"], "1 of 3 rows, evenly spread; the first 1 of 2 dropped");
-  EXPECT_EQ(data["rows"].size(), 2u);
+  Json shown = page_data(prepared, tokenizer, nullptr, options);
+  EXPECT_EQ(shown["scope"], "1 of 3 rows, evenly spread; the first 1 of 2 dropped");
+  EXPECT_EQ(shown["rows"].size(), 2u);
   options.most_rows = 2000;
   options.most_tokens = 1;
   EXPECT_EQ(page_data(prepared, tokenizer, nullptr, options)["rows"].size(), 3u);

@@ -1,5 +1,3 @@
-#include "data/prepare.h"
-
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -9,9 +7,8 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/parallel.h"
-#include "data/fixtures.h"
 #include "data/loader.h"
-#include "recipe/recipe.h"
+#include "data/prepare_fixture.h"
 
 namespace dml {
 namespace {
@@ -20,36 +17,20 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-class Prepare : public FolderTest {
+class Prepare : public PrepareTest {
  protected:
-  Prepare() {
-    data.dataset_prepared_path = path("prepared");
-    data.sequence_len = 400;
-  }
-  // Rows of an alpaca dataset, of different lengths.
+  // Of different lengths.
   static std::string rows(int count) {
     std::string out;
     for (int i = 0; i < count; ++i)
-      out += fmt::format("{{\"instruction\": \"Say {}\", \"output\": \"{}\"}}\n", i,
-                         std::string(static_cast<std::size_t>(i % 17 + 1), 'x') + std::to_string(i));
+      out += row(fmt::format("Say {}", i), std::string(static_cast<std::size_t>(i % 17 + 1), 'x') + std::to_string(i));
     return out;
   }
-  void add(const std::string& file, const std::string& type) {
-    DatasetEntry entry;
-    entry.path = file;
-    entry.type.name = type;
-    data.datasets.push_back(entry);
-  }
-  Prepared run(PrepareOptions options = {}) { return prepare(data, templates, 42, tokenizer, options); }
-  std::string bytes(const Prepared& p) {
+  static std::string bytes(const Prepared& p) {
     std::string all;
     for (auto& name : Prepared::array_names()) all += read_file(p.folder() + "/" + name + ".safetensors");
     return all + read_file(p.folder() + "/manifest.json");
   }
-
-  DataSection data;
-  TemplateSection templates;
-  ByteTokenizer tokenizer;
 };
 
 TEST_F(Prepare, CarriesAlpacaRowsToBatches) {
@@ -144,11 +125,11 @@ TEST_F(Prepare, WarnsOfTextsWithoutBosAndWithTwo) {
                        "\n"),
       "");
   const auto warnings = run().report().warnings();
-  EXPECT_THAT(warnings, ::testing::Contains(HasSubstr("1 of 3 examples begin without '<s>'")));
-  EXPECT_THAT(warnings, ::testing::Contains(HasSubstr("1 examples begin with bos twice")));
+  EXPECT_THAT(warnings, ::testing::Contains(HasSubstr("1 of 3 examples begins without '<s>'")));
+  EXPECT_THAT(warnings, ::testing::Contains(HasSubstr("bos stands twice in front of 1 example:")));
   tokenizer.adds_bos = false;
   tokenizer.digest = "another";
-  EXPECT_THAT(run().report().warnings(), ::testing::Not(::testing::Contains(HasSubstr("begin without"))));
+  EXPECT_THAT(run().report().warnings(), ::testing::Not(::testing::Contains(HasSubstr(" without '<s>'"))));
 }
 
 TEST_F(Prepare, PutsTheDefaultSystemMessageInFront) {
@@ -303,6 +284,12 @@ TEST_F(Prepare, RemovesDuplicatesAndWarnsOfLeaks) {
   EXPECT_EQ(p.validation().size(), 5);
   EXPECT_EQ(p.report().leaked, 0);
   EXPECT_EQ(p.report().datasets[1].dropped.at("duplicate"), 15);
+
+  data.datasets.push_back(data.datasets.front());  // nothing new at all
+  p = run();
+  EXPECT_EQ(p.train().size(), 25);
+  EXPECT_EQ(p.report().datasets[2].examples, 0);
+  EXPECT_THAT(p.report().warnings(), ::testing::Contains(HasSubstr("100.0 % of the rows were dropped")));
 }
 
 TEST_F(Prepare, RemovesNearDuplicates) {
