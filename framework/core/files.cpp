@@ -18,7 +18,7 @@ namespace dml {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::size_t kBuffer = 1 << 20;
+constexpr std::size_t kBuffer = 1 << 17;  // stays in the second-level cache
 
 std::string temporary_name(const std::string& target) {
   static std::atomic<unsigned> serial{0};

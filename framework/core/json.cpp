@@ -14,11 +14,19 @@ template class nlohmann::basic_json<nlohmann::ordered_map>;
 namespace dml {
 namespace {
 
-// The beginning of something from a file, fit for a message.
-std::string shown(std::string_view text) {
-  std::string_view start = text.substr(0, 80);
+// The beginning of something from a file, fit for a message; bytes that are not UTF-8 as \xNN.
+std::string shown(std::string_view text, std::size_t most = 80) {
+  std::string_view start = text.substr(0, most);
   start.remove_suffix(incomplete_utf8_tail(start));
-  return escape_controls(start) + (start.size() < text.size() ? "…" : "");
+  const char* rest = start.size() < text.size() ? "…" : "";
+  std::string out;
+  while (true) {
+    const std::size_t good = std::min(find_invalid_utf8(start), start.size());
+    out += escape_controls(start.substr(0, good));
+    if (good == start.size()) return out + rest;
+    out += fmt::format("\\x{:02x}", static_cast<unsigned char>(start[good]));
+    start.remove_prefix(good + 1);
+  }
 }
 
 // Builds the tree while counting: the limits hold before memory is spent.
@@ -66,7 +74,7 @@ class BoundedSax {
     if (auto cut = text.find(": "); cut != std::string::npos && text.starts_with("parse error"))
       text = text.substr(cut + 2);
     position_ = position;
-    return fail("not valid JSON: " + escape_controls(text));
+    return fail("not valid JSON: " + shown(text, 200));  // it quotes all of a broken string
   }
 
   const std::string& problem() const { return problem_; }

@@ -181,16 +181,16 @@ class Builder {
       const RowResult& row = group.results[r];
       if (row.why_dropped == dropped::kBadRow && data_.on_bad_row == BadRow::error) throw UserError(row.detail);
       if (row.why_dropped) drop(reader, group.raw[r], row.why_dropped, row.detail, report);
-      if (row.examples > 0) {
-        report.turns += row.turns.learned;
-        report.turns_ended += row.turns.ended;
-      }
       report.truncated += row.truncated;
       report.cut_documents += row.cut;
+      const std::int32_t before = count_;
       for (auto end = made + static_cast<std::ptrdiff_t>(row.examples); made != end; ++made) {
         if (const char* again = repeated(*made)) drop(reader, group.raw[r], again, "", report);
         else keep(*made, group.raw[r].line, report);
       }
+      if (count_ == before) continue;
+      report.turns += row.turns.learned;
+      report.turns_ended += row.turns.ended;
     }
   }
 

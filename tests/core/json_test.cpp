@@ -10,7 +10,9 @@
 namespace dml {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 std::string message(auto&& deed) {
@@ -50,6 +52,11 @@ TEST(ParseJson, RefusesWhatIsNotJson) {
                     "1e999", "\"open", "{\"a\" 1}", "// no\n1", "tru", "\"tab\there\""})
     EXPECT_THAT(refusal(text), HasSubstr("not valid JSON")) << text;
   EXPECT_THAT(refusal("\"\xc3\x28\""), HasSubstr("not valid JSON"));
+}
+
+TEST(ParseJson, QuotesABrokenStringBrieflyAndPrintably) {
+  EXPECT_THAT(refusal("[\"a\xff\"]"), AllOf(HasSubstr("a\\xff"), Not(HasSubstr("\xff"))));
+  EXPECT_LT(refusal("[\"" + std::string(100000, 'x')).size(), 300u);
 }
 
 TEST(ParseJson, LimitsDepth) {

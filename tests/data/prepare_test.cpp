@@ -289,6 +289,7 @@ TEST_F(Prepare, RemovesDuplicatesAndWarnsOfLeaks) {
   p = run();
   EXPECT_EQ(p.train().size(), 25);
   EXPECT_EQ(p.report().datasets[2].examples, 0);
+  EXPECT_EQ(p.report().datasets[2].turns, 0);
   EXPECT_THAT(p.report().warnings(), ::testing::Contains(HasSubstr("100.0 % of the rows were dropped")));
 }
 

@@ -16,27 +16,6 @@ using testing::HasSubstr;
 
 class BadInput : public Workshop {
  protected:
-  std::string names_left(const std::string& what) const {
-    std::string found;
-    for (auto& entry : fs::recursive_directory_iterator(folder_))
-      if (entry.path().filename().string().find(what) != std::string::npos) found += entry.path().string() + "\n";
-    return found;
-  }
-
-  // One "error:" line with every text of `says`, and nothing left behind.
-  void expect_refused(const Ended& e, int exit, const Words& says) const {
-    EXPECT_EQ(e.exit, exit) << e.err;
-    std::size_t at = e.err.find("error: ");
-    ASSERT_NE(at, std::string::npos) << e.err;
-    EXPECT_EQ(e.err.find("error: ", at + 1), std::string::npos) << "more than one error:\n" << e.err;
-    std::string line = e.err.substr(at);
-    if (auto usage = line.find("\nusage: "); usage != std::string::npos) line.resize(usage + 1);
-    EXPECT_EQ(std::ranges::count(line, '\n'), 1) << line;
-    for (const std::string& text : says) EXPECT_THAT(line, HasSubstr(text));
-    EXPECT_EQ(e.out, "");
-    EXPECT_EQ(names_left(".tmp"), "");
-  }
-
   void expect_not_trained(const Keys& keys, int exit, const Words& says) const {
     expect_refused(train(1, recipe("bad.yml", keys)), exit, says);
     EXPECT_FALSE(file_exists(at("out/model.safetensors")));

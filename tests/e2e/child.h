@@ -11,11 +11,18 @@ namespace dml::e2e {
 
 using Words = std::vector<std::string>;
 
+/// Memory of a program under a sanitizer says nothing.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 struct Ended {
   int exit = -1;         // exit status; 128 + N when signal N ended it
   std::string out, err;  // stdout, stderr
   double seconds = 0;
-  std::size_t peak = 0;  // highest resident memory, bytes
+  std::size_t peak = 0;  // highest resident memory, bytes; never less than this process has when it starts the child
   bool timed_out = false;
 };
 

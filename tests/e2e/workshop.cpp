@@ -1,5 +1,8 @@
 #include "e2e/workshop.h"
 
+#include <gmock/gmock.h>
+
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
@@ -81,6 +84,30 @@ Ended Workshop::train(int ranks, const std::string& recipe, Words more, Surround
   Words words{"train", recipe};
   words.insert(words.end(), more.begin(), more.end());
   return run(on_ranks(ranks, std::move(words)), around);
+}
+
+std::string Workshop::names_left(const std::string& what) const {
+  std::string found;
+  for (auto& entry : fs::recursive_directory_iterator(folder_))
+    if (entry.path().filename().string().find(what) != std::string::npos) found += entry.path().string() + "\n";
+  return found;
+}
+
+void Workshop::expect_refused(const Ended& e, int exit, const Words& says) const {
+  constexpr std::size_t kLittle = std::size_t{64} << 20;
+  EXPECT_EQ(e.exit, exit) << e.err;
+  std::size_t at = e.err.find("error: ");
+  ASSERT_NE(at, std::string::npos) << e.err;
+  EXPECT_EQ(e.err.find("error: ", at + 1), std::string::npos) << "more than one error:\n" << e.err;
+  std::string line = e.err.substr(at);
+  if (auto usage = line.find("\nusage: "); usage != std::string::npos) line.resize(usage + 1);
+  EXPECT_EQ(std::ranges::count(line, '\n'), 1) << line;
+  for (const std::string& text : says) EXPECT_THAT(line, testing::HasSubstr(text));
+  EXPECT_EQ(e.out, "");
+  EXPECT_EQ(names_left(".tmp"), "");
+  if (!kSanitized) {
+    EXPECT_LT(e.peak, kLittle) << line;
+  }
 }
 
 Keys operator+(Keys a, const Keys& b) {

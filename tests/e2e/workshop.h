@@ -30,6 +30,10 @@ class Workshop : public testing::Test {
   Ended dml(Words words, Surroundings around = {}) const;
   /// dml train under mpirun when there are several ranks.
   Ended train(int ranks, const std::string& recipe, Words more = {}, Surroundings around = {}) const;
+  /// It ended with `exit`, one "error:" line with every text of `says`, in little memory, and left nothing half-written.
+  void expect_refused(const Ended& e, int exit, const Words& says) const;
+  /// Files and folders whose names contain `what`.
+  std::string names_left(const std::string& what) const;
 
  protected:
   std::string folder_;
