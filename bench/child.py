@@ -4,8 +4,12 @@ import subprocess
 import sys
 
 
-def json_of(command):
+def text_of(command):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    return done.stdout
+
+
+def json_of(command):
+    return json.loads(text_of(command).strip().splitlines()[-1])

@@ -116,11 +116,10 @@ std::vector<std::string> ModelFiles::paths() const {
   return out;
 }
 
-ModelWriter::ModelWriter(std::string directory, std::vector<TensorInfo> tensors, std::size_t max_shard_bytes)
-    : directory_(std::move(directory)) {
+ModelShards::ModelShards(std::vector<TensorInfo> tensors, std::size_t max_bytes) {
   std::size_t filled = 0;
   for (auto& t : tensors) {
-    if (shards_.empty() || (filled > 0 && filled + t.bytes() > max_shard_bytes)) {
+    if (shards_.empty() || (filled > 0 && filled + t.bytes() > max_bytes)) {
       shards_.emplace_back();
       filled = 0;
     }
@@ -128,19 +127,39 @@ ModelWriter::ModelWriter(std::string directory, std::vector<TensorInfo> tensors,
     shards_.back().push_back(std::move(t));
   }
   if (shards_.empty()) shards_.emplace_back();
-  for (auto& shard : shards_) {  // the order inside a shard is SafetensorsWriter's
-    std::ranges::sort(shard, {},
-                      [](auto& t) { return std::pair<int, std::string_view>(-dtype_bits(t.dtype), t.name); });
-    order_.insert(order_.end(), shard.begin(), shard.end());
+}
+
+std::string ModelShards::file_name(std::size_t shard) const {
+  if (shards_.size() == 1) return "model.safetensors";
+  return fmt::format("model-{:05}-of-{:05}.safetensors", shard + 1, shards_.size());
+}
+
+void ModelShards::write_index(const std::string& directory) const {
+  if (shards_.size() == 1) return;
+  WideJson index;  // sorted keys, as Hugging Face writes it
+  std::size_t total = 0;
+  for (std::size_t s = 0; s < shards_.size(); ++s)
+    for (auto& t : shards_[s]) {
+      index["weight_map"][t.name] = file_name(s);
+      total += t.bytes();
+    }
+  index["metadata"]["total_size"] = total;
+  write_file(join(directory, "model.safetensors.index.json"), index.dump(2) + "\n");
+}
+
+ModelWriter::ModelWriter(std::string directory, std::vector<TensorInfo> tensors, std::size_t max_shard_bytes)
+    : directory_(std::move(directory)), shards_(std::move(tensors), max_shard_bytes) {
+  for (std::size_t s = 0; s < shards_.size(); ++s) {
+    SafetensorsLayout layout(shards_[s]);
+    order_.insert(order_.end(), layout.tensors.begin(), layout.tensors.end());
   }
-  writer_ = std::make_unique<SafetensorsWriter>(join(directory_, file_name(0)), shards_[0]);
+  open();
 }
 
 ModelWriter::~ModelWriter() = default;
 
-std::string ModelWriter::file_name(std::size_t shard) const {
-  if (shards_.size() == 1) return "model.safetensors";
-  return fmt::format("model-{:05}-of-{:05}.safetensors", shard + 1, shards_.size());
+void ModelWriter::open() {
+  writer_ = std::make_unique<SafetensorsWriter>(join(directory_, shards_.file_name(shard_)), shards_[shard_]);
 }
 
 /// Before the next tensor: opens the shard it belongs to.
@@ -150,7 +169,7 @@ void ModelWriter::advance() {
     writer_->commit();
     ++shard_;
     in_shard_ = 0;
-    writer_ = std::make_unique<SafetensorsWriter>(join(directory_, file_name(shard_)), shards_[shard_]);
+    open();
   }
   ++in_shard_;
   ++next_;
@@ -174,16 +193,7 @@ void ModelWriter::append_floats(std::span<const float> values) {
 void ModelWriter::commit() {
   DML_CHECK(next_ == order_.size(), "{} of {} tensors were written", next_, order_.size());
   writer_->commit();
-  if (shards_.size() == 1) return;
-  WideJson index;  // sorted keys, as Hugging Face writes it
-  std::size_t total = 0;
-  for (std::size_t s = 0; s < shards_.size(); ++s)
-    for (auto& t : shards_[s]) {
-      index["weight_map"][t.name] = file_name(s);
-      total += t.bytes();
-    }
-  index["metadata"]["total_size"] = total;
-  write_file(join(directory_, "model.safetensors.index.json"), index.dump(2) + "\n");
+  shards_.write_index(directory_);
 }
 
 }  // namespace dml

@@ -37,11 +37,30 @@ class ModelFiles {
   std::vector<TensorView> tensors_;
 };
 
+/// Which tensors go to which file.
+class ModelShards {
+ public:
+  /// Bytes of a file's tensors at most; a larger tensor gets a file of its own.
+  static constexpr std::size_t kDefaultBytes = 5'000'000'000;
+
+  ModelShards(std::vector<TensorInfo> tensors, std::size_t max_bytes);
+
+  std::size_t size() const { return shards_.size(); }
+  /// In the order in which they were given.
+  const std::vector<TensorInfo>& operator[](std::size_t shard) const { return shards_[shard]; }
+  std::string file_name(std::size_t shard) const;
+  /// model.safetensors.index.json, where there is more than one file.
+  void write_index(const std::string& directory) const;
+
+ private:
+  std::vector<std::vector<TensorInfo>> shards_;
+};
+
 /// Writes `model.safetensors`, or shards of at most `max_shard_bytes` (a larger tensor gets a shard of its own) and
 /// their index. Data is appended in the order of tensors().
 class ModelWriter {
  public:
-  static constexpr std::size_t kDefaultShard = 5'000'000'000;
+  static constexpr std::size_t kDefaultShard = ModelShards::kDefaultBytes;
 
   ModelWriter(std::string directory, std::vector<TensorInfo> tensors, std::size_t max_shard_bytes = kDefaultShard);
   ~ModelWriter();
@@ -55,11 +74,11 @@ class ModelWriter {
   void commit();
 
  private:
-  std::string file_name(std::size_t shard) const;
+  void open();
   void advance();
 
   std::string directory_;
-  std::vector<std::vector<TensorInfo>> shards_;
+  ModelShards shards_;
   std::vector<TensorInfo> order_;
   std::unique_ptr<SafetensorsWriter> writer_;
   std::size_t shard_ = 0, in_shard_ = 0, next_ = 0;

@@ -81,15 +81,16 @@ const TensorView& SafetensorsFile::at(std::string_view name) const {
   throw UserError("{}: no tensor '{}'{}", path(), name, did_you_mean(name, names));
 }
 
-SafetensorsWriter::SafetensorsWriter(const std::string& path, std::vector<TensorInfo> tensors,
+SafetensorsLayout::SafetensorsLayout(std::vector<TensorInfo> declared,
                                      const std::map<std::string, std::string>& metadata)
-    : tensors_(std::move(tensors)), file_(path) {
-  std::ranges::sort(tensors_, {},
+    : tensors(std::move(declared)) {
+  std::ranges::sort(tensors, {},
                     [](auto& t) { return std::pair<int, std::string_view>(-dtype_bits(t.dtype), t.name); });
   std::vector<std::string_view> names;
-  for (auto& t : tensors_) names.push_back(t.name);
+  for (auto& t : tensors) names.push_back(t.name);
   std::ranges::sort(names);
-  DML_CHECK(std::ranges::adjacent_find(names) == names.end(), "{}: a tensor is declared twice", path);
+  auto twice = std::ranges::adjacent_find(names);
+  DML_CHECK(twice == names.end(), "tensor '{}' is declared twice", *twice);
 
   std::string header = "{";
   if (!metadata.empty()) {
@@ -100,23 +101,29 @@ SafetensorsWriter::SafetensorsWriter(const std::string& path, std::vector<Tensor
     }
     header += '}';
   }
-  std::size_t at = 0;
-  for (auto& t : tensors_) {
+  for (auto& t : tensors) {
     if (header.size() > 1) header += ',';
     header += fmt::format("{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", json_text(t.name),
-                          dtype_name(t.dtype), fmt::join(t.shape, ","), at, at + t.bytes());
-    at += t.bytes();
+                          dtype_name(t.dtype), fmt::join(t.shape, ","), size, size + t.bytes());
+    offsets.push_back(size);
+    size += t.bytes();
   }
   header += '}';
   header.resize((header.size() + 7) / 8 * 8, ' ');
   std::uint64_t length = header.size();
-  file_.write(&length, 8);
-  file_.write(header);
-  end_ = file_.position() + at;
+  front.assign(reinterpret_cast<const char*>(&length), sizeof length).append(header);
+  for (std::size_t& offset : offsets) offset += front.size();
+  size += front.size();
+}
+
+SafetensorsWriter::SafetensorsWriter(const std::string& path, std::vector<TensorInfo> tensors,
+                                     const std::map<std::string, std::string>& metadata)
+    : layout_(std::move(tensors), metadata), file_(path) {
+  file_.write(layout_.front);
 }
 
 void SafetensorsWriter::append(const void* data, std::size_t size) {
-  DML_CHECK(size <= end_ - file_.position(), "more data than the declared tensors hold");
+  DML_CHECK(size <= layout_.size - file_.position(), "more data than the declared tensors hold");
   file_.write(data, size);
 }
 
@@ -132,7 +139,7 @@ void SafetensorsWriter::append_floats(Dtype dtype, std::span<const float> values
 }
 
 void SafetensorsWriter::commit() {
-  DML_CHECK(file_.position() == end_, "{} bytes of data are missing", end_ - file_.position());
+  DML_CHECK(file_.position() == layout_.size, "{} bytes of data are missing", layout_.size - file_.position());
   file_.commit();
 }
 

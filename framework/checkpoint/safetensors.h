@@ -66,6 +66,18 @@ struct TensorInfo {
   }
 };
 
+/// Where everything lies in a file that holds these tensors.
+struct SafetensorsLayout {
+  /// In the order of the file: wide elements first, so that all stay aligned, then by name.
+  std::vector<TensorInfo> tensors;
+  std::string front;                 // header with its length
+  std::vector<std::size_t> offsets;  // of every tensor, from the start of the file
+  std::size_t size = 0;              // of the finished file
+
+  explicit SafetensorsLayout(std::vector<TensorInfo> declared,
+                             const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
+};
+
 /// Writes front to back: all tensors are declared first, then their data is appended in the order of tensors(), in any
 /// pieces. The file appears with commit().
 class SafetensorsWriter {
@@ -73,17 +85,16 @@ class SafetensorsWriter {
   SafetensorsWriter(const std::string& path, std::vector<TensorInfo> tensors,
                     const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
 
-  /// In the order of the file: wide elements first, so that all stay aligned, then by name.
-  const std::vector<TensorInfo>& tensors() const { return tensors_; }
+  /// In the order of the file.
+  const std::vector<TensorInfo>& tensors() const { return layout_.tensors; }
   void append(const void* data, std::size_t size);
   /// float32 values, rounded to `dtype`.
   void append_floats(Dtype dtype, std::span<const float> values);
   void commit();
 
  private:
-  std::vector<TensorInfo> tensors_;
+  SafetensorsLayout layout_;
   FileWriter file_;
-  std::size_t end_ = 0;  // size of the finished file
 };
 
 /// A small file in one go: `values(info)` gives each tensor's float32 values.

@@ -86,36 +86,52 @@ void check_agreement(Comm& comm, const std::vector<AgreementItem>& items) {
   throw Error(ExitCode::distributed, text);
 }
 
-void check_replicas(Comm& comm, const ParameterStore& store) {
+void check_replicas(Comm& comm, std::span<const Replica> replicas, int rank) {
   if (comm.size() == 1) return;
-  std::vector<std::pair<const Unit*, const Parameter*>> parameters;
-  for (const Unit& unit : store.units())
-    for (const Parameter& parameter : unit.parameters)
-      if (unit.value != nullptr) parameters.emplace_back(&unit, &parameter);
-  std::vector<std::uint64_t> digests(parameters.size());
-  parallel_for(static_cast<std::int64_t>(parameters.size()), [&](std::int64_t i) {
-    auto [unit, parameter] = parameters[static_cast<std::size_t>(i)];
-    digests[static_cast<std::size_t>(i)] =
-        Hasher()
-            .bytes(unit->value + parameter->offset, static_cast<std::size_t>(parameter->size()) * sizeof(float))
-            .digest64();
+  std::vector<std::uint64_t> digests{static_cast<std::uint64_t>(rank)};
+  digests.resize(1 + replicas.size());
+  parallel_for(static_cast<std::int64_t>(replicas.size()), [&](std::int64_t i) {
+    const std::span<const float> data = replicas[static_cast<std::size_t>(i)].data;
+    digests[static_cast<std::size_t>(i) + 1] = Hasher().bytes(data.data(), data.size_bytes()).digest64();
   });
-  std::string mine(reinterpret_cast<const char*>(digests.data()), digests.size() * sizeof(std::uint64_t));
-  std::vector<std::string> all = comm.all_gather(mine);
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    std::map<std::string, std::vector<std::size_t>> opinions;
-    for (std::size_t r = 0; r < all.size(); ++r) {
-      DML_CHECK(all[r].size() == mine.size(), "ranks hold different numbers of parameters");
-      opinions[all[r].substr(i * sizeof(std::uint64_t), sizeof(std::uint64_t))].push_back(r);
-    }
+  const std::string mine(reinterpret_cast<const char*>(digests.data()), digests.size() * sizeof(std::uint64_t));
+  const std::vector<std::string> all = comm.all_gather(mine);
+  auto number = [&](std::size_t r, std::size_t i) {
+    std::uint64_t n;
+    DML_CHECK(all[r].size() == mine.size(), "ranks hold different numbers of parameters");
+    std::memcpy(&n, all[r].data() + i * sizeof n, sizeof n);
+    return n;
+  };
+  for (std::size_t i = 0; i < replicas.size(); ++i) {
+    std::map<std::uint64_t, std::vector<std::uint64_t>> opinions;
+    for (std::size_t r = 0; r < all.size(); ++r) opinions[number(r, i + 1)].push_back(number(r, 0));
     if (opinions.size() == 1) continue;
     std::string groups;
     for (auto& [digest, ranks] : opinions)
       groups += fmt::format("{}{}", groups.empty() ? "" : " | ", fmt::join(ranks, ", "));
     throw Error(ExitCode::distributed,
-                fmt::format("the ranks hold different values of {} in {}; ranks of one opinion: {}",
-                            parameters[i].second->name, parameters[i].first->name, groups));
+                fmt::format("the ranks hold different {}; ranks of one opinion: {}", replicas[i].what, groups));
   }
+}
+
+std::vector<Replica> value_replicas(const ParameterStore& store) {
+  std::vector<Replica> replicas;
+  for (const Unit& unit : store.units())
+    for (const Parameter& p : unit.parameters)
+      if (unit.value != nullptr)
+        replicas.push_back({fmt::format("values of {} in {}", p.name, unit.name),
+                            {unit.value + p.offset, static_cast<std::size_t>(p.size())}});
+  return replicas;
+}
+
+std::vector<Replica> shard_replicas(const ParameterStore& store, std::span<const Shard> shards) {
+  std::vector<Replica> replicas;
+  for (const Shard& s : shards)
+    for (auto [what, data] : {std::pair{"values", s.value}, {"optimizer state", s.state}})
+      replicas.push_back({fmt::format("{} of {}[{}:{}] in {}", what, s.parameter->name, s.first, s.first + s.size,
+                                      store.units()[s.unit].name),
+                          data});
+  return replicas;
 }
 
 }  // namespace dml

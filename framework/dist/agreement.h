@@ -3,11 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "dist/comm.h"
-#include "nn/parameter.h"
+#include "dist/strategy.h"
 
 namespace dml {
 
@@ -20,8 +21,17 @@ struct AgreementItem {
 /// Error(distributed) on every rank, with a table of what differs, unless all ranks hold the same items.
 void check_agreement(Comm& comm, const std::vector<AgreementItem>& items);
 
-/// Error(distributed) naming the first unit and parameter whose values are not the same on every rank. Units
-/// whose values are sharded have no replicas.
-void check_replicas(Comm& comm, const ParameterStore& store);
+/// Something of which several ranks hold a copy.
+struct Replica {
+  std::string what;  // "values of NAME in UNIT"
+  std::span<const float> data;
+};
+/// Error(distributed) naming the first replica that is not the same on every rank of `comm`, and who holds what; `rank` is
+/// this one's number in the whole job.
+void check_replicas(Comm& comm, std::span<const Replica> replicas, int rank);
+/// Values of the units that every rank holds whole.
+std::vector<Replica> value_replicas(const ParameterStore& store);
+/// Values and optimizer state, for ranks that hold the very same shards (DistributionStrategy::twins).
+std::vector<Replica> shard_replicas(const ParameterStore& store, std::span<const Shard> shards);
 
 }  // namespace dml

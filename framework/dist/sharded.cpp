@@ -7,22 +7,8 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kShared = 3;  // buffers the layers take in turn: one in use, two under way
 constexpr std::int64_t kBlock = 4096;
 constexpr std::size_t kGradients = 1, kValues = 2;  // places for unit_channel()
-
-// Buffer 0 is the first unit's, 1 the last one's (or 0 where they take turns), the others are as large as the largest unit
-// between.
-template <class Size>
-std::vector<std::int64_t> buffer_sizes(const ParameterStore& store, Size size) {
-  const std::vector<Unit>& units = store.units();
-  std::vector<std::int64_t> sizes{size(units.front()), units.size() > 1 ? size(units.back()) : 0};
-  if (store.ends_take_turns) sizes = {std::max(sizes[0], sizes[1]), 0};
-  std::int64_t largest = 0;
-  for (std::size_t u = 1; u + 1 < units.size(); ++u) largest = std::max(largest, size(units[u]));
-  for (std::size_t k = 0; k < kShared && k + 2 < units.size(); ++k) sizes.push_back(largest);
-  return sizes;
-}
 
 std::size_t bytes(std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); }
 
@@ -88,9 +74,10 @@ void Sharded::adopt(ParameterStore& store, const StateLayout& state) {
       take_values(u);
     }
     store.release();
-    auto sizes = buffer_sizes(store, [](const Unit& unit) { return unit.size; });
-    gathered_ = Arena(bytes(sum(sizes)));
-    for (std::int64_t size : sizes) value_buffers_.emplace_back().data = gathered_.take<float>(size).data();
+    value_places_ = UnitPlaces(store, group_.size(), false);
+    gathered_ = Arena(bytes(value_places_.floats()));
+    gathered_at_ = gathered_.take<float>(value_places_.floats()).data();
+    gathered_units_.resize(units());
   } else {
     for (std::size_t u = 0; u < units(); ++u) own_values_.push_back(store.units()[u].value + own(u).first);
   }
@@ -98,12 +85,10 @@ void Sharded::adopt(ParameterStore& store, const StateLayout& state) {
     shard.value = {own_values_[shard.unit] + shard.parameter->offset + shard.first - own(shard.unit).first,
                    static_cast<std::size_t>(shard.size)};
 
-  auto full = buffer_sizes(store, [](const Unit& unit) { return unit.size; });
-  auto received = buffer_sizes(store, [&](const Unit& unit) { return (group_.size() - 1) * slice(unit).size(); });
-  gradients_ = Arena(bytes(sum(full) + sum(received)));
-  for (std::size_t k = 0; k < full.size(); ++k)
-    gradient_buffers_.push_back({gradients_.take<float>(full[k]).data(), gradients_.take<float>(received[k]).data()});
-  flights_.resize(units());
+  gradient_places_ = UnitPlaces(store, group_.size(), true);
+  gradients_ = Arena(bytes(gradient_places_.floats()));
+  gradients_at_ = gradients_.take<float>(gradient_places_.floats()).data();
+  launched_.resize(units());
 }
 
 // From the store, or where it holds none, from where its parameters start.
@@ -131,7 +116,7 @@ void Sharded::begin_step(MicroBatches mine, std::int64_t total) {
   round_ = -1;
   rounds_ = plan_rounds(stretch(total), total, group_.size());
   if (between_groups_) between_groups_->begin(stretch(total), total, true);
-  for (Flight& flight : flights_) flight.round = -1;
+  launched_.assign(units(), -1);
   std::size_t places = 1;
   for (const Round& round : rounds_) places = std::max(places, round.kept.size());
   if (places <= nodes_.size()) return;
@@ -151,23 +136,11 @@ void Sharded::begin_micro_step(std::int64_t index) {
             index);
 }
 
-std::size_t Sharded::end_buffer(std::size_t unit) const { return unit == 0 || store_->ends_take_turns ? 0 : 1; }
-
-std::size_t Sharded::take_buffer(std::size_t unit) {
-  if (flights_[unit].pending) land(unit);
-  const bool end = unit == 0 || unit + 1 == units();
-  std::size_t k = end ? end_buffer(unit) : 2 + turn_++ % (gradient_buffers_.size() - 2);
-  GradientBuffer& buffer = gradient_buffers_[k];
-  if (buffer.unit >= 0) land(static_cast<std::size_t>(buffer.unit));
-  buffer.unit = static_cast<std::ptrdiff_t>(unit);
-  flights_[unit].buffer = k;
-  return k;
-}
-
 void Sharded::bind_gradient(std::size_t u) {
   Unit& unit = store_->units()[u];
   if (unit.size == 0 || unit.grad != nullptr) return;
-  float* full = gradient_buffers_[take_buffer(u)].full;
+  if (flight_.pending && gradient_places_.overlap(flight_.unit, u)) land();
+  float* full = full_gradient(u);
   parallel_ranges(unit.size, kBlock * 4,
                   [&](std::int64_t first, std::int64_t last) { std::memset(full + first, 0, bytes(last - first)); });
   unit.grad = full;
@@ -176,60 +149,72 @@ void Sharded::bind_gradient(std::size_t u) {
 void Sharded::launch(std::size_t u, std::int64_t round) {
   Unit& unit = store_->units()[u];
   if (unit.size == 0) return;
-  Flight& flight = flights_[u];
-  DML_CHECK(flight.round == round - 1, "a unit's gradient became final twice, or never, in a micro-step");
-  const GradientBuffer& buffer = gradient_buffers_[flight.buffer];
-  auto ranks = static_cast<std::size_t>(group_.size()), me = static_cast<std::size_t>(group_.rank());
-  std::size_t leaves = rounds_[static_cast<std::size_t>(round)].leaves;
-  std::vector<std::span<const std::byte>> send(ranks);
-  std::vector<std::span<std::byte>> receive(ranks);
-  float* room = buffer.received;
-  for (std::size_t r = 0; r < ranks; ++r) {
-    if (r == me) continue;
-    Slice theirs = slice_of(unit.size, static_cast<int>(r), group_.size());
-    if (me < leaves) {
-      wire_.pack(buffer.full + theirs.first, theirs.size(),
-                 residuals_.of(u) ? residuals_.of(u) + theirs.first : nullptr);
-      send[r] = wire_.bytes(buffer.full + theirs.first, theirs.size());
-    }
-    if (r >= leaves) continue;
-    receive[r] = wire_.bytes(room, own(u).size());
-    room += own(u).size();
+  DML_CHECK(launched_[u] == round - 1, "a unit's gradient became final twice, or never, in a micro-step");
+  launched_[u] = round;
+  std::int64_t largest = 0;
+  for (int r = 0; r < group_.size(); ++r) largest = std::max(largest, slice_of(unit.size, r, group_.size()).size());
+  for (std::int64_t first = 0; first < largest; first += gradient_places_[u].piece) {
+    if (flight_.pending) land();
+    launch_piece(u, first);
+    flight_.ends_unit = first + gradient_places_[u].piece >= largest;
   }
-  flight.round = round;
-  flight.pending =
-      group_.exchange(std::move(send), std::move(receive), {"exchange of gradients", unit_channel(u, kGradients)});
   unit.grad = nullptr;
 }
 
-void Sharded::land(std::size_t u) {
-  Flight& flight = flights_[u];
-  DML_CHECK(flight.pending != nullptr, "a gradient buffer is taken from a unit whose gradient is not final");
-  flight.pending->wait();
-  flight.pending.reset();
-  GradientBuffer& buffer = gradient_buffers_[flight.buffer];
-  buffer.unit = -1;
-  const Round& round = rounds_[static_cast<std::size_t>(flight.round)];
+void Sharded::launch_piece(std::size_t u, std::int64_t first) {
+  const UnitPlaces::Place& place = gradient_places_[u];
+  const auto ranks = static_cast<std::size_t>(group_.size()), me = static_cast<std::size_t>(group_.rank());
+  const std::size_t leaves = rounds_[static_cast<std::size_t>(launched_[u])].leaves;
+  auto cut = [&](std::int64_t at, Slice slice) { return std::min(at, slice.size()); };
+  const Slice mine = own(u);
+  flight_.unit = u;
+  flight_.first = cut(first, mine), flight_.last = cut(first + place.piece, mine);
+  std::vector<std::span<const std::byte>> send(ranks);
+  std::vector<std::span<std::byte>> receive(ranks);
+  float* room = gradients_at_ + place.room;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    if (r == me) continue;
+    const Slice theirs = slice_of(store_->units()[u].size, static_cast<int>(r), group_.size());
+    const std::int64_t from = theirs.first + cut(first, theirs),
+                       size = theirs.first + cut(first + place.piece, theirs) - from;
+    if (me < leaves) {
+      wire_.pack(full_gradient(u) + from, size, residuals_.of(u) ? residuals_.of(u) + from : nullptr);
+      send[r] = wire_.bytes(full_gradient(u) + from, size);
+    }
+    if (r >= leaves) continue;
+    receive[r] = wire_.bytes(room, flight_.last - flight_.first);
+    room += flight_.last - flight_.first;
+  }
+  flight_.pending =
+      group_.exchange(std::move(send), std::move(receive), {"exchange of gradients", unit_channel(u, kGradients)});
+}
+
+void Sharded::land() {
+  flight_.pending->wait();
+  flight_.pending.reset();
+  const std::size_t u = flight_.unit;
+  const std::int64_t size = flight_.last - flight_.first;
+  const Round& round = rounds_[static_cast<std::size_t>(launched_[u])];
   std::vector<float*> parts;
-  for (std::size_t place = 0; place < round.held; ++place) parts.push_back(nodes_[place][u]);
-  float* room = buffer.received;
+  for (std::size_t place = 0; place < round.held; ++place) parts.push_back(nodes_[place][u] + flight_.first);
+  float* room = gradients_at_ + gradient_places_[u].room;
   for (std::size_t r = 0; r < round.leaves; ++r) {
     bool mine = r == static_cast<std::size_t>(group_.rank());
-    parts.push_back(mine ? buffer.full + own(u).first : room);
+    parts.push_back(mine ? full_gradient(u) + own(u).first + flight_.first : room);
     if (mine) continue;
-    wire_.unpack(room, own(u).size());
-    room += own(u).size();
+    wire_.unpack(room, size);
+    room += size;
   }
-  parallel_ranges(own(u).size(), kBlock, [&](std::int64_t first, std::int64_t last) {
+  parallel_ranges(size, kBlock, [&](std::int64_t first, std::int64_t last) {
     for (auto [to, from] : round.additions)
       add_floats(parts[static_cast<std::size_t>(to)] + first, parts[static_cast<std::size_t>(from)] + first,
                  last - first);
     // kept[i] ≥ i and ascending: what is overwritten is not needed any more.
     for (std::size_t i = 0; i < round.kept.size(); ++i)
-      if (float* from = parts[round.kept[i]]; from != nodes_[i][u])
-        std::memcpy(nodes_[i][u] + first, from + first, bytes(last - first));
+      if (float* from = parts[round.kept[i]], *to = nodes_[i][u] + flight_.first; from != to)
+        std::memcpy(to + first, from + first, bytes(last - first));
   });
-  if (flight.round + 1 == static_cast<std::int64_t>(rounds_.size())) sum_across(u);
+  if (flight_.ends_unit && launched_[u] + 1 == static_cast<std::int64_t>(rounds_.size())) sum_across(u);
 }
 
 void Sharded::sum_across(std::size_t u) {
@@ -257,8 +242,7 @@ void Sharded::after_backward(int unit) {
 }
 
 void Sharded::poll() {
-  for (std::size_t u = flights_.size(); u-- > 0;)
-    if (flights_[u].pending && flights_[u].pending->test()) land(u);
+  if (flight_.pending && flight_.pending->test()) land();
   if (between_groups_ && in_step()) between_groups_->poll();
 }
 
@@ -268,7 +252,6 @@ void Sharded::join_last_round() {
   for (std::size_t u = 0; u < units(); ++u) need_values(u, 1);
   for (std::size_t u = units(); u-- > 0;) {
     if (u > 0 && u + 1 < units()) need_values(u, -1);
-    if (store_->units()[u].size > 0) take_buffer(u);
     launch(u, round);
     poll();
   }
@@ -277,10 +260,9 @@ void Sharded::join_last_round() {
 std::span<Shard> Sharded::finish_gradients() {
   DML_CHECK(round_ + 1 == mine_.count, "{} of {} micro-batches were computed", round_ + 1, mine_.count);
   if (mine_.count < static_cast<std::int64_t>(rounds_.size())) join_last_round();
-  for (std::size_t u = units(); u-- > 0;)
-    if (flights_[u].pending) land(u);
+  if (flight_.pending) land();
   for (std::size_t u = 0; u < units(); ++u)
-    DML_CHECK(store_->units()[u].size == 0 || flights_[u].round + 1 == static_cast<std::int64_t>(rounds_.size()),
+    DML_CHECK(store_->units()[u].size == 0 || launched_[u] + 1 == static_cast<std::int64_t>(rounds_.size()),
               "the gradient of {} never became final", store_->units()[u].name);
   if (between_groups_) {
     if (rounds_.empty())
@@ -305,44 +287,44 @@ void Sharded::end_step() {
 
 // ---- values
 
-Sharded::ValueBuffer& Sharded::start_gathering(std::size_t u) {
-  for (ValueBuffer& buffer : value_buffers_)
-    if (buffer.unit == static_cast<std::ptrdiff_t>(u)) return buffer;
-  std::size_t k = u == 0 || u + 1 == units() ? end_buffer(u) : 2;
-  for (std::size_t other = 3; k >= 2 && other < value_buffers_.size(); ++other)
-    if (value_buffers_[other].used < value_buffers_[k].used) k = other;
-  ValueBuffer& buffer = value_buffers_[k];
-  if (buffer.pending) buffer.pending->wait();
-  if (buffer.unit >= 0) store_->units()[static_cast<std::size_t>(buffer.unit)].value = nullptr;
-  buffer.unit = static_cast<std::ptrdiff_t>(u);
-  buffer.pending = gather_slices(group_, store_->units()[u].size, own_values_[u], buffer.data,
-                                 {"gathering of values", unit_channel(u, kValues)});
-  return buffer;
+void Sharded::start_gathering(std::size_t u) {
+  if (gathered_units_[u].held) return;
+  for (std::size_t other = 0; other < units(); ++other)
+    if (value_places_.overlap(other, u)) forget(other);
+  gathered_units_[u].held = true;
+  gathered_units_[u].pending =
+      gather_slices(group_, store_->units()[u].size, own_values_[u], gathered_at_ + value_places_[u].first,
+                    {"gathering of values", unit_channel(u, kValues)});
+}
+
+void Sharded::hold_values(std::size_t u) {
+  if (store_->units()[u].size == 0) return;
+  start_gathering(u);
+  if (gathered_units_[u].pending) gathered_units_[u].pending->wait();
+  gathered_units_[u].pending.reset();
+  store_->units()[u].value = gathered_at_ + value_places_[u].first;
 }
 
 void Sharded::need_values(std::size_t u, int direction) {
   if (frozen_) frozen_->need(u, direction);
   if (values_ == Values::whole || shown_.capacity() > 0) return;
-  auto has_values = [&](std::size_t unit) { return unit < units() && store_->units()[unit].size > 0; };
-  if (has_values(u)) {
-    ValueBuffer& buffer = start_gathering(u);
-    buffer.used = ++clock_;
-    if (buffer.pending) buffer.pending->wait();
-    buffer.pending.reset();
-    store_->units()[u].value = buffer.data;
-  }
-  std::size_t next = u + static_cast<std::size_t>(direction);  // wraps round below 0: no such unit
-  if (direction < 0 && next == 0 && store_->ends_take_turns) return;
-  if (has_values(next)) start_gathering(next).used = ++clock_;
+  hold_values(u);
+  const std::size_t next = u + static_cast<std::size_t>(direction);  // wraps round below 0: no such unit
+  if (next >= units() || store_->units()[next].size == 0 || value_places_.overlap(next, u)) return;
+  if (direction < 0 && next == 0 && store_->ends_take_turns) return;  // its values are for forward only
+  start_gathering(next);
+}
+
+void Sharded::forget(std::size_t u) {
+  Gathered& gathered = gathered_units_[u];
+  if (!gathered.held) return;
+  if (gathered.pending) gathered.pending->wait();
+  gathered = {};
+  store_->units()[u].value = nullptr;
 }
 
 void Sharded::forget_values() {
-  for (ValueBuffer& buffer : value_buffers_) {
-    if (buffer.pending) buffer.pending->wait();
-    buffer.pending.reset();
-    if (buffer.unit >= 0) store_->units()[static_cast<std::size_t>(buffer.unit)].value = nullptr;
-    buffer.unit = -1;
-  }
+  for (std::size_t u = 0; u < gathered_units_.size(); ++u) forget(u);
 }
 
 void Sharded::publish() {
@@ -356,15 +338,6 @@ void Sharded::publish() {
 
 void Sharded::shard_frozen(const std::vector<std::vector<kernels::Weight*>>& units) {
   if (values_ == Values::sharded && group_.size() > 1) frozen_ = std::make_unique<FrozenShards>(group_, units);
-}
-
-void Sharded::show(std::size_t u) {
-  if (store_->units()[u].size == 0) return;
-  ValueBuffer& buffer = start_gathering(u);
-  buffer.used = ++clock_;
-  if (buffer.pending) buffer.pending->wait();
-  buffer.pending.reset();
-  store_->units()[u].value = buffer.data;
 }
 
 // Rank 0 tells the others of its group which unit it wants; the other groups have nothing to give.
@@ -382,12 +355,12 @@ void Sharded::on_first_rank(const std::function<void(const Show& show)>& read) {
       read([&](std::size_t unit) {
         wanted = static_cast<std::int64_t>(unit);
         tell();
-        show(unit);
+        hold_values(unit);
       });
       wanted = -1;
       tell();
     } else {
-      for (tell(); wanted >= 0; tell()) show(static_cast<std::size_t>(wanted));
+      for (tell(); wanted >= 0; tell()) hold_values(static_cast<std::size_t>(wanted));
     }
   }
   forget_values();
@@ -425,17 +398,17 @@ DistributionStrategy::Memory Sharded::memory(const ParameterStore& store, const 
   std::vector<std::int64_t> owned_of;
   for (const Unit& unit : store.units()) owned_of.push_back(slices(unit).size());
   const std::int64_t owned = sum(owned_of);
-  std::int64_t full = sum(buffer_sizes(store, [](const Unit& unit) { return unit.size; }));
-  std::int64_t received =
-      sum(buffer_sizes(store, [&](const Unit& unit) { return (group_.size() - 1) * slices(unit).size(); }));
-  memory.gradients = static_cast<std::int64_t>(bytes(owned) * places + bytes(full));
+  const UnitPlaces gradients(store, group_.size(), true), gathered(store, group_.size(), false);
+  std::int64_t received = gradients.floats() - gradients.whole_units();
+  memory.gradients = static_cast<std::int64_t>(bytes(owned) * places + bytes(gradients.whole_units()));
   if (across_.size() > 1) {
     std::vector<MicroBatches> shares;
     for (int g = 0; g < across_.size(); ++g) shares.push_back(contiguous_share(total, g, across_.size()));
     received += Reduction::room(owned_of, shares, total, true);
   }
   memory.communication = static_cast<std::int64_t>(bytes(received)) + Residuals::bytes(store, wire_, comm_.size());
-  memory.values = static_cast<std::int64_t>(bytes(values_ == Values::whole ? store.floats() : owned + full));
+  memory.values =
+      static_cast<std::int64_t>(bytes(values_ == Values::whole ? store.floats() : owned + gathered.floats()));
   return memory;
 }
 

@@ -1,14 +1,16 @@
 // Strategies that keep only a slice of the summed gradients (zero2), and of the values too (zero3), within groups of ranks:
 // one group of all, or several between which the sums are added up once a step (hybrid).
 //
-// Groups take contiguous stretches of a step's micro-batches. Within a group they are dealt out in turn (rank, rank + N, …), so that after each round the owner of a slice receives the
-// leaves of one stretch of the tree and needs to keep the few nodes of its stack only: a slice each, not a full buffer.
-// The price is an exchange in every micro-step. Full gradients live in few buffers: some that the layers take in turn, and one
-// each for the first and the last unit, which tied models use at the same time (one for both elsewhere).
+// Groups take contiguous stretches of a step's micro-batches. Within a group they are dealt out in turn (rank, rank + N,
+// …), so that after each round the owner of a slice receives the leaves of one stretch of the tree and needs to keep the
+// few nodes of its stack only: a slice each, not a full buffer. The price is an exchange in every micro-step. Full
+// gradients live in few places (dist/unit_places.h), and one exchange is under way at a time: a layer's while the next one
+// is computed, that of a large embedding or head in pieces, all but the last of them waited for.
 //
-// zero3 gathers a unit's values before its forward and backward pass, the neighbour's ahead of time, into such buffers
-// as well; the least recently used one is given up. Gathering needs all ranks: each must make the same passes in the
-// same order (a rank that has no micro-batch in the last round of a step does so in finish_gradients()).
+// zero3 gathers a unit's values before its forward and backward pass, the neighbour's ahead of time, into such places as
+// well; what lay there is given up. Gathering needs all ranks: each must make the same passes in the same order (a rank
+// that has no micro-batch in the last round of a step does so in finish_gradients()). All ranks begin all exchanges in
+// the same order, and wait only for what has begun: that is why nobody waits in a circle.
 //
 // Between groups, ranks of the same place reduce their slices (dist/reduction.h) as these become final: each brings the
 // few nodes of its group's stretch, so the additions are the tree's again, and every group ends with the same sums.
@@ -22,6 +24,7 @@
 #include "dist/reduction.h"
 #include "dist/slices.h"
 #include "dist/strategy.h"
+#include "dist/unit_places.h"
 
 namespace dml {
 
@@ -48,6 +51,7 @@ class Sharded : public DistributionStrategy {
   void shard_frozen(const std::vector<std::vector<kernels::Weight*>>& units) override;
   int shard_ranks() const override { return shards_values() ? group_.size() : 1; }
   std::span<const std::span<bf16>> residuals() override { return residuals_.units(); }
+  Comm* twins() override { return across_.size() > 1 ? &across_ : nullptr; }
   bool writes_state() const override { return across_.rank() == 0; }
   Memory memory(const ParameterStore& store, const StateLayout& state,
                 std::int64_t micro_batches_per_rank) const override;
@@ -58,21 +62,16 @@ class Sharded : public DistributionStrategy {
   void after_backward(int unit) override;
 
  private:
-  /// Where a unit's full gradient is built and the others' slices are received.
-  struct GradientBuffer {
-    float *full = nullptr, *received = nullptr;
-    std::ptrdiff_t unit = -1;  // −1: free
-  };
-  struct ValueBuffer {
-    float* data = nullptr;
-    std::ptrdiff_t unit = -1;
-    std::unique_ptr<Pending> pending;
-    std::int64_t used = 0;  // time of last use
-  };
+  /// The exchange under way: floats [first, last) of every rank's slice of a unit.
   struct Flight {
-    std::unique_ptr<Pending> pending;
-    std::size_t buffer = 0;
-    std::int64_t round = -1;  // the last one launched in this step
+    std::unique_ptr<Pending> pending;  // null: none
+    std::size_t unit = 0;
+    std::int64_t first = 0, last = 0;
+    bool ends_unit = false;
+  };
+  struct Gathered {
+    bool held = false;                 // the unit's place is its own
+    std::unique_ptr<Pending> pending;  // not there yet
   };
   /// What becomes of the nodes held before a round and its leaves: additions among them, then kept[i] stays as node i.
   struct Round {
@@ -89,18 +88,19 @@ class Sharded : public DistributionStrategy {
   MicroBatches stretch(std::int64_t total) const { return contiguous_share(total, across_.rank(), across_.size()); }
   bool in_step() const { return total_ > 0; }
 
-  std::size_t end_buffer(std::size_t unit) const;
-  std::size_t take_buffer(std::size_t unit);
+  float* full_gradient(std::size_t unit) const { return gradients_at_ + gradient_places_[unit].first; }
   void bind_gradient(std::size_t unit);
   void launch(std::size_t unit, std::int64_t round);
-  void land(std::size_t unit);
+  void launch_piece(std::size_t unit, std::int64_t first);
+  void land();
   void join_last_round();
   void sum_across(std::size_t unit);
 
   void need_values(std::size_t unit, int direction);
-  ValueBuffer& start_gathering(std::size_t unit);
+  void start_gathering(std::size_t unit);
+  void hold_values(std::size_t unit);
   void take_values(std::size_t unit);
-  void show(std::size_t unit);
+  void forget(std::size_t unit);
   void forget_values();
 
   Comm& comm_;
@@ -116,15 +116,15 @@ class Sharded : public DistributionStrategy {
   std::vector<Round> rounds_;
   Arena sums_, gradients_, own_, gathered_, shown_;
   std::vector<std::vector<float*>> nodes_;  // [place on the stack][unit], this rank's slice
-  std::vector<GradientBuffer> gradient_buffers_;
-  std::vector<Flight> flights_;
-  std::size_t turn_ = 0;
+  UnitPlaces gradient_places_, value_places_;
+  float *gradients_at_ = nullptr, *gathered_at_ = nullptr;
+  std::vector<std::int64_t> launched_;  // by unit: the last round of this step, −1: none
+  Flight flight_;
   Residuals residuals_;
   std::unique_ptr<Reduction> between_groups_;
 
   std::vector<float*> own_values_;
-  std::vector<ValueBuffer> value_buffers_;
-  std::int64_t clock_ = 0;
+  std::vector<Gathered> gathered_units_;
   std::unique_ptr<FrozenShards> frozen_;
 };
 

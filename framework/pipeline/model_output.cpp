@@ -8,6 +8,7 @@
 
 #include "checkpoint/bitsandbytes.h"
 #include "checkpoint/model_config.h"
+#include "checkpoint/model_parts.h"
 #include "core/error.h"
 #include "model/weight_slots.h"
 
@@ -28,6 +29,33 @@ std::size_t unit_of(const WeightName& w, const ModelSpec& spec) {
   return w.role == WeightRole::embed || w.role == WeightRole::positions ? 0 : static_cast<std::size_t>(spec.layers) + 1;
 }
 
+// Of the base, and not known to the model.
+bool is_foreign(const TensorView& t, const TensorRows& rows, const ModelSpec& spec) {
+  return !rows.contains(std::string(t.name)) && !t.name.ends_with("rotary_emb.inv_freq") &&
+         !is_bitsandbytes_part(t.name) && !(spec.tied && t.name == "lm_head.weight");
+}
+
+std::vector<TensorInfo> tensors_of(const TensorRows& rows, const BaseModel& base, const ModelSpec& spec, Dtype dtype) {
+  std::vector<TensorInfo> infos;
+  for (auto& [name, parts] : rows) infos.push_back({name, dtype, parts[0].tensor_shape()});
+  if (base.files)
+    for (const TensorView& t : base.files->tensors())
+      if (is_foreign(t, rows, spec)) infos.push_back({std::string(t.name), t.dtype, {t.shape.begin(), t.shape.end()}});
+  return infos;
+}
+
+void write_configs(const std::string& directory, const BaseModel& base, const ModelSpec& spec, Dtype dtype,
+                   bool untie) {
+  std::string type = dtype == Dtype::bf16 ? "bfloat16" : dtype == Dtype::f16 ? "float16" : "float32";
+  Json config = base.files ? rewrite_config(base.config, {{"dtype", type}}) : config_json(spec, type);
+  config.erase("quantization_config");  // of a base that was quantised: these weights are not
+  if (untie) config["tie_word_embeddings"] = false;
+  write_file(directory + "/config.json", pretty_json(config));
+  std::string generation = base.directory + "/generation_config.json";
+  if (!base.directory.empty() && file_exists(generation))
+    write_file(directory + "/generation_config.json", read_file(generation, 1 << 20));
+}
+
 }  // namespace
 
 void write_adapter_directory(const std::string& directory, const AdapterConfig& config, const CausalLm& model) {
@@ -45,17 +73,7 @@ void write_model_directory(const std::string& directory, const BaseModel& base, 
   const bool untie = merge && spec.tied && model.embedding.lora;
   if (untie) spec.tied = false;
   TensorRows rows = rows_by_tensor(spec);
-  std::vector<TensorInfo> infos;
-  for (auto& [name, parts] : rows) infos.push_back({name, dtype, parts[0].tensor_shape()});
-  auto foreign = [&](const TensorView& t) {
-    return !rows.contains(std::string(t.name)) && !t.name.ends_with("rotary_emb.inv_freq") &&
-           !is_bitsandbytes_part(t.name) && !(spec.tied && t.name == "lm_head.weight");
-  };
-  if (base.files)
-    for (const TensorView& t : base.files->tensors())
-      if (foreign(t)) infos.push_back({std::string(t.name), t.dtype, {t.shape.begin(), t.shape.end()}});
-
-  ModelWriter writer(directory, std::move(infos));
+  ModelWriter writer(directory, tensors_of(rows, base, spec, dtype));
   for (const TensorInfo& info : writer.tensors()) {
     auto known = rows.find(info.name);
     if (known == rows.end()) {
@@ -67,15 +85,35 @@ void write_model_directory(const std::string& directory, const BaseModel& base, 
     }
   }
   writer.commit();
+  write_configs(directory, base, spec, dtype, untie);
+}
 
-  std::string type = dtype == Dtype::bf16 ? "bfloat16" : dtype == Dtype::f16 ? "float16" : "float32";
-  Json config = base.files ? rewrite_config(base.config, {{"dtype", type}}) : config_json(spec, type);
-  config.erase("quantization_config");  // of a base that was quantised: these weights are not
-  if (untie) config["tie_word_embeddings"] = false;
-  write_file(directory + "/config.json", pretty_json(config));
-  std::string generation = base.directory + "/generation_config.json";
-  if (!base.directory.empty() && file_exists(generation))
-    write_file(directory + "/generation_config.json", read_file(generation, 1 << 20));
+bool writes_in_parts(const CausalLm& model, const DistributionStrategy& strategy) {
+  if (!model.transposed.empty()) return false;
+  TensorRows rows = rows_by_tensor(model.spec);
+  for (const Unit& unit : model.parameters.units())
+    for (const Parameter& p : unit.parameters) {
+      if (p.trained_first > 0 || p.trained_end() < p.size()) return false;
+      rows.erase(p.name);
+    }
+  return rows.empty() && strategy.total(1) > 1.5;
+}
+
+void write_model_in_parts(const std::string& directory, const BaseModel& base, const CausalLm& model, Dtype dtype,
+                          DistributionStrategy& strategy, Comm& comm) {
+  const TensorRows rows = rows_by_tensor(model.spec);
+  ModelParts parts(directory, tensors_of(rows, base, model.spec, dtype));
+  if (comm.rank() == 0) parts.create();
+  comm.barrier();
+  if (strategy.writes_state())
+    for (const Shard& s : strategy.shards()) parts.write_floats(s.parameter->name, s.first, s.value);
+  if (comm.rank() == 0) {
+    if (base.files)
+      for (const TensorView& t : base.files->tensors())
+        if (is_foreign(t, rows, model.spec)) parts.write(t.name, t.bytes);
+    write_configs(directory, base, model.spec, dtype, false);
+  }
+  parts.commit();
 }
 
 void load_model_values(CausalLm& model, const std::string& directory) {

@@ -19,6 +19,13 @@ void write_adapter_directory(const std::string& directory, const AdapterConfig& 
 void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, Dtype dtype,
                            bool merge, const DistributionStrategy::Show& show = {});
 
+/// The same files, bit for bit, where ranks hold slices of the values: each writes its own into them, on a file system that
+/// all of them see. A collective of all ranks.
+void write_model_in_parts(const std::string& directory, const BaseModel& base, const CausalLm& model, Dtype dtype,
+                          DistributionStrategy& strategy, Comm& comm);
+/// Whether that can be done: not where tensors are stored the other way round, frozen, or trained in part. A collective.
+bool writes_in_parts(const CausalLm& model, const DistributionStrategy& strategy);
+
 /// Overwrites trained parameters from the tensors of a model directory.
 void load_model_values(CausalLm& model, const std::string& directory);
 /// The same for the parts of parameters that a rank holds: nothing else is read.

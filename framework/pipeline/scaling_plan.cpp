@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "dist/frozen_shards.h"
+#include "dist/unit_places.h"
 #include "pipeline/base_model.h"
 #include "pipeline/distribution.h"
 #include "pipeline/job.h"
@@ -229,36 +230,62 @@ StepForecast ScalingPlan::forecast(const std::string& name, int ranks, std::int6
   auto floats = [&](std::size_t u) { return static_cast<double>(units[u].size); };
   auto gather = [&](std::size_t u) { return exchange(4 * floats(u), group, group_local); };
   const auto last = units.size() - 1;
-  std::vector<double> there(units.size()), landed(units.size());
   double done = 0;
+
+  // Values and gradients of sharded units, as in dist/sharded.cpp.
+  const UnitPlaces value_places(model_->parameters, group, false), gradient_places(model_->parameters, group, true);
+  std::vector<double> there(units.size(), -1);  // when a unit's values are; −1: not asked for
+  auto start = [&](std::size_t u) {
+    if (there[u] >= 0) return;
+    for (std::size_t other = 0; other <= last; ++other)
+      if (value_places.overlap(other, u)) there[other] = -1;
+    there[u] = gather(u);
+  };
+  auto need = [&](std::size_t u, std::size_t next) {
+    if (!shards_values || group == 1) return;
+    start(u);
+    t = std::max(t, there[u]);
+    const bool for_forward_only = next < u && next == 0 && model_->parameters.ends_take_turns;
+    if (next <= last && !for_forward_only && !value_places.overlap(next, u)) start(next);
+  };
+  double flight = 0;
+  std::size_t flying = 0;
+  auto launch = [&](std::size_t u) {
+    const auto pieces = static_cast<double>(
+        (slice_of(units[u].size, group - 1, group).size() + gradient_places[u].piece - 1) / gradient_places[u].piece);
+    for (double piece = 0; piece < pieces; ++piece) {
+      t = std::max(t, flight);
+      compute(c.add * floats(u) / pieces * (group - 1) / group);
+      flight = exchange(gradient_bytes * floats(u) / pieces, group, group_local);
+    }
+    flying = u;
+    return flight;
+  };
 
   for (std::int64_t round = 0; round < rounds; ++round) {
     const bool final = round + 1 == rounds;
     for (std::size_t u = 0; u <= last; ++u) {
-      if (shards_values) {
-        if (u == 0) there[0] = gather(0);
-        t = std::max(t, there[u]);
-        if (u < last) there[u + 1] = gather(u + 1);
-      }
+      need(u, u + 1);
       compute(c.forward[u]);
     }
     for (std::size_t u = last + 1; u-- > 0;) {
-      if (shards_values && u > 0 && u < last) {
-        t = std::max(t, there[u]);
-        // Three buffers: the topmost layers are still there from the way up.
-        if (u > 1) there[u - 1] = u + 3 > last ? t : gather(u - 1);
-      }
-      if (in_rounds && u + 3 < last) t = std::max(t, landed[u + 3]);
+      if (u > 0 && u < last) need(u, u - 1);
+      if (in_rounds && gradient_places.overlap(flying, u)) t = std::max(t, flight);
       compute(c.backward[u]);
       if (!in_rounds) compute(c.add * floats(u) * static_cast<double>(rounds - 1) / static_cast<double>(rounds));
-      if (ranks == 1 || (!in_rounds && !final)) continue;
-      landed[u] = exchange(gradient_bytes * floats(u) * nodes, group, group_local);
-      compute(c.add * floats(u) * (group - 1) / group);
-      if (name == "ddp") landed[u] = exchange(gradient_bytes * floats(u), ranks, per_host, landed[u]);
+      if (ranks == 1 || units[u].size == 0 || (!in_rounds && !final)) continue;
+      double landed = 0;
+      if (in_rounds) {
+        landed = launch(u);
+      } else {
+        landed = exchange(gradient_bytes * floats(u) * nodes, group, group_local);
+        compute(c.add * floats(u) * (group - 1) / group);
+      }
+      if (name == "ddp") landed = exchange(gradient_bytes * floats(u), ranks, per_host, landed);
       if (groups > 1 && final)
         for (int way = 0; way < 2; ++way)
-          landed[u] = exchange(gradient_bytes * floats(u) / group, groups, across_local, landed[u]);
-      done = std::max(done, landed[u]);
+          landed = exchange(gradient_bytes * floats(u) / group, groups, across_local, landed);
+      done = std::max(done, landed);
     }
   }
   t = std::max(t, done);

@@ -98,7 +98,10 @@ void TrainingRun::return_to_best() {
 
 std::string TrainingRun::save(const MetricsLog* log) {
   if (fault_point("save", comm_.rank(), state_.step)) flip_a_bit(*model_);
-  check_replicas(comm_, model_->parameters);  // a checkpoint of ranks that have drifted apart helps nobody
+  // A checkpoint of ranks that have drifted apart helps nobody.
+  check_replicas(comm_, value_replicas(model_->parameters), comm_.rank());
+  if (Comm* twins = strategy_->twins())
+    check_replicas(*twins, shard_replicas(model_->parameters, strategy_->shards()), comm_.rank());
   // Rank 0 owns the folder; the others add their shards to it.
   std::optional<CheckpointWriter> writer;
   if (comm_.rank() == 0) writer.emplace(recipe_.train.output_dir, state_.step);
@@ -144,7 +147,9 @@ void TrainingRun::save_tokenizer(const std::string& folder) const {
 }
 
 void TrainingRun::write_weights(const std::string& folder, Dtype dtype) {
-  if (recipe_.adapter.adapter == AdapterKind::none) {
+  if (recipe_.adapter.adapter == AdapterKind::none && writes_in_parts(*model_, *strategy_)) {
+    write_model_in_parts(folder, base_, *model_, dtype, *strategy_, comm_);
+  } else if (recipe_.adapter.adapter == AdapterKind::none) {
     strategy_->on_first_rank([&](const DistributionStrategy::Show& show) {
       write_model_directory(folder, base_, *model_, dtype, false, show);
     });
@@ -159,7 +164,8 @@ void TrainingRun::write_weights(const std::string& folder, Dtype dtype) {
 void TrainingRun::write_result() {
   std::optional<FilesInto> out;
   if (comm_.rank() == 0) out.emplace(recipe_.train.output_dir);
-  write_weights(out ? out->path() : "", base_.dtype());
+  write_weights(comm_.broadcast_text(out ? out->path() : "", 0), base_.dtype());
+  comm_.barrier();
   if (out) out->commit();
   comm_.barrier();
 }

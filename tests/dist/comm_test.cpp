@@ -197,7 +197,7 @@ TEST(Replicas, AFlippedBitIsFoundAndNamed) {
     ParameterRef down = store.add(1, "layers.0.down.weight", {4, 4}, true);
     store.allocate();
     if (flip && comm.rank() == 1) down.value().data[3] = 1e-30f;
-    check_replicas(comm, store);
+    check_replicas(comm, value_replicas(store), comm.rank());
   };
   run_thread_ranks(3, [&](Comm& comm) { check(comm, false); });
   auto texts = told(3, [&](Comm& comm) { check(comm, true); });

@@ -3,22 +3,25 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <mutex>
 #include <numeric>
 
 #include "core/error.h"
+#include "dist/agreement.h"
 #include "dist/group_comm.h"
 #include "dist/toy_model.h"
+#include "dist/unit_places.h"
 
 namespace dml {
 namespace {
 
 // All ranks' outcomes in one: values and norms must be the same on each, state is put together.
 Outcome train(const std::string& name, int ranks, std::int64_t total, const Cut& cut = nullptr,
-              const DistributionOptions& options = {}) {
+              const DistributionOptions& options = {}, bool tied = true) {
   std::vector<Outcome> outcomes(static_cast<std::size_t>(ranks));
   run_thread_ranks(ranks, [&](Comm& comm) {
     comm.set_timeout(60);
-    outcomes[static_cast<std::size_t>(comm.rank())] = train_toy(comm, name, total, cut, options);
+    outcomes[static_cast<std::size_t>(comm.rank())] = train_toy(comm, name, total, cut, options, tied);
   });
   for (Outcome& other : outcomes) {
     EXPECT_EQ(other.values, outcomes[0].values) << "replicas differ";
@@ -50,6 +53,14 @@ TEST(Strategies, AllGiveTheSameBitsOnAnyNumberOfRanks) {
           expect_same(train(row.name, ranks, total), reference,
                       fmt::format("{} on {} ranks, {} micro-batches", row.name, ranks, total));
   }
+}
+
+// Embedding and head, and the layers, in the same memory by turns.
+TEST(Strategies, GiveTheSameBitsWhereTheHeadIsNotTied) {
+  Outcome reference = train("none", 1, 8, nullptr, {}, false);
+  for (const char* name : {"zero2", "zero3", "hybrid"})
+    for (int ranks : {1, 2, 3, 4})
+      expect_same(train(name, ranks, 8, nullptr, {}, false), reference, fmt::format("{} on {} ranks", name, ranks));
 }
 
 TEST(Strategies, HybridGivesTheSameBitsInGroupsOfAnySize) {
@@ -194,6 +205,60 @@ TEST(Strategies, AGradientThatIsNoNumberIsNamedTheSameOnEveryRank) {
       EXPECT_EQ(first_not_finite_gradient(comm, toy.store, shards), "layers.1: 3.up[2000] = nan");
       strategy->end_step();
     });
+}
+
+// Optimizer state, and the slices of hybrid's groups: each against those who hold the same.
+TEST(Replicas, AreFoundDifferentWhereOnlyAPartIsHeld) {
+  auto text = [](const char* name, int spoilt) {
+    std::string message;
+    std::mutex one;
+    try {
+      run_thread_ranks(4, [&](Comm& comm) {
+        Toy toy;
+        auto strategy = strategies().at(name).make(comm, {.shard_size = 2});
+        strategy->adopt(toy.store, 1);
+        if (comm.rank() == spoilt)
+          for (Shard& s : strategy->shards())
+            if (s.parameter->name == "3.up") s.state[5] = 1;
+        try {
+          if (Comm* twins = strategy->twins())
+            check_replicas(*twins, shard_replicas(toy.store, strategy->shards()), comm.rank());
+        } catch (const Error& e) {
+          std::lock_guard lock(one);
+          message = e.what();
+          throw;
+        }
+      });
+    } catch (const Error&) {
+    }
+    return message;
+  };
+  for (const char* name : {"ddp", "zero1", "zero2", "zero3", "hybrid"}) EXPECT_EQ(text(name, -1), "") << name;
+  EXPECT_NE(text("ddp", 2).find("optimizer state of 3.up[0:2310] in layers.1"), std::string::npos) << text("ddp", 2);
+  const std::string hybrid = text("hybrid", 2);
+  EXPECT_NE(hybrid.find("optimizer state of 3.up["), std::string::npos) << hybrid;
+  EXPECT_TRUE(hybrid.ends_with(": 0 | 2") || hybrid.ends_with(": 2 | 0")) << hybrid;
+  EXPECT_EQ(text("zero3", 0), "");  // nobody else holds it
+}
+
+// Whole units lie in few places; those that are needed at the same time do not share one.
+TEST(UnitPlaces, KeepNeighboursApart) {
+  for (bool take_turns : {false, true})
+    for (int ranks : {1, 2, 3, 8}) {
+      Toy toy;
+      toy.store.ends_take_turns = take_turns;
+      const UnitPlaces places(toy.store, ranks, true), values(toy.store, ranks, false);
+      const std::size_t last = toy.store.units().size() - 1;
+      for (std::size_t u = 1; u + 1 < last; ++u) EXPECT_FALSE(places.overlap(u, u + 1)) << u;
+      EXPECT_EQ(places.overlap(0, 4), take_turns);
+      EXPECT_FALSE(!take_turns && (places.overlap(0, last) || places.overlap(last, last - 1)));
+      EXPECT_EQ(values.floats(), values.whole_units());
+      for (std::size_t u = 0; u <= last; ++u) {
+        EXPECT_LE(places[u].last, places[u].room);
+        EXPECT_LE(places[u].room + (ranks - 1) * places[u].piece, places.floats());
+        EXPECT_GT(places[u].piece, 0);
+      }
+    }
 }
 
 TEST(Wire, KeepsWhatRoundingTakesAway) {

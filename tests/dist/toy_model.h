@@ -19,7 +19,9 @@ namespace dml {
 // published, or a gradient lost, shows in the next step.
 class Toy {
  public:
-  Toy() {
+  /// Tied: the head reads the embedding and adds to its gradient.
+  explicit Toy(bool tied = true) : tied_(tied) {
+    store.ends_take_turns = !tied;
     store.create_units(
         {"embed", "layers.0", "frozen", "layers.1", "layers.2", "layers.3", "layers.4", "layers.5", "head"});
     store.add(0, "embed.weight", {50, 64}, true);
@@ -32,8 +34,7 @@ class Toy {
     store.allocate();
   }
 
-  /// The order of CausalLm: the head's gradient is made in the forward pass, the embedding (tied: the head reads its
-  /// values and adds to its gradient as well) has no before_backward.
+  /// The order of CausalLm: the head's gradient is made in the forward pass, the embedding has no before_backward.
   void backward(DistributionStrategy& strategy, std::int64_t step, std::int64_t index) {
     int head = static_cast<int>(store.units().size()) - 1;
     for (int u = 0; u < head; ++u) {
@@ -42,8 +43,8 @@ class Toy {
     }
     strategy.before_forward(head);
     strategy.before_gradient(head);
-    strategy.before_gradient(0);
-    add_gradient(0, step, index, 1);
+    if (tied_) strategy.before_gradient(0);
+    if (tied_) add_gradient(0, step, index, 1);
     add_gradient(head, step, index, 2);
     strategy.after_backward(head);
     for (int u = head - 1; u > 0; --u) {
@@ -61,14 +62,18 @@ class Toy {
  private:
   void add_gradient(int u, std::int64_t step, std::int64_t index, int kind) {
     Unit& unit = store.units()[static_cast<std::size_t>(u)];
+    const float* value = u == 0 && !tied_ ? nullptr : unit.value;  // not needed, and not always there
     Random random(3, Purpose::noise, static_cast<std::uint64_t>(step * 1000 + index),
                   static_cast<std::uint32_t>(8 * u + kind));
     for (const Parameter& p : unit.parameters)
       for (std::int64_t i = p.offset; i < p.offset + p.size(); ++i) {
         auto at = static_cast<std::uint64_t>(i);
-        unit.grad[i] += random.normal(at) * static_cast<float>(1 << (random.word(at + 99999) % 10)) + unit.value[i];
+        unit.grad[i] +=
+            random.normal(at) * static_cast<float>(1 << (random.word(at + 99999) % 10)) + (value ? value[i] : 0);
       }
   }
+
+  bool tied_;
 };
 
 struct Outcome {
@@ -81,8 +86,8 @@ using Cut = std::function<MicroBatches(std::int64_t total, int rank, int ranks)>
 
 /// Three steps of descent with a momentum plane, of `total` micro-batches each, on one rank of several.
 inline Outcome train_toy(Comm& comm, const std::string& name, std::int64_t total, const Cut& cut = nullptr,
-                         const DistributionOptions& options = {}) {
-  Toy toy;
+                         const DistributionOptions& options = {}, bool tied = true) {
+  Toy toy(tied);
   Random random(5, Purpose::init);
   for (Unit& unit : toy.store.units())
     for (const Parameter& p : unit.parameters)

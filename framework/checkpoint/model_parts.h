@@ -1,0 +1,51 @@
+// The same files as ModelWriter's, written by several processes at once: each puts the parts it holds where they belong, so
+// that nobody gathers anything. For a folder that nobody reads yet (CheckpointWriter, FilesInto): what is written here is
+// in place at once.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/model_files.h"
+
+namespace dml {
+
+class ModelParts {
+ public:
+  /// The same tensors in the same order in every process.
+  ModelParts(std::string directory, std::vector<TensorInfo> tensors,
+             std::size_t max_bytes = ModelShards::kDefaultBytes);
+  ~ModelParts();
+  ModelParts(const ModelParts&) = delete;
+  ModelParts& operator=(const ModelParts&) = delete;
+
+  /// One process, before any writes: headers, sizes, index.
+  void create();
+  /// Elements `first`, first + 1, … of a tensor, rounded to its dtype.
+  void write_floats(std::string_view tensor, std::int64_t first, std::span<const float> values);
+  void write(std::string_view tensor, std::span<const std::byte> whole);
+  /// To the disk. IoError, as for all of them.
+  void commit();
+
+ private:
+  struct Shard {
+    std::string path;
+    SafetensorsLayout layout;
+    int fd = -1;
+  };
+  struct Place {
+    std::size_t shard, tensor;
+  };
+  const Place* find(std::string_view tensor) const;
+  void write_at(Shard& shard, std::size_t offset, const void* data, std::size_t size);
+
+  std::string directory_;
+  ModelShards names_;
+  std::vector<Shard> shards_;
+  std::vector<std::pair<std::string, Place>> places_;  // by name
+};
+
+}  // namespace dml

@@ -1,0 +1,43 @@
+// Where whole units lie in a memory that holds only few of them at a time: the first and the last unit have a place each, the
+// layers between take two in turn, so that a neighbour can be on its way while a layer is in use. Where the ends are never
+// needed together nor beside a layer (ParameterStore::ends_take_turns), the ends' place and the layers' are the same memory:
+// whoever comes next waits until the one before it is done.
+//
+// For gradients there is room to receive into as well. A layer's gradient is exchanged at once; a unit whose part does
+// not fit goes piece by piece.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "dist/slices.h"
+#include "nn/parameter.h"
+
+namespace dml {
+
+class UnitPlaces {
+ public:
+  struct Place {
+    std::int64_t first = 0, last = 0;  // floats of the memory
+    std::int64_t room = 0;             // where others' parts are received, `piece` floats of each
+    std::int64_t piece = 0;            // at most so much of every rank's slice is exchanged at once
+  };
+  UnitPlaces() = default;
+  /// `ranks` share every unit; `receive`: with room for the others' parts.
+  UnitPlaces(const ParameterStore& store, int ranks, bool receive);
+
+  const Place& operator[](std::size_t unit) const { return places_[unit]; }
+  bool overlap(std::size_t a, std::size_t b) const {
+    return places_[a].first < places_[b].last && places_[b].first < places_[a].last;
+  }
+  /// Floats of it all, and of what is no room to receive into.
+  std::int64_t floats() const { return floats_; }
+  std::int64_t whole_units() const { return whole_; }
+
+ private:
+  std::vector<Place> places_;
+  std::int64_t floats_ = 0, whole_ = 0;
+};
+
+}  // namespace dml
