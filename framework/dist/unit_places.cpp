@@ -3,7 +3,7 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kPieces = 32;  // of a unit that has little room to receive into
+constexpr std::int64_t kPieces = 8;  // of a unit that has little room to receive into
 
 std::int64_t whole_blocks(std::int64_t floats) { return (floats + kSliceBlock - 1) / kSliceBlock * kSliceBlock; }
 
