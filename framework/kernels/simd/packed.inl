@@ -90,28 +90,28 @@ DML_INLINE void turn(V (&x)[W]) {
   turn_round<1>(x);
 }
 
+// W columns of the panel's rows from Top on.
+template <int Height, int Top>
+DML_INLINE void turn_block(const float* from, std::int64_t ld, float* to) {
+  V x[W]{};
+#pragma GCC unroll 16
+  for (int r = 0; r < W; ++r)
+    if (Top + r < Height) x[r] = load(from + (Top + r) * ld);
+  turn(x);
+#pragma GCC unroll 16
+  for (int k = 0; k < W; ++k) store(to + k * Height + Top, x[k]);
+  if constexpr (Top > 0) turn_block<Height, Top - W>(from, ld, to);
+}
+
 // to[k · Height + r] = from[r · ld + k] for r < rows, zero from there to Height; k < depth. Writes up to a vector
 // beyond the end: what goes beyond a column is written over by what belongs there, the next column's lower rows.
 template <int Height>
 void turn_panel(std::int64_t rows, std::int64_t depth, const float* from, std::int64_t ld, float* to) {
-  for (std::int64_t k = 0; k < depth; k += W)
-    for (int top = (Height - 1) / W * W; top >= 0; top -= W) {
-      V x[W];
-      std::int64_t left = depth - k;
-#pragma GCC unroll 16
-      for (int r = 0; r < W; ++r) {
-        const float* p = from + (top + r) * ld + k;
-        x[r] = top + r >= Height || top + r >= rows ? V{} : left >= W ? load(p) : load_part(p, left);
-      }
-      turn(x);
-      float* at = to + k * Height + top;
-      if (left >= W) {
-#pragma GCC unroll 16
-        for (int j = 0; j < W; ++j) store(at + j * Height, x[j]);
-      } else {
-        for (std::int64_t j = 0; j < left; ++j) store(at + j * Height, x[j]);
-      }
-    }
+  std::int64_t k = 0;
+  if (rows == Height)
+    for (; k + W <= depth; k += W) turn_block<Height, (Height - 1) / W * W>(from + k, ld, to + k * Height);
+  for (; k < depth; ++k)
+    for (std::int64_t r = 0; r < Height; ++r) to[k * Height + r] = r < rows ? from[r * ld + k] : 0;
 }
 
 template <int Width>
