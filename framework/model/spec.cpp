@@ -79,12 +79,14 @@ void ModelSpec::check(const std::string& source) const {
       {"number of layers", layers, 1, 2048},
       {"number of attention heads", heads, 1, 8192},
       {"number of key/value heads", kv_heads, 1, 8192},
-      {"head_dim", head_dim, 1, 8192},
       {"number of positions", max_positions, 1, std::int64_t{1} << 30},
   };
   for (auto& s : sizes)
     bad(s.value < s.least || s.value > s.most,
         fmt::format("{} must be {} to {}, is {}", s.what, s.least, s.most, s.value));
+  problems.raise();
+  // Behind the others: where no key gives it, it follows from them.
+  bad(head_dim < 1 || head_dim > 8192, fmt::format("head_dim must be 1 to 8192, is {}", head_dim));
   problems.raise();
 
   bad(heads % kv_heads != 0,

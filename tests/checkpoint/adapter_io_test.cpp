@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "bad_cases.h"
 #include "checkpoint/mlx_adapter.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
@@ -211,53 +212,18 @@ TEST(MlxAdapter, GoesThereAndBack) {
 
 // ---- bad configs
 
-struct BadConfig {
-  const char *name, *change, *message;  // the change is merged into a good config; "-key" removes one
-};
-class BadAdapterConfig : public testing::TestWithParam<BadConfig> {};
+class BadAdapterConfig : public testing::TestWithParam<bad::Case> {};
 
 TEST_P(BadAdapterConfig, IsRefusedWithItsReason) {
-  Json json = parse_json(R"({"peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": ["q_proj"]})", "good");
-  json.update(parse_json(GetParam().change, "change"));
-  if (json.contains("remove")) json.erase(json["remove"].get<std::string>());
+  Json json = parse_json(bad::kGoodAdapterConfig, "good");
+  json.merge_patch(parse_json(GetParam().change, "change"));
   std::string text = refusal([&] { plan_adapter(read_adapter_config(json, "config"), tiny_spec(), "config"); });
   EXPECT_THAT(text, HasSubstr(GetParam().message));
   EXPECT_TRUE(text.starts_with("config")) << text;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Table, BadAdapterConfig,
-    testing::Values(
-        BadConfig{"NoPeftType", R"({"remove": "peft_type"})", "no 'peft_type'"},
-        BadConfig{"OtherMethod", R"({"peft_type": "IA3"})", "only LORA is"},
-        BadConfig{"OtherTask", R"({"task_type": "SEQ_CLS"})", "only CAUSAL_LM is"},
-        BadConfig{"RankZero", R"({"r": 0})", "'r' must be 1 to"},
-        BadConfig{"RankNegative", R"({"r": -1})", "'r' must be 1 to"},
-        BadConfig{"RankHuge", R"({"r": 2147483648})", "'r' must be 1 to"},
-        BadConfig{"RankText", R"({"r": "8"})", "whole number"},
-        BadConfig{"AlphaZero", R"({"lora_alpha": 0})", "other than 0"},
-        BadConfig{"AlphaNan", R"({"lora_alpha": "NaN"})", "must be a number"},
-        BadConfig{"DropoutOne", R"({"lora_dropout": 1.0})", "below 1"},
-        BadConfig{"TargetsMatchNothing", R"({"target_modules": ["Wqkv"]})", "match no module"},
-        BadConfig{"TargetsNumber", R"({"target_modules": 3})", "list of module names"},
-        BadConfig{"TargetPatternBroken", R"({"target_modules": "(q_proj"})", "missing closing parenthesis"},
-        BadConfig{"RankPatternBroken", R"({"rank_pattern": {"q_[": 2}})", "'rank_pattern'"},
-        BadConfig{"RankPatternZero", R"({"rank_pattern": {"q_proj": 0}})", "must be 1 to"},
-        BadConfig{"AlphaPatternText", R"({"alpha_pattern": {"q_proj": "a"}})", "must be a number"},
-        BadConfig{"LayersNegative", R"({"layers_to_transform": [-1]})", "layer numbers"},
-        BadConfig{"SavedModuleAbsent", R"({"modules_to_save": ["score"]})", "modules_to_save names 'score'"},
-        BadConfig{"BiasWord", R"({"bias": "some"})", "choose from none, all, lora_only"},
-        BadConfig{"BiasAll", R"({"bias": "all"})", "only 'none' is supported"},
-        BadConfig{"LoraBias", R"({"lora_bias": true})", "'lora_bias' is not supported"},
-        BadConfig{"Qalora", R"({"use_qalora": true})", "'use_qalora' is true"},
-        BadConfig{"TokenIndices", R"({"trainable_token_indices": [1]})", "'trainable_token_indices'"},
-        BadConfig{"LoftqBits", R"({"init_lora_weights": "loftq", "loftq_config": {"loftq_bits": 2}})",
-                  "only 4 is supported"},
-        BadConfig{"LoftqIterations", R"({"init_lora_weights": "loftq", "loftq_config": {"loftq_iter": 0}})",
-                  "'loftq_iter' must be"},
-        BadConfig{"LoftqConfigText", R"({"init_lora_weights": "loftq", "loftq_config": "4bit"})", "must be an object"},
-        BadConfig{"InitNumber", R"({"init_lora_weights": 3})", "'init_lora_weights'"}),
-    [](auto& one) { return one.param.name; });
+INSTANTIATE_TEST_SUITE_P(Table, BadAdapterConfig, testing::ValuesIn(bad::kAdapterConfigs),
+                         [](auto& one) { return one.param.name; });
 
 TEST(AdapterConfigFile, UnknownKeysAreIgnored) {
   EXPECT_EQ(config_of(R"({"peft_type": "LORA", "r": 2, "some_future_key": 1})").r, 2);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "bad_cases.h"
 #include "core/bf16.h"
 #include "fixture.h"
 
@@ -12,9 +13,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 Json base_config(const std::string& family = "llama") {
-  Json j = parse_json(R"({"vocab_size": 100, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 4,
-                          "num_attention_heads": 4, "num_key_value_heads": 2, "eos_token_id": 2})",
-                      "base");
+  Json j = parse_json(bad::kGoodModelConfig, "base");
   j["model_type"] = family;
   return j;
 }
@@ -136,100 +135,15 @@ TEST(ConfigJson, OfEveryFamilyReadsBack) {
 
 // ---- what is refused
 
-struct BadConfig {
-  const char *name, *family, *change, *message;
-};
-void PrintTo(const BadConfig& bad, std::ostream* out) { *out << bad.name; }
-
-class BadModelConfig : public testing::TestWithParam<BadConfig> {};
+class BadModelConfig : public testing::TestWithParam<bad::Case> {};
 TEST_P(BadModelConfig, IsRefusedWithItsReason) {
   std::string text = refusal([&] { read(GetParam().family, GetParam().change); });
   EXPECT_THAT(text, HasSubstr(GetParam().message));
   EXPECT_TRUE(text.starts_with("config.json: ")) << text;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Table, BadModelConfig,
-    testing::Values(
-        BadConfig{"HiddenZero", "llama", R"({"hidden_size": 0})", "hidden size must be 1 to"},
-        BadConfig{"HiddenNegative", "llama", R"({"hidden_size": -1})", "hidden size must be 1 to"},
-        BadConfig{"HiddenFraction", "llama", R"({"hidden_size": 1.5})", "'hidden_size' must be a whole number"},
-        BadConfig{"HiddenText", "llama", R"({"hidden_size": "64"})", "'hidden_size' must be a whole number"},
-        BadConfig{"HiddenHuge", "llama", R"({"hidden_size": 4611686018427387904})", "hidden size must be 1 to"},
-        BadConfig{"HiddenMissing", "llama", R"({"hidden_size": null})", "no 'hidden_size'"},
-        BadConfig{"HeadsZero", "llama", R"({"num_attention_heads": 0})", "attention heads must be 1 to"},
-        BadConfig{"HeadsDoNotDivide", "llama", R"({"num_attention_heads": 5})", "not divisible by 5"},
-        BadConfig{"MoreKvHeadsThanHeads", "llama", R"({"num_key_value_heads": 8})", "cannot be shared out"},
-        BadConfig{"KvHeadsDoNotDivide", "llama", R"({"num_key_value_heads": 3})", "cannot be shared out"},
-        BadConfig{"KvHeadsZero", "llama", R"({"num_key_value_heads": 0})", "key/value heads must be 1 to"},
-        BadConfig{"HeadDimOdd", "llama", R"({"head_dim": 7})", "no even number"},
-        BadConfig{"HeadDimZero", "llama", R"({"head_dim": 0})", "head_dim must be 1 to"},
-        BadConfig{"HeadDimHuge", "llama", R"({"head_dim": 1000000})", "head_dim must be 1 to"},
-        BadConfig{"LayersZero", "llama", R"({"num_hidden_layers": 0})", "number of layers must be 1 to"},
-        BadConfig{"LayersBillion", "llama", R"({"num_hidden_layers": 1000000000})", "'num_hidden_layers' must be 1 to"},
-        BadConfig{"LayersBillionGpt2", "gpt2", R"({"n_embd": 32, "n_head": 4, "n_layer": 1000000000})",
-                  "number of layers must be 1 to"},
-        BadConfig{"IntermediateZero", "llama", R"({"intermediate_size": 0})", "intermediate size must be 1 to"},
-        BadConfig{"VocabZero", "llama", R"({"vocab_size": 0})", "vocabulary size must be 1 to"},
-        BadConfig{"EpsZero", "llama", R"({"rms_norm_eps": 0})", "epsilon must be above 0"},
-        BadConfig{"EpsNegative", "llama", R"({"rms_norm_eps": -1e-6})", "epsilon must be above 0"},
-        BadConfig{"EpsText", "llama", R"({"rms_norm_eps": "NaN"})", "'rms_norm_eps' must be a number"},
-        BadConfig{"EpsOne", "llama", R"({"rms_norm_eps": 1})", "epsilon must be above 0"},
-        BadConfig{"ThetaZero", "llama", R"({"rope_theta": 0})", "rope theta must be above 1"},
-        BadConfig{"ThetaNegative", "llama", R"({"rope_theta": -10000})", "rope theta must be above 1"},
-        BadConfig{"RopeUnknown", "llama", R"({"rope_scaling": {"rope_type": "yarm", "factor": 2}})",
-                  "unknown rope type 'yarm'; did you mean 'yarn'?"},
-        BadConfig{"RopeUnknownKey", "llama",
-                  R"({"rope_scaling": {"rope_type": "linear", "factor": 2, "mrope_section": [1]}})", "'mrope_section'"},
-        BadConfig{"RopeNoFactor", "llama", R"({"rope_scaling": {"rope_type": "linear"}})", "needs 'factor'"},
-        BadConfig{"RopeFactorZero", "llama", R"({"rope_scaling": {"rope_type": "linear", "factor": 0}})",
-                  "factor must be at least 1"},
-        BadConfig{"RopeFactorNegative", "llama", R"({"rope_scaling": {"rope_type": "dynamic", "factor": -1}})",
-                  "factor must be at least 1"},
-        BadConfig{"RopeList", "llama", R"({"rope_scaling": [1]})", "'rope_scaling' must be an object"},
-        BadConfig{"YarnBetas", "llama",
-                  R"({"rope_scaling": {"rope_type": "yarn", "factor": 2, "beta_fast": 1, "beta_slow": 32}})",
-                  "beta_slow < beta_fast"},
-        BadConfig{
-            "Llama3Frequencies", "llama",
-            R"({"rope_scaling": {"rope_type": "llama3", "factor": 2, "low_freq_factor": 4, "high_freq_factor": 4, "original_max_position_embeddings": 8}})",
-            "low_freq_factor < high_freq_factor"},
-        BadConfig{
-            "Llama3NoOriginal", "llama",
-            R"({"rope_scaling": {"rope_type": "llama3", "factor": 2, "low_freq_factor": 1, "high_freq_factor": 4}})",
-            "needs 'original_max_position_embeddings'"},
-        BadConfig{"LongropeLength", "phi3",
-                  R"({"rope_scaling": {"type": "longrope", "long_factor": [1], "short_factor": [1, 1, 1, 1]}})",
-                  "long_factor must have 4 numbers, has 1"},
-        BadConfig{"LongropeText", "phi3",
-                  R"({"rope_scaling": {"type": "longrope", "long_factor": "x", "short_factor": [1]}})",
-                  "'long_factor' must be a list of numbers"},
-        BadConfig{"PartialZero", "stablelm", R"({"partial_rotary_factor": 0})", "in (0, 1]"},
-        BadConfig{"WindowZero", "mistral", R"({"sliding_window": 0})", "'sliding_window' must be null or above 0"},
-        BadConfig{"WindowNegative", "mistral", R"({"sliding_window": -1})", "'sliding_window' must be null or above 0"},
-        BadConfig{"LayerTypesLength", "gemma2", R"({"head_dim": 8, "layer_types": ["full_attention"]})",
-                  "must list 4 layers, lists 1"},
-        BadConfig{"LayerTypesWord", "gemma2", R"({"head_dim": 8, "layer_types": ["full_attention", "x", "x", "x"]})",
-                  "choose from"},
-        BadConfig{"EosOutside", "llama", R"({"eos_token_id": 100})", "eos id 100 is outside"},
-        BadConfig{"EosListBad", "llama", R"({"eos_token_id": [2, -5]})", "must be a token id"},
-        BadConfig{"EosText", "llama", R"({"eos_token_id": "</s>"})", "must be a token id"},
-        BadConfig{"PositionsZero", "llama", R"({"max_position_embeddings": 0})", "number of positions must be 1 to"},
-        BadConfig{"PositionsHuge", "llama", R"({"max_position_embeddings": 1099511627776})",
-                  "number of positions must be 1 to"},
-        BadConfig{"UnknownFamily", "lama", "{}", "model_type 'lama' is not supported; did you mean 'llama'?"},
-        BadConfig{"NoFamily", "", "{}", "no 'model_type'"},
-        BadConfig{"OtherArchitecture", "llama", R"({"architectures": ["MistralForCausalLM"]})",
-                  "expected [\"LlamaForCausalLM\"]"},
-        BadConfig{"Quantised", "llama", R"({"quantization_config": {"quant_method": "gptq"}})",
-                  "'quantization_config'"},
-        BadConfig{"Experts", "llama", R"({"num_local_experts": 8})", "mixtures of experts"},
-        BadConfig{"LogitScale", "llama", R"({"logit_scale": 0.0625})", "'logit_scale' is 0.0625"},
-        BadConfig{"HeadNorms", "stablelm", R"({"qk_layernorm": true})", "'qk_layernorm'"},
-        BadConfig{"UnknownActivation", "llama", R"({"hidden_act": "mish"})", "'hidden_act' is 'mish'"},
-        BadConfig{"QueryScalarZero", "gemma2", R"({"head_dim": 8, "query_pre_attn_scalar": 0})", "must be above 0"},
-        BadConfig{"TiedText", "llama", R"({"tie_word_embeddings": "yes"})", "true or false"}),
-    [](auto& one) { return one.param.name; });
+INSTANTIATE_TEST_SUITE_P(Table, BadModelConfig, testing::ValuesIn(bad::kModelConfigs),
+                         [](auto& one) { return one.param.name; });
 
 TEST(BadModelConfig, AHugeEosListIsRefused) {
   Json j = base_config();

@@ -1,0 +1,137 @@
+// Directories of models and adapters as they should not be, given to the built program: one line that names the file, exit 2,
+// and no memory taken for what the file promises. tests/checkpoint walks the same lists through the readers.
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "checkpoint/bad_cases.h"
+#include "core/files.h"
+#include "e2e/workshop.h"
+
+namespace dml::e2e {
+namespace fs = std::filesystem;
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::size_t kMemory = std::size_t{64} << 20;
+
+class BadModel : public Workshop {
+ protected:
+  BadModel() { fs::copy(base_directory(), at("base"), fs::copy_options::recursive); }
+
+  void expect_refused(const Ended& e, const std::string& path, const std::string& message) const {
+    EXPECT_EQ(e.exit, 2) << e.err;
+    EXPECT_EQ(e.out, "");
+    EXPECT_TRUE(e.err.starts_with("error: ")) << e.err;
+    EXPECT_EQ(std::ranges::count(e.err, '\n'), 1) << e.err;
+    EXPECT_THAT(e.err, HasSubstr(path));
+    EXPECT_THAT(e.err, HasSubstr(message));
+    EXPECT_LT(e.peak, kMemory);
+  }
+
+  Ended ask(const Words& more = {}) const {
+    Words words = {"infer", "--base-model", at("base"), "--raw", "--max-new-tokens", "1", "--prompt", "a"};
+    words.insert(words.end(), more.begin(), more.end());
+    return dml(words);
+  }
+  // The adapter that is put over the base, with its config changed.
+  void write_adapter(const Json& config) const {
+    fs::create_directories(at("adapter"));
+    write("adapter/adapter_config.json", config.dump());
+  }
+};
+
+Json patched(const char* good, const char* change) {
+  Json j = parse_json(good, "good");
+  j.merge_patch(parse_json(change, "change"));
+  return j;
+}
+
+TEST_F(BadModel, ConfigsAreRefusedBeforeMemoryIsTaken) {
+  for (const bad::Case& one : bad::kModelConfigs) {
+    SCOPED_TRACE(one.name);
+    Json config = patched(bad::kGoodModelConfig, one.change);
+    config["model_type"] = one.family;
+    write("base/config.json", config.dump());
+    expect_refused(ask(), at("base/config.json"), one.message);
+  }
+}
+
+TEST_F(BadModel, FilesThatAreNoConfigAreRefused) {
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  for (const std::string& bytes : {std::string(), std::string("{"), std::string("[]"), std::string("null"),
+                                   std::string("{\"model_type\": \"\xff\"}"), std::string(R"({"a": 1, "a": 2})"),
+                                   "{\"a\": " + deep + "}", std::string(10 << 20, ' ')}) {
+    SCOPED_TRACE(bytes.substr(0, 20));
+    write("base/config.json", bytes);
+    expect_refused(ask(), at("base/config.json"), "");
+  }
+}
+
+TEST_F(BadModel, AdapterConfigsAreRefusedBeforeMemoryIsTaken) {
+  for (const bad::Case& one : bad::kAdapterConfigs) {
+    SCOPED_TRACE(one.name);
+    write_adapter(patched(bad::kGoodAdapterConfig, one.change));
+    expect_refused(ask({"--adapter", at("adapter")}), at("adapter"), one.message);
+  }
+}
+
+TEST_F(BadModel, AdapterFoldersAreRefused) {
+  const Words with = {"--adapter", at("adapter")};
+  write_adapter(patched(bad::kGoodAdapterConfig, "{}"));
+  expect_refused(ask(with), at("adapter"), "no adapter_model.safetensors");
+  write("adapter/adapter_model.bin", "x");
+  expect_refused(ask(with), at("adapter"), "never read");
+  for (const std::string& bytes : {std::string(), std::string("1234567"), std::string(8, '\0'), std::string(8, '\xff'),
+                                   std::string("\2\0\0\0\0\0\0\0[]", 10)}) {
+    SCOPED_TRACE(bytes.size());
+    write("adapter/adapter_model.safetensors", bytes);
+    expect_refused(ask(with), at("adapter/adapter_model.safetensors"), "");
+  }
+  write("adapter/adapter_model.safetensors", std::string("\2\0\0\0\0\0\0\0{}", 10));
+  Ended empty = ask(with);
+  EXPECT_EQ(empty.exit, 2);
+  EXPECT_THAT(empty.err, HasSubstr("q_proj.lora_A.weight' is missing"));
+}
+
+TEST_F(BadModel, IndexesAreRefusedBeforeMemoryIsTaken) {
+  ASSERT_EQ(dml({"convert", at("base"), "--max-shard-size", "150KB", "--output", at("sharded")}).exit, 0);
+  ASSERT_TRUE(file_exists(at("sharded/model-00002-of-00002.safetensors")));
+  fs::remove_all(at("base"));
+  fs::rename(at("sharded"), at("base"));
+  bad::put_odd_things(at("base"));
+  const std::string good = read_file(at("base/model.safetensors.index.json"));
+  for (const bad::Case& one : bad::kIndexes) {
+    SCOPED_TRACE(one.name);
+    write("base/model.safetensors.index.json", patched(good.c_str(), one.change).dump());
+    expect_refused(ask(), at("base"), one.message);
+  }
+}
+
+// A header may promise more than there is memory; nothing is taken before it is known whether the file keeps it.
+TEST_F(BadModel, WeightsThatAreNotThereTakeNoMemory) {
+  std::string header =
+      R"({"model.norm.weight":{"dtype":"F32","shape":[1099511627776],"data_offsets":[0,4398046511104]}})";
+  std::string bytes(8, '\0');
+  std::uint64_t n = header.size();
+  std::memcpy(bytes.data(), &n, sizeof n);
+  write("base/model.safetensors", bytes + header);
+  expect_refused(ask(), at("base/model.safetensors"), "");
+}
+
+// A model larger than the machine is refused by its need, before any of it is made.
+TEST_F(BadModel, AModelLargerThanMemoryIsRefusedByItsNeed) {
+  Ended e =
+      train(1, recipe("huge.yml", tiny_model() + Keys{{"model_config",
+                                                       "{model_type: llama, hidden_size: 65536, intermediate_size: "
+                                                       "262144, num_hidden_layers: 128, num_attention_heads: 512, "
+                                                       "num_key_value_heads: 512, vocab_size: 512}"}}));
+  EXPECT_EQ(e.exit, 7) << e.err;
+  EXPECT_THAT(e.err, HasSubstr("are available"));
+  EXPECT_LT(e.peak, 2 * kMemory);
+}
+
+}  // namespace
+}  // namespace dml::e2e
