@@ -43,12 +43,14 @@ class Search {
       : options_(options),
         width_(static_cast<std::size_t>(options.beams)),
         prompt_(prompt.size()),
-        decoding_(model, std::vector<std::vector<Token>>(width_, prompt), options.max_new_tokens, options.cache),
-        beams_(width_) {
-    const std::vector<std::size_t> first{0};
-    decoding_.reserve({&first, 1});
-    decoding_.read(first);
-    live_ = first;
+        decoding_(model, std::vector<std::vector<Token>>(width_, prompt), options.max_new_tokens, options.cache,
+                  width_),
+        beams_(width_),
+        live_{0} {
+    std::vector<std::size_t> others(width_ - 1);
+    std::iota(others.begin(), others.end(), 1);
+    decoding_.begin(live_, others);
+    decoding_.read(live_);
   }
 
   /// One token more for every living beam; false when the search is over.
@@ -127,7 +129,7 @@ class Search {
       place[i] = free.back();
       free.pop_back();
       Decoding::Sequence &from = decoding_.sequences[next[i].beam], &to = decoding_.sequences[place[i]];
-      to.cache.copy(from.cache, std::min<std::int64_t>(to.cache.length(), static_cast<std::int64_t>(prompt_)));
+      to.cache->copy(*from.cache, std::min<std::int64_t>(to.cache->length(), static_cast<std::int64_t>(prompt_)));
       to.text = from.text;
       beams_[place[i]] = beams_[next[i].beam];
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -13,17 +14,19 @@ namespace dml {
 class Decoding {
  public:
   struct Sequence {
-    KvCache cache;
-    std::vector<Token> text;  // prompt and what has been made of it
+    std::optional<KvCache> cache;  // from begin() to end()
+    std::vector<Token> text;       // prompt and what has been made of it
   };
-  /// One sequence per prompt (none empty), each with room for max_new_tokens more.
+  /// One sequence per prompt (none empty), each with room for max_new_tokens more; at most `together` at a time.
   Decoding(CausalLm& model, std::span<const std::vector<Token>> prompts, std::int64_t max_new_tokens,
-           kernels::Storage cache);
+           kernels::Storage cache, std::size_t together);
 
-  /// Lists of sequences whose texts are read in one call each: as many as fit into some hundred tokens.
-  std::vector<std::vector<std::size_t>> groups() const;
-  /// Working memory for reading these groups, and then for going on with all sequences, whatever their length.
-  void reserve(std::span<const std::vector<std::size_t>> groups);
+  /// How many of the next prompts are read in one call: at most `most` and as many as fit into some hundred tokens, but one.
+  std::size_t readable(std::size_t next, std::size_t most) const;
+  /// Takes memory for the caches of all that are listed and have none, for reading the prompts of `fresh` in one call, and
+  /// for going on with all of them, whatever their length.
+  void begin(std::span<const std::size_t> fresh, std::span<const std::size_t> others);
+  void end(std::size_t sequence) { sequences[sequence].cache.reset(); }
   /// Reads what the caches of the sequences listed lack of their texts; their logits become rows 0, 1, ….
   void read(std::span<const std::size_t> which);
 
@@ -36,7 +39,8 @@ class Decoding {
   void call(std::span<const std::size_t> which, bool full);
 
   CausalLm& model_;
-  std::int64_t vocab_;
+  std::int64_t vocab_, max_new_tokens_;
+  kernels::Storage storage_;
   std::vector<std::int32_t> positions_;
   std::vector<Token> tokens_;
   std::vector<SequenceRows> rows_;

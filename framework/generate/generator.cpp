@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 #include <utility>
 
 #include "generate/beam_search.h"
@@ -37,16 +38,15 @@ std::vector<Generated> Generator::run(std::span<const std::vector<Token>> prompt
     }
     return results;
   }
-  Decoding decoding(model_, prompts, options.max_new_tokens, options.cache);
-  const auto groups = decoding.groups();
-  decoding.reserve(groups);
+  const std::size_t together = std::clamp<std::size_t>(options.together, 1, prompts.size());
+  Decoding decoding(model_, prompts, options.max_new_tokens, options.cache, together);
 
   Sampler sampler(options.sampling, model_.spec.vocab);
   // Chooses the next token of sequence i; true while it goes on.
   auto take = [&](std::size_t i, std::span<float> logits) {
     Generated& result = results[i];
     auto& history = decoding.sequences[i].text;
-    auto choice = sampler.sample(logits, history, i, result.tokens.size());
+    auto choice = sampler.sample(logits, history, options.first_number + i, result.tokens.size());
     if (std::ranges::find(options.stop_tokens, choice.token) != options.stop_tokens.end()) {
       result.reason = StopReason::token;
       return false;
@@ -66,18 +66,24 @@ std::vector<Generated> Generator::run(std::span<const std::vector<Token>> prompt
     decoding.read(which);
     for (std::size_t row = 0; row < which.size(); ++row)
       if (take(which[row], decoding.logits(row))) going.push_back(which[row]);
+      else decoding.end(which[row]);
   };
-  auto start = Clock::now();
-  for (const auto& group : groups) read(group);
-  for (const auto& prompt : prompts) speed_.prompt_tokens += std::ssize(prompt);
-  speed_.prompt_seconds += seconds_since(start);
-
-  start = Clock::now();
-  while (!going.empty()) {
-    speed_.new_tokens += std::ssize(going);
-    read(std::exchange(going, {}));
+  for (std::size_t next = 0; next < prompts.size() || !going.empty();) {
+    auto start = Clock::now();
+    if (std::size_t fresh = decoding.readable(next, together - going.size()); fresh > 0) {
+      std::vector<std::size_t> group(fresh);
+      std::iota(group.begin(), group.end(), next);
+      next += fresh;
+      decoding.begin(group, going);
+      read(group);
+      for (std::size_t i : group) speed_.prompt_tokens += std::ssize(prompts[i]);
+      speed_.prompt_seconds += seconds_since(start);
+    } else {
+      speed_.new_tokens += std::ssize(going);
+      read(std::exchange(going, {}));
+      speed_.new_seconds += seconds_since(start);
+    }
   }
-  speed_.new_seconds += seconds_since(start);
   return results;
 }
 

@@ -1,6 +1,8 @@
 #include "pipeline/infer.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "core/error.h"
 #include "core/files.h"
@@ -15,7 +17,8 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kTogether = 8;  // rows of a file that are answered in one batch
+constexpr std::size_t kTogether = 8;   // rows of a file that are answered at a time; the next one waits for a place …
+constexpr std::size_t kWaiting = 256;  // … among so many
 
 // The dataset whose template answers: the recipe's first, else plain chat.
 DatasetEntry answering_dataset(const Recipe* recipe) {
@@ -67,8 +70,8 @@ Assistant::Assistant(const Recipe* recipe, const InferOptions& options)
   if (options.base_model) {
     section = ModelSection{};
     section.base_model = *options.base_model;
-  } else if (recipe->adapter.adapter == AdapterKind::none) {
-    // A model trained in full answers itself.
+  } else if (recipe->adapter.makes_model()) {
+    // A model trained in full, or by merging adapters, answers itself.
     if (!adapters.empty() && !alone)
       throw UserError("--adapter: this recipe trains the whole model; name its base with --base-model");
     if (file_exists(recipe->train.output_dir + "/config.json")) {
@@ -142,18 +145,20 @@ Answer Assistant::answer(const std::vector<Token>& prompt, const std::function<b
   return std::move(run({&prompt, 1}, on_text)[0]);
 }
 
-std::vector<Answer> Assistant::answers(std::span<const std::vector<Token>> prompts) { return run(prompts, {}); }
+std::vector<Answer> Assistant::answers(std::span<const std::vector<Token>> prompts, std::size_t first) {
+  return run(prompts, {}, first);
+}
 
-// Keys and values of the longest texts there may be, and the rotary tables, before memory is taken for them.
+// Keys and values of the longest texts that may be there at a time, and the rotary tables, before memory is taken for them.
 void Assistant::require_memory(std::span<const std::vector<Token>> prompts) const {
   const ModelSpec& spec = model_->spec;
   const GenerationOptions& o = options_.generation;
-  std::int64_t tokens = 0, longest = 0;
-  for (const auto& prompt : prompts) {
-    tokens += std::ssize(prompt) + o.max_new_tokens;
-    longest = std::max(longest, std::ssize(prompt) + o.max_new_tokens);
-  }
-  tokens *= o.beams;
+  std::vector<std::int64_t> lengths;
+  for (const auto& prompt : prompts) lengths.push_back(std::ssize(prompt) + o.max_new_tokens);
+  std::ranges::sort(lengths, std::greater<>());
+  const std::int64_t longest = lengths.empty() ? 0 : lengths[0];
+  lengths.resize(std::min(lengths.size(), kTogether));
+  const std::int64_t tokens = o.beams > 1 ? o.beams * longest : std::reduce(lengths.begin(), lengths.end());
   const double need = static_cast<double>(tokens) * static_cast<double>(KvCache::bytes_per_token(
                                                         spec.layers, spec.kv_heads, spec.head_dim, o.cache)) +
                       static_cast<double>(longest) * static_cast<double>(spec.head_dim) * sizeof(float);
@@ -165,8 +170,11 @@ void Assistant::require_memory(std::span<const std::vector<Token>> prompts) cons
 }
 
 std::vector<Answer> Assistant::run(std::span<const std::vector<Token>> prompts,
-                                   const std::function<bool(const std::string&)>& on_text) {
+                                   const std::function<bool(const std::string&)>& on_text, std::size_t first) {
   require_memory(prompts);
+  GenerationOptions how = options_.generation;
+  how.together = kTogether;
+  how.first_number = first;
   struct Going {
     std::unique_ptr<StreamDecoder> decoder;
     StopText stop;
@@ -182,7 +190,7 @@ std::vector<Answer> Assistant::run(std::span<const std::vector<Token>> prompts,
     g.text += piece;
     return piece.empty() || !on_text || on_text(piece);
   };
-  auto results = generator_->run(prompts, options_.generation, [&](std::size_t i, Token id) {
+  auto results = generator_->run(prompts, how, [&](std::size_t i, Token id) {
     Going& g = going[i];
     return emit(g, g.stop.next(g.decoder->next(id))) && !g.stop.stopped();
   });
@@ -225,8 +233,10 @@ void answer_file(Assistant& assistant, const std::string& input, const std::stri
   FileWriter out(output);
   std::vector<Json> rows;
   std::vector<std::vector<Token>> prompts;
+  std::size_t answered = 0;
   auto flush = [&] {
-    auto answers = assistant.answers(prompts);
+    auto answers = assistant.answers(prompts, answered);
+    answered += rows.size();
     for (std::size_t i = 0; i < rows.size(); ++i) {
       rows[i]["output"] = answers[i].text;
       if (logprobs) rows[i]["logprobs"] = assistant.logprobs(answers[i]);
@@ -251,7 +261,7 @@ void answer_file(Assistant& assistant, const std::string& input, const std::stri
       throw UserError("{}: {}", place, e.what());
     }
     rows.push_back(std::move(row));
-    if (rows.size() == kTogether) flush();
+    if (rows.size() == kWaiting) flush();
   }
   flush();
   out.commit();

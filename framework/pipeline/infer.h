@@ -62,8 +62,8 @@ class Assistant {
   std::vector<Token> prompt_ids(const Json& row) const;
   /// Generates for one prompt; `on_text` gets the new text piece by piece, whole characters only; false stops.
   Answer answer(const std::vector<Token>& prompt, const std::function<bool(const std::string&)>& on_text = {});
-  /// For several together.
-  std::vector<Answer> answers(std::span<const std::vector<Token>> prompts);
+  /// For many, eight at a time. `first`: number of the first among all that are asked; each draws its own random numbers.
+  std::vector<Answer> answers(std::span<const std::vector<Token>> prompts, std::size_t first = 0);
   /// [{"token": …, "id": …, "logprob": …}, …], the log-probabilities those of the model before penalties and filters.
   Json logprobs(const Answer& answer) const;
 
@@ -78,7 +78,7 @@ class Assistant {
  private:
   void require_memory(std::span<const std::vector<Token>> prompts) const;
   std::vector<Answer> run(std::span<const std::vector<Token>> prompts,
-                          const std::function<bool(const std::string&)>& on_text);
+                          const std::function<bool(const std::string&)>& on_text, std::size_t first = 0);
 
   InferOptions options_;
   std::unique_ptr<Tokenizer> tokenizer_;
@@ -90,7 +90,7 @@ class Assistant {
   std::string description_;
 };
 
-/// Answers every row of `input` (JSON lines) into `output`: the row with "output" (and "logprobs") added. A few at a time.
+/// Answers every row of `input` (JSON lines) into `output`: the row with "output" (and "logprobs") added, in their order.
 void answer_file(Assistant& assistant, const std::string& input, const std::string& output, bool logprobs = false);
 
 }  // namespace dml

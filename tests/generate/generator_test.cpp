@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "core/error.h"
 #include "core/parallel.h"
@@ -125,6 +126,41 @@ TEST_P(Generation, LogprobsAreThoseOfTheModel) {
   model->reserve(model->measure({size, static_cast<std::int64_t>(losses.size()), 1}, false));
   model->evaluate({tokens, labels, positions, starts}, hooks, losses);
   for (std::size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(out.logprobs[i], -losses[i], 1e-4);
+}
+
+TEST_P(Generation, WhoWaitsTakesThePlaceOfOneThatHasEnded) {
+  std::vector<Tokens> many = prompts;
+  for (Token t = 1; t < 8; ++t) many.push_back({t, 12, t});
+  auto options = greedy(12);
+  auto whole = Generator(*model).run(many, options);
+  Token stop = whole[0].tokens[3];  // texts of different lengths
+  options.stop_tokens = {stop};
+  auto want = Generator(*model).run(many, options);
+  for (std::size_t together : {1, 2, 3, 8, 100}) {
+    options.together = together;
+    std::map<std::size_t, Tokens> heard;
+    std::size_t most = 0;
+    std::set<std::size_t> under_way;
+    auto got = Generator(*model).run(many, options, [&](std::size_t i, Token t) {
+      heard[i].push_back(t);
+      under_way.insert(i);
+      std::erase_if(under_way, [&](std::size_t k) { return heard[k] == want[k].tokens; });
+      most = std::max(most, under_way.size());
+      return true;
+    });
+    EXPECT_LE(most, together);
+    for (std::size_t i = 0; i < many.size(); ++i) {
+      EXPECT_EQ(got[i].tokens, want[i].tokens) << i << " of " << together << " at a time";
+      for (std::size_t t = 0; t < got[i].logprobs.size(); ++t)
+        EXPECT_NEAR(got[i].logprobs[t], want[i].logprobs[t], 1e-5);
+      EXPECT_EQ(heard[i], want[i].tokens);
+    }
+  }
+  options.sampling.greedy = false;
+  options.together = 2;
+  auto sampled = Generator(*model).run(many, options);
+  options.first_number = 4;
+  EXPECT_EQ(Generator(*model).run(std::span(many).subspan(4), options)[0].tokens, sampled[4].tokens);
 }
 
 TEST_P(Generation, NothingToDoIsNoMistake) {
