@@ -4,7 +4,7 @@
 //
 // Without DIR a model of random weights is written into the temporary folder (2.2 GB) and removed in the end. Printed are
 // the best of three: ready to answer, to the first token of a short prompt, ready to train an adapter, ready to train
-// everything (both with the digest of the base that a checkpoint keeps); and of `PROGRAM version`.
+// everything (both with the look at every byte of the base that comes before); and of `PROGRAM version`.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -21,6 +21,7 @@
 #include "core/bf16.h"
 #include "core/parallel.h"
 #include "core/random.h"
+#include "dist/comm.h"
 #include "generate/generator.h"
 #include "pipeline/base_model.h"
 
@@ -90,9 +91,10 @@ void measure(const std::string& directory) {
   lora.lora_target_linear = true;
   auto trainable = [&](const AdapterSection& adapter) {
     return best_of_three([&] {
+      auto alone = make_self_comm();
       BaseModel base = open_base_model(section, adapter);
+      base.examine(*alone);
       auto model = make_trainable_model(base, section, adapter, 1);
-      base.digest();
     });
   };
   row("ready to train a LoRA adapter (rank 16)", trainable(lora));

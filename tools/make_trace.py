@@ -10,6 +10,8 @@ their papers, so that a run of `dml train` on the same rows can be compared with
   NAME/trace.json          "recipe": keys of the recipe; "micro_batches": the rows, used in turn; "log": one object a step:
                            loss (mean over the labelled tokens of the whole step, before it), grad_norm (before clipping), lr
   NAME/init/               the adapter the run starts from, as PEFT writes it; B is not zero
+
+ReLoRA draws A anew at every restart: those are dml's random numbers (Philox4x32-10, Salmon et al. 2011), computed here too.
 """
 import argparse
 import json
@@ -34,6 +36,12 @@ TRACES = {
     "rslora": dict(adapter=dict(r=8, alpha=8, modules=["q_proj", "v_proj", "down_proj"], rslora=True), learning_rate=3e-3,
                    weight_decay=0.01),
     "dora": dict(adapter=dict(r=4, alpha=8, modules=["q_proj", "o_proj", "up_proj"], dora=True), learning_rate=3e-3),
+    "relora": dict(adapter=dict(r=4, alpha=8, modules=EVERY), learning_rate=4e-3, lr_scheduler="cosine", warmup_steps=2,
+                   steps=12, seed=42, relora=True, relora_prune_ratio=0.9, jagged_restart_steps=4, jagged_restart_warmup_steps=2,
+                   jagged_restart_anneal_steps=2, frozen_storage="f32"),
+    "relora-dora": dict(adapter=dict(r=4, alpha=8, modules=["q_proj", "o_proj", "up_proj"], dora=True), learning_rate=3e-3,
+                        steps=8, seed=42, relora=True, relora_prune_method="reset", jagged_restart_steps=3,
+                        jagged_restart_warmup_steps=1, jagged_restart_anneal_steps=1),
     "full-accum": dict(learning_rate=2e-3, lr_scheduler="cosine", warmup_steps=2, weight_decay=0.1, max_grad_norm=1.0,
                        gradient_accumulation_steps=2, adam_beta2=0.95, adam_epsilon=1e-5),
 }
@@ -83,24 +91,72 @@ def loss_of(model, batch):
     return total, count
 
 
-def rate(s, keys):
+def rate(s, keys, steps):
     warm, peak = keys["warmup_steps"], keys["learning_rate"]
     if s < warm:
-        return peak * (s + 1) / warm
-    return peak if keys["lr_scheduler"] == "constant" else peak * 0.5 * (1 + math.cos(math.pi * (s - warm) / (STEPS - warm)))
+        smooth = peak * (s + 1) / warm
+    elif keys["lr_scheduler"] == "constant":
+        smooth = peak
+    else:
+        smooth = peak * 0.5 * (1 + math.cos(math.pi * (s - warm) / (steps - warm)))
+    every = keys.get("jagged_restart_steps")
+    if not every:
+        return smooth
+    behind, rise, fall = s % every, keys["jagged_restart_warmup_steps"], keys["jagged_restart_anneal_steps"]
+    return smooth * (min(1.0, (behind + 1) / rise) if s >= every else 1.0) * min(1.0, (every - behind) / fall)
 
 
-def train(model, parameters, batches, keys):
+def philox(counter, key):
+    mask = 0xFFFFFFFF
+    for _ in range(10):
+        a, b = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
+        counter = [(b >> 32) ^ counter[1] ^ key[0], b & mask, (a >> 32) ^ counter[3] ^ key[1], a & mask]
+        key = [(key[0] + 0x9E3779B9) & mask, (key[1] + 0xBB67AE85) & mask]
+    return counter
+
+
+def drawn_again(shape, stream, number, seed):
+    """A as it begins behind restart `number`: uniform in ±1/√in, from words addressed by seed, restart and module."""
+    purpose, count = 5, shape[0] * shape[1]
+    words = [w for i in range((count + 3) // 4) for w in philox([i, 0, stream, number ^ 0x9E3779B9], [seed, purpose << 24])]
+    uniform = torch.tensor([w >> 8 for w in words[:count]], dtype=torch.float32) * 2.0 ** -24
+    return ((2 * uniform - 1) * (1 / torch.tensor(float(shape[1]), dtype=torch.float32).sqrt())).reshape(shape).double()
+
+
+def restart(model, adapters, first, second, keys, number):
+    """W + s·BA becomes W, A and B begin anew, and with them most of Adam's means (Lialin et al. 2023, section 3)."""
+    kind = {name: i for i, name in enumerate(EVERY)}
+    place = {m: i for i, m in enumerate(sorted(adapters, key=lambda m: (int(m.split(".")[2]), kind[m.split(".")[-1]])))}
+    with torch.no_grad():
+        for module, parts in adapters.items():
+            w = model.w[module + ".weight"]
+            merged = w + model.adapter_scale * parts["b"] @ parts["a"]
+            if "m" in parts:
+                merged = merged * (parts["m"] / merged.norm(dim=1))[:, None]
+            w.copy_(merged if keys.get("frozen_storage") == "f32" else merged.float().bfloat16().double())
+            parts["a"].copy_(drawn_again(parts["a"].shape, place[module], number, keys["seed"]))
+            parts["b"].zero_()
+            if "m" in parts:
+                parts["m"].copy_(w.norm(dim=1))
+        for m, v in zip(first, second):
+            kept = m.abs() > torch.quantile(m.abs().flatten(), keys.get("relora_prune_ratio", 1.0))
+            m.mul_(kept)
+            v.mul_(kept)
+
+
+def train(model, parameters, batches, keys, steps, adapters=None):
     first, second = [torch.zeros_like(p) for p in parameters], [torch.zeros_like(p) for p in parameters]
     beta1, beta2, accumulation, log = 0.9, keys["adam_beta2"], keys["gradient_accumulation_steps"], []
-    for s in range(STEPS):
+    for s in range(steps):
+        if keys.get("relora") and s and s % keys["jagged_restart_steps"] == 0:
+            restart(model, adapters, first, second, keys, s // keys["jagged_restart_steps"])
         parts = [loss_of(model, batches[(s * accumulation + i) % len(batches)]) for i in range(accumulation)]
         learned = sum(count for _, count in parts)
         loss = sum(part for part, _ in parts) / learned
         gradients = torch.autograd.grad(loss, parameters)
         norm = math.sqrt(sum(float((g * g).sum()) for g in gradients))
         clip = min(1.0, keys["max_grad_norm"] / norm) if keys["max_grad_norm"] else 1.0
-        lr = rate(s, keys)
+        lr = rate(s, keys, steps)
         log.append(dict(step=s + 1, loss=float(loss.detach()), grad_norm=norm, lr=lr, learned_tokens=learned))
         with torch.no_grad():
             for p, g, m, v in zip(parameters, gradients, first, second):
@@ -164,7 +220,7 @@ def main():
     batches = rows(generator)
     for name, changes in TRACES.items():
         keys = dict(COMMON, **changes)
-        wanted = keys.pop("adapter", None)
+        wanted, steps, adapters = keys.pop("adapter", None), keys.pop("steps", STEPS), None
         weights = {k: v.double() for k, v in stored.items()}
         folder = os.path.join(output, name)
         os.makedirs(folder, exist_ok=True)
@@ -177,7 +233,8 @@ def main():
         else:
             parameters = [t.requires_grad_() for t in weights.values()]
             model = Decoder(config, weights)
-        write_json(folder + "/trace.json", dict(recipe=keys, micro_batches=batches, log=train(model, parameters, batches, keys)))
+        write_json(folder + "/trace.json",
+                   dict(recipe=keys, micro_batches=batches, log=train(model, parameters, batches, keys, steps, adapters)))
 
 
 if __name__ == "__main__":

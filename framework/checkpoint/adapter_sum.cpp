@@ -9,18 +9,18 @@
 namespace dml {
 namespace {
 
-void refuse_what_has_no_sum(const std::vector<WeightedAdapter>& adapters) {
+std::string pattern_of(const std::string& module) {
+  std::string out;
+  for (char c : module) out += c == '.' ? std::string("\\.") : std::string(1, c);
+  return out;
+}
+
+}  // namespace
+
+void refuse_conflicts(const std::vector<WeightedAdapter>& adapters) {
   Problems problems;
   std::set<std::string> saved;
   for (const WeightedAdapter& a : adapters) {
-    if (a.adapter.config.use_dora)
-      problems.add(fmt::format(
-          "{}: a DoRA adapter scales the whole weight and cannot be added to others; merge it into the base first",
-          a.name));
-    if (starts_from_base(a.adapter.config.init))
-      problems.add(fmt::format(
-          "{}: its init_lora_weights '{}' changed the base, so that others do not fit it; merge it into the base first",
-          a.name, a.adapter.config.init));
     for (const WeightName& w : a.adapter.plan.saved) {
       if (a.weight != 1)
         problems.add(fmt::format("{}: it saves '{}' whole, which has no weight {}", a.name, w.tensor, a.weight));
@@ -35,18 +35,14 @@ void refuse_what_has_no_sum(const std::vector<WeightedAdapter>& adapters) {
   problems.raise();
 }
 
-std::string pattern_of(const std::string& module) {
-  std::string out;
-  for (char c : module) out += c == '.' ? std::string("\\.") : std::string(1, c);
-  return out;
+bool are_products(const std::vector<WeightedAdapter>& adapters) {
+  return std::ranges::none_of(adapters, [](const WeightedAdapter& a) {
+    return a.adapter.config.use_dora || starts_from_base(a.adapter.config.init);
+  });
 }
 
-}  // namespace
-
 Adapter sum_adapters(std::vector<WeightedAdapter> adapters, const ModelSpec& spec) {
-  DML_CHECK(!adapters.empty());
-  if (adapters.size() == 1 && adapters[0].weight == 1) return std::move(adapters[0].adapter);
-  refuse_what_has_no_sum(adapters);
+  DML_CHECK(!adapters.empty() && are_products(adapters));
 
   Adapter out;
   out.config.base_model = adapters[0].adapter.config.base_model;

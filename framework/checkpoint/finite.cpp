@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
+#include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "core/error.h"
@@ -11,9 +12,58 @@
 namespace dml {
 namespace {
 
-bool is_finite(float x) { return (std::bit_cast<std::uint32_t>(x) & 0x7f800000u) != 0x7f800000u; }
+// An exponent of ones alone: `mask` is the exponent's bits.
+template <class Bits>
+std::int64_t first_with(Bits mask, std::span<const std::byte> bytes) {
+  constexpr std::size_t kTogether = 64;  // a number the compiler knows: it looks at a vector of them at a time
+  const std::size_t count = bytes.size() / sizeof(Bits);
+  Bits values[kTogether];
+  for (std::size_t at = 0; at < count; at += kTogether) {
+    const std::size_t n = std::min(kTogether, count - at);
+    if (n < kTogether) std::fill(values, values + kTogether, Bits{0});
+    std::memcpy(values, bytes.data() + at * sizeof(Bits), n * sizeof(Bits));
+    Bits found = 0;
+    for (Bits v : values) found = static_cast<Bits>(found | ((v & mask) == mask ? 1 : 0));
+    if (!found) continue;
+    for (std::size_t i = 0;; ++i)
+      if ((values[i] & mask) == mask) return static_cast<std::int64_t>(at + i);
+  }
+  return -1;
+}
+
+std::int64_t first_beyond_float(std::span<const std::byte> bytes) {
+  for (std::size_t at = 0; at + sizeof(double) <= bytes.size(); at += sizeof(double)) {
+    double value;
+    std::memcpy(&value, bytes.data() + at, sizeof value);
+    if (!std::isfinite(static_cast<float>(value))) return static_cast<std::int64_t>(at / sizeof value);
+  }
+  return -1;
+}
 
 }  // namespace
+
+std::int64_t first_not_finite(Dtype dtype, std::span<const std::byte> bytes) {
+  switch (dtype) {
+    case Dtype::bf16:
+      return first_with<std::uint16_t>(0x7f80, bytes);
+    case Dtype::f16:
+      return first_with<std::uint16_t>(0x7c00, bytes);
+    case Dtype::f32:
+      return first_with<std::uint32_t>(0x7f800000, bytes);
+    case Dtype::f64:
+      return first_beyond_float(bytes);
+    default:
+      return -1;
+  }
+}
+
+void refuse_not_finite(const TensorView& tensor, const std::string& directory, std::int64_t element) {
+  std::string place;
+  for (auto d = tensor.shape.rbegin(); d != tensor.shape.rend(); element /= *d++)
+    place = fmt::format("{}{}{}", element % *d, place.empty() ? "" : ", ", place);
+  throw UserError("{}: tensor '{}' is NaN or infinite at [{}]: the base model is damaged", directory, tensor.name,
+                  place);
+}
 
 FiniteValues::FiniteValues(const TensorView& tensor, const std::string& directory)
     : tensor_(tensor), directory_(directory) {
@@ -24,14 +74,16 @@ FiniteValues::FiniteValues(const TensorView& tensor, const std::string& director
 
 void FiniteValues::read(std::int64_t first, std::span<float> out) const {
   const std::int64_t width = dtype_bits(tensor_.dtype) / 8;
-  const std::byte* from = tensor_.bytes.data() + first * width;
+  const auto from =
+      tensor_.bytes.subspan(static_cast<std::size_t>(first * width), out.size() * static_cast<std::size_t>(width));
   std::atomic<bool> bad = false;
   parallel_ranges(static_cast<std::int64_t>(out.size()), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
-    read_floats(tensor_.dtype, from + begin * width, end - begin, out.data() + begin);
-    if (!std::all_of(out.data() + begin, out.data() + end, is_finite)) bad = true;
+    auto part = from.subspan(static_cast<std::size_t>(begin * width), static_cast<std::size_t>((end - begin) * width));
+    if (first_not_finite(tensor_.dtype, part) >= 0) bad = true;
+    read_floats(tensor_.dtype, part.data(), end - begin, out.data() + begin);
   });
-  if (bad) refuse(first + (std::ranges::find_if_not(out, is_finite) - out.begin()));
-  release_pages({from, out.size() * static_cast<std::size_t>(width)});
+  if (bad) refuse_not_finite(tensor_, directory_, first + first_not_finite(tensor_.dtype, from));
+  release_pages(from);
 }
 
 void FiniteValues::look_through() const {
@@ -39,20 +91,6 @@ void FiniteValues::look_through() const {
   std::vector<float> buffer(static_cast<std::size_t>(std::min(kPiece, size)));
   for (std::int64_t first = 0; first < size; first += kPiece)
     read(first, {buffer.data(), static_cast<std::size_t>(std::min(kPiece, size - first))});
-}
-
-void FiniteValues::refuse(std::int64_t at) const {
-  std::string place;
-  for (auto d = tensor_.shape.rbegin(); d != tensor_.shape.rend(); at /= *d++)
-    place = fmt::format("{}{}{}", at % *d, place.empty() ? "" : ", ", place);
-  throw UserError("{}: tensor '{}' is NaN or infinite at [{}]: the base model is damaged", directory_, tensor_.name,
-                  place);
-}
-
-void refuse_not_finite(const ModelFiles& files, std::size_t first, std::size_t stride) {
-  for (std::size_t i = first; i < files.tensors().size(); i += stride)
-    if (const TensorView& t = files.tensors()[i]; is_readable_float(t.dtype))
-      FiniteValues(t, files.directory()).look_through();
 }
 
 }  // namespace dml

@@ -1,5 +1,6 @@
 #include "model/adapter_start.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/bf16.h"
@@ -44,6 +45,16 @@ void start_embedding_adapter(const LoraAdapter& lora, const std::string& init, s
                              const std::string& name) {
   fill_normal(stream_of(seed, Purpose::adapter, name + ".lora_embedding_B"), 1, lora.b.value());
   if (init == "false") fill_normal(stream_of(seed, Purpose::adapter, name + ".lora_embedding_A"), 1, lora.a.value());
+}
+
+void restart_adapter(const LoraAdapter& lora, bool embedding, bool gaussian, bool first_part, std::uint64_t seed,
+                     std::int64_t number) {
+  const Random random(seed, Purpose::adapter, static_cast<std::uint64_t>(number) << 32 | lora.stream, 1);
+  Mat a = lora.a.value(), b = lora.b.value();
+  std::ranges::fill((embedding ? a : b).flat(), 0.0f);
+  if (embedding) fill_normal(random, 1, b);
+  else if (first_part && gaussian) fill_normal(random, static_cast<float>(a.rows), a);
+  else if (first_part) fill_uniform(random, a);
 }
 
 void start_magnitude(const Linear& linear) {

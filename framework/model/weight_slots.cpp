@@ -12,28 +12,10 @@ Mat rows_of(std::vector<float>& values, const WeightName& w) {
   return {values.data() + w.first_row * w.cols, w.rows, w.cols};
 }
 
-// A weight and its adapter as one matrix.
 void matrix_values(const kernels::Weight& w, const std::optional<LoraAdapter>& adapter, bool embedding, Mat out) {
-  parallel_ranges(w.rows, 64, [&](std::int64_t first, std::int64_t last) {
-    kernels::unpack(w, first, last - first, 0, w.cols, out.row(first));
-  });
-  if (!adapter) return;
-  const LoraAdapter& lora = *adapter;
-  ConstMat a = lora.a.value(), b = lora.b.value();
-  parallel_ranges(w.rows, 64, [&](std::int64_t first, std::int64_t last) {
-    if (embedding)  // rows are tokens: + s · Aᵀ Bᵀ
-      kernels::sgemm_tile(true, true, last - first, w.cols, a.rows, lora.scale, a.data + first, a.cols, b.data, b.cols,
-                          1, out.row(first), w.cols);
-    else
-      kernels::sgemm_tile(false, false, last - first, w.cols, a.rows, lora.scale, b.row(first), b.cols, a.data, a.cols,
-                          1, out.row(first), w.cols);
-  });
-  if (!lora.magnitude) return;
-  std::vector<float> norms(static_cast<std::size_t>(w.rows));
-  kernels::dora_norms(w, a, b, lora.scale, norms.data());
-  const float* magnitude = lora.magnitude.value().data;
-  for (std::int64_t r = 0; r < w.rows; ++r)
-    for (std::int64_t c = 0; c < w.cols; ++c) out.row(r)[c] *= magnitude[r] / norms[static_cast<std::size_t>(r)];
+  const AdaptedRows rows(w, adapter ? &*adapter : nullptr, embedding);
+  parallel_ranges(w.rows, 64,
+                  [&](std::int64_t first, std::int64_t last) { rows.read(first, last - first, out.row(first)); });
 }
 
 void vector_values(const ParameterRef& trained, const float* frozen, const WeightName& w, std::vector<float>& values) {
@@ -43,6 +25,32 @@ void vector_values(const ParameterRef& trained, const float* frozen, const Weigh
 }
 
 }  // namespace
+
+AdaptedRows::AdaptedRows(const kernels::Weight& weight, const LoraAdapter* lora, bool embedding)
+    : weight_(weight), lora_(lora), embedding_(embedding) {
+  if (!lora || !lora->magnitude) return;
+  norms_.resize(static_cast<std::size_t>(weight.rows));
+  kernels::dora_norms(weight, lora->a.value(), lora->b.value(), lora->scale, norms_.data());
+}
+
+void AdaptedRows::read(std::int64_t first, std::int64_t count, float* out) const {
+  const std::int64_t cols = weight_.cols;
+  kernels::unpack(weight_, first, count, 0, cols, out);
+  if (!lora_) return;
+  ConstMat a = lora_->a.value(), b = lora_->b.value();
+  if (embedding_)
+    kernels::sgemm_tile(true, true, count, cols, a.rows, lora_->scale, a.data + first, a.cols, b.data, b.cols, 1, out,
+                        cols);
+  else
+    kernels::sgemm_tile(false, false, count, cols, a.rows, lora_->scale, b.row(first), b.cols, a.data, a.cols, 1, out,
+                        cols);
+  if (!lora_->magnitude) return;
+  const float* magnitude = lora_->magnitude.value().data;
+  for (std::int64_t r = 0; r < count; ++r) {
+    const auto row = static_cast<std::size_t>(first + r);
+    for (std::int64_t c = 0; c < cols; ++c) out[r * cols + c] *= magnitude[row] / norms_[row];
+  }
+}
 
 Linear* linear_at(CausalLm& model, const WeightName& w) {
   if (w.layer < 0) return nullptr;

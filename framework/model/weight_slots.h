@@ -16,6 +16,21 @@ Norm* norm_at(CausalLm& model, const WeightName& weight);
 std::optional<LoraAdapter>* adapter_at(CausalLm& model, const WeightName& weight);
 kernels::Weight* frozen_at(CausalLm& model, const WeightName& weight);
 
+/// Rows of a matrix with its adapter, W + s·BA, with DoRA scaled by m / ‖W + s·BA‖; an embedding's rows are tokens,
+/// W + s·AᵀBᵀ. Without an adapter W itself. All that is given outlives this.
+class AdaptedRows {
+ public:
+  AdaptedRows(const kernels::Weight& weight, const LoraAdapter* lora, bool embedding);
+  /// Rows [first, first + count) as float32, on the calling thread.
+  void read(std::int64_t first, std::int64_t count, float* out) const;
+
+ private:
+  const kernels::Weight& weight_;
+  const LoraAdapter* lora_;
+  bool embedding_;
+  std::vector<float> norms_;  // DoRA's
+};
+
 /// All values of the tensor `rows` describe (the weights of one tensor, as weight_names() lists them), in the file's
 /// orientation. With `merge`, W + s·BA (DoRA: scaled by m / ‖W + s·BA‖) for layers with an adapter.
 std::vector<float> tensor_values(CausalLm& model, std::span<const WeightName> rows, bool merge);

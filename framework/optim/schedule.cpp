@@ -131,7 +131,19 @@ LearningRate::LearningRate(ScheduleSettings settings)
   at(std::max(warmup_, settings_.steps - 1));  // reports arguments of a wrong type now, not in the middle
 }
 
-double LearningRate::at(std::int64_t step) const {
+double LearningRate::restart_factor(std::int64_t step) const {
+  const std::int64_t n = settings_.restart_steps;
+  if (n == 0) return 1;
+  const std::int64_t behind = step % n, before = n - behind;
+  double factor = 1;
+  if (step >= n && behind < settings_.restart_warmup)
+    factor = static_cast<double>(behind + 1) / static_cast<double>(settings_.restart_warmup);
+  if (before < settings_.restart_anneal)
+    factor *= static_cast<double>(before) / static_cast<double>(settings_.restart_anneal);
+  return factor;
+}
+
+double LearningRate::smooth(std::int64_t step) const {
   auto s = static_cast<double>(step), w = static_cast<double>(warmup_);
   if (step < warmup_ && !shape_.own_warmup) {
     double rise = (s + 1) / w;

@@ -3,6 +3,9 @@
 // Warm-up over W steps: (s + 1) / W of the peak while s < W; then the schedule at p = (s − W) / (T − W). (Trainers
 // built on PyTorch's LambdaLR give step s the rate s / W; here the first step already counts.) one_cycle brings its own
 // rise.
+//
+// Jagged restarts (ReLoRA) every N steps lie over any of them: from the first restart on the rate is cut to (r + 1) / U of
+// the schedule's in the U steps behind each, r = s mod N; and to (N − r) / A in the A steps before the next.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +29,7 @@ struct ScheduleSettings {
   std::optional<double>
       constant_lr_ratio;         // cosine_constant_lr_ratio: cosine over this share of the steps, then the floor
   Json kwargs = Json::object();  // lr_scheduler_kwargs
+  std::int64_t restart_steps = 0, restart_warmup = 0, restart_anneal = 0;  // N (0: no restarts), U, A
 };
 
 /// W: as set, or 3 % of the steps up to 100 (`constant`: 0). One becomes two, as in Axolotl.
@@ -51,10 +55,13 @@ class LearningRate {
  public:
   /// UserError for an unknown schedule or argument.
   explicit LearningRate(ScheduleSettings settings);
-  double at(std::int64_t step) const;
+  double at(std::int64_t step) const { return smooth(step) * restart_factor(step); }
   std::int64_t warmup() const { return warmup_; }
 
  private:
+  double smooth(std::int64_t step) const;
+  double restart_factor(std::int64_t step) const;
+
   ScheduleSettings settings_;
   ScheduleShape shape_;
   std::int64_t warmup_;

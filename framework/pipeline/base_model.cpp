@@ -1,23 +1,15 @@
 #include "pipeline/base_model.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
-#include <cstring>
 #include <set>
 
-#include "checkpoint/adapter_sum.h"
 #include "checkpoint/bitsandbytes.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/model_report.h"
 #include "core/error.h"
 #include "core/files.h"
-#include "core/hash.h"
 #include "core/log.h"
 #include "core/parallel.h"
-#include "dist/group_comm.h"
 #include "kernels/quant_nf4.h"
 #include "model/weight_names.h"
 #include "pipeline/unfrozen.h"
@@ -80,22 +72,6 @@ std::set<std::string> trained_whole(const Training& training, const BaseModel& b
   return names;
 }
 
-// The model keeps its source, and with it the mapped files and what was converted.
-// What tells one file from another with the same path, on another mount or host.
-std::string file_identity(const std::string& path) {
-  struct stat s {};
-  if (stat(path.c_str(), &s) != 0) return path;
-  return fmt::format("\n{}:{}:{}:{}.{}", s.st_dev, s.st_ino, s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec);
-}
-
-std::unique_ptr<CausalLm> build(const BaseModel& base, Storage storage, const Training& training,
-                                const std::string& name) {
-  auto source = std::make_shared<TensorSource>(base.source(storage, trained_whole(training, base)));
-  auto model = build_model(base.spec, *source, training, name);
-  model->backing = source;
-  return model;
-}
-
 void quantise(BaseModel& base, const ModelSection& section, const AdapterSection& adapter) {
   bool already = is_bitsandbytes_config(base.config, section.base_model + "/config.json");
   if (already && !adapter.load_in_4bit)
@@ -130,18 +106,6 @@ std::string init_name(LoraInit init) {
   return "true";
 }
 
-// "DIR=0.5"; a directory that has such a name is meant itself.
-std::pair<std::string, double> directory_and_weight(const std::string& text) {
-  auto equals = text.rfind('=');
-  if (equals == std::string::npos || file_exists(text)) return {text, 1};
-  std::string number = text.substr(equals + 1);
-  char* end = nullptr;
-  double weight = std::strtod(number.c_str(), &end);
-  if (number.empty() || *end != 0 || !(std::abs(weight) <= 1e6) || weight == 0)
-    throw UserError("--adapter: '{}' in '{}' is not a weight: a number other than 0", number, text);
-  return {text.substr(0, equals), weight};
-}
-
 }  // namespace
 
 TensorSource BaseModel::source(Storage storage, const std::set<std::string>& whole) const {
@@ -165,45 +129,9 @@ std::size_t BaseModel::bytes() const {
   return total;
 }
 
-std::string BaseModel::digest(Comm& comm) const {
-  // Every byte: one wrong byte that one rank sees must show. Pieces of a fixed size, so that the digest is the same
-  // whoever reads them: ranks whose files are one and the same (host, device, inode, time) take turns.
-  constexpr std::size_t kPiece = 4 << 20;
-  std::vector<std::span<const std::byte>> pieces;
-  std::string seen = comm.host();
-  if (files) {
-    for (const TensorView& t : files->tensors())
-      for (std::size_t at = 0; at < t.bytes.size(); at += kPiece)
-        pieces.push_back(t.bytes.subspan(at, std::min(kPiece, t.bytes.size() - at)));
-    for (const std::string& path : files->paths()) seen += file_identity(path);
-  }
-  std::vector<int> members;
-  std::vector<std::string> all = comm.all_gather(seen);
-  for (int r = 0; r < comm.size(); ++r)
-    if (all[static_cast<std::size_t>(r)] == seen) members.push_back(r);
-  GroupComm readers(comm, members);
-
-  const auto ranks = static_cast<std::size_t>(readers.size()), me = static_cast<std::size_t>(readers.rank());
-  std::vector<std::uint64_t> mine((pieces.size() + ranks - 1 - me) / ranks);
-  parallel_for(static_cast<std::int64_t>(mine.size()), [&](std::int64_t i) {
-    auto piece = pieces[static_cast<std::size_t>(i) * ranks + me];
-    mine[static_cast<std::size_t>(i)] = Hasher().bytes(piece.data(), piece.size()).digest64();
-    release_pages(piece);  // what is frozen comes back as it is used, the rest need not
-  });
-  std::vector<std::string> parts =
-      readers.all_gather({reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(std::uint64_t)});
-  Hasher h;
-  h.text(dump(config));
+void BaseModel::release() const {
   if (files)
-    for (const TensorView& t : files->tensors()) h.text(t.name).number(t.bytes.size());
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    std::uint64_t digest;
-    const std::string& part = parts[i % ranks];
-    DML_CHECK((i / ranks + 1) * sizeof digest <= part.size());
-    std::memcpy(&digest, part.data() + i / ranks * sizeof digest, sizeof digest);
-    h.number(digest);
-  }
-  return h.digest();
+    for (const TensorView& t : files->tensors()) release_pages(t.bytes);
 }
 
 Dtype BaseModel::dtype() const {
@@ -245,6 +173,14 @@ BaseModel open_base_model(const ModelSection& section, const AdapterSection& ada
   return base;
 }
 
+std::unique_ptr<CausalLm> build_on(const BaseModel& base, Storage storage, const Training& training,
+                                   const std::string& name) {
+  auto source = std::make_shared<TensorSource>(base.source(storage, trained_whole(training, base)));
+  auto model = build_model(base.spec, *source, training, name);
+  model->backing = source;
+  return model;
+}
+
 AdapterConfig adapter_config(const AdapterSection& s, const std::string& base_model) {
   AdapterConfig c;
   c.r = s.lora_r;
@@ -279,6 +215,10 @@ Training training_of(const AdapterSection& section, const std::string& base_mode
   return t;
 }
 
+Storage source_storage(const ModelSection& model, const AdapterSection& adapter) {
+  return adapter.relora ? Storage::automatic : model.frozen_storage;
+}
+
 void load_adapter(CausalLm& model, const Adapter& adapter, const std::string& directory) {
   load_parameters(
       model.parameters,
@@ -309,11 +249,9 @@ TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& m
                   base.spec.model_type);
     training.adapter->fan_in_fan_out = base.spec.conv1d_layout;
   }
-  auto built = build(base, model.frozen_storage, training, base.files ? base.directory : "model_config");
+  auto built = build_on(base, source_storage(model, adapter), training, base.files ? base.directory : "model_config");
   if (start) load_adapter(*built, *start, *adapter.lora_model_dir);
-  // What was copied out of the files need not stay in memory; frozen matrices come back as they are used.
-  if (base.files)
-    for (const TensorView& t : base.files->tensors()) release_pages(t.bytes);
+  base.release();  // what was copied need not stay in memory
   return {std::move(built), std::move(training.adapter)};
 }
 
@@ -334,24 +272,6 @@ FrozenMemory frozen_memory(const BaseModel& base, const CausalLm& model, Storage
     else if (!w.vector && !w.transposed) m.mapped += t->bytes.size();
   }
   return m;
-}
-
-std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage,
-                                               const std::vector<std::string>& adapters) {
-  Training training;
-  std::vector<WeightedAdapter> read;
-  for (const std::string& text : adapters) {
-    auto [directory, weight] = directory_and_weight(text);
-    read.push_back({directory, read_adapter(directory, base.spec, base.directory), weight});
-  }
-  std::optional<Adapter> adapter;
-  if (!read.empty()) {
-    adapter = sum_adapters(std::move(read), base.spec);
-    training.adapter = adapter->config;
-  }
-  auto built = build(base, storage, training, base.directory);
-  if (adapter) load_adapter(*built, *adapter, fmt::format("{}", fmt::join(adapters, ", ")));
-  return built;
 }
 
 }  // namespace dml

@@ -39,8 +39,12 @@ struct BaseModel {
   TensorSource source(Storage storage, const std::set<std::string>& whole = {}) const;
   /// Bytes of all tensors as source(automatic) gives them.
   std::size_t bytes() const;
-  /// Digest of names and every byte of all tensors. A collective: ranks that see the very same files share the reading.
-  std::string digest(Comm& comm) const;
+  /// Reads every byte of all tensors once: UserError for a value that is NaN or infinite (a quantised base was looked
+  /// through when it was made); returns the digest of config, names and bytes. A collective: ranks that see the very same
+  /// files share the reading.
+  std::string examine(Comm& comm) const;
+  /// Gives the memory of what was read of its files back; what is used again comes back by itself.
+  void release() const;
   /// The element type most matrices have: "F32", "BF16" or "F16".
   Dtype dtype() const;
 };
@@ -51,8 +55,15 @@ BaseModel open_base_model(const ModelSection& section, const AdapterSection& ada
 /// The adapter that the recipe describes (adapter: lora or qlora).
 AdapterConfig adapter_config(const AdapterSection& section, const std::string& base_model);
 
+/// A model on this base; it keeps the mapped files and what was converted.
+std::unique_ptr<CausalLm> build_on(const BaseModel& base, Storage storage, const Training& training,
+                                   const std::string& name);
+
 /// What a training run changes.
 Training training_of(const AdapterSection& section, const std::string& base_model, std::int64_t seed);
+
+/// How a run asks for the base's matrices: ReLoRA copies those that it changes by itself (pipeline/relora.h).
+Storage source_storage(const ModelSection& model, const AdapterSection& adapter);
 
 struct TrainableModel {
   std::unique_ptr<CausalLm> model;

@@ -67,6 +67,15 @@ std::vector<std::vector<kernels::Weight*>> frozen_of_layers(CausalLm& model) {
   return units;
 }
 
+void publish_values(const ParameterStore& parameters, DistributionStrategy& strategy) {
+  for (Shard& s : strategy.shards()) {
+    const float* from = parameters.units()[s.unit].value + s.parameter->offset + s.first;
+    if (from != s.value.data()) std::copy_n(from, s.size, s.value.data());
+  }
+  strategy.release_values();
+  strategy.publish();
+}
+
 bool shards_frozen(const DistributionSection& section, const DistributionStrategy& strategy, std::size_t bytes,
                    Comm& comm) {
   if (strategy.shard_ranks() == 1) return false;

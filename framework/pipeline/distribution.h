@@ -16,6 +16,10 @@ DistributionOptions distribution_options(const DistributionSection& section);
 /// A collective.
 std::unique_ptr<DistributionStrategy> make_strategy(const DistributionSection& section, Comm& comm);
 
+/// Values that were set in the units between gather_values() and now become those that the strategy keeps; releases them. A
+/// collective.
+void publish_values(const ParameterStore& parameters, DistributionStrategy& strategy);
+
 /// The frozen matrices of the layers, by unit; embedding and head stay where they are mapped.
 std::vector<std::vector<kernels::Weight*>> frozen_of_layers(CausalLm& model);
 /// Whether a run is to shard them (shard_frozen_weights, or by what the hosts have); `bytes` of the base. A collective.

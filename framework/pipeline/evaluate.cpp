@@ -33,7 +33,7 @@ Evaluation evaluate_one(std::string name, CausalLm& model, const Examples& examp
 
 std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, const std::optional<std::string>& adapter) {
   set_job_threads(recipe.train, comm);
-  bool full = recipe.adapter.adapter == AdapterKind::none;
+  bool full = recipe.adapter.makes_model();
   ModelSection section = recipe.model;
   if (full && file_exists(recipe.train.output_dir + "/config.json")) {
     section = ModelSection{};

@@ -61,8 +61,8 @@ void compare_logits(CausalLm& model, const std::string& merged, Dtype dtype) {
 }  // namespace
 
 void merge(const Recipe& recipe, std::vector<std::string> adapters, const std::string& output) {
-  if (recipe.adapter.adapter == AdapterKind::none && adapters.empty())
-    throw UserError("this recipe trains the whole model: there is no adapter to merge");
+  if (recipe.adapter.makes_model() && adapters.empty())
+    throw UserError("this recipe makes a whole model: there is no adapter to merge");
   if (adapters.empty()) adapters = {recipe.train.output_dir};
   if (std::filesystem::exists(output) && !(std::filesystem::is_directory(output) && std::filesystem::is_empty(output)))
     throw UserError("--output: {} exists; choose a new directory", output);

@@ -68,9 +68,10 @@ void write_adapter_directory(const std::string& directory, const AdapterConfig& 
 
 void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, Dtype dtype,
                            bool merge, const DistributionStrategy::Show& show) {
-  // An adapter on the embedding alone parts it from the head.
+  // An adapter on the embedding alone parts it from the head, and so did several that were added up.
   ModelSpec spec = model.spec;
-  const bool untie = merge && spec.tied && model.embedding.lora;
+  const bool parted = model.embedding.lora || model.head.value().data != model.embedding.value().data;
+  const bool untie = merge && spec.tied && parted;
   if (untie) spec.tied = false;
   TensorRows rows = rows_by_tensor(spec);
   ModelWriter writer(directory, tensors_of(rows, base, spec, dtype));

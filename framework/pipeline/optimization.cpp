@@ -38,6 +38,9 @@ ScheduleSettings learning_rate_settings(const OptimSection& o, std::int64_t step
   s.min_lr_ratio = o.cosine_min_lr_ratio;
   s.constant_lr_ratio = o.cosine_constant_lr_ratio;
   s.kwargs = o.lr_scheduler_kwargs;
+  s.restart_steps = o.jagged_restart_steps.value_or(0);
+  s.restart_warmup = o.jagged_restart_warmup_steps;
+  s.restart_anneal = o.jagged_restart_anneal_steps;
   return s;
 }
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <filesystem>
 
-#include "checkpoint/finite.h"
 #include "core/error.h"
 #include "core/fault.h"
 #include "core/hash.h"
@@ -73,13 +72,6 @@ void refuse_hopeless(const BaseModel& base, const Recipe& recipe, const Comm& co
         comm.size() == 1 ? " and gradients" : "", memory_text(room));
 }
 
-// A base that is quantised was looked through when that was done.
-void refuse_damage(const BaseModel& base, const Comm& comm) {
-  if (base.files && !base.quantised)
-    refuse_not_finite(*base.files, static_cast<std::size_t>(comm.local_rank()),
-                      static_cast<std::size_t>(comm.local_size()));
-}
-
 // "key: value" lines with what is indented below them.
 std::vector<AgreementItem> lines_by_key(const std::string& yaml) {
   std::vector<AgreementItem> items;
@@ -112,8 +104,8 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
       base_(open_grown_model(recipe_, tokenizer_->size())),
       strategy_(make_strategy(recipe_.distribution, comm)),
       in_parts_(recipe_.adapter.adapter == AdapterKind::none && strategy_->shard_ranks() > 1),
-      trainable_((refuse_hopeless(base_, recipe_, comm, strategy_->shard_ranks()), refuse_damage(base_, comm),
-                  make_trainable_model(base_, recipe_.model, recipe_.adapter, recipe_.train.seed, in_parts_))),
+      base_digest_((refuse_hopeless(base_, recipe_, comm, strategy_->shard_ranks()), base_.examine(comm))),
+      trainable_(make_trainable_model(base_, recipe_.model, recipe_.adapter, recipe_.train.seed, in_parts_)),
       model_(trainable_.model.get()),
       optimizer_(make_optimizer(recipe_.optim)),
       learning_rate_(learning_rate_settings(recipe_.optim, schedule_.steps())) {
@@ -130,13 +122,18 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
     throw UserError("nothing is trained: no parameter matches unfrozen_parameters");
   model_->set_length(std::max(recipe_.data.sequence_len, recipe_.data.eval_sequence_len.value_or(0)));
 
+  if (recipe_.adapter.relora) {
+    relora_.emplace(*model_, recipe_);
+    base_.release();
+  }
+
   plan_memory();
   model_->reserve(memory_.activations);
 
   state_.seed = static_cast<std::uint64_t>(recipe_.train.seed);
   state_.recipe = recipe_digest();
   state_.data = std::filesystem::path(prepared_.folder()).filename().string();
-  state_.base = base_.digest(comm);
+  state_.base = base_digest_;
   state_.numerics = fmt::format("{} {}, loops {}", version(), kernels::blas_description(), kernels::isa_name());
 }
 
@@ -176,6 +173,7 @@ StepMetrics TrainingRun::step() {
   auto start = Clock::now();
   comm_.set_step(state_.step);
   fault_point("step", comm_.rank(), state_.step);
+  if (relora_ && relora_->due(state_.step)) relora_->restart(state_.step, *strategy_, optimizer_->state(), comm_);
   const Schedule::Step plan = schedule_.step(state_.step);
   MicroBatches mine = strategy_->share(plan.micro_batches);
   strategy_->begin_step(mine, plan.micro_batches);

@@ -18,6 +18,7 @@
 #include "pipeline/calendar.h"
 #include "pipeline/memory_plan.h"
 #include "pipeline/metrics.h"
+#include "pipeline/relora.h"
 #include "pipeline/samples.h"
 #include "pipeline/signals.h"
 #include "recipe/recipe.h"
@@ -83,8 +84,8 @@ class TrainingRun {
   std::string recipe_digest() const;
   TrainerState trainer_state(const MetricsLog& log) const;
   void save_tokenizer(const std::string& folder) const;
-  /// Model or adapter, with its tokenizer, into a folder; a collective.
-  void write_weights(const std::string& folder, Dtype dtype);
+  /// Model or adapter, with its tokenizer, into a folder: the run's result or its part of a checkpoint. A collective.
+  void write_weights(const std::string& folder, Dtype dtype, bool result);
 
   const RecipeFile& file_;
   const Recipe& recipe_;
@@ -101,8 +102,10 @@ class TrainingRun {
   BaseModel base_;
   std::unique_ptr<DistributionStrategy> strategy_;
   bool in_parts_;  // nobody ever holds all trained values
+  std::string base_digest_;
   TrainableModel trainable_;
   CausalLm* model_;
+  std::optional<Relora> relora_;
   std::unique_ptr<Optimizer> optimizer_;
   LearningRate learning_rate_;
   SignalWatch signals_;

@@ -65,7 +65,8 @@ TrainState TrainingRun::load_values(const std::string& from) {
 }
 
 void TrainingRun::read_values(const std::string& checkpoint) {
-  if (recipe_.adapter.adapter == AdapterKind::none) load_model_values(*model_, checkpoint);
+  if (relora_) relora_->load(checkpoint);
+  else if (recipe_.adapter.adapter == AdapterKind::none) load_model_values(*model_, checkpoint);
   else load_adapter(*model_, read_adapter(checkpoint, model_->spec, base_.directory), checkpoint);
 }
 
@@ -82,16 +83,12 @@ void TrainingRun::return_to_best() {
                     problem);
   if (in_parts_) {
     load_shard_values(*model_, best, strategy_->shards());
+    strategy_->publish();
   } else {
     strategy_->gather_values();
     read_values(best);
-    for (Shard& s : strategy_->shards()) {
-      const float* from = model_->parameters.units()[s.unit].value + s.parameter->offset + s.first;
-      if (from != s.value.data()) std::copy_n(from, s.size, s.value.data());
-    }
-    strategy_->release_values();
+    publish_values(model_->parameters, *strategy_);
   }
-  strategy_->publish();
   log_info("the weights of step {}, whose validation loss of {:.4f} is the lowest, are the result", state_.best_step,
            *state_.best_metric);
 }
@@ -106,7 +103,7 @@ std::string TrainingRun::save(const MetricsLog* log) {
   std::optional<CheckpointWriter> writer;
   if (comm_.rank() == 0) writer.emplace(recipe_.train.output_dir, state_.step);
   std::string folder = comm_.broadcast_text(writer ? writer->path() : "", 0);
-  write_weights(folder, Dtype::f32);
+  write_weights(folder, Dtype::f32, false);
   if (!recipe_.train.save_only_model) {
     write_optimizer_state(folder, *strategy_, optimizer_->state(), comm_);
     write_residuals(folder, *strategy_, strategy_name(recipe_.distribution, comm_.size()), comm_);
@@ -146,7 +143,7 @@ void TrainingRun::save_tokenizer(const std::string& folder) const {
   save_tokenizer_files(tokenizer_directory(recipe_.model), tokenizer_overrides(recipe_.model), folder);
 }
 
-void TrainingRun::write_weights(const std::string& folder, Dtype dtype) {
+void TrainingRun::write_weights(const std::string& folder, Dtype dtype, bool result) {
   if (recipe_.adapter.adapter == AdapterKind::none && writes_in_parts(*model_, *strategy_)) {
     write_model_in_parts(folder, base_, *model_, dtype, *strategy_, comm_);
   } else if (recipe_.adapter.adapter == AdapterKind::none) {
@@ -155,7 +152,11 @@ void TrainingRun::write_weights(const std::string& folder, Dtype dtype) {
     });
   } else {
     strategy_->gather_values();
-    if (comm_.rank() == 0) write_adapter_directory(folder, *trainable_.adapter, *model_);
+    if (comm_.rank() == 0) {
+      if (!relora_) write_adapter_directory(folder, *trainable_.adapter, *model_);
+      else if (result) write_model_directory(folder, base_, *model_, dtype, true);
+      else relora_->save(folder, state_.step);
+    }
     strategy_->release_values();
   }
   if (comm_.rank() == 0) save_tokenizer(folder);
@@ -164,7 +165,7 @@ void TrainingRun::write_weights(const std::string& folder, Dtype dtype) {
 void TrainingRun::write_result() {
   std::optional<FilesInto> out;
   if (comm_.rank() == 0) out.emplace(recipe_.train.output_dir);
-  write_weights(comm_.broadcast_text(out ? out->path() : "", 0), base_.dtype());
+  write_weights(comm_.broadcast_text(out ? out->path() : "", 0), base_.dtype(), true);
   comm_.barrier();
   if (out) out->commit();
   comm_.barrier();

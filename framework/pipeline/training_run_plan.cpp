@@ -32,11 +32,12 @@ void TrainingRun::plan_memory() {
         std::max(memory_.activations, model_->measure({n, n - 1, eval_schedule_->most_examples()}, false));
   }
   memory_.trained = static_cast<std::size_t>(held.values);
-  FrozenMemory frozen = frozen_memory(base_, *model_, recipe_.model.frozen_storage);
+  FrozenMemory frozen = frozen_memory(base_, *model_, source_storage(recipe_.model, recipe_.adapter));
   memory_.frozen = frozen.mapped;
+  if (relora_) memory_.frozen -= std::min(memory_.frozen, relora_->replaced());
   memory_.owned = frozen.copied;
   memory_.gradients = static_cast<std::size_t>(held.gradients);
-  if (memory_.frozen > 0 && shards_frozen(recipe_.distribution, *strategy_, base_.bytes(), comm_)) {
+  if (memory_.frozen > 0 && !relora_ && shards_frozen(recipe_.distribution, *strategy_, base_.bytes(), comm_)) {
     auto layers = frozen_of_layers(*model_);
     strategy_->shard_frozen(layers);
     memory_.frozen -= std::min(memory_.frozen, FrozenShards::memory(layers, 1));
@@ -70,7 +71,7 @@ std::size_t TrainingRun::checkpoint_bytes() const {
   for (const Unit& unit : model_->parameters.units())
     for (const Parameter& p : unit.parameters)
       if (!recipe_.train.save_only_model) floats += state.floats(p.size(), p.size());
-  return static_cast<std::size_t>(floats) * sizeof(float);
+  return static_cast<std::size_t>(floats) * sizeof(float) + (relora_ ? relora_->bytes() : 0);
 }
 
 std::int64_t TrainingRun::largest_micro_batch() {
@@ -112,8 +113,9 @@ std::vector<std::string> TrainingRun::header() const {
   std::string how =
       recipe_.adapter.adapter == AdapterKind::none
           ? "full"
-          : fmt::format("{} r={} alpha={:g}{}{}", "LoRA", trainable_.adapter->r, trainable_.adapter->alpha,
-                        trainable_.adapter->use_rslora ? " rsLoRA" : "", trainable_.adapter->use_dora ? " DoRA" : "");
+          : fmt::format("LoRA r={} alpha={:g}{}{}{}", trainable_.adapter->r, trainable_.adapter->alpha,
+                        trainable_.adapter->use_rslora ? " rsLoRA" : "", trainable_.adapter->use_dora ? " DoRA" : "",
+                        relora_ ? ", " + relora_->description() : "");
   lines.push_back(fmt::format("training   {}: {} parameters ({:.2f} %), {} at {:g}, {}", how, grouped(trained),
                               share(trained, parameters), recipe_.optim.optimizer, recipe_.optim.learning_rate,
                               recipe_.optim.lr_scheduler));

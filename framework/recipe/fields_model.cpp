@@ -111,6 +111,15 @@ Section adapter_section() {
   t.add("unfrozen_parameters", &S::unfrozen_parameters,
         "Without an adapter: train only parameters whose name matches; 'name[a:b]' trains rows a to b.",
         {.example = "[lm_head.weight, \"model.embed_tokens.weight[:32000]\"]", .unset = "all"});
+  t.add("relora", &S::relora,
+        "ReLoRA: every jagged_restart_steps steps the adapter is merged into the base and begins anew; the result is a "
+        "whole model. Merged weights are kept in the base's type (frozen_storage: f32 keeps every digit).",
+        {.example = "true"});
+  t.add("relora_prune_ratio", &S::relora_prune_ratio, "ReLoRA: share of the optimizer's memory that a restart cuts away.",
+        {.min = 0, .max = 1, .example = "0.99"});
+  t.add("relora_prune_method", &S::relora_prune_method,
+        "ReLoRA: what is cut away: the smallest entries of each tensor (magnitude), random ones, or all (reset).",
+        {.choices = {{"magnitude", "magnitude"}, {"random", "random"}, {"reset", "reset"}}, .example = "reset"});
   return {std::move(t), [](Recipe& r) -> void* { return &r.adapter; }};
 }
 

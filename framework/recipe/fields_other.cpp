@@ -46,6 +46,7 @@ const Table& other_keys() {
                                                            "ddp_find_unused_parameters",
                                                            "ddp",
                                                            "lora_on_cpu",
+                                                           "relora_cpu_offload",
                                                            "activation_offloading",
                                                            "layer_offloading",
                                                            "gradient_checkpointing_kwargs",
@@ -111,7 +112,6 @@ const Table& other_keys() {
               "diffusion*", "skip_prepare_dataset", "do_causal_lm_eval", "eval_causal_lm_metrics"});
     t.refuse("rows of the embedding are added where new tokens need them, never removed or changed",
              {"shrink_embeddings", "fix_untrained_tokens"});
-    t.refuse("adapters are trained in one go, without restarts", {"relora", "relora_*", "jagged_restart_*"});
     t.refuse("the best model is the one with the lowest loss on the validation split", {"greater_is_better"});
     t.refuse("LoftQ is peft_init_lora_weights: loftq, with loftq_iter; nothing else of it is read", {"peft"});
     t.refuse("of PEFT's layouts dml has modules, patterns and layers",

@@ -104,6 +104,14 @@ Section optim_section() {
         {.min = 0, .max = 1e6, .example = "0.1", .unset = "1"});
   t.add("lr_groups", &S::lr_groups, "Groups of parameters with learning rates of their own.",
         {.example = "[{name: head, modules: [lm_head], lr: 1e-5}]"});
+  t.add("jagged_restart_steps", &S::jagged_restart_steps,
+        "Let the learning rate begin anew every so many steps, over the schedule; with relora the adapter does, too.",
+        {.min = 1, .example = "500", .unset = "no restarts"});
+  t.add("jagged_restart_warmup_steps", &S::jagged_restart_warmup_steps,
+        "Steps behind a restart in which the rate rises to the schedule's again.", {.min = 0, .example = "10"});
+  t.add("jagged_restart_anneal_steps", &S::jagged_restart_anneal_steps,
+        "Steps before a restart in which the rate falls; the last has one in so many of it.",
+        {.min = 1, .example = "5"});
   return {std::move(t), [](Recipe& r) -> void* { return &r.optim; }};
 }
 

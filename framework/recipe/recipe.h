@@ -83,6 +83,12 @@ struct AdapterSection {
   bool load_in_8bit = false;                                         // int8 base
   std::string quantised_cache_path = "last_run_prepared/quantised";  // unset in the recipe: in dataset_prepared_path
   std::vector<std::string> unfrozen_parameters;  // full fine-tuning: regexes, "name[a:b]" for rows; empty: all
+  bool relora = false;                           // merge and begin anew every jagged_restart_steps
+  double relora_prune_ratio = 0.9;
+  std::string relora_prune_method = "magnitude";  // random, reset
+
+  /// Whether a run's result is a whole model, not an adapter.
+  bool makes_model() const { return adapter == AdapterKind::none || relora; }
   bool operator==(const AdapterSection&) const = default;
 };
 
@@ -206,6 +212,8 @@ struct OptimSection {
   double max_grad_norm = 1;  // 0: no clipping
   std::optional<double> embedding_lr, embedding_lr_scale;
   std::vector<LrGroup> lr_groups;
+  std::optional<std::int64_t> jagged_restart_steps;  // restarts of the learning rate, and of an adapter with relora
+  std::int64_t jagged_restart_warmup_steps = 10, jagged_restart_anneal_steps = 1;
   bool operator==(const OptimSection&) const = default;
 };
 

@@ -111,6 +111,54 @@ void check_adapter(const Recipe& recipe, Rulebook& rules) {
   if (a.loraplus_lr_ratio && !recipe.optim.lr_groups.empty()) rules.exclusive("loraplus_lr_ratio", "lr_groups");
 }
 
+void check_relora(const Recipe& recipe, Rulebook& rules) {
+  const auto& a = recipe.adapter;
+  if (!a.relora) return;
+  auto refuse = [&](const std::string& text) { rules.error("relora", "'relora' " + text); };
+  if (a.adapter == AdapterKind::none) refuse("needs an adapter: add adapter: lora");
+  if (a.load_in_4bit || a.load_in_8bit)
+    refuse(
+        fmt::format("needs a base that is not quantised: what is merged into {} weights would be rounded away; use "
+                    "adapter: lora",
+                    a.load_in_4bit ? "4-bit" : "8-bit"));
+  if (!recipe.optim.jagged_restart_steps) refuse("needs jagged_restart_steps: how often the adapter is merged");
+  switch (a.peft_init_lora_weights) {
+    case LoraInit::pissa:
+    case LoraInit::olora:
+    case LoraInit::loftq:
+    case LoraInit::random:
+      refuse(fmt::format("begins anew with B = 0: {} must be true or gaussian", rules.cite("peft_init_lora_weights")));
+      break;
+    default:
+      break;
+  }
+  if (a.relora_prune_method != "reset" && recipe.optim.optimizer.ends_with("_8bit"))
+    refuse(
+        fmt::format("with {}: {} needs relora_prune_method: reset", rules.cite("optimizer"), recipe.optim.optimizer));
+  if (recipe.distribution.shard_frozen_weights == true)
+    refuse(fmt::format("needs the whole base on every rank; remove {}", rules.cite("shard_frozen_weights")));
+}
+
+void check_restarts(const OptimSection& o, Rulebook& rules) {
+  if (!o.jagged_restart_steps) {
+    const OptimSection fresh;  // a resolved recipe gives every key
+    for (auto [key, changed] :
+         {std::pair{"jagged_restart_warmup_steps", o.jagged_restart_warmup_steps != fresh.jagged_restart_warmup_steps},
+          std::pair{"jagged_restart_anneal_steps", o.jagged_restart_anneal_steps != fresh.jagged_restart_anneal_steps}})
+      if (changed) rules.error(key, fmt::format("'{}' needs jagged_restart_steps", key));
+    return;
+  }
+  if (o.lr_scheduler == "one_cycle")
+    rules.error("jagged_restart_steps",
+                fmt::format("'jagged_restart_steps' does not go with {}: one_cycle", rules.cite("lr_scheduler")));
+  if (o.jagged_restart_warmup_steps + o.jagged_restart_anneal_steps > *o.jagged_restart_steps + 1)
+    rules.error(
+        "jagged_restart_steps",
+        fmt::format("'jagged_restart_steps' of {} leaves no room for {} of {} and {} of {}", *o.jagged_restart_steps,
+                    rules.cite("jagged_restart_warmup_steps"), o.jagged_restart_warmup_steps,
+                    rules.cite("jagged_restart_anneal_steps"), o.jagged_restart_anneal_steps));
+}
+
 void check_entries(const std::string& list, const std::vector<DatasetEntry>& entries, const Recipe& recipe,
                    Rulebook& rules) {
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -236,8 +284,10 @@ void check_rules(const Recipe& recipe, RecipeUse use, Reading& reading) {
   Rulebook rules(reading);
   check_model(recipe, rules);
   check_adapter(recipe, rules);
+  check_relora(recipe, rules);
   check_data(recipe, use, rules);
   check_optim(recipe, use, rules);
+  check_restarts(recipe.optim, rules);
   check_train(recipe, rules);
   check_distribution(recipe.distribution, rules);
 }

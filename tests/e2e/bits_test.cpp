@@ -76,6 +76,22 @@ class Bits : public Workshop {
   }
 };
 
+// Restarts before the fourth, seventh and tenth step: three checkpoints of ten are made right before one.
+Keys tiny_relora() {
+  return tiny_lora() + Keys{{"relora", "true"},
+                            {"relora_prune_ratio", "0.8"},
+                            {"jagged_restart_steps", "3"},
+                            {"jagged_restart_warmup_steps", "2"},
+                            {"lora_modules_to_save", "[embed_tokens]"}};
+}
+
+TEST_F(Bits, OfReloraDoNotDependOnThreadsAndRanks) { do_not_depend_on_threads_and_ranks(tiny_relora()); }
+TEST_F(Bits, OfReloraSurviveAStopAfterEveryStep) { survive_a_stop_after_every_step(tiny_relora(), 1); }
+TEST_F(Bits, OfShardedReloraSurviveAStopAfterEveryStep) {
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
+  survive_a_stop_after_every_step(tiny_relora() + Keys{{"relora_prune_method", "random"}, {"peft_use_dora", "true"}}, 2,
+                                  "zero2");
+}
 TEST_F(Bits, OfAFullRunDoNotDependOnThreadsAndRanks) { do_not_depend_on_threads_and_ranks(tiny_model()); }
 TEST_F(Bits, OfAnAdapterWithDropoutDoNotDependOnThreadsAndRanks) { do_not_depend_on_threads_and_ranks(tiny_lora()); }
 TEST_F(Bits, OfPackedRowsDoNotDependOnThreadsAndRanks) {

@@ -90,6 +90,22 @@ TEST(LearningRate, WarmupHasAxolotlsDefaults) {
   EXPECT_EQ(warmup_length(s), 0);
 }
 
+TEST(LearningRate, JaggedRestartsLieOverTheSchedule) {
+  ScheduleSettings s = settings("cosine");
+  LearningRate plain(s);
+  s.restart_steps = 20;
+  s.restart_warmup = 4;
+  s.restart_anneal = 5;
+  LearningRate jagged(s);
+  for (std::int64_t step = 0; step < kSteps; ++step) {
+    // Written out by hand: r = 0 … 3 behind a restart, r = 16 … 19 before the next.
+    constexpr double kRise[] = {0.25, 0.5, 0.75, 1}, kFall[] = {0.8, 0.6, 0.4, 0.2};
+    std::int64_t r = step % 20;
+    double factor = r < 4 && step >= 20 ? kRise[r] : r >= 16 ? kFall[r - 16] : 1;
+    EXPECT_NEAR(jagged.at(step), plain.at(step) * factor, 1e-18) << step;
+  }
+}
+
 TEST(LearningRate, QuadraticWarmupIsTheSquareOfTheLinearOne) {
   ScheduleSettings s = settings("cosine");
   s.quadratic_warmup = true;

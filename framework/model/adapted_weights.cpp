@@ -1,0 +1,44 @@
+#include "model/adapted_weights.h"
+
+#include <set>
+
+#include "core/error.h"
+#include "model/adapter_start.h"
+#include "model/weight_slots.h"
+
+namespace dml {
+
+AdaptedWeights::AdaptedWeights(CausalLm& model, bool in_float32) : model_(model) {
+  for (const WeightName& w : weight_names(model.spec)) {
+    const auto* lora = w.bias || w.vector ? nullptr : adapter_at(model, w);
+    if (!lora || !*lora) continue;
+    const kernels::Storage storage = frozen_at(model, w)->storage;
+    if (storage == kernels::Storage::nf4 || storage == kernels::Storage::int8)
+      throw UserError("relora: '{}' is quantised: what is merged into it would be rounded away; use adapter: lora",
+                      w.tensor);
+    matrices_.push_back(own_matrix(model, w, in_float32));
+  }
+}
+
+void AdaptedWeights::merge() {
+  for (const OwnMatrix& m : matrices_) {
+    const AdaptedRows adapted(m.own, &**adapter_at(model_, m.place), m.place.role == WeightRole::embed);
+    set_rows(m, [&](std::int64_t first, std::int64_t count, float* out) { adapted.read(first, count, out); });
+  }
+}
+
+void AdaptedWeights::start_adapters(const std::string& init, std::uint64_t seed, std::int64_t number) {
+  std::set<std::uint32_t> started;  // parts of a fused matrix share A
+  for (const OwnMatrix& m : matrices_) {
+    const LoraAdapter& lora = **adapter_at(model_, m.place);
+    const bool first_part = started.insert(lora.stream).second;
+    restart_adapter(lora, m.place.role == WeightRole::embed, init == "gaussian", first_part, seed, number);
+    if (lora.magnitude) start_magnitude(*linear_at(model_, m.place));
+  }
+}
+
+void AdaptedWeights::reset() {
+  for (const OwnMatrix& m : matrices_) restore(m);
+}
+
+}  // namespace dml

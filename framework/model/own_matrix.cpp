@@ -1,0 +1,60 @@
+#include "model/own_matrix.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/bf16.h"
+#include "core/parallel.h"
+#include "model/weight_slots.h"
+
+namespace dml {
+namespace {
+
+using kernels::Storage;
+
+constexpr std::int64_t kRows = 64;  // that are float32 at a time, on each thread
+
+void store(const float* values, std::int64_t first_row, std::int64_t rows, const OwnMatrix& to) {
+  const std::int64_t begin = first_row * to.own.cols, count = rows * to.own.cols;
+  if (to.own.storage == Storage::f32) {
+    std::copy_n(values, count, static_cast<float*>(to.data()) + begin);
+  } else {
+    auto* out = static_cast<bf16*>(to.data()) + begin;
+    for (std::int64_t i = 0; i < count; ++i) out[i] = to_bf16(values[i]);
+  }
+}
+
+}  // namespace
+
+std::size_t OwnMatrix::bytes() const {
+  return static_cast<std::size_t>(kernels::storage_bytes(own.storage, own.rows * own.cols));
+}
+
+OwnMatrix own_matrix(CausalLm& model, const WeightName& place, bool in_float32) {
+  kernels::Weight& slot = *frozen_at(model, place);
+  OwnMatrix m{place, slot, slot};
+  const bool wide = in_float32 || slot.storage == Storage::f32 || slot.storage == Storage::f16;
+  m.own.storage = wide ? Storage::f32 : Storage::bf16;
+  m.own.scales = nullptr;
+  model.owned.emplace_back((m.bytes() + sizeof(float) - 1) / sizeof(float));
+  m.own.data = model.owned.back().data();
+  restore(m);
+  slot = m.own;
+  return m;
+}
+
+void set_rows(const OwnMatrix& m, const std::function<void(std::int64_t, std::int64_t, float*)>& read) {
+  parallel_ranges(m.own.rows, kRows, [&](std::int64_t first, std::int64_t last) {
+    std::vector<float> rows(static_cast<std::size_t>((last - first) * m.own.cols));
+    read(first, last - first, rows.data());
+    store(rows.data(), first, last - first, m);
+  });
+}
+
+void restore(const OwnMatrix& m) {
+  set_rows(m, [&](std::int64_t first, std::int64_t count, float* out) {
+    kernels::unpack(m.original, first, count, 0, m.original.cols, out);
+  });
+}
+
+}  // namespace dml
