@@ -60,7 +60,12 @@ AdapterConfig read_mlx_config(const Json& json, const std::string& source, const
   c.dropout = json_number(*it, "dropout", 0, inside);
   c.use_dora = type == "dora";
   c.base_model = json_string(json, "model", "", source);
+  // What mlx-lm wrote down, where the weights are not at hand to tell.
+  auto keys = it->find("keys");
   if (weights) c.target_modules = modules_in(*weights);
+  else if (keys != it->end() && keys->is_array())
+    for (const Json& key : *keys)
+      if (key.is_string()) c.target_modules.push_back(key);
   return c;
 }
 

@@ -72,22 +72,6 @@ std::set<std::string> trained_whole(const Training& training, const BaseModel& b
   return names;
 }
 
-void quantise(BaseModel& base, const ModelSection& section, const AdapterSection& adapter) {
-  bool already = is_bitsandbytes_config(base.config, section.base_model + "/config.json");
-  if (already && !adapter.load_in_4bit)
-    throw UserError("{}: its weights are nf4 already: they can be used with adapter: qlora", section.base_model);
-  if (!adapter.load_in_4bit && !adapter.load_in_8bit) return;
-  base.quantised = std::make_shared<QuantisedBase>(base.spec, *base.files,
-                                                   adapter.load_in_4bit ? QuantScheme::nf4 : QuantScheme::int8,
-                                                   adapter.quantised_cache_path);
-  const QuantisedBase& q = *base.quantised;
-  log_info("base in {}, {:.2f} bits per weight of {}: {}", scheme_name(q.scheme()),
-           8.0 * static_cast<double>(q.bytes()) / static_cast<double>(std::max<std::int64_t>(1, q.weights())),
-           q.weights(), q.note());
-  for (const std::string& name : q.left_out())
-    log_info("{} stays as it is: its parts do not begin at a block of {} weights", name, kernels::kNf4Block);
-}
-
 std::string init_name(LoraInit init) {
   switch (init) {
     case LoraInit::kaiming:
@@ -141,7 +125,7 @@ Dtype BaseModel::dtype() const {
   return Dtype::f32;
 }
 
-BaseModel open_base_model(const ModelSection& section, const AdapterSection& adapter) {
+BaseModel open_base_files(const ModelSection& section) {
   BaseModel base;
   bool scratch = section.reinit_weights || section.base_model.empty();
   std::string config_dir = section.base_model_config.value_or(section.base_model);
@@ -168,8 +152,30 @@ BaseModel open_base_model(const ModelSection& section, const AdapterSection& ada
     base.directory = section.base_model;
     base.files = std::make_shared<ModelFiles>(section.base_model);
     if (!is_bitsandbytes_config(base.config, config_dir + "/config.json")) require_weights(*base.files, base.spec);
-    quantise(base, section, adapter);
   }
+  return base;
+}
+
+void quantise_base(BaseModel& base, const ModelSection& section, const AdapterSection& adapter) {
+  if (!base.files) return;
+  bool already = is_bitsandbytes_config(base.config, section.base_model + "/config.json");
+  if (already && !adapter.load_in_4bit)
+    throw UserError("{}: its weights are nf4 already: they can be used with adapter: qlora", section.base_model);
+  if (!adapter.load_in_4bit && !adapter.load_in_8bit) return;
+  base.quantised = std::make_shared<QuantisedBase>(base.spec, *base.files,
+                                                   adapter.load_in_4bit ? QuantScheme::nf4 : QuantScheme::int8,
+                                                   adapter.quantised_cache_path);
+  const QuantisedBase& q = *base.quantised;
+  log_info("base in {}, {:.2f} bits per weight of {}: {}", scheme_name(q.scheme()),
+           8.0 * static_cast<double>(q.bytes()) / static_cast<double>(std::max<std::int64_t>(1, q.weights())),
+           q.weights(), q.note());
+  for (const std::string& name : q.left_out())
+    log_info("{} stays as it is: its parts do not begin at a block of {} weights", name, kernels::kNf4Block);
+}
+
+BaseModel open_base_model(const ModelSection& section, const AdapterSection& adapter) {
+  BaseModel base = open_base_files(section);
+  quantise_base(base, section, adapter);
   return base;
 }
 

@@ -49,7 +49,11 @@ struct BaseModel {
   Dtype dtype() const;
 };
 
+/// Config and headers, checked against each other: milliseconds, whatever the size.
+BaseModel open_base_files(const ModelSection& section);
 /// With load_in_4bit or load_in_8bit the base is quantised, unless that has been done before.
+void quantise_base(BaseModel& base, const ModelSection& section, const AdapterSection& adapter);
+/// Both.
 BaseModel open_base_model(const ModelSection& section, const AdapterSection& adapter = {});
 
 /// The adapter that the recipe describes (adapter: lora or qlora).

@@ -42,10 +42,10 @@ Schedule train_plan(const Recipe& recipe, const Examples& examples, std::int64_t
   return Schedule(examples.lengths(), train_schedule(recipe.data, recipe.train, ranks));
 }
 
-BaseModel open_grown_model(const Recipe& recipe, std::int64_t tokens) {
-  BaseModel base = open_base_model(recipe.model, recipe.adapter);
+// What takes time is done after the data have been prepared.
+void complete(BaseModel& base, const Recipe& recipe, std::int64_t tokens) {
+  quantise_base(base, recipe.model, recipe.adapter);
   grow_vocabulary(base, tokens, recipe.model, recipe.adapter, recipe.train.seed);
-  return base;
 }
 
 void check_output_directory(const Recipe& recipe) {
@@ -94,6 +94,7 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
       recipe_(file.recipe),
       comm_(comm),
       tokenizer_((check_output_directory(recipe_), open_tokenizer(recipe_.model))),
+      base_(open_base_files(recipe_.model)),
       prepared_(prepare_on_ranks(recipe_, *tokenizer_, comm)),
       train_examples_(prepared_.train()),
       validation_examples_(prepared_.validation()),
@@ -101,10 +102,10 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
       loader_(train_examples_, schedule_),
       calendar_(recipe_.train, schedule_),
       memory_{.process = memory_use().now},
-      base_(open_grown_model(recipe_, tokenizer_->size())),
       strategy_(make_strategy(recipe_.distribution, comm)),
       in_parts_(recipe_.adapter.adapter == AdapterKind::none && strategy_->shard_ranks() > 1),
-      base_digest_((refuse_hopeless(base_, recipe_, comm, strategy_->shard_ranks()), base_.examine(comm))),
+      base_digest_((complete(base_, recipe_, tokenizer_->size()),
+                    refuse_hopeless(base_, recipe_, comm, strategy_->shard_ranks()), base_.examine(comm))),
       trainable_(make_trainable_model(base_, recipe_.model, recipe_.adapter, recipe_.train.seed, in_parts_)),
       model_(trainable_.model.get()),
       optimizer_(make_optimizer(recipe_.optim)),

@@ -91,6 +91,7 @@ class TrainingRun {
   const Recipe& recipe_;
   Comm& comm_;
   std::unique_ptr<Tokenizer> tokenizer_;
+  BaseModel base_;
   Prepared prepared_;
   Examples train_examples_, validation_examples_;
   Schedule schedule_;
@@ -99,7 +100,6 @@ class TrainingRun {
   std::optional<Loader> eval_loader_;
   Calendar calendar_;
   MemoryPlan memory_;  // its `process` is taken before the model is there
-  BaseModel base_;
   std::unique_ptr<DistributionStrategy> strategy_;
   bool in_parts_;  // nobody ever holds all trained values
   std::string base_digest_;

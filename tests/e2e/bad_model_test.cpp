@@ -121,6 +121,14 @@ TEST_F(BadModel, WeightsThatAreNotThereTakeNoMemory) {
   expect_refused(ask(), at("base/model.safetensors"), "");
 }
 
+TEST_F(BadModel, IsRefusedBeforeTheDataArePrepared) {
+  Json config = patched(bad::kGoodModelConfig, R"({"model_type": "llama", "num_attention_heads": 5})");
+  write("base/config.json", config.dump());
+  expect_refused(train(1, recipe("r.yml", tiny_lora() + Keys{{"base_model", at("base")}})), at("base/config.json"),
+                 "not divisible by 5");
+  EXPECT_FALSE(file_exists(at("prepared")));
+}
+
 // A model larger than the machine is refused by its need, before any of it is made.
 TEST_F(BadModel, AModelLargerThanMemoryIsRefusedByItsNeed) {
   Ended e =
