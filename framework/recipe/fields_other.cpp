@@ -120,6 +120,8 @@ const Table& other_keys() {
     t.refuse("mistral-common is Python; dml reads tokenizer.json and tokenizer.model",
              {"tokenizer_use_mistral_common"});
     t.refuse("Axolotl has removed it; write it under model_config, as config.json has it", {"rope_scaling"});
+    t.refuse("Axolotl has renamed it; write relora: true, jagged_restart_steps and jagged_restart_warmup_steps",
+             {"relora_steps", "relora_warmup_steps", "relora_anneal_steps"});
     t.refuse("Axolotl has removed it; use sequence_len with sample_packing: true", {"max_packed_sequence_len"});
     t.refuse("Axolotl has removed it; leave it out", {"s2_attention", "flash_attn_rms_norm", "unsloth_*"});
     t.refuse("it is unknown to Axolotl, too; use 'split' of the dataset's entry", {"train_on_split"});

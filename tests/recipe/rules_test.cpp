@@ -36,6 +36,7 @@ TEST(Rules, AreToldWithBothPlaces) {
       {"adapter: qlora\nlora_target_linear: true\nrelora: true\njagged_restart_steps: 20", "would be rounded away"},
       {lora + "relora: true\njagged_restart_steps: 20\npeft_init_lora_weights: pissa", "must be true or gaussian"},
       {lora + "relora: true\njagged_restart_steps: 20\noptimizer: adamw_8bit", "needs relora_prune_method: reset"},
+      {lora + "relora_steps: 20", "Axolotl has renamed it"},
       {"jagged_restart_warmup_steps: 5", "'jagged_restart_warmup_steps' needs jagged_restart_steps"},
       {"jagged_restart_steps: 20\nlr_scheduler: one_cycle", "does not go with 'lr_scheduler' (line 7): one_cycle"},
       {"jagged_restart_steps: 5", "leaves no room for 'jagged_restart_warmup_steps' of 10"},
