@@ -58,18 +58,25 @@ void check_output_directory(const Recipe& recipe) {
     throw UserError("output_dir: {} is a file", recipe.train.output_dir);
 }
 
-// Full fine-tuning makes the trained values before anything can be planned in detail.
-void refuse_hopeless(const BaseModel& base, const Recipe& recipe, const Comm& comm, int shard_ranks) {
-  if (recipe.adapter.adapter != AdapterKind::none || !recipe.adapter.unfrozen_parameters.empty()) return;
-  auto values = static_cast<std::size_t>(base.spec.parameters()) * sizeof(float), room = available_memory();
-  std::size_t need = comm.size() == 1 ? 2 * values : values / static_cast<std::size_t>(shard_ranks);
+// Trained values are made before anything can be planned in detail. `ranks` share those of full fine-tuning.
+void refuse_hopeless(const BaseModel& base, const Recipe& recipe, const Comm& comm, int ranks) {
+  const bool full = recipe.adapter.adapter == AdapterKind::none;
+  if ((full && !recipe.adapter.unfrozen_parameters.empty()) || recipe.adapter.lora_model_dir) return;
+  std::int64_t parameters = base.spec.parameters();
+  if (!full) {
+    parameters = 0;
+    AdapterPlan plan = plan_adapter(adapter_config(recipe.adapter, base.directory), base.spec, base.directory);
+    for (const AdaptedModule& m : plan.modules) parameters += m.r * (m.module.rows + m.module.cols);
+    for (const WeightName& w : plan.saved) parameters += w.tensor_rows * w.cols;
+  }
+  const bool gradients = !full || comm.size() == 1;
+  const auto values = static_cast<std::size_t>(parameters) * sizeof(float);
+  const std::size_t need = gradients ? 2 * values : values / static_cast<std::size_t>(ranks), room = available_memory();
   if (room > 0 && need > room)
-    throw UserError(
-        "full fine-tuning of {} parameters needs {} for values{} alone, {} are available; adapter: lora or qlora needs "
-        "a "
-        "fraction of it",
-        count_text(static_cast<double>(base.spec.parameters())), memory_text(need),
-        comm.size() == 1 ? " and gradients" : "", memory_text(room));
+    throw UserError("{} of {} parameters needs {} for values{} alone, {} are available; {}",
+                    full ? "full fine-tuning" : "an adapter", count_text(static_cast<double>(parameters)),
+                    memory_text(need), gradients ? " and gradients" : "", memory_text(room),
+                    full ? "adapter: lora or qlora needs a fraction of it" : "choose a smaller lora_r");
 }
 
 // "key: value" lines with what is indented below them.
