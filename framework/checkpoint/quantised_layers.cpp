@@ -20,21 +20,6 @@ using kernels::kNf4Block, kernels::kNf4ScaleBlock;
 
 std::int64_t blocks(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
 
-bool is_linear(const WeightName& w) {
-  switch (w.role) {
-    case WeightRole::q:
-    case WeightRole::k:
-    case WeightRole::v:
-    case WeightRole::o:
-    case WeightRole::gate:
-    case WeightRole::up:
-    case WeightRole::down:
-      return !w.bias;
-    default:
-      return false;
-  }
-}
-
 // Calls take(first, values) for consecutive pieces of the matrix as (out, in), of a multiple of `grain` values each.
 void for_pieces(const QuantisedMatrix& m, const FiniteValues& values, std::int64_t grain,
                 const std::function<void(std::int64_t, std::span<const float>)>& take) {

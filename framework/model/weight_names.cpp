@@ -130,23 +130,6 @@ class Lister {
   std::vector<WeightName> out_;
 };
 
-bool is_adaptable(WeightRole role) {
-  switch (role) {
-    case WeightRole::embed:
-    case WeightRole::q:
-    case WeightRole::k:
-    case WeightRole::v:
-    case WeightRole::o:
-    case WeightRole::gate:
-    case WeightRole::up:
-    case WeightRole::down:
-    case WeightRole::head:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
 std::vector<std::int64_t> WeightName::tensor_shape() const {
@@ -159,11 +142,28 @@ std::string WeightName::module() const { return tensor.substr(0, tensor.rfind('.
 
 std::vector<WeightName> weight_names(const ModelSpec& spec) { return Lister(spec).list(); }
 
+bool is_linear(const WeightName& weight) {
+  switch (weight.role) {
+    case WeightRole::q:
+    case WeightRole::k:
+    case WeightRole::v:
+    case WeightRole::o:
+    case WeightRole::gate:
+    case WeightRole::up:
+    case WeightRole::down:
+      return !weight.bias;
+    default:
+      return false;
+  }
+}
+
 std::vector<AdaptableModule> adaptable_modules(const ModelSpec& spec) {
   std::vector<AdaptableModule> out;
-  for (auto& w : weight_names(spec))
-    if (is_adaptable(w.role) && !w.bias && w.first_row == 0)
-      out.push_back({w.module(), w.tensor_rows, w.cols, w.role == WeightRole::embed, w.role == WeightRole::head});
+  for (auto& w : weight_names(spec)) {
+    bool embedding = w.role == WeightRole::embed, head = w.role == WeightRole::head && !w.bias;
+    if ((embedding || head || is_linear(w)) && w.first_row == 0)
+      out.push_back({w.module(), w.tensor_rows, w.cols, embedding, head});
+  }
   return out;
 }
 

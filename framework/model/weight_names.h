@@ -56,6 +56,9 @@ struct WeightName {
 /// All weights, unit after unit: embedding, layers, final norm and head. A tied head has no row.
 std::vector<WeightName> weight_names(const ModelSpec& spec);
 
+/// The matrix of a linear module inside a layer: what quantisation stores in codes.
+bool is_linear(const WeightName& weight);
+
 /// Modules that an adapter can sit on (linear layers, fused ones once, and the embeddings), in the order of the model.
 struct AdaptableModule {
   std::string name;                 // "model.layers.0.self_attn.q_proj"

@@ -1,10 +1,10 @@
 #include "pipeline/bench.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <ctime>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/parallel.h"
@@ -21,10 +21,6 @@
 
 namespace dml {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 double processor_seconds() {
   timespec t{};

@@ -14,6 +14,7 @@
 #include <fstream>
 #include <thread>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/hash.h"
@@ -31,8 +32,6 @@ namespace fs = std::filesystem;
 namespace {
 
 using Verdict = Finding::Verdict;
-using Clock = std::chrono::steady_clock;
-
 constexpr std::uint64_t kGigabyte = std::uint64_t{1} << 30;
 constexpr double kClockNote = 1;                        // seconds apart
 constexpr std::size_t kAllPairs = 8;                    // ranks; beyond, only neighbours are measured
@@ -187,8 +186,6 @@ void examine_surroundings(std::vector<Finding>& out, const Recipe* recipe) {
 double wall_clock() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
 /// One exchange between this rank and `peer`, both ways.
 void swap_with(Comm& comm, int peer, std::span<const std::byte> send, std::span<std::byte> receive, const char* name) {
   std::vector<std::span<const std::byte>> to(static_cast<std::size_t>(comm.size()));

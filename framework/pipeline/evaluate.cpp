@@ -1,8 +1,8 @@
 #include "pipeline/evaluate.h"
 
-#include <chrono>
 #include <cmath>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "data/loader.h"
 #include "pipeline/base_model.h"
@@ -12,8 +12,6 @@
 
 namespace dml {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 Evaluation evaluate_one(std::string name, CausalLm& model, const Examples& examples, const Schedule& schedule,
                         Comm& comm) {
@@ -25,7 +23,7 @@ Evaluation evaluate_one(std::string name, CausalLm& model, const Examples& examp
   UnitHooks no_hooks;  // every rank holds the whole model
   SplitLoss split = split_loss(model, loader, schedule, comm, no_hooks);
   Evaluation e{std::move(name), split.mean(), std::exp(split.mean()), examples.size(), split.tokens, split.learned, 0};
-  e.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  e.seconds = seconds_since(start);
   return e;
 }
 

@@ -1,10 +1,10 @@
 #include "pipeline/scaling_plan.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/parallel.h"
 #include "dist/frozen_shards.h"
@@ -17,10 +17,6 @@
 
 namespace dml {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 constexpr double kMessage = 3e-6;   // seconds of the processor for one message, sent or received
 constexpr int kSmallExchanges = 8;  // a step's sums over ranks of numbers, each waited for

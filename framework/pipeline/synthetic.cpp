@@ -11,6 +11,7 @@
 #include "core/random.h"
 #include "kernels/quant_int8.h"
 #include "kernels/quant_nf4.h"
+#include "model/weight_names.h"
 
 namespace dml {
 namespace {
@@ -23,15 +24,10 @@ void random_values(std::uint64_t stream, float range, std::int64_t first, std::s
     out[i] = (random.uniform(static_cast<std::uint64_t>(first) + i) - 0.5f) * width;
 }
 
-bool is_linear(WeightRole role) {
-  using enum WeightRole;
-  return role == q || role == k || role == v || role == o || role == gate || role == up || role == down;
-}
-
 kernels::Storage storage_of(const WeightName& w, const ModelSection& model, const AdapterSection& adapter) {
   if (w.vector) return kernels::Storage::f32;
-  if (is_linear(w.role) && adapter.load_in_4bit) return kernels::Storage::nf4;
-  if (is_linear(w.role) && adapter.load_in_8bit) return kernels::Storage::int8;
+  if (is_linear(w) && adapter.load_in_4bit) return kernels::Storage::nf4;
+  if (is_linear(w) && adapter.load_in_8bit) return kernels::Storage::int8;
   return model.frozen_storage == Storage::bf16 ? kernels::Storage::bf16 : kernels::Storage::f32;
 }
 

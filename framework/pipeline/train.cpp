@@ -1,8 +1,8 @@
 #include "pipeline/train.h"
 
-#include <chrono>
 #include <filesystem>
 
+#include "core/clock.h"
 #include "core/files.h"
 #include "core/log.h"
 #include "core/profile.h"
@@ -14,10 +14,6 @@
 namespace dml {
 namespace fs = std::filesystem;
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Where to go on from: "" to start anew.
 std::string starting_point(const TrainSection& train, const TrainOptions& options) {

@@ -1,9 +1,9 @@
 #include "pipeline/training_run.h"
 
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/fault.h"
 #include "core/hash.h"
@@ -26,10 +26,6 @@
 
 namespace dml {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // A micro-batch's own number since the start of the run, for its dropout masks.
 std::uint64_t serial(std::int64_t step, std::int64_t micro_batch) {
