@@ -167,7 +167,10 @@ void TrainingRun::write_result() {
   if (comm_.rank() == 0) out.emplace(recipe_.train.output_dir);
   write_weights(comm_.broadcast_text(out ? out->path() : "", 0), base_.dtype(), true);
   comm_.barrier();
-  if (out) out->commit();
+  if (out) {
+    out->commit();
+    remove_left_over(recipe_.train.output_dir);  // of a killed run that was still going down when this one began
+  }
   comm_.barrier();
 }
 
