@@ -1,8 +1,9 @@
 // Threads, without letting their number into the results.
 //
-// Work is cut into tiles by its shape alone; threads only choose who computes which tile, and every tile writes its own
-// output. So the same bits come out of 1 thread or 64. A call made while the pool is busy (another rank of the same
-// process, or a nested call) runs on the calling thread: slower, same bits.
+// Work is cut into tiles by its shape alone, or (kernels/packed.h) in ways that no result can tell; threads only choose
+// who computes which tile, and every tile writes its own output. So the same bits come out of 1 thread or 64. A call made
+// while the pool is busy (another rank of the same process, or a nested call) runs on the calling thread: slower, same
+// bits.
 #pragma once
 
 #include <cstdint>
