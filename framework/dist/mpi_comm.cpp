@@ -2,7 +2,8 @@
 //
 // Progress: MPI moves large messages only inside its own calls, so a thread of ours calls it every now and then while
 // anything is under way (polling between layers left all of a 100 MB exchange over TCP for the final wait; this leaves
-// nothing). All MPI calls are made under one lock (MPI_THREAD_SERIALIZED).
+// nothing). On one host there is nothing to hide: whoever copies takes the processor from the model, and polling between
+// layers disturbs it less; the thread then looks in seldom. All MPI calls are made under one lock (MPI_THREAD_SERIALIZED).
 //
 // Over TCP, Open MPI is told not to put large messages in one piece: both directions share a connection, and the word that
 // the other side may begin waited behind all of our own data. Exchanges went one way after the other, at half the rate.
@@ -30,7 +31,7 @@ namespace dml {
 namespace {
 
 constexpr std::size_t kLargestMessage = std::size_t{1} << 30;  // MPI counts are ints
-constexpr auto kPokeEvery = std::chrono::milliseconds(2);
+constexpr auto kPokeEvery = std::chrono::milliseconds(2), kPokeLocally = std::chrono::milliseconds(100);
 constexpr auto kMoved = std::chrono::microseconds(20);  // a call that takes longer has moved something: go on
 
 std::string text_of(int code) {
@@ -47,7 +48,7 @@ void check(int code, const char* call) {
 /// Calls into MPI every now and then while there is something under way.
 class Progress {
  public:
-  explicit Progress(MPI_Comm comm) : comm_(comm), thread_([this] { run(); }) {}
+  Progress(MPI_Comm comm, std::chrono::milliseconds every) : comm_(comm), every_(every), thread_([this] { run(); }) {}
   ~Progress() {
     {
       std::lock_guard lock(sleep_);
@@ -76,7 +77,7 @@ class Progress {
         wake_.wait(lock, [this] { return stopping_ || under_way_ > 0; });
         continue;
       }
-      wake_.wait_for(lock, kPokeEvery, [this] { return stopping_; });
+      wake_.wait_for(lock, every_, [this] { return stopping_; });
       lock.unlock();
       while (poke() > kMoved && under_way_ > 0) {
       }
@@ -94,6 +95,7 @@ class Progress {
   }
 
   MPI_Comm comm_;
+  std::chrono::milliseconds every_;
   std::mutex mpi_, sleep_;
   std::condition_variable wake_;
   std::atomic<int> under_way_{0};
@@ -232,7 +234,7 @@ class MpiComm : public Comm {
     int length = 0;
     MPI_Get_processor_name(name, &length);
     host_.assign(name, static_cast<std::size_t>(length));
-    progress_ = std::make_unique<Progress>(world_);
+    progress_ = std::make_unique<Progress>(world_, local_size_ == size_ ? kPokeLocally : kPokeEvery);
   }
   ~MpiComm() override {
     if (std::uncaught_exceptions() > 0) {

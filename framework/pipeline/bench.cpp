@@ -129,7 +129,7 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   result.plan.process = memory_use().now;
 
   BaseModel base = open_base_model(recipe.model, recipe.adapter);
-  auto strategy = make_strategy(recipe.distribution, comm);
+  auto strategy = make_strategy(recipe, comm);
   const bool in_parts = recipe.adapter.adapter == AdapterKind::none && strategy->shard_ranks() > 1;
   SyntheticWeights weights(base.spec, recipe.model, recipe.adapter);
   TrainableModel trainable;

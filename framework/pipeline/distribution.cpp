@@ -40,8 +40,10 @@ std::string maker(const std::string& name, const Comm& comm) {
 
 }  // namespace
 
-std::string strategy_name(const DistributionSection& section, int ranks) {
-  return section.distribution.value_or(ranks > 1 ? "ddp" : "none");
+std::string strategy_name(const Recipe& recipe, const Comm& comm) {
+  if (recipe.distribution.distribution) return *recipe.distribution.distribution;
+  if (comm.size() == 1) return "none";
+  return recipe.adapter.adapter == AdapterKind::none && comm.local_size() == comm.size() ? "zero1" : "ddp";
 }
 
 DistributionOptions distribution_options(const DistributionSection& section) {
@@ -52,8 +54,8 @@ DistributionOptions distribution_options(const DistributionSection& section) {
   return options;
 }
 
-std::unique_ptr<DistributionStrategy> make_strategy(const DistributionSection& section, Comm& comm) {
-  return strategies().at(strategy_name(section, comm.size())).make(comm, distribution_options(section));
+std::unique_ptr<DistributionStrategy> make_strategy(const Recipe& recipe, Comm& comm) {
+  return strategies().at(strategy_name(recipe, comm)).make(comm, distribution_options(recipe.distribution));
 }
 
 std::vector<std::vector<kernels::Weight*>> frozen_of_layers(CausalLm& model) {
@@ -84,14 +86,13 @@ bool shards_frozen(const DistributionSection& section, const DistributionStrateg
   return comm.max(too_large ? 1 : 0) > 0;
 }
 
-void write_residuals(const std::string& folder, DistributionStrategy& strategy, const std::string& name,
+void write_residuals(const std::string& folder, std::span<const std::span<bf16>> units, const std::string& strategy,
                      const Comm& comm) {
-  auto units = strategy.residuals();
   std::vector<TensorInfo> infos;
   for (std::size_t u = 0; u < units.size(); ++u)
     if (!units[u].empty()) infos.push_back({tensor_name(u), Dtype::bf16, {static_cast<std::int64_t>(units[u].size())}});
   if (infos.empty()) return;
-  SafetensorsWriter writer(residual_file(folder, comm.rank()), std::move(infos), {{"made_by", maker(name, comm)}});
+  SafetensorsWriter writer(residual_file(folder, comm.rank()), std::move(infos), {{"made_by", maker(strategy, comm)}});
   for (const TensorInfo& info : writer.tensors()) {
     auto values = units[static_cast<std::size_t>(std::stoul(info.name.substr(info.name.find('/') + 1)))];
     writer.append(values.data(), values.size_bytes());

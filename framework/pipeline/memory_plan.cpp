@@ -11,7 +11,8 @@ std::vector<std::pair<std::string, std::size_t>> MemoryPlan::rows() const {
                                                        {"optimizer state", optimizer},
                                                        {"communication", communication},
                                                        {"activations", activations},
-                                                       {"data (mapped)", data}};
+                                                       {"data (mapped)", data},
+                                                       {"copies for checkpoints", snapshot}};
   std::erase_if(all, [](auto& row) { return row.second == 0; });
   return all;
 }

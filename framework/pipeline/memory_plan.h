@@ -15,9 +15,11 @@ struct MemoryPlan {
   std::size_t gradients = 0, optimizer = 0, communication = 0;
   std::size_t activations = 0;  // working memory of the largest micro-batch, loss head included
   std::size_t data = 0;         // mapped examples
+  std::size_t snapshot = 0;     // copies that a checkpoint is written from in the background
 
   std::size_t total() const {
-    return process + frozen + owned + trained + gradients + optimizer + communication + activations + data;
+    return process + frozen + owned + trained + gradients + optimizer + communication + activations + data +
+           snapshot;
   }
   /// Name and bytes of every kind that is not zero.
   std::vector<std::pair<std::string, std::size_t>> rows() const;

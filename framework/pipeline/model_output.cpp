@@ -8,7 +8,6 @@
 
 #include "checkpoint/bitsandbytes.h"
 #include "checkpoint/model_config.h"
-#include "checkpoint/model_parts.h"
 #include "core/error.h"
 #include "model/weight_slots.h"
 
@@ -58,10 +57,14 @@ void write_configs(const std::string& directory, const BaseModel& base, const Mo
 
 }  // namespace
 
-void write_adapter_directory(const std::string& directory, const AdapterConfig& config, const CausalLm& model) {
+void write_adapter_directory(const std::string& directory, const AdapterConfig& config, const CausalLm& model,
+                             std::span<const std::span<float>> copies) {
   std::map<std::string, std::span<const float>> values;
-  for (const Unit& u : model.parameters.units())
-    for (const Parameter& p : u.parameters) values[p.name] = {u.value + p.offset, static_cast<std::size_t>(p.size())};
+  const auto& units = model.parameters.units();
+  for (std::size_t u = 0; u < units.size(); ++u)
+    for (const Parameter& p : units[u].parameters)
+      values[p.name] = {(copies.empty() ? units[u].value : copies[u].data()) + p.offset,
+                        static_cast<std::size_t>(p.size())};
   auto tensors = adapter_tensors(config, plan_adapter(config, model.spec, directory));
   write_adapter(directory, config, tensors, [&](const AdapterTensor& t) { return values.at(t.key); });
 }
@@ -89,7 +92,7 @@ void write_model_directory(const std::string& directory, const BaseModel& base, 
   write_configs(directory, base, spec, dtype, untie);
 }
 
-bool writes_in_parts(const CausalLm& model, const DistributionStrategy& strategy) {
+bool ModelInParts::possible(const CausalLm& model) {
   if (!model.transposed.empty()) return false;
   TensorRows rows = rows_by_tensor(model.spec);
   for (const Unit& unit : model.parameters.units())
@@ -97,24 +100,26 @@ bool writes_in_parts(const CausalLm& model, const DistributionStrategy& strategy
       if (p.trained_first > 0 || p.trained_end() < p.size()) return false;
       rows.erase(p.name);
     }
-  return rows.empty() && strategy.total(1) > 1.5;
+  return rows.empty();
 }
 
-void write_model_in_parts(const std::string& directory, const BaseModel& base, const CausalLm& model, Dtype dtype,
-                          DistributionStrategy& strategy, Comm& comm) {
-  const TensorRows rows = rows_by_tensor(model.spec);
-  ModelParts parts(directory, tensors_of(rows, base, model.spec, dtype));
-  if (comm.rank() == 0) parts.create();
-  comm.barrier();
-  if (strategy.writes_state())
-    for (const Shard& s : strategy.shards()) parts.write_floats(s.parameter->name, s.first, s.value);
-  if (comm.rank() == 0) {
-    if (base.files)
-      for (const TensorView& t : base.files->tensors())
-        if (is_foreign(t, rows, model.spec)) parts.write(t.name, t.bytes);
-    write_configs(directory, base, model.spec, dtype, false);
+ModelInParts::ModelInParts(std::string directory, const BaseModel& base, const CausalLm& model, Dtype dtype)
+    : directory_(std::move(directory)),
+      base_(base),
+      model_(model),
+      dtype_(dtype),
+      parts_(directory_, tensors_of(rows_by_tensor(model.spec), base, model.spec, dtype)) {}
+
+void ModelInParts::write(std::span<const Shard> shards, bool rest) {
+  for (const Shard& s : shards) parts_.write_floats(s.parameter->name, s.first, s.value);
+  if (rest) {
+    const TensorRows rows = rows_by_tensor(model_.spec);
+    if (base_.files)
+      for (const TensorView& t : base_.files->tensors())
+        if (is_foreign(t, rows, model_.spec)) parts_.write(t.name, t.bytes);
+    write_configs(directory_, base_, model_.spec, dtype_, false);
   }
-  parts.commit();
+  parts_.commit();
 }
 
 void load_model_values(CausalLm& model, const std::string& directory) {

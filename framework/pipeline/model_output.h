@@ -1,8 +1,10 @@
 // Writing what was trained: PEFT adapter directories, Hugging Face model directories, and their parts of checkpoints.
 #pragma once
 
+#include <span>
 #include <string>
 
+#include "checkpoint/model_parts.h"
 #include "core/files.h"
 #include "dist/strategy.h"
 #include "model/causal_lm.h"
@@ -10,8 +12,9 @@
 
 namespace dml {
 
-/// adapter_config.json, adapter_model.safetensors and a model card, from the parameters' current values.
-void write_adapter_directory(const std::string& directory, const AdapterConfig& config, const CausalLm& model);
+/// adapter_config.json, adapter_model.safetensors and a model card, from the units' current values, or from `copies` of them.
+void write_adapter_directory(const std::string& directory, const AdapterConfig& config, const CausalLm& model,
+                             std::span<const std::span<float>> copies = {});
 
 /// config.json, generation_config.json and safetensors (sharded when large), tensor by tensor: at most one is in memory.
 /// With `merge` adapters are merged. Tensors of the base that the model does not know are copied. `show(unit)` is called
@@ -19,12 +22,26 @@ void write_adapter_directory(const std::string& directory, const AdapterConfig& 
 void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, Dtype dtype,
                            bool merge, const DistributionStrategy::Show& show = {});
 
-/// The same files, bit for bit, where ranks hold slices of the values: each writes its own into them, on a file system that
-/// all of them see. A collective of all ranks.
-void write_model_in_parts(const std::string& directory, const BaseModel& base, const CausalLm& model, Dtype dtype,
-                          DistributionStrategy& strategy, Comm& comm);
-/// Whether that can be done: not where tensors are stored the other way round, frozen, or trained in part. A collective.
-bool writes_in_parts(const CausalLm& model, const DistributionStrategy& strategy);
+/// The same files, bit for bit, from shards (or copies of them): each rank writes its own, on a file system that all of them
+/// see. Everything given must outlive it.
+class ModelInParts {
+ public:
+  /// Not where tensors are stored the other way round, frozen, or trained in part.
+  static bool possible(const CausalLm& model);
+
+  ModelInParts(std::string directory, const BaseModel& base, const CausalLm& model, Dtype dtype);
+  /// One rank, before any of them writes.
+  void create() { parts_.create(); }
+  /// To the disk. `rest`: what is in no shard, too; on one rank.
+  void write(std::span<const Shard> shards, bool rest);
+
+ private:
+  std::string directory_;
+  const BaseModel& base_;
+  const CausalLm& model_;
+  Dtype dtype_;
+  ModelParts parts_;
+};
 
 /// Overwrites trained parameters from the tensors of a model directory.
 void load_model_values(CausalLm& model, const std::string& directory);

@@ -31,19 +31,19 @@ std::byte* entries_of(const Shard& s, const Part& part) {
 
 }  // namespace
 
-void write_optimizer_state(const std::string& folder, DistributionStrategy& strategy, const StateLayout& layout,
-                           const Comm& comm) {
-  bool sharded = strategy.total(1) > 1.5;
-  if ((comm.rank() != 0 && !sharded) || !strategy.writes_state()) return;
+std::string optimizer_state_file(bool sharded, int rank) {
+  return sharded ? fmt::format("optimizer-{}.safetensors", rank) : "optimizer.safetensors";
+}
+
+void write_optimizer_state(const std::string& path, std::span<const Shard> shards, const StateLayout& layout) {
   std::vector<TensorInfo> infos;
   std::map<std::string, const std::byte*> data;
-  for (const Shard& s : strategy.shards())
+  for (const Shard& s : shards)
     for (const Part& part : layout.parts(s.parameter->size(), s.size)) {
       infos.push_back(tensor_of(s, part));
       data[infos.back().name] = entries_of(s, part);
     }
-  std::string name = sharded ? fmt::format("optimizer-{}.safetensors", comm.rank()) : "optimizer.safetensors";
-  SafetensorsWriter writer(folder + "/" + name, std::move(infos));
+  SafetensorsWriter writer(path, std::move(infos));
   for (const TensorInfo& t : writer.tensors()) writer.append(data.at(t.name), t.bytes());
   writer.commit();
 }

@@ -4,16 +4,17 @@
 // goes on with any strategy on any number of ranks.
 #pragma once
 
+#include <span>
 #include <string>
 
-#include "dist/comm.h"
 #include "dist/strategy.h"
 
 namespace dml {
 
-/// Into the folder of a checkpoint that is being written; called on every rank.
-void write_optimizer_state(const std::string& folder, DistributionStrategy& strategy, const StateLayout& layout,
-                           const Comm& comm);
+/// The name of this rank's file in a checkpoint, where ranks hold slices (`sharded`) or everything.
+std::string optimizer_state_file(bool sharded, int rank);
+/// Writes what the state of `shards`, a rank's own or copies of them, holds.
+void write_optimizer_state(const std::string& path, std::span<const Shard> shards, const StateLayout& layout);
 
 /// Into this rank's shards. UserError naming the first parameter whose state is not complete.
 void read_optimizer_state(const std::string& checkpoint, DistributionStrategy& strategy, const StateLayout& layout);

@@ -18,7 +18,10 @@
 namespace dml {
 namespace {
 
-constexpr double kMessage = 3e-6;   // seconds of the processor for one message, sent or received
+constexpr double kMessage = 3e-6;  // seconds of the processor for one message, sent or received
+// A packet between hosts takes the system of either about so long: cut, queued, acknowledged. Network cards that do this by
+// themselves take less.
+constexpr double kPacket = 1.2e-6, kPacketBytes = 1448;
 constexpr int kSmallExchanges = 8;  // a step's sums over ranks of numbers, each waited for
 
 // One of `size` ranks that are alike: whatever is asked of the others, they say the same. Enough for a strategy to tell
@@ -219,7 +222,7 @@ StepForecast ScalingPlan::forecast(const std::string& name, int ranks, std::int6
     if (among == 1) return std::max(t, ready);
     const double moved = bytes * (among - 1) / among, out_of_host = bytes * std::max(0, among - local) / among;
     out.sent += moved;
-    compute(2 * moved * c.copy + 2 * (among - 1) * kMessage);
+    compute(2 * moved * c.copy + 2 * (among - 1) * kMessage + 2 * out_of_host / kPacketBytes * kPacket);
     return link.carry(std::max(t, ready), per_host * out_of_host);
   };
   const int group_local = std::min(group, per_host), across_local = std::max(1, per_host / group);

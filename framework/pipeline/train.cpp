@@ -120,10 +120,23 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
     }
     return run.gives_up(eval);
   };
+  auto saved = [&](const std::string& path) {
+    if (!path.empty()) note(fmt::format("saved {}", path));
+  };
   auto save = [&] {
+    saved(run.finish_save());
     if (log) log->sync();
-    std::string path = run.save(log ? &*log : nullptr);
-    note(fmt::format("saved {}", path));
+    run.begin_save(log ? &*log : nullptr);
+    if (!run.saves_in_background()) saved(run.finish_save());
+  };
+
+  auto step_once = [&] {
+    try {
+      return run.step();
+    } catch (const Error& e) {  // on all ranks alike, when it is this
+      if (e.code() == ExitCode::diverged) saved(run.finish_save());
+      throw;
+    }
   };
 
   if (from.empty() && run.has_validation() && settings.eval_on_start) evaluate();
@@ -131,7 +144,8 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
   bool stopped = false, gave_up = run.out_of_patience();
   std::int64_t saved_at = from.empty() ? -1 : run.done();
   while (run.done() < run.total() && !stopped && !gave_up) {
-    StepMetrics metrics = run.step();
+    StepMetrics metrics = step_once();
+    saved(run.poll_save());
     if (log) log->step(metrics);
     if (progress) progress->step(metrics);
     std::int64_t step = run.done() - 1;
@@ -148,6 +162,10 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
       saved_at = run.done();
     }
   }
+  if (saved_at != run.done() && !stopped && settings.save_strategy != Cadence::never &&
+      settings.save_strategy != Cadence::best)
+    save();
+  saved(run.finish_save());
   if (progress) progress->finish();
   if (profiling && speaks)
     for (auto& line : profile_table()) log_info("{}", line);
@@ -158,8 +176,6 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
   if (gave_up)
     log_info("no better validation loss for {} evaluations: stopped early at step {}",
              *settings.early_stopping_patience, run.done());
-  if (saved_at != run.done() && settings.save_strategy != Cadence::never && settings.save_strategy != Cadence::best)
-    save();
   run.return_to_best();
   run.write_result();
   if (speaks) {

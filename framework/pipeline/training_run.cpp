@@ -105,7 +105,7 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
       loader_(train_examples_, schedule_),
       calendar_(recipe_.train, schedule_),
       memory_{.process = memory_use().now},
-      strategy_(make_strategy(recipe_.distribution, comm)),
+      strategy_(make_strategy(recipe_, comm)),
       in_parts_(recipe_.adapter.adapter == AdapterKind::none && strategy_->shard_ranks() > 1),
       base_digest_((complete(base_, recipe_, tokenizer_->size()),
                     refuse_hopeless(base_, recipe_, comm, strategy_->shard_ranks()), base_.examine(comm))),
@@ -152,7 +152,7 @@ std::string TrainingRun::recipe_digest() const {
   t.auto_resume_from_checkpoints = fresh.auto_resume_from_checkpoints;
   t.save_steps = fresh.save_steps, t.saves_per_epoch = fresh.saves_per_epoch, t.save_strategy = fresh.save_strategy;
   t.save_total_limit = fresh.save_total_limit, t.save_first_step = fresh.save_first_step,
-  t.save_on_signal = fresh.save_on_signal;
+  t.save_on_signal = fresh.save_on_signal, t.save_in_background = fresh.save_in_background;
   t.max_time = fresh.max_time, t.logging_steps = fresh.logging_steps;
   // One step's micro-batches may be cut over ranks in any way.
   t.batch_size = t.micro_batches_per_step(comm_.size()) * t.micro_batch_size;

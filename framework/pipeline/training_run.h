@@ -1,5 +1,6 @@
 // A training run: everything that lives as long as it does, and its few moves. train() in train.cpp is the story; this is
-// the cast. training_run_plan.cpp holds what it knows before the first step, training_run_files.cpp what it reads and writes.
+// the cast. training_run_plan.cpp holds what it knows before the first step, training_run_files.cpp what it reads and writes,
+// training_run_save.cpp its checkpoints.
 #pragma once
 
 #include <memory>
@@ -14,6 +15,7 @@
 #include "dist/strategy.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
+#include "pipeline/background.h"
 #include "pipeline/base_model.h"
 #include "pipeline/calendar.h"
 #include "pipeline/memory_plan.h"
@@ -42,8 +44,13 @@ class TrainingRun {
   EvalMetrics evaluate();
   /// With generate_samples: what the model says now. A collective; on rank 0 alone there are samples.
   std::vector<Sample> samples();
-  /// A checkpoint of this moment; returns its path. `log` on rank 0.
-  std::string save(const MetricsLog* log);
+  /// Begins a checkpoint of this moment; none is under way. `log` on rank 0.
+  void begin_save(const MetricsLog* log);
+  /// Moves it on; its path when it has become a checkpoint, else empty. Between steps, on all ranks.
+  std::string poll_save();
+  /// The same, and waits.
+  std::string finish_save();
+  bool saves_in_background() const { return memory_.snapshot > 0; }
   /// With load_best_model_at_end: the weights of the best evaluation, from its checkpoint.
   void return_to_best();
   /// Adapter or model into the output directory itself.
@@ -84,8 +91,28 @@ class TrainingRun {
   std::string recipe_digest() const;
   TrainerState trainer_state(const MetricsLog& log) const;
   void save_tokenizer(const std::string& folder) const;
+  /// Whether ranks hold slices of the optimizer's state, not all of it.
+  bool holds_slices() const;
+  /// What checkpoints take from copies: the trained model, or the adapter.
+  bool copies_model() const;
+  bool copies_adapter() const;
+  std::size_t planned_copies(std::size_t state) const;
+  /// Both return what is left to be written.
+  Jobs write_now(const std::string& folder);
+  Jobs copy_for(const std::string& folder);
+  void begin_commit();
+  std::string end_save();
   /// Model or adapter, with its tokenizer, into a folder: the run's result or its part of a checkpoint. A collective.
   void write_weights(const std::string& folder, Dtype dtype, bool result);
+
+  /// A checkpoint under way; all but `committing` on rank 0.
+  struct Save {
+    std::optional<CheckpointWriter> writer;
+    TrainState state;
+    TrainerState trainer;
+    std::string path;
+    bool committing = false;
+  };
 
   const RecipeFile& file_;
   const Recipe& recipe_;
@@ -113,6 +140,9 @@ class TrainingRun {
   std::vector<OptimizerSlice> slices_;
   Wish wish_ = Wish::none;
   std::int64_t without_improvement_ = 0, above_watchdog_ = 0;
+  Snapshot snapshot_;
+  std::optional<Save> saving_;
+  BackgroundWork work_;  // the last: it ends before what it reads goes
 };
 
 }  // namespace dml

@@ -3,10 +3,8 @@
 #include <filesystem>
 
 #include "core/error.h"
-#include "core/fault.h"
 #include "core/files.h"
 #include "core/log.h"
-#include "dist/agreement.h"
 #include "pipeline/distribution.h"
 #include "pipeline/job.h"
 #include "pipeline/model_output.h"
@@ -14,19 +12,6 @@
 #include "pipeline/training_run.h"
 
 namespace dml {
-namespace {
-
-// The fault "flip": one bit of one trained value, as a failing memory would do.
-void flip_a_bit(CausalLm& model) {
-  for (Unit& unit : model.parameters.units())
-    if (unit.value && unit.size > 0) {
-      reinterpret_cast<unsigned char*>(unit.value)[1] ^= 1;
-      return;
-    }
-}
-
-}  // namespace
-
 void TrainingRun::start(const std::string& from) {
   // Values come before the strategy spreads them over the ranks, optimizer state when its places are known.
   std::optional<TrainState> found;
@@ -38,8 +23,8 @@ void TrainingRun::start(const std::string& from) {
     strategy_->publish();
   }
   read_optimizer_state(from, *strategy_, optimizer_->state());
-  if (!strategy_->residuals().empty() &&
-      !read_residuals(from, *strategy_, strategy_name(recipe_.distribution, comm_.size()), comm_) && comm_.rank() == 0)
+  if (!strategy_->residuals().empty() && !read_residuals(from, *strategy_, strategy_name(recipe_, comm_), comm_) &&
+      comm_.rank() == 0)
     log_warning(
         "comm_dtype: {} was saved by another strategy or number of ranks: what rounding took away there is lost, and "
         "bits differ from a run that was not stopped",
@@ -93,31 +78,6 @@ void TrainingRun::return_to_best() {
            *state_.best_metric);
 }
 
-std::string TrainingRun::save(const MetricsLog* log) {
-  if (fault_point("save", comm_.rank(), state_.step)) flip_a_bit(*model_);
-  // A checkpoint of ranks that have drifted apart helps nobody.
-  check_replicas(comm_, value_replicas(model_->parameters), comm_.rank());
-  if (Comm* twins = strategy_->twins())
-    check_replicas(*twins, shard_replicas(model_->parameters, strategy_->shards()), comm_.rank());
-  // Rank 0 owns the folder; the others add their shards to it.
-  std::optional<CheckpointWriter> writer;
-  if (comm_.rank() == 0) writer.emplace(recipe_.train.output_dir, state_.step);
-  std::string folder = comm_.broadcast_text(writer ? writer->path() : "", 0);
-  write_weights(folder, Dtype::f32, false);
-  if (!recipe_.train.save_only_model) {
-    write_optimizer_state(folder, *strategy_, optimizer_->state(), comm_);
-    write_residuals(folder, *strategy_, strategy_name(recipe_.distribution, comm_.size()), comm_);
-  }
-  comm_.barrier();
-  std::string path;
-  if (comm_.rank() == 0) {
-    state_.extra["without_improvement"] = without_improvement_;
-    path = writer->commit(state_, trainer_state(*log));
-    rotate_checkpoints(recipe_.train.output_dir, recipe_.train.save_total_limit, state_.best_step);
-  }
-  return comm_.broadcast_text(path, 0);
-}
-
 TrainerState TrainingRun::trainer_state(const MetricsLog& log) const {
   TrainerState t;
   t.step = state_.step;
@@ -144,8 +104,11 @@ void TrainingRun::save_tokenizer(const std::string& folder) const {
 }
 
 void TrainingRun::write_weights(const std::string& folder, Dtype dtype, bool result) {
-  if (recipe_.adapter.adapter == AdapterKind::none && writes_in_parts(*model_, *strategy_)) {
-    write_model_in_parts(folder, base_, *model_, dtype, *strategy_, comm_);
+  if (copies_model() && holds_slices()) {
+    ModelInParts parts(folder, base_, *model_, dtype);
+    if (comm_.rank() == 0) parts.create();
+    comm_.barrier();
+    parts.write(strategy_->writes_state() ? strategy_->shards() : std::span<Shard>(), comm_.rank() == 0);
   } else if (recipe_.adapter.adapter == AdapterKind::none) {
     strategy_->on_first_rank([&](const DistributionStrategy::Show& show) {
       write_model_directory(folder, base_, *model_, dtype, false, show);

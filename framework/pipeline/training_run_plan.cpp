@@ -53,13 +53,19 @@ void TrainingRun::plan_memory() {
                                 : "not even micro_batch_size: 1 fits; smaller sequence_len, "
                                   "gradient_checkpointing: true, or adapter: qlora");
   }
+  // Where memory is short, training stops while a checkpoint is written. The rest of a tenth is not ours to take.
+  memory_.snapshot = planned_copies(memory_.optimizer);
+  const std::size_t room = available_memory(), all = still_needed(memory_.activations) +
+                                                     memory_.snapshot * static_cast<std::size_t>(comm_.local_size());
+  if (comm_.max(room > 0 && all > room - room / 10 ? 1 : 0) > 0) memory_.snapshot = 0;
 }
 
 std::size_t TrainingRun::still_needed(std::size_t activations) const {
   // The process is there already, and so are values that were copied or made. Mapped weights and data are there once.
+  // Copies for checkpoints can be done without.
   const std::size_t shared = memory_.frozen + memory_.data;
   const std::size_t own = memory_.total() - shared - memory_.activations + activations - memory_.process -
-                          memory_.owned -
+                          memory_.owned - memory_.snapshot -
                           (in_parts_ ? 0 : static_cast<std::size_t>(model_->parameters.floats()) * sizeof(float));
   return shared + own * static_cast<std::size_t>(comm_.local_size());
 }
@@ -123,7 +129,7 @@ std::vector<std::string> TrainingRun::header() const {
   auto counted = [](std::int64_t n, const char* what) {
     return fmt::format("{} {}{}", n, what, n == 1 ? "" : std::string_view(what).ends_with("ch") ? "es" : "s");
   };
-  std::string how_shared = strategy_name(recipe_.distribution, comm_.size());
+  std::string how_shared = strategy_name(recipe_, comm_);
   if (comm_.size() > 1 && recipe_.distribution.comm_dtype == Storage::bf16)
     how_shared +=
         fmt::format(", gradients sent in bf16: the bits are those of {} on {} ranks", how_shared, comm_.size());

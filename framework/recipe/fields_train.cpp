@@ -167,6 +167,9 @@ Section train_section() {
   t.add("save_first_step", &S::save_first_step, "Save after the first step, to see that it works.",
         {.example = "true"});
   t.add("save_on_signal", &S::save_on_signal, "Save before stopping by a signal.", {.example = "false"});
+  t.add("save_in_background", &S::save_in_background,
+        "Train on while a checkpoint is written from a copy in memory, where there is room for one.",
+        {.example = "false"});
   t.add("max_time", &S::max_time, "Seconds after which the run saves and stops.",
         {.min = 0, .above = true, .example = "3600", .unset = "no limit"});
   t.add("logging_steps", &S::logging_steps, "Steps between lines of progress.",
@@ -198,7 +201,7 @@ Section distribution_section() {
         "weights (zero3); hybrid: zero3 within a host, ddp across.",
         {.choices = same({"none", "ddp", "zero1", "zero2", "zero3", "hybrid"}),
          .example = "zero1",
-         .unset = "ddp on several ranks, none on one"});
+         .unset = "ddp on several ranks; zero1 in full fine-tuning on one host"});
   t.add("dist_timeout", &S::dist_timeout, "Seconds a rank waits for the others before the job ends.",
         {.min = 1, .max = 1e7, .aliases = {"ddp_timeout"}, .example = "600"});
   t.add("gradient_tree", &S::gradient_tree,

@@ -241,6 +241,7 @@ struct TrainSection {
   bool save_only_model = false;
   bool save_first_step = false;
   bool save_on_signal = true;
+  bool save_in_background = true;
   std::optional<double> max_time;             // seconds; then save and stop
   std::optional<std::int64_t> logging_steps;  // unset: a twentieth of the steps
   std::optional<std::string> resume_from_checkpoint;
@@ -259,7 +260,7 @@ struct TrainSection {
 };
 
 struct DistributionSection {
-  std::optional<std::string> distribution;    // name in the registry; unset: ddp on several ranks, none on one
+  std::optional<std::string> distribution;    // name in the registry; unset: none on one rank, else see strategy_name()
   double dist_timeout = 1800;                 // seconds a rank waits for the others
   bool gradient_tree = true;                  // false: less memory, bits depend on the number of ranks
   std::optional<std::int64_t> dp_shard_size;  // hybrid: ranks that share one copy; unset: those of a host

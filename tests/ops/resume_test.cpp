@@ -141,9 +141,40 @@ TEST_F(Resume, LongIsExactAfterFortyKills) {
 }
 
 TEST_F(Resume, IsExactAfterCutsInSaves) { survives_cuts({}, 41); }
+TEST_F(Resume, IsExactAfterCutsInSavesThatTrainingWaitsFor) { survives_cuts({{"save_in_background", "false"}}, 83); }
 TEST_F(Resume, LongIsExactAfterACutAtEveryCall) {
   if (!long_form()) GTEST_SKIP() << "DML_LONG is not set";
   survives_cuts({}, 1);
+}
+
+// What a checkpoint holds is that of its step, whoever writes it and whatever is trained meanwhile.
+TEST_F(Resume, SavesTheSameInTheBackground) {
+  const Keys full = tiny_model() + Keys{{"learning_rate", "1e-3"}};
+  const std::tuple<const char*, int, Keys> cases[] = {
+      {"lora", 1, tiny_lora()}, {"lora-zero3", 2, tiny_lora() + Keys{{"distribution", "zero3"}}},
+      {"full", 1, full},        {"full-ddp", 2, full + Keys{{"distribution", "ddp"}}},
+      {"full-zero1", 2, full},  {"full-zero3-bf16", 2, full + Keys{{"distribution", "zero3"}, {"comm_dtype", "bf16"}}}};
+  for (auto& [name, ranks, keys] : cases) {
+    if (ranks > 1 && !has_mpirun()) continue;
+    std::map<std::string, Files> saved[2];
+    for (bool background : {false, true}) {
+      std::string out = at(fmt::format("{}-{}", name, background));
+      Ended e = train(ranks, recipe(fmt::format("{}-{}.yml", name, background),
+                                    keys + Keys{{"output_dir", out},
+                                                {"batch_size", "4"},
+                                                {"gradient_accumulation_steps", ""},
+                                                {"save_steps", "2"},
+                                                {"save_total_limit", "9"},
+                                                {"save_in_background", background ? "true" : "false"}}));
+      ASSERT_EQ(e.exit, 0) << name << e.err;
+      EXPECT_EQ(e.err.find("copies for checkpoints") != e.err.npos, background) << name << e.err;
+      for (auto& entry : fs::directory_iterator(out))
+        if (auto folder = entry.path().filename().string(); folder.starts_with("checkpoint-"))
+          saved[background][folder] = results_in(entry.path().string());
+    }
+    EXPECT_EQ(saved[0].size(), 5u) << name;
+    EXPECT_TRUE(saved[0] == saved[1]) << name;
+  }
 }
 
 TEST_F(Resume, IsExactAfterAFullDisk) {

@@ -1,0 +1,61 @@
+#include "pipeline/background.h"
+
+#include <cstring>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "core/error.h"
+#include "core/parallel.h"
+
+namespace dml {
+
+BackgroundWork::~BackgroundWork() {
+  if (!thread_.joinable()) return;
+  thread_.request_stop();
+  thread_.join();
+}
+
+void BackgroundWork::start(Jobs jobs) {
+  DML_CHECK(!thread_.joinable());
+  busy_ = true;
+  auto shared = std::make_shared<const Jobs>(std::move(jobs));
+  try {
+    thread_ = std::jthread([this, shared](const std::stop_token& stop) { run(*shared, stop); });
+  } catch (const std::system_error&) {  // no more threads: then here and now
+    run(*shared, {});
+  }
+}
+
+void BackgroundWork::run(const Jobs& jobs, const std::stop_token& stop) {
+  try {
+    for (auto& job : jobs)
+      if (!stop.stop_requested()) job();
+  } catch (...) {
+    failure_ = std::current_exception();
+  }
+  busy_ = false;
+}
+
+void BackgroundWork::wait() {
+  if (thread_.joinable()) thread_.join();
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+void Snapshot::begin(std::size_t bytes) {
+  taken_.reset();
+  if (memory_.capacity() < bytes) memory_ = Arena(bytes);
+  taken_.emplace(memory_);
+}
+
+std::span<float> Snapshot::copy(std::span<const float> values) {
+  constexpr std::int64_t kGrain = 1 << 16;
+  auto size = static_cast<std::int64_t>(values.size());
+  std::span<float> to = memory_.take<float>(size);
+  parallel_ranges(size, kGrain, [&](std::int64_t first, std::int64_t last) {
+    std::memcpy(to.data() + first, values.data() + first, static_cast<std::size_t>(last - first) * sizeof(float));
+  });
+  return to;
+}
+
+}  // namespace dml

@@ -1,0 +1,57 @@
+// Work beside the training: a thread that writes a checkpoint from copies while steps go on. It touches files and what it was
+// given, nothing else; what ranks have to do together is done by the run, between steps (training_run_save.cpp).
+#pragma once
+
+#include <atomic>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "core/arena.h"
+
+namespace dml {
+
+using Jobs = std::vector<std::function<void()>>;
+
+class BackgroundWork {
+ public:
+  BackgroundWork() = default;
+  /// Lets the job at hand end; those behind it are dropped, and so is what went wrong.
+  ~BackgroundWork();
+  BackgroundWork(const BackgroundWork&) = delete;
+  BackgroundWork& operator=(const BackgroundWork&) = delete;
+
+  /// Runs the jobs one after the other, until one throws. The jobs before have been waited for.
+  void start(Jobs jobs);
+  bool busy() const { return busy_; }
+  /// Waits, and throws what a job has thrown.
+  void wait();
+
+ private:
+  void run(const Jobs& jobs, const std::stop_token& stop);
+
+  std::atomic<bool> busy_ = false;
+  std::exception_ptr failure_;
+  std::jthread thread_;
+};
+
+/// Copies of values, in memory that is taken once and used again.
+class Snapshot {
+ public:
+  /// Room for so many bytes; copies made before are gone.
+  void begin(std::size_t bytes);
+  std::span<float> copy(std::span<const float> values);
+  /// Bytes that a copy takes.
+  static std::size_t bytes(std::size_t floats) {
+    return (floats * sizeof(float) + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
+  }
+
+ private:
+  Arena memory_;
+  std::optional<Arena::Scope> taken_;
+};
+
+}  // namespace dml

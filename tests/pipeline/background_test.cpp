@@ -1,0 +1,68 @@
+#include "pipeline/background.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <stdexcept>
+#include <string>
+
+namespace dml {
+namespace {
+
+TEST(BackgroundWork, RunsItsJobsInTurnWhileTheCallerGoesOn) {
+  std::atomic<bool> may_end = false;
+  std::string order;
+  BackgroundWork work;
+  work.start({[&] { order += 'a'; },
+              [&] {
+                while (!may_end) std::this_thread::yield();
+              },
+              [&] { order += 'b'; }});
+  EXPECT_TRUE(work.busy());
+  may_end = true;
+  work.wait();
+  EXPECT_FALSE(work.busy());
+  EXPECT_EQ(order, "ab");
+  work.start({[&] { order += 'c'; }});
+  work.wait();
+  EXPECT_EQ(order, "abc");
+}
+
+TEST(BackgroundWork, ThrowsOnceWhatAJobHasThrownAndDropsTheRest) {
+  bool reached = false;
+  BackgroundWork work;
+  work.start({[] { throw std::runtime_error("disk full"); }, [&] { reached = true; }});
+  EXPECT_THROW(work.wait(), std::runtime_error);
+  EXPECT_FALSE(reached);
+  EXPECT_NO_THROW(work.wait());
+}
+
+TEST(BackgroundWork, EndsWithTheJobAtHand) {
+  bool reached = false;
+  std::atomic<bool> begun = false;
+  {
+    BackgroundWork work;
+    work.start({[&] {
+                  begun = true;
+                  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+                },
+                [&] { reached = true; }});
+    while (!begun) std::this_thread::yield();
+  }
+  EXPECT_FALSE(reached);
+}
+
+TEST(Snapshot, KeepsWhatValuesWere) {
+  Snapshot snapshot;
+  for (float x : {1.0f, 2.0f}) {
+    std::vector<float> one(100, x), two(70000, x + 0.5f);
+    snapshot.begin(Snapshot::bytes(one.size()) + Snapshot::bytes(two.size()));
+    auto a = snapshot.copy(one), b = snapshot.copy(two);
+    one[3] = two[69999] = 9;
+    EXPECT_EQ(a[3], x);
+    EXPECT_EQ(b[69999], x + 0.5f);
+  }
+}
+
+}  // namespace
+}  // namespace dml
