@@ -1,5 +1,7 @@
 #include "core/memory_limits.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -34,6 +36,14 @@ std::size_t room_in(const std::string& folder, const Names& names) {
 }
 
 }  // namespace
+
+bool addresses_limited() {
+  for (auto what : {RLIMIT_AS, RLIMIT_DATA}) {
+    rlimit limit{};
+    if (getrlimit(what, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) return true;
+  }
+  return false;
+}
 
 std::size_t room_in_groups(const std::string& groups, const std::string& root) {
   std::size_t room = SIZE_MAX;

@@ -53,11 +53,12 @@ void TrainingRun::plan_memory() {
                                 : "not even micro_batch_size: 1 fits; smaller sequence_len, "
                                   "gradient_checkpointing: true, or adapter: qlora");
   }
-  // Where memory is short, training stops while a checkpoint is written. The rest of a tenth is not ours to take.
+  // Where memory is short, or counted out in addresses, training waits while a checkpoint is written. The last tenth of
+  // what is available is not ours to take.
   memory_.snapshot = planned_copies(memory_.optimizer);
-  const std::size_t room = available_memory(), all = still_needed(memory_.activations) +
-                                                     memory_.snapshot * static_cast<std::size_t>(comm_.local_size());
-  if (comm_.max(room > 0 && all > room - room / 10 ? 1 : 0) > 0) memory_.snapshot = 0;
+  const std::size_t room = available_memory(), copies = memory_.snapshot * static_cast<std::size_t>(comm_.local_size());
+  const bool too_much = addresses_limited() || (room > 0 && still_needed(memory_.activations) + copies > room / 10 * 9);
+  if (comm_.max(too_much ? 1 : 0) > 0) memory_.snapshot = 0;
 }
 
 std::size_t TrainingRun::still_needed(std::size_t activations) const {
