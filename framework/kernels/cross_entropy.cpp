@@ -18,16 +18,18 @@
 namespace dml::kernels {
 namespace {
 
-constexpr std::int64_t kMostLogits = std::int64_t{16} << 20, kMostRows = 512, kFewestRows = 32, kPanel = 512;
+constexpr std::int64_t kMostLogits = std::int64_t{16} << 20, kMostRows = 518, kFewestRows = 32;
+constexpr std::int64_t kPanel = 448, kRowUnit = 14;  // whole register blocks of every instruction set, or nearly
 
 std::int64_t chunk_rows(std::int64_t rows, std::int64_t vocabulary, bool sparing) {
   std::int64_t most = std::clamp(kMostLogits / (sparing ? 2 : 1) / vocabulary, kFewestRows, kMostRows);
   std::int64_t chunks = std::max<std::int64_t>(1, (rows + most - 1) / most);
-  return (rows + chunks - 1) / chunks;
+  std::int64_t equal = (rows + chunks - 1) / chunks;
+  return std::min(rows, (equal + kRowUnit - 1) / kRowUnit * kRowUnit);
 }
 
 struct Chunk {
-  ConstMat hidden;
+  Factor hidden, hidden_turned;  // packed: every panel meets them
   std::span<const Token> labels;
   float* logits;              // panels of (rows, kPanel)
   float* label_logits;        // (rows)
@@ -36,7 +38,9 @@ struct Chunk {
   const LowRankLogits* low;   // may be null
   ConstMat down;              // its rows, scaled
 
-  Mat panel(std::int64_t first, std::int64_t cols) const { return {logits + first * hidden.rows, hidden.rows, cols}; }
+  Mat panel(std::int64_t first, std::int64_t cols) const {
+    return {logits + first * hidden.count(), hidden.count(), cols};
+  }
 };
 
 template <class F>
@@ -45,7 +49,7 @@ void each_panel(std::int64_t vocabulary, F panel) {
 }
 
 void logits_and_sums(const Chunk& c, const Weight& head, float softcap) {
-  std::int64_t rows = c.hidden.rows, panels = (head.rows + kPanel - 1) / kPanel;
+  std::int64_t rows = c.hidden.count(), panels = (head.rows + kPanel - 1) / kPanel;
   each_panel(head.rows, [&](std::int64_t first, std::int64_t cols) {
     const Loops& loop = loops();
     Mat logits = c.panel(first, cols);
@@ -76,7 +80,7 @@ void logits_and_sums(const Chunk& c, const Weight& head, float softcap) {
 void gradient_of_logits(const Chunk& c, std::int64_t vocabulary, float softcap, Mat dhead) {
   each_panel(vocabulary, [&](std::int64_t first, std::int64_t cols) {
     Mat logits = c.panel(first, cols);
-    for (std::int64_t i = 0; i < c.hidden.rows; ++i) {
+    for (std::int64_t i = 0; i < c.hidden.count(); ++i) {
       float* x = logits.row(i);
       loops().softmax_gradient(x, cols, static_cast<float>(c.log_sums[i]), softcap);
       std::int64_t label = c.labels[static_cast<std::size_t>(i)] - first;
@@ -85,8 +89,8 @@ void gradient_of_logits(const Chunk& c, std::int64_t vocabulary, float softcap, 
       x[label] -= 1 - ratio * ratio;
     }
     if (!dhead.empty())
-      packed_tile({weight_of(logits), true}, 0, cols, {weight_of(c.hidden), true}, 0, dhead.cols, dhead.row(first),
-                  dhead.cols, Write::add);
+      packed_tile({weight_of(logits), true}, 0, cols, c.hidden_turned, 0, dhead.cols, dhead.row(first), dhead.cols,
+                  Write::add);
     if (c.low && !c.low->db.empty())
       packed_tile({weight_of(logits), true}, 0, cols, {weight_of(c.down), true}, 0, c.down.cols, c.low->db.row(first),
                   c.down.cols, Write::add);
@@ -111,6 +115,13 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
   auto label_logits = scratch.take<float>(most);
   auto log_sums = scratch.take<double>(most);
   auto parts = scratch.take<RowStats>(most * panels);
+  auto rows_of = [&](std::int64_t first, std::int64_t count) { return Factor{weight_of(hidden.slice(first, count))}; };
+  auto turned_rows_of = [&](std::int64_t first, std::int64_t count) {
+    return Factor{weight_of(hidden.slice(first, count)), true};
+  };
+  float* packed = scratch.take<float>(packed_size(rows_of(0, most), Side::tall)).data();
+  float* packed_turned =
+      dhead.empty() ? nullptr : scratch.take<float>(packed_size(turned_rows_of(0, most), Side::wide)).data();
   Mat down = low ? scratch.matrix(most, low->down.cols) : Mat{};
   double total = 0;
   for (std::int64_t first = 0; first < rows; first += most) {
@@ -120,7 +131,8 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
       scale(down.slice(0, count), low->scale);
     }
     auto at = static_cast<std::size_t>(first), n = static_cast<std::size_t>(count);
-    Chunk c{hidden.slice(first, count),
+    Chunk c{pack(rows_of(first, count), Side::tall, packed),
+            dhead.empty() ? Factor{} : pack(turned_rows_of(first, count), Side::wide, packed_turned),
             labels.subspan(at, n),
             block.data,
             label_logits.data(),

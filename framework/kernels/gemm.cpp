@@ -85,9 +85,10 @@ void gemm_nt(ConstMat x, const Weight& w, Mat y, Write mode) {
   packed_product({weight_of(x)}, {w}, y, mode);
 }
 
-void gemm_nt_panel(ConstMat x, const Weight& w, std::int64_t first, std::int64_t count, Mat y) {
-  if (x.rows <= kFewRows) few_rows_nt(x, w, y.data, y.cols, false, first, first + count);
-  else packed_tile({weight_of(x)}, 0, x.rows, {w}, first, count, y.data, y.cols, Write::set);
+void gemm_nt_panel(const Factor& x, const Weight& w, std::int64_t first, std::int64_t count, Mat y) {
+  if (x.count() > kFewRows) return packed_tile(x, 0, x.count(), {w}, first, count, y.data, y.cols, Write::set);
+  ConstMat rows{static_cast<const float*>(x.values.data), x.count(), x.depth()};
+  few_rows_nt(rows, w, y.data, y.cols, false, first, first + count);
 }
 
 void gemm_nn(ConstMat dy, const Weight& w, Mat dx, Write mode) {

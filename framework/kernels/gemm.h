@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/matrix.h"
+#include "kernels/packed.h"
 #include "kernels/weight.h"
 
 namespace dml::kernels {
@@ -14,7 +15,7 @@ void gemm_nt(ConstMat x, const Weight& w, Mat y, Write mode);
 
 /// y (T,count) = x (T,K) · (rows [first, first + count) of w)ᵀ, on the calling thread: for kernels with panels of their
 /// own.
-void gemm_nt_panel(ConstMat x, const Weight& w, std::int64_t first, std::int64_t count, Mat y);
+void gemm_nt_panel(const Factor& x, const Weight& w, std::int64_t first, std::int64_t count, Mat y);
 /// gemm_nn for a dy that lies in dense panels of `width` columns (the last may be narrower), one after another.
 void gemm_nn_panels(const float* dy, std::int64_t rows, std::int64_t width, const Weight& w, Mat dx);
 

@@ -10,9 +10,10 @@ namespace dml::kernels {
 namespace {
 
 constexpr std::int64_t kDepth = 512;      // of one step
-constexpr std::int64_t kSlabRows = 518;   // with kDepth a megabyte; 37 · 14, and 12 or 6 divide 516
-constexpr std::int64_t kPanelCols = 256;  // packed at a time: half a megabyte
+constexpr std::int64_t kSlabRows = 518;   // packed at a time where the rows are not: 37 · 14, a megabyte at kDepth
+constexpr std::int64_t kPanelCols = 256;  // packed at a time: half a megabyte at kDepth
 constexpr std::int64_t kTurnedRows = 16;  // rows of a turned factor that go to all panels at once
+constexpr std::int64_t kPackRows = 8;     // register blocks of rows that one task packs
 constexpr double kPacking = 10;           // packing a value takes as long as so many multiply-adds
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
@@ -24,13 +25,15 @@ std::int64_t equal_part(std::int64_t size, std::int64_t most, std::int64_t unit)
 std::int64_t step_of(const Factor& a) {
   return a.panel > 0 ? a.panel : std::max<std::int64_t>(16, equal_part(a.depth(), kDepth, 16));
 }
+std::int64_t block_of(Side side) { return side == Side::tall ? loops().tall : loops().wide; }
 
 struct Block {
   const float* data;
   std::int64_t ld;
 };
 // Values [row, row + rows) × [col, col + cols) in float32, in `room` if they are stored otherwise.
-Block block_of(const Factor& f, std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols, float* room) {
+Block values_of(const Factor& f, std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols,
+                float* room) {
   const Weight& w = f.values;
   if (w.storage != Storage::f32) {
     unpack(w, row, rows, col, cols, room);
@@ -41,26 +44,47 @@ Block block_of(const Factor& f, std::int64_t row, std::int64_t rows, std::int64_
   return {values + row * w.cols + col, w.cols};
 }
 
-// Rows [first, first + count) of a factor at depths [k, k + depth), as panels of `height`.
-void pack(const Factor& f, std::int64_t first, std::int64_t count, std::int64_t k, std::int64_t depth,
-          std::int64_t height, decltype(Loops::pack_tall) to_panel, float* to, float* room) {
+// Rows [first, first + count) of a factor at depths [k, k + depth), in register blocks one after another.
+void pack_part(const Factor& f, Side side, std::int64_t first, std::int64_t count, std::int64_t k, std::int64_t depth,
+               float* to, float* room) {
+  const auto to_block = side == Side::tall ? loops().pack_tall : loops().pack_wide;
+  const std::int64_t height = block_of(side);
   if (!f.turned) {
     for (std::int64_t r = 0; r < count; r += height) {
       std::int64_t rows = std::min(height, count - r);
-      Block block = block_of(f, first + r, rows, k, depth, room);
-      to_panel(false, rows, depth, block.data, block.ld, to + r * depth);
+      Block block = values_of(f, first + r, rows, k, depth, room);
+      to_block(false, rows, depth, block.data, block.ld, to + r * depth);
     }
     return;
   }
   for (std::int64_t d = 0; d < depth; d += kTurnedRows) {
     std::int64_t rows = std::min(kTurnedRows, depth - d);
-    Block block = block_of(f, k + d, rows, first, count, room);
+    Block block = values_of(f, k + d, rows, first, count, room);
     for (std::int64_t c = 0; c < count; c += height)
-      to_panel(true, std::min(height, count - c), rows, block.data + c, block.ld, to + c * depth + d * height);
+      to_block(true, std::min(height, count - c), rows, block.data + c, block.ld, to + c * depth + d * height);
   }
 }
 
-// How an (m, n) result is cut for the threads: the parts that finish first, with what packing costs.
+// The same, packed into `to` unless they are.
+const float* packed_part(const Factor& f, Side side, std::int64_t first, std::int64_t count, std::int64_t k,
+                         std::int64_t depth, float* to, float* room) {
+  if (f.packed) return f.packed + round_up(f.count(), block_of(side)) * k + first * depth;
+  pack_part(f, side, first, count, k, depth, to, room);
+  return to;
+}
+
+// The bytes a later panel will be packed from.
+Ahead bytes_of(const Factor& f, std::int64_t first, std::int64_t count, std::int64_t k, std::int64_t depth) {
+  const Weight& w = f.values;
+  if (f.packed || f.panel > 0) return {};
+  std::int64_t row = f.turned ? k : first, rows = f.turned ? depth : count;
+  std::int64_t col = f.turned ? first : k, cols = f.turned ? count : depth;
+  return {static_cast<const char*>(w.data) + storage_bytes(w.storage, row * w.cols + col),
+          storage_bytes(w.storage, w.cols), storage_bytes(w.storage, cols), rows};
+}
+
+// How an (m, n) result is cut for the threads: the parts that finish first, with what packing costs. Every part packs its
+// own: what another core has just packed is slow to fetch.
 struct Parts {
   std::int64_t rows, cols;
 };
@@ -82,24 +106,47 @@ Parts parts_of(std::int64_t m, std::int64_t n) {
 
 }  // namespace
 
+std::int64_t packed_size(const Factor& f, Side side) { return round_up(f.count(), block_of(side)) * f.depth(); }
+
+Factor pack(const Factor& f, Side side, float* room) {
+  const std::int64_t height = block_of(side), count = f.count(), depth = f.depth(), step = step_of(f);
+  const std::int64_t part = kPackRows * height, parts = ceil_div(count, part);
+  DML_CHECK(f.values.storage == Storage::f32);
+  parallel_for(ceil_div(depth, step) * parts, [&](std::int64_t i) {
+    std::int64_t k = i / parts * step, first = i % parts * part, deep = std::min(step, depth - k);
+    pack_part(f, side, first, std::min(part, count - first), k, deep, room + round_up(count, height) * k + first * deep,
+              nullptr);
+  });
+  Factor packed = f;
+  packed.packed = room;
+  return packed;
+}
+
 void packed_tile(const Factor& a, std::int64_t row, std::int64_t rows, const Factor& b, std::int64_t col,
                  std::int64_t cols, float* c, std::int64_t ldc, Write mode) {
   const Loops& loop = loops();
-  const std::int64_t depth = a.depth(), step = step_of(a), slack = 16;
-  const std::int64_t slab_rows = std::min(round_up(rows, loop.tall), round_up(kSlabRows, loop.tall));
-  const std::int64_t panel_cols = std::min(round_up(cols, loop.wide), kPanelCols);
-  const std::int64_t slab_size = slab_rows * step + slack, panels_size = panel_cols * step + slack;
-  float* slab = thread_scratch(slab_size + panels_size + std::max(loop.wide * step, kTurnedRows * panel_cols)).data();
-  float *panels = slab + slab_size, *room = panels + panels_size;
+  const std::int64_t step = step_of(a), depth = a.depth();
+  const std::int64_t slab_rows = a.packed ? rows : std::min(round_up(rows, loop.tall), round_up(kSlabRows, loop.tall));
+  const std::int64_t panel_cols = equal_part(cols, kPanelCols, loop.wide);
+  const std::int64_t slab_size = a.packed ? 0 : slab_rows * step, panel_size = b.packed ? 0 : panel_cols * step;
+  const std::int64_t room_size = b.packed ? 0 : std::max(loop.wide * step, kTurnedRows * panel_cols);
+  DML_CHECK(!b.packed || step_of(b) == step);
+  float* slab = thread_scratch(slab_size + panel_size + room_size).data();
+  float *panel = slab + slab_size, *room = panel + panel_size;
   for (std::int64_t top = 0; top < rows; top += slab_rows) {
     const std::int64_t height = std::min(slab_rows, rows - top);
     for (std::int64_t k = 0; k < depth; k += step) {
       const std::int64_t deep = std::min(step, depth - k);
-      pack(a, row + top, height, k, deep, loop.tall, loop.pack_tall, slab, nullptr);
+      const float* left_factor = packed_part(a, Side::tall, row + top, height, k, deep, slab, nullptr);
       for (std::int64_t left = 0; left < cols; left += panel_cols) {
-        const std::int64_t width = std::min(panel_cols, cols - left);
-        pack(b, col + left, width, k, deep, loop.wide, loop.pack_wide, panels, room);
-        loop.packed_gemm(height, width, deep, slab, panels, c + top * ldc + left, ldc, k > 0 || mode == Write::add);
+        const std::int64_t width = std::min(panel_cols, cols - left), next = left + width;
+        Ahead ahead;
+        if (next < cols) ahead = bytes_of(b, col + next, std::min(panel_cols, cols - next), k, deep);
+        else if (k + deep < depth)
+          ahead = bytes_of(b, col, std::min(panel_cols, cols), k + deep, std::min(step, depth - k - deep));
+        loop.packed_gemm(height, width, deep, left_factor,
+                         packed_part(b, Side::wide, col + left, width, k, deep, panel, room), c + top * ldc + left, ldc,
+                         k > 0 || mode == Write::add, ahead);
       }
     }
   }

@@ -1,5 +1,5 @@
-// Large products on packed factors, the algorithm of Goto and van de Geijn (2008): a slab of one factor that stays in
-// the second-level cache meets panels of the other, both laid out in the order in which the register block reads them.
+// Large products on packed factors, the algorithm of Goto and van de Geijn (2008): a panel of one factor that stays in
+// the second-level cache meets the rows of the other, both laid out in the order in which the register block reads them.
 //
 // Every element of the result is a sum over steps of the depth, each one chain of multiply-adds, and the steps depend
 // on the depth alone. So its bits depend on its own row and column, not on the tiles: those may follow the number of
@@ -16,15 +16,22 @@ struct Factor {
   bool turned = false;
   std::int64_t panel = 0;  // if set, values is float32 and its columns lie in dense panels of so many (the last may be
                            // narrower), one after another
+  const float* packed = nullptr;  // if set, what `pack` made of it
   std::int64_t count() const { return turned ? values.cols : values.rows; }
   std::int64_t depth() const { return turned ? values.rows : values.cols; }
 };
+
+enum class Side { tall, wide };  // the first factor of a product, the second
+
+/// Floats that packing all of a factor takes, and the packing, in parallel: for float32 factors that many tiles share.
+std::int64_t packed_size(const Factor& f, Side side);
+Factor pack(const Factor& f, Side side, float* room);
 
 /// c (a.count, b.count) = or += a · bᵀ, in parallel. `a` is float32.
 void packed_product(const Factor& a, const Factor& b, Mat c, Write mode);
 
 /// Rows [row, row + rows) and columns [col, col + cols) of that product on the calling thread; `c` is its first element,
-/// rows ldc apart. Takes the thread's scratch.
+/// rows ldc apart. Of a packed factor the tile begins at a multiple of the register block. Takes the thread's scratch.
 void packed_tile(const Factor& a, std::int64_t row, std::int64_t rows, const Factor& b, std::int64_t col,
                  std::int64_t cols, float* c, std::int64_t ldc, Write mode);
 

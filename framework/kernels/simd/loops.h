@@ -21,16 +21,22 @@ struct RowStats {
   double sum;  // of exp(x − max)
 };
 
+// Bytes to bring near while something else is computed: `rows` runs of `width` bytes, `stride` apart.
+struct Ahead {
+  const char* data = nullptr;
+  std::int64_t stride = 0, width = 0, rows = 0;
+};
+
 struct Loops {
   // Large products, on packed panels (packed.h): panels of `tall` rows of one factor, of `wide` of the other.
   std::int64_t tall, wide;
   /// to[k · height + r] = from[r · ld + k], or from[k · ld + r] when turned, for r < count and k < depth; zero from
-  /// count to height, which is `tall` or `wide`. Writes up to one vector beyond the panel.
+  /// count to height, which is `tall` or `wide`.
   void (*pack_tall)(bool turned, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld, float* to);
   void (*pack_wide)(bool turned, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld, float* to);
   /// c (m,n) = or += product of panels that follow one another.
   void (*packed_gemm)(std::int64_t m, std::int64_t n, std::int64_t depth, const float* a, const float* b, float* c,
-                      std::int64_t ldc, bool add);
+                      std::int64_t ldc, bool add, Ahead ahead);
 
   /// c (m,n) = or += alpha · a · b; a(i,k) is a[i·a_row + k·a_col], b (k,n) has contiguous rows ldb apart.
   void (*small_gemm)(std::int64_t m, std::int64_t n, std::int64_t k, const float* a, std::int64_t a_row,

@@ -11,22 +11,52 @@ constexpr int kTall = 6, kWideVectors = 2;  // 12 of 16
 #endif
 constexpr std::int64_t kWide = kWideVectors * W;
 
+// Brings lines near, one at a time: many at once would keep the loads of the inner loop waiting for a free buffer.
+class Fetch {
+ public:
+  Fetch(Ahead ahead, std::int64_t blocks) : ahead_(ahead) {
+    std::int64_t lines = ahead.rows * ((ahead.width + kLine - 1) / kLine);
+    each_ = (lines + blocks - 1) / blocks;
+  }
+  DML_INLINE void begin_block() { left_ = each_; }
+  DML_INLINE void one() {
+    if (left_ == 0 || row_ == ahead_.rows) return;
+    --left_;
+    __builtin_prefetch(ahead_.data + at_, 0, 2);
+    at_ += kLine;
+    if (at_ >= ahead_.width) at_ = 0, ahead_.data += ahead_.stride, ++row_;
+  }
+
+ private:
+  static constexpr std::int64_t kLine = 64;
+  Ahead ahead_;
+  std::int64_t each_, left_ = 0, row_ = 0, at_ = 0;
+};
+
 template <int M>
-void packed_block(std::int64_t depth, const float* a, const float* b, float* c, std::int64_t ldc, bool add) {
+void packed_block(std::int64_t depth, const float* a, const float* b, float* c, std::int64_t ldc, bool add,
+                  Fetch& fetch) {
+  constexpr std::int64_t kSteps = 8;  // between fetches
   V acc[M][kWideVectors] = {};
+  fetch.begin_block();
+  std::int64_t line = 0;
+  for (std::int64_t done = 0; done < depth; done += kSteps) {
+    if (line < M * kWideVectors) {
+      __builtin_prefetch(c + line / kWideVectors * ldc + line % kWideVectors * W, 1);
+      ++line;
+    }
+    fetch.one();
+    const std::int64_t steps = depth - done < kSteps ? depth - done : kSteps;
+    for (std::int64_t k = 0; k < steps; ++k, a += kTall, b += kWide) {
+      V bv[kWideVectors];
+#pragma GCC unroll 8
+      for (int n = 0; n < kWideVectors; ++n) bv[n] = load(b + n * W);
 #pragma GCC unroll 16
-  for (int m = 0; m < M; ++m)
+      for (int m = 0; m < M; ++m) {
+        V av = all(a[m]);
 #pragma GCC unroll 8
-    for (int n = 0; n < kWideVectors; ++n) __builtin_prefetch(c + m * ldc + n * W, 1);
-  for (std::int64_t k = 0; k < depth; ++k, a += kTall, b += kWide) {
-    V bv[kWideVectors];
-#pragma GCC unroll 8
-    for (int n = 0; n < kWideVectors; ++n) bv[n] = load(b + n * W);
-#pragma GCC unroll 16
-    for (int m = 0; m < M; ++m) {
-      V av = all(a[m]);
-#pragma GCC unroll 8
-      for (int n = 0; n < kWideVectors; ++n) acc[m][n] += av * bv[n];
+        for (int n = 0; n < kWideVectors; ++n) acc[m][n] += av * bv[n];
+      }
     }
   }
 #pragma GCC unroll 16
@@ -40,25 +70,26 @@ void packed_block(std::int64_t depth, const float* a, const float* b, float* c, 
 
 // At most kTall rows: the lowest of three blocks that holds them.
 DML_INLINE void packed_rows(std::int64_t rows, std::int64_t depth, const float* a, const float* b, float* c,
-                            std::int64_t ldc, bool add) {
-  if (rows > kTall / 2) packed_block<kTall>(depth, a, b, c, ldc, add);
-  else if (rows > 2) packed_block<kTall / 2>(depth, a, b, c, ldc, add);
-  else packed_block<2>(depth, a, b, c, ldc, add);
+                            std::int64_t ldc, bool add, Fetch& fetch) {
+  if (rows > kTall / 2) packed_block<kTall>(depth, a, b, c, ldc, add, fetch);
+  else if (rows > 2) packed_block<kTall / 2>(depth, a, b, c, ldc, add, fetch);
+  else packed_block<2>(depth, a, b, c, ldc, add, fetch);
 }
 
 void packed_gemm(std::int64_t m, std::int64_t n, std::int64_t depth, const float* a, const float* b, float* c,
-                 std::int64_t ldc, bool add) {
+                 std::int64_t ldc, bool add, Ahead ahead) {
+  Fetch fetch(ahead, (m + kTall - 1) / kTall * ((n + kWide - 1) / kWide));
   for (std::int64_t i = 0; i < m; i += kTall)
     for (std::int64_t j = 0; j < n; j += kWide) {
       std::int64_t rows = m - i < kTall ? m - i : kTall, cols = n - j < kWide ? n - j : kWide;
       const float *ap = a + i * depth, *bp = b + j * depth;
       float* to = c + i * ldc + j;
       if (cols == kWide && (rows == kTall || rows == kTall / 2 || rows == 2)) {
-        packed_rows(rows, depth, ap, bp, to, ldc, add);
+        packed_rows(rows, depth, ap, bp, to, ldc, add, fetch);
         continue;
       }
       alignas(64) float edge[kTall * kWide];
-      packed_rows(rows, depth, ap, bp, edge, kWide, false);
+      packed_rows(rows, depth, ap, bp, edge, kWide, false, fetch);
       for (std::int64_t r = 0; r < rows; ++r)
         for (std::int64_t q = 0; q < cols; ++q) {
           float value = edge[r * kWide + q];
@@ -96,15 +127,21 @@ DML_INLINE void turn_block(const float* from, std::int64_t ld, float* to) {
   V x[W]{};
 #pragma GCC unroll 16
   for (int r = 0; r < W; ++r)
-    if (Top + r < Height) x[r] = load(from + (Top + r) * ld);
+    if (Top + r < Height) {
+      x[r] = load(from + (Top + r) * ld);
+      __builtin_prefetch(from + (Height + Top + r) * ld);  // the next panel
+    }
   turn(x);
 #pragma GCC unroll 16
-  for (int k = 0; k < W; ++k) store(to + k * Height + Top, x[k]);
+  for (int k = 0; k < W; ++k) {
+    // The rows beyond the panel are written over by the next column's; the last column has none.
+    if (Top + W > Height && k == W - 1) store_part(to + k * Height + Top, x[k], Height - Top);
+    else store(to + k * Height + Top, x[k]);
+  }
   if constexpr (Top > 0) turn_block<Height, Top - W>(from, ld, to);
 }
 
-// to[k · Height + r] = from[r · ld + k] for r < rows, zero from there to Height; k < depth. Writes up to a vector
-// beyond the end: what goes beyond a column is written over by what belongs there, the next column's lower rows.
+// to[k · Height + r] = from[r · ld + k] for r < rows, zero from there to Height; k < depth.
 template <int Height>
 void turn_panel(std::int64_t rows, std::int64_t depth, const float* from, std::int64_t ld, float* to) {
   std::int64_t k = 0;
@@ -114,9 +151,12 @@ void turn_panel(std::int64_t rows, std::int64_t depth, const float* from, std::i
     for (std::int64_t r = 0; r < Height; ++r) to[k * Height + r] = r < rows ? from[r * ld + k] : 0;
 }
 
+constexpr std::int64_t kRowsAhead = 16;
 template <int Width>
 void copy_panel(std::int64_t cols, std::int64_t depth, const float* from, std::int64_t ld, float* to) {
   for (std::int64_t k = 0; k < depth; ++k, from += ld, to += Width) {
+    __builtin_prefetch(from + kRowsAhead * ld);
+    if constexpr (Width > W) __builtin_prefetch(from + kRowsAhead * ld + W);
     if (cols == Width) {
       __builtin_memcpy(to, from, Width * sizeof(float));
     } else {
