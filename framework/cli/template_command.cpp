@@ -42,7 +42,7 @@ std::string marked(const Rendered& rendered) {
   std::string out;
   bool learned = false;
   for (auto& segment : rendered.segments)
-    for (auto& piece : segment.pieces) {
+    for (const Piece& piece : segment.pieces()) {
       if (piece.learn != learned && !piece.text.empty()) {
         out += piece.learn ? "⟦" : "⟧";
         learned = piece.learn;

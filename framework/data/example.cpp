@@ -16,8 +16,10 @@ Example& Assembler::operator()(const Rendered& rendered) {
   out_.goes_on = out_.fused = false;
   out_.ids.clear();
   out_.labels.clear();
+  learned_ = 0;
   if (rendered.segments.empty()) take_tokens(rendered);
   for (auto& segment : rendered.segments) append(segment);
+  if (!out_.labels.empty()) learned_ -= out_.labels.front() != kIgnore;
   return out_;
 }
 
@@ -31,26 +33,26 @@ void Assembler::take_tokens(const Rendered& rendered) {
   check(rendered.labels, "labels");
   out_.ids = rendered.ids;
   out_.labels = rendered.labels;
+  learned_ = std::count_if(out_.labels.begin(), out_.labels.end(), [](Token t) { return t != kIgnore; });
 }
 
 void Assembler::append(const Segment& segment) {
-  text_.clear();
   literal_.clear();
   bounds_.clear();
-  for (auto& piece : segment.pieces) {
-    if (piece.text.empty()) continue;
-    const auto begin = static_cast<std::uint32_t>(text_.size());
-    text_ += piece.text;
-    const auto end = static_cast<std::uint32_t>(text_.size());
-    if (!piece.markup && !literal_.empty() && literal_.back().end == begin) literal_.back().end = end;
-    else if (!piece.markup) literal_.push_back({begin, end});
-    if (!bounds_.empty() && bounds_.back().learned == piece.learn) bounds_.back().end = end;
-    else bounds_.push_back({end, piece.learn});
+  std::uint32_t begin = 0;
+  for (auto& span : segment.spans) {
+    const auto end = static_cast<std::uint32_t>(span.end);
+    if (begin == end) continue;
+    if (!span.markup && !literal_.empty() && literal_.back().end == begin) literal_.back().end = end;
+    else if (!span.markup) literal_.push_back({begin, end});
+    if (!bounds_.empty() && bounds_.back().learned == span.learn) bounds_.back().end = end;
+    else bounds_.push_back({end, span.learn});
+    begin = end;
   }
-  if (text_.empty() && !segment.add_special) return;
+  if (segment.text.empty() && !segment.add_special) return;
 
   if (clock_) clock_->lap(Phase::mask);
-  tokenizer_.encode_into(encoding_, text_, {segment.add_special, true, literal_});
+  tokenizer_.encode_into(encoding_, segment.text, {segment.add_special, true, literal_});
   if (clock_) clock_->lap(Phase::tokenize);
   DML_CHECK(encoding_.offsets.size() == encoding_.ids.size(), "the tokenizer gave {} ids and {} offsets",
             encoding_.ids.size(), encoding_.offsets.size());
@@ -60,12 +62,12 @@ void Assembler::append(const Segment& segment) {
     encoding_.ids.pop_back();
     encoding_.offsets.pop_back();
   }
-  append_tokens();
-  if (segment.end_of_text && !text_.empty()) append_end(segment);
+  append_tokens(segment.text);
+  if (segment.end_of_text && !segment.text.empty()) append_end(segment);
 }
 
 // Offsets do not go back, so the tokens of a stretch of pieces with one label stand together.
-void Assembler::append_tokens() {
+void Assembler::append_tokens(const std::string& text) {
   out_.ids.insert(out_.ids.end(), encoding_.ids.begin(), encoding_.ids.end());
   auto token = encoding_.ids.begin();
   for (std::size_t b = 0; b < bounds_.size() && token != encoding_.ids.end(); ++b) {
@@ -75,11 +77,12 @@ void Assembler::append_tokens() {
       auto behind = std::partition_point(from, encoding_.offsets.end(),
                                          [&](const ByteRange& at) { return at.begin < bounds_[b].end; });
       // " We" behind "[/INST] ": the space is the template's, the word is not.
-      auto word = [&] { return text_.find_first_not_of(' ', behind[-1].begin); };
+      auto word = [&] { return text.find_first_not_of(' ', behind[-1].begin); };
       while (behind != from && word() >= bounds_[b].end && word() < behind[-1].end) --behind;
       end = encoding_.ids.begin() + (behind - encoding_.offsets.begin());
       out_.fused |= !bounds_[b].learned && behind != from && behind[-1].end > bounds_[b].end;
     }
+    if (bounds_[b].learned) learned_ += end - token;
     if (bounds_[b].learned) out_.labels.insert(out_.labels.end(), token, end);
     else out_.labels.insert(out_.labels.end(), static_cast<std::size_t>(end - token), kIgnore);
     token = end;
@@ -94,6 +97,7 @@ void Assembler::append_end(const Segment& segment) {
          out_.ids[out_.ids.size() - 1 - static_cast<std::size_t>(there)] == *tokenizer_.eos)
     ++there;
   for (; there < segment.ends; ++there) {
+    learned_ += segment.learn_end;
     out_.ids.push_back(*tokenizer_.eos);
     out_.labels.push_back(segment.learn_end ? *tokenizer_.eos : kIgnore);
   }

@@ -24,8 +24,8 @@ struct Example {
   std::int64_t learned() const;
 };
 
-/// Tokenises segments one by one and lays them end to end. A token belongs to the piece its first byte that is no space is in. Made for
-/// one row after the other: its working memory is used again.
+/// Tokenises segments one by one and lays them end to end. A token belongs to the piece its first byte that is no space
+/// is in. Made for one row after the other: its working memory is used again.
 class Assembler {
  public:
   /// Time goes to Phase::tokenize and Phase::mask of `clock`, when there is one.
@@ -33,6 +33,8 @@ class Assembler {
   /// Valid until the next call; may be swapped with another example, whose memory is then used. UserError on ids the
   /// tokenizer does not have or when an end is asked for and there is no eos token.
   Example& operator()(const Rendered& rendered);
+  /// Example::learned() of what was made last.
+  std::int64_t learned() const { return learned_; }
 
  private:
   struct Bound {  // of a piece
@@ -41,13 +43,13 @@ class Assembler {
   };
   void take_tokens(const Rendered& rendered);
   void append(const Segment& segment);
-  void append_tokens();
+  void append_tokens(const std::string& text);
   void append_end(const Segment& segment);
 
   const Tokenizer& tokenizer_;
   PhaseClock* clock_;
   Example out_;
-  std::string text_;
+  std::int64_t learned_ = 0;
   Encoding encoding_;
   std::vector<ByteRange> literal_;  // what users wrote: special tokens in it stay text
   std::vector<Bound> bounds_;

@@ -97,7 +97,8 @@ std::vector<DroppedRow> Prepared::dropped(std::int64_t most) const {
   RowReader reader(file);
   std::vector<DroppedRow> out;
   for (RawRow raw; std::ssize(out) < most && reader.next(raw);) {
-    const Json row = reader.parse(raw);
+    Json row;
+    reader.parse(raw, row);
     auto text = [&](const char* key) { return json_string(row, key, "", reader.place(raw)); };
     out.push_back({text("place"), text("reason"), text("detail")});
   }

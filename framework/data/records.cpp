@@ -204,9 +204,8 @@ std::vector<std::string> RowReader::fields(const RawRow& row) const {
   return out;
 }
 
-Json RowReader::parse(const RawRow& row) const {
+void RowReader::parse(const RawRow& row, Json& record) const {
   if (source_.form == RowForm::json_lines || source_.form == RowForm::json_array) {
-    Json record;
     try {
       if (!read_row_json(row.text, record)) record = parse_json(row.text, place(row));
     } catch (const UserError& error) {
@@ -215,20 +214,19 @@ Json RowReader::parse(const RawRow& row) const {
     }
     if (!record.is_object())
       throw UserError("{}: a row must be an object {{…}}, is {}", place(row), dump(record).substr(0, 40));
-    return record;
+    return;
   }
   if (auto bad = find_invalid_utf8(row.text); bad != std::string::npos)
     throw UserError("{}: byte {} is not UTF-8", place(row), bad + 1);
-  Json record = Json::object();
+  record = Json::object();
   if (source_.form == RowForm::text) {
     record["text"] = row.text;
-    return record;
+    return;
   }
   auto values = fields(row);
   if (values.size() != header_.size())
     throw UserError("{}: {} fields, the first line names {} columns", place(row), values.size(), header_.size());
   for (std::size_t i = 0; i < values.size(); ++i) record[header_[i]] = std::move(values[i]);
-  return record;
 }
 
 }  // namespace dml

@@ -1,6 +1,7 @@
 #include "data/row_group.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "core/error.h"
@@ -14,7 +15,8 @@ constexpr std::size_t kKeptText = 1 << 12, kKeptTokens = 1 << 11;  // of a row
 
 std::uint64_t hash_of(const Example& example) {
   const std::size_t bytes = example.ids.size() * sizeof(Token);
-  return hash64(example.labels.data(), bytes, hash64(example.ids.data(), bytes));
+  const std::uint64_t ids = hash64(example.ids.data(), bytes), labels = hash64(example.labels.data(), bytes);
+  return ids ^ std::rotl(labels, 1);
 }
 
 // Of a row that is tokens already, a turn is what is learned in one stretch.
@@ -46,35 +48,44 @@ struct RowWorker::Limits {
   ExcessLength strategy = ExcessLength::drop;
 };
 
+struct RowWorker::Bench {
+  Bench(const Tokenizer& tokenizer, PhaseSeconds& seconds) : clock(seconds), assembler(tokenizer, &clock) {}
+  PhaseClock clock;
+  Assembler assembler;
+  Json record;
+};
+
 RowWorker::RowWorker(const DataSection& data, const Tokenizer& tokenizer, const std::vector<Token>& ends)
     : data_(data), tokenizer_(tokenizer), ends_(ends) {
   for (Token id : ends) end_texts_.push_back(tokenizer.piece(id));
 }
 
 void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, RowGroup& group) const {
-  PhaseClock clock(group.seconds);
-  Assembler assembler(tokenizer_, &clock);
-  for (std::size_t i = 0; i < group.rows; ++i) work(dataset, reader, group.raw[i], assembler, group, clock);
+  Bench bench(tokenizer_, group.seconds);
+  for (std::size_t i = 0; i < group.rows; ++i) work(dataset, reader, group.raw[i], bench, group);
+  bench.record = nullptr;
+  bench.clock.lap(Phase::json);
 }
 
-void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, const RawRow& raw, Assembler& assembler,
-                     RowGroup& group, PhaseClock& clock) const {
+void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, const RawRow& raw, Bench& bench,
+                     RowGroup& group) const {
   Limits limits{data_.sequence_len, std::max<std::int64_t>(2, data_.min_sample_len), data_.excess_length_strategy};
   if (dataset.validation) limits.length = data_.eval_sequence_len.value_or(data_.sequence_len);
   const std::size_t made = group.made;
   RowResult& result = group.results.emplace_back();
   bool parsed = false;
   try {
-    const Json record = reader.parse(raw);
+    reader.parse(raw, bench.record);
     parsed = true;
-    clock.lap(Phase::json);
-    const std::vector<Rendered> texts = dataset.strategy->render(record);
-    clock.lap(Phase::render);
+    bench.clock.lap(Phase::json);
+    const std::vector<Rendered> texts = dataset.strategy->render(bench.record);
+    bench.clock.lap(Phase::render);
     for (const Rendered& text : texts) {
       const LearnedEnds turns = text.segments.empty() ? learned_ends(text, ends_) : learned_ends(text, end_texts_);
       result.turns.learned += turns.learned;
       result.turns.ended += turns.ended;
-      fit(assembler(text), text.chunk, limits, group);
+      Example& made_of_it = bench.assembler(text);
+      fit(made_of_it, bench.assembler.learned(), text.chunk, limits, group);
     }
     result.examples = group.made - made;
     if (result.examples == 0 && !result.why_dropped) result.why_dropped = dropped::kNothingLearned;
@@ -83,16 +94,15 @@ void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, con
     result.why_dropped = dropped::kBadRow;
     result.detail = parsed ? fmt::format("{}: {}", reader.place(raw), error.what()) : error.what();
   }
-  clock.lap(Phase::mask);
+  bench.clock.lap(Phase::mask);
 }
 
-void RowWorker::keep(Example& example, bool begins, const Limits& limits, RowGroup& group) const {
+void RowWorker::keep(Example& example, std::int64_t learned, bool begins, const Limits& limits, RowGroup& group) const {
   RowResult& result = group.results.back();
   if (example.size() < limits.least) {
     result.why_dropped = dropped::kTooShort;
     return;
   }
-  const std::int64_t learned = example.learned();
   if (learned == 0) {
     result.why_dropped = dropped::kNothingLearned;
     return;
@@ -114,13 +124,13 @@ void RowWorker::keep(Example& example, bool begins, const Limits& limits, RowGro
   if (data_.dataset_near_deduplication) made.signature = NearDuplicates::signature(made.example.ids);
 }
 
-void RowWorker::fit(Example& example, bool chunk, const Limits& limits, RowGroup& group) const {
-  if (example.size() <= limits.length) return keep(example, true, limits, group);
+void RowWorker::fit(Example& example, std::int64_t learned, bool chunk, const Limits& limits, RowGroup& group) const {
+  if (example.size() <= limits.length) return keep(example, learned, true, limits, group);
   RowResult& result = group.results.back();
   if (chunk) {
     result.cut = true;
     auto parts = cut(example, limits.length, limits.least);
-    for (auto& part : parts) keep(part, &part == parts.data(), limits, group);
+    for (auto& part : parts) keep(part, part.learned(), &part == parts.data(), limits, group);
     return;
   }
   result.detail = fmt::format("{} tokens", example.size());
@@ -134,14 +144,14 @@ void RowWorker::fit(Example& example, bool chunk, const Limits& limits, RowGroup
       ++result.truncated;
       example.ids.resize(static_cast<std::size_t>(limits.length));
       example.labels.resize(static_cast<std::size_t>(limits.length));
-      return keep(example, true, limits, group);
+      return keep(example, example.learned(), true, limits, group);
     case ExcessLength::split_turns: {
       auto parts = split_turns(example, limits.length);
       if (parts.empty()) result.why_dropped = dropped::kTooLong;
       std::int64_t kept = 0;
       for (auto& part : parts) kept += part.size();
       if (!parts.empty() && kept < example.size()) ++result.truncated;
-      for (auto& part : parts) keep(part, &part == parts.data(), limits, group);
+      for (auto& part : parts) keep(part, part.learned(), &part == parts.data(), limits, group);
       return;
     }
   }

@@ -58,11 +58,12 @@ class RowWorker {
 
  private:
   struct Limits;
-  void work(const PlannedDataset& dataset, const RowReader& reader, const RawRow& raw, Assembler& assembler,
-            RowGroup& group, PhaseClock& clock) const;
-  void fit(Example& example, bool chunk, const Limits& limits, RowGroup& group) const;
+  struct Bench;  // a thread's tools, used for one row after the other
+  void work(const PlannedDataset& dataset, const RowReader& reader, const RawRow& raw, Bench& bench,
+            RowGroup& group) const;
+  void fit(Example& example, std::int64_t learned, bool chunk, const Limits& limits, RowGroup& group) const;
   /// `begins`: it is the beginning of its text, no later part.
-  void keep(Example& example, bool begins, const Limits& limits, RowGroup& group) const;
+  void keep(Example& example, std::int64_t learned, bool begins, const Limits& limits, RowGroup& group) const;
 
   const DataSection& data_;
   const Tokenizer& tokenizer_;

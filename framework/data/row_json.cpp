@@ -17,7 +17,7 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kMostKeys = 64;  // of an object; a linear look for duplicates beyond that would be slow
+constexpr std::ptrdiff_t kMostKeys = 64;  // of an object; a linear look for duplicates beyond that would be slow
 constexpr std::size_t kUsualKeys = 8;  // room that is there at once: growing copies the members
 constexpr int kWholeDigits = 18;       // surely fit 64 bits
 
@@ -53,7 +53,7 @@ class RowParser {
     switch (*at_) {
       case '"': {
         ++at_;
-        out = std::string();
+        if (!out.is_string()) out = std::string();
         return string(out.get_ref<std::string&>());
       }
       case '{':
@@ -77,46 +77,62 @@ class RowParser {
   }
 
   bool object(Json& out, int depth) {
-    out = Json::object();
+    if (!out.is_object()) out = Json::object();
     auto& members = out.get_ref<Json::object_t&>();
-    if (take('}')) return true;
-    members.reserve(kUsualKeys);
-    do {
-      std::string key;
-      if (members.size() == kMostKeys || !take('"') || !string(key) || !take(':')) return false;
-      for (auto& member : members)
-        if (member.first == key) return false;
-      members.emplace_back(std::move(key), Json());
-      if (!value(members.back().second, depth + 1)) return false;
-    } while (take(','));
-    return take('}');
+    const auto keep = [&](std::ptrdiff_t count) {
+      while (std::ssize(members) > count) members.pop_back();
+    };
+    std::ptrdiff_t count = 0;
+    if (!take('}')) {
+      members.reserve(kUsualKeys);
+      do {
+        if (count == kMostKeys || !take('"') || !string(key_) || !take(':')) return false;
+        const auto place = members.begin() + count;
+        if (std::any_of(members.begin(), place, [&](auto& member) { return member.first == key_; })) return false;
+        if (place == members.end() || place->first != key_) {
+          keep(count);
+          members.emplace_back(key_, Json());
+        }
+        if (!value(members.begin()[count++].second, depth + 1)) return false;
+      } while (take(','));
+      if (!take('}')) return false;
+    }
+    keep(count);
+    return true;
   }
 
   bool array(Json& out, int depth) {
-    out = Json::array();
+    if (!out.is_array()) out = Json::array();
     auto& items = out.get_ref<Json::array_t&>();
-    if (take(']')) return true;
-    do {
-      items.emplace_back();
-      if (!value(items.back(), depth + 1)) return false;
-    } while (take(','));
-    return take(']');
+    std::size_t count = 0;
+    if (!take(']')) {
+      do {
+        if (count == items.size()) items.emplace_back();
+        if (!value(items[count++], depth + 1)) return false;
+      } while (take(','));
+      if (!take(']')) return false;
+    }
+    items.resize(count);
+    return true;
   }
 
-  // From behind the opening quote to behind the closing one, which is looked for first: what lies between is room enough
-  // for the text, and the only room that is taken.
+  // From behind the opening quote to behind the closing one. Where the room does not do, the closing quote is looked for:
+  // what lies before it is room enough for the text, and all the room that is taken.
   bool string(std::string& out) {
+    out.clear();
     const char* plain = end_of_plain(at_, end_);
-    const char* close = plain;
-    while (end_ - close >= 2 && *close == '\\') close = end_of_plain(close + 2, end_);
-    if (close == end_ || *close != '"') return false;
-    out.reserve(static_cast<std::size_t>(close - at_));
     while (true) {
+      if (out.capacity() - out.size() < static_cast<std::size_t>(plain - at_)) {
+        const char* close = plain;
+        while (end_ - close >= 2 && *close == '\\') close = end_of_plain(close + 2, end_);
+        out.reserve(out.size() + static_cast<std::size_t>(close - at_));
+      }
       out.append(at_, plain);
       at_ = plain + 1;
-      if (plain == close) return true;
-      if (!escape(out)) return false;
-      plain = end_of_plain(at_, close);
+      if (plain == end_) return false;
+      if (*plain == '"') return true;
+      if (*plain != '\\' || !escape(out)) return false;
+      plain = end_of_plain(at_, end_);
     }
   }
 
@@ -214,6 +230,7 @@ class RowParser {
   const char* at_;
   const char* end_;
   std::size_t values_ = 0;
+  std::string key_;
 };
 
 }  // namespace

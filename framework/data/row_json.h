@@ -9,7 +9,9 @@
 
 namespace dml {
 
-/// The value of `text` in `out`; false, with `out` in no particular state, when parse_json() should have it.
+/// The value of `text` in `out`; false, with `out` in no particular state, when parse_json() should have it. What `out`
+/// held before is written over where the shape is the same (rows of a dataset have the same columns), so that a row
+/// after another takes no memory of its own.
 bool read_row_json(std::string_view text, Json& out);
 
 /// The first byte from `at` on that does not simply belong to a JSON string: a quote, a backslash, a control character;

@@ -28,7 +28,15 @@ TensorWriterBase::TensorWriterBase(const std::string& path, std::string name, co
   file_.write(header(name_, type, width, 0));
 }
 
+// Digest and file take many examples at a time, while these are still in the cache.
+void TensorWriterBase::flush() {
+  hasher_.bytes(buffer_.data(), buffer_.size());
+  file_.write(buffer_.data(), buffer_.size());
+  buffer_.clear();
+}
+
 WrittenFile TensorWriterBase::finish() {
+  flush();
   WrittenFile written{name_ + ".safetensors", file_.position(), hasher_.digest()};
   std::string head = header(name_, type_.c_str(), width_, file_.position() - kHeader);
   file_.write_at(0, head.data(), head.size());

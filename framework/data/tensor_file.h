@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/files.h"
 #include "core/hash.h"
@@ -34,13 +35,17 @@ class TensorWriterBase {
  protected:
   TensorWriterBase(const std::string& path, std::string name, const char* type, std::size_t width);
   void append_bytes(const void* data, std::size_t size) {
-    file_.write(data, size);
-    hasher_.bytes(data, size);
+    auto* bytes = static_cast<const char*>(data);
+    buffer_.insert(buffer_.end(), bytes, bytes + size);
+    if (buffer_.size() >= kBuffer) flush();
   }
 
  private:
+  static constexpr std::size_t kBuffer = 1 << 17;  // as large as the file takes without another copy
+  void flush();
   FileWriter file_;
   Hasher hasher_;
+  std::vector<char> buffer_;
   std::string name_, type_;
   std::size_t width_;
 };

@@ -1,6 +1,7 @@
 #include "prompt/chat_mask.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace dml {
 namespace {
@@ -28,7 +29,7 @@ class Masker {
          const std::string& generation_prompt)
       : r_(r), c_(c), ends_(ends), prompt_(generation_prompt), learn_(r.text.size(), 0) {}
 
-  std::vector<Piece> run() {
+  std::vector<Segment::Span> run() {
     gather();
     for (std::size_t i = 0; i < stretches_.size(); ++i) {
       const std::size_t before = i == 0 ? 0 : std::max(stretches_[i - 1].end(), behind_);
@@ -36,7 +37,7 @@ class Masker {
     }
     if (last_eos_.end > 0) set(last_eos_.begin, last_eos_.end, 1);
     if (last_eot_.end > 0) set(last_eot_.begin, last_eot_.end, 1);
-    return pieces();
+    return spans();
   }
 
  private:
@@ -145,16 +146,15 @@ class Masker {
     return best_at;
   }
 
-  std::vector<Piece> pieces() const {
-    std::vector<Piece> out;
+  std::vector<Segment::Span> spans() const {
+    std::vector<Segment::Span> out;
     auto put = [&](std::size_t begin, std::size_t end, bool markup) {
       while (begin < end) {
         std::size_t to = begin;
         while (to < end && learn_[to] == learn_[begin]) ++to;
         const bool learn = learn_[begin] != 0;
-        if (!out.empty() && out.back().learn == learn && out.back().markup == markup)
-          out.back().text.append(r_.text, begin, to - begin);
-        else out.push_back({r_.text.substr(begin, to - begin), learn, markup});
+        if (!out.empty() && out.back().learn == learn && out.back().markup == markup) out.back().end = to;
+        else out.push_back({to, learn, markup});
         begin = to;
       }
     };
@@ -180,9 +180,12 @@ class Masker {
 
 }  // namespace
 
-std::vector<Piece> mask_pieces(const jinja::RenderResult& rendered, const Conversation& conversation,
-                               const EndTokens& ends, const std::string& generation_prompt) {
-  return Masker(rendered, conversation, ends, generation_prompt).run();
+Segment mask(jinja::RenderResult rendered, const Conversation& conversation, const EndTokens& ends,
+             const std::string& generation_prompt) {
+  Segment out;
+  out.spans = Masker(rendered, conversation, ends, generation_prompt).run();
+  out.text = std::move(rendered.text);
+  return out;
 }
 
 }  // namespace dml

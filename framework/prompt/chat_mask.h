@@ -24,8 +24,8 @@ struct EndTokens {
   LearnEnd train_on_eos = LearnEnd::turn, train_on_eot = LearnEnd::turn;
 };
 
-/// Pieces of the whole text. `generation_prompt` is what the template writes in front of an answer ("" when unknown).
-std::vector<Piece> mask_pieces(const jinja::RenderResult& rendered, const Conversation& conversation,
-                               const EndTokens& ends, const std::string& generation_prompt);
+/// The whole text. `generation_prompt` is what the template writes in front of an answer ("" when unknown).
+Segment mask(jinja::RenderResult rendered, const Conversation& conversation, const EndTokens& ends,
+             const std::string& generation_prompt);
 
 }  // namespace dml

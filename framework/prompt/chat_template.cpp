@@ -111,9 +111,9 @@ class ChatTemplate : public PromptStrategy {
 
   std::vector<Rendered> render(const Json& record) const override {
     const Conversation c = read_conversation(record, options_);
-    const jinja::RenderResult r = render(c, false);
+    jinja::RenderResult r = render(c, false);
     check_marks(c, r);
-    return single(one_segment(mask_pieces(r, c, ends_, generation_prompt_)));
+    return single(one_segment(mask(std::move(r), c, ends_, generation_prompt_)));
   }
 
   Rendered prompt(const Json& record) const override {
@@ -125,8 +125,8 @@ class ChatTemplate : public PromptStrategy {
       c.turns.pop_back();
     }
     c.messages = jinja::Value::list(std::move(messages));
-    Rendered out = one_segment(mask_pieces(render(c, true), whole, ends_, generation_prompt_));
-    for (Piece& p : out.segments[0].pieces) p.learn = false;
+    Rendered out = one_segment(mask(render(c, true), whole, ends_, generation_prompt_));
+    for (Segment::Span& span : out.segments[0].spans) span.learn = false;
     return out;
   }
 
@@ -176,9 +176,9 @@ class ChatTemplate : public PromptStrategy {
     return template_.render(std::move(context));
   }
 
-  static Rendered one_segment(std::vector<Piece> pieces) {
+  static Rendered one_segment(Segment segment) {
     Rendered r;
-    r.segments.push_back({std::move(pieces), false, false, false});
+    r.segments.push_back(std::move(segment));
     return r;
   }
 
@@ -267,11 +267,14 @@ LearnedEnds learned_ends(const Rendered& example, const std::vector<std::string>
       }
       run.clear();
     };
-    for (const Piece& p : s.pieces) {
-      const std::size_t size = p.text.find_last_not_of(kBlanks) + 1;
+    std::size_t begin = 0;
+    for (const Segment::Span& p : s.spans) {
+      const std::string_view piece = std::string_view(s.text).substr(begin, p.end - begin);
+      begin = p.end;
+      const std::size_t size = piece.find_last_not_of(kBlanks) + 1;
       if (!p.learn && size > 0) close();
-      else if (p.learn && size >= longest) run.assign(p.text, size - longest, std::string::npos);
-      else if (p.learn) run += p.text;
+      else if (p.learn && size >= longest) run = piece.substr(size - longest);
+      else if (p.learn) run += piece;
     }
     close();
     if (s.end_of_text && s.learn_end) out.ended = out.learned;

@@ -27,7 +27,7 @@ class Completion : public PromptStrategy {
  private:
   static Segment text_segment(const Json& record, const std::string& column) {
     Segment segment;
-    segment.pieces.push_back({text_column(record, column), true, false});
+    segment.add(text_column(record, column), true, false);
     segment.add_special = true;
     return segment;
   }

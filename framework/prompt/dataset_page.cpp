@@ -274,7 +274,7 @@ std::string show_mask(const Rendered& example) {
   }
   for (const Segment& segment : example.segments) {
     if (segment.add_special) put("‹bos›", false);
-    for (const Piece& piece : segment.pieces) put(piece.text, piece.learn);
+    for (const Piece& piece : segment.pieces()) put(piece.text, piece.learn);
     if (segment.end_of_text)
       for (int i = 0; i < segment.ends; ++i) put("‹eos›", segment.learn_end);
   }

@@ -43,7 +43,10 @@ class Pygmalion : public PromptStrategy {
                                            : read_turns(record, "role", {"system", "human", "bot"});
     if (!turns.empty() && turns.back().role == "bot") turns.pop_back();
     Rendered out = rendered(turns);
-    out.segments.push_back({{{"<|model|>", false, true}}, out.segments.empty(), false, false});
+    Segment ask;
+    ask.add("<|model|>", false, true);
+    ask.add_special = out.segments.empty();
+    out.segments.push_back(std::move(ask));
     return out;
   }
   std::string fingerprint() const override { return "pygmalion 1"; }
@@ -57,8 +60,8 @@ class Pygmalion : public PromptStrategy {
       bool bot = turn.role == "bot", system = turn.role == "system";
       std::string text = turn.text;
       if (system && text.ends_with("\n<START>")) text.resize(text.size() - 8);
-      segment.pieces.push_back({bot ? "<|model|>" : system ? "<|system|>" : "<|user|>", false, true});
-      segment.pieces.push_back({(system ? "Persona: " : " ") + stripped(std::move(text)), bot, false});
+      segment.add(bot ? "<|model|>" : system ? "<|system|>" : "<|user|>", false, true);
+      segment.add((system ? "Persona: " : " ") + stripped(std::move(text)), bot, false);
       segment.add_special = out.segments.empty();
       segment.end_of_text = segment.learn_end = bot;
       out.segments.push_back(std::move(segment));
@@ -105,16 +108,16 @@ class Llama2Chat : public PromptStrategy {
       if (turn.role == "human") {
         bool first = out.segments.empty();
         segment.add_special = first;
-        segment.pieces.push_back({first ? "[INST] " : bos_ + "[INST] ", false, true});
+        segment.add(first ? "[INST] " : bos_ + "[INST] ", false, true);
         if (!system.empty()) {
-          segment.pieces.push_back({"<<SYS>>\n", false, true});
-          segment.pieces.push_back({std::exchange(system, ""), false, false});
-          segment.pieces.push_back({"\n<</SYS>>\n\n", false, true});
+          segment.add("<<SYS>>\n", false, true);
+          segment.add(std::exchange(system, ""), false, false);
+          segment.add("\n<</SYS>>\n\n", false, true);
         }
-        segment.pieces.push_back({turn.text, false, false});
-        segment.pieces.push_back({" [/INST]", false, true});
+        segment.add(turn.text, false, false);
+        segment.add(" [/INST]", false, true);
       } else {
-        segment.pieces.push_back({turn.text, true, false});
+        segment.add(turn.text, true, false);
         segment.end_of_text = segment.learn_end = true;
       }
       out.segments.push_back(std::move(segment));

@@ -14,7 +14,7 @@ class InputOutput : public PromptStrategy {
   Rendered prompt(const Json& record) const override {
     if (record.contains("segments")) return rendered(record, true);
     Segment segment;
-    segment.pieces.push_back({text_column(record, "prompt"), false, true});
+    segment.add(text_column(record, "prompt"), false, true);
     return {{std::move(segment)}, {}, {}};
   }
   std::string fingerprint() const override { return fmt::format("input_output 1|{}", train_on_inputs_); }
@@ -34,7 +34,7 @@ class InputOutput : public PromptStrategy {
     if (prompt && end > 0) --end;
     for (std::size_t i = 0; i < end; ++i) {
       Segment segment;
-      segment.pieces.push_back({text_column(segments[i], "text"), label(segments[i]) || train_on_inputs_, true});
+      segment.add(text_column(segments[i], "text"), label(segments[i]) || train_on_inputs_, true);
       out.segments.push_back(std::move(segment));
     }
     return out;

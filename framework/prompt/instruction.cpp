@@ -28,13 +28,9 @@ class Instruction : public PromptStrategy {
     Rendered out;
     out.segments.reserve(2);
     Segment prompt = prompt_segment(row), answer;
-    answer_.render(row, true, answer.pieces);
-    if (format_.joint) {
-      for (auto& piece : answer.pieces) prompt.pieces.push_back(std::move(piece));
-      answer = std::move(prompt);
-    } else {
-      out.segments.push_back(std::move(prompt));
-    }
+    if (format_.joint) answer = std::move(prompt);
+    else out.segments.push_back(std::move(prompt));
+    answer_.render(row, true, answer);
     answer.end_of_text = answer.learn_end = true;
     answer.ends = format_.ends;
     out.segments.push_back(std::move(answer));
@@ -68,10 +64,10 @@ class Instruction : public PromptStrategy {
     if (!format_.system_layout.empty()) {
       std::string system = row.contains(format_.system_column) ? optional_text_column(row, format_.system_column)
                                                                : format_.system_default;
-      if (!system.empty()) system_.render(Json{{"system", system}}, train_on_inputs_, segment.pieces);
+      if (!system.empty()) system_.render(Json{{"system", system}}, train_on_inputs_, segment);
     }
     bool input = !format_.with_input.empty() && has_input(row);
-    (input ? with_input_ : without_input_).render(row, train_on_inputs_, segment.pieces);
+    (input ? with_input_ : without_input_).render(row, train_on_inputs_, segment);
     return segment;
   }
 

@@ -52,6 +52,7 @@ void append_yaml(const Json& value, int indent, std::string& out) {
 Layout::Layout(std::string_view text, std::string_view what) : text_(text) {
   std::string literal;
   auto flush = [&] {
+    literals_ += literal.size();
     if (!literal.empty()) parts_.push_back({Form::literal, std::move(literal), {}});
     literal.clear();
   };
@@ -88,19 +89,23 @@ Layout::Layout(std::string_view text, std::string_view what) : text_(text) {
   flush();
 }
 
-void Layout::render(const Json& record, bool learn, std::vector<Piece>& out) const {
-  out.reserve(out.size() + parts_.size() + 1);  // what is behind it is small, too
+void Layout::render(const Json& record, bool learn, Segment& out) const {
+  constexpr std::size_t kUsual = 512;  // what a few columns hold, so that the text need not grow
+  if (literals_ > 0) out.text.reserve(out.text.size() + literals_ + kUsual);
+  out.spans.reserve(out.spans.size() + parts_.size() + 1);  // what is behind it is small, too
   for (auto& part : parts_) {
     if (part.form == Form::literal) {
-      out.push_back({part.text, learn, true});
+      out.add(part.text, learn, true);
       continue;
     }
     auto column = std::find_if(part.columns.begin(), part.columns.end(), [&](auto& c) { return record.contains(c); });
     const std::string& name = column == part.columns.end() ? part.columns.front() : *column;
-    std::string text;
     if (part.form == Form::text) {
-      text = text_column(record, name);
-    } else if (part.form == Form::lines) {
+      if (const std::string& text = text_column(record, name); !text.empty()) out.add(text, learn, false);
+      continue;
+    }
+    std::string text;
+    if (part.form == Form::lines) {
       for (auto& item : list_column(record, name)) {
         if (!item.is_string()) throw UserError("'{}' must be a list of texts, holds {}", name, shown(item));
         text += fmt::format("{}- \"{}\"", text.empty() ? "" : "\n", item.get_ref<const std::string&>());
@@ -110,7 +115,7 @@ void Layout::render(const Json& record, bool learn, std::vector<Piece>& out) con
       if (!value.is_object()) throw UserError("'{}' must be an object, is {}", name, shown(value));
       append_yaml(Json{{name, value}}, 0, text);
     }
-    if (!text.empty()) out.push_back({std::move(text), learn, false});
+    if (!text.empty()) out.add(text, learn, false);
   }
 }
 

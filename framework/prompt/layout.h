@@ -22,7 +22,7 @@ class Layout {
   explicit Layout(std::string_view text, std::string_view what = "format");
 
   /// Appends the pieces. UserError when a column is missing or no text.
-  void render(const Json& record, bool learn, std::vector<Piece>& out) const;
+  void render(const Json& record, bool learn, Segment& out) const;
   /// Columns in the order they appear; the first of alternatives.
   std::vector<std::string> columns() const;
   const std::string& text() const { return text_; }
@@ -36,6 +36,7 @@ class Layout {
   };
   std::string text_;
   std::vector<Part> parts_;
+  std::size_t literals_ = 0;  // bytes of all of them
 };
 
 /// The text in a column. UserError when it is missing or something else, with the type that would fit such rows.

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,19 +18,38 @@ namespace dml {
 struct DatasetEntry;  // recipe/recipe.h
 
 struct Piece {
-  std::string text;
+  std::string_view text;
   bool learn = false;   // its tokens get labels
   bool markup = false;  // template text: special tokens spelled out in it are parsed
 };
 
 /// Text that is tokenised in one go; labels come from the pieces' spans (a token belongs to the piece its first byte that
-/// is no space is in).
+/// is no space is in). The pieces lie end to end in one string, as the tokenizer wants them.
 struct Segment {
-  std::vector<Piece> pieces;
+  struct Span {
+    std::size_t end;  // in `text`; it begins where the one before ends
+    bool learn, markup;
+  };
+  std::string text;
+  std::vector<Span> spans;
   bool add_special = false;  // with the tokenizer's own bos (at the front of an example)
   bool end_of_text = false;  // eos behind it, unless the last id already is eos; an empty segment gets none
   int ends = 1;              // how many eos that is
   bool learn_end = false;    // … and whether that eos is learned
+
+  void add(std::string_view piece, bool learn, bool markup) {
+    text += piece;
+    spans.push_back({text.size(), learn, markup});
+  }
+  std::vector<Piece> pieces() const {
+    std::vector<Piece> out;
+    std::size_t begin = 0;
+    for (const Span& span : spans) {
+      out.push_back({std::string_view(text).substr(begin, span.end - begin), span.learn, span.markup});
+      begin = span.end;
+    }
+    return out;
+  }
 };
 
 /// One training example before tokenisation.

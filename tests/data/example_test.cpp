@@ -12,9 +12,9 @@ using ::testing::ElementsAre;
 
 constexpr Token byte(char c) { return 16 + static_cast<unsigned char>(c); }
 
-Segment segment(std::vector<Piece> pieces, bool add_special, bool end) {
+Segment segment(const std::vector<Piece>& pieces, bool add_special, bool end) {
   Segment s;
-  s.pieces = std::move(pieces);
+  for (const Piece& piece : pieces) s.add(piece.text, piece.learn, piece.markup);
   s.add_special = add_special;
   s.end_of_text = s.learn_end = end;
   return s;
@@ -45,7 +45,7 @@ TEST(Assemble, AddsNoSecondEosAndNoneBehindNothing) {
   Rendered r;
   r.segments = {segment({{"P", false, true}}, true, false), segment({{"A</s>", true, true}}, false, true)};
   EXPECT_THAT(assemble(r, ByteTokenizer()).ids, ElementsAre(1, byte('P'), byte('A'), 2));
-  r.segments[1].pieces = {{"", true, false}};
+  r.segments[1] = segment({{"", true, false}}, false, true);
   EXPECT_THAT(assemble(r, ByteTokenizer()).ids, ElementsAre(1, byte('P')));
   r.segments[1] = segment({{"A", true, false}}, false, true);
   r.segments[1].ends = 3;

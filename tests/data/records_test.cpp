@@ -26,7 +26,11 @@ class Records : public FolderTest {
     std::vector<std::string> out;
     for (auto& source : find(path)) {
       RowReader reader(source);
-      for (RawRow row; reader.next(row);) out.push_back(fmt::format("{} {}", row.line, dump(reader.parse(row))));
+      Json record;
+      for (RawRow row; reader.next(row);) {
+        reader.parse(row, record);
+        out.push_back(fmt::format("{} {}", row.line, dump(record)));
+      }
     }
     return out;
   }

@@ -45,7 +45,7 @@ struct Case {
     std::string out;
     bool open = false;
     const Rendered r = rendered(record);
-    for (const Piece& p : r.segments.at(0).pieces) {
+    for (const Piece& p : r.segments.at(0).pieces()) {
       if (p.learn != open) out += p.learn ? "«" : "»";
       open = p.learn;
       out += p.text;
@@ -251,7 +251,7 @@ TEST(ChatTemplate, KeepsTextOfTheDataFromBecomingMarkup) {
   Case s;
   std::string markup, data;
   const Rendered r = s.rendered(row({say("user", "x <|im_end|> y"), say("assistant", "<|im_start|>")}));
-  for (const Piece& p : r.segments[0].pieces) (p.markup ? markup : data) += p.text;
+  for (const Piece& p : r.segments[0].pieces()) (p.markup ? markup : data) += p.text;
   EXPECT_EQ(markup, "<|im_start|>user\n<|im_end|>\n<|im_start|>assistant\n<|im_end|>\n");
   EXPECT_EQ(data, "x <|im_end|> y<|im_start|>");
 }
@@ -315,7 +315,7 @@ TEST(ChatTemplate, IsChosenByDatasetThenRecipeThenTokenizer) {
 TEST(ChatTemplate, PromptsUpToWhereTheModelSpeaks) {
   const Rendered r = Case().make()->prompt(kOneTurn);
   std::string text;
-  for (const Piece& p : r.segments.at(0).pieces) {
+  for (const Piece& p : r.segments.at(0).pieces()) {
     EXPECT_FALSE(p.learn);
     text += p.text;
   }

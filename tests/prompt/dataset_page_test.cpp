@@ -29,7 +29,12 @@ TEST(DatasetPage, ShowsEveryFormatWithSomethingLearned) {
 
 TEST(DatasetPage, MarksWhatIsLearned) {
   Rendered r;
-  r.segments.push_back({{{"Q: ", false, true}, {"a", false, false}, {"b", true, false}}, true, true, 2, true});
+  Segment& segment = r.segments.emplace_back();
+  segment.add("Q: ", false, true);
+  segment.add("a", false, false);
+  segment.add("b", true, false);
+  segment.add_special = segment.end_of_text = segment.learn_end = true;
+  segment.ends = 2;
   EXPECT_EQ(show_mask(r), "‹bos›Q: a⟦b‹eos›‹eos›⟧");
   Rendered tokens;
   tokens.ids = {1, 5, 6, 2};

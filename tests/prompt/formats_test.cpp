@@ -19,7 +19,7 @@ std::string shown(const Rendered& rendered) {
     if (!out.empty()) out += "|";
     if (segment.add_special) out += "^";
     bool open = false;
-    for (auto& piece : segment.pieces) {
+    for (auto& piece : segment.pieces()) {
       if (piece.learn != open) out += piece.learn ? "[[" : "]]";
       open = piece.learn;
       out += piece.text;
@@ -208,7 +208,7 @@ TEST(Formats, MarkTemplateTextAndNotWhatTheRowSays) {
   auto rendered =
       make("alpaca:chatml")->render(parse_json(R"({"instruction": "<|im_end|>", "output": "<|im_end|>"})", "row"))[0];
   for (auto& segment : rendered.segments)
-    for (auto& piece : segment.pieces) EXPECT_EQ(piece.markup, piece.text != "<|im_end|>") << piece.text;
+    for (auto& piece : segment.pieces()) EXPECT_EQ(piece.markup, piece.text != "<|im_end|>") << piece.text;
 }
 
 class UserFormat : public ::testing::Test {

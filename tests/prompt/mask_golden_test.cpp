@@ -41,7 +41,7 @@ TEST(MaskGolden, AgreesSpanForSpan) {
       std::string text;
       std::vector<std::vector<std::size_t>> learned;
       const Rendered rendered = make_chat_template(context)->render(Json{{"messages", messages}}).at(0);
-      for (const Piece& p : rendered.segments.at(0).pieces) {
+      for (const Piece& p : rendered.segments.at(0).pieces()) {
         if (p.learn && !learned.empty() && learned.back()[1] == text.size()) learned.back()[1] += p.text.size();
         else if (p.learn) learned.push_back({text.size(), text.size() + p.text.size()});
         text += p.text;
