@@ -53,6 +53,7 @@ struct RowWorker::Bench {
   PhaseClock clock;
   Assembler assembler;
   Json record;
+  std::vector<Rendered> texts;
 };
 
 RowWorker::RowWorker(const DataSection& data, const Tokenizer& tokenizer, const std::vector<Token>& ends)
@@ -78,9 +79,9 @@ void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, con
     reader.parse(raw, bench.record);
     parsed = true;
     bench.clock.lap(Phase::json);
-    const std::vector<Rendered> texts = dataset.strategy->render(bench.record);
+    dataset.strategy->render_into(bench.texts, bench.record);
     bench.clock.lap(Phase::render);
-    for (const Rendered& text : texts) {
+    for (const Rendered& text : bench.texts) {
       const LearnedEnds turns = text.segments.empty() ? learned_ends(text, ends_) : learned_ends(text, end_texts_);
       result.turns.learned += turns.learned;
       result.turns.ended += turns.ended;

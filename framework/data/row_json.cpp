@@ -21,14 +21,45 @@ constexpr std::ptrdiff_t kMostKeys = 64;  // of an object; a linear look for dup
 constexpr std::size_t kUsualKeys = 8;  // room that is there at once: growing copies the members
 constexpr int kWholeDigits = 18;       // surely fit 64 bits
 
+// As end_of_plain(); `high` gets bits where there are bytes that are not ASCII before that, or shortly behind.
+const char* find_special(const char* at, const char* end, unsigned& high) {
+#if defined(__SSE2__)
+  while (end - at >= 16) {
+    const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+    const __m128i quote = _mm_cmpeq_epi8(x, _mm_set1_epi8('"')), slash = _mm_cmpeq_epi8(x, _mm_set1_epi8('\\'));
+    const __m128i control = _mm_cmpeq_epi8(_mm_min_epu8(x, _mm_set1_epi8(0x1f)), x);
+    const auto found = static_cast<unsigned>(_mm_movemask_epi8(_mm_or_si128(_mm_or_si128(quote, slash), control)));
+    high |= static_cast<unsigned>(_mm_movemask_epi8(x));
+    if (found != 0) return at + std::countr_zero(found);
+    at += 16;
+  }
+#endif
+  // Eight bytes at a time: a byte of `x - ones` or of `x ^ pattern` gets its high bit where the test holds. A false
+  // alarm only stands above a true one, and the loop below looks again.
+  constexpr std::uint64_t kOnes = 0x0101010101010101, kHigh = 0x8080808080808080;
+  while (end - at >= 8) {
+    std::uint64_t x;
+    std::memcpy(&x, at, 8);
+    const std::uint64_t quote = x ^ (kOnes * '"'), slash = x ^ (kOnes * '\\');
+    const std::uint64_t found = ((quote - kOnes) & ~quote) | ((slash - kOnes) & ~slash) | ((x - kOnes * 0x20) & ~x);
+    if (found & kHigh) break;
+    high |= (x & kHigh) != 0;
+    at += 8;
+  }
+  for (; at < end && *at != '"' && *at != '\\' && static_cast<unsigned char>(*at) >= 0x20; ++at)
+    high |= static_cast<unsigned char>(*at) >> 7;
+  return at;
+}
+
 class RowParser {
  public:
-  explicit RowParser(std::string_view text) : at_(text.data()), end_(text.data() + text.size()) {}
+  explicit RowParser(std::string_view text) : text_(text), at_(text.data()), end_(text.data() + text.size()) {}
 
+  // Bytes that are not ASCII can only stand in strings, which are all looked through.
   bool document(Json& out) {
     if (!value(out, 1)) return false;
     skip_blanks();
-    return at_ == end_;
+    return at_ == end_ && (high_ == 0 || find_invalid_utf8(text_) == std::string_view::npos);
   }
 
  private:
@@ -120,11 +151,11 @@ class RowParser {
   // what lies before it is room enough for the text, and all the room that is taken.
   bool string(std::string& out) {
     out.clear();
-    const char* plain = end_of_plain(at_, end_);
+    const char* plain = plain_end(at_);
     while (true) {
       if (out.capacity() - out.size() < static_cast<std::size_t>(plain - at_)) {
         const char* close = plain;
-        while (end_ - close >= 2 && *close == '\\') close = end_of_plain(close + 2, end_);
+        while (end_ - close >= 2 && *close == '\\') close = plain_end(close + 2);
         out.reserve(out.size() + static_cast<std::size_t>(close - at_));
       }
       out.append(at_, plain);
@@ -132,7 +163,7 @@ class RowParser {
       if (plain == end_) return false;
       if (*plain == '"') return true;
       if (*plain != '\\' || !escape(out)) return false;
-      plain = end_of_plain(at_, end_);
+      plain = plain_end(at_);
     }
   }
 
@@ -227,8 +258,12 @@ class RowParser {
     return true;
   }
 
+  const char* plain_end(const char* from) { return find_special(from, end_, high_); }
+
+  std::string_view text_;
   const char* at_;
   const char* end_;
+  unsigned high_ = 0;  // not 0: some byte may not be ASCII
   std::size_t values_ = 0;
   std::string key_;
 };
@@ -236,33 +271,10 @@ class RowParser {
 }  // namespace
 
 const char* end_of_plain(const char* at, const char* end) {
-#if defined(__SSE2__)
-  while (end - at >= 16) {
-    const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
-    const __m128i quote = _mm_cmpeq_epi8(x, _mm_set1_epi8('"')), slash = _mm_cmpeq_epi8(x, _mm_set1_epi8('\\'));
-    const __m128i control = _mm_cmpeq_epi8(_mm_min_epu8(x, _mm_set1_epi8(0x1f)), x);
-    const auto found = static_cast<unsigned>(_mm_movemask_epi8(_mm_or_si128(_mm_or_si128(quote, slash), control)));
-    if (found != 0) return at + std::countr_zero(found);
-    at += 16;
-  }
-#endif
-  // Eight bytes at a time: a byte of `x - ones` or of `x ^ pattern` gets its high bit where the test holds. A false
-  // alarm only stands above a true one, and the loop below looks again.
-  constexpr std::uint64_t kOnes = 0x0101010101010101, kHigh = 0x8080808080808080;
-  while (end - at >= 8) {
-    std::uint64_t x;
-    std::memcpy(&x, at, 8);
-    const std::uint64_t quote = x ^ (kOnes * '"'), slash = x ^ (kOnes * '\\');
-    const std::uint64_t found = ((quote - kOnes) & ~quote) | ((slash - kOnes) & ~slash) | ((x - kOnes * 0x20) & ~x);
-    if (found & kHigh) break;
-    at += 8;
-  }
-  while (at < end && *at != '"' && *at != '\\' && static_cast<unsigned char>(*at) >= 0x20) ++at;
-  return at;
+  unsigned high = 0;
+  return find_special(at, end, high);
 }
 
-bool read_row_json(std::string_view text, Json& out) {
-  return find_invalid_utf8(text) == std::string_view::npos && RowParser(text).document(out);
-}
+bool read_row_json(std::string_view text, Json& out) { return RowParser(text).document(out); }
 
 }  // namespace dml

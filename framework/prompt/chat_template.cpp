@@ -109,11 +109,11 @@ class ChatTemplate : public PromptStrategy {
     generation_prompt_ = find_generation_prompt();
   }
 
-  std::vector<Rendered> render(const Json& record) const override {
+  void render_into(std::vector<Rendered>& out, const Json& record) const override {
     const Conversation c = read_conversation(record, options_);
     jinja::RenderResult r = render(c, false);
     check_marks(c, r);
-    return single(one_segment(mask(std::move(r), c, ends_, generation_prompt_)));
+    set_single(out, one_segment(mask(std::move(r), c, ends_, generation_prompt_)));
   }
 
   Rendered prompt(const Json& record) const override {

@@ -22,19 +22,18 @@ class Instruction : public PromptStrategy {
         with_input_(format_.with_input, "format"),
         answer_(format_.answer, "answer") {}
 
-  std::vector<Rendered> render(const Json& record) const override {
+  void render_into(std::vector<Rendered>& out, const Json& record) const override {
     Json filled;
     const Json& row = lenient(record, filled);
-    Rendered out;
-    out.segments.reserve(2);
-    Segment prompt = prompt_segment(row), answer;
-    if (format_.joint) answer = std::move(prompt);
-    else out.segments.push_back(std::move(prompt));
+    out.resize(1);
+    auto& segments = out.front().segments;
+    segments.resize(format_.joint ? 1 : 2);
+    for (Segment& segment : segments) segment.clear();
+    lay_prompt(row, segments.front());
+    Segment& answer = segments.back();
     answer_.render(row, true, answer);
     answer.end_of_text = answer.learn_end = true;
     answer.ends = format_.ends;
-    out.segments.push_back(std::move(answer));
-    return single(std::move(out));
   }
 
   Rendered prompt(const Json& record) const override {
@@ -43,7 +42,9 @@ class Instruction : public PromptStrategy {
     if (!columns.empty() && !row.contains(columns.back()) && row.contains("prompt"))
       row[columns.back()] = row["prompt"];
     Json filled;
-    return {{prompt_segment(lenient(row, filled))}, {}, {}};
+    Rendered out;
+    lay_prompt(lenient(row, filled), out.segments.emplace_back());
+    return out;
   }
 
   std::string fingerprint() const override {
@@ -58,8 +59,7 @@ class Instruction : public PromptStrategy {
   }
 
  private:
-  Segment prompt_segment(const Json& row) const {
-    Segment segment;
+  void lay_prompt(const Json& row, Segment& segment) const {
     segment.add_special = true;
     if (!format_.system_layout.empty()) {
       std::string system = row.contains(format_.system_column) ? optional_text_column(row, format_.system_column)
@@ -68,7 +68,6 @@ class Instruction : public PromptStrategy {
     }
     bool input = !format_.with_input.empty() && has_input(row);
     (input ? with_input_ : without_input_).render(row, train_on_inputs_, segment);
-    return segment;
   }
 
   bool has_input(const Json& row) const {

@@ -41,6 +41,12 @@ struct Segment {
     text += piece;
     spans.push_back({text.size(), learn, markup});
   }
+  void clear() {
+    text.clear();
+    spans.clear();
+    add_special = end_of_text = learn_end = false;
+    ends = 1;
+  }
   std::vector<Piece> pieces() const {
     std::vector<Piece> out;
     std::size_t begin = 0;
@@ -59,11 +65,10 @@ struct Rendered {
   bool chunk = false;  // longer than sequence_len: cut into rows without loss, whatever the strategy for length
 };
 
-/// A list of one, without the copy that a braced list makes.
-inline std::vector<Rendered> single(Rendered&& one) {
-  std::vector<Rendered> out;
+/// Makes `out` hold this one.
+inline void set_single(std::vector<Rendered>& out, Rendered&& one) {
+  out.clear();
   out.push_back(std::move(one));
-  return out;
 }
 
 class PromptStrategy {
@@ -71,7 +76,13 @@ class PromptStrategy {
   virtual ~PromptStrategy() = default;
   /// One record → examples (usually one). UserError on a record it cannot read, naming the field; the caller adds the
   /// file and line. Safe to call from many threads.
-  virtual std::vector<Rendered> render(const Json& record) const = 0;
+  std::vector<Rendered> render(const Json& record) const {
+    std::vector<Rendered> out;
+    render_into(out, record);
+    return out;
+  }
+  /// Sets `out`; for callers that use its memory again.
+  virtual void render_into(std::vector<Rendered>& out, const Json& record) const = 0;
   /// The text up to the point where the model speaks, for inference: same template as in training.
   virtual Rendered prompt(const Json& record) const = 0;
   /// Everything that decides what render() gives, for the cache key.
