@@ -21,11 +21,11 @@ class Riddle : public dml::PromptStrategy {
  public:
   std::vector<dml::Rendered> render(const dml::Json& record) const override {
     dml::Segment segment = question(record);
-    segment.pieces.push_back({dml::json_string(record, "answer", "", "a riddle"), /*learn=*/true});
+    segment.add(dml::json_string(record, "answer", "", "a riddle"), /*learn=*/true, /*markup=*/false);
     segment.end_of_text = segment.learn_end = true;
-    return {{{segment}, {}, {}}};
+    return {{{segment}}};
   }
-  dml::Rendered prompt(const dml::Json& record) const override { return {{question(record)}, {}, {}}; }
+  dml::Rendered prompt(const dml::Json& record) const override { return {{question(record)}}; }
   std::string fingerprint() const override { return "riddle 1"; }  // another number when the text changes
   std::string description() const override { return "riddle: the answer is learned"; }
 
@@ -37,7 +37,7 @@ class Riddle : public dml::PromptStrategy {
     for (const dml::Json& clue : record["clues"])
       text += "- " + (clue.is_string() ? clue.get<std::string>() : clue.dump()) + "\n";
     dml::Segment segment;
-    segment.pieces.push_back({text + "Answer: "});
+    segment.add(text + "Answer: ", /*learn=*/false, /*markup=*/false);
     segment.add_special = true;  // the tokenizer's own beginning of text
     return segment;
   }

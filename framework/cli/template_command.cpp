@@ -2,9 +2,11 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/stages.h"
+#include "core/closest.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "data/prepare.h"
+#include "prompt/chat_formats.h"
 #include "prompt/chat_template.h"
 #include "prompt/jinja/template.h"
 #include "recipe/recipe.h"
@@ -16,13 +18,13 @@ struct Template {
   std::optional<std::string> model, path, messages, context;
   bool generation_prompt = false, masks = false;
   Options options{"template",
-                  "template (--model DIR | --template F.jinja) (--messages F.json | --context F.json) "
+                  "template (--model DIR | --template F.jinja|NAME) (--messages F.json | --context F.json) "
                   "[--add-generation-prompt] [--masks]",
                   {"dml template --model DIR --messages chat.json --masks",
                    "dml template --template chat_template.jinja --context context.json"}};
   Template() {
     options.text("model", model, "a model's folder, whose template is taken");
-    options.text("template", path, "a chat template");
+    options.text("template", path, "a chat template: a file, or the name of a built-in one");
     options.text("messages", messages, "a list of messages, or a row with `messages` and what else it has (tools …)");
     options.text("context", context, "all of the template's variables, an object: messages, bos_token, tools …");
     options.flag("add-generation-prompt", generation_prompt, "up to where the model speaks");
@@ -36,6 +38,14 @@ Json read_row(const std::string& path) {
   if (!row.is_object() || !row.contains("messages"))
     throw UserError("{}: must be a list of messages or an object with `messages`, is {}", path, row.type_name());
   return row;
+}
+
+ChosenTemplate given_template(const std::string& path) {
+  if (file_exists(path)) return {read_file(path, jinja::kMaxSource), path};
+  if (const ChatFormat* format = find_chat_format(path)) return {format->source, path};
+  std::vector<std::string> names;
+  for (auto& format : chat_formats()) names.push_back(format.name);
+  throw UserError("{}: is neither a file nor a built-in template{}", path, did_you_mean(path, names));
 }
 
 std::string marked(const Rendered& rendered) {
@@ -67,13 +77,18 @@ int render(const std::vector<std::string>& words) {
   if (t.model) {
     tokenizer = load_tokenizer(*t.model);
     made = prompt_context({}, {}, entry, *tokenizer);
+    if (made.tokenizer_template.empty() && made.named_templates.empty())
+      throw UserError(
+          "{}: has no chat template; give one instead: --template FILE, or a built-in one by its name, "
+          "as --template chatml (`dml list chat_templates`)",
+          *t.model);
   } else {
     made.dataset = &entry;
-    if (!file_exists(*t.path)) throw UserError("{}: is not there", *t.path);
-    made.chat_template_jinja = *t.path;
   }
-  const ChosenTemplate chosen =
-      t.path ? ChosenTemplate{read_file(*t.path, jinja::kMaxSource), *t.path} : choose_chat_template(made);
+  const ChosenTemplate chosen = t.path ? given_template(*t.path) : choose_chat_template(made);
+  if (t.path) (file_exists(*t.path) ? made.chat_template_jinja : made.chat_template) = *t.path;
+  if (const ChatFormat* format = t.path ? find_chat_format(made.chat_template) : nullptr)
+    if (!format->terminator.empty()) made.eot_tokens = {format->terminator};
   if (t.context) {
     Json variables = read_json(*t.context);
     if (t.generation_prompt && variables.is_object()) variables["add_generation_prompt"] = true;

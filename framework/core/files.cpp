@@ -6,10 +6,14 @@
 
 #include <atomic>
 #include <cerrno>
+#include <condition_variable>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
+#include <stop_token>
+#include <thread>
 #include <utility>
 
 #include "core/error.h"
@@ -55,6 +59,42 @@ std::string replace_folder(const std::string& fresh, const std::string& target) 
 
 }  // namespace
 
+// The disk begins with a large file while the rest of it is made, so that commit() has little to wait for. A thread of its
+// own asks for it: where the disk is busy, the system lets the one who asks wait.
+class FileWriter::WriteBack {
+ public:
+  static constexpr std::size_t kStart = std::size_t{8} << 20;
+
+  explicit WriteBack(int fd) : fd_(fd), thread_([this](std::stop_token stop) { run(stop); }) {}
+  void reached(std::size_t size) {
+    {
+      std::lock_guard lock(mutex_);
+      size_ = size;
+    }
+    wake_.notify_one();
+  }
+
+ private:
+  void run(const std::stop_token& stop) {
+    for (std::size_t begun = 0;;) {
+      std::size_t size = 0;
+      {
+        std::unique_lock lock(mutex_);
+        if (!wake_.wait(lock, stop, [&] { return size_ - begun >= kStart; })) return;
+        size = size_;
+      }
+      sync_file_range(fd_, static_cast<off_t>(begun), static_cast<off_t>(size - begun), SYNC_FILE_RANGE_WRITE);
+      begun = size;
+    }
+  }
+
+  int fd_;
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::size_t size_ = 0;
+  std::jthread thread_;  // last: it uses the others
+};
+
 FileWriter::FileWriter(std::string path) : path_(std::move(path)), temporary_(temporary_name(path_)) {
   fd_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (fd_ < 0) throw IoError(path_, "cannot create");
@@ -62,20 +102,19 @@ FileWriter::FileWriter(std::string path) : path_(std::move(path)), temporary_(te
 }
 
 FileWriter::~FileWriter() {
+  write_back_.reset();
   if (fd_ >= 0) {
     close(fd_);
     unlink(temporary_.c_str());
   }
 }
 
-// The disk begins with a large file while the rest of it is made, so that commit() has little to wait for.
 void FileWriter::send(const char* data, std::size_t size) {
-  constexpr std::size_t kStart = std::size_t{8} << 20;
   write_all(fd_, data, size, path_);
   sent_ += size;
-  if (sent_ - started_ < kStart) return;
-  sync_file_range(fd_, static_cast<off_t>(started_), static_cast<off_t>(sent_ - started_), SYNC_FILE_RANGE_WRITE);
-  started_ = sent_;
+  if (sent_ < WriteBack::kStart) return;
+  if (!write_back_) write_back_ = std::make_unique<WriteBack>(fd_);
+  write_back_->reached(sent_);
 }
 
 void FileWriter::flush() {
@@ -107,6 +146,7 @@ void FileWriter::write_at(std::size_t offset, const void* data, std::size_t size
 
 void FileWriter::commit() {
   flush();
+  write_back_.reset();
   if (fsync(fd_) != 0) throw IoError(path_, "cannot write to disk");
   int fd = std::exchange(fd_, -1);
   if (close(fd) != 0 || rename(temporary_.c_str(), path_.c_str()) != 0) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -57,12 +58,14 @@ class FileWriter {
   void commit();
 
  private:
+  class WriteBack;
   void flush();
   void send(const char* data, std::size_t size);
   std::string path_, temporary_;
   int fd_ = -1;
-  std::size_t position_ = 0, sent_ = 0, started_ = 0;  // given to us; to the system; on its way to the disk
+  std::size_t position_ = 0, sent_ = 0;  // given to us; to the system
   std::vector<char> buffer_;
+  std::unique_ptr<WriteBack> write_back_;  // of a large file
 };
 
 /// Atomic replacement of a small file.

@@ -21,17 +21,19 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kBlockRows = 1024, kBlockBytes = std::size_t{4} << 20;
+// A block is as small as keeps the threads busy: rows and tokens are still in the cache when the next one works on them.
+constexpr std::size_t kGroupsPerThread = 8, kBlockBytes = std::size_t{4} << 20;
 
 // Rows that are read, worked on or written together. The groups behind `used` are kept for their memory.
 struct Block {
   std::vector<RowGroup> groups;
   std::size_t used = 0, rows = 0, bytes = 0;
+  std::size_t most_rows = RowGroup::kRows * kGroupsPerThread * static_cast<std::size_t>(std::max(1, threads()));
   std::exception_ptr failure;  // what ended the reading behind these rows
   PhaseSeconds seconds;        // of reading
 
   bool empty() const { return rows == 0 && !failure; }
-  bool full() const { return rows >= kBlockRows || bytes >= kBlockBytes; }
+  bool full() const { return rows >= most_rows || bytes >= kBlockBytes; }
   RawRow& slot() {
     if (used == 0 || groups[used - 1].rows == RowGroup::kRows) {
       if (used == groups.size()) groups.emplace_back();

@@ -60,7 +60,8 @@ int RowReader::take() {
 void RowReader::append(RawRow& row, const char* bytes, std::size_t size) const {
   constexpr std::size_t kLarge = std::size_t{1} << 20;
   const std::size_t after = row.text.size() + size;
-  if (after > kLargestRow) throw UserError("{}: a row of more than {} MiB", place(row), kLargestRow >> 20);
+  if (after > kLargestRow)
+    throw UserError("{}: a row of more than {} MiB; cut the text into several rows", place(row), kLargestRow >> 20);
   if (after > kLarge && after > row.text.capacity()) row.text.reserve(kLargestRow);
   row.text.append(bytes, size);
 }
@@ -207,7 +208,13 @@ std::vector<std::string> RowReader::fields(const RawRow& row) const {
 void RowReader::parse(const RawRow& row, Json& record) const {
   if (source_.form == RowForm::json_lines || source_.form == RowForm::json_array) {
     try {
-      if (!read_row_json(row.text, record)) record = parse_json(row.text, place(row));
+      constexpr std::size_t kLarge = std::size_t{1} << 20;
+      const JsonLimits limits{.bytes = kLargestRow, .elements = kMostValues};
+      if (std::size_t stopped = 0; !read_row_json(row.text, record, kMostValues, &stopped)) {
+        record = nullptr;  // as much of it as was read
+        if (row.text.size() > kLarge) parse_json(shortened_row(row.text, stopped), place(row), limits);
+        record = parse_json(row.text, place(row), limits);
+      }
     } catch (const UserError& error) {
       if (!row.unended) throw;
       throw UserError("{}; it is the last line and has no newline: is the file whole?", error.what());

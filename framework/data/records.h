@@ -22,7 +22,7 @@ struct RawRow {
 
 class RowReader {
  public:
-  static constexpr std::size_t kLargestRow = std::size_t{32} << 20;
+  static constexpr std::size_t kLargestRow = std::size_t{8} << 20, kMostValues = std::size_t{1} << 19;
 
   explicit RowReader(const SourceFile& source);
   /// False at the end. UserError "FILE:LINE: …" when the rows cannot be told apart.

@@ -75,10 +75,11 @@ std::vector<std::string> DataReport::lines() const {
   out.push_back(fmt::format("{} to train on, {} for validation; tokens per example {}", examples_of(train_examples),
                             grouped(validation_examples), histogram(lengths)));
   const std::int64_t expected = total(&DatasetReport::ends_expected), turns = total(&DatasetReport::turns);
-  out.push_back(
-      fmt::format("the end is learned in {:.1f} % of {} texts and {:.1f} % of {} learned turns; {} duplicates",
-                  percent(total(&DatasetReport::ends_learned), expected), grouped(expected),
-                  percent(total(&DatasetReport::turns_ended), turns), grouped(turns), grouped(duplicates)));
+  out.push_back(fmt::format("the end is learned in {:.1f} % of {} and {:.1f} % of {}; {}",
+                            percent(total(&DatasetReport::ends_learned), expected), counted(expected, "text", "texts"),
+                            percent(total(&DatasetReport::turns_ended), turns),
+                            counted(turns, "learned turn", "learned turns"),
+                            counted(duplicates, "duplicate", "duplicates")));
   return out;
 }
 

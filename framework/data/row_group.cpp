@@ -87,6 +87,7 @@ void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, con
       result.turns.ended += turns.ended;
       Example& made_of_it = bench.assembler(text);
       fit(made_of_it, bench.assembler.learned(), text.chunk, limits, group);
+      if (result.why_dropped == dropped::kNothingLearned) result.detail = text.unlearned;
     }
     result.examples = group.made - made;
     if (result.examples == 0 && !result.why_dropped) result.why_dropped = dropped::kNothingLearned;

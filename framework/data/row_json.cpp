@@ -18,8 +18,8 @@ namespace dml {
 namespace {
 
 constexpr std::ptrdiff_t kMostKeys = 64;  // of an object; a linear look for duplicates beyond that would be slow
-constexpr std::size_t kUsualKeys = 8;  // room that is there at once: growing copies the members
-constexpr int kWholeDigits = 18;       // surely fit 64 bits
+constexpr std::size_t kUsualKeys = 8;     // room that is there at once: growing copies the members
+constexpr int kWholeDigits = 18;          // surely fit 64 bits
 
 // As end_of_plain(); `high` gets bits where there are bytes that are not ASCII before that, or shortly behind.
 const char* find_special(const char* at, const char* end, unsigned& high) {
@@ -53,7 +53,14 @@ const char* find_special(const char* at, const char* end, unsigned& high) {
 
 class RowParser {
  public:
-  explicit RowParser(std::string_view text) : text_(text), at_(text.data()), end_(text.data() + text.size()) {}
+  RowParser(std::string_view text, std::size_t most_values)
+      : text_(text), at_(text.data()), end_(text.data() + text.size()), most_values_(most_values) {}
+
+  // The byte that was not taken.
+  std::size_t place() const {
+    const std::size_t bad = find_invalid_utf8(text_);
+    return std::min(bad, static_cast<std::size_t>(std::min(at_, end_) - text_.data()));
+  }
 
   // Bytes that are not ASCII can only stand in strings, which are all looked through.
   bool document(Json& out) {
@@ -80,7 +87,7 @@ class RowParser {
 
   bool value(Json& out, int depth) {
     skip_blanks();
-    if (at_ == end_ || ++values_ > JsonLimits{}.elements) return false;
+    if (at_ == end_ || ++values_ > most_values_) return false;
     switch (*at_) {
       case '"': {
         ++at_;
@@ -264,7 +271,7 @@ class RowParser {
   const char* at_;
   const char* end_;
   unsigned high_ = 0;  // not 0: some byte may not be ASCII
-  std::size_t values_ = 0;
+  std::size_t values_ = 0, most_values_;
   std::string key_;
 };
 
@@ -275,6 +282,33 @@ const char* end_of_plain(const char* at, const char* end) {
   return find_special(at, end, high);
 }
 
-bool read_row_json(std::string_view text, Json& out) { return RowParser(text).document(out); }
+bool read_row_json(std::string_view text, Json& out, std::size_t most_values, std::size_t* stopped) {
+  RowParser parser(text, most_values);
+  const bool taken = parser.document(out);
+  if (!taken && stopped) *stopped = parser.place();
+  return taken;
+}
+
+std::string shortened_row(std::string_view text, std::size_t at) {
+  constexpr std::size_t kBeginning = 64, kAround = 256;
+  std::string out;
+  bool inside = false;
+  for (std::size_t i = 0, n = 1, kept = 0; i < text.size(); i += n) {
+    const std::string_view rest = text.substr(i);
+    const bool quote = rest[0] == '"';
+    n = 1;
+    if (quote) {
+      inside = !inside;
+      kept = 0;
+    } else if (inside && rest[0] == '\\') {  // as a whole, both halves of a pair together
+      n = !rest.substr(1).starts_with('u') ? 2 : rest.size() > 7 && rest[6] == '\\' && rest[7] == 'u' ? 12 : 6;
+    } else if (inside && static_cast<unsigned char>(rest[0]) >= 0xc0) {
+      n = static_cast<unsigned char>(rest[0]) < 0xe0 ? 2 : static_cast<unsigned char>(rest[0]) < 0xf0 ? 3 : 4;
+    }
+    const bool around = i + kAround > at && i < at + kAround;
+    if (!inside || quote || around || ++kept <= kBeginning) out += rest.substr(0, n);
+  }
+  return out;
+}
 
 }  // namespace dml

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "core/utf8.h"
 #include "prompt/jinja/unicode.h"
+#include "prompt/layout.h"
 
 namespace dml {
 namespace {
@@ -86,7 +87,8 @@ class Reader {
   std::vector<Json> mapped_messages() {
     const auto column = record_.find(field_);
     if (!record_.is_object() || column == record_.end() || column->is_null())
-      throw UserError("there is no '{}' in this row; it has {}: set field_messages", field_, keys_of(record_));
+      throw UserError("there is no '{}' in this row; it has {}: set field_messages{}", field_, keys_of(record_),
+                      record_.is_object() ? looks_like(record_) : "");
     const Json list = list_of(*column, field_);
     std::vector<Json> messages;
     if (auto system = record_.find(e_.field_system);

@@ -109,11 +109,13 @@ class ChatTemplate : public PromptStrategy {
     generation_prompt_ = find_generation_prompt();
   }
 
-  void render_into(std::vector<Rendered>& out, const Json& record) const override {
+  std::vector<Rendered> render(const Json& record) const override {
     const Conversation c = read_conversation(record, options_);
     jinja::RenderResult r = render(c, false);
     check_marks(c, r);
-    set_single(out, one_segment(mask(std::move(r), c, ends_, generation_prompt_)));
+    Rendered out = one_segment(mask(std::move(r), c, ends_, generation_prompt_));
+    out.unlearned = why_unlearned(c);
+    return single(std::move(out));
   }
 
   Rendered prompt(const Json& record) const override {
@@ -160,7 +162,8 @@ class ChatTemplate : public PromptStrategy {
     std::string roles;
     for (auto& r : options_.entry.roles_to_train) roles += (roles.empty() ? "" : ", ") + r;
     if (options_.train_on_inputs) roles = "every role";
-    if (options_.entry.train_on_turns > 0) roles += fmt::format(" (the last {} turns)", options_.entry.train_on_turns);
+    if (const auto turns = options_.entry.train_on_turns; turns > 0)
+      roles += turns == 1 ? " (the last turn)" : fmt::format(" (the last {} turns)", turns);
     static constexpr const char* kEnds[] = {"no", "its own", "the last", "every"};
     return fmt::format("chat template ({}): learned is what {} says, with {} end token", chosen_.origin,
                        roles.empty() ? "nobody" : roles, kEnds[static_cast<int>(ends_.train_on_eos)]);
@@ -195,6 +198,17 @@ class ChatTemplate : public PromptStrategy {
     } catch (const UserError&) {
       return "";
     }
+  }
+
+  /// Where no turn is learned: whose they are.
+  std::string why_unlearned(const Conversation& c) const {
+    std::vector<std::string> roles;
+    for (const Turn& turn : c.turns) {
+      if (turn.learn) return "";
+      if (std::find(roles.begin(), roles.end(), turn.role) == roles.end()) roles.push_back(turn.role);
+    }
+    return fmt::format("turns of {}, none of them learned; see roles, roles_to_train and train_on_turns",
+                       roles.empty() ? "nobody" : fmt::format("{}", fmt::join(roles, ", ")));
   }
 
   /// A template that takes a learned turn through an operation without marks cannot be masked: say so rather than learn

@@ -10,12 +10,12 @@ class Completion : public PromptStrategy {
  public:
   explicit Completion(std::string column) : column_(std::move(column)) {}
 
-  void render_into(std::vector<Rendered>& out, const Json& record) const override {
+  std::vector<Rendered> render(const Json& record) const override {
     Segment segment = text_segment(record, column_);
     segment.end_of_text = segment.learn_end = true;
-    Rendered made{{std::move(segment)}, {}, {}};
-    made.chunk = true;
-    set_single(out, std::move(made));
+    Rendered out{{std::move(segment)}, {}, {}};
+    out.chunk = true;
+    return single(std::move(out));
   }
   Rendered prompt(const Json& record) const override {
     bool given = !record.contains(column_) && record.contains("prompt");

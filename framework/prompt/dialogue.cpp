@@ -35,8 +35,8 @@ std::vector<Turn> read_turns(const Json& record, const char* role_key, std::vect
 
 class Pygmalion : public PromptStrategy {
  public:
-  void render_into(std::vector<Rendered>& out, const Json& record) const override {
-    set_single(out, rendered(read_turns(record, "role", {"system", "human", "bot"})));
+  std::vector<Rendered> render(const Json& record) const override {
+    return single(rendered(read_turns(record, "role", {"system", "human", "bot"})));
   }
   Rendered prompt(const Json& record) const override {
     auto turns = record.contains("prompt") ? std::vector<Turn>{{"human", text_column(record, "prompt")}}
@@ -76,11 +76,11 @@ class Llama2Chat : public PromptStrategy {
  public:
   explicit Llama2Chat(std::string bos) : bos_(std::move(bos)) {}
 
-  void render_into(std::vector<Rendered>& out, const Json& record) const override {
+  std::vector<Rendered> render(const Json& record) const override {
     auto turns = read_turns(record, "from", {"system", "human", "gpt"});
     if (turns.empty() || turns.back().role != "gpt")
       throw UserError("the last turn of a conversation must be from 'gpt'");
-    set_single(out, rendered(turns));
+    return single(rendered(turns));
   }
   Rendered prompt(const Json& record) const override {
     auto turns = record.contains("prompt") ? std::vector<Turn>{{"human", text_column(record, "prompt")}}

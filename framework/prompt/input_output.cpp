@@ -9,7 +9,7 @@ class InputOutput : public PromptStrategy {
  public:
   explicit InputOutput(bool train_on_inputs) : train_on_inputs_(train_on_inputs) {}
 
-  void render_into(std::vector<Rendered>& out, const Json& record) const override { set_single(out, rendered(record, false)); }
+  std::vector<Rendered> render(const Json& record) const override { return single(rendered(record, false)); }
 
   Rendered prompt(const Json& record) const override {
     if (record.contains("segments")) return rendered(record, true);

@@ -22,6 +22,11 @@ class Instruction : public PromptStrategy {
         with_input_(format_.with_input, "format"),
         answer_(format_.answer, "answer") {}
 
+  std::vector<Rendered> render(const Json& record) const override {
+    std::vector<Rendered> out;
+    render_into(out, record);
+    return out;
+  }
   void render_into(std::vector<Rendered>& out, const Json& record) const override {
     Json filled;
     const Json& row = lenient(record, filled);
@@ -139,6 +144,11 @@ std::unique_ptr<PromptStrategy> make_user_format(const PromptContext& context) {
   InstructionFormat format;
   format.name = "own format";
   format.help = fmt::format("{}, {}?, {}", user.field_instruction, user.field_input, user.field_output);
+  if (const PromptFormat unset; user.format != unset.format && user.no_input_format == unset.no_input_format)
+    log_warning(
+        "type: `format` is for rows with an '{}'; rows without one are laid out by no_input_format, which is '{}' "
+        "unless it is set",
+        user.field_input, user.no_input_format);
   format.with_input = columns(user.format);
   format.without_input = columns(user.no_input_format);
   format.answer = "{" + user.field_output + "}";

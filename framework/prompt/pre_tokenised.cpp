@@ -20,27 +20,27 @@ std::vector<Token> integers(const Json& record, const char* column, std::int64_t
 
 class PreTokenised : public PromptStrategy {
  public:
-  void render_into(std::vector<Rendered>& out, const Json& record) const override {
-    Rendered made;
-    made.ids = integers(record, "input_ids", 0);
-    made.labels = record.contains("labels") ? integers(record, "labels", kIgnore) : made.ids;
+  std::vector<Rendered> render(const Json& record) const override {
+    Rendered out;
+    out.ids = integers(record, "input_ids", 0);
+    out.labels = record.contains("labels") ? integers(record, "labels", kIgnore) : out.ids;
     std::vector<Token> mask =
         record.contains("attention_mask") ? integers(record, "attention_mask", 0) : std::vector<Token>();
-    if (made.labels.size() != made.ids.size())
-      throw UserError("'labels' has {} entries, 'input_ids' has {}", made.labels.size(), made.ids.size());
-    if (!mask.empty() && mask.size() != made.ids.size())
-      throw UserError("'attention_mask' has {} entries, 'input_ids' has {}", mask.size(), made.ids.size());
+    if (out.labels.size() != out.ids.size())
+      throw UserError("'labels' has {} entries, 'input_ids' has {}", out.labels.size(), out.ids.size());
+    if (!mask.empty() && mask.size() != out.ids.size())
+      throw UserError("'attention_mask' has {} entries, 'input_ids' has {}", mask.size(), out.ids.size());
     std::size_t kept = 0;
-    for (std::size_t i = 0; i < made.ids.size(); ++i) {
-      if (made.labels[i] < 0 && made.labels[i] != kIgnore)
-        throw UserError("'labels' holds {}: ids or {} (not learned)", made.labels[i], kIgnore);
+    for (std::size_t i = 0; i < out.ids.size(); ++i) {
+      if (out.labels[i] < 0 && out.labels[i] != kIgnore)
+        throw UserError("'labels' holds {}: ids or {} (not learned)", out.labels[i], kIgnore);
       if (!mask.empty() && mask[i] == 0) continue;
-      made.ids[kept] = made.ids[i];
-      made.labels[kept++] = made.labels[i];
+      out.ids[kept] = out.ids[i];
+      out.labels[kept++] = out.labels[i];
     }
-    made.ids.resize(kept);
-    made.labels.resize(kept);
-    set_single(out, std::move(made));
+    out.ids.resize(kept);
+    out.labels.resize(kept);
+    return single(std::move(out));
   }
 
   Rendered prompt(const Json& record) const override {

@@ -61,14 +61,16 @@ struct Segment {
 /// One training example before tokenisation.
 struct Rendered {
   std::vector<Segment> segments;
-  std::vector<Token> ids, labels;  // pre-tokenised rows: taken as they are, segments empty
-  bool chunk = false;  // longer than sequence_len: cut into rows without loss, whatever the strategy for length
+  std::vector<Token> ids = {}, labels = {};  // pre-tokenised rows: taken as they are, segments empty
+  bool chunk = false;          // longer than sequence_len: cut into rows without loss, whatever the strategy for length
+  std::string unlearned = {};  // why there is nothing to learn, when the strategy knows it
 };
 
-/// Makes `out` hold this one.
-inline void set_single(std::vector<Rendered>& out, Rendered&& one) {
-  out.clear();
+/// A list of one, without the copy that a braced list makes.
+inline std::vector<Rendered> single(Rendered&& one) {
+  std::vector<Rendered> out;
   out.push_back(std::move(one));
+  return out;
 }
 
 class PromptStrategy {
@@ -76,13 +78,9 @@ class PromptStrategy {
   virtual ~PromptStrategy() = default;
   /// One record → examples (usually one). UserError on a record it cannot read, naming the field; the caller adds the
   /// file and line. Safe to call from many threads.
-  std::vector<Rendered> render(const Json& record) const {
-    std::vector<Rendered> out;
-    render_into(out, record);
-    return out;
-  }
-  /// Sets `out`; for callers that use its memory again.
-  virtual void render_into(std::vector<Rendered>& out, const Json& record) const = 0;
+  virtual std::vector<Rendered> render(const Json& record) const = 0;
+  /// Sets `out` to that. A strategy for many short rows writes over what `out` held and so takes no memory of its own.
+  virtual void render_into(std::vector<Rendered>& out, const Json& record) const { out = render(record); }
   /// The text up to the point where the model speaks, for inference: same template as in training.
   virtual Rendered prompt(const Json& record) const = 0;
   /// Everything that decides what render() gives, for the cache key.

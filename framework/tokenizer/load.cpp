@@ -21,9 +21,30 @@ bool class_sets_specials(const std::string& name) {
          name.starts_with("Cohere");
 }
 
+// A file of JSON that is held while it is parsed. Its parser keeps what it is reading twice over, a text or a run of
+// blanks of many megabytes as well, so these are looked for first; in a tokenizer a text is never far.
+class JsonFile {
+ public:
+  explicit JsonFile(const std::string& path) : file_(path) {
+    constexpr std::size_t kFar = std::size_t{4} << 20;
+    const std::string_view all = file_.text();
+    for (std::size_t begin = 0; begin + kFar <= all.size(); begin += kFar) {
+      const std::string_view part = all.substr(begin, kFar);
+      std::size_t quote = part.find('"');
+      while (quote != part.npos && quote > 0 && part[quote - 1] == '\\') quote = part.find('"', quote + 1);
+      if (quote == part.npos)
+        throw UserError("{}: 4 MiB without a text behind byte {}: this is no tokenizer", path, begin);
+    }
+  }
+  std::string_view text() const { return file_.text(); }
+
+ private:
+  MappedFile file_;
+};
+
 std::unique_ptr<Pipeline> from_vocabulary_and_merges(const std::string& vocabulary, const std::string& merges,
                                                      const TokenizerSettings& settings) {
-  TokenizerJson json = parse_tokenizer_json(read_file(vocabulary, std::size_t{256} << 20), vocabulary, true);
+  TokenizerJson json = parse_tokenizer_json(JsonFile(vocabulary).text(), vocabulary, true);
   if (!json.has_vocabulary) throw UserError("{}: must be an object {{token: id}}", vocabulary);
   parse_merges(read_file(merges, std::size_t{256} << 20), merges, json);
   bool prefix = settings.add_prefix_space.value_or(false);
@@ -53,7 +74,7 @@ std::unique_ptr<Pipeline> from_files(const std::string& directory, TokenizerSett
     return path;
   };
   if (std::string file = present("tokenizer.json"); !file.empty())
-    return make_pipeline(parse_tokenizer_json(read_file(file, std::size_t{256} << 20), file), file);
+    return make_pipeline(parse_tokenizer_json(JsonFile(file).text(), file), file);
   if (std::string file = present("tokenizer.model"); !file.empty()) {
     if (!settings.add_bos) settings.add_bos = true;
     return make_sentencepiece(parse_sentencepiece_model(read_file(file, SentencePieceModel::kMaxFile), file),

@@ -147,6 +147,20 @@ TEST_F(Prepare, PutsTheDefaultSystemMessageInFront) {
   EXPECT_TRUE(tokenizer.decode(run().train().ids(0)).starts_with("<|im_start|>system\nx<|im_end|>"));
 }
 
+// A file that is mapped read-only and shared has its pages in memory once, however many processes look at it.
+TEST_F(Prepare, SharesItsPagesWithOtherProcesses) {
+  add(write("a.jsonl", row("Do", "Done") + row("Do it", "Done")), "alpaca");
+  const Prepared p = run();
+  std::ifstream maps("/proc/self/maps");
+  int arrays = 0;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find(p.folder()) == std::string::npos) continue;
+    ++arrays;
+    EXPECT_THAT(line, HasSubstr(" r--s ")) << line;
+  }
+  EXPECT_GE(arrays, 5);
+}
+
 TEST_F(Prepare, FindsADamagedFolderAndBuildsItAgain) {
   add(write("a.jsonl", rows(20)), "alpaca");
   Prepared p = run();
@@ -264,6 +278,15 @@ TEST_F(Prepare, RefusesDataWithNothingToLearn) {
   EXPECT_THAT(error_of<UserError>([&] { run(); }),
               HasSubstr("ids.jsonl:1: 'input_ids' holds 9999, the tokenizer has 272 tokens"));
   EXPECT_FALSE(std::filesystem::exists(path("prepared")) && !std::filesystem::is_empty(path("prepared")));
+}
+
+TEST_F(Prepare, SaysWhoseTurnsAConversationHasWhenNoneIsLearned) {
+  add(write("a.jsonl", R"({"messages": [{"role": "narrator", "content": "U"}, {"role": "bot", "content": "A"}]})"
+                       "\n"),
+      "chat_template");
+  templates.chat_template = "chatml";
+  EXPECT_THAT(error_of<UserError>([&] { run(); }),
+              HasSubstr("a.jsonl:1 (turns of narrator, bot, none of them learned; see roles, roles_to_train"));
 }
 
 TEST_F(Prepare, RemovesDuplicatesAndWarnsOfLeaks) {

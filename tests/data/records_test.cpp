@@ -150,7 +150,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Bad{"csv_quote", "a.csv", "a\n\"open\n", "a.csv:2: a '\"' is not closed"},
                       Bad{"csv_twice", "a.csv", "a,a\n1,2\n", "column 'a' is given twice"},
                       Bad{"large_row", "a.jsonl", "{\"a\": \"" + std::string(RowReader::kLargestRow, 'x') + "\"}\n",
-                          "a.jsonl:1: a row of more than 32 MiB"},
+                          "a.jsonl:1: a row of more than 8 MiB"},
                       Bad{"damaged_gzip", "a.jsonl.gz", "\x1f\x8b\x08garbage", "the gzip data"},
                       Bad{"damaged_zstd", "a.jsonl.zst", "\x28\xb5\x2f\xfdgarbage", "the zstd data"}),
     [](auto& test) { return test.param.name; });

@@ -137,5 +137,35 @@ TEST(EndOfPlain, FindsTheFirstByteThatCounts) {
   }
 }
 
+// What is wrong with a large row is said of a short one.
+TEST(RowJson, ShortensARowAroundTheBytesThatAreWrong) {
+  const std::string plain(5000, 'x'), lines = [] {
+    std::string out;
+    for (int i = 0; i < 1000; ++i) out += "\\ud83d\\ude42\\n\\\"ä日";
+    return out;
+  }();
+  for (const std::string& text : {plain, lines})
+    for (const std::string& row :
+         {"{\"a\": \"" + text + "\"} x", "{\"a\": \"" + text, "{\"a\": \"" + text + "\\x" + text + "\"}",
+          "{\"a\": \"" + text + "\xff" + text + "\"}", "{\"a\": \"" + text + "\", \"a\": \"" + text + "\"}",
+          "{\"a\": [\"" + text + "\", \"" + text + "\" 1]}", "{\"a\": \"" + text + "\n" + text + "\"}"}) {
+      const auto problem = [](const std::string& json) -> std::string {
+        try {
+          parse_json(json, "row");
+        } catch (const UserError& error) {
+          return error.what();
+        }
+        return "";
+      };
+      Json out;
+      std::size_t stopped = 0;
+      ASSERT_FALSE(read_row_json(row, out, 1000, &stopped));
+      const std::string brief = shortened_row(row, stopped), whole = problem(row), said = problem(brief);
+      EXPECT_LT(brief.size(), 2000u);
+      EXPECT_EQ(said.substr(0, said.find("; last read")), whole.substr(0, whole.find("; last read")));
+      EXPECT_NE(said, "");
+    }
+}
+
 }  // namespace
 }  // namespace dml

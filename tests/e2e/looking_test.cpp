@@ -122,7 +122,11 @@ TEST_F(Looking, TemplateRendersAConversationAndItsMask) {
   EXPECT_THAT(out_of({"template", "--template", file}, 2), HasSubstr("--messages FILE"));
   EXPECT_THAT(
       out_of({"template", "--model", DML_SOURCE_DIR "/datasets/quickstart/tokenizer", "--messages", messages}, 2),
-      HasSubstr("has no chat template"));
+      testing::AllOf(HasSubstr("quickstart/tokenizer: has no chat template"), HasSubstr("--template chatml")));
+  EXPECT_EQ(out_of({"template", "--template", "chatml", "--messages", messages, "--masks"}),
+            "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n⟦ho<|im_end|>⟧\n\n");
+  EXPECT_THAT(out_of({"template", "--template", "chatmll", "--messages", messages}, 2),
+              HasSubstr("chatmll: is neither a file nor a built-in template; did you mean 'chatml'?"));
   EXPECT_THAT(out_of({"template", "--template", file, "--messages", write("bad.json", "{}")}, 2),
               HasSubstr("bad.json: must be a list of messages"));
 }

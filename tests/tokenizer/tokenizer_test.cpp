@@ -263,5 +263,56 @@ TEST(Work, IsLinearInTheText) {
   }
 }
 
+// Blocks that no token joins: a long text has the ids of its blocks, wherever it is cut, and one that has no place for a cut
+// is refused.
+void expect_cut(const Pipeline& t, const std::string& end) {
+  std::string text, block;
+  std::vector<Token> expected;
+  std::uint64_t state = 1;
+  while (text.size() < 500000) {
+    block.clear();
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    for (std::uint64_t n = 1 + (state >> 33) % 9000, bits = state; block.size() < n;
+         bits = bits * 2862933555777941757u + 1)
+      block += "abc"[bits >> 62 == 3 ? 0 : bits >> 62];
+    block += end;
+    for (Token id : plain_ids(t, block)) expected.push_back(id);
+    text += block;
+  }
+  Encoding whole = t.encode(text, {});
+  EXPECT_EQ(whole.ids, expected);
+  std::uint32_t at = 0;
+  for (const ByteRange& range : whole.offsets) {
+    ASSERT_EQ(range.begin, at);
+    at = range.end;
+  }
+  EXPECT_EQ(at, text.size());
+  EXPECT_GT(plain_ids(t, std::string(1 << 20, 'a')).size(), 0u);
+  try {
+    t.encode(std::string((1 << 20) + 1, 'a'), {});
+    ADD_FAILURE() << "a word that cannot be cut was taken";
+  } catch (const UserError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "a stretch of more than 1 MiB that has no place to cut it, as a word without end: it cannot be tokenized");
+  }
+}
+
+TEST(LongTexts, AreCutWhereNoMergeCrosses) {
+  Folder folder;
+  folder.put("tokenizer.json", R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "c": 2, "z": 3, "aa": 4,
+    "ab": 5, "cb": 6, "aac": 7, "zz": 8, "bca": 9, "ca": 10, "é": 11, "éé": 12},
+    "merges": ["c a", "a a", "a b", "c b", "aa c", "z z", "b ca", "é é"]}})");
+  expect_cut(*load_pipeline(folder.path()), "z");
+  expect_cut(*load_pipeline(folder.path()), "é");
+}
+
+TEST(LongTexts, AreCutWhereNoPieceCrosses) {
+  Folder folder;
+  folder.put("tokenizer.json", R"({"model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["a", -3.1],
+    ["b", -2.7], ["c", -2.9], ["z", -4], ["ab", -4.1], ["abc", -6.2], ["caa", -5.9], ["bc", -4.4], ["aa", -7]]}})");
+  expect_cut(*load_pipeline(folder.path()), "z");
+}
+
 }  // namespace
 }  // namespace dml

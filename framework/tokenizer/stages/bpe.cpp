@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstring>
 
+#include "core/error.h"
 #include "tokenizer/text/byte_hash.h"
 #include "tokenizer/text/unicode.h"
 
@@ -30,6 +31,12 @@ WordCache::Slot& WordCache::slot(const std::uint64_t (&key)[4], std::uint32_t le
   std::uint64_t h = fold_multiply(key[0] ^ 0x9E3779B97F4A7C15u, key[1] ^ 0xD6E8FEB86659FD93u) ^
                     fold_multiply(key[2] ^ 0xA0761D6478BD642Fu, key[3] ^ 0xE7037ED1A0B428DBu ^ length);
   return slots_[(h ^ h >> 32) & (kSlots - 1)];
+}
+
+void throw_too_long() {
+  throw UserError(
+      "a stretch of more than {} MiB that has no place to cut it, as a word without end: it cannot be tokenized",
+      kLongestStretch >> 20);
 }
 
 std::vector<Token> byte_fallback_ids(const Vocabulary& vocabulary) {
@@ -192,7 +199,48 @@ void Bpe::encode_part(std::string_view part, std::uint32_t base, Encoding& out, 
   slot.count = static_cast<std::uint8_t>(count);
 }
 
+void Bpe::find_joined() const {
+  // Not where a symbol depends on its neighbours or on its place in the word, or is a byte of a character.
+  has_seams_ = options_.continuing_prefix.empty() && options_.word_suffix.empty() &&
+               !(options_.fuse_unk && options_.unk >= 0 && !options_.byte_fallback && !options_.byte_level);
+  std::string bytes;
+  for (const Merge& m : merges_) {
+    if (m.key == kFree) continue;
+    const auto left = static_cast<Token>(m.key >> 32), right = static_cast<Token>(m.key & 0xffffffffu);
+    if (!options_.byte_level && options_.byte_fallback)
+      for (Token id : byte_ids_) has_seams_ = has_seams_ && id != left && id != right;
+    std::string_view text =
+        m.merged < vocabulary.size() ? vocabulary.spelling(m.merged) : extra_.spelling(m.merged - vocabulary.size());
+    if (options_.byte_level && spelling_to_bytes(text, bytes)) text = bytes;
+    for (std::size_t i = 1; i < text.size(); ++i)
+      joined_.set(static_cast<std::size_t>(static_cast<unsigned char>(text[i - 1])) << 8 |
+                  static_cast<unsigned char>(text[i]));
+  }
+}
+
+std::size_t Bpe::next_seam(std::string_view part, std::size_t from) const {
+  std::call_once(long_part_, [this] { find_joined(); });
+  const std::size_t end = std::min(part.size(), kLongestStretch);
+  for (std::size_t i = from; has_seams_ && i < end; ++i) {
+    const auto before = static_cast<unsigned char>(part[i - 1]), here = static_cast<unsigned char>(part[i]);
+    const bool begins = options_.byte_level || (here & 0xc0) != 0x80;
+    if (begins && !joined_[static_cast<std::size_t>(before) << 8 | here]) return i;
+  }
+  if (part.size() > kLongestStretch) throw_too_long();
+  return part.size();
+}
+
 void Bpe::merge_part(std::string_view part, std::uint32_t base, Encoding& out, ModelScratch& scratch) const {
+  while (part.size() > kLongPart) {
+    const std::size_t cut = next_seam(part, kLongPart);
+    merge_stretch(part.substr(0, cut), base, out, scratch);
+    part.remove_prefix(cut);
+    base += static_cast<std::uint32_t>(cut);
+  }
+  merge_stretch(part, base, out, scratch);
+}
+
+void Bpe::merge_stretch(std::string_view part, std::uint32_t base, Encoding& out, ModelScratch& scratch) const {
   split_symbols(part, scratch);
   scratch.unused.clear();
   auto& symbols = scratch.symbols;

@@ -6,10 +6,13 @@
 // are merged in place, long ones through a heap, O(n log n).
 //
 // Where no token has U+2581 behind another character, no merge crosses the front of such a mark: text is cut there and
-// the parts are looked up in the word cache.
+// the parts are looked up in the word cache. A very long part is cut, too, between bytes that are neighbours in no token
+// that a merge makes, so that the memory for merging does not grow with it.
 #pragma once
 
 #include <array>
+#include <bitset>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -59,6 +62,10 @@ class Bpe : public Model {
   void encode_parts(std::string_view word, std::uint32_t base, Encoding& out, ModelScratch& scratch) const;
   void encode_part(std::string_view part, std::uint32_t base, Encoding& out, ModelScratch& scratch) const;
   void merge_part(std::string_view part, std::uint32_t base, Encoding& out, ModelScratch& scratch) const;
+  void merge_stretch(std::string_view part, std::uint32_t base, Encoding& out, ModelScratch& scratch) const;
+  /// The first place behind `from` that no merge crosses; the end when there is none.
+  std::size_t next_seam(std::string_view part, std::size_t from) const;
+  void find_joined() const;
   void split_symbols(std::string_view part, ModelScratch& scratch) const;
   void merge_short(ModelScratch& scratch) const;
   void merge_long(ModelScratch& scratch) const;
@@ -78,6 +85,9 @@ class Bpe : public Model {
   ByteTrie frozen_;
   std::vector<bool> unused_;
   bool cut_at_marks_ = false;
+  mutable std::once_flag long_part_;                  // the first one fills the next two
+  mutable std::bitset<std::size_t{1} << 16> joined_;  // [a << 8 | b]: b stands behind a in what some merge makes
+  mutable bool has_seams_ = false;
 };
 
 }  // namespace dml

@@ -26,18 +26,22 @@ void Unigram::prepare(const Options& options) {
 }
 
 template <class Real>
-void Unigram::search(std::string_view word, ModelScratch& scratch) const {
+std::size_t Unigram::search(std::string_view word, double before, ModelScratch& scratch) const {
   constexpr std::uint32_t kUnreached = 0xffffffffu;
-  std::size_t n = word.size();
-  scratch.best.assign(n + 1, 0);
-  scratch.best_id.assign(n + 1, -1);
-  scratch.best_start.assign(n + 1, kUnreached);
+  const std::size_t n = std::min(word.size(), kLongestStretch), room = std::min(word.size(), n + kMaxTokenBytes);
+  scratch.best.assign(room + 1, 0);
+  scratch.best.front() = before;
+  scratch.best_id.assign(room + 1, -1);
+  scratch.best_start.assign(room + 1, kUnreached);
   Real unknown = static_cast<Real>(lowest_) - static_cast<Real>(10);
+  std::size_t reach = 0;  // where the farthest piece ends
   for (std::size_t start = 0; start < n;) {
-    std::size_t length = std::min<std::size_t>(char_length(word[start]), n - start);
+    if (start >= kLongPart && start == reach && scratch.best_id[start] != options_.unk) return start;
+    std::size_t length = std::min<std::size_t>(char_length(word[start]), word.size() - start);
     auto here = static_cast<Real>(scratch.best[start]);
     bool single = false;
     auto offer = [&](std::size_t end, Token id, double score) {
+      reach = std::max(reach, end);
       if (scratch.best_start[end] == kUnreached || score > scratch.best[end]) {
         scratch.best[end] = static_cast<Real>(score);
         scratch.best_start[end] = static_cast<std::uint32_t>(start);
@@ -55,11 +59,24 @@ void Unigram::search(std::string_view word, ModelScratch& scratch) const {
     if (!single) offer(start + length, options_.unk, static_cast<double>(static_cast<Real>(unknown + here)));
     start += length;
   }
+  if (word.size() > n) throw_too_long();
+  return n;
 }
 
+// The best way through a text goes through every place that no piece crosses.
 void Unigram::encode(std::string_view word, std::uint32_t base, Encoding& out, ModelScratch& scratch) const {
-  if (word.empty()) return;
-  options_.sentencepiece ? search<float>(word, scratch) : search<double>(word, scratch);
+  double score = 0;
+  while (!word.empty()) {
+    const std::size_t size =
+        options_.sentencepiece ? search<float>(word, score, scratch) : search<double>(word, score, scratch);
+    score = scratch.best[size];
+    put_path(word.substr(0, size), base, out, scratch);
+    word.remove_prefix(size);
+    base += static_cast<std::uint32_t>(size);
+  }
+}
+
+void Unigram::put_path(std::string_view word, std::uint32_t base, Encoding& out, ModelScratch& scratch) const {
   // The path lies backwards; runs of unknown characters become one token.
   auto& path = scratch.symbols;
   path.clear();
