@@ -13,6 +13,7 @@
 #include <fstream>
 #include <mutex>
 #include <stop_token>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -113,7 +114,11 @@ void FileWriter::send(const char* data, std::size_t size) {
   write_all(fd_, data, size, path_);
   sent_ += size;
   if (sent_ < WriteBack::kStart) return;
-  if (!write_back_) write_back_ = std::make_unique<WriteBack>(fd_);
+  try {
+    if (!write_back_) write_back_ = std::make_unique<WriteBack>(fd_);
+  } catch (const std::system_error&) {
+    return;  // no thread can be had: commit() waits for all of it
+  }
   write_back_->reached(sent_);
 }
 
