@@ -70,7 +70,7 @@ PreparedInputs inputs_of(const DataSection& data, std::uint64_t seed, const Toke
   for (std::size_t i = 0; i < datasets.size(); ++i) {
     const DatasetEntry& e = *datasets[i].entry;
     const std::string name = fmt::format("{}[{}]", datasets[i].validation ? "test_datasets" : "datasets", i);
-    add(name + ".type", datasets[i].strategy->fingerprint());
+    for (auto& [key, value] : datasets[i].strategy->inputs()) add(name + "." + key, value);
     add(name + ".rows", fmt::format("{} shards {} {} weight {} max_rows {} skip {}", e.split, e.shards.value_or(1),
                                     e.shards_idx, e.weight, e.max_rows.value_or(-1), e.skip));
     for (auto& file : datasets[i].files)
@@ -103,8 +103,9 @@ std::vector<Token> end_tokens(const TemplateSection& templates, const Tokenizer&
   std::vector<Token> ends;
   if (tokenizer.eos) ends.push_back(*tokenizer.eos);
   for (auto& token : templates.eot_tokens.value_or(std::vector<std::string>{})) {
-    if (auto id = tokenizer.find(token)) ends.push_back(*id);
-    else log_warning("eot_tokens: '{}' is several tokens to this tokenizer; add  tokens: [\"{}\"]", token, token);
+    auto id = tokenizer.find(token);
+    if (id && std::find(ends.begin(), ends.end(), *id) == ends.end()) ends.push_back(*id);
+    if (!id) log_warning("eot_tokens: '{}' is several tokens to this tokenizer; add  tokens: [\"{}\"]", token, token);
   }
   return ends;
 }

@@ -133,29 +133,38 @@ class ChatTemplate : public PromptStrategy {
   }
 
   std::string fingerprint() const override {
+    std::string all;
+    for (auto& [key, value] : inputs()) all += fmt::format("{}\n{}\n", key, value);
+    return digest_of(all);
+  }
+
+  std::vector<std::pair<std::string, std::string>> inputs() const override {
     const DatasetEntry& e = options_.entry;
-    Json j = {{"template", template_.source()},
-              {"kwargs", kwargs_},
-              {"now", jinja::template_time()},
-              {"eos", ends_.eos},
-              {"eot", ends_.eot},
-              {"inputs", options_.train_on_inputs},
-              {"roles", options_.role_names},
-              {"learn", e.roles_to_train},
-              {"turns", e.train_on_turns},
-              {"train_on_eos", static_cast<int>(ends_.train_on_eos)},
-              {"train_on_eot", static_cast<int>(ends_.train_on_eot)},
-              {"messages", e.field_messages},
-              {"mappings", e.message_property_mappings},
-              {"tools", e.field_tools},
-              {"system", e.field_system},
-              {"thinking", {e.field_thinking.value_or(""), e.template_thinking_key, e.split_thinking}},
-              {"drop_system", e.drop_system_message},
-              {"training", {e.message_field_training.value_or(""), e.message_field_training_detail.value_or("")}}};
-    if (!options_.default_system.empty()) j["default_system"] = options_.default_system;
+    const Json keys = {{"chat_template_kwargs", kwargs_},
+                       {"date", jinja::template_time()},
+                       {"eos_token", ends_.eos},
+                       {"eot_tokens", ends_.eot},
+                       {"train_on_inputs", options_.train_on_inputs},
+                       {"roles", options_.role_names},
+                       {"roles_to_train", e.roles_to_train},
+                       {"train_on_turns", e.train_on_turns},
+                       {"train_on_eos", static_cast<int>(ends_.train_on_eos)},
+                       {"train_on_eot", static_cast<int>(ends_.train_on_eot)},
+                       {"field_messages", e.field_messages},
+                       {"message_property_mappings", e.message_property_mappings},
+                       {"field_tools", e.field_tools},
+                       {"field_system", e.field_system},
+                       {"split_thinking", {e.field_thinking.value_or(""), e.template_thinking_key, e.split_thinking}},
+                       {"drop_system_message", e.drop_system_message},
+                       {"message_field_training", e.message_field_training.value_or("")},
+                       {"message_field_training_detail", e.message_field_training_detail.value_or("")},
+                       {"default_system_message", options_.default_system}};
+    std::vector<std::pair<std::string, std::string>> out{{"type", "chat_template 1"},
+                                                         {"chat_template", digest_of(template_.source())}};
+    for (auto& [key, value] : keys.items()) out.emplace_back(key, dump(value));
     for (const char* token : {"bos_token", "pad_token", "unk_token"})
-      if (const jinja::Value* v = variables_.find(std::string_view(token))) j[token] = v->text().str();
-    return "chat_template 1|" + digest_of(dump(j));
+      if (const jinja::Value* v = variables_.find(std::string_view(token))) out.emplace_back(token, v->text().str());
+    return out;
   }
 
   std::string description() const override {

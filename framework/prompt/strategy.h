@@ -85,6 +85,8 @@ class PromptStrategy {
   virtual Rendered prompt(const Json& record) const = 0;
   /// Everything that decides what render() gives, for the cache key.
   virtual std::string fingerprint() const = 0;
+  /// The same by the names of the keys it comes from, so that what changed can be named.
+  virtual std::vector<std::pair<std::string, std::string>> inputs() const { return {{"type", fingerprint()}}; }
   /// A line for the header: which format, template and mask.
   virtual std::string description() const = 0;
 };

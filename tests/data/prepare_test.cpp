@@ -280,6 +280,18 @@ TEST_F(Prepare, RefusesDataWithNothingToLearn) {
   EXPECT_FALSE(std::filesystem::exists(path("prepared")) && !std::filesystem::is_empty(path("prepared")));
 }
 
+TEST_F(Prepare, NamesTheKeyOfAConversationThatChanged) {
+  add(write("a.jsonl", R"({"messages": [{"role": "user", "content": "U"}, {"role": "assistant", "content": "A"}]})"
+                       "\n"),
+      "chat_template");
+  templates.chat_template = "chatml";
+  run();
+  templates.chat_template = "llama3";
+  EXPECT_THAT(run().note, StartsWith("rebuilding because datasets[0].chat_template changed: "));
+  data.datasets[0].train_on_turns = 1;
+  EXPECT_THAT(run().note, StartsWith("rebuilding because datasets[0].train_on_turns changed (0 → 1): "));
+}
+
 TEST_F(Prepare, SaysWhoseTurnsAConversationHasWhenNoneIsLearned) {
   add(write("a.jsonl", R"({"messages": [{"role": "narrator", "content": "U"}, {"role": "bot", "content": "A"}]})"
                        "\n"),
