@@ -85,8 +85,8 @@ void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, con
       const LearnedEnds turns = text.segments.empty() ? learned_ends(text, ends_) : learned_ends(text, end_texts_);
       result.turns.learned += turns.learned;
       result.turns.ended += turns.ended;
-      Example& made_of_it = bench.assembler(text);
-      fit(made_of_it, bench.assembler.learned(), text.chunk, limits, group);
+      Example& example = bench.assembler(text);
+      fit(example, bench.assembler.learned(), text.chunk, limits, group);
       if (result.why_dropped == dropped::kNothingLearned) result.detail = text.unlearned;
     }
     result.examples = group.made - made;
