@@ -14,12 +14,13 @@
 namespace dml::kernels {
 namespace {
 
-constexpr std::int64_t kTile = 64, kBlock = 16;
-constexpr std::int64_t kEnoughTasks = 16, kMostStrips = 4;
+constexpr std::int64_t kQueries = 64, kKeys = 128, kBlock = 16;
+constexpr std::int64_t kEnoughTasks = 8, kLong = 1024;  // a batch has several of the documents that are not long
 
+// Of one document.
 std::int64_t strips_for(std::int64_t kv_heads, std::int64_t rows) {
-  std::int64_t wanted = std::min(kMostStrips, (kEnoughTasks + kv_heads - 1) / kv_heads);
-  return std::clamp<std::int64_t>((rows + kTile - 1) / kTile, 1, wanted);
+  std::int64_t wanted = ((rows > kLong ? 2 : 1) * kEnoughTasks + kv_heads - 1) / kv_heads;
+  return std::clamp<std::int64_t>((rows + kKeys - 1) / kKeys, 1, wanted);
 }
 
 }  // namespace
@@ -33,8 +34,8 @@ void attention_backward(const AttentionShape& shape, ConstMat dout, ConstMat q, 
   DML_CHECK(dk.cols == k.cols && dv.cols == k.cols && dv.rows == rows_all && out.cols == q.cols);
   Arena::Scope scope(scratch);
   Mat dots = scratch.matrix(rows_all, shape.heads);
-  const std::int64_t strips = strips_for(shape.kv_heads, rows_all);
-  Mat extra = strips > 1 ? scratch.matrix((strips - 1) * rows_all, q.cols) : Mat{};
+  const std::int64_t most_strips = strips_for(shape.kv_heads, rows_all);
+  Mat extra = most_strips > 1 ? scratch.matrix((most_strips - 1) * rows_all, q.cols) : Mat{};
   parallel_ranges(rows_all, 16, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t t = first; t < last; ++t)
       for (std::int64_t h = 0; h < shape.heads; ++h)
@@ -42,22 +43,25 @@ void attention_backward(const AttentionShape& shape, ConstMat dout, ConstMat q, 
   });
 
   auto documents = static_cast<std::int64_t>(starts.size()) - 1;
-  parallel_for(documents * shape.kv_heads * strips, [&](std::int64_t task) {
+  parallel_for(documents * shape.kv_heads * most_strips, [&](std::int64_t task) {
     const Loops& loop = loops();
-    std::int64_t strip = task % strips, kv = task / strips % shape.kv_heads, document = task / strips / shape.kv_heads;
+    std::int64_t strip = task % most_strips, kv = task / most_strips % shape.kv_heads,
+                 document = task / most_strips / shape.kv_heads;
     std::int64_t begin = starts[static_cast<std::size_t>(document)],
                  end = starts[static_cast<std::size_t>(document) + 1];
-    if (strip > 0 && begin + strip * kTile >= end) return;
+    const std::int64_t strips = strips_for(shape.kv_heads, end - begin);
+    if (strip >= strips) return;
     Mat to = strip == 0 ? dq : extra.slice((strip - 1) * rows_all, rows_all);
     const std::int64_t own = kv * group * e, at = kv * e;  // this task's columns of q and of k
     for (std::int64_t t = begin; t < end; ++t)
       std::memset(to.row(t) + own, 0, static_cast<std::size_t>(group * e) * sizeof(float));
 
-    float* kt = thread_scratch(8 * e * kTile + 2 * kTile * kTile).data();
-    float *vt = kt + e * kTile, *kd = vt + e * kTile, *qd = kd + e * kTile, *od = qd + e * kTile, *dqd = od + e * kTile;
-    float *dkd = dqd + e * kTile, *dvd = dkd + e * kTile, *s = dvd + e * kTile, *dp = s + kTile * kTile;
-    for (std::int64_t key = begin + strip * kTile; key < end; key += strips * kTile) {
-      std::int64_t keys = std::min(kTile, end - key), width = (keys + 15) / 16 * 16;
+    float* kt = thread_scratch((5 * kKeys + 3 * kQueries) * e + 2 * kQueries * kKeys).data();
+    float *vt = kt + e * kKeys, *kd = vt + e * kKeys, *dkd = kd + e * kKeys, *dvd = dkd + e * kKeys;
+    float *qd = dvd + e * kKeys, *od = qd + e * kQueries, *dqd = od + e * kQueries;
+    float *s = dqd + e * kQueries, *dp = s + kQueries * kKeys;
+    for (std::int64_t key = begin + strip * kKeys; key < end; key += strips * kKeys) {
+      std::int64_t keys = std::min(kKeys, end - key), width = (keys + 15) / 16 * 16;
       loop.transpose(keys, e, k.row(key) + at, k.cols, 1, kt, width);
       loop.transpose(keys, e, v.row(key) + at, v.cols, 1, vt, width);
       loop.copy_block(keys, e, k.row(key) + at, k.cols, kd);
@@ -65,35 +69,37 @@ void attention_backward(const AttentionShape& shape, ConstMat dout, ConstMat q, 
       std::fill(dvd, dvd + keys * e, 0.f);
       std::int64_t seen_until = shape.window > 0 ? std::min(end, key + keys - 1 + shape.window) : end;
       for (std::int64_t head = kv * group; head < (kv + 1) * group; ++head)
-        for (std::int64_t row = key; row < seen_until; row += kTile) {
-          std::int64_t rows = std::min(kTile, seen_until - row), col = head * e;
+        for (std::int64_t row = key; row < seen_until; row += kQueries) {
+          std::int64_t rows = std::min(kQueries, seen_until - row), col = head * e, after = row - key;
           loop.copy_block(rows, e, q.row(row) + col, q.cols, qd);
           loop.copy_block(rows, e, dout.row(row) + col, dout.cols, od);
           // On the diagonal 16 queries meet only the keys up to the last of them, and 16 keys only the queries from the
           // first of them on.
-          bool diagonal = row == key;
-          std::int64_t step = diagonal ? kBlock : kTile;
-          for (std::int64_t b = 0; b < rows; b += step) {
-            std::int64_t count = std::min(step, rows - b), across = diagonal ? std::min(width, b + kBlock) : width;
+          bool diagonal = after < keys;
+          std::int64_t query_step = diagonal ? kBlock : kQueries, key_step = diagonal ? kBlock : kKeys;
+          auto keys_of = [&](std::int64_t b) { return diagonal ? std::min(keys, after + b + kBlock) : keys; };
+          for (std::int64_t b = 0; b < rows; b += query_step) {
+            std::int64_t count = std::min(query_step, rows - b), across = (keys_of(b) + 15) / 16 * 16;
             loop.small_gemm(count, across, e, qd + b * e, e, 1, kt, width, shape.scale, s + b * width, width, false);
             loop.small_gemm(count, across, e, od + b * e, e, 1, vt, width, 1, dp + b * width, width, false);
           }
           for (std::int64_t i = 0; i < rows; ++i) {
-            std::int64_t high = row + i - key + 1, low = shape.window > 0 ? high - shape.window : 0;
+            std::int64_t high = after + i + 1, low = shape.window > 0 ? high - shape.window : 0;
             loop.attention_gradient(s + i * width, dp + i * width, keys, low, high, shape.softcap, shape.scale,
                                     lse.row(row + i)[head], dots.row(row + i)[head]);
           }
-          for (std::int64_t b = 0; b < keys; b += step) {
-            std::int64_t count = std::min(step, keys - b), from = diagonal ? std::min(b, rows) : 0;
+          for (std::int64_t b = 0; b < keys; b += key_step) {
+            std::int64_t count = std::min(key_step, keys - b),
+                         from = diagonal ? std::max<std::int64_t>(0, b - after) : 0;
+            if (from >= rows) break;
             loop.small_gemm(count, e, rows - from, s + from * width + b, 1, width, od + from * e, e, 1, dvd + b * e, e,
                             true);
             loop.small_gemm(count, e, rows - from, dp + from * width + b, 1, width, qd + from * e, e, 1, dkd + b * e, e,
                             true);
           }
-          for (std::int64_t b = 0; b < rows; b += step) {
-            std::int64_t count = std::min(step, rows - b), depth = diagonal ? std::min(keys, b + kBlock) : keys;
-            loop.small_gemm(count, e, depth, dp + b * width, width, 1, kd, e, 1, dqd + b * e, e, false);
-          }
+          for (std::int64_t b = 0; b < rows; b += query_step)
+            loop.small_gemm(std::min(query_step, rows - b), e, keys_of(b), dp + b * width, width, 1, kd, e, 1,
+                            dqd + b * e, e, false);
           for (std::int64_t i = 0; i < rows; ++i) loop.add_scaled(dqd + i * e, 1, to.row(row + i) + col, e);
         }
       for (std::int64_t i = 0; i < keys; ++i) {
@@ -103,14 +109,14 @@ void attention_backward(const AttentionShape& shape, ConstMat dout, ConstMat q, 
     }
   });
 
-  if (strips == 1) return;
-  parallel_for((rows_all + kTile - 1) / kTile, [&](std::int64_t block) {
-    std::int64_t t = block * kTile, last = std::min(t + kTile, rows_all);
+  if (most_strips == 1) return;
+  parallel_for((rows_all + kQueries - 1) / kQueries, [&](std::int64_t block) {
+    std::int64_t t = block * kQueries, last = std::min(t + kQueries, rows_all);
     auto document = std::upper_bound(starts.begin(), starts.end(), static_cast<std::int32_t>(t)) - 1;
     for (; t < last; ++t) {
       while (*(document + 1) <= t) ++document;
-      std::int64_t length = *(document + 1) - *document, used = std::min(strips, (length + kTile - 1) / kTile);
-      for (std::int64_t strip = 1; strip < used; ++strip)
+      const std::int64_t strips = strips_for(shape.kv_heads, *(document + 1) - *document);
+      for (std::int64_t strip = 1; strip < strips; ++strip)
         loops().add_scaled(extra.row((strip - 1) * rows_all + t), 1, dq.row(t), dq.cols);
     }
   });
