@@ -17,10 +17,11 @@
 
 namespace dml {
 
-/// What a matrix becomes: QuantisedMatrix::codes() and scales() say how many.
+/// What a matrix becomes: QuantisedMatrix says how many of each. With scale_codes, scales are those of scale_blocks().
 struct Quantised {
   std::vector<std::uint8_t> codes;
   std::vector<float> scales;
+  std::vector<std::uint8_t> scale_codes;
 };
 
 /// Whether config.json says that the folder's linear layers are nf4 of bitsandbytes. UserError when it names another

@@ -91,6 +91,7 @@ void QuantisedBase::load() {
   if (json_string(manifest, "digest", "", path) != digest_) throw UserError("{}: is that of another base", path);
   files_.clear();
   tensors_.clear();
+  bytes_ = 0;
   std::int64_t opened = -1;
   for (auto& m : layout_.matrices) {
     if (m.layer != opened) files_.emplace_back(folder_ + "/" + layer_file(opened = m.layer));
@@ -98,8 +99,19 @@ void QuantisedBase::load() {
     t.storage = storage_of(scheme_);
     t.shape = m.transposed ? std::vector{m.cols, m.rows} : std::vector{m.rows, m.cols};
     t.turned = m.transposed;
-    t.data = expect(files_.back(), m.codes(scheme_)).bytes.data();
-    t.scales = reinterpret_cast<const float*>(expect(files_.back(), m.scales(scheme_)).bytes.data());
+    auto bytes_of = [&](const TensorInfo& wanted) {
+      std::span<const std::byte> bytes = expect(files_.back(), wanted).bytes;
+      bytes_ += bytes.size();
+      return bytes.data();
+    };
+    t.data = bytes_of(m.codes(scheme_));
+    const TensorView* nested = scheme_ == QuantScheme::nf4 ? files_.back().find(m.scale_blocks().name) : nullptr;
+    if (nested) {
+      t.scale_codes = reinterpret_cast<const std::uint8_t*>(bytes_of(m.scale_codes()));
+      t.scale_blocks = reinterpret_cast<const float*>(bytes_of(m.scale_blocks()));
+    } else {
+      t.scales = reinterpret_cast<const float*>(bytes_of(m.scales(scheme_)));
+    }
     tensors_.emplace(m.name, std::move(t));
   }
 }
@@ -107,12 +119,6 @@ void QuantisedBase::load() {
 std::optional<StoredTensor> QuantisedBase::find(const std::string& name) const {
   auto it = tensors_.find(name);
   return it == tensors_.end() ? std::nullopt : std::optional(it->second);
-}
-
-std::size_t QuantisedBase::bytes() const {
-  std::size_t n = 0;
-  for (auto& m : layout_.matrices) n += m.codes(scheme_).bytes() + m.scales(scheme_).bytes();
-  return n;
 }
 
 std::int64_t QuantisedBase::weights() const {

@@ -2,11 +2,12 @@
 //
 // ROOT/DIGEST/ holds one safetensors file per decoder layer and manifest.json, written last. DIGEST stands for the
 // contents of the weight files, the names and shapes taken from them, the scheme and the version of this layout.
-//   nf4    NAME (U8)  two codes a byte;   NAME.absmax (F32)  one scale per block of 64 values, row by row
+//   nf4    NAME (U8)  two codes a byte;   NAME.absmax (U8)   a code of the scale of every block of 64 values, row by row
+//                                         NAME.nested_absmax (F32)  the scales' mean, then the largest magnitude of
+//                                                            every 256 of them without it
 //   int8   NAME (I8)  (out, in);          NAME.scale (F32)   one per row
-// nf4's scales have the values that double quantisation leaves them (8 bits, blocks of 256), but lie here as the
-// float32 that the kernels multiply with: mapped, all ranks of a host share them, where each would have to expand 8-bit
-// ones into memory of its own. That makes 4.5 bits a weight, on disk and in memory, and nothing to do at a start.
+// Double quantisation makes 4.13 bits a weight, on disk and in memory: the kernels expand the few scales of a panel as
+// they unpack it. A base that bitsandbytes quantised keeps the scales that follow from its own tables: NAME.absmax (F32).
 //
 // Quantised are the linear layers of the decoder; embeddings, norms, biases and the output head stay as they are.
 #pragma once
@@ -34,6 +35,8 @@ struct QuantisedMatrix {
   std::int64_t size() const { return rows * cols; }
   TensorInfo codes(QuantScheme scheme) const;
   TensorInfo scales(QuantScheme scheme) const;
+  TensorInfo scale_codes() const;   // nf4 with double quantisation has these
+  TensorInfo scale_blocks() const;  // two instead
 };
 
 struct QuantisedLayout {
@@ -52,7 +55,7 @@ std::string layer_file(std::int64_t layer);
 
 class QuantisedBase {
  public:
-  static constexpr int kVersion = 1;
+  static constexpr int kVersion = 2;
 
   /// Found in `root`, or built there by one process while others wait. What is damaged or of another version is built
   /// anew.
@@ -64,7 +67,7 @@ class QuantisedBase {
   QuantScheme scheme() const { return scheme_; }
   const std::string& folder() const { return folder_; }
   /// Codes and scales.
-  std::size_t bytes() const;
+  std::size_t bytes() const { return bytes_; }
   /// Number of quantised weights.
   std::int64_t weights() const;
   /// One line for people: where it was found, or why it was built.
@@ -81,6 +84,7 @@ class QuantisedBase {
   std::string folder_, digest_, note_;
   std::vector<SafetensorsFile> files_;
   std::map<std::string, StoredTensor> tensors_;
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace dml

@@ -42,13 +42,13 @@ void for_pieces(const QuantisedMatrix& m, const FiniteValues& values, std::int64
   }
 }
 
-// What double quantisation leaves of the scales.
-void round_scales(std::span<float> scales) {
-  std::vector<std::uint8_t> codes(scales.size());
-  std::vector<float> block_max(
-      static_cast<std::size_t>(blocks(static_cast<std::int64_t>(scales.size()), kNf4ScaleBlock)));
-  float mean = kernels::quantize_scales(scales, codes, block_max);
-  kernels::dequantize_scales(codes, block_max, mean, scales);
+// Double quantisation.
+void nest_scales(Quantised& q) {
+  q.scale_codes.resize(q.scales.size());
+  std::vector<float> blocks_of(
+      static_cast<std::size_t>(1 + blocks(static_cast<std::int64_t>(q.scales.size()), kNf4ScaleBlock)));
+  blocks_of[0] = kernels::quantize_scales(q.scales, q.scale_codes, std::span(blocks_of).subspan(1));
+  q.scales = std::move(blocks_of);
 }
 
 Quantised quantise(const QuantisedMatrix& m, const FiniteValues& values, QuantScheme scheme) {
@@ -61,7 +61,7 @@ Quantised quantise(const QuantisedMatrix& m, const FiniteValues& values, QuantSc
       kernels::quantize_nf4(x, {out.codes.data() + first / 2, static_cast<std::size_t>((n + 1) / 2)},
                             {out.scales.data() + first / kNf4Block, static_cast<std::size_t>(blocks(n, kNf4Block))});
     });
-    round_scales(out.scales);
+    nest_scales(out);
   } else {
     for_pieces(m, values, m.cols, [&](std::int64_t first, std::span<const float> x) {
       std::int64_t rows = static_cast<std::int64_t>(x.size()) / m.cols;
@@ -98,6 +98,12 @@ TensorInfo QuantisedMatrix::scales(QuantScheme scheme) const {
   return {name + ".scale", Dtype::f32, {rows}};
 }
 
+TensorInfo QuantisedMatrix::scale_codes() const { return {name + ".absmax", Dtype::u8, {blocks(size(), kNf4Block)}}; }
+
+TensorInfo QuantisedMatrix::scale_blocks() const {
+  return {name + ".nested_absmax", Dtype::f32, {1 + blocks(blocks(size(), kNf4Block), kNf4ScaleBlock)}};
+}
+
 QuantisedLayout quantised_layout(const ModelSpec& spec, QuantScheme scheme) {
   QuantisedLayout layout;
   std::set<std::string> seen, out_of_step;
@@ -128,17 +134,22 @@ void quantise_layers(const ModelSpec& spec, const ModelFiles& base, const Quanti
       Quantised q = is_bitsandbytes(base, first->name)
                         ? read_bitsandbytes(base, *first, scheme)
                         : quantise(*first, FiniteValues(tensor, base.directory()), scheme);
-      for (const TensorInfo& t : {first->codes(scheme), first->scales(scheme)}) {
+      std::vector<TensorInfo> tensors{first->codes(scheme)};
+      if (q.scale_codes.empty()) tensors.push_back(first->scales(scheme));
+      else tensors.insert(tensors.end(), {first->scale_codes(), first->scale_blocks()});
+      for (TensorInfo& t : tensors) {
         owner[t.name] = first->name;
-        infos.push_back(t);
+        infos.push_back(std::move(t));
       }
       done[first->name] = std::move(q);
       quantised.insert(first->name);
     }
     SafetensorsWriter out(folder + "/" + layer_file(layer), std::move(infos));
     for (const TensorInfo& t : out.tensors()) {
-      const Quantised& q = done.at(owner.at(t.name));
-      out.append(t.dtype == Dtype::f32 ? static_cast<const void*>(q.scales.data()) : q.codes.data(), t.bytes());
+      const std::string& matrix = owner.at(t.name);
+      const Quantised& q = done.at(matrix);
+      const void* codes = t.name == matrix ? q.codes.data() : q.scale_codes.data();
+      out.append(t.dtype == Dtype::f32 ? static_cast<const void*>(q.scales.data()) : codes, t.bytes());
     }
     out.commit();
   }

@@ -14,9 +14,14 @@ constexpr std::size_t kFrozen = 3;                // place for unit_channel()
 
 std::size_t aligned(std::size_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
 
-std::size_t scale_bytes(const kernels::Weight& w) {
+std::size_t scale_count(const kernels::Weight& w) {
   const std::int64_t blocks = (w.rows * w.cols + kernels::kNf4Block - 1) / kernels::kNf4Block;
-  return static_cast<std::size_t>(w.storage == kernels::Storage::nf4 ? blocks : w.rows) * sizeof(float);
+  return static_cast<std::size_t>(w.storage == kernels::Storage::nf4 ? blocks : w.rows);
+}
+// Of the matrix up to the weight's last scale, and their mean.
+std::size_t scale_block_count(const kernels::Weight& w) {
+  return 1 + (static_cast<std::size_t>(w.first_block) + scale_count(w) + kernels::kNf4ScaleBlock - 1) /
+                 kernels::kNf4ScaleBlock;
 }
 
 }  // namespace
@@ -25,16 +30,37 @@ std::size_t FrozenShards::cut(std::size_t size, int rank, int ranks) {
   return size / kAlign * static_cast<std::size_t>(rank) / static_cast<std::size_t>(ranks) * kAlign;
 }
 
+void FrozenShards::bind(const Piece& piece, const std::byte* to) {
+  kernels::Weight& w = *piece.weight;
+  switch (piece.part) {
+    case Part::data:
+      w.data = to;
+      break;
+    case Part::scales:
+      w.scales = reinterpret_cast<const float*>(to);
+      break;
+    case Part::scale_codes:
+      w.scale_codes = reinterpret_cast<const std::uint8_t*>(to);
+      break;
+    case Part::scale_blocks:
+      w.scale_blocks = reinterpret_cast<const float*>(to);
+      break;
+  }
+}
+
 std::vector<FrozenShards::Block> FrozenShards::lay_out(const std::vector<std::vector<kernels::Weight*>>& units) {
   std::vector<Block> blocks(units.size());
   for (std::size_t u = 0; u < units.size(); ++u)
     for (kernels::Weight* w : units[u]) {
-      auto add = [&](bool scales, const void* mapped, std::size_t size) {
-        blocks[u].pieces.push_back({w, scales, static_cast<const std::byte*>(mapped), blocks[u].size, size});
+      auto add = [&](Part part, const void* mapped, std::size_t size) {
+        if (!mapped) return;
+        blocks[u].pieces.push_back({w, part, static_cast<const std::byte*>(mapped), blocks[u].size, size});
         blocks[u].size += aligned(size);
       };
-      add(false, w->data, static_cast<std::size_t>(kernels::storage_bytes(w->storage, w->rows * w->cols)));
-      if (w->scales) add(true, w->scales, scale_bytes(*w));
+      add(Part::data, w->data, static_cast<std::size_t>(kernels::storage_bytes(w->storage, w->rows * w->cols)));
+      add(Part::scales, w->scales, scale_count(*w) * sizeof(float));
+      add(Part::scale_codes, w->scale_codes, scale_count(*w));
+      add(Part::scale_blocks, w->scale_blocks, scale_block_count(*w) * sizeof(float));
     }
   return blocks;
 }
@@ -70,9 +96,7 @@ void FrozenShards::free(Buffer& buffer) {
   if (buffer.unit < 0) return;
   if (buffer.pending) buffer.pending->wait();
   buffer.pending.reset();
-  for (const Piece& p : blocks_[static_cast<std::size_t>(buffer.unit)].pieces)
-    if (p.scales) p.weight->scales = reinterpret_cast<const float*>(p.mapped);
-    else p.weight->data = p.mapped;
+  for (const Piece& p : blocks_[static_cast<std::size_t>(buffer.unit)].pieces) bind(p, p.mapped);
   buffer.unit = -1;
 }
 
@@ -107,9 +131,7 @@ void FrozenShards::need(std::size_t unit, int direction) {
     if (buffer.pending) {
       buffer.pending->wait();
       buffer.pending.reset();
-      for (const Piece& p : blocks_[unit].pieces)
-        if (p.scales) p.weight->scales = reinterpret_cast<const float*>(buffer.data + p.first);
-        else p.weight->data = buffer.data + p.first;
+      for (const Piece& p : blocks_[unit].pieces) bind(p, buffer.data + p.first);
     }
   }
   std::size_t next = unit + static_cast<std::size_t>(direction);  // wraps round below 0: no such unit

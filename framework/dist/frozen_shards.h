@@ -31,9 +31,10 @@ class FrozenShards {
   static std::size_t memory(const std::vector<std::vector<kernels::Weight*>>& units, int ranks);
 
  private:
-  struct Piece {  // data or scales of a weight
+  enum class Part { data, scales, scale_codes, scale_blocks };  // of a weight
+  struct Piece {
     kernels::Weight* weight;
-    bool scales;
+    Part part;
     const std::byte* mapped;
     std::size_t first, size;  // place in the unit's block
   };
@@ -49,6 +50,7 @@ class FrozenShards {
     std::int64_t used = 0;
   };
 
+  static void bind(const Piece& piece, const std::byte* to);
   static std::vector<Block> lay_out(const std::vector<std::vector<kernels::Weight*>>& units);
   static std::size_t cut(std::size_t size, int rank, int ranks);
   Buffer& start(std::size_t unit);

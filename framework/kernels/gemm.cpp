@@ -64,6 +64,13 @@ Panel panel(const Weight& w, std::int64_t row, std::int64_t nrows, std::int64_t 
 
 void few_rows_nt(ConstMat x, const Weight& w, float* to, std::int64_t ld, bool add, std::int64_t first,
                  std::int64_t last) {
+  if (w.scale_codes && w.cols % kNf4Block == 0) {
+    Weight rows = w.slice(first, last - first);
+    auto scales = thread_scratch(rows.rows * rows.cols / kNf4Block);
+    kernels::expand_scales(rows, 0, std::ssize(scales), scales.data());
+    rows.scales = scales.data();
+    return loops().few_rows(rows, 0, rows.rows, x.rows, x.data, x.cols, to, ld, add);
+  }
   if (w.storage != Storage::nf4 || w.cols % kNf4Block == 0)
     return loops().few_rows(w, first, last - first, x.rows, x.data, x.cols, to, ld, add);
   for (std::int64_t n = first; n < last; ++n, ++to) {  // rows that begin inside a block

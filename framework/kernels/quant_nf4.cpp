@@ -46,6 +46,11 @@ std::uint8_t dynamic_code(float x) {
   return static_cast<std::uint8_t>(nearest - map.begin());
 }
 
+float scale_of(std::uint8_t code, float most, float mean) {
+  volatile float scaled = dynamic_codes(true)[code] * most;  // rounded before the sum, as in two kernels
+  return scaled + mean;
+}
+
 }  // namespace
 
 std::span<const float, 16> nf4_codes() {
@@ -118,15 +123,17 @@ void dequantize_scales(std::span<const std::uint8_t> codes, std::span<const floa
                        std::span<float> scales) {
   DML_CHECK(codes.size() == scales.size() &&
             static_cast<std::int64_t>(block_max.size()) == blocks(scales.size(), kNf4ScaleBlock));
-  const auto& map = dynamic_codes(true);
   parallel_ranges(static_cast<std::int64_t>(scales.size()), 64 * kNf4ScaleBlock,
                   [&](std::int64_t first, std::int64_t last) {
-                    for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i) {
-                      volatile float scaled =
-                          map[codes[i]] * block_max[i / kNf4ScaleBlock];  // rounded before the sum, as in two kernels
-                      scales[i] = scaled + mean;
-                    }
+                    for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i)
+                      scales[i] = scale_of(codes[i], block_max[i / kNf4ScaleBlock], mean);
                   });
+}
+
+void expand_scales(const Weight& w, std::int64_t first, std::int64_t count, float* scales) {
+  const float mean = w.scale_blocks[0], *block_max = w.scale_blocks + 1;
+  for (std::int64_t i = first; i < first + count; ++i)
+    *scales++ = scale_of(w.scale_codes[i], block_max[(w.first_block + i) / kNf4ScaleBlock], mean);
 }
 
 }  // namespace dml::kernels

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/weight.h"
+
 namespace dml::kernels {
 
 inline constexpr std::int64_t kNf4Block = 64, kNf4ScaleBlock = 256;
@@ -26,5 +28,7 @@ float quantize_scales(std::span<const float> scales, std::span<std::uint8_t> cod
 void round_scales(std::span<float> scales);
 void dequantize_scales(std::span<const std::uint8_t> codes, std::span<const float> block_max, float mean,
                        std::span<float> scales);
+/// Scales [first, first + count) of a weight that has them as codes. On the calling thread.
+void expand_scales(const Weight& w, std::int64_t first, std::int64_t count, float* scales);
 
 }  // namespace dml::kernels

@@ -1,9 +1,28 @@
 #include "kernels/weight.h"
 
+#include <algorithm>
+
 #include "core/error.h"
+#include "kernels/quant_nf4.h"
 #include "kernels/simd/loops.h"
 
 namespace dml::kernels {
+namespace {
+
+// NF4 values [first, first + n) of a weight whose scales are codes.
+void unpack_nested(const Weight& w, std::int64_t first, std::int64_t n, float* out) {
+  constexpr std::int64_t kBlocks = 32;  // at a time
+  float scales[kBlocks];
+  while (n > 0) {
+    const std::int64_t block = first / kNf4Block, skipped = first % kNf4Block;
+    const std::int64_t some = std::min(n, kBlocks * kNf4Block - skipped);
+    expand_scales(w, block, (skipped + some + kNf4Block - 1) / kNf4Block, scales);
+    loops().from_nf4(static_cast<const std::uint8_t*>(w.data) + block * (kNf4Block / 2), scales, skipped, some, out);
+    first += some, n -= some, out += some;
+  }
+}
+
+}  // namespace
 
 std::int64_t storage_bytes(Storage storage, std::int64_t elements) {
   switch (storage) {
@@ -22,11 +41,15 @@ std::int64_t storage_bytes(Storage storage, std::int64_t elements) {
 
 Weight Weight::slice(std::int64_t first, std::int64_t count) const {
   DML_CHECK(first >= 0 && count >= 0 && first + count <= rows);
-  DML_CHECK(storage != Storage::nf4 || first * cols % 64 == 0);
+  DML_CHECK(storage != Storage::nf4 || first * cols % kNf4Block == 0);
   Weight part = *this;
   part.rows = count;
   part.data = static_cast<const char*>(data) + storage_bytes(storage, first * cols);
-  if (storage == Storage::nf4) part.scales = scales + first * cols / 64;
+  if (storage == Storage::nf4 && scales) part.scales = scales + first * cols / kNf4Block;
+  if (scale_codes) {
+    part.first_block = first_block + first * cols / kNf4Block;
+    part.scale_codes = scale_codes + first * cols / kNf4Block;
+  }
   if (storage == Storage::int8) part.scales = scales + first;
   return part;
 }
@@ -51,7 +74,8 @@ void unpack(const Weight& w, std::int64_t row, std::int64_t nrows, std::int64_t 
         loop.from_int8(at, ncols, w.scales[r], out);
         break;
       case Storage::nf4:
-        loop.from_nf4(w.data, w.scales, first, ncols, out);
+        if (w.scales) loop.from_nf4(w.data, w.scales, first, ncols, out);
+        else unpack_nested(w, first, ncols, out);
         break;
     }
   }

@@ -15,6 +15,11 @@ struct Weight {
   std::int64_t rows = 0, cols = 0;  // (out, in), row-major
   const void* data = nullptr;       // rows × cols elements; nf4: two codes a byte, even index in the high nibble
   const float* scales = nullptr;    // nf4: one absmax per block of 64 in row-major order; int8: one per row
+  // nf4 with double quantisation has no scales, but a code of each, and the mean that was taken off them followed by the
+  // largest magnitude of every 256 (quant_nf4.h). The weight's first code is number `first_block` of those.
+  const std::uint8_t* scale_codes = nullptr;
+  const float* scale_blocks = nullptr;
+  std::int64_t first_block = 0;
 
   explicit operator bool() const { return data != nullptr; }
   /// Rows [first, first + count). nf4 needs first · cols to be a multiple of 64.

@@ -29,7 +29,7 @@ std::int64_t elements(std::span<const std::int64_t> shape) {
 // All values of a stored tensor as float32.
 void read_values(const StoredTensor& t, std::int64_t rows, std::int64_t cols, float* out) {
   constexpr std::int64_t kValuesPerTask = 1 << 16;
-  Weight w{t.storage, rows, cols, t.data, t.scales};
+  Weight w = t.as_matrix(rows, cols);
   parallel_ranges(rows, std::max<std::int64_t>(1, kValuesPerTask / cols), [&](std::int64_t first, std::int64_t last) {
     kernels::unpack(w, first, last - first, 0, cols, out + first * cols);
   });
@@ -65,7 +65,7 @@ void TensorStart::values(std::int64_t first, std::int64_t last, float* out) cons
   } else if (first == 0 && last == rows * cols) {
     read_values(*stored, rows, cols, out);
   } else {
-    kernels::unpack({stored->storage, 1, rows * cols, stored->data, stored->scales}, 0, 1, first, last - first, out);
+    kernels::unpack(stored->as_matrix(1, rows * cols), 0, 1, first, last - first, out);
   }
 }
 
@@ -194,7 +194,7 @@ class Builder {
       const float* all = own(std::move(values));
       attach(w, {}, {Storage::f32, w.tensor_rows, w.cols, all, nullptr});
     } else {
-      attach(w, {}, {stored->storage, w.tensor_rows, w.cols, stored->data, stored->scales});
+      attach(w, {}, stored->as_matrix(w.tensor_rows, w.cols));
     }
   }
 

@@ -22,8 +22,14 @@ struct StoredTensor {
   kernels::Storage storage = kernels::Storage::f32;
   std::vector<std::int64_t> shape;
   const void* data = nullptr;
-  const float* scales = nullptr;  // of quantised storage
-  bool turned = false;            // data and scales are (out, in), although the file has, and shape says, (in, out)
+  const float* scales = nullptr;  // of quantised storage, or
+  const std::uint8_t* scale_codes = nullptr;
+  const float* scale_blocks = nullptr;
+  bool turned = false;  // data and scales are (out, in), although the file has, and shape says, (in, out)
+
+  kernels::Weight as_matrix(std::int64_t rows, std::int64_t cols) const {
+    return {storage, rows, cols, data, scales, scale_codes, scale_blocks};
+  }
 };
 
 /// Finds a tensor by its name in the files; nothing when there is none.

@@ -32,10 +32,9 @@ std::size_t OwnMatrix::bytes() const {
 
 OwnMatrix own_matrix(CausalLm& model, const WeightName& place, bool in_float32) {
   kernels::Weight& slot = *frozen_at(model, place);
-  OwnMatrix m{place, slot, slot};
+  OwnMatrix m{place, slot, {.rows = slot.rows, .cols = slot.cols}};
   const bool wide = in_float32 || slot.storage == Storage::f32 || slot.storage == Storage::f16;
   m.own.storage = wide ? Storage::f32 : Storage::bf16;
-  m.own.scales = nullptr;
   model.owned.emplace_back((m.bytes() + sizeof(float) - 1) / sizeof(float));
   m.own.data = model.owned.back().data();
   restore(m);

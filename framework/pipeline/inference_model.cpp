@@ -9,6 +9,8 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
+#include "core/parallel.h"
+#include "kernels/quant_nf4.h"
 #include "model/own_matrix.h"
 #include "model/weight_slots.h"
 #include "pipeline/base_model.h"
@@ -94,10 +96,22 @@ std::unique_ptr<CausalLm> sum_of_weights(const BaseModel& base, Storage storage,
   return model;
 }
 
-}  // namespace
+// Decoding multiplies by every scale for every token: there they are float32.
+void expand_scales(CausalLm& model) {
+  constexpr std::int64_t kScales = 1 << 14;  // of one task
+  for (const WeightName& place : weight_names(model.spec)) {
+    kernels::Weight* w = frozen_at(model, place);
+    if (!w || !w->scale_codes) continue;
+    std::vector<float> scales(static_cast<std::size_t>((w->rows * w->cols - 1) / kernels::kNf4Block + 1));
+    parallel_ranges(std::ssize(scales), kScales, [&](std::int64_t first, std::int64_t last) {
+      kernels::expand_scales(*w, first, last - first, scales.data() + first);
+    });
+    model.owned.push_back(std::move(scales));
+    *w = {w->storage, w->rows, w->cols, w->data, model.owned.back().data()};
+  }
+}
 
-std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage,
-                                               const std::vector<std::string>& adapters) {
+std::unique_ptr<CausalLm> model_with(const BaseModel& base, Storage storage, const std::vector<std::string>& adapters) {
   if (adapters.empty()) return build_on(base, storage, {}, base.directory);
   std::vector<WeightedAdapter> read;
   for (const std::string& text : adapters) {
@@ -109,6 +123,15 @@ std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage st
   if (!are_products(read)) return sum_of_weights(base, storage, std::move(read));
   return adapted_model(base, storage, sum_adapters(std::move(read), base.spec),
                        fmt::format("{}", fmt::join(adapters, ", ")));
+}
+
+}  // namespace
+
+std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage,
+                                               const std::vector<std::string>& adapters) {
+  auto model = model_with(base, storage, adapters);
+  expand_scales(*model);
+  return model;
 }
 
 }  // namespace dml

@@ -104,12 +104,14 @@ StoredTensor SyntheticWeights::make(const WeightName& w) {
   }
   // Whole rows, and whole blocks of NF4: ranges of rows whose values are a multiple of its block.
   constexpr std::int64_t kRows = kernels::kNf4Block;
-  std::int64_t per_row = out.storage == kernels::Storage::nf4 ? 0 : 1,
-               blocks = (count + kernels::kNf4Block - 1) / kernels::kNf4Block;
+  const std::int64_t blocks = (count + kernels::kNf4Block - 1) / kernels::kNf4Block;
   float* scales = nullptr;
-  if (out.storage == kernels::Storage::nf4 || out.storage == kernels::Storage::int8)
-    out.scales = scales =
-        reinterpret_cast<float*>(take((per_row ? w.tensor_rows : blocks) * static_cast<std::int64_t>(sizeof(float))));
+  std::vector<float> nested;  // NF4's scales, until they are quantised in turn
+  auto take_floats = [&](std::int64_t n) {
+    return reinterpret_cast<float*>(take(n * static_cast<std::int64_t>(sizeof(float))));
+  };
+  if (out.storage == kernels::Storage::nf4) nested.resize(static_cast<std::size_t>(blocks)), scales = nested.data();
+  else if (out.storage == kernels::Storage::int8) out.scales = scales = take_floats(w.tensor_rows);
   const auto stream = static_cast<std::uint64_t>(blocks_.size());
   parallel_ranges(w.tensor_rows, kRows, [&](std::int64_t first, std::int64_t last) {
     const std::int64_t at = first * w.cols, n = (last - first) * w.cols;
@@ -126,6 +128,15 @@ StoredTensor SyntheticWeights::make(const WeightName& w) {
       write_floats(storage_dtype(out.storage), values.data(), n,
                    data + at * dtype_bits(storage_dtype(out.storage)) / 8);
   });
+  if (!nested.empty()) {
+    const std::int64_t groups = (blocks - 1) / kernels::kNf4ScaleBlock + 1;
+    std::byte* codes = take(blocks);
+    float* values = take_floats(1 + groups);
+    out.scale_codes = reinterpret_cast<std::uint8_t*>(codes);
+    out.scale_blocks = values;
+    values[0] = kernels::quantize_scales(nested, {reinterpret_cast<std::uint8_t*>(codes), nested.size()},
+                                         {values + 1, static_cast<std::size_t>(groups)});
+  }
   return out;
 }
 

@@ -51,6 +51,12 @@ std::vector<float> floats(const kernels::Weight& w) {
   return out;
 }
 
+std::vector<float> scales(const StoredTensor& t, std::int64_t rows, std::int64_t cols) {
+  std::vector<float> out(static_cast<std::size_t>(rows * cols / kernels::kNf4Block));
+  kernels::expand_scales(t.as_matrix(rows, cols), 0, std::ssize(out), out.data());
+  return out;
+}
+
 TEST_F(QuantisedBaseTest, HoldsTheLinearLayersOfTheDecoderAndNothingElse) {
   QuantisedBase q = open(golden("llama_tiny"));
   EXPECT_FALSE(q.find("model.embed_tokens.weight"));
@@ -58,7 +64,7 @@ TEST_F(QuantisedBaseTest, HoldsTheLinearLayersOfTheDecoderAndNothingElse) {
   EXPECT_FALSE(q.find("model.layers.0.input_layernorm.weight"));
   std::int64_t weights = 2 * (2 * 32 * 32 + 2 * 16 * 32 + 3 * 32 * 48);
   EXPECT_EQ(q.weights(), weights);
-  EXPECT_EQ(q.bytes(), static_cast<std::size_t>(weights / 2 + weights / 64 * 4));
+  EXPECT_EQ(q.bytes(), static_cast<std::size_t>(weights / 2 + weights / 64 + 14 * 2 * 4));
   auto k = q.find("model.layers.1.self_attn.k_proj.weight");
   ASSERT_TRUE(k);
   EXPECT_EQ(k->shape, (std::vector<std::int64_t>{16, 32}));
@@ -71,10 +77,9 @@ TEST_F(QuantisedBaseTest, ValuesAreWithinHalfACodeOfTheOriginals) {
   auto x = files.find(name)->floats("");
   QuantisedBase nf4 = open(golden("llama_tiny")), int8 = open(golden("llama_tiny"), QuantScheme::int8);
   auto four = nf4.find(name), eight = int8.find(name);
-  auto a = floats({four->storage, 32, 48, four->data, four->scales});
-  auto b = floats({eight->storage, 32, 48, eight->data, eight->scales});
+  auto a = floats(four->as_matrix(32, 48)), b = floats(eight->as_matrix(32, 48)), scale = scales(*four, 32, 48);
   for (std::size_t i = 0; i < x.size(); ++i) {
-    EXPECT_NEAR(a[i], x[i], 0.16f * four->scales[i / 64]);  // the codes' widest gap is 0.304
+    EXPECT_NEAR(a[i], x[i], 0.16f * scale[i / 64]);  // the codes' widest gap is 0.304
     EXPECT_NEAR(b[i], x[i], 0.501f * eight->scales[i / 48]);
   }
 }
@@ -88,10 +93,10 @@ TEST_F(QuantisedBaseTest, ATransposedTensorIsQuantisedAsItIsUsed) {
   auto x = files.find(name)->floats("");
   std::int64_t rows = t->shape[1], cols = t->shape[0];
   EXPECT_TRUE(std::ranges::equal(t->shape, files.find(name)->shape));
-  auto values = floats({t->storage, rows, cols, t->data, t->scales});
+  auto values = floats(t->as_matrix(rows, cols)), scale = scales(*t, rows, cols);
   for (std::int64_t i = 0; i < rows * cols; ++i)
     EXPECT_NEAR(values[static_cast<std::size_t>(i)], x[static_cast<std::size_t>(i % cols * rows + i / cols)],
-                0.16f * t->scales[i / 64]);
+                0.16f * scale[static_cast<std::size_t>(i / 64)]);
 }
 
 TEST_F(QuantisedBaseTest, AFusedTensorIsLeftOutWhenItsPartsBeginWithinABlock) {

@@ -7,6 +7,7 @@
 
 #include "core/random.h"
 #include "kernels/dynamic_code.h"
+#include "kernels/gemm.h"
 #include "kernels/quant_int8.h"
 #include "kernels/quant_nf4.h"
 #include "kernels/weight.h"
@@ -61,6 +62,32 @@ TEST(Nf4, UnpacksAnyBlockOfAMatrixAlike) {
   unpack(w, 3, 5, 13, 67, part.data());
   for (std::size_t r = 0; r < 5; ++r)
     for (std::size_t c = 0; c < 67; ++c) EXPECT_EQ(part[r * 67 + c], all[(r + 3) * 96 + c + 13]);
+}
+
+TEST(Nf4, GivesTheSameBitsFromCodesOfItsScales) {
+  const std::int64_t rows = 48, cols = 1024, blocks = rows * cols / kNf4Block;  // three groups of scales
+  std::vector<float> x = random_values(static_cast<std::size_t>(rows * cols), 5),
+                     scales(static_cast<std::size_t>(blocks)), most(4);
+  std::vector<std::uint8_t> codes(x.size() / 2), scale_codes(scales.size());
+  quantize_nf4(x, codes, scales);
+  most[0] = quantize_scales(scales, scale_codes, std::span(most).subspan(1));
+  dequantize_scales(scale_codes, std::span(most).subspan(1), most[0], scales);
+  const Weight plain{Storage::nf4, rows, cols, codes.data(), scales.data()};
+  const Weight nested{Storage::nf4, rows, cols, codes.data(), nullptr, scale_codes.data(), most.data()};
+  for (auto [first, count] : {std::pair<std::int64_t, std::int64_t>{0, rows}, {21, 20}}) {
+    const Weight a = plain.slice(first, count), b = nested.slice(first, count);
+    std::vector<float> from_a(static_cast<std::size_t>(3 * 555)), from_b(from_a.size());
+    unpack(a, 4, 3, 70, 555, from_a.data());
+    unpack(b, 4, 3, 70, 555, from_b.data());
+    EXPECT_EQ(from_a, from_b);
+    for (std::int64_t tokens : {3, 30}) {
+      std::vector<float> in = random_values(static_cast<std::size_t>(tokens * cols), 6),
+                         ya(static_cast<std::size_t>(tokens * count)), yb(ya);
+      gemm_nt({in.data(), tokens, cols}, a, {ya.data(), tokens, count}, Write::set);
+      gemm_nt({in.data(), tokens, cols}, b, {yb.data(), tokens, count}, Write::set);
+      EXPECT_EQ(ya, yb);
+    }
+  }
 }
 
 TEST(DynamicMap, HasTheValuesOfItsDefinition) {

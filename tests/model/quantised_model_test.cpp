@@ -22,7 +22,7 @@ std::map<std::string, std::vector<float>> dequantised(const QuantisedBase& base,
   for (const QuantisedMatrix& m : layout.matrices) {
     StoredTensor t = *base.find(m.name);
     std::vector<float> out(static_cast<std::size_t>(m.size()));
-    kernels::unpack({t.storage, m.rows, m.cols, t.data, t.scales}, 0, m.rows, 0, m.cols, out.data());
+    kernels::unpack(t.as_matrix(m.rows, m.cols), 0, m.rows, 0, m.cols, out.data());
     if (m.transposed) {
       std::vector<float> turned(out.size());
       for (std::int64_t r = 0; r < m.rows; ++r)
