@@ -6,8 +6,10 @@
 //   decode     tokens/s of one prompt, the bytes of weights that a token reads per second, and that over the memory's rate
 //   8 prompts  tokens/s of eight together, over the tokens/s of one
 //   prefill    a prompt of 512 tokens: operations per second over threads × sgemm
-// Rates are the best of a few runs each: memory and sgemm rates before and after, the larger counts.
+// Rates are the best of a few runs each: memory and sgemm rates before and after, the larger counts. With DML_PROFILE=1
+// every run ends with a table of its operations.
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <chrono>
@@ -68,6 +70,7 @@ class Memory {
   };
   std::unique_ptr<std::byte, Free> data_ = [] {
     std::unique_ptr<std::byte, Free> p(static_cast<std::byte*>(std::aligned_alloc(1 << 21, kBytes + kPiece)));
+    madvise(p.get(), kBytes + kPiece, MADV_HUGEPAGE);
     std::memset(p.get(), 0, kBytes + kPiece);
     return p;
   }();
@@ -150,15 +153,18 @@ void measure(const Arguments& a, const std::string& storage, Memory& memory) {
   generate(*model, 1, 8, 2);
 
   double memory_rate = memory.rate(), sgemm = kernels::measured_sgemm_rate();
-  if (profiling) reset_profile();
   double one = 0, eight = 0, prefill = 0;
+  auto run = [&](const char* what, std::size_t prompts, std::size_t length, std::int64_t tokens) {
+    reset_profile();
+    Run r = generate(*model, prompts, length, tokens);
+    if (profiling) fmt::print("{}\n{}\n", what, fmt::join(profile_table(), "\n"));
+    return r;
+  };
   for (int i = 0; i < 3; ++i) {
-    one = std::max(one, generate(*model, 1, 8, a.tokens).new_rate);
-    if (i == 2 && profiling)
-      for (auto& line : profile_table()) fmt::print("{}\n", line);
+    one = std::max(one, run("one prompt", 1, 8, a.tokens).new_rate);
     memory_rate = std::max(memory_rate, memory.rate());
-    eight = std::max(eight, generate(*model, 8, 8, a.tokens / 2).new_rate);
-    prefill = std::max(prefill, generate(*model, 1, 512, 1).prompt_rate);
+    eight = std::max(eight, run("8 prompts", 8, 8, a.tokens / 2).new_rate);
+    prefill = std::max(prefill, run("prompt of 512", 1, 512, 1).prompt_rate);
     sgemm = std::max(sgemm, kernels::measured_sgemm_rate());
   }
   double linear = 0;

@@ -3,8 +3,9 @@
 //     build/release/bench/load_bench [--threads N] [--directory DIR] [--dml PROGRAM]
 //
 // Without DIR a model of random weights is written into the temporary folder (2.2 GB) and removed in the end. Printed are
-// the best of three: ready to answer, to the first token of a short prompt, ready to train an adapter, ready to train
-// everything (both with the look at every byte of the base that comes before); and of `PROGRAM version`.
+// the best of three: ready to answer (as stored, in float32, in 8 and 4 bits that a run before has cached), to the first
+// token of a short prompt, ready to train an adapter on each of these, ready to train everything (training with the look
+// at every byte of the base that comes before); and of `PROGRAM version`.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -75,8 +76,14 @@ double best_of_three(const std::function<void()>& f) {
 void measure(const std::string& directory) {
   ModelSection section;
   section.base_model = directory;
-  auto row = [](const char* what, double seconds) { fmt::print("{:<38} {:6.2f} s\n", what, seconds); };
-  row("ready to answer", best_of_three([&] { make_inference_model(open_base_model(section), Storage::automatic); }));
+  auto row = [](const std::string& what, double seconds) {
+    fmt::print("{:<42} {:6.2f} s\n", what, seconds);
+    std::fflush(stdout);
+  };
+  auto answering = [&](const std::string& how, Storage storage, const AdapterSection& quantised) {
+    row("ready to answer" + how,
+        best_of_three([&] { make_inference_model(open_base_model(section, quantised), storage); }));
+  };
   row("first token behind 8", best_of_three([&] {
         auto model = make_inference_model(open_base_model(section), Storage::automatic);
         std::vector<Token> prompt{1, 5, 9, 200, 3000, 17, 31999, 4};
@@ -85,20 +92,37 @@ void measure(const std::string& directory) {
         options.max_new_tokens = 1;
         Generator(*model).run({&prompt, 1}, options);
       }));
-  AdapterSection lora;
+  auto training = [&](const std::string& what, const AdapterSection& adapter, Storage storage = Storage::automatic) {
+    ModelSection with = section;
+    with.frozen_storage = storage;
+    row("ready to train " + what, best_of_three([&] {
+          auto alone = make_self_comm();
+          BaseModel base = open_base_model(with, adapter);
+          base.examine(*alone);
+          auto model = make_trainable_model(base, with, adapter, 1);
+        }));
+  };
+  AdapterSection lora, int8, nf4;
   lora.adapter = AdapterKind::lora;
   lora.lora_r = 16;
   lora.lora_target_linear = true;
-  auto trainable = [&](const AdapterSection& adapter) {
-    return best_of_three([&] {
-      auto alone = make_self_comm();
-      BaseModel base = open_base_model(section, adapter);
-      base.examine(*alone);
-      auto model = make_trainable_model(base, section, adapter, 1);
-    });
-  };
-  row("ready to train a LoRA adapter (rank 16)", trainable(lora));
-  row("ready to train everything", trainable({}));
+  const std::string cache = (fs::temp_directory_path() / fmt::format("dml-load-bench-cache-{}", getpid())).string();
+  lora.quantised_cache_path = cache;
+  int8 = nf4 = lora;
+  int8.load_in_8bit = true;
+  nf4.adapter = AdapterKind::qlora;
+  nf4.load_in_4bit = true;
+  for (const AdapterSection* quantised : {&int8, &nf4}) open_base_model(section, *quantised);
+  answering("", Storage::automatic, {});
+  answering(" in float32", Storage::f32, {});
+  answering(" in int8", Storage::automatic, int8);
+  answering(" in nf4", Storage::automatic, nf4);
+  training("a LoRA adapter (rank 16)", lora);
+  training("one on float32", lora, Storage::f32);
+  training("one on int8", int8);
+  training("one on nf4", nf4);
+  training("everything", {});
+  fs::remove_all(cache);
 }
 
 }  // namespace
@@ -118,7 +142,7 @@ int main(int argc, char** argv) {
   dml::measure(directory);
   if (own) std::filesystem::remove_all(directory);
   if (!program.empty())
-    fmt::print("{:<38} {:6.0f} ms\n", "dml version", 1000 * dml::best_of_three([&] {
+    fmt::print("{:<42} {:6.0f} ms\n", "dml version", 1000 * dml::best_of_three([&] {
                                                        if (std::system((program + " version > /dev/null").c_str()) != 0)
                                                          fmt::print("{} version failed\n", program);
                                                      }));

@@ -6,6 +6,7 @@
 #include "checkpoint/mlx_adapter.h"
 #include "checkpoint/safetensors.h"
 #include "core/closest.h"
+#include "core/directory.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
@@ -26,7 +27,7 @@ bool is_mlx(const std::string& directory) {
 }
 
 Json config_of(const std::string& directory) {
-  if (!fs::is_directory(directory)) throw UserError("{}: no such folder", directory);
+  require_directory(directory);
   std::string path = join(directory, "adapter_config.json");
   if (!file_exists(path)) throw UserError("{}: no adapter_config.json; not an adapter folder", directory);
   return read_json(path, kLimits);

@@ -60,6 +60,25 @@ void refuse_unknown_mathematics(const Json& config, const std::string& source) {
   problems.raise();
 }
 
+// Known by name and refused: a hint at the nearest spelling would lead astray.
+struct Refused {
+  std::string_view model_type, why;
+};
+constexpr std::string_view kExperts = "mixtures of experts are not supported";
+constexpr Refused kRefused[] = {
+    {"mixtral", kExperts},
+    {"qwen2_moe", kExperts},
+    {"qwen3_moe", kExperts},
+    {"phimoe", kExperts},
+    {"olmoe", kExperts},
+    {"deepseek_v2", kExperts},
+    {"deepseek_v3", kExperts},
+    {"gpt_oss", kExperts},
+    {"llama4", kExperts},
+    {"gemma3", "it reads images, too; its language model saved alone is 'gemma3_text'"},
+    {"phi", "Phi 1 and 2 have another block than 'phi3'"},
+};
+
 const Family& family_of(const Json& config, const std::string& source) {
   if (!config.is_object()) throw UserError("{}: expected an object of settings", source);
   std::string type = json_string(config, "model_type", "", source);
@@ -69,6 +88,8 @@ const Family& family_of(const Json& config, const std::string& source) {
     if (f.model_type == type) return f;
     names.push_back(f.model_type);
   }
+  for (auto& r : kRefused)
+    if (type == r.model_type) throw UserError("{}: model_type '{}' is not supported: {}", source, type, r.why);
   throw UserError("{}: model_type '{}' is not supported{}", source, type.substr(0, 60), did_you_mean(type, names));
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 
+#include "core/directory.h"
 #include "core/error.h"
 #include "core/json.h"
 #include "core/log.h"
@@ -36,7 +37,7 @@ std::string confined(const std::string& directory, const std::string& shard, con
 }
 
 [[noreturn]] void no_weights(const std::string& directory) {
-  if (!fs::is_directory(directory)) throw UserError("{}: no such folder", directory);
+  require_directory(directory);
   for (const char* name :
        {"pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth", "pytorch_model.pt"})
     if (file_exists(join(directory, name)))

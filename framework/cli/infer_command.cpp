@@ -171,19 +171,20 @@ int run_infer(const std::vector<std::string>& words) {
   constexpr std::int64_t kMostTokens = 1 << 30;
   if (options.generation.max_new_tokens < 1 || options.generation.max_new_tokens > kMostTokens)
     throw UserError("--max-new-tokens: {} is not from 1 to {}", options.generation.max_new_tokens, kMostTokens);
-  auto at_least_zero = [](const char* name, double x) {
-    if (!(x >= 0)) throw UserError("--{}: {} must not be negative", name, x);
+  constexpr double kMost = 1e9;
+  auto within = [](const char* name, double x, double low, double high) {
+    if (!(x >= low && x <= high)) throw UserError("--{}: {} is not from {} to {}", name, x, low, high);
     return x;
   };
   s.greedy = in.greedy || s.greedy;
-  s.temperature = at_least_zero("temperature", in.temperature.value_or(s.temperature));
-  s.top_k = static_cast<std::int64_t>(at_least_zero("top-k", static_cast<double>(in.top_k.value_or(s.top_k))));
-  s.top_p = at_least_zero("top-p", in.top_p.value_or(s.top_p));
-  s.min_p = at_least_zero("min-p", in.min_p.value_or(s.min_p));
-  s.repetition_penalty = in.repetition_penalty.value_or(s.repetition_penalty);
-  if (!(s.repetition_penalty > 0)) throw UserError("--repetition-penalty: {} must be above 0", s.repetition_penalty);
-  s.presence_penalty = in.presence_penalty.value_or(0);
-  s.frequency_penalty = in.frequency_penalty.value_or(0);
+  s.temperature = within("temperature", in.temperature.value_or(s.temperature), 0, 100);
+  s.top_k = static_cast<std::int64_t>(within("top-k", static_cast<double>(in.top_k.value_or(s.top_k)), 0, kMost));
+  s.top_p = within("top-p", in.top_p.value_or(s.top_p), 0, 1);
+  s.min_p = within("min-p", in.min_p.value_or(s.min_p), 0, 1);
+  s.repetition_penalty = within("repetition-penalty", in.repetition_penalty.value_or(s.repetition_penalty), 0, 100);
+  if (s.repetition_penalty == 0) throw UserError("--repetition-penalty: must be above 0");
+  s.presence_penalty = within("presence-penalty", in.presence_penalty.value_or(0), -100, 100);
+  s.frequency_penalty = within("frequency-penalty", in.frequency_penalty.value_or(0), -100, 100);
   choose_beams(in, options.generation);
   if (in.kv_cache) options.generation.cache = cache_storage(*in.kv_cache);
   if (in.stop) options.stops = parse_stops(*in.stop);

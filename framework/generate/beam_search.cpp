@@ -1,20 +1,16 @@
 #include "generate/beam_search.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <numeric>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "generate/decoding.h"
 #include "kernels/simd/loops.h"
 
 namespace dml {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 struct Beam {
   double sum = 0;               // log p of its text

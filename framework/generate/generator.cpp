@@ -1,19 +1,15 @@
 #include "generate/generator.h"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 #include <utility>
 
+#include "core/clock.h"
 #include "generate/beam_search.h"
 #include "generate/decoding.h"
 
 namespace dml {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // A text that came at once, to a caller who may end it anywhere.
 void tell(Generated& result, std::size_t sequence, const Generator::OnToken& on_token) {

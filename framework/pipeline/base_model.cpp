@@ -6,6 +6,7 @@
 #include "checkpoint/bitsandbytes.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/model_report.h"
+#include "core/arena.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
@@ -22,22 +23,22 @@ kernels::Storage kernel_storage(Storage storage, kernels::Storage as_stored) {
   return storage == Storage::bf16 ? kernels::Storage::bf16 : as_stored;
 }
 
-// Values converted once; alive as long as the source is.
+// Values converted once; alive as long as the source is. Pages come as they are written, by the threads that write them.
 struct Converted {
-  std::vector<std::vector<std::byte>> blocks;
+  std::vector<Arena> blocks;
 };
 
 const void* convert(const TensorView& tensor, Dtype to, Converted& out) {
   std::int64_t n = tensor.size(), width = dtype_bits(to) / 8;
-  auto& block = out.blocks.emplace_back(static_cast<std::size_t>(n * width));
+  std::byte* block = out.blocks.emplace_back(static_cast<std::size_t>(n * width)).take<std::byte>(n * width).data();
   const std::int64_t from_width = dtype_bits(tensor.dtype) / 8;
   parallel_ranges(n, 1 << 16, [&](std::int64_t first, std::int64_t last) {
     std::vector<float> values(static_cast<std::size_t>(last - first));
     read_floats(tensor.dtype, tensor.bytes.data() + first * from_width, last - first, values.data());
-    write_floats(to, values.data(), last - first, block.data() + first * width);
+    write_floats(to, values.data(), last - first, block + first * width);
   });
   release_pages(tensor.bytes);
-  return block.data();
+  return block;
 }
 
 kernels::Storage storage_of(const TensorView& tensor, Storage storage) {

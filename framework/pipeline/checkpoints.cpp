@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "checkpoint/checkpoint_dir.h"
+#include "core/directory.h"
 #include "core/error.h"
 
 namespace dml {
@@ -42,9 +43,7 @@ void add_losses(CheckpointRow& row) {
   }
 }
 
-void check_directory(const std::string& output_dir) {
-  if (!fs::is_directory(output_dir)) throw UserError("{}: no such directory", output_dir);
-}
+void check_directory(const std::string& output_dir) { require_directory(output_dir); }
 
 [[noreturn]] void no_such_step(const std::string& output_dir, std::int64_t step, const std::vector<Checkpoint>& all) {
   std::vector<std::string> steps;

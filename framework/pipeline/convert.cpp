@@ -10,6 +10,7 @@
 #include "checkpoint/mlx_adapter.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/model_report.h"
+#include "core/directory.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "model/low_rank_init.h"
@@ -115,7 +116,7 @@ std::size_t parse_size(const std::string& text, const std::string& option) {
 }
 
 void convert(const Conversion& c) {
-  if (!fs::is_directory(c.input)) throw UserError("{}: no such directory", c.input);
+  require_directory(c.input);
   if (fs::exists(c.output) && !(fs::is_directory(c.output) && fs::is_empty(c.output)))
     throw UserError("--output: {} exists; choose a new directory", c.output);
   DirectoryWriter out(c.output);

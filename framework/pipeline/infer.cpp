@@ -4,8 +4,10 @@
 #include <functional>
 #include <numeric>
 
+#include "core/directory.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/log.h"
 #include "core/memory_limits.h"
 #include "data/example.h"
 #include "data/prepare.h"
@@ -88,6 +90,7 @@ Assistant::Assistant(const Recipe* recipe, const InferOptions& options)
                       recipe->train.output_dir);
   }
   if (alone) adapters.clear();
+  if (!section.base_model.empty()) require_directory(section.base_model);
 
   tokenizer_ = open_tokenizer(section);
   base_ = open_base_model(section, recipe && !options.base_model ? recipe->adapter : AdapterSection{});
@@ -169,9 +172,20 @@ void Assistant::require_memory(std::span<const std::vector<Token>> prompts) cons
         tokens, need / 1e9, static_cast<double>(room) / 1e9);
 }
 
+void Assistant::warn_of_length(std::span<const std::vector<Token>> prompts) {
+  const std::int64_t room = model_->spec.max_positions - options_.generation.max_new_tokens;
+  if (warned_ || std::ranges::all_of(prompts, [&](auto& prompt) { return std::ssize(prompt) <= room; })) return;
+  warned_ = true;
+  log_warning(
+      "prompt and --max-new-tokens together go beyond the {} positions of this model; what comes behind them may "
+      "make little sense",
+      model_->spec.max_positions);
+}
+
 std::vector<Answer> Assistant::run(std::span<const std::vector<Token>> prompts,
                                    const std::function<bool(const std::string&)>& on_text, std::size_t first) {
   require_memory(prompts);
+  warn_of_length(prompts);
   GenerationOptions how = options_.generation;
   how.together = kTogether;
   how.first_number = first;

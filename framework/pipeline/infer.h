@@ -77,6 +77,7 @@ class Assistant {
 
  private:
   void require_memory(std::span<const std::vector<Token>> prompts) const;
+  void warn_of_length(std::span<const std::vector<Token>> prompts);  // once
   std::vector<Answer> run(std::span<const std::vector<Token>> prompts,
                           const std::function<bool(const std::string&)>& on_text, std::size_t first = 0);
 
@@ -88,6 +89,7 @@ class Assistant {
   std::unique_ptr<CausalLm> model_;
   std::unique_ptr<Generator> generator_;
   std::string description_;
+  bool warned_ = false;
 };
 
 /// Answers every row of `input` (JSON lines) into `output`: the row with "output" (and "logprobs") added, in their order.

@@ -1,12 +1,12 @@
 #include "pipeline/info.h"
 
-#include <filesystem>
 #include <map>
 
 #include "checkpoint/adapter_io.h"
 #include "checkpoint/bitsandbytes.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/model_report.h"
+#include "core/directory.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "data/report.h"
@@ -14,7 +14,6 @@
 #include "tokenizer/tokenizer.h"
 
 namespace dml {
-namespace fs = std::filesystem;
 namespace {
 
 std::string size_text(std::size_t bytes) {
@@ -27,7 +26,7 @@ class Describer {
 
   DirectoryInfo describe() {
     const std::string path = directory_ + "/";
-    if (!fs::is_directory(directory_)) throw UserError("{}: no such directory", directory_);
+    require_directory(directory_);
     if (file_exists(path + "adapter_config.json")) describe_adapter();
     else if (file_exists(path + "config.json")) describe_model();
     else throw UserError("{}: neither a model (config.json) nor an adapter (adapter_config.json)", directory_);

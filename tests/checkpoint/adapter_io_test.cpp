@@ -339,7 +339,7 @@ TEST_F(BadAdapterFolder, FilesOrFolderAreMissing) {
   EXPECT_THAT(message(), HasSubstr("no adapter_config.json"));
   put(dir_ / "adapter_config.json", adapter_config_text(adapter_.config));
   EXPECT_THAT(message(), HasSubstr("no adapter_model.safetensors"));
-  EXPECT_THAT(refusal([&] { read_adapter(dir_ / "nowhere", spec_); }), HasSubstr("no such folder"));
+  EXPECT_THAT(refusal([&] { read_adapter(dir_ / "nowhere", spec_); }), HasSubstr("no such directory"));
 }
 
 TEST_F(BadAdapterFolder, MixedFloatTypesAreFine) {

@@ -82,6 +82,8 @@ inline constexpr Case kModelConfigs[] = {
     {"PositionsZero", "llama", R"({"max_position_embeddings": 0})", "number of positions must be 1 to"},
     {"PositionsHuge", "llama", R"({"max_position_embeddings": 1099511627776})", "number of positions must be 1 to"},
     {"UnknownFamily", "lama", "{}", "model_type 'lama' is not supported; did you mean 'llama'?"},
+    {"FamilyOfExperts", "mixtral", "{}", "model_type 'mixtral' is not supported: mixtures of experts"},
+    {"FamilyWithImages", "gemma3", "{}", "saved alone is 'gemma3_text'"},
     {"NoFamily", "", "{}", "no 'model_type'"},
     {"OtherArchitecture", "llama", R"({"architectures": ["MistralForCausalLM"]})", "expected [\"LlamaForCausalLM\"]"},
     {"Quantised", "llama", R"({"quantization_config": {"quant_method": "gptq"}})", "'quantization_config'"},

@@ -86,7 +86,7 @@ TEST(ModelFiles, FoldersWithoutSafetensorsSayWhatIsThere) {
   EXPECT_THAT(refusal([&] { ModelFiles files(dir.path()); }), HasSubstr("no model.safetensors"));
   put(dir / "pytorch_model.bin", "x");
   EXPECT_THAT(refusal([&] { ModelFiles files(dir.path()); }), HasSubstr("pytorch_model.bin), which can run code"));
-  EXPECT_THAT(refusal([&] { ModelFiles files(dir / "nowhere"); }), HasSubstr("no such folder"));
+  EXPECT_THAT(refusal([&] { ModelFiles files(dir / "nowhere"); }), HasSubstr("no such directory"));
 }
 
 TEST_P(BadIndexCase, IsRefusedWithItsReason) {

@@ -1,6 +1,7 @@
 // Reads the goldens of tools/make_golden.py (tests/golden/README.md).
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -11,7 +12,9 @@
 #include "checkpoint/model_config.h"
 #include "checkpoint/model_files.h"
 #include "core/json.h"
+#include "kernels/optimizer_step.h"
 #include "model/build.h"
+#include "nn/hooks.h"
 
 namespace dml {
 
@@ -90,5 +93,39 @@ struct GoldenModel {
     for (auto& g : gradients) std::fill(g.begin(), g.end(), 0.f);
   }
 };
+
+/// Ten steps of AdamW as the goldens take them, with the model's gradients bound and working memory taken: a weight decay
+/// of 0.01 where the parameter wants one, its own scale of the learning rate. Returns the mean losses that the steps saw.
+inline std::vector<double> ten_adamw_steps(CausalLm& model, const GoldenBatch& batch, double learning_rate) {
+  constexpr double kBeta1 = 0.9, kBeta2 = 0.999;
+  std::vector<std::vector<float>> first, second;
+  for (const Unit& u : model.parameters.units())
+    for (auto* block : {&first, &second}) block->emplace_back(static_cast<std::size_t>(u.size), 0.f);
+  const auto learned = static_cast<double>(batch.view().learned());
+  UnitHooks no_hooks;
+  std::vector<double> losses;
+  for (int step = 0; step < 10; ++step) {
+    for (Unit& u : model.parameters.units()) std::fill_n(u.grad, u.size, 0.f);
+    losses.push_back(model.train(batch.view(), {}, no_hooks) / learned);
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      const Unit& u = model.parameters.units()[i];
+      for (const Parameter& p : u.parameters) {
+        auto slice = [&](float* block) {
+          return std::span<float>(block + p.offset, static_cast<std::size_t>(p.size()));
+        };
+        const kernels::AdamWStep s{.learning_rate = static_cast<float>(learning_rate * p.learning_rate_scale),
+                                   .beta1 = static_cast<float>(kBeta1),
+                                   .beta2 = static_cast<float>(kBeta2),
+                                   .epsilon = 1e-8f,
+                                   .weight_decay = p.decay ? 0.01f : 0.f,
+                                   .bias1 = static_cast<float>(1 - std::pow(kBeta1, step + 1)),
+                                   .bias2 = static_cast<float>(1 - std::pow(kBeta2, step + 1)),
+                                   .gradient_scale = static_cast<float>(1 / learned)};
+        kernels::adamw(s, slice(u.value), slice(u.grad), slice(first[i].data()), slice(second[i].data()));
+      }
+    }
+  }
+  return losses;
+}
 
 }  // namespace dml

@@ -6,7 +6,6 @@
 #include <map>
 
 #include "core/error.h"
-#include "kernels/optimizer_step.h"
 #include "model/golden.h"
 #include "model/weight_slots.h"
 #include "pipeline/base_model.h"
@@ -17,8 +16,6 @@ namespace dml {
 namespace {
 
 namespace fs = std::filesystem;
-
-UnitHooks no_hooks;
 
 // `storage` "nf4": with its linear layers in 4 bits.
 BaseModel tiny(const std::string& storage = "") {
@@ -61,34 +58,13 @@ std::vector<double> train(CausalLm& model, const GoldenBatch& batch, const Json&
   if (golden["loraplus_lr_ratio"] != 1.0) adapter.loraplus_lr_ratio = golden["loraplus_lr_ratio"].get<double>();
   set_learning_rates(model.parameters, optim, adapter);
   model.set_length(batch.longest());
-  std::vector<std::vector<float>> gradients, first, second;
+  std::vector<std::vector<float>> gradients;
   for (Unit& u : model.parameters.units()) {
-    for (auto* block : {&gradients, &first, &second}) block->emplace_back(static_cast<std::size_t>(u.size), 0.f);
+    gradients.emplace_back(static_cast<std::size_t>(u.size), 0.f);
     u.grad = gradients.back().data();
   }
   model.reserve(model.measure(GoldenModel::shape(batch), true));
-  const auto learned = static_cast<double>(batch.view().learned());
-  std::vector<double> losses;
-  for (int step = 0; step < 10; ++step) {
-    for (auto& g : gradients) std::ranges::fill(g, 0.f);
-    losses.push_back(model.train(batch.view(), {}, no_hooks) / learned);
-    for (std::size_t i = 0; i < gradients.size(); ++i)
-      for (const Parameter& p : model.parameters.units()[i].parameters) {
-        auto slice = [&](float* block) {
-          return std::span<float>(block + p.offset, static_cast<std::size_t>(p.size()));
-        };
-        kernels::AdamWStep s{static_cast<float>(optim.learning_rate * p.learning_rate_scale),
-                             0.9f,
-                             0.999f,
-                             1e-8f,
-                             p.decay ? 0.01f : 0.f,
-                             static_cast<float>(1 - std::pow(0.9, step + 1)),
-                             static_cast<float>(1 - std::pow(0.999, step + 1)),
-                             static_cast<float>(1 / learned)};
-        kernels::adamw(s, slice(model.parameters.units()[i].value), slice(gradients[i].data()), slice(first[i].data()),
-                       slice(second[i].data()));
-      }
-  }
+  auto losses = ten_adamw_steps(model, batch, optim.learning_rate);
   for (Unit& u : model.parameters.units()) u.grad = nullptr;
   return losses;
 }

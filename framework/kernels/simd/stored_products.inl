@@ -19,6 +19,9 @@ struct StoredRows {
   DML_INLINE const unsigned char* at(std::int64_t n, int bits) const { return data + ((n * cols * bits) >> 3); }
   /// The value of an element, from its chain.
   float finish(std::int64_t /*row*/, float sum) const { return sum; }
+  // Which column of a vector stands in which lane: x is brought into that order, sums back out of it.
+  DML_INLINE static V to_lanes(V x) { return x; }
+  DML_INLINE static V from_lanes(V x) { return x; }
 };
 
 struct Float32Rows : StoredRows {
@@ -106,17 +109,17 @@ struct Int8Rows : StoredRows {
 struct Nf4Rows : StoredRows {
   static constexpr int kBits = 4;
 #if DML_VECTOR_BYTES >= 32
-  // The table times the block's scale stands in registers; a vector's bytes are spread over its lanes, one nibble each.
+  // The table times the block's scale stands in registers. With 512 bits the 8 bytes of 16 codes are read into every pair
+  // of lanes and shifted, pair t by nibble t: lane 2t + h is column 8h + t, and no byte has to be moved.
   struct Block {
     const unsigned char* p;
     V table[16 / W];
     DML_INLINE V get(int v) const {
 #if DML_VECTOR_BYTES == 64
-      const __m512i spread = _mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0);
-      const __m512i shift = _mm512_set_epi32(0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4);
+      const __m512i shift = _mm512_set_epi32(24, 24, 28, 28, 16, 16, 20, 20, 8, 8, 12, 12, 0, 0, 4, 4);
       long long bytes;
       __builtin_memcpy(&bytes, p + 8 * v, 8);
-      __m512i code = _mm512_maskz_srlv_epi32(0xffff, _mm512_shuffle_epi8(_mm512_set1_epi64(bytes), spread), shift);
+      __m512i code = _mm512_maskz_srlv_epi32(0xffff, _mm512_set1_epi64(bytes), shift);
       return _mm512_maskz_permutexvar_ps(0xffff, code, table[0]);  // of an index it reads the last four bits
 #else
       const __m256i spread = _mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0);
@@ -156,16 +159,26 @@ struct Nf4Rows : StoredRows {
     void values(std::int64_t, std::int64_t, float*) const {}
   };
 #endif
+#if DML_VECTOR_BYTES == 64
+  DML_INLINE static V to_lanes(V x) {
+    const __m512i column = _mm512_set_epi32(15, 7, 14, 6, 13, 5, 12, 4, 11, 3, 10, 2, 9, 1, 8, 0);
+    return _mm512_maskz_permutexvar_ps(0xffff, column, x);
+  }
+  DML_INLINE static V from_lanes(V x) {
+    const __m512i lane = _mm512_set_epi32(15, 13, 11, 9, 7, 5, 3, 1, 14, 12, 10, 8, 6, 4, 2, 0);
+    return _mm512_maskz_permutexvar_ps(0xffff, lane, x);
+  }
+#endif
   DML_INLINE Row row(std::int64_t n) const { return {at(n, kBits), scales + ((n * cols) >> 6)}; }
 };
 
 // x (M rows), columns [from, to), as a loop over them reads it: a vector of every row, then the next one of every row.
 // Rows many kilobytes apart would fall into the same few cache sets.
-template <int M>
+template <class Rows, int M>
 void pack_rows(const float* x, std::int64_t ldx, std::int64_t from, std::int64_t to, float* out) {
   for (std::int64_t i = from; i < to; i += W)
     for (int m = 0; m < M; ++m, out += W)
-      store(out, to - i >= W ? load(x + m * ldx + i) : load_part(x + m * ldx + i, to - i));
+      store(out, Rows::to_lanes(to - i >= W ? load(x + m * ldx + i) : load_part(x + m * ldx + i, to - i)));
 }
 
 // In a register from here on: the compiler would rather read it again for every product.
@@ -174,6 +187,24 @@ DML_INLINE void keep(V& x) {
   asm("" : "+v"(x));
 #elif defined(__x86_64__)
   asm("" : "+x"(x));
+#endif
+}
+
+// to[i] = sum(x[i]) for four vectors, in the order of sum(), with a third of the instructions.
+DML_INLINE void sums_of_four(const V* x, float* to) {
+#if DML_VECTOR_BYTES == 64
+  auto halves = [](__m512 a, __m512 b) __attribute__((always_inline)) {
+    return _mm512_add_ps(_mm512_maskz_shuffle_f32x4(0xffff, a, b, 0x44),
+                         _mm512_maskz_shuffle_f32x4(0xffff, a, b, 0xee));
+  };
+  const __m512 ab = halves(x[0], x[1]), cd = halves(x[2], x[3]);
+  __m512 quarters =
+      _mm512_add_ps(_mm512_maskz_shuffle_f32x4(0xffff, ab, cd, 0x88), _mm512_maskz_shuffle_f32x4(0xffff, ab, cd, 0xdd));
+  quarters = _mm512_add_ps(quarters, _mm512_maskz_permute_ps(0xffff, quarters, 0x4e));
+  quarters = _mm512_add_ps(quarters, _mm512_maskz_permute_ps(0xffff, quarters, 0xb1));
+  _mm512_mask_compressstoreu_ps(to, 0x1111, quarters);
+#else
+  for (int i = 0; i < 4; ++i) to[i] = sum(x[i]);
 #endif
 }
 
@@ -240,11 +271,18 @@ void stored_dots(const Rows& w, std::int64_t n0, std::int64_t from, std::int64_t
       add_products<M, N>(packed, b, acc);
     }
   }
-#pragma GCC unroll 8
+  V ordered[M * N];
+#pragma GCC unroll 32
+  for (int j = 0; j < M * N; ++j) ordered[j] = Rows::from_lanes(acc[j / N][j % N]);
+  float sums[M * N];
+  if constexpr (M * N % 4 == 0) {
+    for (int j = 0; j < M * N; j += 4) sums_of_four(ordered + j, sums + j);
+  } else {
+    for (int j = 0; j < M * N; ++j) sums[j] = sum(ordered[j]);
+  }
   for (int m = 0; m < M; ++m)
-#pragma GCC unroll 8
     for (int n = 0; n < N; ++n) {
-      float s = w.finish(n0 + n, sum(acc[m][n]));
+      float s = w.finish(n0 + n, sums[m * N + n]);
       c[m * ldc + n] = add ? c[m * ldc + n] + s : s;
     }
 }
@@ -258,7 +296,7 @@ void stored_panel(const Rows& w, std::int64_t first, std::int64_t count, const f
   const std::int64_t step = kCachedFloats / M;
   for (std::int64_t from = 0; from < w.cols; from += step) {
     std::int64_t to = from + step < w.cols ? from + step : w.cols, n = 0;
-    pack_rows<M>(x, ldx, from, to, packed);
+    pack_rows<Rows, M>(x, ldx, from, to, packed);
     for (; n + N <= count; n += N)
       stored_dots<Rows, M, N>(w, first + n, from, to, packed, state + n * M, c + n, ldc, add);
     for (; n < count; ++n) stored_dots<Rows, M, 1>(w, first + n, from, to, packed, state + n * M, c + n, ldc, add);
