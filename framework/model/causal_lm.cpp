@@ -74,12 +74,12 @@ double CausalLm::walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks,
   auto height_of = [&](int l) { return pick && l == last ? learned_count : tokens; };
   // What backward will not read, or will compute again, lives in scratch.
   auto reached = [&](int l) { return backward && l >= lowest; };
-  auto kept = [&](int l) { return reached(l) && keep != Keep::layer_inputs; };
+  auto kept = [&](int l) { return reached(l) && keep_of(l) != Keep::layer_inputs; };
 
   inputs_.resize(layers.size());
   saved_.resize(layers.size());
-  const Keeping keeping{keep != Keep::no_mlp, keep_rounded};
   for (int l = lowest < 0 ? 0 : lowest; backward && l < count; ++l) {
+    const Keeping keeping{keep_of(l) != Keep::no_mlp, keep_rounded};
     inputs_[l] = Kept::plan(tokens, width, keeping, arena_);
     if (kept(l)) saved_[l] = layers[l].plan(tokens, height_of(l), keeping, arena_);
   }

@@ -3,6 +3,7 @@
 // is final. Unit 0 is the embedding, 1 … L the layers, L + 1 the head.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <span>
 #include <utility>
@@ -38,8 +39,12 @@ class CausalLm {
   std::shared_ptr<const void> backing;    // keeps mapped files alive
   std::vector<std::string> transposed;    // parameters whose files hold them as (in, out)
   Keep keep = Keep::everything;
-  bool keep_rounded = false;  // what is kept for backward, in bfloat16
-  double noise = 0;           // NEFTune's alpha: see train()
+  std::int64_t keep_layers = std::numeric_limits<std::int64_t>::max();  // the first ones, which `keep` is for
+  bool keep_rounded = false;                                            // what is kept for backward, in bfloat16
+  double noise = 0;                                                     // NEFTune's alpha: see train()
+
+  /// What is kept of a layer: of those behind the first `keep_layers`, everything.
+  Keep keep_of(std::int64_t layer) const { return layer < keep_layers ? keep : Keep::everything; }
 
   /// Positions up to `length` must be computable; call before the first batch and when longer ones come. UserError where
   /// positions are learned and there are fewer.

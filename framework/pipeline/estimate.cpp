@@ -14,7 +14,11 @@ constexpr double kOperations = 5e11;  // of the trial: a few seconds on a slow m
 constexpr std::int64_t kFewest = 64;
 
 // What backward computes once more, as a share of forward.
-double repeated(Keep keep) { return keep == Keep::layer_inputs ? 1 : keep == Keep::no_mlp ? 0.5 : 0; }
+double repeated(const CausalLm& model) {
+  const double all = model.keep == Keep::layer_inputs ? 1 : model.keep == Keep::no_mlp ? 0.5 : 0;
+  return all * static_cast<double>(std::min(model.keep_layers, model.spec.layers)) /
+         static_cast<double>(model.spec.layers);
+}
 
 }  // namespace
 
@@ -38,7 +42,7 @@ double estimate_pass(CausalLm& model, const PackedBatch& batch) {
     seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   double rate = count_operations(model, part).forward / seconds;
-  return (all.total() + repeated(model.keep) * all.forward) / rate;
+  return (all.total() + repeated(model) * all.forward) / rate;
 }
 
 }  // namespace dml

@@ -96,6 +96,7 @@ void set_keeping(CausalLm& model, const Recipe& recipe) {
       model.keep = Keep::no_mlp;
       break;
   }
+  if (recipe.train.gradient_checkpointing_layers) model.keep_layers = *recipe.train.gradient_checkpointing_layers;
   bool quantised = recipe.adapter.load_in_4bit || recipe.adapter.load_in_8bit;
   Storage storage = recipe.train.activation_storage;
   model.keep_rounded = storage == Storage::bf16 || (storage == Storage::automatic && quantised);

@@ -140,6 +140,11 @@ Section train_section() {
   t.add("gradient_checkpointing", &S::gradient_checkpointing,
         "Keep less for the backward pass and compute it again: true for whole layers, mlp for the widest part alone.",
         {.example = "true"});
+  t.add("gradient_checkpointing_layers", &S::gradient_checkpointing_layers,
+        "How many layers gradient_checkpointing is for, the first ones; the others keep everything. Trades memory for "
+        "time "
+        "layer by layer.",
+        {.min = 1, .max = 4096, .example = "8", .unset = "all"});
   t.add("activation_storage", &S::activation_storage,
         "How activations are kept for the backward pass; auto: bf16 where the base is quantised (qlora), else f32.",
         {.example = "bf16"});

@@ -228,6 +228,7 @@ struct TrainSection {
   std::int64_t seed = 42;
   std::optional<int> threads;  // per rank; unset: the cores this rank may use
   Recompute gradient_checkpointing = Recompute::none;
+  std::optional<int> gradient_checkpointing_layers;
   Storage activation_storage =
       Storage::automatic;  // between forward and backward; automatic: bf16 on a quantised base, else f32
   double neftune_noise_alpha = 0;

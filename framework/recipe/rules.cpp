@@ -236,6 +236,9 @@ void check_train(const Recipe& recipe, Rulebook& rules) {
   if (t.batch_size && *t.batch_size % t.micro_batch_size)
     rules.error("batch_size", fmt::format("'batch_size' of {} must be a multiple of {}, which is {}", *t.batch_size,
                                           rules.cite("micro_batch_size"), t.micro_batch_size));
+  if (t.gradient_checkpointing_layers && t.gradient_checkpointing == Recompute::none)
+    rules.error("gradient_checkpointing_layers",
+                "'gradient_checkpointing_layers' needs gradient_checkpointing: true or mlp");
   check_cadence(t.eval_strategy, "eval_strategy", "eval_steps", "evals_per_epoch", rules);
   check_cadence(t.save_strategy, "save_strategy", "save_steps", "saves_per_epoch", rules);
 

@@ -37,6 +37,7 @@ TEST(Rules, AreToldWithBothPlaces) {
       {lora + "relora: true\njagged_restart_steps: 20\npeft_init_lora_weights: pissa", "must be true or gaussian"},
       {lora + "relora: true\njagged_restart_steps: 20\noptimizer: adamw_8bit", "needs relora_prune_method: reset"},
       {lora + "relora_steps: 20", "Axolotl has renamed it"},
+      {"gradient_checkpointing_layers: 5", "'gradient_checkpointing_layers' needs gradient_checkpointing: true or mlp"},
       {"jagged_restart_warmup_steps: 5", "'jagged_restart_warmup_steps' needs jagged_restart_steps"},
       {"jagged_restart_steps: 20\nlr_scheduler: one_cycle", "does not go with 'lr_scheduler' (line 7): one_cycle"},
       {"jagged_restart_steps: 5", "leaves no room for 'jagged_restart_warmup_steps' of 10"},
