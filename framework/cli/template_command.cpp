@@ -14,6 +14,8 @@
 namespace dml {
 namespace {
 
+constexpr JsonLimits kOneConversation{.bytes = std::size_t{4} << 20};
+
 struct Template {
   std::optional<std::string> model, path, messages, context;
   bool generation_prompt = false, masks = false;
@@ -33,7 +35,7 @@ struct Template {
 };
 
 Json read_row(const std::string& path) {
-  Json row = read_json(path);
+  Json row = read_json(path, kOneConversation);
   if (row.is_array()) row = Json{{"messages", std::move(row)}};
   if (!row.is_object() || !row.contains("messages"))
     throw UserError("{}: must be a list of messages or an object with `messages`, is {}", path, row.type_name());
@@ -90,7 +92,7 @@ int render(const std::vector<std::string>& words) {
   if (const ChatFormat* format = t.path ? find_chat_format(made.chat_template) : nullptr)
     if (!format->terminator.empty()) made.eot_tokens = {format->terminator};
   if (t.context) {
-    Json variables = read_json(*t.context);
+    Json variables = read_json(*t.context, kOneConversation);
     if (t.generation_prompt && variables.is_object()) variables["add_generation_prompt"] = true;
     print(render_template(chosen, variables, *t.context));
     return 0;

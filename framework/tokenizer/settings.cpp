@@ -13,7 +13,7 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kMaxTemplate = 256 << 10, kMaxConfig = 16 << 20;
+constexpr std::size_t kMaxTemplate = 256 << 10, kMaxConfig = 4 << 20;
 
 // A token is given as a text or as {"content": text, "lstrip": …}.
 void read_named(const Json& config, const char* key, TokenizerSettings::Named& into, const std::string& file) {

@@ -114,6 +114,25 @@ INSTANTIATE_TEST_SUITE_P(
     }),
     name_of_case);
 
+class HostileTokenizerConfig : public HostileFile {};
+
+TEST_P(HostileTokenizerConfig, IsRefused) {
+  put("model/tokenizer.json", {"{" + kBpe});
+  put("model/tokenizer_config.json", GetParam().file);
+  expect_refused(dml({"tokenize", "--model", at("model"), "--text", "a b"}), 2,
+                 {at("model/tokenizer_config.json"), GetParam().says});
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, HostileTokenizerConfig,
+                         testing::ValuesIn(std::vector<Hostile>{
+                             {"Empty", {""}, "not valid JSON"},
+                             {"BlanksOf64MB", {{" ", 64 << 20}}, "the limit is"},
+                             {"BlanksOf3MB", {{" ", 3 << 20}}, "not valid JSON"},
+                             {"ATextOf3MBThatIsCutOff", {R"({"x": ")", {"x", 3 << 20}}, "not valid JSON"},
+                             {"ATemplateOf3MB", {R"({"chat_template": ")", {"x", 3 << 20}, "\"}"}, "the limit is"},
+                         }),
+                         name_of_case);
+
 // ---- tokenizer.model
 
 class HostileTokenizerModel : public HostileFile {};
@@ -252,6 +271,8 @@ INSTANTIATE_TEST_SUITE_P(
         {"NoList", {"17"}, "must be a list"},
         {"VeryDeep", {{"[", kMillion}}, "nested deeper"},
         {"TooLarge", {R"([{"role": "user", "content": ")", {"a", 100 << 20}, "\"}]"}, "the limit is"},
+        {"LongAndCutOff", {R"([{"role": "user", "content": ")", {"a", 3 << 20}}, "not valid JSON"},
+        {"LongAndBlank", {{" ", 3 << 20}}, "not valid JSON"},
     }),
     name_of_case);
 
