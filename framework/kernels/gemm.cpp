@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "core/profile.h"
+#include "kernels/lora.h"
 #include "kernels/packed.h"
 #include "kernels/quant_nf4.h"
 #include "kernels/simd/loops.h"
@@ -92,6 +93,19 @@ void gemm_nt(ConstMat x, const Weight& w, Mat y, Write mode) {
   packed_product({weight_of(x)}, {w}, y, mode);
 }
 
+void gemm_nt_with(ConstMat x, const Weight& w, ConstMat down, ConstMat b, Mat y, Write mode) {
+  if (x.rows <= kFewRows) {
+    gemm_nt(x, w, y, mode);
+    return lora_up(down, b, 1, y);
+  }
+  ProfileScope profiled("gemm_nt",
+                        2.0 * static_cast<double>(x.rows * w.rows) * static_cast<double>(x.cols + down.cols));
+  DML_CHECK(x.cols == w.cols && y.rows == x.rows && y.cols == w.rows);
+  DML_CHECK(down.rows == x.rows && down.cols == b.cols && b.rows == w.rows);
+  Tail tail{{weight_of(down)}, {weight_of(b)}};
+  packed_product({weight_of(x)}, {w}, y, mode, &tail);
+}
+
 void gemm_nt_panel(const Factor& x, const Weight& w, std::int64_t first, std::int64_t count, Mat y) {
   if (x.count() > kFewRows) return packed_tile(x, 0, x.count(), {w}, first, count, y.data, y.cols, Write::set);
   ConstMat rows{static_cast<const float*>(x.values.data), x.count(), x.depth()};
@@ -102,6 +116,15 @@ void gemm_nn(ConstMat dy, const Weight& w, Mat dx, Write mode) {
   ProfileScope profiled("gemm_nn", 2.0 * static_cast<double>(dy.size()) * static_cast<double>(w.cols));
   DML_CHECK(dy.cols == w.rows && dx.rows == dy.rows && dx.cols == w.cols);
   packed_product({weight_of(dy)}, {w, true}, dx, mode);
+}
+
+void gemm_nn_with(ConstMat dy, const Weight& w, ConstMat ddown, ConstMat a, Mat dx, Write mode) {
+  ProfileScope profiled("gemm_nn",
+                        2.0 * static_cast<double>(dy.rows * w.cols) * static_cast<double>(dy.cols + ddown.cols));
+  DML_CHECK(dy.cols == w.rows && dx.rows == dy.rows && dx.cols == w.cols);
+  DML_CHECK(ddown.rows == dy.rows && ddown.cols == a.rows && a.cols == w.cols);
+  Tail tail{{weight_of(ddown)}, {weight_of(a), true}};
+  packed_product({weight_of(dy)}, {w, true}, dx, mode, &tail);
 }
 
 void gemm_nn_panels(const float* dy, std::int64_t all_rows, std::int64_t width, const Weight& w, Mat dx) {

@@ -12,6 +12,8 @@ namespace dml::kernels {
 /// y (T,N) = or += x (T,K) · wᵀ, w (N,K). The forward product of a linear layer. Few rows (decoding) take a fused
 /// de-quantising matrix-vector path.
 void gemm_nt(ConstMat x, const Weight& w, Mat y, Write mode);
+/// The same, + down (T,R) · bᵀ, b (N,R): a layer with its adapter.
+void gemm_nt_with(ConstMat x, const Weight& w, ConstMat down, ConstMat b, Mat y, Write mode);
 
 /// y (T,count) = x (T,K) · (rows [first, first + count) of w)ᵀ, on the calling thread: for kernels with panels of their
 /// own.
@@ -21,6 +23,8 @@ void gemm_nn_panels(const float* dy, std::int64_t rows, std::int64_t width, cons
 
 /// dx (T,K) = or += dy (T,N) · w (N,K). The gradient of its input.
 void gemm_nn(ConstMat dy, const Weight& w, Mat dx, Write mode);
+/// The same, + ddown (T,R) · a, a (R,K).
+void gemm_nn_with(ConstMat dy, const Weight& w, ConstMat ddown, ConstMat a, Mat dx, Write mode);
 
 /// dw (N,K) += dyᵀ · x for dy (T,N), x (T,K). The gradient of its weight.
 void gemm_tn(ConstMat dy, ConstMat x, Mat dw);

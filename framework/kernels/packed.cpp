@@ -44,16 +44,16 @@ Block values_of(const Factor& f, std::int64_t row, std::int64_t rows, std::int64
   return {values + row * w.cols + col, w.cols};
 }
 
-// Rows [first, first + count) of a factor at depths [k, k + depth), in register blocks one after another.
+// Rows [first, first + count) of a factor at depths [k, k + depth), in register blocks that are `pitch` deep.
 void pack_part(const Factor& f, Side side, std::int64_t first, std::int64_t count, std::int64_t k, std::int64_t depth,
-               float* to, float* room) {
+               std::int64_t pitch, float* to, float* room) {
   const auto to_block = side == Side::tall ? loops().pack_tall : loops().pack_wide;
   const std::int64_t height = block_of(side);
   if (!f.turned) {
     for (std::int64_t r = 0; r < count; r += height) {
       std::int64_t rows = std::min(height, count - r);
       Block block = values_of(f, first + r, rows, k, depth, room);
-      to_block(false, rows, depth, block.data, block.ld, to + r * depth);
+      to_block(false, rows, depth, block.data, block.ld, to + r * pitch);
     }
     return;
   }
@@ -61,15 +61,17 @@ void pack_part(const Factor& f, Side side, std::int64_t first, std::int64_t coun
     std::int64_t rows = std::min(kTurnedRows, depth - d);
     Block block = values_of(f, k + d, rows, first, count, room);
     for (std::int64_t c = 0; c < count; c += height)
-      to_block(true, std::min(height, count - c), rows, block.data + c, block.ld, to + c * depth + d * height);
+      to_block(true, std::min(height, count - c), rows, block.data + c, block.ld, to + c * pitch + d * height);
   }
 }
 
-// The same, packed into `to` unless they are.
-const float* packed_part(const Factor& f, Side side, std::int64_t first, std::int64_t count, std::int64_t k,
-                         std::int64_t depth, float* to, float* room) {
+// The same, packed into `to` unless they are; behind it the tail's.
+const float* packed_part(const Factor& f, const Factor* tail, Side side, std::int64_t first, std::int64_t count,
+                         std::int64_t k, std::int64_t depth, float* to, float* room) {
   if (f.packed) return f.packed + round_up(f.count(), block_of(side)) * k + first * depth;
-  pack_part(f, side, first, count, k, depth, to, room);
+  const std::int64_t more = tail ? tail->depth() : 0;
+  pack_part(f, side, first, count, k, depth, depth + more, to, room);
+  if (tail) pack_part(*tail, side, first, count, 0, more, depth + more, to + depth * block_of(side), room);
   return to;
 }
 
@@ -114,8 +116,8 @@ Factor pack(const Factor& f, Side side, float* room) {
   DML_CHECK(f.values.storage == Storage::f32);
   parallel_for(ceil_div(depth, step) * parts, [&](std::int64_t i) {
     std::int64_t k = i / parts * step, first = i % parts * part, deep = std::min(step, depth - k);
-    pack_part(f, side, first, std::min(part, count - first), k, deep, room + round_up(count, height) * k + first * deep,
-              nullptr);
+    pack_part(f, side, first, std::min(part, count - first), k, deep, deep,
+              room + round_up(count, height) * k + first * deep, nullptr);
   });
   Factor packed = f;
   packed.packed = room;
@@ -123,36 +125,40 @@ Factor pack(const Factor& f, Side side, float* room) {
 }
 
 void packed_tile(const Factor& a, std::int64_t row, std::int64_t rows, const Factor& b, std::int64_t col,
-                 std::int64_t cols, float* c, std::int64_t ldc, Write mode) {
+                 std::int64_t cols, float* c, std::int64_t ldc, Write mode, const Tail* tail) {
   const Loops& loop = loops();
-  const std::int64_t step = step_of(a), depth = a.depth();
+  const std::int64_t step = step_of(a), depth = a.depth(), more = tail ? tail->a.depth() : 0;
+  const std::int64_t deepest = std::min(step, depth) + more;
   const std::int64_t slab_rows = a.packed ? rows : std::min(round_up(rows, loop.tall), round_up(kSlabRows, loop.tall));
   const std::int64_t panel_cols = equal_part(cols, kPanelCols, loop.wide);
-  const std::int64_t slab_size = a.packed ? 0 : slab_rows * step, panel_size = b.packed ? 0 : panel_cols * step;
-  const std::int64_t room_size = b.packed ? 0 : std::max(loop.wide * step, kTurnedRows * panel_cols);
-  DML_CHECK(!b.packed || step_of(b) == step);
+  const std::int64_t slab_size = a.packed ? 0 : slab_rows * deepest, panel_size = b.packed ? 0 : panel_cols * deepest;
+  const std::int64_t room_size = b.packed ? 0 : std::max(loop.wide * deepest, kTurnedRows * panel_cols);
+  DML_CHECK((!b.packed || step_of(b) == step) && !(tail && (a.packed || b.packed)));
   float* slab = thread_scratch(slab_size + panel_size + room_size).data();
   float *panel = slab + slab_size, *room = panel + panel_size;
   for (std::int64_t top = 0; top < rows; top += slab_rows) {
     const std::int64_t height = std::min(slab_rows, rows - top);
     for (std::int64_t k = 0; k < depth; k += step) {
       const std::int64_t deep = std::min(step, depth - k);
-      const float* left_factor = packed_part(a, Side::tall, row + top, height, k, deep, slab, nullptr);
+      const bool ends = tail && k + deep == depth;
+      const float* left_factor =
+          packed_part(a, ends ? &tail->a : nullptr, Side::tall, row + top, height, k, deep, slab, nullptr);
       for (std::int64_t left = 0; left < cols; left += panel_cols) {
         const std::int64_t width = std::min(panel_cols, cols - left), next = left + width;
         Ahead ahead;
         if (next < cols) ahead = bytes_of(b, col + next, std::min(panel_cols, cols - next), k, deep);
         else if (k + deep < depth)
           ahead = bytes_of(b, col, std::min(panel_cols, cols), k + deep, std::min(step, depth - k - deep));
-        loop.packed_gemm(height, width, deep, left_factor,
-                         packed_part(b, Side::wide, col + left, width, k, deep, panel, room), c + top * ldc + left, ldc,
+        const float* right_factor =
+            packed_part(b, ends ? &tail->b : nullptr, Side::wide, col + left, width, k, deep, panel, room);
+        loop.packed_gemm(height, width, deep + (ends ? more : 0), left_factor, right_factor, c + top * ldc + left, ldc,
                          k > 0 || mode == Write::add, ahead);
       }
     }
   }
 }
 
-void packed_product(const Factor& a, const Factor& b, Mat c, Write mode) {
+void packed_product(const Factor& a, const Factor& b, Mat c, Write mode, const Tail* tail) {
   DML_CHECK(b.depth() == a.depth() && a.count() == c.rows && b.count() == c.cols);
   DML_CHECK(a.values.storage == Storage::f32);
   if (c.empty()) return;
@@ -161,7 +167,7 @@ void packed_product(const Factor& a, const Factor& b, Mat c, Write mode) {
   parallel_for(down * across, [&](std::int64_t i) {
     std::int64_t row = i / across * part.rows, col = i % across * part.cols;
     packed_tile(a, row, std::min(part.rows, c.rows - row), b, col, std::min(part.cols, c.cols - col), c.row(row) + col,
-                c.cols, mode);
+                c.cols, mode, tail);
   });
 }
 

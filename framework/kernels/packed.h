@@ -27,12 +27,17 @@ enum class Side { tall, wide };  // the first factor of a product, the second
 std::int64_t packed_size(const Factor& f, Side side);
 Factor pack(const Factor& f, Side side, float* room);
 
+/// A further term a · bᵀ of a product, of small depth, float32: summed up with the last step.
+struct Tail {
+  Factor a, b;
+};
+
 /// c (a.count, b.count) = or += a · bᵀ, in parallel. `a` is float32.
-void packed_product(const Factor& a, const Factor& b, Mat c, Write mode);
+void packed_product(const Factor& a, const Factor& b, Mat c, Write mode, const Tail* tail = nullptr);
 
 /// Rows [row, row + rows) and columns [col, col + cols) of that product on the calling thread; `c` is its first element,
 /// rows ldc apart. Of a packed factor the tile begins at a multiple of the register block. Takes the thread's scratch.
 void packed_tile(const Factor& a, std::int64_t row, std::int64_t rows, const Factor& b, std::int64_t col,
-                 std::int64_t cols, float* c, std::int64_t ldc, Write mode);
+                 std::int64_t cols, float* c, std::int64_t ldc, Write mode, const Tail* tail = nullptr);
 
 }  // namespace dml::kernels

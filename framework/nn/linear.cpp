@@ -29,10 +29,15 @@ void Linear::forward(ConstMat x, Mat y, Write mode, Saved& s, Pass& pass) const 
   // DoRA scales the sum of both products, so it cannot add to y in place.
   bool dora = lora && lora->magnitude;
   Mat product = dora ? s.plain.open(pass.arena) : y;
-  kernels::gemm_nt(x, value(), product, dora ? Write::set : mode);
+  const Write how = dora ? Write::set : mode;
   if (lora) {
     kernels::lora_down(adapter_input(*lora, x, pass), lora->a.value(), s.down);
-    kernels::lora_up(s.down, lora->b.value(), lora->scale, product);
+    Mat scaled = pass.arena.matrix(s.down.rows, s.down.cols);
+    kernels::copy(s.down, scaled);
+    kernels::scale(scaled, lora->scale);
+    kernels::gemm_nt_with(x, value(), scaled, lora->b.value(), product, how);
+  } else {
+    kernels::gemm_nt(x, value(), product, how);
   }
   if (dora) {
     kernels::dora_norms(value(), lora->a.value(), lora->b.value(), lora->scale, s.norms.data);
@@ -59,11 +64,18 @@ void Linear::backward(ConstMat dy, ConstMat x, const Saved& s, Mat dx, Write mod
     dy = dplain;
   }
   if (Mat dw = weight ? weight.grad() : Mat{}; !dw.empty()) kernels::gemm_tn(dy, x, dw);
-  if (!dx.empty()) kernels::gemm_nn(dy, value(), dx, mode);
-  if (!lora) return;
-
+  if (!lora) {
+    if (!dx.empty()) kernels::gemm_nn(dy, value(), dx, mode);
+    return;
+  }
   Mat ddown = pass.arena.matrix(dy.rows, s.down.cols);
   kernels::lora_up_backward(dy, s.down, lora->b.value(), lora->scale, ddown, lora->b.grad(), pass.arena);
+  if (!dx.empty() && !drops(*lora, pass)) {
+    kernels::gemm_nn_with(dy, value(), ddown, lora->a.value(), dx, mode);
+    dx = {};
+  } else if (!dx.empty()) {
+    kernels::gemm_nn(dy, value(), dx, mode);
+  }
   adapter_input_backward(*lora, ddown, x, dx, pass);
 }
 

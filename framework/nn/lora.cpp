@@ -13,7 +13,7 @@ Random dropout_mask(const LoraAdapter& lora, const Pass& pass) {
 }  // namespace
 
 ConstMat adapter_input(const LoraAdapter& lora, ConstMat x, Pass& pass) {
-  if (!pass.training || lora.dropout == 0) return x;
+  if (!drops(lora, pass)) return x;
   Mat dropped = pass.arena.matrix(x.rows, x.cols);
   kernels::dropout(x, lora.dropout, dropout_mask(lora, pass), dropped, pass.first_row * x.cols);
   return dropped;
@@ -22,7 +22,7 @@ ConstMat adapter_input(const LoraAdapter& lora, ConstMat x, Pass& pass) {
 void adapter_input_backward(const LoraAdapter& lora, ConstMat ddown, ConstMat x, Mat dx, Pass& pass) {
   Arena::Scope scope(pass.arena);
   ConstMat input = adapter_input(lora, x, pass);
-  bool masked = pass.training && lora.dropout > 0 && !dx.empty();
+  bool masked = drops(lora, pass) && !dx.empty();
   Mat dinput = dx;
   if (masked) {
     dinput = pass.arena.matrix(dx.rows, dx.cols);

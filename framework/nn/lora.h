@@ -15,6 +15,8 @@ struct LoraAdapter {
   std::uint32_t stream = 0;  // the module's number: part of the address of its dropout mask
 };
 
+/// Whether x̃ is not x.
+inline bool drops(const LoraAdapter& lora, const Pass& pass) { return pass.training && lora.dropout > 0; }
 /// x with its dropout mask, in scratch, made again by forward and backward; x itself where nothing is dropped.
 ConstMat adapter_input(const LoraAdapter& lora, ConstMat x, Pass& pass);
 /// Given the gradient of x̃ Aᵀ: adds to A's gradient and, through the mask, to dx unless it is empty.

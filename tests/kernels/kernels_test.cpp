@@ -137,6 +137,34 @@ TEST(Gemm, OfFewRowsHasTheBitsOfOneRowAndOfTheFloat32Values) {
   use_isa(best_isa());
 }
 
+TEST(Gemm, TakesALowRankTermAlong) {
+  constexpr std::int64_t t = 70, n = 330, k = 700;
+  auto x = values(t * k, 1), w = values(n * k, 2), dy = values(t * n, 3);
+  for (Isa wanted : {Isa::portable, Isa::avx2, Isa::avx512}) {
+    if (!use_isa(wanted)) continue;
+    for (std::int64_t r : {1, 8, 16, 20})
+      for (Write mode : {Write::set, Write::add}) {
+        auto low = values(t * r, 4), b = values(n * r, 5), a = values(r * k, 6);
+        auto y = values(t * n, 7), dx = values(t * k, 8), part = y;
+        auto plain_y = y, plain_dx = dx;
+        const Weight weight = weight_of(mat(w, n, k));
+        gemm_nt_with(mat(x, t, k), weight, mat(low, t, r), mat(b, n, r), mat(y, t, n), mode);
+        gemm_nn_with(mat(dy, t, n), weight, mat(low, t, r), mat(a, r, k), mat(dx, t, k), mode);
+        gemm_nt(mat(x, t, k), weight, mat(plain_y, t, n), mode);
+        gemm_nt(mat(low, t, r), weight_of(mat(b, n, r)), mat(plain_y, t, n), Write::add);
+        gemm_nn(mat(dy, t, n), weight, mat(plain_dx, t, k), mode);
+        gemm_nn(mat(low, t, r), weight_of(mat(a, r, k)), mat(plain_dx, t, k), Write::add);
+        for (std::size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], plain_y[i], 2e-4) << r;
+        for (std::size_t i = 0; i < dx.size(); ++i) ASSERT_NEAR(dx[i], plain_dx[i], 2e-4) << r;
+        for (auto [first, count] : {std::pair{0, 29}, {29, 41}})
+          gemm_nt_with(mat(x, t, k).slice(first, count), weight, mat(low, t, r).slice(first, count), mat(b, n, r),
+                       mat(part, t, n).slice(first, count), mode);
+        EXPECT_EQ(y, part) << r;
+      }
+  }
+  use_isa(best_isa());
+}
+
 TEST(Gemm, OfManyRowsHasTheBitsOfAnyPartOfThem) {
   constexpr std::int64_t t = 700, n = 320, k = 704;
   auto x = values(t * k, 1), dy = values(t * n, 3);
