@@ -26,6 +26,7 @@
 #include "generate/generator.h"
 #include "kernels/gemm.h"
 #include "kernels/quant_nf4.h"
+#include "pipeline/base_model.h"
 #include "pipeline/synthetic.h"
 
 namespace dml {
@@ -149,6 +150,7 @@ void measure(const Arguments& a, const std::string& storage, Memory& memory) {
   ModelSpec spec = read_model_config(section.model_config, "decode_bench");
   SyntheticWeights weights(spec, section, adapter);
   auto model = build_model(spec, weights.source(), {}, "decode_bench");
+  expand_scales(*model);
   const double bytes = weight_bytes(*model);
   generate(*model, 1, 8, 2);
 

@@ -80,6 +80,8 @@ TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& m
 /// For inference: the base alone or with adapters over it, each "DIR" or "DIR=WEIGHT" (checkpoint/adapter_sum.h).
 std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage,
                                                const std::vector<std::string>& adapters = {});
+/// Double quantised scales of NF4 become float32: decoding multiplies by every one of them for every token.
+void expand_scales(CausalLm& model);
 
 /// Bytes of base weights that are not trained: used from mapped files, or held in memory of the model's own.
 struct FrozenMemory {

@@ -96,21 +96,6 @@ std::unique_ptr<CausalLm> sum_of_weights(const BaseModel& base, Storage storage,
   return model;
 }
 
-// Decoding multiplies by every scale for every token: there they are float32.
-void expand_scales(CausalLm& model) {
-  constexpr std::int64_t kScales = 1 << 14;  // of one task
-  for (const WeightName& place : weight_names(model.spec)) {
-    kernels::Weight* w = frozen_at(model, place);
-    if (!w || !w->scale_codes) continue;
-    std::vector<float> scales(static_cast<std::size_t>((w->rows * w->cols - 1) / kernels::kNf4Block + 1));
-    parallel_ranges(std::ssize(scales), kScales, [&](std::int64_t first, std::int64_t last) {
-      kernels::expand_scales(*w, first, last - first, scales.data() + first);
-    });
-    model.owned.push_back(std::move(scales));
-    *w = {w->storage, w->rows, w->cols, w->data, model.owned.back().data()};
-  }
-}
-
 std::unique_ptr<CausalLm> model_with(const BaseModel& base, Storage storage, const std::vector<std::string>& adapters) {
   if (adapters.empty()) return build_on(base, storage, {}, base.directory);
   std::vector<WeightedAdapter> read;
@@ -126,6 +111,20 @@ std::unique_ptr<CausalLm> model_with(const BaseModel& base, Storage storage, con
 }
 
 }  // namespace
+
+void expand_scales(CausalLm& model) {
+  constexpr std::int64_t kScales = 1 << 14;  // of one task
+  for (const WeightName& place : weight_names(model.spec)) {
+    kernels::Weight* w = frozen_at(model, place);
+    if (!w || !w->scale_codes) continue;
+    std::vector<float> scales(static_cast<std::size_t>((w->rows * w->cols - 1) / kernels::kNf4Block + 1));
+    parallel_ranges(std::ssize(scales), kScales, [&](std::int64_t first, std::int64_t last) {
+      kernels::expand_scales(*w, first, last - first, scales.data() + first);
+    });
+    model.owned.push_back(std::move(scales));
+    *w = {w->storage, w->rows, w->cols, w->data, model.owned.back().data()};
+  }
+}
 
 std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage,
                                                const std::vector<std::string>& adapters) {
