@@ -6,8 +6,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <thread>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/hash.h"
 #include "core/log.h"
@@ -76,14 +80,25 @@ void remove_through_trash(const std::string& path) {
   if (error) log_warning("{}: cannot be removed: {}", path, error.message());
 }
 
-/// ".NAME.tmp-PID…" of a process that is gone, and trash.
-bool is_left_over(const std::string& name) {
-  if (name.starts_with(".trash-checkpoint-")) return true;
+/// One that was killed and that nobody has asked after yet is still listed, but does nothing any more.
+bool is_gone(pid_t process) {
+  if (kill(process, 0) != 0) return errno == ESRCH;
+  std::ifstream file(fmt::format("/proc/{}/stat", process));
+  std::string stat;  // "PID (NAME) STATE …"
+  std::getline(file, stat);
+  const std::size_t name_end = stat.rfind(')');
+  return name_end != stat.npos && name_end + 2 < stat.size() &&
+         (stat[name_end + 2] == 'Z' || stat[name_end + 2] == 'X');
+}
+
+/// The process that ".NAME.tmp-PID…" belongs to; 0 for trash, which is nobody's, −1 for other names.
+pid_t owner_of(const std::string& name) {
+  if (name.starts_with(".trash-checkpoint-")) return 0;
   auto at = name.rfind(".tmp-");
-  if (!name.starts_with(".") || at == std::string::npos) return false;
+  if (!name.starts_with(".") || at == std::string::npos) return -1;
   std::string_view pid = std::string_view(name).substr(at + 5);
   std::int64_t number = number_of(pid.substr(0, pid.find('-')));
-  return number > 0 && number != getpid() && kill(static_cast<pid_t>(number), 0) != 0 && errno == ESRCH;
+  return number > 0 ? static_cast<pid_t>(number) : -1;
 }
 
 }  // namespace
@@ -176,12 +191,21 @@ TrainState load_train_state(const std::string& checkpoint) {
   return read_train_state(read_json(path, kLimits), path);
 }
 
-void remove_left_over(const std::string& output_dir) {
-  std::error_code error;
-  std::vector<fs::path> left_over;
-  for (fs::directory_iterator it(output_dir, error), end; !error && it != end; it.increment(error))
-    if (is_left_over(it->path().filename().string())) left_over.push_back(it->path());
-  for (auto& path : left_over) fs::remove_all(path, error);
+void remove_left_over(const std::string& output_dir, double patience) {
+  const auto start = Clock::now();
+  for (bool again = true; again;) {
+    std::error_code error;
+    std::vector<fs::path> left_over;
+    again = false;
+    for (fs::directory_iterator it(output_dir, error), end; !error && it != end; it.increment(error)) {
+      const pid_t owner = owner_of(it->path().filename().string());
+      if (owner < 0 || owner == getpid()) continue;
+      if (owner == 0 || is_gone(owner)) left_over.push_back(it->path());
+      else again = seconds_since(start) < patience;
+    }
+    for (auto& path : left_over) fs::remove_all(path, error);
+    if (again) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
 }
 
 void remove_checkpoint(const Checkpoint& checkpoint) {

@@ -53,8 +53,9 @@ FoundCheckpoint find_checkpoint(const std::string& output_dir);
 /// Reads dml_state.json; UserError when the folder is not whole.
 TrainState load_train_state(const std::string& checkpoint);
 
-/// Clears what killed runs of this folder left behind: temporary files and folders whose process is gone.
-void remove_left_over(const std::string& output_dir);
+/// Clears what killed runs of this folder left behind: temporary files and folders whose process is gone, or goes within
+/// `patience` seconds.
+void remove_left_over(const std::string& output_dir, double patience = 0);
 /// Removes one checkpoint, valid or not; `latest` and `best` do not name it any more.
 void remove_checkpoint(const Checkpoint& checkpoint);
 

@@ -165,8 +165,8 @@ int plan_ranks(const Plan& p) {
   set_job_threads(file.recipe.train, *self);
   ScalingPlan plan(file.recipe);
   const Calibration& c = plan.calibration();
-  log_info("measured here, {} threads: {:.3f} s a micro-batch of {} tokens, {:.3f} s an update", threads(), c.pass(),
-           c.tokens, c.update);
+  log_info("measured here, {} thread{}: {:.3f} s a micro-batch of {} tokens, {:.3f} s an update", threads(),
+           threads() == 1 ? "" : "s", c.pass(), c.tokens, c.update);
   print(fmt::format("{:>6}  {:<8}  {:>9}  {:>9}  {:>8}  {:>11}  {:>10}\n", "ranks", "", "step", "waiting", "speed-up",
                     "sent a rank", "memory"));
   for (int ranks : numbers) {

@@ -30,7 +30,7 @@ void BackgroundWork::start(Jobs jobs) {
 void BackgroundWork::run(const Jobs& jobs, const std::stop_token& stop) {
   try {
     for (auto& job : jobs)
-      if (!stop.stop_requested()) job();
+      if (!stop.stop_requested()) job(stop);
   } catch (...) {
     failure_ = std::current_exception();
   }

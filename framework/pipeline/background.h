@@ -14,12 +14,14 @@
 
 namespace dml {
 
-using Jobs = std::vector<std::function<void()>>;
+/// Long ones look whether they are still wanted.
+using Job = std::function<void(const std::stop_token& stop)>;
+using Jobs = std::vector<Job>;
 
 class BackgroundWork {
  public:
   BackgroundWork() = default;
-  /// Lets the job at hand end; those behind it are dropped, and so is what went wrong.
+  /// Stops the job at hand as soon as it looks; those behind it are dropped, and so is what went wrong.
   ~BackgroundWork();
   BackgroundWork(const BackgroundWork&) = delete;
   BackgroundWork& operator=(const BackgroundWork&) = delete;

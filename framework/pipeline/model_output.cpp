@@ -110,8 +110,11 @@ ModelInParts::ModelInParts(std::string directory, const BaseModel& base, const C
       dtype_(dtype),
       parts_(directory_, tensors_of(rows_by_tensor(model.spec), base, model.spec, dtype)) {}
 
-void ModelInParts::write(std::span<const Shard> shards, bool rest) {
-  for (const Shard& s : shards) parts_.write_floats(s.parameter->name, s.first, s.value);
+void ModelInParts::write(std::span<const Shard> shards, bool rest, const std::stop_token& stop) {
+  for (const Shard& s : shards) {
+    if (stop.stop_requested()) return;
+    parts_.write_floats(s.parameter->name, s.first, s.value);
+  }
   if (rest) {
     const TensorRows rows = rows_by_tensor(model_.spec);
     if (base_.files)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <stop_token>
 #include <string>
 
 #include "checkpoint/model_parts.h"
@@ -32,8 +33,8 @@ class ModelInParts {
   ModelInParts(std::string directory, const BaseModel& base, const CausalLm& model, Dtype dtype);
   /// One rank, before any of them writes.
   void create() { parts_.create(); }
-  /// To the disk. `rest`: what is in no shard, too; on one rank.
-  void write(std::span<const Shard> shards, bool rest);
+  /// To the disk. `rest`: what is in no shard, too; on one rank. Where it is stopped the files stay unfinished.
+  void write(std::span<const Shard> shards, bool rest, const std::stop_token& stop = {});
 
  private:
   std::string directory_;

@@ -35,7 +35,8 @@ std::string optimizer_state_file(bool sharded, int rank) {
   return sharded ? fmt::format("optimizer-{}.safetensors", rank) : "optimizer.safetensors";
 }
 
-void write_optimizer_state(const std::string& path, std::span<const Shard> shards, const StateLayout& layout) {
+void write_optimizer_state(const std::string& path, std::span<const Shard> shards, const StateLayout& layout,
+                           const std::stop_token& stop) {
   std::vector<TensorInfo> infos;
   std::map<std::string, const std::byte*> data;
   for (const Shard& s : shards)
@@ -44,7 +45,10 @@ void write_optimizer_state(const std::string& path, std::span<const Shard> shard
       data[infos.back().name] = entries_of(s, part);
     }
   SafetensorsWriter writer(path, std::move(infos));
-  for (const TensorInfo& t : writer.tensors()) writer.append(data.at(t.name), t.bytes());
+  for (const TensorInfo& t : writer.tensors()) {
+    if (stop.stop_requested()) return;
+    writer.append(data.at(t.name), t.bytes());
+  }
   writer.commit();
 }
 

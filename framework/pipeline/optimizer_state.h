@@ -5,6 +5,7 @@
 #pragma once
 
 #include <span>
+#include <stop_token>
 #include <string>
 
 #include "dist/strategy.h"
@@ -13,8 +14,9 @@ namespace dml {
 
 /// The name of this rank's file in a checkpoint, where ranks hold slices (`sharded`) or everything.
 std::string optimizer_state_file(bool sharded, int rank);
-/// Writes what the state of `shards`, a rank's own or copies of them, holds.
-void write_optimizer_state(const std::string& path, std::span<const Shard> shards, const StateLayout& layout);
+/// Writes what the state of `shards`, a rank's own or copies of them, holds. Nothing is left when it is stopped.
+void write_optimizer_state(const std::string& path, std::span<const Shard> shards, const StateLayout& layout,
+                           const std::stop_token& stop = {});
 
 /// Into this rank's shards. UserError naming the first parameter whose state is not complete.
 void read_optimizer_state(const std::string& checkpoint, DistributionStrategy& strategy, const StateLayout& layout);

@@ -157,7 +157,9 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
         evaluated && run.at_best() && (settings.save_strategy == Cadence::best || settings.load_best_model_at_end);
     bool due =
         settings.save_strategy == Cadence::best ? settings.save_first_step && step == 0 : run.calendar().saves(step);
-    if (due || best || run.agreed_wish() != Wish::none || stopped) {
+    bool asked =
+        late || run.agreed_wish() == Wish::save || (run.agreed_wish() == Wish::stop && settings.save_on_signal);
+    if (due || best || asked) {
       save();
       saved_at = run.done();
     }
@@ -170,7 +172,11 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
   if (profiling && speaks)
     for (auto& line : profile_table()) log_info("{}", line);
   if (stopped) {
-    log_info("stopped after step {} of {}; dml train {} --resume auto goes on", run.done(), run.total(), file.path);
+    log_info("stopped after step {} of {}{}; dml train {} --resume auto goes on", run.done(), run.total(),
+             saved_at == run.done() ? ""
+             : saved_at >= 0        ? fmt::format(", saved at step {}", saved_at)
+                                    : ", nothing was saved",
+             file.path);
     return ExitCode::stopped;
   }
   if (gave_up)

@@ -132,6 +132,7 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
   }
 
   plan_memory();
+  if (comm_.size() == 1) plan_copies();  // several ranks: once they agree
   model_->reserve(memory_.activations);
 
   state_.seed = static_cast<std::uint64_t>(recipe_.train.seed);
@@ -170,6 +171,7 @@ void TrainingRun::agree() {
   items.push_back({"the program", digest_of_file("/proc/self/exe")});
   items.push_back({"version and BLAS", state_.numerics});
   check_agreement(comm_, items);
+  plan_copies();
 }
 
 StepMetrics TrainingRun::step() {
@@ -198,8 +200,7 @@ StepMetrics TrainingRun::step() {
     metrics.tokens += m.tokens;
     metrics.learned_tokens += m.learned;
   }
-  wish_ = static_cast<Wish>(
-      comm_.max(static_cast<std::int64_t>(recipe_.train.save_on_signal ? signals_.take() : Wish::none)));
+  wish_ = static_cast<Wish>(comm_.max(static_cast<std::int64_t>(signals_.take())));
   metrics.mem = static_cast<std::size_t>(comm_.sum(static_cast<std::int64_t>(memory_use().now)));
   double scale = metrics.learned_tokens > 0 ? 1 / static_cast<double>(metrics.learned_tokens) : 0;
   metrics.loss = loss * scale;

@@ -97,6 +97,8 @@ class TrainingRun {
   bool copies_model() const;
   bool copies_adapter() const;
   std::size_t planned_copies(std::size_t state) const;
+  /// Whether checkpoints are written from copies. A collective, of ranks that agree on what they train.
+  void plan_copies();
   /// Both return what is left to be written.
   Jobs write_now(const std::string& folder);
   Jobs copy_for(const std::string& folder);

@@ -132,7 +132,7 @@ void TrainingRun::write_result() {
   comm_.barrier();
   if (out) {
     out->commit();
-    remove_left_over(recipe_.train.output_dir);  // of a killed run that was still going down when this one began
+    remove_left_over(recipe_.train.output_dir, 2);  // of a killed run that was still going down when this one began
   }
   comm_.barrier();
 }

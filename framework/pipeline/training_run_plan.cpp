@@ -53,6 +53,9 @@ void TrainingRun::plan_memory() {
                                 : "not even micro_batch_size: 1 fits; smaller sequence_len, "
                                   "gradient_checkpointing: true, or adapter: qlora");
   }
+}
+
+void TrainingRun::plan_copies() {
   // Where memory is short, or counted out in addresses, training waits while a checkpoint is written. The last tenth of
   // what is available is not ours to take.
   memory_.snapshot = planned_copies(memory_.optimizer);

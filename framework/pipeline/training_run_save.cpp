@@ -102,8 +102,10 @@ Jobs TrainingRun::copy_for(const std::string& folder) {
     auto parts = std::make_shared<ModelInParts>(folder, base_, *model_, Dtype::f32);
     if (first) parts->create();
     comm_.barrier();
-    jobs.push_back([=] { parts->write(values ? std::span<const Shard>(copies) : std::span<const Shard>(), first); });
-    if (first) jobs.push_back([=, this] { save_tokenizer(folder); });
+    jobs.push_back([=](const std::stop_token& stop) {
+      parts->write(values ? std::span<const Shard>(copies) : std::span<const Shard>(), first, stop);
+    });
+    if (first) jobs.push_back([=, this](const std::stop_token&) { save_tokenizer(folder); });
   } else if (copies_adapter()) {
     strategy_->gather_values();
     std::vector<std::span<float>> all;
@@ -112,7 +114,7 @@ Jobs TrainingRun::copy_for(const std::string& folder) {
         all.push_back(snapshot_.copy({u.value, static_cast<std::size_t>(u.size)}));
     strategy_->release_values();
     if (first)
-      jobs.push_back([=, this] {
+      jobs.push_back([=, this](const std::stop_token&) {
         write_adapter_directory(folder, *trainable_.adapter, *model_, all);
         save_tokenizer(folder);
       });
@@ -120,8 +122,9 @@ Jobs TrainingRun::copy_for(const std::string& folder) {
     write_weights(folder, Dtype::f32, false);
   }
   if (state)
-    jobs.push_back([=, layout = optimizer_->state(), name = optimizer_state_file(slices, comm_.rank())] {
-      write_optimizer_state(folder + "/" + name, copies, layout);
+    jobs.push_back([=, layout = optimizer_->state(),
+                    name = optimizer_state_file(slices, comm_.rank())](const std::stop_token& stop) {
+      write_optimizer_state(folder + "/" + name, copies, layout, stop);
     });
   // They are half as many bytes as the gradients of a run whose ranks are many: written at once.
   if (!recipe_.train.save_only_model)
@@ -132,7 +135,7 @@ Jobs TrainingRun::copy_for(const std::string& folder) {
 void TrainingRun::begin_commit() {
   saving_->committing = true;
   if (comm_.rank() != 0) return;
-  work_.start({[this] {
+  work_.start({[this](const std::stop_token&) {
     saving_->path = saving_->writer->commit(saving_->state, saving_->trainer);
     rotate_checkpoints(recipe_.train.output_dir, recipe_.train.save_total_limit, saving_->state.best_step);
   }});

@@ -171,7 +171,8 @@ Section train_section() {
         {.example = "true"});
   t.add("save_first_step", &S::save_first_step, "Save after the first step, to see that it works.",
         {.example = "true"});
-  t.add("save_on_signal", &S::save_on_signal, "Save before stopping by a signal.", {.example = "false"});
+  t.add("save_on_signal", &S::save_on_signal,
+        "Save before stopping by SIGUSR2, SIGTERM or SIGINT; otherwise just stop.", {.example = "false"});
   t.add("save_in_background", &S::save_in_background,
         "Train on while a checkpoint is written from a copy in memory, where there is room for one.",
         {.example = "false"});

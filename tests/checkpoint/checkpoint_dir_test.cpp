@@ -275,5 +275,35 @@ TEST(Rotation, ClearsWhatKilledRunsLeft) {
   EXPECT_TRUE(fs::exists(dir / ".other"));
 }
 
+// A process that was killed and that nobody has asked after; one that is still going down.
+TEST(Rotation, ClearsWhatBelongsToProcessesThatAreAsGoodAsGone) {
+  TempDir dir;
+  auto left_by = [&](pid_t process) {
+    std::string name = dir / fmt::format(".checkpoint-4.tmp-{}-0", process);
+    put(name + "/file", "x");
+    return name;
+  };
+  pid_t killed = fork();
+  if (killed == 0) _exit(0);
+  siginfo_t ended{};
+  waitid(P_PID, static_cast<id_t>(killed), &ended, WEXITED | WNOWAIT);
+  std::string name = left_by(killed);
+  remove_left_over(dir.path());
+  EXPECT_FALSE(fs::exists(name));
+  waitpid(killed, nullptr, 0);
+
+  pid_t going = fork();
+  if (going == 0) {
+    usleep(300000);
+    _exit(0);
+  }
+  name = left_by(going);
+  remove_left_over(dir.path());
+  EXPECT_TRUE(fs::exists(name));
+  remove_left_over(dir.path(), 20);
+  EXPECT_FALSE(fs::exists(name));
+  waitpid(going, nullptr, 0);
+}
+
 }  // namespace
 }  // namespace dml

@@ -62,6 +62,20 @@ class Signals : public Workshop {
   }
 };
 
+TEST_F(Signals, StopWithoutSavingWhereThatIsNotWanted) {
+  std::string r = recipe("r.yml", long_run(3000) + Keys{{"save_on_signal", "false"}});
+  for (int signal : {SIGTERM, SIGUSR2}) {
+    Child child(on_ranks(1, {"train", r}));
+    ASSERT_TRUE(soon(30, [&] { return steps_done("out", 5); }));
+    child.signal(signal);
+    Ended e = child.wait();
+    EXPECT_EQ(e.exit, 75) << e.err;
+    EXPECT_THAT(e.err, HasSubstr("nothing was saved"));
+    EXPECT_TRUE(checkpoints("out").empty());
+    std::filesystem::remove_all(at("out"));
+  }
+}
+
 TEST_F(Signals, Usr1SavesAndGoesOn) {
   Child child(on_ranks(1, {"train", recipe("r.yml", long_run(300))}));
   ASSERT_TRUE(soon(30, [&] { return steps_done("out", 3); }));
@@ -83,7 +97,7 @@ TEST_F(Signals, Usr2StopsAllRanks) {
 
 TEST_F(Signals, AKilledRankEndsTheOthers) {
   if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
-  std::string r = recipe("r.yml", long_run(100000));
+  std::string r = recipe("r.yml", long_run(3000));
   Child child(on_ranks(2, {"train", r}));
   ASSERT_TRUE(soon(30, [&] { return steps_done("out", 3); }));
   std::vector<pid_t> ranks;

@@ -177,21 +177,38 @@ TEST_F(Resume, SavesTheSameInTheBackground) {
   }
 }
 
+// A file system in memory, as small as one likes; needs root.
+class SmallDisk {
+ public:
+  explicit SmallDisk(std::string path) : path_(std::move(path)) {
+    fs::create_directory(path_);
+    there_ = geteuid() == 0 && mount("tmpfs", path_.c_str(), "tmpfs", 0, "size=64k") == 0;
+  }
+  ~SmallDisk() {
+    if (there_) umount2(path_.c_str(), MNT_DETACH);
+  }
+  explicit operator bool() const { return there_; }
+  void clear() {
+    for (auto& entry : fs::directory_iterator(path_)) fs::remove_all(entry.path());
+  }
+  bool resize(int kilobytes) {
+    return mount("tmpfs", path_.c_str(), "tmpfs", MS_REMOUNT, fmt::format("size={}k", kilobytes).c_str()) == 0;
+  }
+
+ private:
+  std::string path_;
+  bool there_;
+};
+
 TEST_F(Resume, IsExactAfterAFullDisk) {
-  std::string disk = at("disk");
-  fs::create_directory(disk);
-  if (geteuid() != 0 || mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=64k") != 0)
-    GTEST_SKIP() << "needs root for a small tmpfs";
-  struct Unmount {
-    std::string path;
-    ~Unmount() { umount2(path.c_str(), MNT_DETACH); }
-  } unmount{disk};
+  SmallDisk disk(at("disk"));
+  if (!disk) GTEST_SKIP() << "needs root for a small tmpfs";
   whole({});
   int full = 0;
   for (int kilobytes = 40; kilobytes < 4000; kilobytes += long_form() ? 16 : 100) {
-    for (auto& entry : fs::directory_iterator(disk)) fs::remove_all(entry.path());
-    ASSERT_EQ(mount("tmpfs", disk.c_str(), "tmpfs", MS_REMOUNT, fmt::format("size={}k", kilobytes).c_str()), 0);
-    std::string out = disk + "/out", what = fmt::format("{} kB", kilobytes), recipe_path = lora(out, {});
+    disk.clear();
+    ASSERT_TRUE(disk.resize(kilobytes));
+    std::string out = at("disk/out"), what = fmt::format("{} kB", kilobytes), recipe_path = lora(out, {});
     Ended e = train(1, recipe_path);
     if (e.exit == 0) break;
     ++full;
@@ -199,13 +216,38 @@ TEST_F(Resume, IsExactAfterAFullDisk) {
     EXPECT_NE(e.err.find("No space left"), e.err.npos) << e.err;
     expect_only_whole_checkpoints(out, what);
     EXPECT_FALSE(has_left_over(out)) << what;
-    ASSERT_EQ(mount("tmpfs", disk.c_str(), "tmpfs", MS_REMOUNT, "size=64m"), 0);
+    ASSERT_TRUE(disk.resize(1 << 16));
     e = train(1, recipe_path, {"--resume", "auto"});
     ASSERT_EQ(e.exit, 0) << what << e.err;
     expect_whole(out, what);
   }
   EXPECT_GT(full, 2);
   fmt::print("{} sizes of a disk that is full at some place\n", full);
+}
+
+// Both ranks write; one of them may be done, or fail, while the other still trains.
+TEST_F(Resume, IsExactAfterAFullDiskOnTwoRanks) {
+  SmallDisk disk(at("disk"));
+  if (!disk || !has_mpirun()) GTEST_SKIP() << "needs root for a small tmpfs, and mpirun";
+  const Keys full = tiny_model() + Keys{{"distribution", "zero3"}, {"save_steps", "2"}, {"save_total_limit", "9"}};
+  auto keys = [&](const std::string& out) { return recipe("two.yml", full + Keys{{"output_dir", out}}); };
+  Ended e = train(2, keys(at("whole")));
+  ASSERT_EQ(e.exit, 0) << e.err;
+  files_ = results_in(at("whole"));
+  numbers_ = numbers_of(at("whole/metrics.jsonl"));
+  for (int kilobytes : {700, 1400, 1700, 2000}) {
+    disk.clear();
+    ASSERT_TRUE(disk.resize(kilobytes));
+    std::string out = at("disk/out"), what = fmt::format("{} kB", kilobytes);
+    e = train(2, keys(out));
+    EXPECT_EQ(e.exit, 5) << what << e.err;
+    EXPECT_NE(e.err.find("No space left"), e.err.npos) << e.err;
+    expect_only_whole_checkpoints(out, what);
+    ASSERT_TRUE(disk.resize(1 << 16));
+    e = train(2, keys(out), {"--resume", "auto"});
+    ASSERT_EQ(e.exit, 0) << what << e.err;
+    expect_whole(out, what);
+  }
 }
 
 }  // namespace
