@@ -16,11 +16,12 @@ namespace {
 
 constexpr std::int64_t kQueries = 64, kKeys = 128, kBlock = 16;
 constexpr std::int64_t kEnoughTasks = 8, kLong = 1024;  // a batch has several of the documents that are not long
+constexpr std::int64_t kMostStrips = 4;                 // each but the first has a buffer as large as dq
 
-// Of one document.
+// Of one document, by nothing but its length: its bits are its own.
 std::int64_t strips_for(std::int64_t kv_heads, std::int64_t rows) {
   std::int64_t wanted = ((rows > kLong ? 2 : 1) * kEnoughTasks + kv_heads - 1) / kv_heads;
-  return std::clamp<std::int64_t>((rows + kKeys - 1) / kKeys, 1, wanted);
+  return std::clamp<std::int64_t>((rows + kKeys - 1) / kKeys, 1, std::min(kMostStrips, wanted));
 }
 
 }  // namespace

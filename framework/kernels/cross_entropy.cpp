@@ -115,13 +115,12 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
   auto label_logits = scratch.take<float>(most);
   auto log_sums = scratch.take<double>(most);
   auto parts = scratch.take<RowStats>(most * panels);
-  auto rows_of = [&](std::int64_t first, std::int64_t count) { return Factor{weight_of(hidden.slice(first, count))}; };
-  auto turned_rows_of = [&](std::int64_t first, std::int64_t count) {
-    return Factor{weight_of(hidden.slice(first, count)), true};
+  auto factor = [&](std::int64_t first, std::int64_t count, bool turned) {
+    return Factor{weight_of(hidden.slice(first, count)), turned};
   };
-  float* packed = scratch.take<float>(packed_size(rows_of(0, most), Side::tall)).data();
+  float* packed = scratch.take<float>(packed_size(factor(0, most, false), Side::tall)).data();
   float* packed_turned =
-      dhead.empty() ? nullptr : scratch.take<float>(packed_size(turned_rows_of(0, most), Side::wide)).data();
+      dhead.empty() ? nullptr : scratch.take<float>(packed_size(factor(0, most, true), Side::wide)).data();
   Mat down = low ? scratch.matrix(most, low->down.cols) : Mat{};
   double total = 0;
   for (std::int64_t first = 0; first < rows; first += most) {
@@ -131,8 +130,8 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
       scale(down.slice(0, count), low->scale);
     }
     auto at = static_cast<std::size_t>(first), n = static_cast<std::size_t>(count);
-    Chunk c{pack(rows_of(first, count), Side::tall, packed),
-            dhead.empty() ? Factor{} : pack(turned_rows_of(first, count), Side::wide, packed_turned),
+    Chunk c{pack(factor(first, count, false), Side::tall, packed),
+            dhead.empty() ? Factor{} : pack(factor(first, count, true), Side::wide, packed_turned),
             labels.subspan(at, n),
             block.data,
             label_logits.data(),

@@ -378,5 +378,16 @@ TEST(DryRun, TouchesNoMemoryAndTakesWhatTheRealRunTakes) {
   EXPECT_GT(walk(counting, reinterpret_cast<float*>(64)), std::size_t{40 * 300 * 4});
 }
 
+TEST(Attention, NeedsLittleScratchWhereAllHeadsShareKeys) {
+  constexpr std::int64_t rows = 8192, heads = 16, e = 64;
+  DryRun dry;
+  Arena arena = Arena::measuring();
+  Mat q = arena.matrix(rows, heads * e), k = arena.matrix(rows, e), lse = arena.matrix(rows, heads);
+  const std::size_t before = arena.high_water();
+  const std::int32_t starts[] = {0, rows};
+  attention_backward({.heads = heads, .kv_heads = 1, .head_dim = e}, q, q, k, k, q, lse, starts, q, k, k, arena);
+  EXPECT_LE(arena.high_water() - before, sizeof(float) * (3 * q.size() + 2 * lse.size()));
+}
+
 }  // namespace
 }  // namespace dml::kernels
