@@ -47,7 +47,10 @@ QuantisedBase::QuantisedBase(const ModelSpec& spec, const ModelFiles& base, Quan
   make_directories(root);
   digest_ = digest_of_base(base, layout_, scheme, root);
   folder_ = root + "/" + digest_;
-  if (ready_or_why("found in").empty()) return;
+  if (ready_or_why("found in").empty()) {
+    remove_leftovers(root);
+    return;
+  }
   BuildLock lock(root, digest_);
   std::string why = ready_or_why("built meanwhile by another process:");
   if (why.empty()) return;

@@ -1,7 +1,8 @@
 // Folders that are named by the digest of what they were made from, ROOT/DIGEST, and built once, whoever asks first.
 //
 // Processes that ask for the same folder take its lock, ROOT/.DIGEST.lock: one builds, the others wait and find it
-// there. The lock dies with its owner; what a killed owner left behind, ROOT/.DIGEST.tmp-…, goes with the next builder.
+// there. The lock dies with its owner, its file does not: what a killed owner left behind, ROOT/.DIGEST.lock and
+// ROOT/.DIGEST.tmp-…, goes with the next process that builds in the root or finds a folder there.
 #pragma once
 
 #include <string>
@@ -16,7 +17,7 @@ class BuildLock {
   BuildLock(const BuildLock&) = delete;
   BuildLock& operator=(const BuildLock&) = delete;
 
-  /// Removes what killed processes left in the root: temporary folders that nobody holds the lock of.
+  /// Removes what killed processes left in the root.
   void remove_leftovers() const;
 
  private:
@@ -24,5 +25,8 @@ class BuildLock {
   int fd_ = -1;
   bool held_ = true;  // false on a file system without locks: the atomic rename decides there
 };
+
+/// The same for a process that holds no lock: temporary folders and lock files of digests whose lock nobody holds.
+void remove_leftovers(const std::string& root);
 
 }  // namespace dml

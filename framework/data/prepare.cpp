@@ -212,7 +212,10 @@ Prepared prepare(const DataSection& data, const TemplateSection& templates, std:
     }
   };
   if (!options.rebuild)
-    if (auto ready = find_ready("cache hit:")) return std::move(*ready);
+    if (auto ready = find_ready("cache hit:")) {
+      remove_leftovers(root);
+      return std::move(*ready);
+    }
 
   make_directories(root);
   BuildLock lock(root, digest);
