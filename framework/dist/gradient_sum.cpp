@@ -1,7 +1,5 @@
 #include "dist/gradient_sum.h"
 
-#include <cstring>
-
 #include "core/error.h"
 #include "core/parallel.h"
 #include "core/profile.h"
@@ -26,7 +24,7 @@ void GradientSum::begin_step(MicroBatches mine, std::int64_t total) {
   micro_step_ = -1;
   schedule_ = Reduction::schedule(mine, total, rank_, tree_);
   reserve();
-  if (!tree_) clear(0);
+  if (!tree_) store_.begin_gradient();
   reduction_.begin(mine, total, tree_);
 }
 
@@ -45,24 +43,17 @@ void GradientSum::begin_micro_step(std::int64_t index) {
   ++micro_step_;
   DML_CHECK(micro_step_ < mine_.count && index == mine_.first + micro_step_, "micro-batch {} is out of turn", index);
   auto slot = static_cast<std::size_t>(schedule_.slot[static_cast<std::size_t>(micro_step_)]);
-  if (tree_) clear(slot);
+  if (tree_) store_.begin_gradient();
   for (std::size_t u = 0; u < ready_.size(); ++u)
     if (Unit& unit = store_.units()[u]; unit.size > 0) unit.grad = slots_[slot][u];
   ready_.assign(ready_.size(), false);
-}
-
-void GradientSum::clear(std::size_t slot) {
-  ProfileScope profiled("zero_gradients");
-  for (std::size_t u = 0; u < ready_.size(); ++u)
-    parallel_ranges(store_.units()[u].size, kGrain, [&](std::int64_t first, std::int64_t last) {
-      std::memset(slots_[slot][u] + first, 0, static_cast<std::size_t>(last - first) * sizeof(float));
-    });
 }
 
 void GradientSum::unit_ready(std::size_t unit) {
   ProfileScope profiled("gradient_sum");
   DML_CHECK(micro_step_ >= 0 && !ready_[unit], "a unit's gradient became final twice");
   ready_[unit] = true;
+  store_.end_gradient(unit);
   auto step = static_cast<std::size_t>(micro_step_);
   int top = schedule_.slot[step];
   for (int n = schedule_.additions[step]; n > 0; --n, --top) {
@@ -85,7 +76,11 @@ void GradientSum::finish() {
   ProfileScope profiled("gradient_wait");
   DML_CHECK(micro_step_ + 1 == mine_.count, "{} of {} micro-batches were computed", micro_step_ + 1, mine_.count);
   if (mine_.count == 0)
-    for (std::size_t u = ready_.size(); u-- > 0;) hand_over(u);
+    for (std::size_t u = ready_.size(); u-- > 0;) {
+      store_.units()[u].grad = slots_[0][u];
+      store_.end_gradient(u);
+      hand_over(u);
+    }
   reduction_.finish();
 }
 

@@ -38,7 +38,6 @@ class GradientSum {
 
  private:
   void reserve();
-  void clear(std::size_t slot);
   void hand_over(std::size_t unit);
 
   ParameterStore& store_;

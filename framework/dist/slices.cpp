@@ -5,8 +5,14 @@
 #include "core/parallel.h"
 #include "core/profile.h"
 #include "kernels/elementwise.h"
+#include "kernels/simd/loops.h"
 
 namespace dml {
+namespace {
+
+constexpr std::int64_t kBlocksATask = 64;  // of a sum of squares
+
+}  // namespace
 
 std::unique_ptr<Pending> gather_slices(Comm& comm, std::int64_t unit_size, float* own, float* whole,
                                        Operation operation, Wire wire) {
@@ -62,9 +68,11 @@ double squared_norm(Comm& comm, const ParameterStore& store, const std::function
     Slice slice = slice_of(units[u].size, comm.rank(), comm.size());
     std::vector<double> sums(static_cast<std::size_t>(blocks_in(slice)));
     const float* gradient = own(u);
-    parallel_ranges(slice.size(), kSliceBlock, [&](std::int64_t first, std::int64_t last) {
-      sums[static_cast<std::size_t>(first / kSliceBlock)] =
-          kernels::sum_of_squares({gradient + first, static_cast<std::size_t>(last - first)});
+    parallel_ranges(std::ssize(sums), kBlocksATask, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t b = first; b < last; ++b) {
+        std::int64_t at = b * kSliceBlock, size = std::min(kSliceBlock, slice.size() - at);
+        sums[static_cast<std::size_t>(b)] = kernels::loops().sum_of_squares(gradient + at, size);
+      }
     });
     mine.append(reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(double));
   }

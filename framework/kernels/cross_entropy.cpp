@@ -12,7 +12,8 @@
 #include "kernels/simd/loops.h"
 
 // A chunk's logits are kept (at most 64 MB) and turned into their own gradient in place: the vocabulary product is done
-// once, three products in all. Every pass over them is taken while a panel of them is in the cache: max and sum right
+// once, three products in all, and so is the exponential (twice under a soft cap, whose slope needs the logits
+// themselves). Every pass over them is taken while a panel of them is in the cache: max and sum right
 // after the product, the gradient right before the product that needs it. The logits lie panel by panel, each panel
 // dense: rows of a whole vocabulary would put every row of a panel on a page of its own.
 namespace dml::kernels {
@@ -35,9 +36,14 @@ struct Chunk {
   float* label_logits;        // (rows)
   double* log_sums;           // (rows)
   std::span<RowStats> parts;  // (rows, panels)
-  const LowRankLogits* low;   // may be null
-  ConstMat down;              // its rows, scaled
+  std::int64_t panels;
+  bool keeps_exponentials;   // of a panel's logits less the largest there, instead of the logits
+  const LowRankLogits* low;  // may be null
+  ConstMat down;             // its rows, scaled
 
+  RowStats& part(std::int64_t row, std::int64_t first) const {
+    return parts[static_cast<std::size_t>(row * panels + first / kPanel)];
+  }
   Mat panel(std::int64_t first, std::int64_t cols) const {
     return {logits + first * hidden.count(), hidden.count(), cols};
   }
@@ -49,7 +55,7 @@ void each_panel(std::int64_t vocabulary, F panel) {
 }
 
 void logits_and_sums(const Chunk& c, const Weight& head, float softcap) {
-  std::int64_t rows = c.hidden.count(), panels = (head.rows + kPanel - 1) / kPanel;
+  std::int64_t rows = c.hidden.count();
   each_panel(head.rows, [&](std::int64_t first, std::int64_t cols) {
     const Loops& loop = loops();
     Mat logits = c.panel(first, cols);
@@ -59,14 +65,14 @@ void logits_and_sums(const Chunk& c, const Weight& head, float softcap) {
     for (std::int64_t i = 0; i < rows; ++i) {
       float* x = logits.row(i);
       if (softcap > 0) loop.softcap(x, cols, softcap);
-      c.parts[static_cast<std::size_t>(i * panels + first / kPanel)] = loop.row_stats(x, cols);
       std::int64_t label = c.labels[static_cast<std::size_t>(i)] - first;
       if (label >= 0 && label < cols) c.label_logits[i] = x[label];
+      c.part(i, first) = c.keeps_exponentials ? loop.row_exponentials(x, cols) : loop.row_stats(x, cols);
     }
   });
   parallel_ranges(rows, 16, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t i = first; i < last; ++i) {
-      auto parts = c.parts.subspan(static_cast<std::size_t>(i * panels), static_cast<std::size_t>(panels));
+      auto parts = c.parts.subspan(static_cast<std::size_t>(i * c.panels), static_cast<std::size_t>(c.panels));
       float top = parts[0].max;
       for (const RowStats& p : parts) top = p.max > top ? p.max : top;
       double sum = 0;
@@ -77,12 +83,15 @@ void logits_and_sums(const Chunk& c, const Weight& head, float softcap) {
 }
 
 // Logits to their gradient; the head's gradient on the way.
-void gradient_of_logits(const Chunk& c, std::int64_t vocabulary, float softcap, Mat dhead) {
+void gradient_of_logits(const Chunk& c, std::int64_t vocabulary, float softcap, Mat dhead, Write mode) {
   each_panel(vocabulary, [&](std::int64_t first, std::int64_t cols) {
     Mat logits = c.panel(first, cols);
     for (std::int64_t i = 0; i < c.hidden.count(); ++i) {
       float* x = logits.row(i);
-      loops().softmax_gradient(x, cols, static_cast<float>(c.log_sums[i]), softcap);
+      if (c.keeps_exponentials)
+        loops().set_scaled(x, static_cast<float>(std::exp(static_cast<double>(c.part(i, first).max) - c.log_sums[i])),
+                           x, cols);
+      else loops().capped_softmax_gradient(x, cols, static_cast<float>(c.log_sums[i]), softcap);
       std::int64_t label = c.labels[static_cast<std::size_t>(i)] - first;
       if (label < 0 || label >= cols) continue;
       float ratio = softcap > 0 ? c.label_logits[i] / softcap : 0;
@@ -90,7 +99,7 @@ void gradient_of_logits(const Chunk& c, std::int64_t vocabulary, float softcap, 
     }
     if (!dhead.empty())
       packed_tile({weight_of(logits), true}, 0, cols, c.hidden_turned, 0, dhead.cols, dhead.row(first), dhead.cols,
-                  Write::add);
+                  mode);
     if (c.low && !c.low->db.empty())
       packed_tile({weight_of(logits), true}, 0, cols, {weight_of(c.down), true}, 0, c.down.cols, c.low->db.row(first),
                   c.down.cols, Write::add);
@@ -100,13 +109,14 @@ void gradient_of_logits(const Chunk& c, std::int64_t vocabulary, float softcap, 
 }  // namespace
 
 double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token> labels, float softcap,
-                     std::span<float> row_losses, Mat dhidden, Mat dhead, Arena& scratch, const LowRankLogits* low,
-                     bool sparing) {
+                     std::span<float> row_losses, Mat dhidden, Mat dhead, Write dhead_mode, Arena& scratch,
+                     const LowRankLogits* low, bool sparing) {
   const std::int64_t rows = hidden.rows, vocabulary = head.rows, panels = (vocabulary + kPanel - 1) / kPanel;
   ProfileScope profiled("cross_entropy",
                         2.0 * static_cast<double>(hidden.size() * vocabulary) * (dhead.empty() ? 1 : 2));
   DML_CHECK(static_cast<std::int64_t>(labels.size()) == rows && head.cols == hidden.cols);
   DML_CHECK(row_losses.empty() || static_cast<std::int64_t>(row_losses.size()) == rows);
+  if (rows == 0 && dhead_mode == Write::set) fill(dhead.flat(), 0);
   if (rows == 0) return 0;
   const bool gradient = !dhidden.empty() || !dhead.empty();
   Arena::Scope scope(scratch);
@@ -137,10 +147,12 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
             label_logits.data(),
             log_sums.data(),
             parts,
+            panels,
+            gradient && softcap == 0,
             low,
             low ? ConstMat(down.slice(0, count)) : ConstMat{}};
     logits_and_sums(c, head, softcap);
-    if (gradient) gradient_of_logits(c, vocabulary, softcap, dhead);
+    if (gradient) gradient_of_logits(c, vocabulary, softcap, dhead, first == 0 ? dhead_mode : Write::add);
     if (!dhidden.empty()) gemm_nn_panels(c.logits, count, kPanel, head, dhidden.slice(first, count));
     if (low && !low->ddown.empty())
       gemm_nn_panels(c.logits, count, kPanel, weight_of(low->b), low->ddown.slice(first, count));

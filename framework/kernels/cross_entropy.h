@@ -21,9 +21,9 @@ struct LowRankLogits {
 
 /// hidden (N,D): labelled rows only; labels (N), every one a valid token. Returns the SUM of the row losses.
 /// row_losses (N) are set when not empty. Gradients are of the sum: dhidden (N,D) is set when not empty (may be `hidden`
-/// itself); dhead (V,D) is added to when not empty. `sparing`: half as many logits at a time.
+/// itself); dhead (V,D) is set or added to when not empty. `sparing`: half as many logits at a time.
 double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token> labels, float softcap,
-                     std::span<float> row_losses, Mat dhidden, Mat dhead, Arena& scratch,
+                     std::span<float> row_losses, Mat dhidden, Mat dhead, Write dhead_mode, Arena& scratch,
                      const LowRankLogits* low = nullptr, bool sparing = false);
 
 }  // namespace dml::kernels

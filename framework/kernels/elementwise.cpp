@@ -129,17 +129,6 @@ void dropout(ConstMat x, float p, const Random& random, Mat y, std::int64_t offs
   });
 }
 
-double sum_of_squares(std::span<const float> x) {
-  auto n = static_cast<std::int64_t>(x.size()), grain = reduction_grain(n);
-  std::array<double, kMostBlocks> part{};
-  parallel_ranges(n, grain, [&](std::int64_t first, std::int64_t last) {
-    part[static_cast<std::size_t>(first / grain)] = loops().sum_of_squares(x.data() + first, last - first);
-  });
-  double total = 0;
-  for (double v : part) total += v;
-  return total;
-}
-
 std::int64_t first_not_finite(std::span<const float> x) {
   ProfileScope profiled("first_not_finite");
   auto n = static_cast<std::int64_t>(x.size()), grain = reduction_grain(n);

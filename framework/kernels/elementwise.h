@@ -31,8 +31,6 @@ void dropout(ConstMat x, float p, const Random& random, Mat y, std::int64_t firs
 /// Activations in and out of 16 bits.
 void round_to_bf16(ConstMat from, MatrixView<bf16> to);
 void widen_bf16(MatrixView<bf16> from, Mat to);
-/// Sum of squares in double, over fixed blocks added up in order.
-double sum_of_squares(std::span<const float> x);
 /// x = cap · tanh(x / cap).
 void soft_cap(float cap, Mat x);
 /// Index of the first value that is NaN or infinite, or −1.

@@ -133,10 +133,10 @@ void gemm_nn_panels(const float* dy, std::int64_t all_rows, std::int64_t width, 
   packed_product({weight_of({dy, all_rows, w.rows}), false, width}, {w, true}, dx, Write::set);
 }
 
-void gemm_tn(ConstMat dy, ConstMat x, Mat dw) {
+void gemm_tn(ConstMat dy, ConstMat x, Mat dw, Write mode) {
   ProfileScope profiled("gemm_tn", 2.0 * static_cast<double>(dy.size()) * static_cast<double>(x.cols));
   DML_CHECK(dy.rows == x.rows && dw.rows == dy.cols && dw.cols == x.cols);
-  packed_product({weight_of(dy), true}, {weight_of(x), true}, dw, Write::add);
+  packed_product({weight_of(dy), true}, {weight_of(x), true}, dw, mode);
 }
 
 void sgemm_tile(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,

@@ -26,8 +26,8 @@ void gemm_nn(ConstMat dy, const Weight& w, Mat dx, Write mode);
 /// The same, + ddown (T,R) · a, a (R,K).
 void gemm_nn_with(ConstMat dy, const Weight& w, ConstMat ddown, ConstMat a, Mat dx, Write mode);
 
-/// dw (N,K) += dyᵀ · x for dy (T,N), x (T,K). The gradient of its weight.
-void gemm_tn(ConstMat dy, ConstMat x, Mat dw);
+/// dw (N,K) = or += dyᵀ · x for dy (T,N), x (T,K). The gradient of its weight.
+void gemm_tn(ConstMat dy, ConstMat x, Mat dw, Write mode);
 
 /// Single-threaded c (m,n) = alpha · op(a) · op(b) + beta · c with leading dimensions, by OpenBLAS.
 void sgemm_tile(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,

@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "kernels/elementwise.h"
 #include "kernels/simd/loops.h"
 
 namespace dml::kernels {
@@ -161,7 +162,8 @@ void packed_tile(const Factor& a, std::int64_t row, std::int64_t rows, const Fac
 void packed_product(const Factor& a, const Factor& b, Mat c, Write mode, const Tail* tail) {
   DML_CHECK(b.depth() == a.depth() && a.count() == c.rows && b.count() == c.cols);
   DML_CHECK(a.values.storage == Storage::f32);
-  if (c.empty()) return;
+  if (a.depth() == 0 && mode == Write::set) fill(c.flat(), 0);
+  if (c.empty() || a.depth() == 0) return;
   const Parts part = parts_of(c.rows, c.cols);
   const std::int64_t down = ceil_div(c.rows, part.rows), across = ceil_div(c.cols, part.cols);
   parallel_for(down * across, [&](std::int64_t i) {

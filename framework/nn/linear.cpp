@@ -63,7 +63,8 @@ void Linear::backward(ConstMat dy, ConstMat x, const Saved& s, Mat dx, Write mod
     kernels::dora_scale(lora->magnitude.value().data, s.norms.data, dplain);
     dy = dplain;
   }
-  if (Mat dw = weight ? weight.grad() : Mat{}; !dw.empty()) kernels::gemm_tn(dy, x, dw);
+  if (auto dw = weight ? weight.whole_grad() : ParameterRef::Gradient{}; !dw.values.empty())
+    kernels::gemm_tn(dy, x, dw.values, dw.mode);
   if (!lora) {
     if (!dx.empty()) kernels::gemm_nn(dy, value(), dx, mode);
     return;

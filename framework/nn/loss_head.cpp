@@ -11,7 +11,7 @@ double LossHead::loss(ConstMat x, std::span<const Token> labels, std::span<float
   Arena::Scope scope(pass.arena);
   Mat h = pass.arena.matrix(x.rows, x.cols);
   norm.forward(x, h);
-  Mat dhead = d.empty() || !weight ? Mat{} : weight.grad();
+  auto dhead = d.empty() || !weight ? ParameterRef::Gradient{} : weight.whole_grad();
   // The gradient of h may take its place, unless A's gradient needs h once more.
   Mat dh = d.empty() ? Mat{} : lora ? pass.arena.matrix(x.rows, x.cols) : h;
   kernels::LowRankLogits low;
@@ -24,7 +24,7 @@ double LossHead::loss(ConstMat x, std::span<const Token> labels, std::span<float
     low.ddown = pass.arena.matrix(x.rows, lora->a.rows);
     low.db = lora->b.grad();
   }
-  double sum = kernels::cross_entropy(h, value(), labels, softcap, row_losses, dh, dhead, pass.arena,
+  double sum = kernels::cross_entropy(h, value(), labels, softcap, row_losses, dh, dhead.values, dhead.mode, pass.arena,
                                       lora ? &low : nullptr, pass.sparing);
   if (lora && !d.empty()) adapter_input_backward(*lora, low.ddown, h, dh, pass);
   if (!d.empty()) norm.backward(dh, x, d, Write::set, pass.arena);

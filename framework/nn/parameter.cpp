@@ -1,5 +1,7 @@
 #include "nn/parameter.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "kernels/elementwise.h"
 #include "nn/state_layout.h"
@@ -12,7 +14,26 @@ constexpr std::int64_t kAlign =
 
 std::int64_t aligned(std::int64_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
 
+void zero_stale(const Unit& u, Parameter& p) {
+  if (p.stale) kernels::fill({u.grad + p.offset, static_cast<std::size_t>(p.size())}, 0);
+  p.stale = false;
+}
+
 }  // namespace
+
+Mat ParameterRef::grad() const {
+  if (!unit->grad) return {};
+  zero_stale(*unit, unit->parameters[index]);
+  return {unit->grad + offset, rows, cols};
+}
+
+ParameterRef::Gradient ParameterRef::whole_grad() const {
+  if (!unit->grad) return {};
+  Parameter& p = unit->parameters[index];
+  if (!p.stale || rows * cols != p.size()) return {grad()};
+  p.stale = false;
+  return {{unit->grad + offset, rows, cols}, Write::set};
+}
 
 void ParameterStore::create_units(std::vector<std::string> names) {
   DML_CHECK(units_.empty());
@@ -26,7 +47,7 @@ ParameterRef ParameterStore::add(std::size_t unit, std::string name, std::vector
   Parameter p{std::move(name), u.size, std::move(shape), decay};
   std::int64_t rows = p.shape.size() == 2 ? p.shape[0] : 1, cols = p.shape.back();
   u.size = aligned(u.size + p.size());
-  ParameterRef ref{&u, p.offset, rows, cols};
+  ParameterRef ref{&u, u.parameters.size(), p.offset, rows, cols};
   u.parameters.push_back(std::move(p));
   return ref;
 }
@@ -39,6 +60,20 @@ void ParameterStore::allocate() {
 void ParameterStore::release() {
   for (Unit& u : units_) u.value = nullptr;
   values_ = Arena();
+}
+
+void ParameterStore::begin_gradient() {
+  for (Unit& u : units_)
+    for (Parameter& p : u.parameters) p.stale = true;
+}
+
+void ParameterStore::end_gradient(std::size_t unit) {
+  Unit& u = units_[unit];
+  for (Parameter& p : u.parameters) {
+    zero_stale(u, p);
+    std::int64_t end = p.offset + p.size();
+    std::fill(u.grad + end, u.grad + aligned(end), 0.f);
+  }
 }
 
 void ParameterStore::mask_gradient(std::size_t unit) {

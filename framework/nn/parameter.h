@@ -20,6 +20,7 @@ struct Parameter {
   bool decay = false;                                 // weight decay applies (matrices, not norms and biases)
   float learning_rate_scale = 1;                      // LoRA+ and the like
   std::int64_t trained_first = 0, trained_last = -1;  // elements that are trained; −1: to the end
+  bool stale = false;                                 // nothing of the present gradient is in its place yet
 
   std::int64_t size() const {
     std::int64_t n = 1;
@@ -40,12 +41,19 @@ struct Unit {
 /// Where a layer finds a parameter: the pointers of the unit may be rebound, so they are looked up at use.
 struct ParameterRef {
   Unit* unit = nullptr;
+  std::size_t index = 0;  // in the unit
   std::int64_t offset = 0, rows = 0, cols = 0;
 
   explicit operator bool() const { return unit != nullptr; }
   Mat value() const { return {unit->value + offset, rows, cols}; }
-  /// Empty when no gradients are wanted.
-  Mat grad() const { return unit->grad ? Mat{unit->grad + offset, rows, cols} : Mat{}; }
+  /// To be added to; empty when no gradients are wanted.
+  Mat grad() const;
+  /// For who writes every element: the first one need not find zeros there.
+  struct Gradient {
+    Mat values;
+    Write mode = Write::add;
+  };
+  Gradient whole_grad() const;
 };
 
 /// Owns the values of all trainable parameters. Units are declared first, then allocate() fixes the addresses.
@@ -68,6 +76,11 @@ class ParameterStore {
   bool ends_take_turns = false;
   /// Gives the values' memory back: a strategy that shards them binds its own.
   void release();
+
+  /// A new gradient begins: instead of zeroing all of it, whoever writes a parameter's first takes care.
+  void begin_gradient();
+  /// Zeroes what nobody wrote of a unit's gradient, and between its parameters.
+  void end_gradient(std::size_t unit);
 
   std::vector<Unit>& units() { return units_; }
   const std::vector<Unit>& units() const { return units_; }

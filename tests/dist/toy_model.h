@@ -65,6 +65,7 @@ class Toy {
     const float* value = u == 0 && !tied_ ? nullptr : unit.value;  // not needed, and not always there
     Random random(3, Purpose::noise, static_cast<std::uint64_t>(step * 1000 + index),
                   static_cast<std::uint32_t>(8 * u + kind));
+    store.end_gradient(static_cast<std::size_t>(u));  // what follows adds
     for (const Parameter& p : unit.parameters)
       for (std::int64_t i = p.offset; i < p.offset + p.size(); ++i) {
         auto at = static_cast<std::uint64_t>(i);

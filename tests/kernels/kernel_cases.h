@@ -52,7 +52,7 @@ inline Case linear(std::int64_t t, std::int64_t n, std::int64_t k) {
   c.forward = [](const Mats& in, const Mats& out, Arena&) { gemm_nt(in[0], weight_of(in[1]), out[0], Write::set); };
   c.backward = [](const Mats& in, const Mats&, const Mats& dout, const Mats& din, Arena&) {
     gemm_nn(dout[0], weight_of(in[1]), din[0], Write::set);
-    gemm_tn(dout[0], in[0], din[1]);
+    gemm_tn(dout[0], in[0], din[1], Write::set);
   };
   c.reference = [=](const std::vector<Values>& in) {
     Values y(static_cast<std::size_t>(t * n));
@@ -331,11 +331,11 @@ inline Case loss(std::int64_t n, std::int64_t d, std::int64_t vocabulary, float 
   auto labels = std::make_shared<std::vector<Token>>();
   for (std::int64_t i = 0; i < n; ++i) labels->push_back(static_cast<Token>((i * 7919 + 3) % vocabulary));
   c.forward = [=](const Mats& in, const Mats& out, Arena& scratch) {
-    cross_entropy(in[0], weight_of(in[1]), *labels, softcap, out[0].flat(), {}, {}, scratch);
+    cross_entropy(in[0], weight_of(in[1]), *labels, softcap, out[0].flat(), {}, {}, Write::set, scratch);
   };
   // The gradient of the sum only: the test feeds ones.
   c.backward = [=](const Mats& in, const Mats&, const Mats&, const Mats& din, Arena& scratch) {
-    cross_entropy(in[0], weight_of(in[1]), *labels, softcap, {}, din[0], train_head ? din[1] : Mat{}, scratch);
+    cross_entropy(in[0], weight_of(in[1]), *labels, softcap, {}, din[0], train_head ? din[1] : Mat{}, Write::set, scratch);
   };
   c.reference = [=](const std::vector<Values>& in) {
     Values losses(static_cast<std::size_t>(n)), x(static_cast<std::size_t>(vocabulary));

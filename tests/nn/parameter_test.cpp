@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "core/error.h"
 
 namespace dml {
@@ -36,6 +38,34 @@ TEST(ParameterStore, RefsFollowARebinding) {
   store.units()[0].grad = gradient.data();
   EXPECT_EQ(p.value().data[3], 3);
   EXPECT_EQ(p.grad().data, gradient.data());
+}
+
+// What an earlier gradient left is set by a product of the whole, zeroed for one of a part, and zeroed in the end.
+TEST(ParameterStore, FindsNothingOfTheLastGradientInANewOne) {
+  ParameterStore store;
+  store.create_units({"unit"});
+  ParameterRef product = store.add(0, "a", {2, 2}, true), fused = store.add(0, "b", {4, 1}, true);
+  store.add(0, "c", {3}, true);
+  store.allocate();
+  ParameterRef part = fused;
+  part.rows = 2;
+  std::vector<float> gradient(3 * 256, 7.f);
+  store.units()[0].grad = gradient.data();
+  EXPECT_EQ(product.whole_grad().mode, Write::add);
+  EXPECT_EQ(gradient[0], 7);
+  store.begin_gradient();
+  EXPECT_EQ(product.whole_grad().mode, Write::set);
+  EXPECT_EQ(gradient[0], 7);
+  EXPECT_EQ(product.whole_grad().mode, Write::add);
+  EXPECT_EQ(part.whole_grad().mode, Write::add);
+  EXPECT_EQ(std::vector(gradient.begin() + 256, gradient.begin() + 260), std::vector(4, 0.f));
+  gradient[256] = 1;
+  EXPECT_EQ(part.grad().data[0], 1);
+  EXPECT_EQ(gradient[512], 7);
+  store.end_gradient(0);
+  EXPECT_EQ(std::vector(gradient.begin() + 512, gradient.begin() + 515), std::vector(3, 0.f));
+  EXPECT_EQ(gradient[256], 1);
+  EXPECT_EQ(std::vector(gradient.begin() + 260, gradient.begin() + 512), std::vector(252, 0.f));
 }
 
 TEST(ParameterStore, NothingIsAddedOnceAddressesAreFixed) {

@@ -97,10 +97,12 @@ struct Loops {
   // Softmax over one row of logits.
   void (*softcap)(float* x, std::int64_t n, float cap);
   RowStats (*row_stats)(const float* x, std::int64_t n);
+  /// The same; x becomes exp(x − max).
+  RowStats (*row_exponentials)(float* x, std::int64_t n);
   /// x = exp(x − shift).
   void (*exp_shifted)(float* x, std::int64_t n, float shift);
-  /// x = exp(x − lse), times 1 − (x/cap)² when cap > 0.
-  void (*softmax_gradient)(float* x, std::int64_t n, float lse, float cap);
+  /// x = exp(x − lse) · (1 − (x/cap)²).
+  void (*capped_softmax_gradient)(float* x, std::int64_t n, float lse, float cap);
 
   // Elementwise.
   float (*dot)(const float* a, const float* b, std::int64_t n);

@@ -255,7 +255,8 @@ void attention_gradient(float* s, float* dp, std::int64_t keys, std::int64_t low
       });
 }
 
-RowStats row_stats(const float* x, std::int64_t n) {
+// exp(x − max) goes to `to`, unless that is null.
+DML_INLINE RowStats stats_of(const float* x, std::int64_t n, float* to) {
   V top = all(kMinusInfinity);
   std::int64_t i = 0;
   for (; i + W <= n; i += W) top = max(load(x + i), top);
@@ -266,20 +267,30 @@ RowStats row_stats(const float* x, std::int64_t n) {
   for (std::int64_t block = 0; block < n; block += 512) {
     std::int64_t end = block + 512 < n ? block + 512 : n;
     V part{};
-    for (i = block; i + W <= end; i += W) part += exp(load(x + i) - most);
-    if (i < end) part += exp(load_part(x + i, end - i, kMinusInfinity) - most);
+    for (i = block; i + W <= end; i += W) {
+      V e = exp(load(x + i) - most);
+      if (to) store(to + i, e);
+      part += e;
+    }
+    if (i < end) {
+      V e = exp(load_part(x + i, end - i, kMinusInfinity) - most);
+      if (to) store_part(to + i, e, end - i);
+      part += e;
+    }
     total += sum(part);
   }
   return {most, total};
 }
+RowStats row_stats(const float* x, std::int64_t n) { return stats_of(x, n, nullptr); }
+RowStats row_exponentials(float* x, std::int64_t n) { return stats_of(x, n, x); }
 
 void exp_shifted(float* x, std::int64_t n, float shift) {
   for_vectors(
       n, [&](auto get, auto put) __attribute__((always_inline)) { put(x, exp(get(x) - shift)); });
 }
 
-void softmax_gradient(float* x, std::int64_t n, float lse, float cap) {
-  float inverse = cap > 0 ? 1 / cap : 0;
+void capped_softmax_gradient(float* x, std::int64_t n, float lse, float cap) {
+  float inverse = 1 / cap;
   for_vectors(
       n, [&](auto get, auto put) __attribute__((always_inline)) {
         V v = get(x), t = v * inverse;
