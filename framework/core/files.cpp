@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
@@ -23,7 +24,9 @@ namespace dml {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::size_t kBuffer = 1 << 17;  // stays in the second-level cache
+// Stays in the second-level cache. Files grow by whole pieces of it, each at a multiple of it: the system then takes one
+// stretch of memory for a piece, which halves what a write costs.
+constexpr std::size_t kBuffer = FileWriter::kPiece;
 
 std::string temporary_name(const std::string& target) {
   static std::atomic<unsigned> serial{0};
@@ -33,7 +36,7 @@ std::string temporary_name(const std::string& target) {
 
 void write_all(int fd, const char* data, std::size_t size, const std::string& path) {
   while (size > 0) {
-    ssize_t n = ::write(fd, data, size);
+    ssize_t n = ::write(fd, data, std::min(size, kBuffer));
     if (n < 0) {
       if (errno == EINTR) continue;
       throw IoError(path, "cannot write");
@@ -129,10 +132,17 @@ void FileWriter::flush() {
 
 void FileWriter::write(const void* data, std::size_t size) {
   auto* p = static_cast<const char*>(data);
-  position_ += size;
-  if (buffer_.size() + size > kBuffer) flush();
-  if (size >= kBuffer) send(p, size);
-  else buffer_.insert(buffer_.end(), p, p + size);
+  while (size > 0) {
+    const std::size_t room = kBuffer - position_ % kBuffer;  // up to the end of the piece
+    const bool whole = room == kBuffer && size >= kBuffer;   // not copied first
+    const std::size_t n = whole ? size - size % kBuffer : std::min(size, room);
+    if (whole) send(p, n);
+    else buffer_.insert(buffer_.end(), p, p + n);
+    position_ += n;
+    if (n == room) flush();
+    p += n;
+    size -= n;
+  }
 }
 
 void FileWriter::write_at(std::size_t offset, const void* data, std::size_t size) {

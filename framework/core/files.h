@@ -44,6 +44,9 @@ void release_pages(std::span<const std::byte> mapped);
 /// Without commit() nothing is left. Every failure is an IoError with the path.
 class FileWriter {
  public:
+  /// The file grows in pieces of this size; given whole ones from the beginning on, nothing is copied.
+  static constexpr std::size_t kPiece = 1 << 17;
+
   explicit FileWriter(std::string path);
   ~FileWriter();
   FileWriter(const FileWriter&) = delete;

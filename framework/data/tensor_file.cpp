@@ -1,5 +1,6 @@
 #include "data/tensor_file.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/error.h"
@@ -25,12 +26,26 @@ std::string header(const std::string& name, const char* type, std::size_t width,
 
 TensorWriterBase::TensorWriterBase(const std::string& path, std::string name, const char* type, std::size_t width)
     : file_(path), name_(std::move(name)), type_(type), width_(width) {
-  file_.write(header(name_, type, width, 0));
+  const std::string head = header(name_, type, width, 0);
+  buffer_.reserve(FileWriter::kPiece);
+  buffer_.assign(head.begin(), head.end());
 }
 
-// Digest and file take many examples at a time, while these are still in the cache.
+void TensorWriterBase::append_bytes(const void* data, std::size_t size) {
+  auto* bytes = static_cast<const char*>(data);
+  while (size > 0) {
+    const std::size_t n = std::min(size, FileWriter::kPiece - buffer_.size());
+    buffer_.insert(buffer_.end(), bytes, bytes + n);
+    if (buffer_.size() == FileWriter::kPiece) flush();
+    bytes += n;
+    size -= n;
+  }
+}
+
+// Digest and file take many examples at a time, while these are still in the cache; the header is not in the digest.
 void TensorWriterBase::flush() {
-  hasher_.bytes(buffer_.data(), buffer_.size());
+  const std::size_t skip = file_.position() == 0 ? kHeader : 0;
+  hasher_.bytes(buffer_.data() + skip, buffer_.size() - skip);
   file_.write(buffer_.data(), buffer_.size());
   buffer_.clear();
 }

@@ -34,18 +34,13 @@ class TensorWriterBase {
 
  protected:
   TensorWriterBase(const std::string& path, std::string name, const char* type, std::size_t width);
-  void append_bytes(const void* data, std::size_t size) {
-    auto* bytes = static_cast<const char*>(data);
-    buffer_.insert(buffer_.end(), bytes, bytes + size);
-    if (buffer_.size() >= kBuffer) flush();
-  }
+  void append_bytes(const void* data, std::size_t size);
 
  private:
-  static constexpr std::size_t kBuffer = 1 << 17;  // as large as the file takes without another copy
   void flush();
   FileWriter file_;
   Hasher hasher_;
-  std::vector<char> buffer_;
+  std::vector<char> buffer_;  // a piece of the file, which takes it without another copy
   std::string name_, type_;
   std::size_t width_;
 };
