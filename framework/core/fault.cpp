@@ -24,7 +24,7 @@ Fields read_fault() {
   return fields;
 }
 
-void die(std::string_view kind) {
+void strike(std::string_view kind) {
   if (kind == "kill") std::raise(SIGKILL);
   if (kind == "segv") {
     std::signal(SIGSEGV, SIG_DFL);
@@ -35,6 +35,7 @@ void die(std::string_view kind) {
   if (kind == "exit3") std::exit(3);
   if (kind == "throw") throw std::runtime_error("DML_FAULT: an exception");
   if (kind == "bad_alloc") throw std::bad_alloc();
+  if (kind == "stop") std::raise(SIGSTOP);
   if (kind == "hang")
     while (true) pause();
 }
@@ -52,7 +53,7 @@ bool fault_point(std::string_view point, int rank, std::int64_t step) {
     return false;
   auto kind = fault.find("kind");
   if (kind == fault.end()) return false;
-  die(kind->second);
+  strike(kind->second);
   return kind->second == "flip";
 }
 

@@ -118,7 +118,9 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
     if (p == MAP_FAILED) {
       int error = errno;
       close(fd);
-      throw UserError("{}: cannot be mapped: {}", path, std::strerror(error));
+      // The file is as good as before: there is no room for it, or no more mappings may be had.
+      throw Error(error == ENOMEM ? ExitCode::memory : ExitCode::user,
+                  fmt::format("{}: cannot be mapped: {}", path, std::strerror(error)));
     }
     data_ = static_cast<const std::byte*>(p);
     remember(data_, size_, path);

@@ -3,6 +3,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <thread>
+
 #include "fixture.h"
 
 namespace dml {
@@ -292,17 +295,26 @@ TEST(Rotation, ClearsWhatBelongsToProcessesThatAreAsGoodAsGone) {
   EXPECT_FALSE(fs::exists(name));
   waitpid(killed, nullptr, 0);
 
+  int ends[2];  // it goes when the last one who could write has gone
+  ASSERT_EQ(pipe(ends), 0);
   pid_t going = fork();
   if (going == 0) {
-    usleep(300000);
-    _exit(0);
+    char none;
+    close(ends[1]);
+    _exit(static_cast<int>(read(ends[0], &none, 1)));
   }
   name = left_by(going);
   remove_left_over(dir.path());
   EXPECT_TRUE(fs::exists(name));
-  remove_left_over(dir.path(), 20);
+  std::thread lets_go([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    close(ends[1]);
+  });
+  remove_left_over(dir.path(), 200);
   EXPECT_FALSE(fs::exists(name));
+  lets_go.join();
   waitpid(going, nullptr, 0);
+  close(ends[0]);
 }
 
 }  // namespace

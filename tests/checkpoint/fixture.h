@@ -13,29 +13,12 @@
 #include <string>
 
 #include "core/error.h"
+#include "temporary_folder.h"
 
 namespace dml::testing_tools {
 namespace fs = std::filesystem;
 
-class TempDir {
- public:
-  TempDir() {
-    std::string name = (fs::temp_directory_path() / "dml-test-XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~TempDir() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-
-  const std::string& path() const { return path_; }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
+using TempDir = TemporaryFolder;
 
 inline void put(const std::string& path, const std::string& bytes) {
   fs::create_directories(fs::path(path).parent_path());

@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "core/error.h"
+#include "temporary_folder.h"
 
 namespace dml {
 namespace {
@@ -22,19 +23,14 @@ using testing::IsEmpty;
 
 class Files : public testing::Test {
  protected:
-  void SetUp() override {
-    folder = testing::TempDir() + "/dml_files_" + std::to_string(getpid());
-    fs::create_directories(folder);
-  }
-  void TearDown() override { fs::remove_all(folder); }
-  std::string at(const std::string& name) const { return folder + "/" + name; }
+  std::string at(const std::string& name) const { return folder / name; }
   std::vector<std::string> listing() const {
     std::vector<std::string> names;
-    for (auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename());
+    for (auto& entry : fs::directory_iterator(folder.path())) names.push_back(entry.path().filename());
     std::sort(names.begin(), names.end());
     return names;
   }
-  std::string folder;
+  testing_tools::TemporaryFolder folder;
 };
 
 std::string message(ExitCode code, auto&& deed) {
@@ -189,7 +185,7 @@ TEST_F(Files, AnEmptyFileIsAnEmptyMapping) {
 
 TEST_F(Files, AFileCutShortWhileMappedEndsTheProcessWithItsName) {
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
-  std::string path = testing::TempDir() + "/dml_cut_short";
+  std::string path = at("cut_short");
   auto cut = [&] {
     write_file(path, std::string(1 << 20, 'x'));
     MappedFile file(path);
@@ -197,8 +193,7 @@ TEST_F(Files, AFileCutShortWhileMappedEndsTheProcessWithItsName) {
     volatile char c = file.text()[500000];
     (void)c;
   };
-  EXPECT_EXIT(cut(), testing::ExitedWithCode(static_cast<int>(ExitCode::io)), "dml_cut_short: was cut short");
-  fs::remove(path);
+  EXPECT_EXIT(cut(), testing::ExitedWithCode(static_cast<int>(ExitCode::io)), "cut_short: was cut short");
 }
 
 TEST_F(Files, AnotherBusErrorIsLeftToWhoeverHandlesIt) {

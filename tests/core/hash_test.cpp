@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/files.h"
+#include "temporary_folder.h"
 
 namespace dml {
 namespace {
@@ -38,7 +39,8 @@ TEST(Digest, NumbersAreLittleEndianBytes) {
 }
 
 TEST(Digest, OfAFileIsThatOfItsBytes) {
-  std::string path = testing::TempDir() + "/dml_digest";
+  testing_tools::TemporaryFolder folder;
+  std::string path = folder / "file";
   write_file(path, "abc");
   EXPECT_EQ(digest_of_file(path), digest_of("abc"));
   write_file(path, "");

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/files.h"
+#include "temporary_folder.h"
 
 namespace dml {
 namespace {
@@ -111,14 +112,14 @@ TEST(ParseJson, MessagesCannotPlayWithTheTerminal) {
 }
 
 TEST(ReadJson, NamesTheFile) {
-  std::string path = testing::TempDir() + "/dml_bad.json";
+  testing_tools::TemporaryFolder folder;
+  std::string path = folder / "bad.json";
   write_file(path, "[1,\n2,\n");
   EXPECT_THAT(message([&] { read_json(path); }), StartsWith(path + ":"));
   EXPECT_THAT(message([&] { read_wide_json(path + ".gone"); }), HasSubstr("no such file"));
   JsonLimits limits;
   limits.bytes = 3;
   EXPECT_THAT(message([&] { read_json(path, limits); }), HasSubstr("the limit is 3"));
-  std::filesystem::remove(path);
 }
 
 TEST(Dump, ReplacesBytesThatAreNotUtf8) { EXPECT_EQ(dump(Json("a\xff")), "\"a\xef\xbf\xbd\""); }

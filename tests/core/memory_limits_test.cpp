@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 
 #include "core/files.h"
+#include "temporary_folder.h"
 
 namespace dml {
 namespace {
@@ -14,15 +14,11 @@ namespace {
 class Groups : public testing::Test {
  protected:
   void write(const std::string& path, const std::string& text) {
-    std::filesystem::create_directories(std::filesystem::path(root + "/" + path).parent_path());
-    write_file(root + "/" + path, text);
+    std::filesystem::create_directories(std::filesystem::path(folder / path).parent_path());
+    write_file(folder / path, text);
   }
-  ~Groups() override { std::filesystem::remove_all(root); }
-  std::string root = make_root();
-  static std::string make_root() {
-    std::string name = testing::TempDir() + "dml-groups-XXXXXX";
-    return mkdtemp(name.data());
-  }
+  testing_tools::TemporaryFolder folder;
+  const std::string& root = folder.path();
 };
 
 TEST_F(Groups, LeaveWhatTheTightestOfThemLeaves) {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 
+#include "temporary_folder.h"
 #include "tokenizer/tokenizer.h"
 
 namespace dml {
@@ -80,17 +81,6 @@ class ByteTokenizer : public Tokenizer {
 
 class FolderTest : public ::testing::Test {
  protected:
-  FolderTest() {
-    auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    std::string name = std::string(info->test_suite_name()) + "." + info->name();
-    for (char& c : name)
-      if (c == '/') c = '_';
-    folder_ = std::filesystem::temp_directory_path() / ("dml-" + std::to_string(::getpid()) + "-" + name);
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  ~FolderTest() override { std::filesystem::remove_all(folder_); }
-
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
   std::string write(const std::string& name, const std::string& text) const {
     std::filesystem::create_directories((folder_ / name).parent_path());
@@ -98,7 +88,8 @@ class FolderTest : public ::testing::Test {
     return path(name);
   }
 
-  std::filesystem::path folder_;
+  testing_tools::TemporaryFolder owned_;
+  std::filesystem::path folder_ = owned_.path();
 };
 
 /// The message of the error a call throws, "" when it throws none.

@@ -24,7 +24,8 @@ struct Job {
 Job under_mpirun(int ranks, const std::string& body) {
   std::string command = fmt::format(
       "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=detect_leaks=0 mpirun -np {} "
-      "--oversubscribe --mca btl self,vader --mca pml ob1 --mca mpi_yield_when_idle 1 $(readlink /proc/$PPID/exe) "
+      "--oversubscribe --bind-to none --mca btl self,vader --mca pml ob1 --mca mpi_yield_when_idle 1 $(readlink "
+      "/proc/$PPID/exe) "
       "--gtest_filter=MpiRank.{} 2>&1 < /dev/null",
       ranks, body);
   Job job;

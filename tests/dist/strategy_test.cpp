@@ -20,7 +20,7 @@ Outcome train(const std::string& name, int ranks, std::int64_t total, const Cut&
               const DistributionOptions& options = {}, bool tied = true) {
   std::vector<Outcome> outcomes(static_cast<std::size_t>(ranks));
   run_thread_ranks(ranks, [&](Comm& comm) {
-    comm.set_timeout(60);
+    comm.set_timeout(250);
     outcomes[static_cast<std::size_t>(comm.rank())] = train_toy(comm, name, total, cut, options, tied);
   });
   for (Outcome& other : outcomes) {

@@ -200,7 +200,7 @@ TEST_F(BadInput, OnOneOfSeveralRanks) {
   Ended e = train(2, recipe("r.yml", tiny_model()));
   EXPECT_EQ(e.exit, 2);
   EXPECT_THAT(e.err, HasSubstr("rows.jsonl:1"));
-  EXPECT_LT(e.seconds, 15);
+  EXPECT_FALSE(e.timed_out);
 }
 
 }  // namespace

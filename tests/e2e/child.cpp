@@ -32,6 +32,17 @@ void redirect(const std::string& path, int flags, int to) {
   if (fd < 0 || dup2(fd, to) < 0) _exit(126);
 }
 
+// What /proc says of a process, "" when it is gone. Its files have no size: read_file's check of it does not apply.
+std::string of_process(pid_t process, const char* file) {
+  int fd = open(fmt::format("/proc/{}/{}", process, file).c_str(), O_RDONLY);
+  if (fd < 0) return "";
+  std::string text(1 << 14, '\0');
+  ssize_t n = read(fd, text.data(), text.size());
+  close(fd);
+  text.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  return text;
+}
+
 }  // namespace
 
 Child::Child(const Words& words, const Surroundings& around)
@@ -42,8 +53,8 @@ Child::Child(const Words& words, const Surroundings& around)
   argv.push_back(nullptr);
   pid_ = fork();
   DML_CHECK(pid_ >= 0);
+  setpgid(pid_, 0);  // by both, whoever comes first: the group is there when either goes on
   if (pid_ > 0) return;
-  setpgid(0, 0);
   redirect(scratch_ + "/in", O_RDONLY, STDIN_FILENO);
   redirect(scratch_ + "/out", O_WRONLY | O_CREAT, STDOUT_FILENO);
   redirect(scratch_ + "/err", O_WRONLY | O_CREAT, STDERR_FILENO);
@@ -127,16 +138,41 @@ std::vector<pid_t> processes_with(const std::string& text) {
   for (auto& entry : fs::directory_iterator("/proc")) {
     std::string name = entry.path().filename().string();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    // Files of /proc have no size: read_file's check of it does not apply.
-    int fd = open((entry.path() / "cmdline").c_str(), O_RDONLY);
-    if (fd < 0) continue;
-    std::string line(1 << 14, '\0');
-    ssize_t n = read(fd, line.data(), line.size());
-    close(fd);
-    line.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
-    if (line.find(text) != std::string::npos) found.push_back(std::atoi(name.c_str()));
+    const pid_t process = std::atoi(name.c_str());
+    if (of_process(process, "cmdline").find(text) != std::string::npos) found.push_back(process);
   }
   return found;
+}
+
+std::vector<pid_t> ranks_with(const std::string& text) {
+  std::vector<pid_t> ranks = processes_with(text);
+  std::erase_if(ranks, [](pid_t process) {
+    std::error_code gone;
+    return fs::read_symlink(fmt::format("/proc/{}/exe", process), gone).filename() != "dml";
+  });
+  return ranks;
+}
+
+bool soon(const std::function<bool()>& reached) {
+  for (double start = now(); now() < start + kPatience; std::this_thread::sleep_for(std::chrono::milliseconds(5)))
+    if (reached()) return true;
+  return reached();
+}
+
+pid_t stopped_rank(const std::string& text) {
+  pid_t found = 0;
+  soon([&] {
+    for (pid_t rank : ranks_with(text))
+      if (of_process(rank, "status").find("State:\tT") != std::string::npos) found = rank;
+    return found != 0;
+  });
+  return found;
+}
+
+bool has_pending(pid_t process, int signal) {
+  const std::string status = of_process(process, "status"), key = "ShdPnd:\t";
+  const std::size_t at = status.find(key);
+  return at != std::string::npos && (std::stoull(status.substr(at + key.size(), 16), nullptr, 16) >> (signal - 1) & 1);
 }
 
 }  // namespace dml::e2e

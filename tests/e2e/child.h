@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ inline constexpr bool kSanitized = true;
 inline constexpr bool kSanitized = false;
 #endif
 
+/// Seconds that only a hang takes, however slow and busy the machine is.
+inline constexpr double kPatience = 250;
+
 struct Ended {
   int exit = -1;         // exit status; 128 + N when signal N ended it
   std::string out, err;  // stdout, stderr
@@ -27,11 +31,11 @@ struct Ended {
 };
 
 struct Surroundings {
-  Words environment = {};   // "NAME=VALUE", on top of this process's
-  std::string folder = {};  // working directory; "" keeps this one
-  std::string input = {};   // stdin
-  long file_limit = -1;     // RLIMIT_FSIZE, bytes; writing past it fails
-  double timeout = 120;     // seconds; then the whole process group is killed
+  Words environment = {};      // "NAME=VALUE", on top of this process's
+  std::string folder = {};     // working directory; "" keeps this one
+  std::string input = {};      // stdin
+  long file_limit = -1;        // RLIMIT_FSIZE, bytes; writing past it fails
+  double timeout = kPatience;  // then the whole process group is killed
 };
 
 /// A process that runs beside the test. The destructor kills what is left of its process group.
@@ -63,5 +67,14 @@ bool has_mpirun();
 bool has_program(const std::string& name);
 /// Processes whose command line contains `text`, zombies left out.
 std::vector<pid_t> processes_with(const std::string& text);
+/// Those of them that are the built program: of a job its ranks, mpirun left out.
+std::vector<pid_t> ranks_with(const std::string& text);
+
+/// Looks again and again; false when it has not come true in kPatience.
+bool soon(const std::function<bool()>& reached);
+/// One of ranks_with(text) that has stopped itself (DML_FAULT kind=stop), as soon as there is one; 0 when there is none.
+pid_t stopped_rank(const std::string& text);
+/// Whether a signal has been sent to a process that is stopped.
+bool has_pending(pid_t process, int signal);
 
 }  // namespace dml::e2e

@@ -4,14 +4,13 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <map>
 
 #include "core/parallel.h"
 #include "model/golden.h"
 #include "model/weight_slots.h"
+#include "temporary_folder.h"
 
 namespace dml {
 namespace {
@@ -50,12 +49,11 @@ class QuantisedModel : public testing::TestWithParam<std::tuple<const char*, Qua
 
 TEST_P(QuantisedModel, ComputesWhatTheDequantisedModelDoes) {
   auto [family, scheme] = GetParam();
-  std::string cache =
-      fmt::format("{}/dml-quantised-model-{}", std::filesystem::temp_directory_path().string(), getpid());
+  const testing_tools::TemporaryFolder cache;
   std::string directory = golden_path(family) + "/model";
   ModelSpec spec = read_model_spec(directory);
   auto files = std::make_shared<ModelFiles>(directory);
-  QuantisedBase base(spec, *files, scheme, cache);
+  QuantisedBase base(spec, *files, scheme, cache.path());
   auto plain = golden_source(files);
   auto values = dequantised(base, quantised_layout(spec, scheme));
 
@@ -88,7 +86,6 @@ TEST_P(QuantisedModel, ComputesWhatTheDequantisedModelDoes) {
     if (values.contains(w.tensor) && !w.fused()) {
       EXPECT_EQ(tensor_values(*small.model, {&w, 1}, false), values.at(w.tensor)) << w.tensor;
     }
-  std::filesystem::remove_all(cache);
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -1,11 +1,10 @@
-// What happens to the others when a rank dies, hangs, or holds another opinion: the whole job ends within seconds, with
-// a code and a reason.
+// What happens to the others when a rank dies, hangs, or holds another opinion: the whole job ends by itself, with a code
+// and a reason, long before anybody has waited for as long as a rank may (dist_timeout is longer than the tests' patience).
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <thread>
 
 #include "core/files.h"
 #include "e2e/workshop.h"
@@ -23,19 +22,18 @@ class Ranks : public Workshop {
   }
 
   std::string lora(const Keys& keys = {}) {
-    return recipe("lora.yml",
-                  tiny_lora() +
-                      Keys{{"save_steps", "3"}, {"eval_steps", "3"}, {"output_dir", at("out")}, {"dist_timeout", "5"}} +
-                      keys);
+    return recipe(
+        "lora.yml",
+        tiny_lora() +
+            Keys{{"save_steps", "3"}, {"eval_steps", "3"}, {"output_dir", at("out")}, {"dist_timeout", "1000"}} + keys);
   }
 
   Ended with_fault(int ranks, const std::string& fault, const Keys& keys = {}) {
     fs::remove_all(at("out"));
-    Ended e = train(ranks, lora(keys), {}, {.environment = {"DML_FAULT=" + fault}, .timeout = 30});
+    Ended e = train(ranks, lora(keys), {}, {.environment = {"DML_FAULT=" + fault}});
+    EXPECT_FALSE(e.timed_out) << fault;
     // mpirun may be a moment ahead of the last of its processes.
-    for (int i = 0; i < 20 && !processes_with(folder_).empty(); ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    EXPECT_TRUE(processes_with(folder_).empty()) << fault;
+    EXPECT_TRUE(soon([&] { return processes_with(folder_).empty(); })) << fault;
     return e;
   }
 
@@ -43,9 +41,7 @@ class Ranks : public Workshop {
     std::string fault = fmt::format("rank={},point={},kind={}", ranks - 1, point, kind);
     if (point != "load") fault += ",step=3";
     Ended e = with_fault(ranks, fault);
-    EXPECT_FALSE(e.timed_out) << fault;
     EXPECT_NE(e.exit, 0) << fault << "\n" << e.err;
-    EXPECT_LT(e.seconds, 10) << fault;
     if (kind == "throw") {
       EXPECT_EQ(e.exit, 1) << fault;
       EXPECT_NE(e.err.find(fmt::format("[rank {}] error:", ranks - 1)), e.err.npos) << e.err;
@@ -71,12 +67,11 @@ class Ranks : public Workshop {
     for (std::size_t p; (p = line.find("$DML")) != line.npos;) line.replace(p, 4, command);
     return run({"mpirun", "--oversubscribe", "--bind-to", "none", "-np", "1", dml_path(), "train", at("lora.yml"), ":",
                 "-np", "1", "sh", "-c", line},
-               {.environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}, .timeout = 30});
+               {.environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}});
   }
 
   void expect_refused(const Ended& e, const std::string& what) {
     EXPECT_EQ(e.exit, 6) << e.err;
-    EXPECT_LT(e.seconds, 6);
     EXPECT_NE(e.err.find("the ranks do not agree on"), e.err.npos) << e.err;
     EXPECT_NE(e.err.find(what), e.err.npos) << e.err;
     EXPECT_FALSE(fs::exists(at("out/metrics.jsonl"))) << "step 0 was reached";
@@ -112,10 +107,11 @@ TEST_F(Ranks, LongEndTogetherInAllPhasesAndWays) {
 }
 
 TEST_F(Ranks, NameWhomTheyWaitForWhenOneHangs) {
-  Ended e = with_fault(3, "rank=1,point=step,kind=hang,step=3");
+  // So long that a rank the machine holds up is not taken for one that hangs.
+  Ended e = with_fault(3, "rank=1,point=step,kind=hang,step=3", {{"dist_timeout", "15"}});
   EXPECT_EQ(e.exit, 6) << e.err;
-  EXPECT_LT(e.seconds, 12);
-  for (const char* rank : {"rank 0 on", "rank 2 on"}) EXPECT_NE(e.err.find(rank), e.err.npos) << e.err;
+  // The first one to lose patience ends the other, which may come to speak or not.
+  EXPECT_TRUE(e.err.find("rank 0 on") != e.err.npos || e.err.find("rank 2 on") != e.err.npos) << e.err;
   EXPECT_NE(e.err.find("(step 3)"), e.err.npos) << e.err;
   EXPECT_NE(e.err.find("waiting for rank 1"), e.err.npos) << e.err;
 }

@@ -11,11 +11,18 @@
 #include "pipeline/base_model.h"
 #include "pipeline/model_output.h"
 #include "pipeline/optimization.h"
+#include "temporary_folder.h"
 
 namespace dml {
 namespace {
 
 namespace fs = std::filesystem;
+
+// A place in the folder of these tests.
+fs::path temporary(const std::string& name) {
+  static const testing_tools::TemporaryFolder folder;
+  return folder / name;
+}
 
 // `storage` "nf4": with its linear layers in 4 bits.
 BaseModel tiny(const std::string& storage = "") {
@@ -23,7 +30,7 @@ BaseModel tiny(const std::string& storage = "") {
   section.base_model = golden_path("llama_tiny") + "/model";
   AdapterSection adapter;
   adapter.load_in_4bit = storage == "nf4";
-  adapter.quantised_cache_path = fs::temp_directory_path() / "dml-adapters-quantised";
+  adapter.quantised_cache_path = temporary("quantised");
   return open_base_model(section, adapter);
 }
 
@@ -87,8 +94,7 @@ TEST_P(AdapterKinds, TrainAsTheReferenceMergeAndComeBack) {
 
   std::vector<float> trained = logits(*model, batch);
   auto [low, high] = std::ranges::minmax(trained);
-  const fs::path place = fs::temp_directory_path() / ("dml-adapter-" + GetParam());
-  fs::remove_all(place);
+  const fs::path place = temporary(GetParam());
   fs::create_directories(place / "merged");
   fs::create_directories(place / "adapter");
   write_model_directory(place / "merged", base, *model, Dtype::f32, true);
@@ -100,7 +106,6 @@ TEST_P(AdapterKinds, TrainAsTheReferenceMergeAndComeBack) {
   EXPECT_LE(largest_difference(logits(*merged, batch), trained), 1e-5 * (high - low));
   auto again = make_inference_model(base, Storage::automatic, {(place / "adapter").string()});
   EXPECT_EQ(logits(*again, batch), trained);
-  fs::remove_all(place);
 }
 
 INSTANTIATE_TEST_SUITE_P(Goldens, AdapterKinds,
@@ -134,8 +139,7 @@ TEST(Adapters, OnATiedEmbeddingAreMergedWithAHeadOfItsOwn) {
   auto model = build_model(base.spec, source, training, base.directory);
   auto trained = logits(*model, batch);
   auto [low, high] = std::ranges::minmax(trained);
-  const fs::path place = fs::temp_directory_path() / "dml-adapter-tied";
-  fs::remove_all(place);
+  const fs::path place = temporary("tied");
   fs::create_directories(place);
   write_model_directory(place, base, *model, Dtype::f32, true);
   section.base_model = place;
@@ -144,7 +148,6 @@ TEST(Adapters, OnATiedEmbeddingAreMergedWithAHeadOfItsOwn) {
   parted.spec.embedding_scale = base.spec.embedding_scale;  // rounded to the file's type, which is another one now
   EXPECT_LE(largest_difference(logits(*make_inference_model(parted, Storage::automatic), batch), trained),
             1e-5 * (high - low));
-  fs::remove_all(place);
 }
 
 // The folder of a golden adapter. Those whose start is the base's own are written with their values half as large again.
@@ -157,7 +160,7 @@ std::string adapter_folder(const BaseModel& base, const std::string& name) {
   auto model = build_model(base.spec, source, training, base.directory);
   for (Unit& u : model->parameters.units())
     for (std::int64_t i = 0; i < u.size; ++i) u.value[i] *= 1.5f;
-  const fs::path folder = fs::temp_directory_path() / ("dml-adapter-started-" + name);
+  const fs::path folder = temporary("started-" + name);
   fs::create_directories(folder);
   write_adapter_directory(folder, *training.adapter, *model);
   return folder;

@@ -8,6 +8,7 @@
 #include "core/files.h"
 #include "pipeline/base_model.h"
 #include "pipeline/operation_count.h"
+#include "temporary_folder.h"
 
 namespace dml {
 namespace {
@@ -84,7 +85,8 @@ TEST(Bench, NeedsNeitherDataNorTokenizerAndGivesTheSameLossOnAnyNumberOfRanks) {
 }
 
 TEST(SyntheticDocuments, AreReadFromLinesAndCheckedOneByOne) {
-  std::string path = testing::TempDir() + "documents.txt";
+  testing_tools::TemporaryFolder folder;
+  std::string path = folder / "documents.txt";
   write_file(path, "# tokens learned\n16 8\n2 1\n");
   auto documents = read_documents(path);
   ASSERT_EQ(documents.size(), 2u);

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/files.h"
+#include "temporary_folder.h"
 
 namespace dml {
 namespace {
@@ -43,7 +44,8 @@ TEST(Launch, LetsRootRun) {
 }
 
 TEST(Launch, ReachesOtherHosts) {
-  std::string hosts = testing::TempDir() + "hosts";
+  testing_tools::TemporaryFolder folder;
+  std::string hosts = folder / "hosts";
   write_file(hosts, "a slots=1\nb slots=1\n");
   std::string text = line({.hostfile = hosts, .interface = "eth1"}, 4);
   EXPECT_THAT(text, HasSubstr("--hostfile " + hosts + " --bind-to none --mca btl self,vader,tcp"));

@@ -4,28 +4,23 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 
 #include "core/error.h"
 #include "core/files.h"
+#include "temporary_folder.h"
 
 namespace dml {
 namespace {
 
 class MetricsFile : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / fmt::format("dml_metrics_{}", ::getpid());
-    std::filesystem::create_directories(folder_);
-    path_ = folder_ / "metrics.jsonl";
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void SetUp() override { path_ = folder_ / "metrics.jsonl"; }
 
   static StepMetrics at(std::int64_t step) {
     return {step, 0.1 * step, 2.0 / 3 + 1.0 / step, 1e-17, 2e-4, 512, 100, 812.5, 0.63, 1u << 30};
   }
 
-  std::filesystem::path folder_;
+  testing_tools::TemporaryFolder folder_;
   std::string path_;
 };
 
@@ -97,7 +92,7 @@ TEST_F(MetricsFile, WritesADivergedLossAsNull) {
 }
 
 TEST_F(MetricsFile, NamesTheFileThatCannotBeWritten) {
-  EXPECT_THROW(MetricsLog((folder_ / "no" / "metrics.jsonl").string()), IoError);
+  EXPECT_THROW(MetricsLog(folder_ / "no/metrics.jsonl"), IoError);
 }
 
 }  // namespace

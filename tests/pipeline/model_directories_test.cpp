@@ -11,6 +11,7 @@
 #include "model/golden.h"
 #include "pipeline/convert.h"
 #include "pipeline/info.h"
+#include "temporary_folder.h"
 
 namespace dml {
 namespace {
@@ -19,12 +20,7 @@ namespace fs = std::filesystem;
 
 class Directories : public testing::Test {
  protected:
-  Directories() {
-    fs::remove_all(place_);
-    fs::create_directories(place_);
-  }
-  ~Directories() override { fs::remove_all(place_); }
-  std::string at(const std::string& name) const { return (place_ / name).string(); }
+  std::string at(const std::string& name) const { return place_ / name; }
   static std::string model(const std::string& family) { return golden_path(family) + "/model"; }
   static std::string problem(const Conversion& c) {
     try {
@@ -41,9 +37,7 @@ class Directories : public testing::Test {
     return out;
   }
 
-  const fs::path place_ =
-      fs::temp_directory_path() /
-      fmt::format("dml-directories-{}", testing::UnitTest::GetInstance()->current_test_info()->name());
+  const testing_tools::TemporaryFolder place_;
 };
 
 Json value(const DirectoryInfo& info, const std::string& key) {
@@ -73,7 +67,7 @@ TEST_F(Directories, SayWhatDmlWouldRefuse) {
   write_file(at("broken/config.json"), pretty_json(config));
   EXPECT_THAT(describe_directory(at("broken")).refused, testing::Contains(testing::HasSubstr("mamba")));
   EXPECT_THROW(describe_directory(at("nothing")), UserError);
-  EXPECT_THROW(describe_directory(place_), UserError);
+  EXPECT_THROW(describe_directory(place_.path()), UserError);
 }
 
 TEST_F(Directories, OfAdaptersAreDescribed) {

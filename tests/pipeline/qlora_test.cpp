@@ -1,9 +1,9 @@
 // QLoRA from the recipe to the adapter: a run over a 4-bit base learns what a run over the same values in float32 does.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <map>
+#include <memory>
 
 #include "core/error.h"
 #include "core/files.h"
@@ -14,6 +14,7 @@
 #include "pipeline/model_output.h"
 #include "pipeline/train.h"
 #include "pipeline/training_run.h"
+#include "temporary_folder.h"
 
 namespace dml {
 namespace {
@@ -25,8 +26,7 @@ class Qlora : public testing::Test {
 
   static void SetUpTestSuite() {
     set_log_level(LogLevel::error);
-    root_ = fmt::format("{}/dml-qlora-{}", fs::temp_directory_path().string(), getpid());
-    make_directories(root_);
+    root_ = std::make_unique<testing_tools::TemporaryFolder>();
     std::string rows;
     for (int i = 0; i < 24; ++i)
       rows += fmt::format("{{\"instruction\": \"Tell me about number {}.\", \"output\": \"It is {} more than {}.\"}}\n",
@@ -41,11 +41,11 @@ class Qlora : public testing::Test {
                  "eos_token_id: 2}"}}));
   }
   static void TearDownTestSuite() {
-    fs::remove_all(root_);
+    root_.reset();
     set_log_level(LogLevel::info);
   }
 
-  static std::string at(const std::string& name) { return root_ + "/" + name; }
+  static std::string at(const std::string& name) { return *root_ / name; }
 
   static RecipeFile recipe(const Keys& keys) {
     Keys all{{"tokenizer_config", DML_SOURCE_DIR "/datasets/quickstart/tokenizer"},
@@ -98,7 +98,7 @@ class Qlora : public testing::Test {
     write_model_directory(at(to), base, *model, Dtype::f32, false);
   }
 
-  inline static std::string root_;
+  inline static std::unique_ptr<testing_tools::TemporaryFolder> root_;
 };
 
 TEST_F(Qlora, ABaseWithWhatIsNoNumberIsRefusedByName) {

@@ -5,10 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 
 #include "core/files.h"
 #include "pipeline/report_chart.h"
+#include "temporary_folder.h"
 
 namespace dml {
 namespace {
@@ -99,14 +99,12 @@ TEST(Report, StaysSmallHoweverLongTheRunAndEndsWithTheLastEvaluation) {
 }
 
 TEST(Report, IsWrittenBesideAPictureOfTheLoss) {
-  const auto folder = std::filesystem::temp_directory_path() / fmt::format("dml_report_{}", ::getpid());
-  std::filesystem::create_directories(folder);
-  write_report(folder.string(), sample_report(100));
-  const std::string picture = read_file((folder / "loss.svg").string());
+  const testing_tools::TemporaryFolder folder;
+  write_report(folder.path(), sample_report(100));
+  const std::string picture = read_file(folder / "loss.svg");
   EXPECT_EQ(unclosed(picture), "");
   EXPECT_THAT(picture, HasSubstr("xmlns=\"http://www.w3.org/2000/svg\""));
-  EXPECT_TRUE(file_exists((folder / "report.html").string()));
-  std::filesystem::remove_all(folder);
+  EXPECT_TRUE(file_exists(folder / "report.html"));
 }
 
 TEST(Chart, TicksAreRound) {

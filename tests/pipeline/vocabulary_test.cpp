@@ -12,6 +12,7 @@
 #include "pipeline/model_output.h"
 #include "pipeline/unfrozen.h"
 #include "pipeline/vocabulary.h"
+#include "temporary_folder.h"
 
 namespace dml {
 namespace {
@@ -70,16 +71,14 @@ TEST(Vocabulary, IsWrittenWithItsNewSize) {
   TensorSource source = base.source(Storage::automatic);
   auto model = build_model(base.spec, source, training, base.directory);
   auto want = logits(*model, {5, 99, 98});
-  const fs::path place = fs::temp_directory_path() / "dml-vocabulary";
-  fs::remove_all(place);
-  fs::create_directories(place);
+  const testing_tools::TemporaryFolder folder;
+  const fs::path place = folder.path();
   write_model_directory(place, base, *model, Dtype::f32, false);
   ModelSection section;
   section.base_model = place;
   BaseModel again = open_base_model(section);
   EXPECT_EQ(again.spec.vocab, 100);
   EXPECT_EQ(logits(*make_inference_model(again, Storage::automatic), {5, 99, 98}), want);
-  fs::remove_all(place);
 }
 
 TEST(Vocabulary, OfAnAdapterIsFoundAgain) {
@@ -95,15 +94,13 @@ TEST(Vocabulary, OfAnAdapterIsFoundAgain) {
   grow_vocabulary(base, 100, section, adapter, 1);
   TrainableModel trained = make_trainable_model(base, section, adapter, 1);
   auto want = logits(*trained.model, {5, 99, 98});
-  const fs::path place = fs::temp_directory_path() / "dml-vocabulary-adapter";
-  fs::remove_all(place);
-  fs::create_directories(place);
+  const testing_tools::TemporaryFolder folder;
+  const fs::path place = folder.path();
   write_adapter_directory(place, *trained.adapter, *trained.model);
   BaseModel again = base_of("llama_tiny");
   fit_vocabulary(again, {place.string()});
   EXPECT_EQ(again.spec.vocab, 100);
   EXPECT_EQ(logits(*make_inference_model(again, Storage::automatic, {place.string()}), {5, 99, 98}), want);
-  fs::remove_all(place);
 }
 
 TEST(Vocabulary, OfATiedModelNeedsTheEmbeddingAlone) {
