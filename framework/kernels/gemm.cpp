@@ -26,8 +26,12 @@ extern "C" {
 namespace dml::kernels {
 namespace {
 
-constexpr std::int64_t kFewRows = 8;       // up to here products of a row are dots, one fixed order per element
-constexpr std::int64_t kVectorPanel = 64;  // weight rows of one task there
+// Weight rows of one task where rows of x are few: some tasks for every thread, but x is packed for each.
+std::int64_t rows_of_task(std::int64_t rows) {
+  constexpr std::int64_t kTasks = 4, kUnit = 24, kFewest = 48, kMost = 960;
+  const std::int64_t part = rows / (kTasks * threads()) + kUnit - 1;
+  return std::clamp(part / kUnit * kUnit, kFewest, kMost);
+}
 
 // OpenBLAS takes a processor younger than itself for an old one and falls back to SSE3 kernels, five times slower. So
 // it is asked again with the family's name, unless the user named one. Before main: nothing else runs yet.
@@ -65,15 +69,17 @@ Panel panel(const Weight& w, std::int64_t row, std::int64_t nrows, std::int64_t 
 
 void few_rows_nt(ConstMat x, const Weight& w, float* to, std::int64_t ld, bool add, std::int64_t first,
                  std::int64_t last) {
-  if (w.scale_codes && w.cols % kNf4Block == 0) {
+  if (w.storage != Storage::nf4 || w.cols % kNf4Block == 0) {
     Weight rows = w.slice(first, last - first);
-    auto scales = thread_scratch(rows.rows * rows.cols / kNf4Block);
-    kernels::expand_scales(rows, 0, std::ssize(scales), scales.data());
-    rows.scales = scales.data();
-    return loops().few_rows(rows, 0, rows.rows, x.rows, x.data, x.cols, to, ld, add);
+    const std::int64_t packed = kDotRows * ((w.cols + 15) / 16 * 16);
+    const std::int64_t scales = w.scale_codes ? rows.rows * rows.cols / kNf4Block : 0;
+    float* room = thread_scratch(packed + scales).data();
+    if (w.scale_codes) {
+      kernels::expand_scales(rows, 0, scales, room + packed);
+      rows.scales = room + packed;
+    }
+    return loops().few_rows(rows, 0, rows.rows, x.rows, x.data, x.cols, to, ld, add, room);
   }
-  if (w.storage != Storage::nf4 || w.cols % kNf4Block == 0)
-    return loops().few_rows(w, first, last - first, x.rows, x.data, x.cols, to, ld, add);
   for (std::int64_t n = first; n < last; ++n, ++to) {  // rows that begin inside a block
     Panel b = panel(w, n, 1, 0, w.cols);
     loops().dot_block(x.rows, 1, w.cols, x.data, x.cols, b.data, b.ld, to, ld, add);
@@ -86,15 +92,15 @@ void gemm_nt(ConstMat x, const Weight& w, Mat y, Write mode) {
   ProfileScope profiled("gemm_nt", 2.0 * static_cast<double>(x.size()) * static_cast<double>(w.rows));
   DML_CHECK(x.cols == w.cols && y.rows == x.rows && y.cols == w.rows);
   bool add = mode == Write::add;
-  if (x.rows <= kFewRows)
-    return parallel_ranges(w.rows, kVectorPanel, [&](std::int64_t first, std::int64_t last) {
+  if (x.rows <= kDotRows)
+    return parallel_ranges(w.rows, rows_of_task(w.rows), [&](std::int64_t first, std::int64_t last) {
       few_rows_nt(x, w, y.data + first, y.cols, add, first, last);
     });
   packed_product({weight_of(x)}, {w}, y, mode);
 }
 
 void gemm_nt_with(ConstMat x, const Weight& w, ConstMat down, ConstMat b, Mat y, Write mode) {
-  if (x.rows <= kFewRows) {
+  if (x.rows <= kDotRows) {
     gemm_nt(x, w, y, mode);
     return lora_up(down, b, 1, y);
   }
@@ -107,7 +113,7 @@ void gemm_nt_with(ConstMat x, const Weight& w, ConstMat down, ConstMat b, Mat y,
 }
 
 void gemm_nt_panel(const Factor& x, const Weight& w, std::int64_t first, std::int64_t count, Mat y) {
-  if (x.count() > kFewRows) return packed_tile(x, 0, x.count(), {w}, first, count, y.data, y.cols, Write::set);
+  if (x.count() > kDotRows) return packed_tile(x, 0, x.count(), {w}, first, count, y.data, y.cols, Write::set);
   ConstMat rows{static_cast<const float*>(x.values.data), x.count(), x.depth()};
   few_rows_nt(rows, w, y.data, y.cols, false, first, first + count);
 }

@@ -16,6 +16,8 @@ namespace dml::kernels {
 
 enum class Isa { portable, avx2, avx512 };
 
+constexpr std::int64_t kDotRows = 8;  // up to here products of a row are dots, one fixed order per element
+
 struct RowStats {
   float max;
   double sum;  // of exp(x − max)
@@ -52,10 +54,11 @@ struct Loops {
   /// to (rows,cols) dense = from, rows ld apart: rows many kilobytes apart would fall into the same few cache sets.
   void (*copy_block)(std::int64_t rows, std::int64_t cols, const float* from, std::int64_t ld, float* to);
 
-  /// c (m,count) = or += x (m, w.cols) · (rows [first, first + count) of w)ᵀ straight from storage, for few x: the bits
-  /// of dot_block on the float32 values, but of int8, whose sums are scaled in the end. NF4 needs w.cols to be a multiple of 64.
+  /// c (m,count) = or += x (m, w.cols) · (rows [first, first + count) of w)ᵀ straight from storage, for m ≤ kDotRows: the
+  /// bits of dot_block on the float32 values, but of int8, whose sums are scaled in the end. NF4 needs w.cols to be a
+  /// multiple of 64. `room`: kDotRows · w.cols floats, columns counted up to a multiple of 16.
   void (*few_rows)(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x,
-                   std::int64_t ldx, float* c, std::int64_t ldc, bool add);
+                   std::int64_t ldx, float* c, std::int64_t ldc, bool add, float* room);
 
   /// Rounded to nearest, ties to even; NaN stays NaN.
   void (*to_bf16)(const float* from, std::int64_t n, void* to);

@@ -3,14 +3,15 @@
 // storage, company and number of rows leave its bits alone; but int8's scale, one for the whole row, comes in at the
 // end.
 //
+// All sums of a block stay in registers from the first column to the last. x is packed once in the order of its use, and
+// then comes from the second-level cache as fast as it is used (512 bits: 8 loads beside 24 multiply-adds).
+//
 // A kind of rows gives a row; a row gives blocks of 64 columns, a block its vectors in order.
 
 constexpr std::int64_t kBlockCols = 64;  // also the block of an NF4 scale
 constexpr int kBlockVectors = static_cast<int>(kBlockCols / W);
-constexpr std::int64_t kStateRows = 64;
-constexpr std::int64_t kBytesAhead = 1024;                    // of each row
-constexpr std::int64_t kCachedFloats = 6144;                  // of x, for one pass over some rows of w
-constexpr int kSideBySide8 = DML_VECTOR_BYTES == 64 ? 3 : 1;  // rows of w beside eight of x: sums fill the registers
+constexpr std::int64_t kBytesAhead = 1024;  // of each row
+constexpr std::int64_t kCachedRows = 48;    // of w, which halves of x meet one after the other
 
 struct StoredRows {
   const unsigned char* data;  // row 0, column 0
@@ -172,13 +173,16 @@ struct Nf4Rows : StoredRows {
   DML_INLINE Row row(std::int64_t n) const { return {at(n, kBits), scales + ((n * cols) >> 6)}; }
 };
 
-// x (M rows), columns [from, to), as a loop over them reads it: a vector of every row, then the next one of every row.
-// Rows many kilobytes apart would fall into the same few cache sets.
+// x (m ≤ M rows, and M − m of zeros) as a loop over its columns reads it: a vector of every row, then the next one of
+// every row. Rows many kilobytes apart would fall into the same few cache sets.
 template <class Rows, int M>
-void pack_rows(const float* x, std::int64_t ldx, std::int64_t from, std::int64_t to, float* out) {
-  for (std::int64_t i = from; i < to; i += W)
-    for (int m = 0; m < M; ++m, out += W)
-      store(out, Rows::to_lanes(to - i >= W ? load(x + m * ldx + i) : load_part(x + m * ldx + i, to - i)));
+void pack_rows(const float* x, std::int64_t m, std::int64_t ldx, std::int64_t cols, float* out) {
+  for (std::int64_t i = 0; i < cols; i += W)
+    for (int r = 0; r < M; ++r, out += W) {
+      V v{};
+      if (r < m) v = cols - i >= W ? load(x + r * ldx + i) : load_part(x + r * ldx + i, cols - i);
+      store(out, Rows::to_lanes(v));
+    }
 }
 
 // In a register from here on: the compiler would rather read it again for every product.
@@ -219,26 +223,20 @@ DML_INLINE void add_products(const float* x, const V (&b)[N], V (&acc)[M][N]) {
   }
 }
 
-// Columns [from, to) of c (M,N) = or += x (M,k) · (N rows from n0 on)ᵀ; between two ranges the sums wait in `state`.
+// c (m,N) = or += x (m ≤ M rows, packed) · (N rows from n0 on)ᵀ.
 template <class Rows, int M, int N>
-void stored_dots(const Rows& w, std::int64_t n0, std::int64_t from, std::int64_t to, const float* packed, V* state,
-                 float* c, std::int64_t ldc, bool add) {
+void stored_dots(const Rows& w, std::int64_t n0, const float* packed, std::int64_t m, float* c, std::int64_t ldc,
+                 bool add) {
   V acc[M][N] = {};
-  if (from > 0)
-#pragma GCC unroll 8
-    for (int m = 0; m < M; ++m)
-#pragma GCC unroll 8
-      for (int n = 0; n < N; ++n) acc[m][n] = state[m * N + n];
   typename Rows::Row row[N];
 #pragma GCC unroll 8
   for (int n = 0; n < N; ++n) row[n] = w.row(n0 + n);
-  const std::int64_t columns_ahead =
-      to - from < kBytesAhead * 8 / Rows::kBits ? to - from : kBytesAhead * 8 / Rows::kBits;
-  std::int64_t i = from;
-  for (; i + kBlockCols <= to; i += kBlockCols) {
+  const std::int64_t columns_ahead = w.cols < kBytesAhead * 8 / Rows::kBits ? w.cols : kBytesAhead * 8 / Rows::kBits;
+  std::int64_t i = 0;
+  for (; i + kBlockCols <= w.cols; i += kBlockCols) {
     // What is needed soon comes into the cache, behind the end of these rows the beginning of the next N: no pattern
     // within pages would foresee it.
-    const std::int64_t soon = i + columns_ahead < to ? i + columns_ahead : N * w.cols + i + columns_ahead - to + from;
+    const std::int64_t soon = i + columns_ahead < w.cols ? i + columns_ahead : (N - 1) * w.cols + i + columns_ahead;
     typename Rows::Block block[N];
 #pragma GCC unroll 8
     for (int n = 0; n < N; ++n) {
@@ -254,14 +252,7 @@ void stored_dots(const Rows& w, std::int64_t n0, std::int64_t from, std::int64_t
       add_products<M, N>(packed, b, acc);
     }
   }
-  if (to < w.cols) {
-#pragma GCC unroll 8
-    for (int m = 0; m < M; ++m)
-#pragma GCC unroll 8
-      for (int n = 0; n < N; ++n) state[m * N + n] = acc[m][n];
-    return;
-  }
-  if (std::int64_t rest = to - i; rest > 0) {
+  if (std::int64_t rest = w.cols - i; rest > 0) {
     alignas(64) float last[N][kBlockCols] = {};
     for (int n = 0; n < N; ++n) row[n].values(i, rest, last[n]);
     for (std::int64_t j = 0; j < rest; j += W, packed += M * W) {
@@ -280,55 +271,62 @@ void stored_dots(const Rows& w, std::int64_t n0, std::int64_t from, std::int64_t
   } else {
     for (int j = 0; j < M * N; ++j) sums[j] = sum(ordered[j]);
   }
-  for (int m = 0; m < M; ++m)
+  for (int r = 0; r < m; ++r)
     for (int n = 0; n < N; ++n) {
-      float s = w.finish(n0 + n, sums[m * N + n]);
-      c[m * ldc + n] = add ? c[m * ldc + n] + s : s;
+      float s = w.finish(n0 + n, sums[r * N + n]);
+      c[r * ldc + n] = add ? c[r * ldc + n] + s : s;
     }
 }
 
-// At most kStateRows rows of w and M of x, in ranges of columns for which x stays in the first-level cache.
-template <class Rows, int M, int N>
-void stored_panel(const Rows& w, std::int64_t first, std::int64_t count, const float* x, std::int64_t ldx, float* c,
-                  std::int64_t ldc, bool add) {
-  V state[kStateRows * M];
-  alignas(64) float packed[kCachedFloats];
-  const std::int64_t step = kCachedFloats / M;
-  for (std::int64_t from = 0; from < w.cols; from += step) {
-    std::int64_t to = from + step < w.cols ? from + step : w.cols, n = 0;
-    pack_rows<Rows, M>(x, ldx, from, to, packed);
-    for (; n + N <= count; n += N)
-      stored_dots<Rows, M, N>(w, first + n, from, to, packed, state + n * M, c + n, ldc, add);
-    for (; n < count; ++n) stored_dots<Rows, M, 1>(w, first + n, from, to, packed, state + n * M, c + n, ldc, add);
-  }
+// Rows of w beside M of x: with their sums they fill the registers.
+constexpr int rows_beside(int m) {
+  if (DML_VECTOR_BYTES == 64) return m == 8 ? 3 : m == 1 ? 8 : 4;
+  return m == 8 ? 1 : m == 6 ? 2 : m == 4 ? 3 : m == 2 ? 4 : 8;
+}
+
+template <class Rows, int M>
+void stored_panel(const Rows& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x,
+                  std::int64_t ldx, float* c, std::int64_t ldc, bool add, float* room) {
+  constexpr int N = rows_beside(M);
+  pack_rows<Rows, M>(x, m, ldx, w.cols, room);
+  std::int64_t n = 0;
+  for (; n + N <= count; n += N) stored_dots<Rows, M, N>(w, first + n, room, m, c + n, ldc, add);
+  for (; n < count; ++n) stored_dots<Rows, M, 1>(w, first + n, room, m, c + n, ldc, add);
 }
 
 template <class Rows>
 void stored_rows(const Rows& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x,
-                 std::int64_t ldx, float* c, std::int64_t ldc, bool add) {
-  for (; count > 0; count -= kStateRows, first += kStateRows, c += kStateRows) {
-    std::int64_t some = count < kStateRows ? count : kStateRows, i = 0;
-    for (; i + 8 <= m; i += 8)
-      stored_panel<Rows, 8, kSideBySide8>(w, first, some, x + i * ldx, ldx, c + i * ldc, ldc, add);
-    for (; i + 4 <= m; i += 4) stored_panel<Rows, 4, 4>(w, first, some, x + i * ldx, ldx, c + i * ldc, ldc, add);
-    for (; i + 2 <= m; i += 2) stored_panel<Rows, 2, 4>(w, first, some, x + i * ldx, ldx, c + i * ldc, ldc, add);
-    for (; i < m; ++i) stored_panel<Rows, 1, 8>(w, first, some, x + i * ldx, ldx, c + i * ldc, ldc, add);
+                 std::int64_t ldx, float* c, std::int64_t ldc, bool add, float* room) {
+  // Short vectors have no room for a second row of w beside eight of x, which then come too slowly; unless turning
+  // the weights into float32 takes longer.
+  if (DML_VECTOR_BYTES < 64 && Rows::kBits > 4 && m > 6) {
+    for (; count > 0; first += kCachedRows, count -= kCachedRows, c += kCachedRows) {
+      const std::int64_t some = count < kCachedRows ? count : kCachedRows;
+      stored_panel<Rows, 4>(w, first, some, 4, x, ldx, c, ldc, add, room);
+      stored_panel<Rows, 4>(w, first, some, m - 4, x + 4 * ldx, ldx, c + 4 * ldc, ldc, add, room);
+    }
+    return;
   }
+  if (m == 1) stored_panel<Rows, 1>(w, first, count, m, x, ldx, c, ldc, add, room);
+  else if (m == 2) stored_panel<Rows, 2>(w, first, count, m, x, ldx, c, ldc, add, room);
+  else if (m <= 4) stored_panel<Rows, 4>(w, first, count, m, x, ldx, c, ldc, add, room);
+  else if (m <= 6) stored_panel<Rows, 6>(w, first, count, m, x, ldx, c, ldc, add, room);
+  else stored_panel<Rows, 8>(w, first, count, m, x, ldx, c, ldc, add, room);
 }
 
 void few_rows(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x, std::int64_t ldx,
-              float* c, std::int64_t ldc, bool add) {
+              float* c, std::int64_t ldc, bool add, float* room) {
   StoredRows rows{static_cast<const unsigned char*>(w.data), w.scales, w.cols};
   switch (w.storage) {
     case Storage::f32:
-      return stored_rows(Float32Rows{rows}, first, count, m, x, ldx, c, ldc, add);
+      return stored_rows(Float32Rows{rows}, first, count, m, x, ldx, c, ldc, add, room);
     case Storage::bf16:
-      return stored_rows(Bf16Rows{rows}, first, count, m, x, ldx, c, ldc, add);
+      return stored_rows(Bf16Rows{rows}, first, count, m, x, ldx, c, ldc, add, room);
     case Storage::f16:
-      return stored_rows(F16Rows{rows}, first, count, m, x, ldx, c, ldc, add);
+      return stored_rows(F16Rows{rows}, first, count, m, x, ldx, c, ldc, add, room);
     case Storage::int8:
-      return stored_rows(Int8Rows{rows}, first, count, m, x, ldx, c, ldc, add);
+      return stored_rows(Int8Rows{rows}, first, count, m, x, ldx, c, ldc, add, room);
     case Storage::nf4:
-      return stored_rows(Nf4Rows{rows}, first, count, m, x, ldx, c, ldc, add);
+      return stored_rows(Nf4Rows{rows}, first, count, m, x, ldx, c, ldc, add, room);
   }
 }
