@@ -169,17 +169,21 @@ void CausalLm::generate(const PackedBatch& batch, std::span<const SequenceRows> 
   Pass pass{batch, arena_, rope_.full(), rope_.local()};
   Mat x = arena_.matrix(batch.size(), spec.hidden);
   embedding.forward(batch, x, arena_);
-  for (std::size_t l = 0; l < layers.size(); ++l)
-    layers[l].forward_cached(x, sequences, static_cast<std::int64_t>(l), pass);
-  auto last_rows = arena_.take<std::int32_t>(static_cast<std::int64_t>(sequences.size()));
+  const std::size_t last = layers.size() - 1;
+  for (std::size_t l = 0; l < last; ++l)
+    layers[l].forward_cached(x, sequences, {}, static_cast<std::int64_t>(l), x, pass);
+  // Of the last layer, the rows in front of the last one of a sequence leave keys and values only.
+  Mat top = x;
+  std::vector<std::int32_t> ends;
+  if (batch.size() > std::ssize(sequences)) {
+    for (const SequenceRows& s : sequences) ends.push_back(static_cast<std::int32_t>(s.first + s.count - 1));
+    top = arena_.matrix(std::ssize(sequences), spec.hidden);
+    kernels::gather_rows(x, ends, top);
+  }
+  layers[last].forward_cached(x, sequences, ends, static_cast<std::int64_t>(last), top, pass);
   if (!dry_run())
-    for (std::size_t i = 0; i < sequences.size(); ++i) {
-      last_rows[i] = static_cast<std::int32_t>(sequences[i].first + sequences[i].count - 1);
-      sequences[i].cache->advance(sequences[i].count);
-    }
-  Mat ends = arena_.matrix(static_cast<std::int64_t>(sequences.size()), spec.hidden);
-  kernels::gather_rows(x, last_rows, ends);
-  head.logits(ends, logits, arena_);
+    for (const SequenceRows& s : sequences) s.cache->advance(s.count);
+  head.logits(top, logits, arena_);
 }
 
 std::size_t CausalLm::measure(Shape shape, bool backward) {

@@ -11,44 +11,50 @@ Mat as_rows(Mat m, std::int64_t width) { return {m.data, m.size() / width, width
 
 }  // namespace
 
-Attention::Saved Attention::plan(std::int64_t tokens, std::int64_t rows, Keeping keeping, Arena& saved) const {
+Attention::Saved Attention::plan(std::int64_t tokens, std::int64_t queries, std::int64_t rows, Keeping keeping,
+                                 Arena& saved) const {
   Saved s;
-  s.q = Kept::plan(tokens, query_width(), keeping, saved);
+  s.q = Kept::plan(queries, query_width(), keeping, saved);
   s.k = Kept::plan(tokens, key_width(), keeping, saved);
   s.v = Kept::plan(tokens, key_width(), keeping, saved);
-  if (q_norm) s.q_plain = Kept::plan(tokens, query_width(), keeping, saved);
+  if (q_norm) s.q_plain = Kept::plan(queries, query_width(), keeping, saved);
   if (k_norm) s.k_plain = Kept::plan(tokens, key_width(), keeping, saved);
-  s.out = Kept::plan(tokens, query_width(), keeping, saved);
-  s.lse = saved.matrix(tokens, shape.heads);
-  s.q_proj = q.plan(tokens, keeping, saved);
+  s.out = Kept::plan(queries, query_width(), keeping, saved);
+  s.lse = saved.matrix(queries, shape.heads);
+  s.q_proj = q.plan(queries, keeping, saved);
   s.k_proj = k.plan(tokens, keeping, saved);
   s.v_proj = v.plan(tokens, keeping, saved);
   s.o_proj = o.plan(rows, keeping, saved);
   return s;
 }
 
-Attention::Projected Attention::project(ConstMat x, Saved& s, Pass& pass) const {
-  Projected p{s.q.open(pass.arena), s.k.open(pass.arena), s.v.open(pass.arena), {}, {}};
-  p.q_plain = q_norm ? s.q_plain.open(pass.arena) : p.q;
-  p.k_plain = k_norm ? s.k_plain.open(pass.arena) : p.k;
-  q.forward(x, p.q_plain, Write::set, s.q_proj, pass);
-  k.forward(x, p.k_plain, Write::set, s.k_proj, pass);
+// Queries of the rows listed (of all, if none are), keys and values of all.
+Attention::Projected Attention::project(ConstMat x, std::span<const std::int32_t> queries, Saved& s, Pass& pass) const {
+  const kernels::RopeTable& table = local_rope ? pass.rope_local : pass.rope;
+  Projected p{s.q.open(pass.arena), s.k.open(pass.arena), s.v.open(pass.arena)};
+  auto project_heads = [&](const Linear& to, const Norm& norm, ConstMat from, std::span<const std::int32_t> positions,
+                           Kept& kept_plain, Linear::Saved& saved, Mat heads) {
+    Mat plain = norm ? kept_plain.open(pass.arena) : heads;
+    to.forward(from, plain, Write::set, saved, pass);
+    if (norm) {
+      std::int64_t width = norm_whole ? heads.cols : shape.head_dim;
+      norm.forward(as_rows(plain, width), as_rows(heads, width));
+      kept_plain.close(plain);
+    }
+    if (use_rope) kernels::rope(heads, shape.head_dim, positions, table, false);
+  };
+  if (queries.empty()) {
+    project_heads(q, q_norm, x, pass.batch.positions, s.q_plain, s.q_proj, p.q);
+  } else {
+    Arena::Scope scope(pass.arena);
+    Mat picked = pass.arena.matrix(p.q.rows, x.cols);
+    kernels::gather_rows(x, queries, picked);
+    std::vector<std::int32_t> positions;
+    for (std::int32_t row : queries) positions.push_back(pass.batch.positions[static_cast<std::size_t>(row)]);
+    project_heads(q, q_norm, picked, positions, s.q_plain, s.q_proj, p.q);
+  }
+  project_heads(k, k_norm, x, pass.batch.positions, s.k_plain, s.k_proj, p.k);
   v.forward(x, p.v, Write::set, s.v_proj, pass);
-  if (q_norm) {
-    std::int64_t width = norm_whole ? query_width() : shape.head_dim;
-    q_norm.forward(as_rows(p.q_plain, width), as_rows(p.q, width));
-    s.q_plain.close(p.q_plain);
-  }
-  if (k_norm) {
-    std::int64_t width = norm_whole ? key_width() : shape.head_dim;
-    k_norm.forward(as_rows(p.k_plain, width), as_rows(p.k, width));
-    s.k_plain.close(p.k_plain);
-  }
-  if (use_rope) {
-    const kernels::RopeTable& table = local_rope ? pass.rope_local : pass.rope;
-    kernels::rope(p.q, shape.head_dim, pass.batch.positions, table, false);
-    kernels::rope(p.k, shape.head_dim, pass.batch.positions, table, false);
-  }
   s.q.close(p.q);
   s.k.close(p.k);
   s.v.close(p.v);
@@ -57,7 +63,7 @@ Attention::Projected Attention::project(ConstMat x, Saved& s, Pass& pass) const 
 
 void Attention::forward(ConstMat x, std::span<const std::int32_t> rows, Mat y, Write mode, Saved& s, Pass& pass) const {
   Arena::Scope scope(pass.arena);
-  Projected p = project(x, s, pass);
+  Projected p = project(x, {}, s, pass);
   Mat out = s.out.open(pass.arena);
   kernels::attention(shape, p.q, p.k, p.v, pass.batch.starts, out, s.lse);
   s.out.close(out);
@@ -116,11 +122,11 @@ void Attention::backward_projections(const Gradients& d, ConstMat x, const Saved
   q.backward(d.q, x, s.q_proj, dx, Write::add, pass);
 }
 
-void Attention::forward_cached(ConstMat x, std::span<const SequenceRows> sequences, std::int64_t layer, Mat y,
-                               Write mode, Pass& pass) const {
+void Attention::forward_cached(ConstMat x, std::span<const SequenceRows> sequences, std::span<const std::int32_t> ends,
+                               std::int64_t layer, Mat y, Pass& pass) const {
   Arena::Scope scope(pass.arena);
-  Saved s = plan(x.rows, x.rows, {}, pass.arena);
-  Projected p = project(x, s, pass);
+  Saved s = plan(x.rows, y.rows, y.rows, {}, pass.arena);
+  Projected p = project(x, ends, s, pass);
   Mat out = s.out.whole;
   std::vector<kernels::CachedQuery> queries;
   for (const SequenceRows& rows : sequences) {
@@ -130,6 +136,11 @@ void Attention::forward_cached(ConstMat x, std::span<const SequenceRows> sequenc
     Mat new_k = p.k.slice(rows.first, rows.count), new_v = p.v.slice(rows.first, rows.count);
     kernels::store_rows(new_k, keys, before);
     kernels::store_rows(new_v, values, before);
+    if (!ends.empty()) {
+      const std::int64_t i = std::ssize(queries);
+      queries.push_back({p.q.row(i), keys, values, out.row(i)});
+      continue;
+    }
     if (before == 0 && rows.count > 1) {
       if (keys.storage != kernels::Storage::f32) {  // the new tokens see what later ones will see
         kernels::load_rows(keys, 0, new_k);
@@ -145,7 +156,7 @@ void Attention::forward_cached(ConstMat x, std::span<const SequenceRows> sequenc
                          out.row(rows.first + i)});
   }
   if (!queries.empty()) kernels::attention_decode(shape, queries, pass.arena);
-  o.forward(out, y, mode, s.o_proj, pass);
+  o.forward(out, y, Write::set, s.o_proj, pass);
 }
 
 }  // namespace dml

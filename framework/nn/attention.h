@@ -37,8 +37,8 @@ struct Attention {
     Mat q, k, v;
   };
 
-  /// `rows`: how many of the T tokens go on behind attention.
-  Saved plan(std::int64_t tokens, std::int64_t rows, Keeping keeping, Arena& saved) const;
+  /// `queries`: how many of the T tokens look back; `rows`: how many of those go on.
+  Saved plan(std::int64_t tokens, std::int64_t queries, std::int64_t rows, Keeping keeping, Arena& saved) const;
   /// y = or += o(attention(x)) for all tokens (rows empty), or y (rows.size(), D) for the rows listed.
   void forward(ConstMat x, std::span<const std::int32_t> rows, Mat y, Write mode, Saved& saved, Pass& pass) const;
   bool projections_train() const {
@@ -50,15 +50,16 @@ struct Attention {
   /// From there to the input: sets dx (T, D) unless it is empty.
   void backward_projections(const Gradients& d, ConstMat x, const Saved& saved, Mat dx, Pass& pass) const;
 
-  /// Generation: x holds new rows of several sequences; their keys and values go into the caches of `layer`.
-  void forward_cached(ConstMat x, std::span<const SequenceRows> sequences, std::int64_t layer, Mat y, Write mode,
-                      Pass& pass) const;
+  /// Generation: x holds new rows of several sequences; their keys and values go into the caches of `layer`. y has the
+  /// rows of x, or only the last one of every sequence, which `ends` lists.
+  void forward_cached(ConstMat x, std::span<const SequenceRows> sequences, std::span<const std::int32_t> ends,
+                      std::int64_t layer, Mat y, Pass& pass) const;
 
  private:
   struct Projected {
-    Mat q, k, v, q_plain, k_plain;
+    Mat q, k, v;
   };
-  Projected project(ConstMat x, Saved& saved, Pass& pass) const;
+  Projected project(ConstMat x, std::span<const std::int32_t> queries, Saved& saved, Pass& pass) const;
 };
 
 }  // namespace dml

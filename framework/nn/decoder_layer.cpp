@@ -11,7 +11,7 @@ DecoderLayer::Saved DecoderLayer::plan(std::int64_t tokens, std::int64_t rows, K
   if (!parallel) s.mid = Kept::plan(rows, width, keeping, saved);
   if (attention_post_norm) s.attention_out = Kept::plan(rows, width, keeping, saved);
   if (mlp_post_norm) s.mlp_out = Kept::plan(rows, width, keeping, saved);
-  s.attention = attention.plan(tokens, rows, keeping, saved);
+  s.attention = attention.plan(tokens, tokens, rows, keeping, saved);
   s.mlp = mlp.plan(rows, keeping, saved);
   return s;
 }
@@ -120,21 +120,24 @@ void DecoderLayer::backward_parallel(Mat d, const Kept& kept, const Saved& s, Ma
   attention_norm.backward(dh, x, dx, Write::add, pass.arena);
 }
 
-void DecoderLayer::forward_cached(Mat x, std::span<const SequenceRows> sequences, std::int64_t layer,
-                                  Pass& pass) const {
+void DecoderLayer::forward_cached(ConstMat x, std::span<const SequenceRows> sequences,
+                                  std::span<const std::int32_t> ends, std::int64_t layer, Mat y, Pass& pass) const {
   Arena::Scope scope(pass.arena);
-  Mat attended = pass.arena.matrix(x.rows, x.cols);
-  attention.forward_cached(normed(attention_norm, x, pass), sequences, layer, attended, Write::set, pass);
+  Mat attended = pass.arena.matrix(y.rows, y.cols);
+  {
+    Arena::Scope inner(pass.arena);
+    attention.forward_cached(normed(attention_norm, x, pass), sequences, ends, layer, attended, pass);
+  }
   if (attention_post_norm) attention_post_norm.forward(attended, attended);
   // A parallel layer's MLP reads x as it was; the others read x + attention.
-  if (!parallel) kernels::add_scaled(attended, 1, x);
-  ConstMat h = normed(mlp_norm ? mlp_norm : parallel ? attention_norm : mlp_norm, x, pass);
-  Mat fed = pass.arena.matrix(x.rows, x.cols);
-  Mlp::Saved s = mlp.plan(x.rows, {.mlp = false}, pass.arena);
+  if (!parallel) kernels::add_scaled(attended, 1, y);
+  ConstMat h = normed(mlp_norm ? mlp_norm : parallel ? attention_norm : mlp_norm, y, pass);
+  Mat fed = pass.arena.matrix(y.rows, y.cols);
+  Mlp::Saved s = mlp.plan(y.rows, {.mlp = false}, pass.arena);
   mlp.forward(h, fed, Write::set, s, pass);
   if (mlp_post_norm) mlp_post_norm.forward(fed, fed);
-  if (parallel) kernels::add_scaled(attended, 1, x);
-  kernels::add_scaled(fed, 1, x);
+  if (parallel) kernels::add_scaled(attended, 1, y);
+  kernels::add_scaled(fed, 1, y);
 }
 
 }  // namespace dml

@@ -233,7 +233,7 @@ TEST_P(LayerKinds, GeneratingRowByRowGivesTheWholeForward) {
     }
     PackedBatch batch{{}, {}, positions, {}};
     Pass q{batch, arena, {cos, sin}, {}};
-    layer.forward_cached(h, sequences, 0, q);
+    layer.forward_cached(h, sequences, {}, 0, h, q);
     for (auto& s : sequences) s.cache->advance(s.count);
     for (std::size_t i = 0; i < rows.size(); ++i)
       for (std::int64_t c = 0; c < kWidth; ++c)
@@ -243,6 +243,38 @@ TEST_P(LayerKinds, GeneratingRowByRowGivesTheWholeForward) {
   step({2, 6}, {{&first, 0, 1}, {&second, 1, 1}});
   step({3}, {{&first, 0, 1}});
   EXPECT_EQ(first.length(), 4);
+  EXPECT_EQ(arena.used(), 0u);
+}
+
+TEST_P(LayerKinds, TheLastRowsAloneAreThoseOfTheWholeForward) {
+  kept = Arena(1 << 20);
+  Pass p = pass(false);
+  auto saved = layer.plan(kTokens, kTokens, {}, kept);
+  Mat y = values.zeros(kTokens, kWidth);
+  layer.forward(x, {}, y, saved, p);
+  // The first document but for its last token and two tokens of the second; then what is left of both.
+  KvCache first(1, layer.attention.shape.kv_heads, layer.attention.shape.head_dim, 4),
+      second(1, layer.attention.shape.kv_heads, layer.attention.shape.head_dim, 3);
+  auto step = [&](std::vector<std::int32_t> rows, std::vector<SequenceRows> sequences, std::vector<std::int32_t> ends) {
+    Mat h = values.zeros(static_cast<std::int64_t>(rows.size()), kWidth), top = values.zeros(std::ssize(ends), kWidth);
+    std::vector<std::int32_t> positions;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      std::copy_n(x.row(rows[i]), kWidth, h.row(static_cast<std::int64_t>(i)));
+      positions.push_back(all.positions[static_cast<std::size_t>(rows[i])]);
+    }
+    for (std::size_t i = 0; i < ends.size(); ++i)
+      std::copy_n(h.row(ends[i]), kWidth, top.row(static_cast<std::int64_t>(i)));
+    PackedBatch batch{{}, {}, positions, {}};
+    Pass q{batch, arena, {cos, sin}, {}};
+    layer.forward_cached(h, sequences, ends, 0, top, q);
+    for (auto& s : sequences) s.cache->advance(s.count);
+    for (std::size_t i = 0; i < ends.size(); ++i)
+      for (std::int64_t c = 0; c < kWidth; ++c)
+        ASSERT_NEAR(top.row(static_cast<std::int64_t>(i))[c], y.row(rows[static_cast<std::size_t>(ends[i])])[c], 2e-5)
+            << "token " << rows[static_cast<std::size_t>(ends[i])];
+  };
+  step({0, 1, 2, 4, 5}, {{&first, 0, 3}, {&second, 3, 2}}, {2, 4});
+  step({3, 6}, {{&first, 0, 1}, {&second, 1, 1}}, {0, 1});
   EXPECT_EQ(arena.used(), 0u);
 }
 
@@ -261,7 +293,7 @@ TEST_P(LayerKinds, FewRowsBehindFullCachesAreTheWhole) {
         {}, {}, std::span(all.positions).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)), {}};
     Pass q{batch, arena, {cos, sin}, {}};
     SequenceRows rows{&cache, 0, count};
-    layer.forward_cached(h, {&rows, 1}, 0, q);
+    layer.forward_cached(h, {&rows, 1}, {}, 0, h, q);
     cache.advance(count);
     for (std::int64_t i = 0; i < count * kWidth; ++i) ASSERT_NEAR(h.data[i], y.row(first)[i], 2e-5) << first;
   }
