@@ -16,7 +16,7 @@ GradientSum::GradientSum(Comm& comm, ParameterStore& store, Reduction::Sums sums
       rank_(comm.rank()),
       tree_(options.tree),
       residuals_(store, options.wire, comm.size()),
-      reduction_(comm, unit_sizes(store), sums, options.wire),
+      reduction_(comm, sizes_of(whole_units(store)), sums, options.wire),
       ready_(store.units().size()) {}
 
 void GradientSum::begin_step(MicroBatches mine, std::int64_t total) {
@@ -98,7 +98,7 @@ DistributionStrategy::Memory GradientSum::memory(const ParameterStore& store, in
   }
   DistributionStrategy::Memory memory;
   memory.gradients = slots * store.floats() * static_cast<std::int64_t>(sizeof(float));
-  memory.communication = Reduction::room(unit_sizes(store), shares, ranks * each, options.tree) *
+  memory.communication = Reduction::room(sizes_of(whole_units(store)), shares, ranks * each, options.tree) *
                              static_cast<std::int64_t>(sizeof(float)) +
                          Residuals::bytes(store, options.wire, ranks);
   return memory;

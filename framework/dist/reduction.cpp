@@ -26,7 +26,7 @@ Reduction::Reduction(Comm& comm, std::vector<std::int64_t> sizes, Sums sums, Wir
       wire_(wire),
       cuts_(static_cast<std::size_t>(comm.size())),
       exchanges_(sizes_.size()) {
-  DML_CHECK(sizes_.size() <= kMostUnits);
+  DML_CHECK(sizes_.size() <= kMostStretches);
 }
 
 TreeSchedule Reduction::schedule(MicroBatches share, std::int64_t total, int rank, bool tree) {

@@ -2,17 +2,18 @@
 
 namespace dml {
 
-Slice Replicated::owned(const Unit& unit) const {
+Slice Replicated::owned(const Stretch& unit) const {
   return updates_ == Updates::everything ? Slice{0, unit.size} : slice_of(unit.size, comm_.rank(), comm_.size());
 }
 
 void Replicated::adopt(ParameterStore& store, const StateLayout& state) {
   store_ = &store;
-  auto slices = [this](const Unit& unit) { return owned(unit); };
+  units_ = whole_units(store);
+  auto slices = [this](const Stretch& unit) { return owned(unit); };
   Arena counting = Arena::measuring();
-  cut_shards(store, slices, state, counting);
+  cut_shards(store, units_, slices, state, counting);
   state_ = Arena(counting.used());
-  shards_ = cut_shards(store, slices, state, state_);
+  shards_ = cut_shards(store, units_, slices, state, state_);
   for (Shard& shard : shards_)
     shard.value = {store.units()[shard.unit].value + shard.parameter->offset + shard.first,
                    static_cast<std::size_t>(shard.size)};
@@ -33,8 +34,8 @@ std::span<Shard> Replicated::finish_gradients() {
 }
 
 double Replicated::squared_gradient_norm() {
-  return squared_norm(comm_, *store_, [this](std::size_t unit) {
-    return gradients_->sum(unit) + slice_of(store_->units()[unit].size, comm_.rank(), comm_.size()).first;
+  return squared_norm(comm_, units_, [this](std::size_t unit) {
+    return gradients_->sum(unit) + slice_of(units_[unit].size, comm_.rank(), comm_.size()).first;
   });
 }
 
@@ -67,7 +68,7 @@ DistributionStrategy::Memory Replicated::memory(const ParameterStore& store, con
   Memory memory = GradientSum::memory(store, comm_.size(), micro_batches_per_rank, options_);
   Arena counting = Arena::measuring();
   cut_shards(
-      store, [this](const Unit& unit) { return owned(unit); }, state, counting);
+      store, whole_units(store), [this](const Stretch& unit) { return owned(unit); }, state, counting);
   memory.values = store.floats() * static_cast<std::int64_t>(sizeof(float));
   memory.state = static_cast<std::int64_t>(counting.used());
   return memory;

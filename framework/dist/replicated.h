@@ -38,7 +38,7 @@ class Replicated : public DistributionStrategy {
   void after_backward(int unit) override { gradients_->unit_ready(static_cast<std::size_t>(unit)); }
 
  private:
-  Slice owned(const Unit& unit) const;
+  Slice owned(const Stretch& unit) const;
 
   Comm& comm_;
   Updates updates_;
@@ -46,6 +46,7 @@ class Replicated : public DistributionStrategy {
   ParameterStore* store_ = nullptr;
   std::unique_ptr<GradientSum> gradients_;
   Arena state_;
+  std::vector<Stretch> units_;
   std::vector<Shard> shards_;
 };
 

@@ -51,58 +51,73 @@ std::vector<Sharded::Round> Sharded::plan_rounds(MicroBatches stretch, std::int6
   return rounds;
 }
 
+void Sharded::announce(ParameterStore& store) const {
+  store.values_in_parts = values_ == Values::sharded;
+  store.gradients_in_parts = true;
+}
+
 void Sharded::adopt(ParameterStore& store, const StateLayout& state) {
   store_ = &store;
-  DML_CHECK(!store.units().empty() && units() <= kMostUnits);
-  auto slices = [this](const Unit& unit) { return slice(unit); };
+  parts_ = unit_parts(store);
+  DML_CHECK(!store.units().empty() && parts_.size() <= kMostStretches);
+  for (std::size_t s = 0; s < parts_.size(); ++s)
+    if (parts_[s].part == 0) first_of_.push_back(s);
+  first_of_.push_back(parts_.size());
+  auto slices = [this](const Stretch& part) { return slice(part); };
   Arena counting = Arena::measuring();
-  cut_shards(store, slices, state, counting);
+  cut_shards(store, parts_, slices, state, counting);
   state_ = Arena(counting.used());
-  shards_ = cut_shards(store, slices, state, state_);
+  shards_ = cut_shards(store, parts_, slices, state, state_);
   for (Unit& unit : store.units())
     if (unit.size > 0 && unit.value) comm_.broadcast(as_bytes(unit.value, unit.size), 0);
 
   std::vector<std::int64_t> owned_of;
-  for (std::size_t u = 0; u < units(); ++u) owned_of.push_back(own(u).size());
+  for (std::size_t s = 0; s < parts_.size(); ++s) owned_of.push_back(own(s).size());
   if (across_.size() > 1)
     between_groups_ = std::make_unique<Reduction>(across_, owned_of, Reduction::Sums::everywhere, wire_);
   residuals_ = Residuals(store, wire_, comm_.size());
   if (values_ == Values::sharded) {
     own_ = Arena(bytes(sum(owned_of)));
-    for (std::size_t u = 0; u < units(); ++u) {
-      own_values_.push_back(own_.take<float>(own(u).size()).data());
-      take_values(u);
+    for (std::size_t s = 0; s < parts_.size(); ++s) {
+      own_values_.push_back(own_.take<float>(own(s).size()).data());
+      take_values(s);
     }
     store.release();
     value_places_ = UnitPlaces(store, group_.size(), false);
     gathered_ = Arena(bytes(value_places_.floats()));
     gathered_at_ = gathered_.take<float>(value_places_.floats()).data();
-    gathered_units_.resize(units());
+    gathered_parts_.resize(parts_.size());
   } else {
-    for (std::size_t u = 0; u < units(); ++u) own_values_.push_back(store.units()[u].value + own(u).first);
+    for (std::size_t s = 0; s < parts_.size(); ++s)
+      own_values_.push_back(store.units()[parts_[s].unit].value + parts_[s].first + own(s).first);
   }
   for (Shard& shard : shards_)
-    shard.value = {own_values_[shard.unit] + shard.parameter->offset + shard.first - own(shard.unit).first,
-                   static_cast<std::size_t>(shard.size)};
+    shard.value = {own_values_[shard.stretch] + in_own(shard), static_cast<std::size_t>(shard.size)};
 
   gradient_places_ = UnitPlaces(store, group_.size(), true);
   gradients_ = Arena(bytes(gradient_places_.floats()));
   gradients_at_ = gradients_.take<float>(gradient_places_.floats()).data();
-  launched_.resize(units());
+  launched_.resize(parts_.size());
+}
+
+// Where a shard begins in this rank's slice.
+std::int64_t Sharded::in_own(const Shard& shard) const {
+  return shard.parameter->offset + shard.first - parts_[shard.stretch].first - own(shard.stretch).first;
 }
 
 // From the store, or where it holds none, from where its parameters start.
-void Sharded::take_values(std::size_t u) {
-  const Unit& unit = store_->units()[u];
-  const Slice mine = own(u);
+void Sharded::take_values(std::size_t s) {
+  const Unit& unit = store_->units()[parts_[s].unit];
+  Slice mine = own(s);
+  mine.first += parts_[s].first, mine.last += parts_[s].first;
   if (unit.value) {
-    std::memcpy(own_values_[u], unit.value + mine.first, bytes(mine.size()));
+    std::memcpy(own_values_[s], unit.value + mine.first, bytes(mine.size()));
     return;
   }
   for (const Parameter& p : unit.parameters)
     if (std::int64_t first = std::max(mine.first, p.offset), last = std::min(mine.last, p.offset + p.size());
         first < last)
-      store_->start(p, first - p.offset, last - p.offset, own_values_[u] + (first - mine.first));
+      store_->start(p, first - p.offset, last - p.offset, own_values_[s] + (first - mine.first));
 }
 
 // ---- gradients
@@ -116,17 +131,17 @@ void Sharded::begin_step(MicroBatches mine, std::int64_t total) {
   round_ = -1;
   rounds_ = plan_rounds(stretch(total), total, group_.size());
   if (between_groups_) between_groups_->begin(stretch(total), total, true);
-  launched_.assign(units(), -1);
+  launched_.assign(parts_.size(), -1);
   std::size_t places = 1;
   for (const Round& round : rounds_) places = std::max(places, round.kept.size());
   if (places <= nodes_.size()) return;
   std::int64_t owned = 0;
-  for (std::size_t u = 0; u < units(); ++u) owned += own(u).size();
+  for (std::size_t s = 0; s < parts_.size(); ++s) owned += own(s).size();
   nodes_.clear();
   sums_ = Arena(bytes(owned) * places);
   for (std::size_t place = 0; place < places; ++place) {
     nodes_.emplace_back();
-    for (std::size_t u = 0; u < units(); ++u) nodes_[place].push_back(sums_.take<float>(own(u).size()).data());
+    for (std::size_t s = 0; s < parts_.size(); ++s) nodes_[place].push_back(sums_.take<float>(own(s).size()).data());
   }
 }
 
@@ -136,71 +151,70 @@ void Sharded::begin_micro_step(std::int64_t index) {
             index);
 }
 
-void Sharded::bind_gradient(std::size_t u) {
-  Unit& unit = store_->units()[u];
-  if (unit.size == 0 || unit.grad != nullptr) return;
-  if (flight_.pending && gradient_places_.overlap(flight_.unit, u)) land();
-  float* full = full_gradient(u);
-  parallel_ranges(unit.size, kBlock * 4,
+void Sharded::bind_gradient(std::size_t s) {
+  if (parts_[s].size == 0 || part(s).grad != nullptr) return;
+  if (flight_.pending && gradient_places_.overlap(flight_.stretch, s)) land();
+  float* full = full_gradient(s);
+  parallel_ranges(parts_[s].size, kBlock * 4,
                   [&](std::int64_t first, std::int64_t last) { std::memset(full + first, 0, bytes(last - first)); });
-  unit.grad = full;
+  part(s).grad = full;
 }
 
-void Sharded::launch(std::size_t u, std::int64_t round) {
-  Unit& unit = store_->units()[u];
-  if (unit.size == 0) return;
-  DML_CHECK(launched_[u] == round - 1, "a unit's gradient became final twice, or never, in a micro-step");
-  launched_[u] = round;
+void Sharded::launch(std::size_t s) {
+  const std::int64_t size = parts_[s].size;
+  if (size == 0) return;
+  DML_CHECK(launched_[s] == round_ - 1, "a gradient became final twice, or never, in a micro-step");
+  launched_[s] = round_;
   std::int64_t largest = 0;
-  for (int r = 0; r < group_.size(); ++r) largest = std::max(largest, slice_of(unit.size, r, group_.size()).size());
-  for (std::int64_t first = 0; first < largest; first += gradient_places_[u].piece) {
+  for (int r = 0; r < group_.size(); ++r) largest = std::max(largest, slice_of(size, r, group_.size()).size());
+  for (std::int64_t first = 0; first < largest; first += gradient_places_[s].piece) {
     if (flight_.pending) land();
-    launch_piece(u, first);
-    flight_.ends_unit = first + gradient_places_[u].piece >= largest;
+    launch_piece(s, first);
+    flight_.ends = first + gradient_places_[s].piece >= largest;
   }
-  unit.grad = nullptr;
+  part(s).grad = nullptr;
 }
 
-void Sharded::launch_piece(std::size_t u, std::int64_t first) {
-  const UnitPlaces::Place& place = gradient_places_[u];
+void Sharded::launch_piece(std::size_t s, std::int64_t first) {
+  const UnitPlaces::Place& place = gradient_places_[s];
   const auto ranks = static_cast<std::size_t>(group_.size()), me = static_cast<std::size_t>(group_.rank());
-  const std::size_t leaves = rounds_[static_cast<std::size_t>(launched_[u])].leaves;
+  const std::size_t leaves = rounds_[static_cast<std::size_t>(launched_[s])].leaves;
   auto cut = [&](std::int64_t at, Slice slice) { return std::min(at, slice.size()); };
-  const Slice mine = own(u);
-  flight_.unit = u;
+  const Slice mine = own(s);
+  flight_.stretch = s;
   flight_.first = cut(first, mine), flight_.last = cut(first + place.piece, mine);
   std::vector<std::span<const std::byte>> send(ranks);
   std::vector<std::span<std::byte>> receive(ranks);
   float* room = gradients_at_ + place.room;
   for (std::size_t r = 0; r < ranks; ++r) {
     if (r == me) continue;
-    const Slice theirs = slice_of(store_->units()[u].size, static_cast<int>(r), group_.size());
+    const Slice theirs = slice_of(parts_[s].size, static_cast<int>(r), group_.size());
     const std::int64_t from = theirs.first + cut(first, theirs),
                        size = theirs.first + cut(first + place.piece, theirs) - from;
     if (me < leaves) {
-      wire_.pack(full_gradient(u) + from, size, residuals_.of(u) ? residuals_.of(u) + from : nullptr);
-      send[r] = wire_.bytes(full_gradient(u) + from, size);
+      wire_.pack(full_gradient(s) + from, size, residual_of(s) ? residual_of(s) + from : nullptr);
+      send[r] = wire_.bytes(full_gradient(s) + from, size);
     }
     if (r >= leaves) continue;
     receive[r] = wire_.bytes(room, flight_.last - flight_.first);
     room += flight_.last - flight_.first;
   }
   flight_.pending =
-      group_.exchange(std::move(send), std::move(receive), {"exchange of gradients", unit_channel(u, kGradients)});
+      group_.exchange(std::move(send), std::move(receive), {"exchange of gradients", unit_channel(s, kGradients)});
 }
 
 void Sharded::land() {
   flight_.pending->wait();
   flight_.pending.reset();
-  const std::size_t u = flight_.unit;
+  const std::size_t s = flight_.stretch;
   const std::int64_t size = flight_.last - flight_.first;
-  const Round& round = rounds_[static_cast<std::size_t>(launched_[u])];
+  const Round& round = rounds_[static_cast<std::size_t>(launched_[s])];
   std::vector<float*> parts;
-  for (std::size_t place = 0; place < round.held; ++place) parts.push_back(nodes_[place][u] + flight_.first);
-  float* room = gradients_at_ + gradient_places_[u].room;
+  for (std::size_t place = 0; place < round.held; ++place) parts.push_back(nodes_[place][s] + flight_.first);
+  float* room = gradients_at_ + gradient_places_[s].room;
   for (std::size_t r = 0; r < round.leaves; ++r) {
     bool mine = r == static_cast<std::size_t>(group_.rank());
-    parts.push_back(mine ? full_gradient(u) + own(u).first + flight_.first : room);
+    parts.push_back(mine ? full_gradient(s) + own(s).first + flight_.first : room);
     if (mine) continue;
     wire_.unpack(room, size);
     room += size;
@@ -211,33 +225,43 @@ void Sharded::land() {
                  last - first);
     // kept[i] ≥ i and ascending: what is overwritten is not needed any more.
     for (std::size_t i = 0; i < round.kept.size(); ++i)
-      if (float* from = parts[round.kept[i]], *to = nodes_[i][u] + flight_.first; from != to)
+      if (float* from = parts[round.kept[i]], *to = nodes_[i][s] + flight_.first; from != to)
         std::memcpy(to + first, from + first, bytes(last - first));
   });
-  if (flight_.ends_unit && launched_[u] + 1 == static_cast<std::int64_t>(rounds_.size())) sum_across(u);
+  if (flight_.ends && launched_[s] + 1 == static_cast<std::int64_t>(rounds_.size())) sum_across(s);
 }
 
-void Sharded::sum_across(std::size_t u) {
-  if (!between_groups_ || own(u).size() == 0) return;
+void Sharded::sum_across(std::size_t s) {
+  if (!between_groups_ || own(s).size() == 0) return;
   std::vector<float*> nodes;
-  for (std::size_t n = 0; !rounds_.empty() && n < rounds_.back().kept.size(); ++n) nodes.push_back(nodes_[n][u]);
-  bf16* residual = residuals_.of(u);
-  between_groups_->ready(u, nodes, nodes_[0][u], residual ? residual + own(u).first : nullptr);
+  for (std::size_t n = 0; !rounds_.empty() && n < rounds_.back().kept.size(); ++n) nodes.push_back(nodes_[n][s]);
+  bf16* residual = residual_of(s);
+  between_groups_->ready(s, nodes, nodes_[0][s], residual ? residual + own(s).first : nullptr);
 }
 
 void Sharded::before_backward(int unit) {
   auto u = static_cast<std::size_t>(unit);
-  need_values(u, -1);
-  if (in_step()) bind_gradient(u);
+  visit(u, -1);
+  if (in_step()) bind_gradient(first_of_[u]);
   poll();
 }
 
 void Sharded::before_gradient(int unit) {
-  if (in_step()) bind_gradient(static_cast<std::size_t>(unit));
+  if (in_step()) bind_gradient(first_of_[static_cast<std::size_t>(unit)]);
 }
 
 void Sharded::after_backward(int unit) {
-  launch(static_cast<std::size_t>(unit), round_);
+  launch(first_of_[static_cast<std::size_t>(unit)]);
+  poll();
+}
+
+void Sharded::before_part_gradient(std::size_t unit, std::size_t part) {
+  if (in_step()) bind_gradient(first_of_[unit] + part);
+  poll();
+}
+
+void Sharded::after_part_gradient(std::size_t unit, std::size_t part) {
+  launch(first_of_[unit] + part);
   poll();
 }
 
@@ -246,93 +270,105 @@ void Sharded::poll() {
   if (between_groups_ && in_step()) between_groups_->poll();
 }
 
-// The others' last micro-step, seen from a rank that has none: same order of units as the model's.
-void Sharded::join_last_round() {
-  auto round = static_cast<std::int64_t>(rounds_.size()) - 1;
-  for (std::size_t u = 0; u < units(); ++u) need_values(u, 1);
-  for (std::size_t u = units(); u-- > 0;) {
-    if (u > 0 && u + 1 < units()) need_values(u, -1);
-    launch(u, round);
-    poll();
-  }
-}
-
 std::span<Shard> Sharded::finish_gradients() {
   DML_CHECK(round_ + 1 == mine_.count, "{} of {} micro-batches were computed", round_ + 1, mine_.count);
-  if (mine_.count < static_cast<std::int64_t>(rounds_.size())) join_last_round();
+  if (mine_.count < static_cast<std::int64_t>(rounds_.size())) {  // others make their last micro-step
+    DML_CHECK(empty_pass_, "no pass to make without a micro-batch");
+    ++round_;
+    empty_pass_();
+  }
   if (flight_.pending) land();
-  for (std::size_t u = 0; u < units(); ++u)
-    DML_CHECK(store_->units()[u].size == 0 || launched_[u] + 1 == static_cast<std::int64_t>(rounds_.size()),
-              "the gradient of {} never became final", store_->units()[u].name);
+  for (std::size_t s = 0; s < parts_.size(); ++s)
+    DML_CHECK(parts_[s].size == 0 || launched_[s] + 1 == static_cast<std::int64_t>(rounds_.size()),
+              "a gradient of {} never became final", store_->units()[parts_[s].unit].name);
   if (between_groups_) {
     if (rounds_.empty())
-      for (std::size_t u = units(); u-- > 0;) sum_across(u);
+      for (std::size_t s = parts_.size(); s-- > 0;) sum_across(s);
     between_groups_->finish();
   }
   for (Shard& shard : shards_)
-    shard.grad = {nodes_[0][shard.unit] + shard.parameter->offset + shard.first - own(shard.unit).first,
-                  static_cast<std::size_t>(shard.size)};
+    shard.grad = {nodes_[0][shard.stretch] + in_own(shard), static_cast<std::size_t>(shard.size)};
   return shards_;
 }
 
 double Sharded::squared_gradient_norm() {
-  return squared_norm(group_, *store_, [this](std::size_t unit) { return nodes_[0][unit]; });
+  return squared_norm(group_, parts_, [this](std::size_t s) { return nodes_[0][s]; });
 }
 
 void Sharded::end_step() {
-  for (Unit& unit : store_->units()) unit.grad = nullptr;
+  for (std::size_t s = 0; s < parts_.size(); ++s) part(s).grad = nullptr;
   for (Shard& shard : shards_) shard.grad = {};
   total_ = 0;
 }
 
 // ---- values
 
-void Sharded::start_gathering(std::size_t u) {
-  if (gathered_units_[u].held) return;
-  for (std::size_t other = 0; other < units(); ++other)
-    if (value_places_.overlap(other, u)) forget(other);
-  gathered_units_[u].held = true;
-  gathered_units_[u].pending =
-      gather_slices(group_, store_->units()[u].size, own_values_[u], gathered_at_ + value_places_[u].first,
-                    {"gathering of values", unit_channel(u, kValues)});
+void Sharded::start_gathering(std::size_t s) {
+  if (parts_[s].size == 0 || gathered_parts_[s].held) return;
+  for (std::size_t other = 0; other < parts_.size(); ++other)
+    if (value_places_.overlap(other, s)) forget(other);
+  gathered_parts_[s].held = true;
+  gathered_parts_[s].pending =
+      gather_slices(group_, parts_[s].size, own_values_[s], gathered_at_ + value_places_[s].first,
+                    {"gathering of values", unit_channel(s, kValues)});
 }
 
-void Sharded::hold_values(std::size_t u) {
-  if (store_->units()[u].size == 0) return;
-  start_gathering(u);
-  if (gathered_units_[u].pending) gathered_units_[u].pending->wait();
-  gathered_units_[u].pending.reset();
-  store_->units()[u].value = gathered_at_ + value_places_[u].first;
+void Sharded::hold_values(std::size_t s) {
+  if (parts_[s].size == 0) return;
+  start_gathering(s);
+  if (gathered_parts_[s].pending) gathered_parts_[s].pending->wait();
+  gathered_parts_[s].pending.reset();
+  part(s).value = gathered_at_ + value_places_[s].first;
 }
 
-void Sharded::need_values(std::size_t u, int direction) {
+// A unit begins: what is small of it, its first large part in this direction, what is small of the next.
+void Sharded::visit(std::size_t u, int direction) {
   if (frozen_) frozen_->need(u, direction);
-  if (values_ == Values::whole || shown_.capacity() > 0) return;
-  hold_values(u);
+  direction_ = direction;
+  if (!gathers()) return;
+  hold_values(first_of_[u]);
+  if (std::size_t parts = first_of_[u + 1] - first_of_[u]; parts > 1 && !(u == 0 && direction < 0))
+    start_gathering(direction > 0 ? first_of_[u] + 1 : first_of_[u + 1] - 1);
   const std::size_t next = u + static_cast<std::size_t>(direction);  // wraps round below 0: no such unit
-  if (next >= units() || store_->units()[next].size == 0 || value_places_.overlap(next, u)) return;
+  if (next >= units() || value_places_.overlap(first_of_[next], first_of_[u])) return;
   if (direction < 0 && next == 0 && store_->ends_take_turns) return;  // its values are for forward only
-  start_gathering(next);
+  start_gathering(first_of_[next]);
 }
 
-void Sharded::forget(std::size_t u) {
-  Gathered& gathered = gathered_units_[u];
+void Sharded::before_values(std::size_t u, std::size_t part, int direction) {
+  if (!gathers()) return;
+  const std::size_t s = first_of_[u] + part;
+  hold_values(s);
+  poll();
+  std::size_t next = s + static_cast<std::size_t>(direction);
+  if (next == first_of_[u] || next == first_of_[u + 1]) {  // the unit ends; unless it is only being recomputed
+    if (direction != direction_ || (direction < 0 && u <= 1)) return;  // the embedding's are for forward only
+    next = direction > 0 ? first_of_[u + 1] + 1 : first_of_[u] - 1;
+    if (next >= parts_.size() || parts_[next].part == 0) return;
+  }
+  if (!value_places_.overlap(next, s)) start_gathering(next);
+}
+
+void Sharded::forget(std::size_t s) {
+  Gathered& gathered = gathered_parts_[s];
   if (!gathered.held) return;
   if (gathered.pending) gathered.pending->wait();
   gathered = {};
-  store_->units()[u].value = nullptr;
+  part(s).value = nullptr;
 }
 
 void Sharded::forget_values() {
-  for (std::size_t u = 0; u < gathered_units_.size(); ++u) forget(u);
+  for (std::size_t s = 0; s < gathered_parts_.size(); ++s) forget(s);
 }
 
 void Sharded::publish() {
   if (values_ == Values::sharded) return forget_values();
   std::vector<std::unique_ptr<Pending>> pending;
-  for (std::size_t u = 0; u < units(); ++u)
-    if (Unit& unit = store_->units()[u]; unit.size > 0)
-      pending.push_back(gather_slices(group_, unit.size, own_values_[u], unit.value, {"gathering of updated values"}));
+  for (std::size_t s = 0; s < parts_.size(); ++s)
+    if (parts_[s].size > 0)
+      pending.push_back(gather_slices(group_, parts_[s].size, own_values_[s],
+                                      store_->units()[parts_[s].unit].value + parts_[s].first,
+                                      {"gathering of updated values"}));
   for (auto& p : pending) p->wait();
 }
 
@@ -355,15 +391,30 @@ void Sharded::on_first_rank(const std::function<void(const Show& show)>& read) {
       read([&](std::size_t unit) {
         wanted = static_cast<std::int64_t>(unit);
         tell();
-        hold_values(unit);
+        show(unit);
       });
       wanted = -1;
       tell();
     } else {
-      for (tell(); wanted >= 0; tell()) hold_values(static_cast<std::size_t>(wanted));
+      for (tell(); wanted >= 0; tell()) show(static_cast<std::size_t>(wanted));
     }
   }
-  forget_values();
+  release_values();
+}
+
+// Gathers a unit, and hides the one before.
+void Sharded::show(std::size_t u) {
+  release_values();
+  shown_ = Arena(bytes(store_->units()[u].size));
+  gather_whole(u);
+}
+
+void Sharded::gather_whole(std::size_t u) {
+  Unit& unit = store_->units()[u];
+  unit.value = shown_.take<float>(unit.size).data();
+  for (std::size_t s = first_of_[u]; s < first_of_[u + 1]; ++s)
+    gather_slices(group_, parts_[s].size, own_values_[s], unit.value + parts_[s].first, {"gathering of all values"})
+        ->wait();
 }
 
 void Sharded::gather_values() {
@@ -371,11 +422,7 @@ void Sharded::gather_values() {
   if (values_ == Values::whole) return;
   forget_values();
   shown_ = Arena(bytes(store_->floats()));
-  for (std::size_t u = 0; u < units(); ++u) {
-    Unit& unit = store_->units()[u];
-    unit.value = shown_.take<float>(unit.size).data();
-    gather_slices(group_, unit.size, own_values_[u], unit.value, {"gathering of all values"})->wait();
-  }
+  for (std::size_t u = 0; u < units(); ++u) gather_whole(u);
 }
 
 void Sharded::release_values() {
@@ -387,20 +434,21 @@ void Sharded::release_values() {
 DistributionStrategy::Memory Sharded::memory(const ParameterStore& store, const StateLayout& state,
                                              std::int64_t each) const {
   Memory memory;
-  auto slices = [this](const Unit& unit) { return slice(unit); };
+  const std::vector<Stretch> parts = unit_parts(store);
   Arena counting = Arena::measuring();
-  cut_shards(store, slices, state, counting);
+  cut_shards(
+      store, parts, [this](const Stretch& part) { return slice(part); }, state, counting);
   memory.state = static_cast<std::int64_t>(counting.used());
   std::size_t places = 1;
   const std::int64_t total = each * comm_.size();
   for (const Round& round : plan_rounds(stretch(total), total, group_.size()))
     places = std::max(places, round.kept.size());
   std::vector<std::int64_t> owned_of;
-  for (const Unit& unit : store.units()) owned_of.push_back(slices(unit).size());
+  for (const Stretch& part : parts) owned_of.push_back(slice(part).size());
   const std::int64_t owned = sum(owned_of);
   const UnitPlaces gradients(store, group_.size(), true), gathered(store, group_.size(), false);
-  std::int64_t received = gradients.floats() - gradients.whole_units();
-  memory.gradients = static_cast<std::int64_t>(bytes(owned) * places + bytes(gradients.whole_units()));
+  std::int64_t received = gradients.floats() - gradients.whole_parts();
+  memory.gradients = static_cast<std::int64_t>(bytes(owned) * places + bytes(gradients.whole_parts()));
   if (across_.size() > 1) {
     std::vector<MicroBatches> shares;
     for (int g = 0; g < across_.size(); ++g) shares.push_back(contiguous_share(total, g, across_.size()));

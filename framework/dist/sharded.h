@@ -3,14 +3,16 @@
 //
 // Groups take contiguous stretches of a step's micro-batches. Within a group they are dealt out in turn (rank, rank + N,
 // …), so that after each round the owner of a slice receives the leaves of one stretch of the tree and needs to keep the
-// few nodes of its stack only: a slice each, not a full buffer. The price is an exchange in every micro-step. Full
-// gradients live in few places (dist/unit_places.h), and one exchange is under way at a time: a layer's while the next one
-// is computed, that of a large embedding or head in pieces, all but the last of them waited for.
+// few nodes of its stack only: a slice each, not a full buffer. The price is an exchange in every micro-step.
 //
-// zero3 gathers a unit's values before its forward and backward pass, the neighbour's ahead of time, into such places as
-// well; what lay there is given up. Gathering needs all ranks: each must make the same passes in the same order (a rank
-// that has no micro-batch in the last round of a step does so in finish_gradients()). All ranks begin all exchanges in
-// the same order, and wait only for what has begun: that is why nobody waits in a circle.
+// Units come in parts (nn/parameter.h), each of them cut among the ranks by itself. Whole gradients of parts live in few
+// places (dist/unit_places.h), and one exchange is under way at a time: a matrix's while the next one is computed. zero3
+// gathers a part's values before it is read, the neighbour's ahead of time, into such places as well; what lay there is
+// given up. So a rank holds some matrices beside its share, and never a whole layer, embedding or head.
+//
+// Exchanges need all ranks: each must make the same passes in the same order (a rank that has no micro-batch in the last
+// round of a step makes an empty one in finish_gradients()). All ranks begin all exchanges in the same order, and wait only
+// for what has begun: that is why nobody waits in a circle.
 //
 // Between groups, ranks of the same place reduce their slices (dist/reduction.h) as these become final: each brings the
 // few nodes of its group's stretch, so the additions are the tree's again, and every group ends with the same sums.
@@ -33,6 +35,7 @@ class Sharded : public DistributionStrategy {
   enum class Values { whole, sharded };
   Sharded(Comm& comm, const GroupPlace& place, Values values, const DistributionOptions& options);
 
+  void announce(ParameterStore& store) const override;
   void adopt(ParameterStore& store, const StateLayout& state) override;
   MicroBatches share(std::int64_t total) const override;
   void begin_step(MicroBatches mine, std::int64_t total) override;
@@ -56,21 +59,24 @@ class Sharded : public DistributionStrategy {
   Memory memory(const ParameterStore& store, const StateLayout& state,
                 std::int64_t micro_batches_per_rank) const override;
 
-  void before_forward(int unit) override { need_values(static_cast<std::size_t>(unit), 1); }
+  void before_forward(int unit) override { visit(static_cast<std::size_t>(unit), 1); }
   void before_backward(int unit) override;
   void before_gradient(int unit) override;
   void after_backward(int unit) override;
+  void before_values(std::size_t unit, std::size_t part, int direction) override;
+  void before_part_gradient(std::size_t unit, std::size_t part) override;
+  void after_part_gradient(std::size_t unit, std::size_t part) override;
 
  private:
-  /// The exchange under way: floats [first, last) of every rank's slice of a unit.
+  /// The exchange under way: floats [first, last) of every rank's slice of a part.
   struct Flight {
     std::unique_ptr<Pending> pending;  // null: none
-    std::size_t unit = 0;
+    std::size_t stretch = 0;
     std::int64_t first = 0, last = 0;
-    bool ends_unit = false;
+    bool ends = false;  // the part's last one
   };
   struct Gathered {
-    bool held = false;                 // the unit's place is its own
+    bool held = false;                 // the part's place is its own
     std::unique_ptr<Pending> pending;  // not there yet
   };
   /// What becomes of the nodes held before a round and its leaves: additions among them, then kept[i] stays as node i.
@@ -82,32 +88,43 @@ class Sharded : public DistributionStrategy {
   static std::vector<Round> plan_rounds(MicroBatches stretch, std::int64_t total, int ranks);
 
   std::size_t units() const { return store_->units().size(); }
-  Slice own(std::size_t unit) const { return slice(store_->units()[unit]); }
-  Slice slice(const Unit& unit) const { return slice_of(unit.size, group_.rank(), group_.size()); }
+  Slice own(std::size_t s) const { return slice(parts_[s]); }
+  Slice slice(const Stretch& part) const { return slice_of(part.size, group_.rank(), group_.size()); }
+  UnitPart& part(std::size_t s) const { return store_->units()[parts_[s].unit].parts[parts_[s].part]; }
+  std::int64_t in_own(const Shard& shard) const;
+  bf16* residual_of(std::size_t s) const {
+    bf16* unit = residuals_.of(parts_[s].unit);
+    return unit ? unit + parts_[s].first : nullptr;
+  }
   /// The micro-batches of this rank's group.
   MicroBatches stretch(std::int64_t total) const { return contiguous_share(total, across_.rank(), across_.size()); }
   bool in_step() const { return total_ > 0; }
 
-  float* full_gradient(std::size_t unit) const { return gradients_at_ + gradient_places_[unit].first; }
-  void bind_gradient(std::size_t unit);
-  void launch(std::size_t unit, std::int64_t round);
-  void launch_piece(std::size_t unit, std::int64_t first);
+  // Of parts, by their number in parts_:
+  float* full_gradient(std::size_t s) const { return gradients_at_ + gradient_places_[s].first; }
+  void bind_gradient(std::size_t s);
+  void launch(std::size_t s);
+  void launch_piece(std::size_t s, std::int64_t first);
   void land();
-  void join_last_round();
-  void sum_across(std::size_t unit);
+  void sum_across(std::size_t s);
 
-  void need_values(std::size_t unit, int direction);
-  void start_gathering(std::size_t unit);
-  void hold_values(std::size_t unit);
-  void take_values(std::size_t unit);
-  void forget(std::size_t unit);
+  bool gathers() const { return values_ == Values::sharded && shown_.capacity() == 0; }
+  void visit(std::size_t unit, int direction);
+  void start_gathering(std::size_t s);
+  void hold_values(std::size_t s);
+  void take_values(std::size_t s);
+  void forget(std::size_t s);
   void forget_values();
+  void show(std::size_t unit);
+  void gather_whole(std::size_t unit);
 
   Comm& comm_;
   mutable GroupComm group_, across_;
   Values values_;
   Wire wire_;
   ParameterStore* store_ = nullptr;
+  std::vector<Stretch> parts_;
+  std::vector<std::size_t> first_of_;  // by unit: its first part's number; and behind the last unit, how many there are
   std::vector<Shard> shards_;
   Arena state_;
 
@@ -115,16 +132,17 @@ class Sharded : public DistributionStrategy {
   MicroBatches mine_;
   std::vector<Round> rounds_;
   Arena sums_, gradients_, own_, gathered_, shown_;
-  std::vector<std::vector<float*>> nodes_;  // [place on the stack][unit], this rank's slice
+  std::vector<std::vector<float*>> nodes_;  // [place on the stack][part], this rank's slice
   UnitPlaces gradient_places_, value_places_;
   float *gradients_at_ = nullptr, *gathered_at_ = nullptr;
-  std::vector<std::int64_t> launched_;  // by unit: the last round of this step, −1: none
+  std::vector<std::int64_t> launched_;  // by part: the last round of this step, −1: none
   Flight flight_;
   Residuals residuals_;
   std::unique_ptr<Reduction> between_groups_;
 
   std::vector<float*> own_values_;
-  std::vector<Gathered> gathered_units_;
+  int direction_ = 1;  // of the walk over units
+  std::vector<Gathered> gathered_parts_;
   std::unique_ptr<FrozenShards> frozen_;
 };
 

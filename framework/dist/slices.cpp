@@ -31,24 +31,40 @@ std::unique_ptr<Pending> gather_slices(Comm& comm, std::int64_t unit_size, float
   return comm.exchange(std::move(send), std::move(receive), operation);
 }
 
-std::vector<std::int64_t> unit_sizes(const ParameterStore& store) {
+std::vector<Stretch> whole_units(const ParameterStore& store) {
+  std::vector<Stretch> all;
+  for (const Unit& unit : store.units()) all.push_back({unit.number, 0, 0, unit.size});
+  return all;
+}
+
+std::vector<Stretch> unit_parts(const ParameterStore& store) {
+  std::vector<Stretch> all;
+  for (const Unit& unit : store.units())
+    for (std::size_t p = 0; p < unit.parts.size(); ++p)
+      all.push_back({unit.number, p, unit.parts[p].first, unit.parts[p].size()});
+  return all;
+}
+
+std::vector<std::int64_t> sizes_of(std::span<const Stretch> stretches) {
   std::vector<std::int64_t> sizes;
-  for (const Unit& unit : store.units()) sizes.push_back(unit.size);
+  for (const Stretch& s : stretches) sizes.push_back(s.size);
   return sizes;
 }
 
-std::vector<Shard> cut_shards(const ParameterStore& store, const std::function<Slice(const Unit&)>& owned,
-                              const StateLayout& layout, Arena& state) {
+std::vector<Shard> cut_shards(const ParameterStore& store, std::span<const Stretch> stretches,
+                              const std::function<Slice(const Stretch&)>& owned, const StateLayout& layout,
+                              Arena& state) {
   std::vector<Shard> shards;
-  for (std::size_t u = 0; u < store.units().size(); ++u) {
-    const Unit& unit = store.units()[u];
-    Slice slice = owned(unit);
+  for (std::size_t s = 0; s < stretches.size(); ++s) {
+    const Unit& unit = store.units()[stretches[s].unit];
+    const Slice slice = owned(stretches[s]);
     for (const Parameter& parameter : unit.parameters) {
-      std::int64_t first = std::max(slice.first, parameter.offset + parameter.trained_first);
-      std::int64_t size = std::min(slice.last, parameter.offset + parameter.trained_end()) - first;
+      std::int64_t first = std::max(stretches[s].first + slice.first, parameter.offset + parameter.trained_first);
+      std::int64_t size = std::min(stretches[s].first + slice.last, parameter.offset + parameter.trained_end()) - first;
       if (size <= 0) continue;
       shards.push_back({&parameter,
-                        u,
+                        unit.number,
+                        s,
                         first - parameter.offset,
                         size,
                         {},
@@ -59,15 +75,15 @@ std::vector<Shard> cut_shards(const ParameterStore& store, const std::function<S
   return shards;
 }
 
-double squared_norm(Comm& comm, const ParameterStore& store, const std::function<const float*(std::size_t)>& own) {
+double squared_norm(Comm& comm, std::span<const Stretch> stretches,
+                    const std::function<const float*(std::size_t)>& own) {
   ProfileScope profiled("gradient_norm");
-  const auto& units = store.units();
   auto blocks_in = [](Slice slice) { return (slice.size() + kSliceBlock - 1) / kSliceBlock; };
   std::string mine;
-  for (std::size_t u = 0; u < units.size(); ++u) {
-    Slice slice = slice_of(units[u].size, comm.rank(), comm.size());
+  for (std::size_t s = 0; s < stretches.size(); ++s) {
+    Slice slice = slice_of(stretches[s].size, comm.rank(), comm.size());
     std::vector<double> sums(static_cast<std::size_t>(blocks_in(slice)));
-    const float* gradient = own(u);
+    const float* gradient = own(s);
     parallel_ranges(std::ssize(sums), kBlocksATask, [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t b = first; b < last; ++b) {
         std::int64_t at = b * kSliceBlock, size = std::min(kSliceBlock, slice.size() - at);
@@ -79,9 +95,9 @@ double squared_norm(Comm& comm, const ParameterStore& store, const std::function
   std::vector<std::string> sums = comm.all_gather(mine);
   std::vector<std::size_t> at(sums.size());
   double total = 0;
-  for (const Unit& unit : units)
+  for (const Stretch& stretch : stretches)
     for (int r = 0; r < comm.size(); ++r)
-      for (std::int64_t b = blocks_in(slice_of(unit.size, r, comm.size())); b > 0; --b) {
+      for (std::int64_t b = blocks_in(slice_of(stretch.size, r, comm.size())); b > 0; --b) {
         const std::string& text = sums[static_cast<std::size_t>(r)];
         std::size_t& offset = at[static_cast<std::size_t>(r)];
         double sum;

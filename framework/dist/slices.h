@@ -28,11 +28,20 @@ inline Slice slice_of(std::int64_t unit_size, int rank, int ranks) {
   return {cut(rank), cut(rank + 1)};
 }
 
-/// Channels for the exchanges of a unit; `place` tells those that may be under way at the same time apart.
+/// What is cut by itself: whole units, or their parts one after another.
+struct Stretch {
+  std::size_t unit = 0, part = 0;
+  std::int64_t first = 0, size = 0;  // floats of the unit, from a multiple of kSliceBlock
+};
+std::vector<Stretch> whole_units(const ParameterStore& store);
+std::vector<Stretch> unit_parts(const ParameterStore& store);
+std::vector<std::int64_t> sizes_of(std::span<const Stretch> stretches);
+
+/// Channels for the exchanges of a stretch; `place` tells those that may be under way at the same time apart.
 inline constexpr int kChannelsPerUnit = 32, kFirstUnitChannel = 16;
-inline constexpr std::size_t kMostUnits = 1000;  // channels end at 32767
-inline int unit_channel(std::size_t unit, std::size_t place) {
-  return kFirstUnitChannel + static_cast<int>(unit * kChannelsPerUnit + place);
+inline constexpr std::size_t kMostStretches = 1000;  // channels end at 32767
+inline int unit_channel(std::size_t stretch, std::size_t place) {
+  return kFirstUnitChannel + static_cast<int>(stretch * kChannelsPerUnit + place);
 }
 
 inline std::span<std::byte> as_bytes(float* first, std::int64_t size) {
@@ -44,16 +53,16 @@ inline std::span<std::byte> as_bytes(float* first, std::int64_t size) {
 std::unique_ptr<Pending> gather_slices(Comm& comm, std::int64_t unit_size, float* own, float* whole,
                                        Operation operation, Wire wire = {});
 
-std::vector<std::int64_t> unit_sizes(const ParameterStore& store);
-
-/// The parameters' shares of a slice of every unit. `state` provides the optimizer state (an arena that only counts
+/// The parameters' shares of a slice of every stretch. `state` provides the optimizer state (an arena that only counts
 /// will do); values and gradients are bound by the strategy.
-std::vector<Shard> cut_shards(const ParameterStore& store, const std::function<Slice(const Unit&)>& owned,
-                              const StateLayout& layout, Arena& state);
+std::vector<Shard> cut_shards(const ParameterStore& store, std::span<const Stretch> stretches,
+                              const std::function<Slice(const Stretch&)>& owned, const StateLayout& layout,
+                              Arena& state);
 
-/// Sum of squares over all units' gradients, where `own(unit)` is where this rank's slice of it lies. Blocks are summed
-/// by their owner and the sums added in the order of the units on every rank.
-double squared_norm(Comm& comm, const ParameterStore& store, const std::function<const float*(std::size_t)>& own);
+/// Sum of squares over the gradients of all stretches, where `own(stretch)` is where this rank's slice of it lies. Blocks
+/// are summed by their owner and the sums added in the order of the model on every rank.
+double squared_norm(Comm& comm, std::span<const Stretch> stretches,
+                    const std::function<const float*(std::size_t)>& own);
 
 /// The first parameter with a gradient that is NaN or infinite, as "UNIT: NAME[offset] = value", the same on every
 /// rank; empty when all are finite. A collective.

@@ -4,7 +4,7 @@
 //
 // Where values are sharded (zero3), a pass over the model is a collective: every rank must make the same number of
 // evaluation passes, and values are read outside of passes only between gather_values() and release_values(). Training
-// steps need no care: a rank without a micro-batch joins in finish_gradients().
+// steps need no care: a rank without a micro-batch makes the pass without one in finish_gradients().
 //
 // A training step:   begin_step(share) · for each micro-batch { begin_micro_step · forward, backward (hooks) }
 //                    · finish_gradients · squared_gradient_norm · update the shards · publish · end_step
@@ -31,10 +31,10 @@ namespace dml {
 /// A slice of one parameter that this rank must update.
 struct Shard {
   const Parameter* parameter = nullptr;
-  std::size_t unit = 0;
-  std::int64_t first = 0, size = 0;  // [first, first + size) of the parameter
-  std::span<float> value, grad;      // grad: between finish_gradients() and end_step() only
-  std::span<float> state;            // as the optimizer's layout says
+  std::size_t unit = 0, stretch = 0;  // what was cut: dist/slices.h
+  std::int64_t first = 0, size = 0;   // [first, first + size) of the parameter
+  std::span<float> value, grad;       // grad: between finish_gradients() and end_step() only
+  std::span<float> state;             // as the optimizer's layout says
 };
 
 struct DistributionOptions {
@@ -52,6 +52,10 @@ class DistributionStrategy : public UnitHooks {
   /// Takes over the store: decides who owns what, allocates optimizer state (zeroed), makes rank
   /// 0's values everybody's. The store and the Comm must outlive the strategy.
   virtual void adopt(ParameterStore& store, const StateLayout& state) = 0;
+  /// Says in a store that it is going to adopt what it will bind part by part.
+  virtual void announce(ParameterStore& /*store*/) const {}
+  /// How to pass over the model, with the strategy's hooks, without a micro-batch.
+  void set_empty_pass(std::function<void()> pass) { empty_pass_ = std::move(pass); }
   /// The micro-batches of a global step of `total` that this rank is to compute: first, first + stride, …
   virtual MicroBatches share(std::int64_t total) const = 0;
   /// A global step of `total` micro-batches; this rank computes `mine`: share(total), or, where stride is 1, any other
@@ -101,6 +105,9 @@ class DistributionStrategy : public UnitHooks {
   };
   virtual Memory memory(const ParameterStore& store, const StateLayout& state,
                         std::int64_t micro_batches_per_rank) const = 0;
+
+ protected:
+  std::function<void()> empty_pass_;
 };
 
 using StrategyFactory = std::unique_ptr<DistributionStrategy> (*)(Comm&, const DistributionOptions&);

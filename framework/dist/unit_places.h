@@ -1,10 +1,12 @@
-// Where whole units lie in a memory that holds only few of them at a time: the first and the last unit have a place each, the
-// layers between take two in turn, so that a neighbour can be on its way while a layer is in use. Where the ends are never
-// needed together nor beside a layer (ParameterStore::ends_take_turns), the ends' place and the layers' are the same memory:
-// whoever comes next waits until the one before it is done.
+// Where what is gathered, or summed up, lies in a memory that holds only a little of it at a time.
 //
-// For gradients there is room to receive into as well. A layer's gradient is exchanged at once; a unit whose part does
-// not fit goes piece by piece.
+// Of the units' first parts, the first and the last unit's have a place each, those of the layers between take two in turn, so
+// that a neighbour can be on its way while a layer is in use. Where the ends are never needed together nor beside a layer
+// (ParameterStore::ends_take_turns), the ends' place and the layers' are the same memory: whoever comes next waits until the one
+// before it is done. All other parts take two places more in turn.
+//
+// For gradients there is room to receive into as well. A layer's gradient is exchanged at once; an end whose part does not fit
+// goes piece by piece.
 #pragma once
 
 #include <algorithm>
@@ -24,16 +26,16 @@ class UnitPlaces {
     std::int64_t piece = 0;            // at most so much of every rank's slice is exchanged at once
   };
   UnitPlaces() = default;
-  /// `ranks` share every unit; `receive`: with room for the others' parts.
+  /// For every part of every unit, in the order of unit_parts(). `ranks` share each; `receive`: with room for the others'.
   UnitPlaces(const ParameterStore& store, int ranks, bool receive);
 
-  const Place& operator[](std::size_t unit) const { return places_[unit]; }
+  const Place& operator[](std::size_t stretch) const { return places_[stretch]; }
   bool overlap(std::size_t a, std::size_t b) const {
     return places_[a].first < places_[b].last && places_[b].first < places_[a].last;
   }
   /// Floats of it all, and of what is no room to receive into.
   std::int64_t floats() const { return floats_; }
-  std::int64_t whole_units() const { return whole_; }
+  std::int64_t whole_parts() const { return whole_; }
 
  private:
   std::vector<Place> places_;

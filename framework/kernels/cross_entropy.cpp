@@ -16,11 +16,15 @@
 // themselves). Every pass over them is taken while a panel of them is in the cache: max and sum right
 // after the product, the gradient right before the product that needs it. The logits lie panel by panel, each panel
 // dense: rows of a whole vocabulary would put every row of a panel on a page of its own.
+//
+// Of a head in parts, all chunks meet each part: no gradient larger than a part is needed, but the logits of one chunk alone
+// can be kept until their sums are known.
 namespace dml::kernels {
 namespace {
 
 constexpr std::int64_t kMostLogits = std::int64_t{16} << 20, kMostRows = 518, kFewestRows = 32;
-constexpr std::int64_t kPanel = 448, kRowUnit = 14;  // whole register blocks of every instruction set, or nearly
+constexpr std::int64_t kPanel = HeadParts::kRowUnit,
+                       kRowUnit = 14;  // whole register blocks of every instruction set, or nearly
 
 std::int64_t chunk_rows(std::int64_t rows, std::int64_t vocabulary, bool sparing) {
   std::int64_t most = std::clamp(kMostLogits / (sparing ? 2 : 1) / vocabulary, kFewestRows, kMostRows);
@@ -32,7 +36,7 @@ std::int64_t chunk_rows(std::int64_t rows, std::int64_t vocabulary, bool sparing
 struct Chunk {
   Factor hidden, hidden_turned;  // packed: every panel meets them
   std::span<const Token> labels;
-  float* logits;              // panels of (rows, kPanel)
+  float* logits;              // panels of (rows, kPanel), of the part of the head in question
   float* label_logits;        // (rows)
   double* log_sums;           // (rows)
   std::span<RowStats> parts;  // (rows, panels)
@@ -49,50 +53,74 @@ struct Chunk {
   }
 };
 
+// Rows of the head from `first` on, a multiple of kPanel.
+struct Part {
+  std::int64_t first;
+  Weight values;
+  Mat gradient;
+};
+
 template <class F>
 void each_panel(std::int64_t vocabulary, F panel) {
   parallel_ranges(vocabulary, kPanel, [&](std::int64_t first, std::int64_t last) { panel(first, last - first); });
 }
 
-void logits_and_sums(const Chunk& c, const Weight& head, float softcap) {
-  std::int64_t rows = c.hidden.count();
-  each_panel(head.rows, [&](std::int64_t first, std::int64_t cols) {
+void logits_and_stats(const Chunk& c, const Part& head, float softcap) {
+  const std::int64_t rows = c.hidden.count();
+  each_panel(head.values.rows, [&](std::int64_t first, std::int64_t cols) {
     const Loops& loop = loops();
+    const std::int64_t token = head.first + first;
     Mat logits = c.panel(first, cols);
-    gemm_nt_panel(c.hidden, head, first, cols, logits);
+    gemm_nt_panel(c.hidden, head.values, first, cols, logits);
     if (c.low)
-      packed_tile({weight_of(c.down)}, 0, rows, {weight_of(c.low->b)}, first, cols, logits.data, cols, Write::add);
+      packed_tile({weight_of(c.down)}, 0, rows, {weight_of(c.low->b)}, token, cols, logits.data, cols, Write::add);
     for (std::int64_t i = 0; i < rows; ++i) {
       float* x = logits.row(i);
       if (softcap > 0) loop.softcap(x, cols, softcap);
-      std::int64_t label = c.labels[static_cast<std::size_t>(i)] - first;
+      std::int64_t label = c.labels[static_cast<std::size_t>(i)] - token;
       if (label >= 0 && label < cols) c.label_logits[i] = x[label];
-      c.part(i, first) = c.keeps_exponentials ? loop.row_exponentials(x, cols) : loop.row_stats(x, cols);
-    }
-  });
-  parallel_ranges(rows, 16, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t i = first; i < last; ++i) {
-      auto parts = c.parts.subspan(static_cast<std::size_t>(i * c.panels), static_cast<std::size_t>(c.panels));
-      float top = parts[0].max;
-      for (const RowStats& p : parts) top = p.max > top ? p.max : top;
-      double sum = 0;
-      for (const RowStats& p : parts) sum += p.sum * std::exp(static_cast<double>(p.max) - static_cast<double>(top));
-      c.log_sums[i] = static_cast<double>(top) + std::log(sum);
+      c.part(i, token) = c.keeps_exponentials ? loop.row_exponentials(x, cols) : loop.row_stats(x, cols);
     }
   });
 }
 
+// Once all panels of a row are known.
+void log_sums_of(std::span<const RowStats> all, std::int64_t panels, std::span<double> log_sums) {
+  parallel_ranges(std::ssize(log_sums), 16, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) {
+      auto parts = all.subspan(static_cast<std::size_t>(i * panels), static_cast<std::size_t>(panels));
+      float top = parts[0].max;
+      for (const RowStats& p : parts) top = p.max > top ? p.max : top;
+      double sum = 0;
+      for (const RowStats& p : parts) sum += p.sum * std::exp(static_cast<double>(p.max) - static_cast<double>(top));
+      log_sums[static_cast<std::size_t>(i)] = static_cast<double>(top) + std::log(sum);
+    }
+  });
+}
+
+// `total` and the losses, in the order of the rows.
+double add_losses(double total, std::span<const double> log_sums, const float* label_logits, float* row_losses) {
+  for (std::size_t i = 0; !dry_run() && i < log_sums.size(); ++i) {
+    double loss = log_sums[i] - static_cast<double>(label_logits[i]);
+    if (row_losses) row_losses[i] = static_cast<float>(loss);
+    total += loss;
+  }
+  return total;
+}
+
 // Logits to their gradient; the head's gradient on the way.
-void gradient_of_logits(const Chunk& c, std::int64_t vocabulary, float softcap, Mat dhead, Write mode) {
-  each_panel(vocabulary, [&](std::int64_t first, std::int64_t cols) {
+void gradient_of_logits(const Chunk& c, const Part& head, float softcap, Write mode) {
+  const Mat dhead = head.gradient;
+  each_panel(head.values.rows, [&](std::int64_t first, std::int64_t cols) {
+    const std::int64_t token = head.first + first;
     Mat logits = c.panel(first, cols);
     for (std::int64_t i = 0; i < c.hidden.count(); ++i) {
       float* x = logits.row(i);
       if (c.keeps_exponentials)
-        loops().set_scaled(x, static_cast<float>(std::exp(static_cast<double>(c.part(i, first).max) - c.log_sums[i])),
+        loops().set_scaled(x, static_cast<float>(std::exp(static_cast<double>(c.part(i, token).max) - c.log_sums[i])),
                            x, cols);
       else loops().capped_softmax_gradient(x, cols, static_cast<float>(c.log_sums[i]), softcap);
-      std::int64_t label = c.labels[static_cast<std::size_t>(i)] - first;
+      std::int64_t label = c.labels[static_cast<std::size_t>(i)] - token;
       if (label < 0 || label >= cols) continue;
       float ratio = softcap > 0 ? c.label_logits[i] / softcap : 0;
       x[label] -= 1 - ratio * ratio;
@@ -101,7 +129,7 @@ void gradient_of_logits(const Chunk& c, std::int64_t vocabulary, float softcap, 
       packed_tile({weight_of(logits), true}, 0, cols, c.hidden_turned, 0, dhead.cols, dhead.row(first), dhead.cols,
                   mode);
     if (c.low && !c.low->db.empty())
-      packed_tile({weight_of(logits), true}, 0, cols, {weight_of(c.down), true}, 0, c.down.cols, c.low->db.row(first),
+      packed_tile({weight_of(logits), true}, 0, cols, {weight_of(c.down), true}, 0, c.down.cols, c.low->db.row(token),
                   c.down.cols, Write::add);
   });
 }
@@ -151,20 +179,85 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
             gradient && softcap == 0,
             low,
             low ? ConstMat(down.slice(0, count)) : ConstMat{}};
-    logits_and_sums(c, head, softcap);
-    if (gradient) gradient_of_logits(c, vocabulary, softcap, dhead, first == 0 ? dhead_mode : Write::add);
-    if (!dhidden.empty()) gemm_nn_panels(c.logits, count, kPanel, head, dhidden.slice(first, count));
+    const Part all{0, head, dhead};
+    logits_and_stats(c, all, softcap);
+    log_sums_of(parts, panels, log_sums.first(n));
+    if (gradient) gradient_of_logits(c, all, softcap, first == 0 ? dhead_mode : Write::add);
+    if (!dhidden.empty()) gemm_nn_panels(c.logits, count, kPanel, head, dhidden.slice(first, count), Write::set);
     if (low && !low->ddown.empty())
-      gemm_nn_panels(c.logits, count, kPanel, weight_of(low->b), low->ddown.slice(first, count));
-    if (dry_run()) continue;
-    for (std::size_t i = 0; i < n; ++i) {
-      double loss = log_sums[i] - static_cast<double>(label_logits[i]);
-      if (!row_losses.empty()) row_losses[at + i] = static_cast<float>(loss);
-      total += loss;
-    }
+      gemm_nn_panels(c.logits, count, kPanel, weight_of(low->b), low->ddown.slice(first, count), Write::set);
+    total = add_losses(total, log_sums.first(n), c.label_logits, row_losses.empty() ? nullptr : &row_losses[at]);
   }
   if (low && !low->ddown.empty()) scale(low->ddown, low->scale);
   return total;
+}
+
+double cross_entropy(ConstMat hidden, const HeadParts& head, std::span<const Token> labels, float softcap,
+                     std::span<float> row_losses, Mat dhidden, Arena& scratch, bool sparing) {
+  const std::int64_t rows = hidden.rows, vocabulary = head.starts.back(), panels = (vocabulary + kPanel - 1) / kPanel;
+  const bool gradient = dhidden.data != nullptr;
+  ProfileScope profiled("cross_entropy", 2.0 * static_cast<double>(hidden.size() * vocabulary) * (gradient ? 2 : 1));
+  DML_CHECK(static_cast<std::int64_t>(labels.size()) == rows && (rows == 0 || dhidden.data != hidden.data));
+  DML_CHECK(row_losses.empty() || static_cast<std::int64_t>(row_losses.size()) == rows);
+  Arena::Scope scope(scratch);
+  const std::int64_t most = chunk_rows(rows, vocabulary, sparing);
+  std::int64_t widest = 0;
+  for (std::size_t k = 0; k + 1 < head.starts.size(); ++k)
+    widest = std::max(widest, head.starts[k + 1] - head.starts[k]);
+  float* kept = gradient ? scratch.take<float>(most * vocabulary).data() : nullptr;  // the first chunk's
+  float* passing = most < rows || !gradient ? scratch.take<float>(most * widest).data() : nullptr;
+  auto label_logits = scratch.take<float>(rows);
+  auto log_sums = scratch.take<double>(rows);
+  auto stats = scratch.take<RowStats>(rows * panels);
+  auto factor = [&](std::int64_t first, std::int64_t count, bool turned) {
+    return Factor{weight_of(hidden.slice(first, count)), turned};
+  };
+  float* packed = scratch.take<float>(packed_size(factor(0, most, false), Side::tall)).data();
+  float* packed_turned =
+      gradient ? scratch.take<float>(packed_size(factor(0, most, true), Side::wide)).data() : nullptr;
+  auto each_chunk = [&](const Part& part, bool turned, auto&& visit) {
+    for (std::int64_t first = 0; first < rows; first += most) {
+      const std::int64_t count = std::min(most, rows - first);
+      const auto at = static_cast<std::size_t>(first), n = static_cast<std::size_t>(count),
+                 each = static_cast<std::size_t>(panels);
+      visit(first, Chunk{pack(factor(first, count, false), Side::tall, packed),
+                         turned ? pack(factor(first, count, true), Side::wide, packed_turned) : Factor{},
+                         labels.subspan(at, n),
+                         first == 0 && gradient ? kept + part.first * count : passing,
+                         label_logits.data() + first,
+                         log_sums.data() + first,
+                         stats.subspan(at * each, n * each),
+                         panels,
+                         gradient && softcap == 0,
+                         nullptr,
+                         {}});
+    }
+  };
+  auto open = [&](std::size_t k, bool want) {
+    HeadParts::Rows some = head.open(k, want);
+    return Part{head.starts[k], some.values, some.gradient};
+  };
+  const std::size_t parts = head.starts.size() - 1;
+  for (std::size_t k = 0; k < parts; ++k) {
+    const Part part = open(k, false);
+    each_chunk(part, false, [&](std::int64_t, const Chunk& c) { logits_and_stats(c, part, softcap); });
+  }
+  log_sums_of(stats, panels, log_sums);
+  for (std::size_t k = 0; gradient && k < parts; ++k) {
+    const Part part = open(k, true);
+    each_chunk(part, !part.gradient.empty(), [&](std::int64_t first, const Chunk& c) {
+      if (first > 0) logits_and_stats(c, part, softcap);
+      gradient_of_logits(c, part, softcap, Write::add);
+      gemm_nn_panels(c.logits, c.hidden.count(), kPanel, part.values, dhidden.slice(first, c.hidden.count()),
+                     k > 0 ? Write::add : Write::set);
+    });
+    head.close(k);
+  }
+  return add_losses(0, log_sums, label_logits.data(), row_losses.empty() ? nullptr : row_losses.data());
+}
+
+std::int64_t logits_computed_twice(std::int64_t rows, std::int64_t vocabulary, bool sparing) {
+  return rows - chunk_rows(rows, vocabulary, sparing);
 }
 
 }  // namespace dml::kernels

@@ -2,6 +2,7 @@
 // the vocabulary. The (N, V) logits never exist as a whole.
 #pragma once
 
+#include <functional>
 #include <span>
 
 #include "core/arena.h"
@@ -19,11 +20,31 @@ struct LowRankLogits {
   Mat ddown, db;  // (N,R), (V,R)
 };
 
+/// A head, float32, that is never there as a whole: part k holds the rows [starts[k], starts[k + 1]).
+struct HeadParts {
+  struct Rows {
+    Weight values;
+    Mat gradient;  // to be added to; empty when not wanted
+  };
+  static constexpr std::int64_t kRowUnit = 448;  // a part begins at a multiple of it
+  std::span<const std::int64_t> starts;
+  std::function<Rows(std::size_t part, bool gradient)> open;  // readable until the next one is opened
+  std::function<void(std::size_t part)> close;                // its gradient is final
+};
+
 /// hidden (N,D): labelled rows only; labels (N), every one a valid token. Returns the SUM of the row losses.
 /// row_losses (N) are set when not empty. Gradients are of the sum: dhidden (N,D) is set when not empty (may be `hidden`
 /// itself); dhead (V,D) is set or added to when not empty. `sparing`: half as many logits at a time.
 double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token> labels, float softcap,
                      std::span<float> row_losses, Mat dhidden, Mat dhead, Write dhead_mode, Arena& scratch,
                      const LowRankLogits* low = nullptr, bool sparing = false);
+
+/// The same bits from a head in parts, each of them visited twice: for the sums, and for the gradients, which come with a
+/// dhidden that is not `hidden`. Logits of all but the first rows are computed twice as well. The visits are the same for
+/// every N, also none.
+double cross_entropy(ConstMat hidden, const HeadParts& head, std::span<const Token> labels, float softcap,
+                     std::span<float> row_losses, Mat dhidden, Arena& scratch, bool sparing = false);
+/// Of how many rows that is.
+std::int64_t logits_computed_twice(std::int64_t rows, std::int64_t vocabulary, bool sparing = false);
 
 }  // namespace dml::kernels

@@ -26,14 +26,27 @@ void embed(std::span<const Token> tokens, const Weight& table, float scale, Mat 
 }
 
 void embed_backward(std::span<const Token> tokens, ConstMat dy, float scale, Mat dtable) {
+  for (Token token : tokens) DML_CHECK(token >= 0 && token < dtable.rows);
+  embed_part_backward(tokens, 0, dy, scale, dtable);
+}
+
+void embed_part(std::span<const Token> tokens, std::int64_t first, ConstMat rows, float scale, Mat y) {
+  ProfileScope profiled("embed");
+  DML_CHECK(static_cast<std::int64_t>(tokens.size()) == y.rows && rows.cols == y.cols);
+  parallel_ranges(y.rows, 16, [&](std::int64_t from, std::int64_t to) {
+    for (std::int64_t t = from; t < to; ++t)
+      if (std::int64_t row = tokens[static_cast<std::size_t>(t)] - first; row >= 0 && row < rows.rows)
+        loops().set_scaled(rows.row(row), scale, y.row(t), y.cols);
+  });
+}
+
+void embed_part_backward(std::span<const Token> tokens, std::int64_t first, ConstMat dy, float scale, Mat drows) {
   ProfileScope profiled("embed_backward");
-  DML_CHECK(static_cast<std::int64_t>(tokens.size()) == dy.rows && dtable.cols == dy.cols);
-  parallel_ranges(dy.cols, 64, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t t = 0; t < dy.rows; ++t) {
-      std::int64_t token = tokens[static_cast<std::size_t>(t)];
-      DML_CHECK(token >= 0 && token < dtable.rows);
-      loops().add_scaled(dy.row(t) + first, scale, dtable.row(token) + first, last - first);
-    }
+  DML_CHECK(static_cast<std::int64_t>(tokens.size()) == dy.rows && drows.cols == dy.cols);
+  parallel_ranges(dy.cols, 64, [&](std::int64_t from, std::int64_t to) {
+    for (std::int64_t t = 0; t < dy.rows; ++t)
+      if (std::int64_t row = tokens[static_cast<std::size_t>(t)] - first; row >= 0 && row < drows.rows)
+        loops().add_scaled(dy.row(t) + from, scale, drows.row(row) + from, to - from);
   });
 }
 

@@ -133,10 +133,10 @@ void gemm_nn_with(ConstMat dy, const Weight& w, ConstMat ddown, ConstMat a, Mat 
   packed_product({weight_of(dy)}, {w, true}, dx, mode, &tail);
 }
 
-void gemm_nn_panels(const float* dy, std::int64_t all_rows, std::int64_t width, const Weight& w, Mat dx) {
+void gemm_nn_panels(const float* dy, std::int64_t all_rows, std::int64_t width, const Weight& w, Mat dx, Write mode) {
   ProfileScope profiled("gemm_nn_panels", 2.0 * static_cast<double>(dx.size()) * static_cast<double>(w.rows));
   DML_CHECK(dx.rows == all_rows && dx.cols == w.cols);
-  packed_product({weight_of({dy, all_rows, w.rows}), false, width}, {w, true}, dx, Write::set);
+  packed_product({weight_of({dy, all_rows, w.rows}), false, width}, {w, true}, dx, mode);
 }
 
 void gemm_tn(ConstMat dy, ConstMat x, Mat dw, Write mode) {

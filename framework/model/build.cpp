@@ -4,9 +4,11 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <numeric>
 
 #include "core/error.h"
 #include "core/random.h"
+#include "kernels/cross_entropy.h"
 #include "kernels/quant_nf4.h"
 #include "model/adapter_start.h"
 #include "model/low_rank_init.h"
@@ -87,7 +89,9 @@ class Builder {
     model_->parameters.create_units(std::move(units));
     model_->layers.resize(static_cast<std::size_t>(spec_.layers));
     set_up_blocks();
-    for (const WeightName& w : weight_names(spec_)) place(w);
+    for (bool in_parts : {false, true})  // what is small comes first
+      for (const WeightName& w : weight_names(spec_))
+        if ((part_rows(w) > 0) == in_parts) place(w);
     if (spec_.tied) {
       model_->head.frozen = model_->embedding.frozen;
       model_->head.weight = model_->embedding.table;
@@ -198,13 +202,28 @@ class Builder {
     }
   }
 
+  // How many rows of a parameter are gathered at a time where values or gradients are sharded, 0: with all that is small of
+  // its unit. Adapters are small; a tied embedding is needed from the head's gradient on until the end of the pass.
+  std::int64_t part_rows(const WeightName& w) const {
+    constexpr std::int64_t kMostParts = 800;  // of a model: dist/slices.h
+    if (!training_.full || !trained(w) || w.vector || w.fused() || w.role == WeightRole::positions) return 0;
+    const bool end = w.role == WeightRole::embed || w.role == WeightRole::head;
+    if (end && spec_.tied) return 0;
+    const std::int64_t largest = spec_.hidden * std::max(spec_.ffn, spec_.heads * spec_.head_dim);
+    // Whole panels of the loss head, at multiples of 1024 floats; as large as a layer's largest matrix.
+    const std::int64_t unit = kernels::HeadParts::kRowUnit * (16 / std::gcd(std::int64_t{16}, spec_.hidden));
+    const std::int64_t rows = std::max<std::int64_t>(1, largest / spec_.hidden / unit) * unit;
+    if (8 * spec_.layers + 2 * (spec_.vocab / rows + 2) > kMostParts) return 0;
+    return end ? rows : w.rows;
+  }
+
   void attach_trained(const WeightName& w, const std::optional<StoredTensor>& stored) {
     // A fused tensor is one parameter, seen by several weights.
     ParameterRef& whole = whole_[w.tensor];
     if (!whole) {
       std::string prefix = training_.adapter ? "base_model.model." : "";
       std::vector<std::int64_t> shape = w.vector ? std::vector{w.tensor_rows} : std::vector{w.tensor_rows, w.cols};
-      whole = model_->parameters.add(unit_of(w), prefix + w.tensor, shape, !w.vector);
+      whole = model_->parameters.add(unit_of(w), prefix + w.tensor, shape, !w.vector, part_rows(w));
       if (w.transposed) model_->transposed.push_back(prefix + w.tensor);
       if (training_.full && training_.unfrozen) train_rows(w, whole.unit->parameters.back());
       if (training_.in_parts) starts_[prefix + w.tensor] = start_of(w, stored);

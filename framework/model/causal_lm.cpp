@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <tuple>
 
 #include "core/error.h"
 #include "core/random.h"
@@ -55,11 +54,14 @@ std::int64_t CausalLm::lowest_trained() const {
   return l;
 }
 
-double CausalLm::walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, std::span<float> row_losses,
+double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks, std::span<float> row_losses,
                       bool backward) {
+  // Where nothing is learned the pass is made all the same, with no tokens: others may wait for its exchanges.
+  const PackedBatch nothing{}, &batch = given.learned() > 0 ? given : nothing;
   Arena::Scope step(arena_);
   Pass pass{batch, arena_, rope_.full(), rope_.local(), backward, seed.seed, seed.micro_batch};
   pass.sparing = keep_rounded;
+  pass.hooks = &hooks;
   const std::int64_t tokens = batch.size(), width = spec.hidden;
   const int count = static_cast<int>(spec.layers), last = count - 1;
   const int lowest = static_cast<int>(lowest_trained());
@@ -96,7 +98,7 @@ double CausalLm::walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks,
     };
     Mat x = input_of(0);
     hooks.before_forward(0);
-    embedding.forward(batch, x, arena_);
+    embedding.forward(x, pass);
     if (backward && noise > 0) add_noise(noise, Random(seed.seed, Purpose::noise, seed.micro_batch), batch, x);
     hooks.after_forward(0);
     for (int l = 0; l < count; ++l) {
@@ -122,10 +124,10 @@ double CausalLm::walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks,
     kernels::gather_rows(top, learned.rows, fed);
   }
   Mat d = backward ? fed : Mat{};  // the gradient takes the place of what it belongs to
-  double sum = learned_count == 0 ? 0 : head.loss(fed, learned.labels, row_losses, d, pass);
+  double sum = head.loss(fed, learned.labels, row_losses, d, pass);
   if (!backward) return sum;
   auto finished = [&](int unit) {
-    parameters.mask_gradient(static_cast<std::size_t>(unit));
+    mask_gradient(parameters.units()[static_cast<std::size_t>(unit)], 0);
     hooks.after_backward(unit);
   };
   finished(count + 1);
@@ -137,7 +139,7 @@ double CausalLm::walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks,
   for (int l = last; l >= 0; --l) {
     Arena::Scope scratch(arena_);
     hooks.before_backward(l + 1);
-    if (l >= lowest && learned_count > 0) {
+    if (l >= lowest) {
       if (!kept(l)) {
         saved_[l] = layers[l].plan(tokens, height_of(l), {}, arena_);
         Arena::Scope forward(arena_);
@@ -151,7 +153,7 @@ double CausalLm::walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks,
   }
   if (embedding.lora) hooks.before_backward(0);
   hooks.before_gradient(0);
-  if (learned_count > 0) embedding.backward(batch, dx, arena_);
+  embedding.backward(dx, pass);
   finished(0);
   return sum;
 }
@@ -168,7 +170,7 @@ void CausalLm::generate(const PackedBatch& batch, std::span<const SequenceRows> 
   Arena::Scope step(arena_);
   Pass pass{batch, arena_, rope_.full(), rope_.local()};
   Mat x = arena_.matrix(batch.size(), spec.hidden);
-  embedding.forward(batch, x, arena_);
+  embedding.forward(x, pass);
   const std::size_t last = layers.size() - 1;
   for (std::size_t l = 0; l < last; ++l)
     layers[l].forward_cached(x, sequences, {}, static_cast<std::int64_t>(l), x, pass);
@@ -194,15 +196,18 @@ std::size_t CausalLm::measure(Shape shape, bool backward) {
     starts.push_back(static_cast<std::int32_t>(i * shape.tokens / shape.documents));
   UnitHooks no_hooks;
   // Gradients count as wanted, bound or not, and values as there; nothing is read or written.
-  std::vector<std::pair<float*, float*>> bound;
+  std::vector<Unit> bound = parameters.units();
+  auto* somewhere = reinterpret_cast<float*>(Arena::kAlignment);
   for (Unit& u : parameters.units()) {
-    bound.emplace_back(u.value, u.grad);
-    if (!u.value) u.value = reinterpret_cast<float*>(Arena::kAlignment);
-    u.grad = u.value;
+    u.value = parameters.values_in_parts ? nullptr : somewhere;
+    u.grad = parameters.gradients_in_parts ? nullptr : somewhere;
+    for (UnitPart& part : u.parts) part.value = part.grad = somewhere;
   }
   std::size_t bytes = measure_calls([&] { walk({tokens, labels, positions, starts}, {}, no_hooks, {}, backward); });
-  for (std::size_t i = 0; i < bound.size(); ++i)
-    std::tie(parameters.units()[i].value, parameters.units()[i].grad) = bound[i];
+  for (std::size_t i = 0; i < bound.size(); ++i) {
+    Unit& u = parameters.units()[i];
+    u.value = bound[i].value, u.grad = bound[i].grad, u.parts = std::move(bound[i].parts);
+  }
   return bytes;
 }
 

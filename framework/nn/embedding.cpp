@@ -5,12 +5,31 @@
 #include "kernels/lora.h"
 
 namespace dml {
+namespace {
 
-void Embedding::forward(const PackedBatch& batch, Mat y, Arena& scratch) const {
-  kernels::embed(batch.tokens, value(), scale, y);
+// The rows of a table and the first one's number, part by part.
+template <class F>
+void each_piece(const ParameterRef& table, F piece) {
+  for (std::size_t k = 0; k < table.pieces(); ++k) {
+    const ParameterRef rows = table.piece(k);
+    piece(rows, (rows.offset - table.offset) / table.cols);
+  }
+}
+
+}  // namespace
+
+void Embedding::forward(Mat y, Pass& pass) const {
+  const PackedBatch& batch = pass.batch;
+  if (table.part == 0) kernels::embed(batch.tokens, value(), scale, y);
+  else
+    each_piece(table, [&](const ParameterRef& rows, std::int64_t first) {
+      pass.need(rows, 1);
+      kernels::embed_part(batch.tokens, first, rows.value(), scale, y);
+    });
+  if (y.rows == 0) return;
   if (lora) {
-    Arena::Scope scope(scratch);
-    Mat down = scratch.matrix(y.rows, lora->a.rows);
+    Arena::Scope scope(pass.arena);
+    Mat down = pass.arena.matrix(y.rows, lora->a.rows);
     kernels::embed_columns(batch.tokens, lora->a.value(), down);
     kernels::lora_up(down, lora->b.value(), scale * lora->scale, y);
   }
@@ -18,13 +37,20 @@ void Embedding::forward(const PackedBatch& batch, Mat y, Arena& scratch) const {
   else if (frozen_positions) kernels::embed(batch.positions, frozen_positions, 1, y, Write::add);
 }
 
-void Embedding::backward(const PackedBatch& batch, ConstMat dy, Arena& scratch) const {
-  if (Mat d = table ? table.grad() : Mat{}; !d.empty()) kernels::embed_backward(batch.tokens, dy, scale, d);
+void Embedding::backward(ConstMat dy, Pass& pass) const {
+  const PackedBatch& batch = pass.batch;
+  if (table)
+    each_piece(table, [&](const ParameterRef& rows, std::int64_t first) {
+      pass.begin_gradient(rows);
+      if (Mat d = rows.grad(); !d.empty()) kernels::embed_part_backward(batch.tokens, first, dy, scale, d);
+      pass.end_gradient(rows);
+    });
+  if (dy.rows == 0) return;
   if (lora) {
-    Arena::Scope scope(scratch);
-    Mat down = scratch.matrix(dy.rows, lora->a.rows), ddown = scratch.matrix(dy.rows, lora->a.rows);
+    Arena::Scope scope(pass.arena);
+    Mat down = pass.arena.matrix(dy.rows, lora->a.rows), ddown = pass.arena.matrix(dy.rows, lora->a.rows);
     kernels::embed_columns(batch.tokens, lora->a.value(), down);
-    kernels::lora_up_backward(dy, down, lora->b.value(), scale * lora->scale, ddown, lora->b.grad(), scratch);
+    kernels::lora_up_backward(dy, down, lora->b.value(), scale * lora->scale, ddown, lora->b.grad(), pass.arena);
     if (Mat d = lora->a.grad(); !d.empty()) kernels::embed_columns_backward(batch.tokens, ddown, d);
   }
   if (Mat d = positions ? positions.grad() : Mat{}; !d.empty()) kernels::embed_backward(batch.positions, dy, 1, d);

@@ -5,6 +5,7 @@
 
 #include "kernels/weight.h"
 #include "nn/lora.h"
+#include "nn/pass.h"
 
 namespace dml {
 
@@ -16,10 +17,10 @@ struct Embedding {
 
   bool trains() const { return table || positions || lora; }
   kernels::Weight value() const { return table ? kernels::weight_of(table.value()) : frozen; }
-  /// y (T, D).
-  void forward(const PackedBatch& batch, Mat y, Arena& scratch) const;
+  /// y (T, D). A table in parts is read, and its gradient made, part by part.
+  void forward(Mat y, Pass& pass) const;
   /// Adds to the gradients.
-  void backward(const PackedBatch& batch, ConstMat dy, Arena& scratch) const;
+  void backward(ConstMat dy, Pass& pass) const;
 };
 
 }  // namespace dml

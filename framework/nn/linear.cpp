@@ -25,6 +25,8 @@ Linear::Saved Linear::plan(std::int64_t tokens, Keeping keeping, Arena& saved) c
 }
 
 void Linear::forward(ConstMat x, Mat y, Write mode, Saved& s, Pass& pass) const {
+  if (weight) pass.need(weight, 1);
+  if (x.rows == 0) return;
   Arena::Scope scope(pass.arena);
   // DoRA scales the sum of both products, so it cannot add to y in place.
   bool dora = lora && lora->magnitude;
@@ -54,8 +56,8 @@ void Linear::forward(ConstMat x, Mat y, Write mode, Saved& s, Pass& pass) const 
 
 void Linear::backward(ConstMat dy, ConstMat x, const Saved& s, Mat dx, Write mode, Pass& pass) const {
   Arena::Scope scope(pass.arena);
-  if (Mat db = bias ? bias.grad() : Mat{}; !db.empty()) kernels::bias_backward(dy, db.data, pass.arena);
-  if (lora && lora->magnitude) {
+  if (Mat db = bias ? bias.grad() : Mat{}; !db.empty() && x.rows > 0) kernels::bias_backward(dy, db.data, pass.arena);
+  if (lora && lora->magnitude && x.rows > 0) {
     Mat dplain = pass.arena.matrix(dy.rows, dy.cols);
     if (Mat dm = lora->magnitude.grad(); !dm.empty())
       kernels::dora_magnitude_backward(dy, s.plain.read(pass.arena), s.norms.data, dm.data, pass.arena);
@@ -63,8 +65,14 @@ void Linear::backward(ConstMat dy, ConstMat x, const Saved& s, Mat dx, Write mod
     kernels::dora_scale(lora->magnitude.value().data, s.norms.data, dplain);
     dy = dplain;
   }
-  if (auto dw = weight ? weight.whole_grad() : ParameterRef::Gradient{}; !dw.values.empty())
-    kernels::gemm_tn(dy, x, dw.values, dw.mode);
+  if (weight) {
+    pass.begin_gradient(weight);
+    if (x.rows > 0)
+      if (auto dw = weight.whole_grad(); !dw.values.empty()) kernels::gemm_tn(dy, x, dw.values, dw.mode);
+    pass.end_gradient(weight);
+    pass.need(weight, -1);
+  }
+  if (x.rows == 0) return;
   if (!lora) {
     if (!dx.empty()) kernels::gemm_nn(dy, value(), dx, mode);
     return;

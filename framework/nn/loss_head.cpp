@@ -11,6 +11,13 @@ double LossHead::loss(ConstMat x, std::span<const Token> labels, std::span<float
   Arena::Scope scope(pass.arena);
   Mat h = pass.arena.matrix(x.rows, x.cols);
   norm.forward(x, h);
+  if (weight && weight.part > 0 && (!weight.unit->value || (d.data && !weight.unit->grad))) {
+    Mat dh = d.data ? pass.arena.matrix(x.rows, x.cols) : Mat{};
+    double sum = loss_in_parts(h, labels, row_losses, dh, pass);
+    if (!d.empty()) norm.backward(dh, x, d, Write::set, pass.arena);
+    return sum;
+  }
+  if (x.rows == 0) return 0;
   auto dhead = d.empty() || !weight ? ParameterRef::Gradient{} : weight.whole_grad();
   // The gradient of h may take its place, unless A's gradient needs h once more.
   Mat dh = d.empty() ? Mat{} : lora ? pass.arena.matrix(x.rows, x.cols) : h;
@@ -26,9 +33,26 @@ double LossHead::loss(ConstMat x, std::span<const Token> labels, std::span<float
   }
   double sum = kernels::cross_entropy(h, value(), labels, softcap, row_losses, dh, dhead.values, dhead.mode, pass.arena,
                                       lora ? &low : nullptr, pass.sparing);
+  for (std::size_t k = 0; weight && !d.empty() && k < weight.pieces(); ++k) pass.end_gradient(weight.piece(k));
   if (lora && !d.empty()) adapter_input_backward(*lora, low.ddown, h, dh, pass);
   if (!d.empty()) norm.backward(dh, x, d, Write::set, pass.arena);
   return sum;
+}
+
+double LossHead::loss_in_parts(ConstMat h, std::span<const Token> labels, std::span<float> row_losses, Mat dh,
+                               Pass& pass) const {
+  std::vector<std::int64_t> starts;
+  for (std::size_t k = 0; k < weight.pieces(); ++k)
+    starts.push_back((weight.piece(k).offset - weight.offset) / weight.cols);
+  starts.push_back(weight.rows);
+  auto open = [&](std::size_t k, bool gradient) -> kernels::HeadParts::Rows {
+    const ParameterRef rows = weight.piece(k);
+    pass.need(rows, 1);
+    if (gradient) pass.begin_gradient(rows);
+    return {kernels::weight_of(rows.value()), gradient ? rows.grad() : Mat{}};
+  };
+  auto close = [&](std::size_t k) { pass.end_gradient(weight.piece(k)); };
+  return kernels::cross_entropy(h, {starts, open, close}, labels, softcap, row_losses, dh, pass.arena, pass.sparing);
 }
 
 void LossHead::logits(ConstMat x, Mat logits, Arena& arena) const {

@@ -26,6 +26,10 @@ struct LossHead {
   double loss(ConstMat x, std::span<const Token> labels, std::span<float> row_losses, Mat d, Pass& pass) const;
   /// logits (N, V) of x (N, D).
   void logits(ConstMat x, Mat logits, Arena& arena) const;
+
+ private:
+  double loss_in_parts(ConstMat h, std::span<const Token> labels, std::span<float> row_losses, Mat dh,
+                       Pass& pass) const;
 };
 
 }  // namespace dml

@@ -10,9 +10,10 @@ namespace dml {
 namespace {
 
 constexpr std::int64_t kAlign =
-    StateLayout::kBlock;  // floats: a slice that starts at a block starts at one of every parameter
+    StateLayout::kBlock;                   // floats: a slice that starts at a block starts at one of every parameter
+constexpr std::int64_t kPartAlign = 1024;  // whole blocks of dist/slices.h
 
-std::int64_t aligned(std::int64_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
+std::int64_t round_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 void zero_stale(const Unit& u, Parameter& p) {
   if (p.stale) kernels::fill({u.grad + p.offset, static_cast<std::size_t>(p.size())}, 0);
@@ -22,32 +23,55 @@ void zero_stale(const Unit& u, Parameter& p) {
 }  // namespace
 
 Mat ParameterRef::grad() const {
-  if (!unit->grad) return {};
+  if (!unit->grad) return bound(nullptr, unit->parts[part].grad);
   zero_stale(*unit, unit->parameters[index]);
-  return {unit->grad + offset, rows, cols};
+  return bound(unit->grad, nullptr);
 }
 
 ParameterRef::Gradient ParameterRef::whole_grad() const {
-  if (!unit->grad) return {};
   Parameter& p = unit->parameters[index];
-  if (!p.stale || rows * cols != p.size()) return {grad()};
+  if (!unit->grad || !p.stale || rows * cols != p.size()) return {grad()};
   p.stale = false;
-  return {{unit->grad + offset, rows, cols}, Write::set};
+  return {bound(unit->grad, nullptr), Write::set};
+}
+
+std::size_t ParameterRef::pieces() const {
+  std::size_t n = 1;
+  while (part > 0 && part + n < unit->parts.size() && unit->parts[part + n].first < offset + rows * cols) ++n;
+  return n;
+}
+
+ParameterRef ParameterRef::piece(std::size_t k) const {
+  if (part == 0) return *this;
+  const UnitPart& p = unit->parts[part + k];
+  ParameterRef some = *this;
+  some.part = part + k;
+  some.offset = std::max(p.first, offset);
+  some.rows = (std::min(p.last, offset + rows * cols) - some.offset) / cols;
+  return some;
 }
 
 void ParameterStore::create_units(std::vector<std::string> names) {
   DML_CHECK(units_.empty());
   units_.resize(names.size());
-  for (std::size_t i = 0; i < names.size(); ++i) units_[i].name = std::move(names[i]);
+  for (std::size_t i = 0; i < names.size(); ++i) units_[i].name = std::move(names[i]), units_[i].number = i;
 }
 
-ParameterRef ParameterStore::add(std::size_t unit, std::string name, std::vector<std::int64_t> shape, bool decay) {
+ParameterRef ParameterStore::add(std::size_t unit, std::string name, std::vector<std::int64_t> shape, bool decay,
+                                 std::int64_t part_rows) {
   DML_CHECK(unit < units_.size() && values_.capacity() == 0 && !shape.empty() && shape.size() <= 2);
   Unit& u = units_[unit];
+  DML_CHECK(part_rows > 0 || u.parts.size() == 1, "{} is small and comes too late", name);
+  if (part_rows > 0) u.parts.back().last = u.size = round_up(u.size, kPartAlign);
   Parameter p{std::move(name), u.size, std::move(shape), decay};
   std::int64_t rows = p.shape.size() == 2 ? p.shape[0] : 1, cols = p.shape.back();
-  u.size = aligned(u.size + p.size());
-  ParameterRef ref{&u, u.parameters.size(), p.offset, rows, cols};
+  u.size = round_up(u.size + p.size(), kAlign);
+  ParameterRef ref{&u, u.parameters.size(), p.offset, rows, cols, part_rows > 0 ? u.parts.size() : 0};
+  for (std::int64_t row = 0; part_rows > 0 && row < rows; row += part_rows) {
+    u.parts.push_back({p.offset + row * cols, p.offset + std::min(rows, row + part_rows) * cols});
+    DML_CHECK(u.parts.back().first % kPartAlign == 0);
+  }
+  u.parts.back().last = u.size;
   u.parameters.push_back(std::move(p));
   return ref;
 }
@@ -69,20 +93,22 @@ void ParameterStore::begin_gradient() {
 
 void ParameterStore::end_gradient(std::size_t unit) {
   Unit& u = units_[unit];
-  for (Parameter& p : u.parameters) {
+  for (std::size_t i = 0; i < u.parameters.size(); ++i) {
+    Parameter& p = u.parameters[i];
     zero_stale(u, p);
-    std::int64_t end = p.offset + p.size();
-    std::fill(u.grad + end, u.grad + aligned(end), 0.f);
+    std::fill(u.grad + p.offset + p.size(),
+              u.grad + (i + 1 < u.parameters.size() ? u.parameters[i + 1].offset : u.size), 0.f);
   }
 }
 
-void ParameterStore::mask_gradient(std::size_t unit) {
-  const Unit& u = units_[unit];
-  if (!u.grad) return;
-  for (const Parameter& p : u.parameters) {
-    float* grad = u.grad + p.offset;
+void mask_gradient(const Unit& unit, std::size_t part) {
+  const UnitPart& in = unit.parts[part];
+  float* grad = unit.grad ? unit.grad + in.first : in.grad;
+  if (!grad) return;
+  for (const Parameter& p : unit.parameters) {
     auto clear = [&](std::int64_t first, std::int64_t last) {
-      if (first < last) kernels::fill({grad + first, static_cast<std::size_t>(last - first)}, 0);
+      first = std::max(p.offset + first, in.first), last = std::min(p.offset + last, in.last);
+      if (first < last) kernels::fill({grad + (first - in.first), static_cast<std::size_t>(last - first)}, 0);
     };
     clear(0, p.trained_first);
     clear(p.trained_end(), p.size());

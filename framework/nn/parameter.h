@@ -1,5 +1,6 @@
 // Trainable parameters, grouped into units: the embedding, each decoder layer, the head. A unit is one contiguous block of
-// values and one of gradients; it is what gets sharded, gathered, reduced and saved.
+// values and one of gradients; it is what gets reduced and saved. Its parts are what gets gathered, and given up again, by
+// strategies that shard: whatever is small first, then every large matrix by itself, an embedding or a head in several parts.
 #pragma once
 
 #include <cstdint>
@@ -30,22 +31,33 @@ struct Parameter {
   std::int64_t trained_end() const { return trained_last < 0 ? size() : trained_last; }
 };
 
-struct Unit {
-  std::string name;  // "embed", "layers.3", "head"
-  std::vector<Parameter> parameters;
-  std::int64_t size = 0;   // floats, parameters at multiples of 256
-  float* value = nullptr;  // owned by the store, or by a strategy that shards values
-  float* grad = nullptr;   // owned and rebound by the distribution strategy; null: no gradients wanted
+/// A stretch of a unit. Bound by strategies that do not bind the whole unit.
+struct UnitPart {
+  std::int64_t first = 0, last = 0;  // floats of the unit, from a multiple of 1024
+  float *value = nullptr, *grad = nullptr;
+
+  std::int64_t size() const { return last - first; }
 };
 
-/// Where a layer finds a parameter: the pointers of the unit may be rebound, so they are looked up at use.
+struct Unit {
+  std::string name;  // "embed", "layers.3", "head"
+  std::size_t number = 0;
+  std::vector<Parameter> parameters;
+  std::vector<UnitPart> parts = std::vector<UnitPart>(1);  // the first one may be empty
+  std::int64_t size = 0;                                   // floats, parameters at multiples of 256
+  float* value = nullptr;                                  // owned by the store; null where a strategy binds the parts'
+  float* grad = nullptr;  // owned and rebound by the distribution strategy; null, and so are the parts': not wanted
+};
+
+/// Where a layer finds a parameter: the pointers of unit and part may be rebound, so they are looked up at use.
 struct ParameterRef {
   Unit* unit = nullptr;
   std::size_t index = 0;  // in the unit
   std::int64_t offset = 0, rows = 0, cols = 0;
+  std::size_t part = 0;  // where it begins; 0: among what is small
 
   explicit operator bool() const { return unit != nullptr; }
-  Mat value() const { return {unit->value + offset, rows, cols}; }
+  Mat value() const { return bound(unit->value, unit->parts[part].value); }
   /// To be added to; empty when no gradients are wanted.
   Mat grad() const;
   /// For who writes every element: the first one need not find zeros there.
@@ -54,7 +66,19 @@ struct ParameterRef {
     Write mode = Write::add;
   };
   Gradient whole_grad() const;
+  /// What lies in each of the parts it is cut into, one after the other; a parameter that is not cut is its only piece.
+  std::size_t pieces() const;
+  ParameterRef piece(std::size_t k) const;
+
+ private:
+  Mat bound(float* whole, float* in_part) const {
+    if (whole) return {whole + offset, rows, cols};
+    return in_part ? Mat{in_part + (offset - unit->parts[part].first), rows, cols} : Mat{};
+  }
 };
+
+/// Zeroes what the gradient of a part holds beside the trained elements of parameters.
+void mask_gradient(const Unit& unit, std::size_t part);
 
 /// Owns the values of all trainable parameters. Units are declared first, then allocate() fixes the addresses.
 class ParameterStore {
@@ -65,7 +89,10 @@ class ParameterStore {
 
   /// Number of units is fixed at the start, so that references to them stay valid.
   void create_units(std::vector<std::string> names);
-  ParameterRef add(std::size_t unit, std::string name, std::vector<std::int64_t> shape, bool decay);
+  /// `part_rows` > 0: in parts of its own, each of so many rows (the last may have fewer); such parameters come behind a
+  /// unit's others.
+  ParameterRef add(std::size_t unit, std::string name, std::vector<std::int64_t> shape, bool decay,
+                   std::int64_t part_rows = 0);
   /// Zeroed values for all units.
   void allocate();
   /// Elements [first, last) of a parameter as it starts, for a strategy that never holds it whole. Set where allocate() is
@@ -74,6 +101,8 @@ class ParameterStore {
   /// The first and the last unit are never needed at the same time, and the first one's values in forward only: not where
   /// the head reads the embedding.
   bool ends_take_turns = false;
+  /// What a strategy is going to bind part by part instead of whole.
+  bool values_in_parts = false, gradients_in_parts = false;
   /// Gives the values' memory back: a strategy that shards them binds its own.
   void release();
 
@@ -84,8 +113,6 @@ class ParameterStore {
 
   std::vector<Unit>& units() { return units_; }
   const std::vector<Unit>& units() const { return units_; }
-  /// Zeroes what a unit's gradient holds beside the trained elements of its parameters.
-  void mask_gradient(std::size_t unit);
   /// Trainable floats (padding not counted).
   std::int64_t trainable() const;
   /// Floats of all units, padding counted.

@@ -6,6 +6,8 @@
 #include "core/arena.h"
 #include "core/packed_batch.h"
 #include "kernels/rope.h"
+#include "nn/hooks.h"
+#include "nn/parameter.h"
 
 namespace dml {
 
@@ -18,6 +20,20 @@ struct Pass {
   std::uint64_t micro_batch = 0;        // global number of the micro-batch since the start of training
   std::int64_t first_row = 0;           // of what a block is given, where it works on some of the rows at a time
   bool sparing = false;  // smaller blocks of work, where memory counts more than the last percent of speed
+  UnitHooks* hooks = nullptr;
+
+  // For parameters with parts of their own; the others' are there as long as their unit is visited.
+  void need(const ParameterRef& p, int direction) const {
+    if (hooks && p.part > 0) hooks->before_values(p.unit->number, p.part, direction);
+  }
+  void begin_gradient(const ParameterRef& p) const {
+    if (hooks && p.part > 0) hooks->before_part_gradient(p.unit->number, p.part);
+  }
+  void end_gradient(const ParameterRef& p) const {
+    if (p.part == 0) return;
+    mask_gradient(*p.unit, p.part);
+    if (hooks) hooks->after_part_gradient(p.unit->number, p.part);
+  }
 };
 
 }  // namespace dml

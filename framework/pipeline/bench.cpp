@@ -53,6 +53,15 @@ class TimedHooks : public UnitHooks {
     if (unit == head_) into(phases_.backward);
     pass_on([&] { to_.after_backward(unit); });
   }
+  void before_values(std::size_t unit, std::size_t part, int direction) override {
+    pass_on([&] { to_.before_values(unit, part, direction); });
+  }
+  void before_part_gradient(std::size_t unit, std::size_t part) override {
+    pass_on([&] { to_.before_part_gradient(unit, part); });
+  }
+  void after_part_gradient(std::size_t unit, std::size_t part) override {
+    pass_on([&] { to_.after_part_gradient(unit, part); });
+  }
 
  private:
   // What follows counts as this phase.
@@ -156,6 +165,7 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   model.set_length(longest);
   auto optimizer = make_optimizer(recipe.optim);
 
+  strategy->announce(model.parameters);
   auto held = strategy->memory(model.parameters, optimizer->state(), (per_step + comm.size() - 1) / comm.size());
   for (const SyntheticBatch& b : batches)
     result.plan.activations = std::max(
@@ -170,6 +180,7 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   result.trained = model.parameters.trainable();
   model.reserve(result.plan.activations);
   strategy->adopt(model.parameters, optimizer->state());
+  strategy->set_empty_pass([&] { model.train({}, {}, *strategy); });
 
   std::vector<BenchPhases> measured;
   for (std::int64_t s = 0; s < options.warmup + options.steps; ++s) {

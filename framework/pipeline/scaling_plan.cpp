@@ -9,6 +9,7 @@
 #include "core/parallel.h"
 #include "dist/frozen_shards.h"
 #include "dist/unit_places.h"
+#include "kernels/cross_entropy.h"
 #include "pipeline/base_model.h"
 #include "pipeline/distribution.h"
 #include "pipeline/job.h"
@@ -140,6 +141,13 @@ void ScalingPlan::calibrate() {
   calibration_.tokens = batch.batch().size();
   model_->set_length(length);
   activations_ = model_->measure({batch.batch().size(), batch.batch().learned(), batch.batch().documents()}, true);
+  ParameterStore& store = model_->parameters;
+  store.values_in_parts = store.gradients_in_parts = true;
+  activations_in_parts_ =
+      model_->measure({batch.batch().size(), batch.batch().learned(), batch.batch().documents()}, true);
+  store.values_in_parts = store.gradients_in_parts = false;
+  computed_twice_ = static_cast<double>(kernels::logits_computed_twice(batch.batch().learned(), model_->spec.vocab)) /
+                    static_cast<double>(std::max<std::int64_t>(1, batch.batch().learned()));
   model_->reserve(activations_);
   auto optimizer = make_optimizer(recipe_.optim);
   state_ = optimizer->state();
@@ -226,65 +234,103 @@ StepForecast ScalingPlan::forecast(const std::string& name, int ranks, std::int6
     return link.carry(std::max(t, ready), per_host * out_of_host);
   };
   const int group_local = std::min(group, per_host), across_local = std::max(1, per_host / group);
-  auto floats = [&](std::size_t u) { return static_cast<double>(units[u].size); };
-  auto gather = [&](std::size_t u) { return exchange(4 * floats(u), group, group_local); };
+  const std::vector<Stretch> stretches = in_rounds ? unit_parts(model_->parameters) : whole_units(model_->parameters);
+  auto floats = [&](std::size_t s) { return static_cast<double>(stretches[s].size); };
+  auto gather = [&](std::size_t s) { return exchange(4 * floats(s), group, group_local); };
   const auto last = units.size() - 1;
+  std::vector<std::size_t> first_of;
+  for (std::size_t s = 0; s < stretches.size(); ++s)
+    if (stretches[s].part == 0) first_of.push_back(s);
+  first_of.push_back(stretches.size());
+  // How much of a unit's work is done on one of its large parts.
+  auto share = [&](std::size_t s) {
+    const std::size_t u = stretches[s].unit;
+    return floats(s) / static_cast<double>(units[u].size - units[u].parts[0].size());
+  };
   double done = 0;
 
-  // Values and gradients of sharded units, as in dist/sharded.cpp.
+  // Values and gradients of sharded parts, as in dist/sharded.cpp.
   const UnitPlaces value_places(model_->parameters, group, false), gradient_places(model_->parameters, group, true);
-  std::vector<double> there(units.size(), -1);  // when a unit's values are; −1: not asked for
-  auto start = [&](std::size_t u) {
-    if (there[u] >= 0) return;
-    for (std::size_t other = 0; other <= last; ++other)
-      if (value_places.overlap(other, u)) there[other] = -1;
-    there[u] = gather(u);
+  std::vector<double> there(stretches.size(), -1);  // when a part's values are; −1: not asked for
+  auto start = [&](std::size_t s) {
+    if (there[s] >= 0 || stretches[s].size == 0) return;
+    for (std::size_t other = 0; other < stretches.size(); ++other)
+      if (value_places.overlap(other, s)) there[other] = -1;
+    there[s] = gather(s);
   };
-  auto need = [&](std::size_t u, std::size_t next) {
-    if (!shards_values || group == 1) return;
-    start(u);
-    t = std::max(t, there[u]);
+  const bool gathers = shards_values && group > 1;
+  auto need = [&](std::size_t s, std::size_t next) {
+    if (!gathers) return;
+    start(s);
+    t = std::max(t, there[s]);
+    if (next < stretches.size() && stretches[next].part > 0 && !value_places.overlap(next, s)) start(next);
+  };
+  auto visit = [&](std::size_t u, std::size_t next) {
+    if (!gathers) return;
+    const std::size_t s = first_of[u], end = first_of[u + 1];
+    need(s, next > u ? s + 1 : end - 1);
     const bool for_forward_only = next < u && next == 0 && model_->parameters.ends_take_turns;
-    if (next <= last && !for_forward_only && !value_places.overlap(next, u)) start(next);
+    if (next <= last && !for_forward_only && !value_places.overlap(first_of[next], s)) start(first_of[next]);
   };
   double flight = 0;
   std::size_t flying = 0;
-  auto launch = [&](std::size_t u) {
-    const auto pieces = static_cast<double>(
-        (slice_of(units[u].size, group - 1, group).size() + gradient_places[u].piece - 1) / gradient_places[u].piece);
-    for (double piece = 0; piece < pieces; ++piece) {
+  auto launch = [&](std::size_t s) {
+    if (stretches[s].size == 0) return flight;
+    const std::int64_t slice = slice_of(stretches[s].size, group - 1, group).size(), piece = gradient_places[s].piece;
+    const auto pieces = static_cast<double>((slice + piece - 1) / piece);
+    for (double p = 0; p < pieces; ++p) {
       t = std::max(t, flight);
-      compute(c.add * floats(u) / pieces * (group - 1) / group);
-      flight = exchange(gradient_bytes * floats(u) / pieces, group, group_local);
+      compute(c.add * floats(s) / pieces * (group - 1) / group);
+      flight = exchange(gradient_bytes * floats(s) / pieces, group, group_local);
     }
-    flying = u;
+    flying = s;
     return flight;
+  };
+  // The gradient of a stretch is final.
+  auto sum = [&](std::size_t s, bool final) {
+    if (!in_rounds) compute(c.add * floats(s) * static_cast<double>(rounds - 1) / static_cast<double>(rounds));
+    if (ranks == 1 || stretches[s].size == 0 || (!in_rounds && !final)) return;
+    double landed = 0;
+    if (in_rounds) {
+      landed = launch(s);
+    } else {
+      landed = exchange(gradient_bytes * floats(s) * nodes, group, group_local);
+      compute(c.add * floats(s) * (group - 1) / group);
+    }
+    if (name == "ddp") landed = exchange(gradient_bytes * floats(s), ranks, per_host, landed);
+    if (groups > 1 && final)
+      for (int way = 0; way < 2; ++way)
+        landed = exchange(gradient_bytes * floats(s) / group, groups, across_local, landed);
+    done = std::max(done, landed);
+  };
+  auto make_gradient = [&](std::size_t s, double seconds, bool final) {
+    if (in_rounds && gradient_places.overlap(flying, s)) t = std::max(t, flight);
+    compute(seconds);
+    sum(s, final);
   };
 
   for (std::int64_t round = 0; round < rounds; ++round) {
     const bool final = round + 1 == rounds;
     for (std::size_t u = 0; u <= last; ++u) {
-      need(u, u + 1);
-      compute(c.forward[u]);
+      visit(u, u + 1);
+      const std::size_t first = first_of[u] + 1, end = first_of[u + 1];
+      if (first == end) compute(c.forward[u]);
+      for (std::size_t s = first; s < end; ++s) {
+        need(s, s + 1);
+        // The head's sums, a third of its work.
+        compute(share(s) * (u < last ? c.forward[u] : c.backward[u] / 3));
+      }
     }
     for (std::size_t u = last + 1; u-- > 0;) {
-      if (u > 0 && u < last) need(u, u - 1);
-      if (in_rounds && gradient_places.overlap(flying, u)) t = std::max(t, flight);
-      compute(c.backward[u]);
-      if (!in_rounds) compute(c.add * floats(u) * static_cast<double>(rounds - 1) / static_cast<double>(rounds));
-      if (ranks == 1 || units[u].size == 0 || (!in_rounds && !final)) continue;
-      double landed = 0;
-      if (in_rounds) {
-        landed = launch(u);
-      } else {
-        landed = exchange(gradient_bytes * floats(u) * nodes, group, group_local);
-        compute(c.add * floats(u) * (group - 1) / group);
+      if (u > 0 && u < last) visit(u, u - 1);
+      const std::size_t first = first_of[u] + 1, end = first_of[u + 1];
+      for (std::size_t i = first; i < end; ++i) {
+        const bool is_end = u == 0 || u == last;
+        const std::size_t s = is_end ? i : end - 1 - (i - first);
+        if (u > 0) need(s, is_end ? s + 1 : s - 1);
+        make_gradient(s, share(s) * c.backward[u] * (u < last ? 1 : (2 + computed_twice_) / 3), final);
       }
-      if (name == "ddp") landed = exchange(gradient_bytes * floats(u), ranks, per_host, landed);
-      if (groups > 1 && final)
-        for (int way = 0; way < 2; ++way)
-          landed = exchange(gradient_bytes * floats(u) / group, groups, across_local, landed);
-      done = std::max(done, landed);
+      make_gradient(first_of[u], first == end ? c.backward[u] : 0, final);
     }
   }
   t = std::max(t, done);
@@ -293,7 +339,7 @@ StepForecast ScalingPlan::forecast(const std::string& name, int ranks, std::int6
   compute(owns_part ? c.update / group : c.update);
   if (name == "zero1" || name == "zero2") {
     double all = 0;
-    for (std::size_t u = 0; u <= last; ++u) all = std::max(all, gather(u));
+    for (std::size_t s = 0; s < stretches.size(); ++s) all = std::max(all, gather(s));
     t = std::max(t, all);
   }
   out.step = t;
@@ -303,7 +349,7 @@ StepForecast ScalingPlan::forecast(const std::string& name, int ranks, std::int6
   auto strategy = strategies().at(name).make(mirror, options);
   auto held = strategy->memory(model_->parameters, state_, rounds);
   out.memory = held.values + held.gradients + held.state + held.communication +
-               static_cast<std::int64_t>(activations_ + frozen_);
+               static_cast<std::int64_t>((in_rounds ? activations_in_parts_ : activations_) + frozen_);
   if (frozen_ > 0 && strategy->shard_ranks() > 1 && recipe_.distribution.shard_frozen_weights == true) {
     auto layers = frozen_of_layers(*model_);
     out.memory -= static_cast<std::int64_t>(FrozenShards::memory(layers, 1) -

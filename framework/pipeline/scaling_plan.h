@@ -62,7 +62,8 @@ class ScalingPlan {
   std::shared_ptr<const void> source_;
   std::unique_ptr<CausalLm> model_;
   StateLayout state_ = 0;
-  std::size_t activations_ = 0, frozen_ = 0;
+  std::size_t activations_ = 0, activations_in_parts_ = 0, frozen_ = 0;
+  double computed_twice_ = 0;  // of a micro-batch's logits, where the head comes in parts
   Calibration calibration_;
 };
 

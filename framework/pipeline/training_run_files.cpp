@@ -17,6 +17,7 @@ void TrainingRun::start(const std::string& from) {
   std::optional<TrainState> found;
   if (!from.empty()) found = load_values(from);
   strategy_->adopt(model_->parameters, optimizer_->state());
+  strategy_->set_empty_pass([this] { model_->train({}, {}, *strategy_); });
   if (!found) return;
   if (in_parts_) {
     load_shard_values(*model_, from, strategy_->shards());

@@ -23,6 +23,7 @@ std::string plan_text(const MemoryPlan& plan) {
 
 void TrainingRun::plan_memory() {
   std::int64_t per_step = recipe_.train.micro_batches_per_step(comm_.size());
+  strategy_->announce(model_->parameters);
   auto held = strategy_->memory(model_->parameters, optimizer_->state(), (per_step + comm_.size() - 1) / comm_.size());
   std::int64_t longest = schedule_.longest();
   memory_.activations = model_->measure({longest, longest - 1, schedule_.most_examples()}, true);

@@ -24,53 +24,85 @@ class Toy {
     store.ends_take_turns = !tied;
     store.create_units(
         {"embed", "layers.0", "frozen", "layers.1", "layers.2", "layers.3", "layers.4", "layers.5", "head"});
-    store.add(0, "embed.weight", {50, 64}, true);
+    store.add(0, "embed.weight", {50, 64}, true, tied ? 0 : 16);
     for (std::size_t u : {1u, 3u, 4u, 5u, 6u, 7u}) {
       store.add(u, fmt::format("{}.norm", u), {33}, false);
-      store.add(u, fmt::format("{}.up", u), {70, 33}, true);
-      store.add(u, fmt::format("{}.down", u), {33, 70}, true);
+      store.add(u, fmt::format("{}.up", u), {70, 33}, true, u == 4 ? 0 : 70);
+      store.add(u, fmt::format("{}.down", u), {33, 70}, true, u == 4 ? 0 : 33);
     }
-    store.add(8, "head.weight", {7, 11}, true);
+    store.add(8, "head.norm", {11}, false);
+    if (!tied) store.add(8, "head.weight", {40, 64}, true, 16);
     store.allocate();
   }
 
-  /// The order of CausalLm: the head's gradient is made in the forward pass, the embedding has no before_backward.
+  /// The order of CausalLm: the head's gradient is made in the forward pass, the embedding has no before_backward, and its
+  /// values are needed in forward only, unless the head reads it. `index` −1: without a micro-batch.
   void backward(DistributionStrategy& strategy, std::int64_t step, std::int64_t index) {
-    int head = static_cast<int>(store.units().size()) - 1;
-    for (int u = 0; u < head; ++u) {
-      strategy.before_forward(u);
-      strategy.after_forward(u);
+    const std::size_t head = store.units().size() - 1;
+    for (std::size_t u = 0; u <= head; ++u) {
+      strategy.before_forward(static_cast<int>(u));
+      for (std::size_t p = 1; p < parts(u); ++p) {
+        strategy.before_values(u, p, 1);
+        check_values(u, p);
+      }
+      if (u < head) strategy.after_forward(static_cast<int>(u));
     }
-    strategy.before_forward(head);
-    strategy.before_gradient(head);
+    strategy.before_gradient(static_cast<int>(head));
     if (tied_) strategy.before_gradient(0);
-    if (tied_) add_gradient(0, step, index, 1);
-    add_gradient(head, step, index, 2);
-    strategy.after_backward(head);
-    for (int u = head - 1; u > 0; --u) {
-      strategy.before_backward(u);
-      add_gradient(u, step, index, 3);
-      strategy.after_backward(u);
+    if (tied_) add_gradient(0, 0, step, index, 1);
+    for (std::size_t p = 1; p < parts(head); ++p) {
+      strategy.before_values(head, p, 1);
+      make_part(strategy, head, p, step, index, 2);
+    }
+    add_gradient(head, 0, step, index, 2);
+    strategy.after_backward(static_cast<int>(head));
+    for (std::size_t u = head - 1; u > 0; --u) {
+      strategy.before_backward(static_cast<int>(u));
+      for (std::size_t p = parts(u); p-- > 1;) {
+        strategy.before_values(u, p, -1);
+        make_part(strategy, u, p, step, index, 3);
+      }
+      add_gradient(u, 0, step, index, 3);
+      strategy.after_backward(static_cast<int>(u));
     }
     strategy.before_gradient(0);
-    add_gradient(0, step, index, 4);
+    for (std::size_t p = 1; p < parts(0); ++p) make_part(strategy, 0, p, step, index, 4);
+    add_gradient(0, 0, step, index, 4);
     strategy.after_backward(0);
   }
 
   ParameterStore store;
 
  private:
-  void add_gradient(int u, std::int64_t step, std::int64_t index, int kind) {
-    Unit& unit = store.units()[static_cast<std::size_t>(u)];
-    const float* value = u == 0 && !tied_ ? nullptr : unit.value;  // not needed, and not always there
+  std::size_t parts(std::size_t u) const { return store.units()[u].parts.size(); }
+
+  void check_values(std::size_t u, std::size_t part) {
+    EXPECT_TRUE(store.units()[u].value || store.units()[u].parts[part].value) << u << " " << part;
+  }
+
+  void make_part(DistributionStrategy& strategy, std::size_t u, std::size_t part, std::int64_t step, std::int64_t index,
+                 int kind) {
+    strategy.before_part_gradient(u, part);
+    add_gradient(u, part, step, index, kind);
+    strategy.after_part_gradient(u, part);
+  }
+
+  void add_gradient(std::size_t u, std::size_t part, std::int64_t step, std::int64_t index, int kind) {
+    if (index < 0) return;
+    Unit& unit = store.units()[u];
+    const UnitPart& in = unit.parts[part];
+    const float* value = u == 0 && !tied_ ? nullptr  // not needed, and not always there
+                         : unit.value     ? unit.value + in.first
+                                          : in.value;
+    float* grad = unit.grad ? unit.grad + in.first : in.grad;
     Random random(3, Purpose::noise, static_cast<std::uint64_t>(step * 1000 + index),
-                  static_cast<std::uint32_t>(8 * u + kind));
-    store.end_gradient(static_cast<std::size_t>(u));  // what follows adds
+                  static_cast<std::uint32_t>(8 * static_cast<int>(u) + kind));
+    if (unit.grad) store.end_gradient(u);  // what follows adds
     for (const Parameter& p : unit.parameters)
-      for (std::int64_t i = p.offset; i < p.offset + p.size(); ++i) {
+      for (std::int64_t i = std::max(p.offset, in.first); i < std::min(p.offset + p.size(), in.last); ++i) {
         auto at = static_cast<std::uint64_t>(i);
-        unit.grad[i] +=
-            random.normal(at) * static_cast<float>(1 << (random.word(at + 99999) % 10)) + (value ? value[i] : 0);
+        grad[i - in.first] += random.normal(at) * static_cast<float>(1 << (random.word(at + 99999) % 10)) +
+                              (value ? value[i - in.first] : 0);
       }
   }
 
@@ -99,6 +131,7 @@ inline Outcome train_toy(Comm& comm, const std::string& name, std::int64_t total
   Outcome outcome;
   for (std::int64_t step = 0; step < 3; ++step) {
     comm.set_step(step);
+    strategy->set_empty_pass([&] { toy.backward(*strategy, step, -1); });
     MicroBatches mine = cut ? cut(total, comm.rank(), comm.size()) : strategy->share(total);
     strategy->begin_step(mine, total);
     for (std::int64_t j = 0; j < mine.count; ++j) {

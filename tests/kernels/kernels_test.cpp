@@ -274,6 +274,56 @@ TEST(Embedding, ScalesAndAddsInTokenOrder) {
   }
 }
 
+TEST(Embedding, InPartsHasTheBitsOfTheWhole) {
+  constexpr std::int64_t d = 33;
+  auto table = values(7 * d, 1), dy = values(5 * d, 2);
+  std::vector<Token> tokens{3, 0, 3, 6, 4};
+  std::vector<float> y(5 * d), dtable(7 * d), y_parts(5 * d), d_parts(7 * d);
+  embed(tokens, weight_of(mat(table, 7, d)), 1.5f, mat(y, 5, d));
+  embed_backward(tokens, mat(dy, 5, d), 1.5f, mat(dtable, 7, d));
+  for (auto [first, count] : {std::pair<std::int64_t, std::int64_t>{0, 4}, {4, 3}}) {
+    embed_part(tokens, first, mat(table, 7, d).slice(first, count), 1.5f, mat(y_parts, 5, d));
+    embed_part_backward(tokens, first, mat(dy, 5, d), 1.5f, mat(d_parts, 7, d).slice(first, count));
+  }
+  EXPECT_EQ(y_parts, y);
+  EXPECT_EQ(d_parts, dtable);
+}
+
+// 1200 rows are three chunks: the first one's logits are kept, the others' computed again.
+TEST(CrossEntropy, InPartsHasTheBitsOfTheWhole) {
+  constexpr std::int64_t d = 24, v = 1000;
+  const std::vector<std::int64_t> starts{0, 448, 896, v};
+  for (std::int64_t n : {0, 5, 300, 1200})
+    for (float softcap : {0.f, 20.f}) {
+      auto h = values(std::max<std::int64_t>(1, n * d), 1), w = values(v * d, 2);
+      std::vector<Token> labels;
+      for (std::int64_t i = 0; i < n; ++i) labels.push_back(static_cast<Token>(i * 37 % v));
+      const auto size = static_cast<std::size_t>(n);
+      std::vector<float> losses(size), losses_parts(size), dh(h.size()), dh_parts(h.size()), dw(v * d), dw_parts(v * d);
+      Arena arena(std::size_t{64} << 20);
+      const double whole = cross_entropy(mat(h, n, d), weight_of(mat(w, v, d)), labels, softcap, losses, mat(dh, n, d),
+                                         mat(dw, v, d), Write::add, arena);
+      std::string visits;
+      auto rows = [&](std::vector<float>& all, std::size_t k) {
+        return mat(all, v, d).slice(starts[k], starts[k + 1] - starts[k]);
+      };
+      const HeadParts head{starts,
+                           [&](std::size_t k, bool gradient) -> HeadParts::Rows {
+                             visits += fmt::format("{}{} ", k, gradient ? "+" : "");
+                             return {weight_of(rows(w, k)), gradient ? rows(dw_parts, k) : Mat{}};
+                           },
+                           [&](std::size_t k) { visits += fmt::format("{}. ", k); }};
+      EXPECT_EQ(cross_entropy(mat(h, n, d), head, labels, softcap, losses_parts, mat(dh_parts, n, d), arena), whole);
+      EXPECT_EQ(visits, "0 1 2 0+ 0. 1+ 1. 2+ 2. ");
+      EXPECT_EQ(losses_parts, losses);
+      EXPECT_EQ(dh_parts, dh);
+      EXPECT_EQ(dw_parts, dw);
+      visits.clear();
+      EXPECT_EQ(cross_entropy(mat(h, n, d), head, labels, softcap, {}, {}, arena), whole);  // evaluation
+      EXPECT_EQ(visits, "0 1 2 ");
+    }
+}
+
 TEST(Rows, GatherAndScatterAreInverse) {
   auto x = values(9 * 5, 1);
   std::vector<std::int32_t> rows{7, 2, 4};

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "core/error.h"
@@ -66,6 +67,39 @@ TEST(ParameterStore, FindsNothingOfTheLastGradientInANewOne) {
   EXPECT_EQ(std::vector(gradient.begin() + 512, gradient.begin() + 515), std::vector(3, 0.f));
   EXPECT_EQ(gradient[256], 1);
   EXPECT_EQ(std::vector(gradient.begin() + 260, gradient.begin() + 512), std::vector(252, 0.f));
+}
+
+TEST(ParameterStore, LargeParametersHavePartsOfTheirOwnBehindWhatIsSmall) {
+  ParameterStore store;
+  store.create_units({"unit"});
+  ParameterRef norm = store.add(0, "norm", {300}, false);
+  ParameterRef up = store.add(0, "up", {50, 30}, true, 50), table = store.add(0, "table", {40, 64}, true, 16);
+  EXPECT_THROW(store.add(0, "late", {3}, false), Error);
+  Unit& unit = store.units()[0];
+  ASSERT_EQ(unit.parts.size(), 5u);
+  for (std::size_t p = 0; p < unit.parts.size(); ++p) {
+    EXPECT_EQ(unit.parts[p].first % 1024, 0);
+    EXPECT_EQ(unit.parts[p].first, p == 0 ? 0 : unit.parts[p - 1].last);
+  }
+  EXPECT_EQ(unit.parts.back().last, unit.size);
+  EXPECT_EQ(norm.part, 0u);
+  EXPECT_EQ(up.pieces(), 1u);
+  ASSERT_EQ(table.pieces(), 3u);
+  EXPECT_EQ(table.piece(2).rows, 8);
+  EXPECT_EQ(table.piece(1).offset, table.offset + 16 * 64);
+
+  std::vector<float> some(2048, 7);
+  EXPECT_EQ(table.piece(1).value().data, nullptr);
+  unit.parts[3].value = unit.parts[3].grad = some.data();
+  EXPECT_EQ(table.piece(1).value().data, some.data());
+  EXPECT_TRUE(table.piece(0).grad().empty());
+  store.allocate();
+  EXPECT_EQ(table.piece(1).value().data, unit.value + table.offset + 16 * 64);
+
+  // Rows 20 to 39 of the table are trained: four of part 3 are not.
+  unit.parameters.back().trained_first = 20 * 64;
+  mask_gradient(unit, 3);
+  EXPECT_EQ(std::count(some.begin(), some.begin() + 1024, 0.f), 4 * 64);
 }
 
 TEST(ParameterStore, NothingIsAddedOnceAddressesAreFixed) {
