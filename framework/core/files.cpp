@@ -70,9 +70,11 @@ class FileWriter::WriteBack {
   static constexpr std::size_t kStart = std::size_t{8} << 20;
 
   explicit WriteBack(int fd) : fd_(fd), thread_([this](std::stop_token stop) { run(stop); }) {}
+  // The thread is only woken for a stretch that is worth it: on a busy machine it takes the core from somebody.
   void reached(std::size_t size) {
     {
       std::lock_guard lock(mutex_);
+      if (size - size_ < kStart) return;
       size_ = size;
     }
     wake_.notify_one();
@@ -84,7 +86,7 @@ class FileWriter::WriteBack {
       std::size_t size = 0;
       {
         std::unique_lock lock(mutex_);
-        if (!wake_.wait(lock, stop, [&] { return size_ - begun >= kStart; })) return;
+        if (!wake_.wait(lock, stop, [&] { return size_ > begun; })) return;
         size = size_;
       }
       sync_file_range(fd_, static_cast<off_t>(begun), static_cast<off_t>(size - begun), SYNC_FILE_RANGE_WRITE);

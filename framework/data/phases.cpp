@@ -8,19 +8,34 @@
 #include <vector>
 
 namespace dml {
+namespace {
+
+// What the ticks of the program's life so far were in seconds.
+struct Beginning {
+  Clock::time_point time = Clock::now();
+  std::uint64_t ticks = PhaseClock::now();
+} const beginning;
+
+double seconds_per_tick() {
+  return seconds_since(beginning.time) /
+         static_cast<double>(std::max<std::uint64_t>(1, PhaseClock::now() - beginning.ticks));
+}
+
+}  // namespace
 
 PhaseSeconds& PhaseSeconds::operator+=(const PhaseSeconds& other) {
-  for (std::size_t i = 0; i < kPhases; ++i) seconds_[i] += other.seconds_[i];
+  for (std::size_t i = 0; i < kPhases; ++i) ticks_[i] += other.ticks_[i];
   return *this;
 }
 
-double PhaseSeconds::total() const { return std::accumulate(seconds_.begin(), seconds_.end(), 0.0); }
+double PhaseSeconds::total() const { return seconds_per_tick() * std::accumulate(ticks_.begin(), ticks_.end(), 0.0); }
 
 std::string PhaseSeconds::shares() const {
   static constexpr const char* kNames[kPhases] = {"digests",    "reading",           "JSON",    "templates",
                                                   "tokenizing", "masks and lengths", "writing", "order"};
   std::vector<std::pair<double, const char*>> rows;
-  for (std::size_t i = 0; i < kPhases; ++i) rows.emplace_back(100 * seconds_[i] / std::max(total(), 1e-9), kNames[i]);
+  const double all = std::max(1.0, std::accumulate(ticks_.begin(), ticks_.end(), 0.0));
+  for (std::size_t i = 0; i < kPhases; ++i) rows.emplace_back(100 * static_cast<double>(ticks_[i]) / all, kNames[i]);
   std::sort(rows.begin(), rows.end(), [](auto& a, auto& b) { return a.first > b.first; });
   std::string out;
   for (auto& [percent, name] : rows)
