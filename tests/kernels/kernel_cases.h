@@ -335,7 +335,8 @@ inline Case loss(std::int64_t n, std::int64_t d, std::int64_t vocabulary, float 
   };
   // The gradient of the sum only: the test feeds ones.
   c.backward = [=](const Mats& in, const Mats&, const Mats&, const Mats& din, Arena& scratch) {
-    cross_entropy(in[0], weight_of(in[1]), *labels, softcap, {}, din[0], train_head ? din[1] : Mat{}, Write::set, scratch);
+    cross_entropy(in[0], weight_of(in[1]), *labels, softcap, {}, din[0], train_head ? din[1] : Mat{}, Write::set,
+                  scratch);
   };
   c.reference = [=](const std::vector<Values>& in) {
     Values losses(static_cast<std::size_t>(n)), x(static_cast<std::size_t>(vocabulary));
