@@ -23,14 +23,14 @@ namespace dml::kernels {
 namespace {
 
 constexpr std::int64_t kMostLogits = std::int64_t{16} << 20, kMostRows = 518, kFewestRows = 32;
-constexpr std::int64_t kPanel = HeadParts::kRowUnit,
-                       kRowUnit = 14;  // whole register blocks of every instruction set, or nearly
+constexpr std::int64_t kPanel = HeadParts::kRowUnit;  // whole register blocks of every instruction set, or nearly
 
 std::int64_t chunk_rows(std::int64_t rows, std::int64_t vocabulary, bool sparing) {
-  std::int64_t most = std::clamp(kMostLogits / (sparing ? 2 : 1) / vocabulary, kFewestRows, kMostRows);
+  const std::int64_t unit = loops().tall;
+  std::int64_t most = std::clamp(kMostLogits / (sparing ? 2 : 1) / vocabulary, kFewestRows, kMostRows / unit * unit);
   std::int64_t chunks = std::max<std::int64_t>(1, (rows + most - 1) / most);
   std::int64_t equal = (rows + chunks - 1) / chunks;
-  return std::min(rows, (equal + kRowUnit - 1) / kRowUnit * kRowUnit);
+  return std::min(rows, (equal + unit - 1) / unit * unit);
 }
 
 struct Chunk {

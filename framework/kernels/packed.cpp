@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/bf16.h"
 #include "core/error.h"
 #include "core/parallel.h"
 #include "kernels/elementwise.h"
@@ -10,9 +11,9 @@
 namespace dml::kernels {
 namespace {
 
-constexpr std::int64_t kDepth = 512;      // of one step
-constexpr std::int64_t kSlabRows = 518;   // packed at a time where the rows are not: 37 · 14, a megabyte at kDepth
-constexpr std::int64_t kPanelCols = 256;  // packed at a time: half a megabyte at kDepth
+constexpr std::int64_t kSlabRows =
+    518;  // packed at a time where the rows are not: 37 · 14, a megabyte of AVX-512's steps
+constexpr std::int64_t kPanelCols = 256;  // packed at a time: half a megabyte
 constexpr std::int64_t kTurnedRows = 16;  // rows of a turned factor that go to all panels at once
 constexpr std::int64_t kPackRows = 8;     // register blocks of rows that one task packs
 constexpr double kPacking = 10;           // packing a value takes as long as so many multiply-adds
@@ -24,9 +25,19 @@ std::int64_t equal_part(std::int64_t size, std::int64_t most, std::int64_t unit)
   return round_up(ceil_div(size, ceil_div(size, most)), unit);
 }
 std::int64_t step_of(const Factor& a) {
-  return a.panel > 0 ? a.panel : std::max<std::int64_t>(16, equal_part(a.depth(), kDepth, 16));
+  const std::int64_t unit = std::max<std::int64_t>(16, loops().grain);
+  return std::max(unit, equal_part(a.panel > 0 ? a.panel : a.depth(), loops().step, unit));
 }
 std::int64_t block_of(Side side) { return side == Side::tall ? loops().tall : loops().wide; }
+
+// Depth of a panel, and the floats that one of its rows takes.
+std::int64_t filled(std::int64_t depth) { return round_up(depth, loops().grain); }
+bool stays_bf16(const Factor& f, Side side) {
+  return side == Side::wide && f.values.storage == Storage::bf16 && loops().pack_wide_bf16;
+}
+std::int64_t row_floats(const Factor& f, Side side, std::int64_t depth) {
+  return filled(depth) * (stays_bf16(f, side) ? 1 : loops().halves) / 2;
+}
 
 struct Block {
   const float* data;
@@ -41,38 +52,51 @@ Block values_of(const Factor& f, std::int64_t row, std::int64_t rows, std::int64
     return {room, cols};
   }
   auto* values = static_cast<const float*>(w.data);
-  if (f.panel > 0) return {values + col * w.rows + row * cols, cols};
+  if (f.panel > 0) {
+    std::int64_t first = col / f.panel * f.panel, width = std::min(f.panel, w.cols - first);
+    return {values + first * w.rows + row * width + col - first, width};
+  }
   return {values + row * w.cols + col, w.cols};
 }
 
-// Rows [first, first + count) of a factor at depths [k, k + depth), in register blocks that are `pitch` deep.
+// Rows [first, first + count) of a factor at depths [k, k + depth), in panels whose rows take `pitch` floats.
 void pack_part(const Factor& f, Side side, std::int64_t first, std::int64_t count, std::int64_t k, std::int64_t depth,
                std::int64_t pitch, float* to, float* room) {
-  const auto to_block = side == Side::tall ? loops().pack_tall : loops().pack_wide;
-  const std::int64_t height = block_of(side);
+  const std::int64_t height = block_of(side), cols = f.values.cols;
+  if (stays_bf16(f, side)) {
+    auto* values = static_cast<const bf16*>(f.values.data) + (f.turned ? k * cols + first : first * cols + k);
+    for (std::int64_t r = 0; r < count; r += height)
+      loops().pack_wide_bf16(f.turned, std::min(height, count - r), depth, values + (f.turned ? r : r * cols), cols,
+                             to + r * pitch);
+    return;
+  }
+  const auto to_panel = side == Side::tall ? loops().pack_tall : loops().pack_wide;
   if (!f.turned) {
     for (std::int64_t r = 0; r < count; r += height) {
       std::int64_t rows = std::min(height, count - r);
       Block block = values_of(f, first + r, rows, k, depth, room);
-      to_block(false, rows, depth, block.data, block.ld, to + r * pitch);
+      to_panel(false, rows, depth, block.data, block.ld, to + r * pitch);
     }
     return;
   }
-  for (std::int64_t d = 0; d < depth; d += kTurnedRows) {
-    std::int64_t rows = std::min(kTurnedRows, depth - d);
+  const std::int64_t together = std::max(kTurnedRows, loops().grain);
+  for (std::int64_t d = 0; d < depth; d += together) {
+    std::int64_t rows = std::min(together, depth - d);
     Block block = values_of(f, k + d, rows, first, count, room);
     for (std::int64_t c = 0; c < count; c += height)
-      to_block(true, std::min(height, count - c), rows, block.data + c, block.ld, to + c * pitch + d * height);
+      to_panel(true, std::min(height, count - c), rows, block.data + c, block.ld,
+               to + c * pitch + height * row_floats(f, side, d));
   }
 }
 
 // The same, packed into `to` unless they are; behind it the tail's.
 const float* packed_part(const Factor& f, const Factor* tail, Side side, std::int64_t first, std::int64_t count,
                          std::int64_t k, std::int64_t depth, float* to, float* room) {
-  if (f.packed) return f.packed + round_up(f.count(), block_of(side)) * k + first * depth;
-  const std::int64_t more = tail ? tail->depth() : 0;
-  pack_part(f, side, first, count, k, depth, depth + more, to, room);
-  if (tail) pack_part(*tail, side, first, count, 0, more, depth + more, to + depth * block_of(side), room);
+  const std::int64_t own = row_floats(f, side, depth);
+  if (f.packed) return f.packed + round_up(f.count(), block_of(side)) * row_floats(f, side, k) + first * own;
+  const std::int64_t pitch = own + (tail ? row_floats(*tail, side, tail->depth()) : 0);
+  pack_part(f, side, first, count, k, depth, pitch, to, room);
+  if (tail) pack_part(*tail, side, first, count, 0, tail->depth(), pitch, to + block_of(side) * own, room);
   return to;
 }
 
@@ -109,7 +133,9 @@ Parts parts_of(std::int64_t m, std::int64_t n) {
 
 }  // namespace
 
-std::int64_t packed_size(const Factor& f, Side side) { return round_up(f.count(), block_of(side)) * f.depth(); }
+std::int64_t packed_size(const Factor& f, Side side) {
+  return round_up(f.count(), block_of(side)) * row_floats(f, side, f.depth());
+}
 
 Factor pack(const Factor& f, Side side, float* room) {
   const std::int64_t height = block_of(side), count = f.count(), depth = f.depth(), step = step_of(f);
@@ -117,8 +143,9 @@ Factor pack(const Factor& f, Side side, float* room) {
   DML_CHECK(f.values.storage == Storage::f32);
   parallel_for(ceil_div(depth, step) * parts, [&](std::int64_t i) {
     std::int64_t k = i / parts * step, first = i % parts * part, deep = std::min(step, depth - k);
-    pack_part(f, side, first, std::min(part, count - first), k, deep, deep,
-              room + round_up(count, height) * k + first * deep, nullptr);
+    const std::int64_t pitch = row_floats(f, side, deep);
+    pack_part(f, side, first, std::min(part, count - first), k, deep, pitch,
+              room + round_up(count, height) * row_floats(f, side, k) + first * pitch, nullptr);
   });
   Factor packed = f;
   packed.packed = room;
@@ -128,12 +155,18 @@ Factor pack(const Factor& f, Side side, float* room) {
 void packed_tile(const Factor& a, std::int64_t row, std::int64_t rows, const Factor& b, std::int64_t col,
                  std::int64_t cols, float* c, std::int64_t ldc, Write mode, const Tail* tail) {
   const Loops& loop = loops();
-  const std::int64_t step = step_of(a), depth = a.depth(), more = tail ? tail->a.depth() : 0;
-  const std::int64_t deepest = std::min(step, depth) + more;
+  const std::int64_t step = step_of(a), depth = a.depth(), deepest = std::min(step, depth);
   const std::int64_t slab_rows = a.packed ? rows : std::min(round_up(rows, loop.tall), round_up(kSlabRows, loop.tall));
   const std::int64_t panel_cols = equal_part(cols, kPanelCols, loop.wide);
-  const std::int64_t slab_size = a.packed ? 0 : slab_rows * deepest, panel_size = b.packed ? 0 : panel_cols * deepest;
-  const std::int64_t room_size = b.packed ? 0 : std::max(loop.wide * deepest, kTurnedRows * panel_cols);
+  auto size = [&](const Factor& f, const Factor* further, Side side, std::int64_t count) {
+    std::int64_t pitch = row_floats(f, side, deepest) + (further ? row_floats(*further, side, further->depth()) : 0);
+    return f.packed ? 0 : count * pitch;
+  };
+  const std::int64_t slab_size = size(a, tail ? &tail->a : nullptr, Side::tall, slab_rows);
+  const std::int64_t panel_size = size(b, tail ? &tail->b : nullptr, Side::wide, panel_cols);
+  const std::int64_t most_deep = std::max(deepest, tail ? tail->b.depth() : 0);
+  const std::int64_t room_size =
+      b.packed ? 0 : std::max(loop.wide * most_deep, std::max(kTurnedRows, loop.grain) * panel_cols);
   DML_CHECK((!b.packed || step_of(b) == step) && !(tail && (a.packed || b.packed)));
   float* slab = thread_scratch(slab_size + panel_size + room_size).data();
   float *panel = slab + slab_size, *room = panel + panel_size;
@@ -152,8 +185,9 @@ void packed_tile(const Factor& a, std::int64_t row, std::int64_t rows, const Fac
           ahead = bytes_of(b, col, std::min(panel_cols, cols), k + deep, std::min(step, depth - k - deep));
         const float* right_factor =
             packed_part(b, ends ? &tail->b : nullptr, Side::wide, col + left, width, k, deep, panel, room);
-        loop.packed_gemm(height, width, deep + (ends ? more : 0), left_factor, right_factor, c + top * ldc + left, ldc,
-                         k > 0 || mode == Write::add, ahead);
+        loop.packed_gemm(height, width, filled(deep) + (ends ? filled(tail->a.depth()) : 0),
+                         stays_bf16(b, Side::wide) ? filled(deep) : 0, left_factor, right_factor, c + top * ldc + left,
+                         ldc, k > 0 || mode == Write::add, ahead);
       }
     }
   }

@@ -37,7 +37,7 @@ TEST(Weight, UnpacksEveryHalf) {
   std::vector<std::uint16_t> bits(65536);
   std::iota(bits.begin(), bits.end(), std::uint16_t{0});
   std::vector<float> out(65536);
-  for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512}) {
+  for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
     if (!use_isa(each)) continue;
     unpack({Storage::f16, 1, 65536, bits.data()}, 0, 1, 0, 65536, out.data());
     for (std::size_t i = 0; i < out.size(); ++i) {
@@ -111,7 +111,7 @@ struct Stored {
 };
 
 TEST(Gemm, OfFewRowsHasTheBitsOfOneRowAndOfTheFloat32Values) {
-  for (Isa wanted : {Isa::portable, Isa::avx2, Isa::avx512}) {
+  for (Isa wanted : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
     if (!use_isa(wanted)) continue;
     for (Storage storage : {Storage::f32, Storage::bf16, Storage::f16, Storage::int8, Storage::nf4})
       for (std::int64_t k : {64, 333, 320, 6400}) {
@@ -140,7 +140,7 @@ TEST(Gemm, OfFewRowsHasTheBitsOfOneRowAndOfTheFloat32Values) {
 TEST(Gemm, TakesALowRankTermAlong) {
   constexpr std::int64_t t = 70, n = 330, k = 700;
   auto x = values(t * k, 1), w = values(n * k, 2), dy = values(t * n, 3);
-  for (Isa wanted : {Isa::portable, Isa::avx2, Isa::avx512}) {
+  for (Isa wanted : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
     if (!use_isa(wanted)) continue;
     for (std::int64_t r : {1, 8, 16, 20})
       for (Write mode : {Write::set, Write::add}) {
@@ -168,7 +168,7 @@ TEST(Gemm, TakesALowRankTermAlong) {
 TEST(Gemm, OfManyRowsHasTheBitsOfAnyPartOfThem) {
   constexpr std::int64_t t = 700, n = 320, k = 704;
   auto x = values(t * k, 1), dy = values(t * n, 3);
-  for (Isa wanted : {Isa::portable, Isa::avx2, Isa::avx512}) {
+  for (Isa wanted : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
     if (!use_isa(wanted)) continue;
     for (Storage storage : {Storage::f32, Storage::bf16, Storage::f16, Storage::int8, Storage::nf4}) {
       Stored w(storage, n, k);
@@ -352,7 +352,7 @@ TEST(Bias, BackwardSumsColumns) {
 TEST(Dropout, IsTheMaskOfItsRandomStreamOnEveryInstructionSet) {
   std::vector<float> x(50007, 2), y(x.size());
   Random random(11, Purpose::dropout, 3, 4);
-  for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512}) {
+  for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
     if (!use_isa(each)) continue;
     dropout(mat(x, 1, 50007), 0.3f, random, mat(y, 1, 50007));
     for (std::size_t i = 0; i < x.size(); ++i) ASSERT_FLOAT_EQ(y[i], random.uniform(i) >= 0.3f ? 2 / 0.7f : 0.f) << i;
@@ -364,7 +364,7 @@ TEST(Dropout, CarriesIntoTheHighHalfOfTheCounter) {
   std::vector<float> x(200, 1), y(x.size());
   Random random(11, Purpose::dropout);
   constexpr std::uint64_t kFirst = 0xfffffff5u;
-  for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512}) {
+  for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
     if (!use_isa(each)) continue;
     loops().dropout(x.data(), 200, 1u << 23, 1, kFirst, random.key().data(), random.high().data(), y.data());
     for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], random.uniform(4 * kFirst + i) >= 0.5f ? 1.f : 0.f) << i;

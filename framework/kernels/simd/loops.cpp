@@ -17,6 +17,9 @@ extern const Loops table;
 namespace avx512 {
 extern const Loops table;
 }
+namespace amx {
+const Loops* table();  // null where the system does not give tiles
+}
 #endif
 
 namespace {
@@ -24,6 +27,11 @@ namespace {
 const Loops* loops_of(Isa isa) {
 #if defined(__x86_64__)
   __builtin_cpu_init();
+  if (isa == Isa::amx)
+    return __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&
+                   __builtin_cpu_supports("avx512bf16") && loops_of(Isa::avx512)
+               ? amx::table()
+               : nullptr;
   if (isa == Isa::avx512)
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && loops_of(Isa::avx2)
@@ -39,7 +47,7 @@ const Loops* loops_of(Isa isa) {
   return &portable::table;
 }
 
-constexpr const char* kNames[] = {"portable", "avx2", "avx512"};
+constexpr const char* kNames[] = {"portable", "avx2", "avx512", "amx"};
 
 struct FreeAligned {
   void operator()(float* p) const { ::operator delete (p, std::align_val_t{64}); }
@@ -49,7 +57,7 @@ struct FreeAligned {
 
 Isa best_isa() {
   const char* wanted = std::getenv("DML_ISA");
-  for (int i = 2; i > 0; --i)
+  for (int i = std::ssize(kNames) - 1; i > 0; --i)
     if (loops_of(static_cast<Isa>(i)) && (!wanted || std::strcmp(wanted, kNames[i]) == 0)) return static_cast<Isa>(i);
   return Isa::portable;
 }

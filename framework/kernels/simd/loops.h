@@ -1,7 +1,7 @@
 // The inner loops of all kernels, compiled once per instruction set from one source and picked when the program starts.
 //
 // A loop works on one thread and knows no tiles. Its bits depend on its arguments and the instruction set alone. In
-// packed_gemm, small_gemm and dot_block every element of the result is one fixed chain of fused multiply-adds over k, whatever the
+// packed_gemm, small_gemm and dot_block every element of the result is one fixed chain of additions over k, whatever the
 // other sizes: a row computed alone, or beside others, gets the same bits.
 #pragma once
 
@@ -9,12 +9,13 @@
 #include <span>
 #include <utility>
 
+#include "core/bf16.h"
 #include "kernels/optimizer_step.h"
 #include "kernels/weight.h"
 
 namespace dml::kernels {
 
-enum class Isa { portable, avx2, avx512 };
+enum class Isa { portable, avx2, avx512, amx };
 
 constexpr std::int64_t kDotRows = 8;  // up to here products of a row are dots, one fixed order per element
 
@@ -32,13 +33,19 @@ struct Ahead {
 struct Loops {
   // Large products, on packed panels (packed.h): panels of `tall` rows of one factor, of `wide` of the other.
   std::int64_t tall, wide;
-  /// to[k · height + r] = from[r · ld + k], or from[k · ld + r] when turned, for r < count and k < depth; zero from
-  /// count to height, which is `tall` or `wide`.
+  std::int64_t step;    // at most so deep at a time
+  std::int64_t grain;   // a panel's depth is filled up with zeros to a multiple of this, and may be cut there
+  std::int64_t halves;  // half floats that a packed value takes
+  /// A panel of `tall` or `wide` rows: of from[r · ld + k], or from[k · ld + r] when turned, for r < count and k < depth;
+  /// the other rows become zero. How its values lie is the instruction set's own.
   void (*pack_tall)(bool turned, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld, float* to);
   void (*pack_wide)(bool turned, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld, float* to);
-  /// c (m,n) = or += product of panels that follow one another.
-  void (*packed_gemm)(std::int64_t m, std::int64_t n, std::int64_t depth, const float* a, const float* b, float* c,
-                      std::int64_t ldc, bool add, Ahead ahead);
+  /// The same of bf16 values, where they stay what they are; null elsewhere.
+  void (*pack_wide_bf16)(bool turned, std::int64_t count, std::int64_t depth, const bf16* from, std::int64_t ld,
+                         float* to);
+  /// c (m,n) = or += product of panels that follow one another. The first `bf16_depth` of b were packed as bf16.
+  void (*packed_gemm)(std::int64_t m, std::int64_t n, std::int64_t depth, std::int64_t bf16_depth, const float* a,
+                      const float* b, float* c, std::int64_t ldc, bool add, Ahead ahead);
 
   /// c (m,n) = or += alpha · a · b; a(i,k) is a[i·a_row + k·a_col], b (k,n) has contiguous rows ldb apart.
   void (*small_gemm)(std::int64_t m, std::int64_t n, std::int64_t k, const float* a, std::int64_t a_row,
@@ -125,7 +132,7 @@ struct Loops {
                float* m, std::int64_t n);
 };
 
-/// The loops in use: those of the best instruction set this machine has, unless DML_ISA=portable|avx2|avx512 or use_isa
+/// The loops in use: those of the best instruction set this machine has, unless DML_ISA=portable|avx2|avx512|amx or use_isa
 /// says otherwise.
 const Loops& loops();
 Isa isa();

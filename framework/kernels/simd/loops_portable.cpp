@@ -8,6 +8,7 @@ namespace {
 // Each builds on the one before.
 // clang-format off
 #include "kernels/simd/vector.inl"
+#include "kernels/simd/packing.inl"
 #include "kernels/simd/products.inl"
 #include "kernels/simd/packed.inl"
 #include "kernels/simd/storage.inl"

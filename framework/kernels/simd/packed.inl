@@ -11,28 +11,6 @@ constexpr int kTall = 6, kWideVectors = 2;  // 12 of 16
 #endif
 constexpr std::int64_t kWide = kWideVectors * W;
 
-// Brings lines near, one at a time: many at once would keep the loads of the inner loop waiting for a free buffer.
-class Fetch {
- public:
-  Fetch(Ahead ahead, std::int64_t blocks) : ahead_(ahead) {
-    std::int64_t lines = ahead.rows * ((ahead.width + kLine - 1) / kLine);
-    each_ = (lines + blocks - 1) / blocks;
-  }
-  DML_INLINE void begin_block() { left_ = each_; }
-  DML_INLINE void one() {
-    if (left_ == 0 || row_ == ahead_.rows) return;
-    --left_;
-    __builtin_prefetch(ahead_.data + at_, 0, 2);
-    at_ += kLine;
-    if (at_ >= ahead_.width) at_ = 0, ahead_.data += ahead_.stride, ++row_;
-  }
-
- private:
-  static constexpr std::int64_t kLine = 64;
-  Ahead ahead_;
-  std::int64_t each_, left_ = 0, row_ = 0, at_ = 0;
-};
-
 template <int M>
 void packed_block(std::int64_t depth, const float* a, const float* b, float* c, std::int64_t ldc, bool add,
                   Fetch& fetch) {
@@ -76,8 +54,8 @@ DML_INLINE void packed_rows(std::int64_t rows, std::int64_t depth, const float* 
   else packed_block<2>(depth, a, b, c, ldc, add, fetch);
 }
 
-void packed_gemm(std::int64_t m, std::int64_t n, std::int64_t depth, const float* a, const float* b, float* c,
-                 std::int64_t ldc, bool add, Ahead ahead) {
+void packed_gemm(std::int64_t m, std::int64_t n, std::int64_t depth, std::int64_t, const float* a, const float* b,
+                 float* c, std::int64_t ldc, bool add, Ahead ahead) {
   Fetch fetch(ahead, (m + kTall - 1) / kTall * ((n + kWide - 1) / kWide));
   for (std::int64_t i = 0; i < m; i += kTall)
     for (std::int64_t j = 0; j < n; j += kWide) {

@@ -149,29 +149,6 @@ void copy_block(std::int64_t rows, std::int64_t cols, const float* from, std::in
   }
 }
 
-// Of two vectors cut into runs of Step lanes: their even runs by turns, or their odd ones.
-template <int Step, bool Odd, int... Lane>
-DML_INLINE V alternate(V low, V high, std::integer_sequence<int, Lane...>) {
-  return __builtin_shuffle(low, high, VI{((Lane & Step ? W - Step : 0) + (Odd ? Step : 0) + Lane)...});
-}
-template <int Step>
-DML_INLINE void turn_round(V (&x)[W]) {
-#pragma GCC unroll 16
-  for (int i = 0; i < W; ++i)
-    if ((i & Step) == 0) {
-      V low = x[i], high = x[i + Step];
-      x[i] = alternate<Step, false>(low, high, std::make_integer_sequence<int, W>{});
-      x[i + Step] = alternate<Step, true>(low, high, std::make_integer_sequence<int, W>{});
-    }
-}
-// W × W values turned around in registers: in every round, pairs of vectors swap the halves of a coarser grid.
-DML_INLINE void turn(V (&x)[W]) {
-  if constexpr (W > 8) turn_round<8>(x);
-  if constexpr (W > 4) turn_round<4>(x);
-  turn_round<2>(x);
-  turn_round<1>(x);
-}
-
 // Blocks of W × W in registers, then of 4 × 4.
 void transpose(std::int64_t rows, std::int64_t cols, const float* from, std::int64_t ld, float alpha, float* to,
                std::int64_t padded) {

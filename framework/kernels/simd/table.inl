@@ -3,8 +3,12 @@ extern const Loops table;
 const Loops table = {
     .tall = kTall,
     .wide = kWide,
+    .step = 512,
+    .grain = 1,
+    .halves = 2,
     .pack_tall = pack_tall,
     .pack_wide = pack_wide,
+    .pack_wide_bf16 = nullptr,
     .packed_gemm = packed_gemm,
     .small_gemm = small_gemm,
     .dot_block = dot_block,

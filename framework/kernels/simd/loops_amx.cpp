@@ -1,0 +1,60 @@
+// The loops for AMX: large products on its tiles, the others from AVX-512.
+#include "kernels/simd/loops.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define DML_VECTOR_BYTES 64
+
+namespace dml::kernels {
+
+namespace avx512 {
+extern const Loops table;
+}
+
+namespace amx {
+namespace {
+// Each builds on the one before.
+// clang-format off
+#include "kernels/simd/vector.inl"
+#include "kernels/simd/packing.inl"
+#include "kernels/simd/packed_amx.inl"
+// clang-format on
+
+// Linux gives tiles to those who ask, for all threads of the process.
+bool may_use_tiles() {
+#if defined(__linux__)
+  constexpr long kAsk = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kAsk, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
+Loops make() {
+  Loops loops = avx512::table;
+  loops.tall = kTall;
+  loops.wide = kWide;
+  loops.step = 256;
+  loops.grain = kBlockDepth;
+  loops.halves = 3;
+  loops.pack_tall = pack_tall;
+  loops.pack_wide = pack_wide;
+  loops.pack_wide_bf16 = pack_wide_bf16;
+  loops.packed_gemm = packed_gemm;
+  return loops;
+}
+
+}  // namespace
+
+const Loops* table() {
+  static const Loops loops = make();
+  static const bool allowed = may_use_tiles();
+  return allowed ? &loops : nullptr;
+}
+
+}  // namespace amx
+}  // namespace dml::kernels
+#endif
