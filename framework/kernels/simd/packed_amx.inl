@@ -216,34 +216,36 @@ void pack_wide(bool turned, std::int64_t count, std::int64_t depth, const float*
     }
 }
 
+// 16 or 32 values in a row, as far as there are `some`.
+template <class H>
+DML_INLINE H load_halves(const bf16* p, std::int64_t some) {
+  H x{};
+  if (some >= static_cast<std::int64_t>(sizeof x / sizeof *p)) __builtin_memcpy(&x, p, sizeof x);
+  else if (some > 0) __builtin_memcpy(&x, p, static_cast<std::size_t>(some) * sizeof *p);
+  return x;
+}
+
 void pack_wide_bf16(bool turned, std::int64_t count, std::int64_t depth, const bf16* from, std::int64_t ld,
                     float* packed) {
-  // `some` of 16 or 32 values in a row.
-  auto values = [](const bf16* p, std::int64_t some, auto zero) __attribute__((always_inline)) {
-    constexpr std::int64_t all = sizeof zero / sizeof(bf16);
-    if (some > 0) __builtin_memcpy(&zero, p, static_cast<std::size_t>(some < all ? some : all) * sizeof(bf16));
-    return zero;
-  };
   char* to = reinterpret_cast<char*>(packed);
   for (std::int64_t k = 0; k < depth; k += kBlockDepth, to += kPartBytes)
     for (std::int64_t left = 0; left < kWide; left += kTile) {
       auto* tile = reinterpret_cast<float*>(to + left / kTile * kTileBytes);
       if (turned) {
-        for (int pair = 0; pair < kTile; ++pair) {
-          HalfOfHalves step[2];
-          for (int i = 0; i < 2; ++i) {
-            std::int64_t at = k + 2 * pair + i;
-            step[i] = values(from + at * ld + left, at < depth ? count - left : 0, HalfOfHalves{});
-          }
+        const bf16* step = from + k * ld + left;
+        for (int pair = 0; pair < kTile; ++pair, step += 2 * ld) {
+          const std::int64_t steps = depth - k - 2 * pair;
+          HalfOfHalves two[] = {load_halves<HalfOfHalves>(step, steps > 0 ? count - left : 0),
+                                load_halves<HalfOfHalves>(step + ld, steps > 1 ? count - left : 0)};
           Halves both;
-          __builtin_memcpy(&both, step, sizeof both);
+          __builtin_memcpy(&both, two, sizeof both);
           store(tile + pair * W, reinterpret_cast<V>(__builtin_shuffle(both, kPairs)));
         }
         continue;
       }
       V x[W];
       for (int c = 0; c < kTile; ++c)
-        x[c] = reinterpret_cast<V>(values(from + (left + c) * ld + k, left + c < count ? depth - k : 0, Halves{}));
+        x[c] = reinterpret_cast<V>(load_halves<Halves>(from + (left + c) * ld + k, left + c < count ? depth - k : 0));
       turn(x);
       for (int pair = 0; pair < kTile; ++pair) store(tile + pair * W, x[pair]);
     }
