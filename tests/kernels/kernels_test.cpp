@@ -188,6 +188,45 @@ TEST(Gemm, OfManyRowsHasTheBitsOfAnyPartOfThem) {
   use_isa(best_isa());
 }
 
+// Two parts of a value instead of three on AMX would be 10⁻⁵ off.
+TEST(Gemm, IsAsExactAsFloat32OnEveryInstructionSet) {
+  constexpr std::int64_t t = 45, n = 70, k = 900;
+  auto x = values(t * k, 1), w = values(n * k, 2);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::ldexp(x[i], static_cast<int>(i * 7919 % 41) - 20);
+  for (std::size_t i = 0; i < w.size(); ++i) w[i] = std::ldexp(w[i], static_cast<int>(i * 104729 % 41) - 20);
+  std::vector<float> y(t * n);
+  for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
+    if (!use_isa(each)) continue;
+    gemm_nt(mat(x, t, k), weight_of(mat(w, n, k)), mat(y, t, n), Write::set);
+    for (std::size_t i = 0; i < t; ++i)
+      for (std::size_t j = 0; j < n; ++j) {
+        double sum = 0, size = 0;
+        for (std::size_t d = 0; d < k; ++d) {
+          double term = static_cast<double>(x[i * k + d]) * static_cast<double>(w[j * k + d]);
+          sum += term, size += std::fabs(term);
+        }
+        ASSERT_LT(std::fabs(y[i * n + j] - sum), 1e-6 * size) << isa_name();
+      }
+  }
+  use_isa(best_isa());
+}
+
+TEST(Gemm, LetsNoInfinityOrNanPassForANumber) {
+  constexpr std::int64_t t = 20, n = 33, k = 40;
+  auto x = values(t * k, 1), w = values(n * k, 2);
+  std::vector<float> y(t * n);
+  for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
+    if (!use_isa(each)) continue;
+    for (float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
+      auto spoilt = x;
+      spoilt[3 * k + 5] = bad;
+      gemm_nt(mat(spoilt, t, k), weight_of(mat(w, n, k)), mat(y, t, n), Write::set);
+      for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(std::isfinite(y[i]), i / n != 3) << isa_name() << " " << i;
+    }
+  }
+  use_isa(best_isa());
+}
+
 TEST(CachedRows, HoldFloat32AsItIsAndOthersAsRounded) {
   constexpr std::int64_t rows = 9, heads = 3, head_dim = 20, width = heads * head_dim;
   auto x = values(2 * width, 4);
