@@ -80,14 +80,22 @@ Child::~Child() {
 
 void Child::signal(int number) const { kill(pid_, number); }
 
-Ended Child::wait() {
+Ended Child::wait(const std::string& job) {
+  constexpr double kLookEvery = 2, kWayIn = 120, kWayOut = 30;  // seconds
   Ended e;
+  double look = now() + kLookEvery, given_up = now() + kWayIn;
   int status = 0;
   rusage use{};
   while (wait4(pid_, &status, WNOHANG, &use) == 0) {
     if (now() - started_ > around_.timeout && !e.timed_out) {
       e.timed_out = true;
       kill(-pid_, SIGKILL);
+    }
+    if (!job.empty() && now() > look && !e.locked_up) {
+      if (!ranks_with(job).empty()) given_up = now() + kWayOut;
+      e.locked_up = now() > given_up;
+      if (e.locked_up) kill(-pid_, SIGKILL);
+      look = now() + kLookEvery;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }

@@ -28,6 +28,7 @@ struct Ended {
   double seconds = 0;
   std::size_t peak = 0;  // highest resident memory, bytes; never less than this process has when it starts the child
   bool timed_out = false;
+  bool locked_up = false;  // mpirun, after its last rank had gone: its exit status says nothing
 };
 
 struct Surroundings {
@@ -48,7 +49,9 @@ class Child {
 
   pid_t pid() const { return pid_; }
   void signal(int number) const;
-  Ended wait();
+  /// `job`: text that is in the ranks' command lines. When a rank has died, mpirun (Open MPI 4.1.4) may on its way out wait
+  /// for ever for a lock of its own, in pmix_rte_finalize; it is ended half a minute after its last rank.
+  Ended wait(const std::string& job = {});
 
  private:
   Surroundings around_;

@@ -106,7 +106,7 @@ TEST_F(Signals, AKilledRankEndsTheOthers) {
   ASSERT_NE(run.rank, 0);
   EXPECT_EQ(ranks_with(r).size(), 2u);
   kill(run.rank, SIGKILL);
-  Ended e = run.child.wait();
+  Ended e = run.child.wait(r);
   EXPECT_NE(e.exit, 0);
   EXPECT_FALSE(e.timed_out);
   EXPECT_TRUE(soon([&] { return processes_with(r).empty(); })) << "processes are left";

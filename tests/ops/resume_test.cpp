@@ -81,7 +81,7 @@ class Resume : public Workshop {
             if (::kill(victim, SIGKILL) == 0) ++struck, ++struck_on[ranks], while_saving += saving;
           }
         }
-        Ended e = child.wait();
+        Ended e = child.wait(folder_);
         ASSERT_FALSE(e.timed_out);
         expect_only_whole_checkpoints(out, fmt::format("run {}, attempt {}", runs, attempt));
         if (e.exit == 0) {
