@@ -26,11 +26,11 @@ extern "C" {
 namespace dml::kernels {
 namespace {
 
-// Weight rows of one task where rows of x are few: some tasks for every thread, but x is packed for each.
+// Weight rows of one task where rows of x are few: as many tasks for every thread, but x is packed for each.
 std::int64_t rows_of_task(std::int64_t rows) {
-  constexpr std::int64_t kTasks = 4, kUnit = 24, kFewest = 48, kMost = 960;
-  const std::int64_t part = rows / (kTasks * threads()) + kUnit - 1;
-  return std::clamp(part / kUnit * kUnit, kFewest, kMost);
+  constexpr std::int64_t kTasks = 4, kUnit = 16, kFewest = 32, kMost = 1024;
+  const std::int64_t tasks = kTasks * threads(), part = (rows + tasks - 1) / tasks;
+  return std::clamp((part + kUnit - 1) / kUnit * kUnit, kFewest, kMost);
 }
 
 // OpenBLAS takes a processor younger than itself for an old one and falls back to SSE3 kernels, five times slower. So

@@ -206,7 +206,8 @@ DML_INLINE void sums_of_four(const V* x, float* to) {
       _mm512_add_ps(_mm512_maskz_shuffle_f32x4(0xffff, ab, cd, 0x88), _mm512_maskz_shuffle_f32x4(0xffff, ab, cd, 0xdd));
   quarters = _mm512_add_ps(quarters, _mm512_maskz_permute_ps(0xffff, quarters, 0x4e));
   quarters = _mm512_add_ps(quarters, _mm512_maskz_permute_ps(0xffff, quarters, 0xb1));
-  _mm512_mask_compressstoreu_ps(to, 0x1111, quarters);
+  // Through a register: compressing into memory is a long microprogram on some processors.
+  _mm_storeu_ps(to, _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, quarters)));
 #else
   for (int i = 0; i < 4; ++i) to[i] = sum(x[i]);
 #endif
