@@ -102,18 +102,17 @@ void write_mlx_adapter(const std::string& directory, const AdapterConfig& config
                        const AdapterValues& values) {
   AdapterPlan plan = plan_adapter(config, spec, directory);
   if (!plan.saved.empty())
-    throw UserError("{}: mlx-lm adapters hold no modules_to_save ('{}')", directory, plan.saved[0].module());
+    throw UserError("mlx-lm adapters hold no modules_to_save; this one has '{}'", plan.saved[0].module());
   auto& first = plan.modules.at(0);
   std::set<std::string> keys;
   std::int64_t lowest = spec.layers;
   auto rows = weight_names(spec);
   for (auto& m : plan.modules) {
     if (m.r != first.r || m.scale != first.scale)
-      throw UserError("{}: an mlx-lm adapter has one rank and scale; '{}' has {} and {}, '{}' has {} and {}", directory,
+      throw UserError("an mlx-lm adapter has one rank and scale; '{}' has {} and {}, '{}' has {} and {}",
                       first.module.name, first.r, first.scale, m.module.name, m.r, m.scale);
     auto row = std::ranges::find_if(rows, [&](auto& w) { return w.module() == m.module.name; });
-    if (row->layer < 0)
-      throw UserError("{}: an mlx-lm adapter sits on layers only, not on '{}'", directory, m.module.name);
+    if (row->layer < 0) throw UserError("an mlx-lm adapter sits on layers only, not on '{}'", m.module.name);
     lowest = std::min(lowest, row->layer);
     std::string number = "." + std::to_string(row->layer) + ".";
     keys.insert(m.module.name.substr(m.module.name.find(number) + number.size()));
