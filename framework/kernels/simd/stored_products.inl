@@ -207,7 +207,8 @@ DML_INLINE void sums_of_four(const V* x, float* to) {
   quarters = _mm512_add_ps(quarters, _mm512_maskz_permute_ps(0xffff, quarters, 0x4e));
   quarters = _mm512_add_ps(quarters, _mm512_maskz_permute_ps(0xffff, quarters, 0xb1));
   // Through a register: compressing into memory is a long microprogram on some processors.
-  _mm_storeu_ps(to, _mm512_castps512_ps128(_mm512_maskz_compress_ps(0x1111, quarters)));
+  quarters = _mm512_maskz_compress_ps(0x1111, quarters);
+  __builtin_memcpy(to, &quarters, 4 * sizeof(float));
 #else
   for (int i = 0; i < 4; ++i) to[i] = sum(x[i]);
 #endif
