@@ -3,8 +3,8 @@
 // decomposition of Henry, Tang and Heinecke, 2019). Products of bf16 are exact in float32, where the tiles add them up.
 //
 // A panel of 32 rows lies in blocks of 32 steps of the depth: x₁ of both tiles, x₂, x₃. Values that are bf16 to begin with
-// have x₁ alone, and take three products. A tile is 16 rows of 32 bf16; of
-// the second factor 16 pairs of steps of 16 columns each.
+// have x₁ alone, and take three products. A tile is 16 rows of 32 bf16; of the second factor 16 pairs of steps of 16 columns
+// each.
 
 constexpr int kTile = 16, kBlockDepth = 32;
 constexpr std::int64_t kTall = 2 * kTile, kWide = 2 * kTile;
@@ -15,6 +15,10 @@ struct TileShapes {
   std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
   std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
+constexpr TileShapes kShapes;
+
+// The compiler does not know that tile instructions read and write memory: nothing may move across this.
+DML_INLINE void memory_is_used() { __asm__ volatile("" ::: "memory"); }
 
 // Sums of Down × Across tiles, in tiles 0 to 3; small terms first. `next` is the block of the result that comes then: its
 // lines are asked for on the way.
@@ -22,6 +26,7 @@ template <int Down, int Across>
 void tile_block(std::int64_t blocks, std::int64_t bf16_blocks, const char* a, const char* b, float* c, std::int64_t ldc,
                 bool add, const float* next, Fetch& fetch) {
   const std::int64_t row = ldc * static_cast<std::int64_t>(sizeof(float));
+  memory_is_used();
   if (add) {
     _tile_loadd(0, c, row);
     if constexpr (Across > 1) _tile_loadd(1, c + kTile, row);
@@ -76,6 +81,7 @@ void tile_block(std::int64_t blocks, std::int64_t bf16_blocks, const char* a, co
   if constexpr (Across > 1) _tile_stored(1, c + kTile, row);
   if constexpr (Down > 1) _tile_stored(2, c + kTile * ldc, row);
   if constexpr (Down > 1 && Across > 1) _tile_stored(3, c + kTile * ldc + kTile, row);
+  memory_is_used();
 }
 
 DML_INLINE void tile_rows(std::int64_t rows, std::int64_t cols, std::int64_t blocks, std::int64_t bf16_blocks,
@@ -89,8 +95,7 @@ DML_INLINE void tile_rows(std::int64_t rows, std::int64_t cols, std::int64_t blo
 
 void packed_gemm(std::int64_t m, std::int64_t n, std::int64_t depth, std::int64_t bf16_depth, const float* a,
                  const float* b, float* c, std::int64_t ldc, bool add, Ahead ahead) {
-  const TileShapes shapes;
-  _tile_loadconfig(&shapes);
+  _tile_loadconfig(&kShapes);
   const std::int64_t blocks = depth / kBlockDepth, bf16_blocks = bf16_depth / kBlockDepth;
   const std::int64_t a_bytes = blocks * kBlockBytes, b_bytes = a_bytes - bf16_blocks * (kBlockBytes - kPartBytes);
   Fetch fetch(ahead, (m + kTall - 1) / kTall * ((n + kWide - 1) / kWide));
