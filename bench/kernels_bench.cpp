@@ -76,17 +76,26 @@ void run_case(benchmark::State& state, const Case& c, bool backward) {
 }
 
 // Forward, or the gradient of the input alone, on a stored weight: what a frozen layer does.
-void run_frozen(benchmark::State& state, Storage storage, std::int64_t t, std::int64_t n, std::int64_t k,
+struct Kind {
+  const char* name;
+  Storage storage;
+  bool bf16_values = false;
+};
+constexpr Kind kKinds[] = {{"f32", Storage::f32},   {"bf16", Storage::bf16}, {"f16", Storage::f16},
+                           {"int8", Storage::int8}, {"nf4", Storage::nf4},   {"nf4 in bf16", Storage::nf4, true}};
+
+void run_frozen(benchmark::State& state, const Kind& kind, std::int64_t t, std::int64_t n, std::int64_t k,
                 bool backward) {
   Room room;
   Mats m = room.take({{t, k}, {t, n}, {n, k}, {1, std::max(n, n * k / 64)}}, 1);
-  Weight w{storage, n, k, m[2].data, m[3].data};
-  if (storage == Storage::bf16) loops().to_bf16(m[2].data, n * k, m[2].data);  // other halves are any numbers
+  Weight w{kind.storage, n, k, m[2].data, m[3].data};
+  w.bf16_values = kind.bf16_values;
+  if (w.storage == Storage::bf16) loops().to_bf16(m[2].data, n * k, m[2].data);  // other halves are any numbers
   for (auto _ : state) {
     if (backward) gemm_nn(m[1], w, m[0], Write::set);
     else gemm_nt(m[0], w, m[1], Write::set);
   }
-  double bytes = static_cast<double>(storage_bytes(storage, n * k));
+  double bytes = static_cast<double>(storage_bytes(w.storage, n * k));
   report(state, t > 8 ? 2.0 * static_cast<double>(t * n * k) : 0, t <= 8 ? bytes : 0);
 }
 
@@ -189,8 +198,7 @@ int main(int argc, char** argv) {
     add("forward " + c.name, [&c](benchmark::State& s) { run_case(s, c, false); });
     add("backward " + c.name, [&c](benchmark::State& s) { run_case(s, c, true); });
   }
-  const char* names[] = {"f32", "bf16", "f16", "nf4", "int8"};
-  for (int i = 0; i < 5; ++i)
+  for (const Kind& kind : kKinds)
     for (auto [t, n, k] : {std::array<std::int64_t, 3>{512, 2048, 2048},
                            {512, 768, 2048},
                            {1024, 768, 768},
@@ -200,10 +208,9 @@ int main(int argc, char** argv) {
                            {1, 32000, 2048},
                            {8, 2048, 2048}})
       for (bool backward : {false, true}) {
-        auto storage = static_cast<Storage>(i);
         if (t <= 8 && backward) continue;
-        add(fmt::format("frozen {} {} T={} N={} K={}", names[i], backward ? "dx" : "y", t, n, k),
-            [=](benchmark::State& s) { run_frozen(s, storage, t, n, k, backward); });
+        add(fmt::format("frozen {} {} T={} N={} K={}", kind.name, backward ? "dx" : "y", t, n, k),
+            [=, &kind](benchmark::State& s) { run_frozen(s, kind, t, n, k, backward); });
       }
   add("adamw", run_adamw);
   add("dropout", run_dropout);

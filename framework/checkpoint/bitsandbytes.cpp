@@ -15,19 +15,29 @@ constexpr std::string_view kState = ".quant_state.bitsandbytes__nf4";
 constexpr std::array<std::string_view, 4> kParts = {".absmax", ".quant_map", ".nested_absmax", ".nested_quant_map"};
 constexpr JsonLimits kLimits{std::size_t{1} << 16, 4, 64, 256};
 
+// What bitsandbytes says about a tensor.
+struct QuantState {
+  Json json;
+  std::string source;
+
+  QuantState(const TensorView& text, const std::string& directory)
+      : source(fmt::format("{}: tensor '{}'", directory, text.name)) {
+    json = parse_json({reinterpret_cast<const char*>(text.bytes.data()), text.bytes.size()}, source, kLimits);
+    if (!json.is_object()) throw UserError("{}: is no object", source);
+  }
+};
+
 class Reader {
  public:
   Reader(const ModelFiles& base, const QuantisedMatrix& matrix) : base_(base), matrix_(matrix) {}
 
   Quantised read() const {
-    const TensorView& text = part(kState, Dtype::u8, -1);
-    std::string source = fmt::format("{}: tensor '{}'", base_.directory(), text.name);
-    Json state = parse_json({reinterpret_cast<const char*>(text.bytes.data()), text.bytes.size()}, source, kLimits);
+    const auto [state, source] = QuantState(part(kState, Dtype::u8, -1), base_.directory());
     check(state, source);
     const std::int64_t scales = matrix_.scales(QuantScheme::nf4).size();
     Quantised out;
     out.codes = bytes_of(part("", Dtype::u8, (matrix_.size() + 1) / 2));
-    if (std::vector<float> map = floats(".quant_map", 16); !std::ranges::equal(map, kernels::nf4_codes()))
+    if (std::vector<float> map = floats(".quant_map", 16); !std::ranges::equal(map, kernels::kNf4Codes))
       refuse(".quant_map", "the values are not those of nf4");
     out.scales = state.contains("nested_blocksize") ? nested_scales(state, scales, source) : floats(".absmax", scales);
     if (!std::ranges::all_of(out.scales, [](float s) { return std::isfinite(s); }))
@@ -60,7 +70,6 @@ class Reader {
   }
 
   void check(const Json& state, const std::string& source) const {
-    if (!state.is_object()) throw UserError("{}: is no object", source);
     if (auto type = json_string(state, "quant_type", "", source); type != "nf4")
       throw UserError("{}: quant_type '{}'; only nf4 can be read", source, type.substr(0, 40));
     if (auto size = json_integer(state, "blocksize", 0, source); size != kernels::kNf4Block)
@@ -106,6 +115,11 @@ bool is_bitsandbytes_config(const Json& config, const std::string& source) {
 
 bool is_bitsandbytes(const ModelFiles& base, const std::string& name) {
   return base.find(name + std::string(kState)) != nullptr;
+}
+
+bool is_bitsandbytes_in_16_bits(const ModelFiles& base, const std::string& name) {
+  const QuantState state(*base.find(name + std::string(kState)), base.directory());
+  return json_string(state.json, "dtype", "float32", state.source) != "float32";
 }
 
 Quantised read_bitsandbytes(const ModelFiles& base, const QuantisedMatrix& matrix, QuantScheme scheme) {

@@ -1,5 +1,6 @@
 #include "checkpoint/quantised.h"
 
+#include "checkpoint/bitsandbytes.h"
 #include "checkpoint/checkpoint_dir.h"
 #include "checkpoint/content_digest.h"
 #include "core/built_folder.h"
@@ -27,6 +28,12 @@ std::string digest_of_base(const ModelFiles& base, const QuantisedLayout& layout
   return h.digest();
 }
 
+bool is_in_16_bits(const ModelFiles& base, const std::string& name) {
+  if (is_bitsandbytes(base, name)) return is_bitsandbytes_in_16_bits(base, name);
+  const TensorView* t = base.find(name);
+  return t && dtype_bits(t->dtype) == 16;
+}
+
 // The tensor as the layout wants it, or a UserError.
 const TensorView& expect(const SafetensorsFile& file, const TensorInfo& wanted) {
   const TensorView* t = file.find(wanted.name);
@@ -47,23 +54,23 @@ QuantisedBase::QuantisedBase(const ModelSpec& spec, const ModelFiles& base, Quan
   make_directories(root);
   digest_ = digest_of_base(base, layout_, scheme, root);
   folder_ = root + "/" + digest_;
-  if (ready_or_why("found in").empty()) {
+  if (ready_or_why(base, "found in").empty()) {
     remove_leftovers(root);
     return;
   }
   BuildLock lock(root, digest_);
-  std::string why = ready_or_why("built meanwhile by another process:");
+  std::string why = ready_or_why(base, "built meanwhile by another process:");
   if (why.empty()) return;
   lock.remove_leftovers();
   build(spec, base, why);
 }
 
 // "" when the folder is there, whole and loaded.
-std::string QuantisedBase::ready_or_why(const std::string& note) {
+std::string QuantisedBase::ready_or_why(const ModelFiles& base, const std::string& note) {
   if (!file_exists(folder_)) return "not there yet";
   std::string problem = manifest_problem(folder_);
   if (problem.empty()) try {
-      load();
+      load(base);
       note_ = fmt::format("{} {}", note, folder_);
       return "";
     } catch (const UserError& e) {
@@ -82,11 +89,11 @@ void QuantisedBase::build(const ModelSpec& spec, const ModelFiles& base, const s
         {{"kind", "quantised base"}, {"version", kVersion}, {"scheme", scheme_name(scheme_)}, {"digest", digest_}});
     out.commit();
   }
-  load();
+  load(base);
   note_ = fmt::format("built in {}", folder_);
 }
 
-void QuantisedBase::load() {
+void QuantisedBase::load(const ModelFiles& base) {
   const std::string path = folder_ + "/manifest.json";
   Json manifest = read_json(path, kManifestLimits);
   if (auto version = json_integer(manifest, "version", -1, path); version != kVersion)
@@ -102,6 +109,7 @@ void QuantisedBase::load() {
     t.storage = storage_of(scheme_);
     t.shape = m.transposed ? std::vector{m.cols, m.rows} : std::vector{m.rows, m.cols};
     t.turned = m.transposed;
+    t.bf16_values = scheme_ == QuantScheme::nf4 && is_in_16_bits(base, m.name);
     auto bytes_of = [&](const TensorInfo& wanted) {
       std::span<const std::byte> bytes = expect(files_.back(), wanted).bytes;
       bytes_ += bytes.size();

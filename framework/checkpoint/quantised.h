@@ -6,6 +6,9 @@
 //                                         NAME.nested_absmax (F32)  the scales' mean, then the largest magnitude of
 //                                                            every 256 of them without it
 //   int8   NAME (I8)  (out, in);          NAME.scale (F32)   one per row
+// NF4 values are float32, unless the base is in 16 bits: then they are rounded to bf16, as by bitsandbytes in a model that
+// computes in bf16. On disk the two are alike.
+//
 // Double quantisation makes 4.13 bits a weight, on disk and in memory: the kernels expand the few scales of a panel as
 // they unpack it. A base that bitsandbytes quantised keeps the scales that follow from its own tables: NAME.absmax (F32).
 //
@@ -75,8 +78,8 @@ class QuantisedBase {
   const std::vector<std::string>& left_out() const { return layout_.left_out; }
 
  private:
-  void load();
-  std::string ready_or_why(const std::string& note);
+  void load(const ModelFiles& base);
+  std::string ready_or_why(const ModelFiles& base, const std::string& note);
   void build(const ModelSpec& spec, const ModelFiles& base, const std::string& why);
 
   QuantScheme scheme_;

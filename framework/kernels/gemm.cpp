@@ -71,7 +71,7 @@ void few_rows_nt(ConstMat x, const Weight& w, float* to, std::int64_t ld, bool a
                  std::int64_t last) {
   if (w.storage != Storage::nf4 || w.cols % kNf4Block == 0) {
     Weight rows = w.slice(first, last - first);
-    const std::int64_t packed = kDotRows * ((w.cols + 15) / 16 * 16);
+    const std::int64_t packed = loops().room * ((w.cols + 127) / 128 * 128);
     const std::int64_t scales = w.scale_codes ? rows.rows * rows.cols / kNf4Block : 0;
     float* room = thread_scratch(packed + scales).data();
     if (w.scale_codes) {

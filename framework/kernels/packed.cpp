@@ -32,19 +32,20 @@ std::int64_t block_of(Side side) { return side == Side::tall ? loops().tall : lo
 // Depth of a panel, and the floats that one of its rows takes.
 std::int64_t filled(std::int64_t depth) { return round_up(depth, loops().grain); }
 bool stays_bf16(const Factor& f, Side side) {
-  return side == Side::wide && f.values.storage == Storage::bf16 && loops().pack_wide_bf16;
+  return side == Side::wide && is_bf16(f.values) && loops().pack_wide_bf16;
 }
 std::int64_t row_floats(const Factor& f, Side side, std::int64_t depth) {
   return filled(depth) * (stays_bf16(f, side) ? 1 : loops().halves) / 2;
 }
 
+template <class T>
 struct Block {
-  const float* data;
+  const T* data;
   std::int64_t ld;
 };
 // Values [row, row + rows) × [col, col + cols) in float32, in `room` if they are stored otherwise.
-Block values_of(const Factor& f, std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols,
-                float* room) {
+Block<float> values_of(const Factor& f, std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols,
+                       float* room) {
   const Weight& w = f.values;
   if (w.storage != Storage::f32) {
     unpack(w, row, rows, col, cols, room);
@@ -58,34 +59,44 @@ Block values_of(const Factor& f, std::int64_t row, std::int64_t rows, std::int64
   return {values + row * w.cols + col, w.cols};
 }
 
+// The same of a weight whose values are bf16.
+Block<bf16> bf16_of(const Weight& w, std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols,
+                    float* room) {
+  if (w.storage == Storage::bf16) return {static_cast<const bf16*>(w.data) + row * w.cols + col, w.cols};
+  auto* values = reinterpret_cast<bf16*>(room);
+  unpack_bf16(w, row, rows, col, cols, values);
+  return {values, cols};
+}
+
 // Rows [first, first + count) of a factor at depths [k, k + depth), in panels whose rows take `pitch` floats.
 void pack_part(const Factor& f, Side side, std::int64_t first, std::int64_t count, std::int64_t k, std::int64_t depth,
                std::int64_t pitch, float* to, float* room) {
-  const std::int64_t height = block_of(side), cols = f.values.cols;
-  if (stays_bf16(f, side)) {
-    auto* values = static_cast<const bf16*>(f.values.data) + (f.turned ? k * cols + first : first * cols + k);
-    for (std::int64_t r = 0; r < count; r += height)
-      loops().pack_wide_bf16(f.turned, std::min(height, count - r), depth, values + (f.turned ? r : r * cols), cols,
-                             to + r * pitch);
-    return;
-  }
-  const auto to_panel = side == Side::tall ? loops().pack_tall : loops().pack_wide;
-  if (!f.turned) {
-    for (std::int64_t r = 0; r < count; r += height) {
-      std::int64_t rows = std::min(height, count - r);
-      Block block = values_of(f, first + r, rows, k, depth, room);
-      to_panel(false, rows, depth, block.data, block.ld, to + r * pitch);
+  const std::int64_t height = block_of(side);
+  auto panels = [&](auto to_panel, auto values) {
+    if (!f.turned) {
+      for (std::int64_t r = 0; r < count; r += height) {
+        std::int64_t rows = std::min(height, count - r);
+        auto block = values(first + r, rows, k, depth);
+        to_panel(false, rows, depth, block.data, block.ld, to + r * pitch);
+      }
+      return;
     }
-    return;
-  }
-  const std::int64_t together = std::max(kTurnedRows, loops().grain);
-  for (std::int64_t d = 0; d < depth; d += together) {
-    std::int64_t rows = std::min(together, depth - d);
-    Block block = values_of(f, k + d, rows, first, count, room);
-    for (std::int64_t c = 0; c < count; c += height)
-      to_panel(true, std::min(height, count - c), rows, block.data + c, block.ld,
-               to + c * pitch + height * row_floats(f, side, d));
-  }
+    const std::int64_t together = std::max(kTurnedRows, loops().grain);
+    for (std::int64_t d = 0; d < depth; d += together) {
+      std::int64_t rows = std::min(together, depth - d);
+      auto block = values(k + d, rows, first, count);
+      for (std::int64_t c = 0; c < count; c += height)
+        to_panel(true, std::min(height, count - c), rows, block.data + c, block.ld,
+                 to + c * pitch + height * row_floats(f, side, d));
+    }
+  };
+  using At = std::int64_t;
+  if (stays_bf16(f, side))
+    panels(loops().pack_wide_bf16,
+           [&](At row, At rows, At col, At some) { return bf16_of(f.values, row, rows, col, some, room); });
+  else
+    panels(side == Side::tall ? loops().pack_tall : loops().pack_wide,
+           [&](At row, At rows, At col, At some) { return values_of(f, row, rows, col, some, room); });
 }
 
 // The same, packed into `to` unless they are; behind it the tail's.

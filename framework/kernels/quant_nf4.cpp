@@ -53,18 +53,6 @@ float scale_of(std::uint8_t code, float most, float mean) {
 
 }  // namespace
 
-std::span<const float, 16> nf4_codes() {
-  // Dequantising all codes under a scale of one is the table itself.
-  static const std::array<float, 16> codes = [] {
-    std::array<std::uint8_t, 8> all{0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef};
-    std::array<float, 16> values{};
-    float one = 1;
-    loops().from_nf4(all.data(), &one, 0, 16, values.data());
-    return values;
-  }();
-  return codes;
-}
-
 void quantize_nf4(std::span<const float> x, std::span<std::uint8_t> codes, std::span<float> absmax) {
   DML_CHECK(codes.size() == (x.size() + 1) / 2 &&
             static_cast<std::int64_t>(absmax.size()) == blocks(x.size(), kNf4Block));
@@ -89,7 +77,7 @@ void dequantize_nf4(std::span<const std::uint8_t> codes, std::span<const float> 
             static_cast<std::int64_t>(absmax.size()) == blocks(x.size(), kNf4Block));
   parallel_ranges(static_cast<std::int64_t>(x.size()), kBlocksPerTask * kNf4Block,
                   [&](std::int64_t first, std::int64_t last) {
-                    loops().from_nf4(codes.data(), absmax.data(), first, last - first, x.data() + first);
+                    loops().from_nf4(codes.data(), absmax.data(), false, first, last - first, x.data() + first);
                   });
 }
 

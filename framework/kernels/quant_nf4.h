@@ -14,8 +14,23 @@ namespace dml::kernels {
 
 inline constexpr std::int64_t kNf4Block = 64, kNf4ScaleBlock = 256;
 
-/// The 16 code values, rising.
-std::span<const float, 16> nf4_codes();
+/// The 16 code values, rising: quantiles of a normal distribution.
+alignas(64) inline constexpr std::array<float, 16> kNf4Codes = {-1.0f,
+                                                                -0.6961928009986877f,
+                                                                -0.5250730514526367f,
+                                                                -0.39491748809814453f,
+                                                                -0.28444138169288635f,
+                                                                -0.18477343022823334f,
+                                                                -0.09105003625154495f,
+                                                                0.0f,
+                                                                0.07958029955625534f,
+                                                                0.16093020141124725f,
+                                                                0.24611230194568634f,
+                                                                0.33791524171829224f,
+                                                                0.44070982933044434f,
+                                                                0.5626170039176941f,
+                                                                0.7229568362236023f,
+                                                                1.0f};
 
 /// codes ((n + 1) / 2 bytes) and absmax (⌈n / 64⌉) of n values. The last block may be short.
 void quantize_nf4(std::span<const float> x, std::span<std::uint8_t> codes, std::span<float> absmax);

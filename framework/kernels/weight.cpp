@@ -1,6 +1,7 @@
 #include "kernels/weight.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "core/error.h"
 #include "kernels/quant_nf4.h"
@@ -9,15 +10,21 @@
 namespace dml::kernels {
 namespace {
 
-// NF4 values [first, first + n) of a weight whose scales are codes.
-void unpack_nested(const Weight& w, std::int64_t first, std::int64_t n, float* out) {
+// NF4 values [first, first + n) of a weight.
+template <class T>
+void unpack_nf4(const Weight& w, std::int64_t first, std::int64_t n, T* out) {
+  auto values = [&](const void* codes, const float* scales, std::int64_t from, std::int64_t count) {
+    if constexpr (std::is_same_v<T, bf16>) loops().bf16_from_nf4(codes, scales, from, count, out);
+    else loops().from_nf4(codes, scales, w.bf16_values, from, count, out);
+  };
+  if (w.scales) return values(w.data, w.scales, first, n);
   constexpr std::int64_t kBlocks = 32;  // at a time
   float scales[kBlocks];
   while (n > 0) {
     const std::int64_t block = first / kNf4Block, skipped = first % kNf4Block;
     const std::int64_t some = std::min(n, kBlocks * kNf4Block - skipped);
     expand_scales(w, block, (skipped + some + kNf4Block - 1) / kNf4Block, scales);
-    loops().from_nf4(static_cast<const std::uint8_t*>(w.data) + block * (kNf4Block / 2), scales, skipped, some, out);
+    values(static_cast<const std::uint8_t*>(w.data) + block * (kNf4Block / 2), scales, skipped, some);
     first += some, n -= some, out += some;
   }
 }
@@ -74,11 +81,18 @@ void unpack(const Weight& w, std::int64_t row, std::int64_t nrows, std::int64_t 
         loop.from_int8(at, ncols, w.scales[r], out);
         break;
       case Storage::nf4:
-        if (w.scales) loop.from_nf4(w.data, w.scales, first, ncols, out);
-        else unpack_nested(w, first, ncols, out);
+        unpack_nf4(w, first, ncols, out);
         break;
     }
   }
+}
+
+bool is_bf16(const Weight& w) { return w.storage == Storage::bf16 || (w.storage == Storage::nf4 && w.bf16_values); }
+
+void unpack_bf16(const Weight& w, std::int64_t row, std::int64_t nrows, std::int64_t col, std::int64_t ncols,
+                 bf16* out) {
+  DML_CHECK(w.storage == Storage::nf4 && w.bf16_values);
+  for (std::int64_t r = row; r < row + nrows; ++r, out += ncols) unpack_nf4(w, r * w.cols + col, ncols, out);
 }
 
 }  // namespace dml::kernels

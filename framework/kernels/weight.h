@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "core/bf16.h"
 #include "core/matrix.h"
 
 namespace dml::kernels {
@@ -20,6 +21,7 @@ struct Weight {
   const std::uint8_t* scale_codes = nullptr;
   const float* scale_blocks = nullptr;
   std::int64_t first_block = 0;
+  bool bf16_values = false;  // nf4: code · scale is rounded to bf16
 
   explicit operator bool() const { return data != nullptr; }
   /// Rows [first, first + count). nf4 needs first · cols to be a multiple of 64.
@@ -33,5 +35,10 @@ std::int64_t storage_bytes(Storage storage, std::int64_t elements);
 
 /// out[r][c] = w[row + r][col + c] for an (nrows × ncols) block; `out` is dense (ncols apart). Runs on the calling thread.
 void unpack(const Weight& w, std::int64_t row, std::int64_t nrows, std::int64_t col, std::int64_t ncols, float* out);
+/// Whether all values are bf16, as stored or rounded.
+bool is_bf16(const Weight& w);
+/// The same block of NF4 whose values are bf16. Only where Loops has bf16_from_nf4.
+void unpack_bf16(const Weight& w, std::int64_t row, std::int64_t nrows, std::int64_t col, std::int64_t ncols,
+                 bf16* out);
 
 }  // namespace dml::kernels

@@ -349,7 +349,11 @@ class Builder {
     auto start = std::make_shared<LowRankStart>(take_low_rank_part(init, {values.data(), m.module.rows, m.module.cols},
                                                                    m.r, m.scale, training_.adapter->loftq_iterations));
     const Storage storage = init == "loftq" ? Storage::nf4 : stored ? stored->storage : Storage::f32;
-    rests_[w.tensor] = keep_values(storage, std::move(values), m.module.rows, m.module.cols, quantised, model_->owned);
+    Weight& rest = rests_[w.tensor];
+    rest = keep_values(storage, std::move(values), m.module.rows, m.module.cols, quantised, model_->owned);
+    const bool half =
+        stored && (stored->bf16_values || stored->storage == Storage::bf16 || stored->storage == Storage::f16);
+    rest.bf16_values = storage == Storage::nf4 && half;
     fills_.push_back([lora, start] {
       std::ranges::copy(start->a, lora.a.value().data);
       std::ranges::copy(start->b, lora.b.value().data);

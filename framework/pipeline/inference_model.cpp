@@ -122,7 +122,12 @@ void expand_scales(CausalLm& model) {
       kernels::expand_scales(*w, first, last - first, scales.data() + first);
     });
     model.owned.push_back(std::move(scales));
-    *w = {w->storage, w->rows, w->cols, w->data, model.owned.back().data()};
+    *w = {.storage = w->storage,
+          .rows = w->rows,
+          .cols = w->cols,
+          .data = w->data,
+          .scales = model.owned.back().data(),
+          .bf16_values = w->bf16_values};
   }
 }
 

@@ -91,6 +91,7 @@ StoredTensor SyntheticWeights::make(const WeightName& w) {
   StoredTensor out;
   out.shape = w.tensor_shape();
   out.storage = storage_of(w, model_, adapter_);
+  out.bf16_values = model_.frozen_storage == Storage::bf16;
   const std::int64_t count = w.tensor_rows * w.cols;
   auto take = [&](std::int64_t bytes) {
     bytes_ += static_cast<std::size_t>(bytes);

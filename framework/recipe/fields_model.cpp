@@ -100,7 +100,9 @@ Section adapter_section() {
   t.add("loraplus_lr_embedding", &S::loraplus_lr_embedding, "LoRA+: learning rate of adapters on the embedding.",
         {.min = 0, .above = true, .example = "1e-6"});
   t.add("load_in_4bit", &S::load_in_4bit,
-        "Keep the base's linear layers in 4 bits: nf4 with double quantisation, as bitsandbytes has it.",
+        "Keep the base's linear layers in 4 bits: nf4 with double quantisation, as bitsandbytes has it. Of a base in "
+        "16 bits the "
+        "values are bf16.",
         {.example = "true", .unset = "true with adapter: qlora"});
   t.add("load_in_8bit", &S::load_in_8bit, "Keep the base's linear layers in 8 bits: int8, one scale per row.",
         {.example = "true"});
@@ -115,8 +117,8 @@ Section adapter_section() {
         "ReLoRA: every jagged_restart_steps steps the adapter is merged into the base and begins anew; the result is a "
         "whole model. Merged weights are kept in the base's type (frozen_storage: f32 keeps every digit).",
         {.example = "true"});
-  t.add("relora_prune_ratio", &S::relora_prune_ratio, "ReLoRA: share of the optimizer's memory that a restart cuts away.",
-        {.min = 0, .max = 1, .example = "0.99"});
+  t.add("relora_prune_ratio", &S::relora_prune_ratio,
+        "ReLoRA: share of the optimizer's memory that a restart cuts away.", {.min = 0, .max = 1, .example = "0.99"});
   t.add("relora_prune_method", &S::relora_prune_method,
         "ReLoRA: what is cut away: the smallest entries of each tensor (magnitude), random ones, or all (reset).",
         {.choices = {{"magnitude", "magnitude"}, {"random", "random"}, {"reset", "reset"}}, .example = "reset"});

@@ -108,8 +108,26 @@ TEST_F(QuantisedBaseTest, AFusedTensorIsLeftOutWhenItsPartsBeginWithinABlock) {
   EXPECT_TRUE(quantised_layout(spec, QuantScheme::int8).left_out.empty());
 }
 
-// A golden model as transformers saves it after bitsandbytes has quantised it.
-void write_as_bitsandbytes(const std::string& family, const std::string& to) {
+// The tensors of a golden model, with their values in bf16.
+void write_in_bf16(const std::string& family, const std::string& to) {
+  fs::create_directories(to);
+  fs::copy(golden(family) + "/config.json", to);
+  ModelFiles files(golden(family));
+  std::vector<TensorInfo> infos;
+  for (const TensorView& t : files.tensors())
+    infos.push_back({std::string(t.name), Dtype::bf16, {t.shape.begin(), t.shape.end()}});
+  SafetensorsWriter writer(to + "/model.safetensors", infos);
+  for (const TensorInfo& t : writer.tensors()) {
+    auto x = files.find(t.name)->floats("");
+    std::vector<bf16> halves(x.size());
+    std::ranges::transform(x, halves.begin(), [](float value) { return to_bf16(value); });
+    writer.append(halves.data(), t.bytes());
+  }
+  writer.commit();
+}
+
+// A golden model as transformers saves it after bitsandbytes has quantised it from what it was before.
+void write_as_bitsandbytes(const std::string& family, const std::string& to, const std::string& before) {
   fs::create_directories(to);
   Json config = read_json(golden(family) + "/config.json");
   config["quantization_config"] = {
@@ -130,18 +148,14 @@ void write_as_bitsandbytes(const std::string& family, const std::string& to) {
     std::vector<float> absmax(scale_codes.size()), most(static_cast<std::size_t>(groups));
     kernels::quantize_nf4(x, codes, absmax);
     float mean = kernels::quantize_scales(absmax, scale_codes, most);
-    std::string state = Json{
-        {"quant_type", "nf4"},
-        {"blocksize", 64},
-        {"shape", {m.rows, m.cols}},
-        {"nested_blocksize", 256},
-        {"nested_offset",
-         mean}}.dump();
+    std::string state = Json{{"quant_type", "nf4"},       {"blocksize", 64},         {"dtype", before},
+                             {"shape", {m.rows, m.cols}}, {"nested_blocksize", 256}, {"nested_offset", mean}}
+                            .dump();
     add(m.name, Dtype::u8, {static_cast<std::int64_t>(codes.size()), 1}, codes.data());
     add(m.name + ".absmax", Dtype::u8, {blocks}, scale_codes.data());
     add(m.name + ".nested_absmax", Dtype::f32, {groups}, most.data());
     add(m.name + ".nested_quant_map", Dtype::f32, {256}, kernels::dynamic_codes(true).data());
-    add(m.name + ".quant_map", Dtype::f32, {16}, kernels::nf4_codes().data());
+    add(m.name + ".quant_map", Dtype::f32, {16}, kernels::kNf4Codes.data());
     add(m.name + ".quant_state.bitsandbytes__nf4", Dtype::u8, {static_cast<std::int64_t>(state.size())}, state.data());
   }
   std::vector<TensorInfo> infos;
@@ -153,7 +167,7 @@ void write_as_bitsandbytes(const std::string& family, const std::string& to) {
 
 TEST_F(QuantisedBaseTest, ABaseThatBitsandbytesHasQuantisedGivesTheSameValues) {
   QuantisedBase from_values = open(golden("llama_tiny"));
-  write_as_bitsandbytes("llama_tiny", dir / "bnb");
+  write_as_bitsandbytes("llama_tiny", dir / "bnb", "float32");
   QuantisedBase as_is = open(dir / "bnb");
   EXPECT_NE(as_is.folder(), from_values.folder());
   for (const QuantisedMatrix& m : quantised_layout(read_model_spec(golden("llama_tiny")), QuantScheme::nf4).matrices)
@@ -161,6 +175,30 @@ TEST_F(QuantisedBaseTest, ABaseThatBitsandbytesHasQuantisedGivesTheSameValues) {
               floats(from_values.find(m.name)->as_matrix(m.rows, m.cols)))
         << m.name;
   EXPECT_THAT(refusal([&] { open(dir / "bnb", QuantScheme::int8); }), testing::HasSubstr("quantised to nf4 already"));
+}
+
+// As bitsandbytes does in a model that computes in bf16.
+TEST_F(QuantisedBaseTest, ValuesOfABaseIn16BitsAreRoundedToBf16) {
+  write_in_bf16("llama_tiny", dir / "half");
+  write_as_bitsandbytes("llama_tiny", dir / "bnb", "bfloat16");
+  for (const std::string& model : {dir / "half", dir / "bnb"}) {
+    QuantisedBase q = open(model);
+    bool rounded = false;
+    for (const QuantisedMatrix& m : quantised_layout(read_model_spec(model), QuantScheme::nf4).matrices) {
+      kernels::Weight w = q.find(m.name)->as_matrix(m.rows, m.cols);
+      auto values = floats(w);
+      w.bf16_values = false;
+      auto plain = floats(w);
+      for (std::size_t i = 0; i < plain.size(); ++i) {
+        ASSERT_EQ(values[i], to_float(to_bf16(plain[i]))) << model << " " << m.name;
+        rounded = rounded || values[i] != plain[i];
+      }
+    }
+    EXPECT_TRUE(rounded);
+  }
+  const char* name = "model.layers.0.mlp.down_proj.weight";
+  EXPECT_FALSE(open(dir / "half", QuantScheme::int8).find(name)->bf16_values);
+  EXPECT_FALSE(open(golden("llama_tiny")).find(name)->bf16_values);
 }
 
 TEST_F(QuantisedBaseTest, IsTheSameForAnyNumberOfThreads) {

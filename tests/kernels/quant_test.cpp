@@ -10,6 +10,7 @@
 #include "kernels/gemm.h"
 #include "kernels/quant_int8.h"
 #include "kernels/quant_nf4.h"
+#include "kernels/simd/loops.h"
 #include "kernels/weight.h"
 
 namespace dml::kernels {
@@ -30,7 +31,7 @@ TEST(Nf4, TakesTheNearestCodeOfTheScaledValue) {
   dequantize_nf4(codes, absmax, back);
   for (std::size_t i = 0; i < x.size(); ++i) {
     float scale = absmax[i / 64], best = 10;
-    for (float code : nf4_codes()) best = std::min(best, std::fabs(code * scale - x[i]));
+    for (float code : kNf4Codes) best = std::min(best, std::fabs(code * scale - x[i]));
     EXPECT_NEAR(std::fabs(back[i] - x[i]), best, 1e-6f * scale);
   }
 }
@@ -62,6 +63,31 @@ TEST(Nf4, UnpacksAnyBlockOfAMatrixAlike) {
   unpack(w, 3, 5, 13, 67, part.data());
   for (std::size_t r = 0; r < 5; ++r)
     for (std::size_t c = 0; c < 67; ++c) EXPECT_EQ(part[r * 67 + c], all[(r + 3) * 96 + c + 13]);
+}
+
+TEST(Nf4, UnpacksToWhatRoundingItsValuesToBf16Gives) {
+  auto x = random_values(9 * 96, 1);
+  std::vector<std::uint8_t> codes(x.size() / 2);
+  std::vector<float> absmax((x.size() + 63) / 64), all(x.size()), part(5 * 67);
+  std::vector<bf16> halves(part.size());
+  quantize_nf4(x, codes, absmax);
+  dequantize_nf4(codes, absmax, all);
+  Weight w{Storage::nf4, 9, 96, codes.data(), absmax.data()};
+  w.bf16_values = true;
+  for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
+    if (!use_isa(each)) continue;
+    unpack(w, 3, 5, 13, 67, part.data());
+    if (loops().bf16_from_nf4) unpack_bf16(w, 3, 5, 13, 67, halves.data());
+    for (std::size_t r = 0; r < 5; ++r)
+      for (std::size_t c = 0; c < 67; ++c) {
+        const float want = to_float(to_bf16(all[(r + 3) * 96 + c + 13]));
+        EXPECT_EQ(part[r * 67 + c], want) << isa_name();
+        if (loops().bf16_from_nf4) {
+          EXPECT_EQ(to_float(halves[r * 67 + c]), want);
+        }
+      }
+  }
+  use_isa(best_isa());
 }
 
 TEST(Nf4, GivesTheSameBitsFromCodesOfItsScales) {

@@ -91,11 +91,11 @@ class Qlora : public testing::Test {
   }
 
   // The base of a recipe as a model folder of its own.
-  static void write_base(const Recipe& r, const std::string& to) {
+  static void write_base(const Recipe& r, const std::string& to, Dtype dtype = Dtype::f32) {
     BaseModel base = open_base_model(r.model, r.adapter);
     auto model = make_inference_model(base, Storage::automatic);
     make_directories(at(to));
-    write_model_directory(at(to), base, *model, Dtype::f32, false);
+    write_model_directory(at(to), base, *model, dtype, false);
   }
 
   inline static std::unique_ptr<testing_tools::TemporaryFolder> root_;
@@ -147,6 +147,18 @@ TEST_F(Qlora, LearnsWhatLoraOverTheDequantisedBaseDoes) {
   write_base(four.recipe, "base-nf4");
   run(recipe(adapter("lora", "base-nf4", "nf4-in-f32")));
   EXPECT_EQ(result("nf4"), result("nf4-in-f32"));
+
+  // Of a base in bf16 the values are bf16: written so they lose nothing.
+  write_base(recipe(adapter("lora", "base", "unused")).recipe, "half", Dtype::bf16);
+  RecipeFile half = recipe(adapter("qlora", "half", "nf4-of-half"));
+  run(half);
+  for (auto [name, dtype] : {std::pair{"half-nf4", Dtype::bf16}, {"half-nf4-in-f32", Dtype::f32}}) {
+    write_base(half.recipe, name, dtype);
+    Keys keys = adapter("lora", name, fmt::format("of-{}", name));
+    keys["frozen_storage"] = "f32";
+    run(recipe(keys));
+    EXPECT_EQ(result("nf4-of-half"), result(fmt::format("of-{}", name)));
+  }
 
   RecipeFile eight = recipe(adapter("lora", "base", "int8"));
   eight.recipe.adapter.load_in_8bit = true;

@@ -61,9 +61,10 @@ struct Loops {
   /// to (rows,cols) dense = from, rows ld apart: rows many kilobytes apart would fall into the same few cache sets.
   void (*copy_block)(std::int64_t rows, std::int64_t cols, const float* from, std::int64_t ld, float* to);
 
+  std::int64_t room;  // floats that few_rows needs for every column, counted up to a multiple of 128
   /// c (m,count) = or += x (m, w.cols) · (rows [first, first + count) of w)ᵀ straight from storage, for m ≤ kDotRows: the
-  /// bits of dot_block on the float32 values, but of int8, whose sums are scaled in the end. NF4 needs w.cols to be a
-  /// multiple of 64. `room`: kDotRows · w.cols floats, columns counted up to a multiple of 16.
+  /// bits of dot_block on the float32 values, but of int8, whose sums are scaled in the end, and of NF4 in bf16 on tiles. A
+  /// row has the same bits in any company. NF4 needs w.cols to be a multiple of 64.
   void (*few_rows)(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x,
                    std::int64_t ldx, float* c, std::int64_t ldc, bool add, float* room);
 
@@ -73,8 +74,10 @@ struct Loops {
   void (*from_bf16)(const void* from, std::int64_t n, float* to);
   void (*from_f16)(const void* from, std::int64_t n, float* to);
   void (*from_int8)(const void* from, std::int64_t n, float scale, float* to);
-  /// Values [first, first + n) of a stream of 4-bit codes with one scale per 64.
-  void (*from_nf4)(const void* from, const float* scales, std::int64_t first, std::int64_t n, float* to);
+  /// Values [first, first + n) of a stream of 4-bit codes with one scale per 64, rounded to bf16 if so.
+  void (*from_nf4)(const void* from, const float* scales, bool rounded, std::int64_t first, std::int64_t n, float* to);
+  /// The same, rounded, as bf16; null where pack_wide_bf16 is.
+  void (*bf16_from_nf4)(const void* from, const float* scales, std::int64_t first, std::int64_t n, bf16* to);
 
   // Norms of one row of d values. The backward passes add to dw and db, when not null, in the order of calls.
   void (*rms_norm)(const float* x, const float* w, float offset, float eps, std::int64_t d, float* y);

@@ -1,4 +1,5 @@
-// The loops for AMX: large products on its tiles, the others from AVX-512.
+// The loops for AMX: products on its tiles, the others from AVX-512.
+#include "kernels/quant_nf4.h"
 #include "kernels/simd/loops.h"
 
 #if defined(__x86_64__)
@@ -21,6 +22,7 @@ namespace {
 #include "kernels/simd/vector.inl"
 #include "kernels/simd/packing.inl"
 #include "kernels/simd/packed_amx.inl"
+#include "kernels/simd/stored_amx.inl"
 // clang-format on
 
 // Linux gives tiles to those who ask, for all threads of the process.
@@ -44,6 +46,9 @@ Loops make() {
   loops.pack_wide = pack_wide;
   loops.pack_wide_bf16 = pack_wide_bf16;
   loops.packed_gemm = packed_gemm;
+  loops.bf16_from_nf4 = bf16_from_nf4;
+  loops.room = 12;
+  loops.few_rows = few_rows;
   return loops;
 }
 

@@ -1,4 +1,5 @@
 // The loops for AVX2 and FMA.
+#include "kernels/quant_nf4.h"
 #include "kernels/simd/loops.h"
 
 #if defined(__x86_64__)

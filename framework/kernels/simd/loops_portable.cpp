@@ -1,4 +1,5 @@
 // The loops for the compiler's own target: four lanes.
+#include "kernels/quant_nf4.h"
 #include "kernels/simd/loops.h"
 
 #define DML_VECTOR_BYTES 16

@@ -80,56 +80,51 @@ void from_int8(const void* from, std::int64_t n, float scale, float* to) {
   for (std::int64_t i = 0; i < n; ++i) to[i] = scale * static_cast<float>(s[i]);
 }
 
-// The 16 values of bitsandbytes' NF4 (Dettmers et al. 2023): quantiles of a normal distribution.
-alignas(64) constexpr float kNf4[16] = {-1.0f,
-                                        -0.6961928009986877f,
-                                        -0.5250730514526367f,
-                                        -0.39491748809814453f,
-                                        -0.28444138169288635f,
-                                        -0.18477343022823334f,
-                                        -0.09105003625154495f,
-                                        0.0f,
-                                        0.07958029955625534f,
-                                        0.16093020141124725f,
-                                        0.24611230194568634f,
-                                        0.33791524171829224f,
-                                        0.44070982933044434f,
-                                        0.5626170039176941f,
-                                        0.7229568362236023f,
-                                        1.0f};
+// Rounded to the nearest bf16, ties to even; for finite values.
+DML_INLINE V nearest_bf16(V x) {
+  VU u = reinterpret_cast<VU>(x);
+  return reinterpret_cast<V>((u + 0x7fffu + ((u >> 16) & 1u)) & 0xffff0000u);
+}
 
-void from_nf4(const void* from, const float* scales, std::int64_t first, std::int64_t n, float* to) {
+// The values that the 16 codes stand for under a scale.
+struct Nf4Table {
+  V part[16 / W];
+};
+DML_INLINE Nf4Table nf4_table(float scale, bool rounded) {
+  Nf4Table table;
+#pragma GCC unroll 4
+  for (int t = 0; t < 16 / W; ++t) {
+    table.part[t] = load(kNf4Codes.data() + t * W) * scale;
+    if (rounded) table.part[t] = nearest_bf16(table.part[t]);
+  }
+  return table;
+}
+
+void from_nf4(const void* from, const float* scales, bool rounded, std::int64_t first, std::int64_t n, float* to) {
   auto* codes = static_cast<const std::uint8_t*>(from);
   std::int64_t i = first, end = first + n;
-  auto one = [&] {
-    std::uint8_t byte = codes[i / 2];
-    *to++ = kNf4[i % 2 ? byte & 15 : byte >> 4] * scales[i / 64];
-    ++i;
+  // Up to where the block ends.
+  auto some = [&] {
+    const Nf4Table table = nf4_table(scales[i / 64], rounded);
+    float value[16];
+    __builtin_memcpy(value, &table, sizeof value);
+    for (std::int64_t last = i / 64 * 64 + 64 < end ? i / 64 * 64 + 64 : end; i < last; ++i)
+      *to++ = value[i % 2 ? codes[i / 2] & 15 : codes[i / 2] >> 4];
   };
-  while (i < end && i % 64 != 0) one();
+  if (i < end && i % 64 != 0) some();
 #if DML_VECTOR_BYTES == 64
   // 8 bytes hold 16 codes: each byte is spread over two lanes, shifted to its nibble, and looked up in a register.
-  const __m512 table = _mm512_load_ps(kNf4);
   const __m512i shift = _mm512_set_epi32(0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4, 0, 4);
   const __m128i spread = _mm_set_epi8(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0);
   for (; i + 64 <= end; i += 64, to += 64) {
-    __m512 scale = _mm512_set1_ps(scales[i / 64]);
+    const __m512 table = nf4_table(scales[i / 64], rounded).part[0];
     for (int part = 0; part < 4; ++part) {
       __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes + i / 2 + 8 * part));
       __m512i code =
           _mm512_maskz_srlv_epi32(0xffff, _mm512_maskz_cvtepu8_epi32(0xffff, _mm_shuffle_epi8(bytes, spread)), shift);
-      _mm512_storeu_ps(to + 16 * part, _mm512_mul_ps(_mm512_maskz_permutexvar_ps(0xffff, code, table), scale));
-    }
-  }
-#else
-  for (; i + 64 <= end; i += 64, to += 64) {
-    float scale = scales[i / 64];
-    const std::uint8_t* block = codes + i / 2;
-    for (int j = 0; j < 32; ++j) {
-      to[2 * j] = kNf4[block[j] >> 4] * scale;
-      to[2 * j + 1] = kNf4[block[j] & 15] * scale;
+      _mm512_storeu_ps(to + 16 * part, _mm512_maskz_permutexvar_ps(0xffff, code, table));
     }
   }
 #endif
-  while (i < end) one();
+  while (i < end) some();
 }

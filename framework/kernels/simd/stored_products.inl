@@ -17,6 +17,7 @@ struct StoredRows {
   const unsigned char* data;  // row 0, column 0
   const float* scales;
   std::int64_t cols;
+  bool bf16_values;
   DML_INLINE const unsigned char* at(std::int64_t n, int bits) const { return data + ((n * cols * bits) >> 3); }
   /// The value of an element, from its chain.
   float finish(std::int64_t /*row*/, float sum) const { return sum; }
@@ -114,21 +115,22 @@ struct Nf4Rows : StoredRows {
   // of lanes and shifted, pair t by nibble t: lane 2t + h is column 8h + t, and no byte has to be moved.
   struct Block {
     const unsigned char* p;
-    V table[16 / W];
+    Nf4Table table;
     DML_INLINE V get(int v) const {
 #if DML_VECTOR_BYTES == 64
       const __m512i shift = _mm512_set_epi32(24, 24, 28, 28, 16, 16, 20, 20, 8, 8, 12, 12, 0, 0, 4, 4);
       long long bytes;
       __builtin_memcpy(&bytes, p + 8 * v, 8);
       __m512i code = _mm512_maskz_srlv_epi32(0xffff, _mm512_set1_epi64(bytes), shift);
-      return _mm512_maskz_permutexvar_ps(0xffff, code, table[0]);  // of an index it reads the last four bits
+      return _mm512_maskz_permutexvar_ps(0xffff, code, table.part[0]);  // of an index it reads the last four bits
 #else
       const __m256i spread = _mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0);
       const __m256i shift = _mm256_set_epi32(0, 4, 0, 4, 0, 4, 0, 4);
       int bytes;
       __builtin_memcpy(&bytes, p + 4 * v, 4);
       __m256i code = _mm256_srlv_epi32(_mm256_shuffle_epi8(_mm256_set1_epi32(bytes), spread), shift);
-      return _mm256_blendv_ps(_mm256_permutevar8x32_ps(table[0], code), _mm256_permutevar8x32_ps(table[1], code),
+      return _mm256_blendv_ps(_mm256_permutevar8x32_ps(table.part[0], code),
+                              _mm256_permutevar8x32_ps(table.part[1], code),
                               _mm256_castsi256_ps(_mm256_slli_epi32(code, 28)));
 #endif
     }
@@ -136,12 +138,8 @@ struct Nf4Rows : StoredRows {
   struct Row {
     const unsigned char* p;
     const float* scales;
-    DML_INLINE Block block(std::int64_t i) const {
-      Block b{p + (i >> 1), {}};
-      const float scale = scales[i >> 6];
-      for (int t = 0; t < 16 / W; ++t) b.table[t] = load(kNf4 + t * W) * scale;
-      return b;
-    }
+    bool rounded;
+    DML_INLINE Block block(std::int64_t i) const { return {p + (i >> 1), nf4_table(scales[i >> 6], rounded)}; }
     void values(std::int64_t, std::int64_t, float*) const {}
   };
 #else
@@ -152,9 +150,10 @@ struct Nf4Rows : StoredRows {
   struct Row {
     const unsigned char* p;
     const float* scales;
+    bool rounded;
     DML_INLINE Block block(std::int64_t i) const {
       Block b;
-      from_nf4(p, scales, i, kBlockCols, b.values);
+      from_nf4(p, scales, rounded, i, kBlockCols, b.values);
       return b;
     }
     void values(std::int64_t, std::int64_t, float*) const {}
@@ -170,7 +169,7 @@ struct Nf4Rows : StoredRows {
     return _mm512_maskz_permutexvar_ps(0xffff, lane, x);
   }
 #endif
-  DML_INLINE Row row(std::int64_t n) const { return {at(n, kBits), scales + ((n * cols) >> 6)}; }
+  DML_INLINE Row row(std::int64_t n) const { return {at(n, kBits), scales + ((n * cols) >> 6), bf16_values}; }
 };
 
 // x (m ≤ M rows, and M − m of zeros) as a loop over its columns reads it: a vector of every row, then the next one of
@@ -318,7 +317,7 @@ void stored_rows(const Rows& w, std::int64_t first, std::int64_t count, std::int
 
 void few_rows(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x, std::int64_t ldx,
               float* c, std::int64_t ldc, bool add, float* room) {
-  StoredRows rows{static_cast<const unsigned char*>(w.data), w.scales, w.cols};
+  StoredRows rows{static_cast<const unsigned char*>(w.data), w.scales, w.cols, w.bf16_values};
   switch (w.storage) {
     case Storage::f32:
       return stored_rows(Float32Rows{rows}, first, count, m, x, ldx, c, ldc, add, room);
