@@ -42,11 +42,11 @@ void Linear::forward(ConstMat x, Mat y, Write mode, Saved& s, Pass& pass) const 
     kernels::gemm_nt(x, value(), product, how);
   }
   if (dora) {
-    kernels::dora_norms(value(), lora->a.value(), lora->b.value(), lora->scale, s.norms.data);
+    if (!lora->norms) kernels::dora_norms(value(), lora->a.value(), lora->b.value(), lora->scale, s.norms.data);
     Mat scaled = pass.arena.matrix(y.rows, y.cols);
     kernels::copy(product, scaled);
     s.plain.close(product);
-    kernels::dora_scale(lora->magnitude.value().data, s.norms.data, scaled);
+    kernels::dora_scale(lora->magnitude.value().data, lora->norms ? lora->norms : s.norms.data, scaled);
     if (mode == Write::set) kernels::copy(scaled, y);
     else kernels::add_scaled(scaled, 1, y);
   }

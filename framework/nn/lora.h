@@ -8,11 +8,12 @@
 namespace dml {
 
 struct LoraAdapter {
-  ParameterRef a, b;         // (R, in), (out, R)
-  ParameterRef magnitude;    // (out) with DoRA
-  float scale = 1;           // alpha / R, or alpha / sqrt(R) with rsLoRA
-  float dropout = 0;         // on the input of A
-  std::uint32_t stream = 0;  // the module's number: part of the address of its dropout mask
+  ParameterRef a, b;             // (R, in), (out, R)
+  ParameterRef magnitude;        // (out) with DoRA
+  const float* norms = nullptr;  // (out) of a DoRA that stays as it is; else every forward pass finds them
+  float scale = 1;               // alpha / R, or alpha / sqrt(R) with rsLoRA
+  float dropout = 0;             // on the input of A
+  std::uint32_t stream = 0;      // the module's number: part of the address of its dropout mask
 };
 
 /// Whether x̃ is not x.

@@ -10,6 +10,7 @@
 #include "core/files.h"
 #include "core/log.h"
 #include "core/parallel.h"
+#include "kernels/dora.h"
 #include "kernels/quant_nf4.h"
 #include "model/own_matrix.h"
 #include "model/weight_slots.h"
@@ -110,6 +111,19 @@ std::unique_ptr<CausalLm> model_with(const BaseModel& base, Storage storage, con
                        fmt::format("{}", fmt::join(adapters, ", ")));
 }
 
+// The norms of DoRA, which take a pass over the matrix, once for all tokens.
+void keep_norms(CausalLm& model) {
+  for (const WeightName& place : weight_names(model.spec)) {
+    Linear* linear = place.bias || place.vector ? nullptr : linear_at(model, place);
+    if (!linear || !linear->lora || !linear->lora->magnitude) continue;
+    LoraAdapter& lora = *linear->lora;
+    std::vector<float> norms(static_cast<std::size_t>(linear->out()));
+    kernels::dora_norms(linear->value(), lora.a.value(), lora.b.value(), lora.scale, norms.data());
+    model.owned.push_back(std::move(norms));
+    lora.norms = model.owned.back().data();
+  }
+}
+
 }  // namespace
 
 void expand_scales(CausalLm& model) {
@@ -135,6 +149,7 @@ std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage st
                                                const std::vector<std::string>& adapters) {
   auto model = model_with(base, storage, adapters);
   expand_scales(*model);
+  keep_norms(*model);
   return model;
 }
 

@@ -131,25 +131,32 @@ TEST(Gemm, OfFewRowsHasTheBitsOfOneRowAndOfTheFloat32Values) {
         Stored w(kind, n, k);
         auto x = values(static_cast<std::size_t>(most * k), 1);
         std::vector<float> one(n * most), few(n * most), plain(n);
-        // int8 is scaled in the end, NF4 in bf16 has an order of its own on tiles.
-        const bool own_order = kind.storage == Storage::int8 || (kind.bf16_values && wanted == Isa::amx);
-        auto error = [&](std::int64_t i, std::int64_t j) {
-          double size = 0;
+        const bool int8 = kind.storage == Storage::int8, tiles = wanted == Isa::amx && (int8 || kind.bf16_values);
+        auto size = [&](std::int64_t i, std::int64_t j) {
+          double sum = 0;
           for (std::int64_t d = 0; d < k; ++d)
-            size += std::fabs(static_cast<double>(x[static_cast<std::size_t>(i * k + d)]) *
-                              static_cast<double>(w.plain[static_cast<std::size_t>(j * k + d)]));
-          return own_order ? 1e-6 * size : 0;
+            sum += std::fabs(static_cast<double>(x[static_cast<std::size_t>(i * k + d)]) *
+                             static_cast<double>(w.plain[static_cast<std::size_t>(j * k + d)]));
+          return sum;
         };
         for (std::int64_t i = 0; i < most; ++i) {
           gemm_nt(mat(x, most, k).slice(i, 1), w.weight, mat(one, most, n).slice(i, 1), Write::set);
           loops().dot_block(1, n, k, x.data() + i * k, k, w.plain.data(), k, plain.data(), n, false);
           for (std::int64_t j = 0; j < n; ++j) {
             float got = one[static_cast<std::size_t>(i * n + j)], want = plain[static_cast<std::size_t>(j)];
-            ASSERT_NEAR(got, want, error(i, j)) << testing::PrintToString(kind) << " " << k;
+            ASSERT_NEAR(got, want, int8 ? 1e-6 * size(i, j) : 0) << testing::PrintToString(kind) << " " << k;
           }
         }
         for (std::int64_t rows = 2; rows <= most; ++rows) {
           gemm_nt(mat(x, most, k).slice(0, rows), w.weight, mat(few, most, n).slice(0, rows), Write::set);
+          if (tiles && rows == 3) {  // from here on, in another order
+            gemm_nt(mat(x, most, k), w.weight, mat(few, most, n), Write::set);
+            for (std::int64_t i = 0; i < most * n; ++i)
+              ASSERT_NEAR(few[static_cast<std::size_t>(i)], one[static_cast<std::size_t>(i)], 1e-6 * size(i / n, i % n))
+                  << testing::PrintToString(kind) << " " << k;
+            one = few;
+            gemm_nt(mat(x, most, k).slice(0, rows), w.weight, mat(few, most, n).slice(0, rows), Write::set);
+          }
           ASSERT_TRUE(std::equal(few.begin(), few.begin() + rows * n, one.begin()))
               << testing::PrintToString(kind) << " " << k << " " << rows;
           gemm_nt(mat(x, most, k).slice(0, rows), w.weight, mat(few, most, n).slice(0, rows), Write::add);
@@ -246,6 +253,36 @@ TEST(Gemm, LetsNoInfinityOrNanPassForANumber) {
       spoilt[3 * k + 5] = bad;
       gemm_nt(mat(spoilt, t, k), weight_of(mat(w, n, k)), mat(y, t, n), Write::set);
       for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(std::isfinite(y[i]), i / n != 3) << isa_name() << " " << i;
+    }
+  }
+  use_isa(best_isa());
+}
+
+// On AMX x becomes fixed-point numbers there.
+TEST(Gemm, OfFewRowsWithInt8KeepsWhatIsSmallBesideAnOutlierAndSaysWhatIsNoNumber) {
+  constexpr std::int64_t t = 3, n = 40, k = 333;
+  Stored w({Storage::int8}, n, k);
+  auto x = values(t * k, 1);
+  x[k + 7] = 3e5f;
+  std::fill_n(x.begin() + 2 * k, k, 0.f);
+  std::vector<float> y(t * n);
+  for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
+    if (!use_isa(each)) continue;
+    gemm_nt(mat(x, t, k), w.weight, mat(y, t, n), Write::set);
+    for (std::size_t i = 0; i < t; ++i)
+      for (std::size_t j = 0; j < n; ++j) {
+        double sum = 0, size = 0;
+        for (std::size_t d = 0; d < k; ++d) {
+          const double term = static_cast<double>(x[i * k + d]) * static_cast<double>(w.plain[j * k + d]);
+          sum += term, size += std::fabs(term);
+        }
+        ASSERT_LE(std::fabs(y[i * n + j] - sum), 1e-6 * size) << isa_name();
+      }
+    for (float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
+      auto spoilt = x;
+      spoilt[5] = bad;
+      gemm_nt(mat(spoilt, t, k), w.weight, mat(y, t, n), Write::set);
+      for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(std::isfinite(y[i]), i / n != 0) << isa_name() << " " << i;
     }
   }
   use_isa(best_isa());

@@ -29,7 +29,7 @@ const Loops* loops_of(Isa isa) {
   __builtin_cpu_init();
   if (isa == Isa::amx)
     return __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16") &&
-                   __builtin_cpu_supports("avx512bf16") && loops_of(Isa::avx512)
+                   __builtin_cpu_supports("amx-int8") && __builtin_cpu_supports("avx512bf16") && loops_of(Isa::avx512)
                ? amx::table()
                : nullptr;
   if (isa == Isa::avx512)

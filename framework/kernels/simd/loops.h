@@ -63,8 +63,9 @@ struct Loops {
 
   std::int64_t room;  // floats that few_rows needs for every column, counted up to a multiple of 128
   /// c (m,count) = or += x (m, w.cols) · (rows [first, first + count) of w)ᵀ straight from storage, for m ≤ kDotRows: the
-  /// bits of dot_block on the float32 values, but of int8, whose sums are scaled in the end, and of NF4 in bf16 on tiles. A
-  /// row has the same bits in any company. NF4 needs w.cols to be a multiple of 64.
+  /// bits of dot_block on the float32 values, but of int8, whose sums are scaled in the end. On AMX, from three rows on, int8
+  /// and NF4 in bf16 are multiplied on tiles. A row has the same bits in any company that is multiplied in the same way.
+  /// NF4 needs w.cols to be a multiple of 64.
   void (*few_rows)(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x,
                    std::int64_t ldx, float* c, std::int64_t ldc, bool add, float* room);
 

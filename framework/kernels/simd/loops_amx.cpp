@@ -7,6 +7,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cmath>
+#include <limits>
+
 #define DML_VECTOR_BYTES 64
 
 namespace dml::kernels {
@@ -22,8 +25,28 @@ namespace {
 #include "kernels/simd/vector.inl"
 #include "kernels/simd/packing.inl"
 #include "kernels/simd/packed_amx.inl"
-#include "kernels/simd/stored_amx.inl"
+#include "kernels/simd/nf4_amx.inl"
+#include "kernels/simd/int8_amx.inl"
 // clang-format on
+
+void few_rows(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x, std::int64_t ldx,
+              float* c, std::int64_t ldc, bool add, float* room) {
+  constexpr std::int64_t kFewestOnTiles = 3;  // below, weights come no faster than the plain loops use them
+  auto product = [&](auto of_rows) {
+    if (m <= 4) of_rows.template operator()<4>();
+    else of_rows.template operator()<8>();
+  };
+  if (m >= kFewestOnTiles && w.storage == Storage::nf4 && w.bf16_values) {
+    Nf4Row row{static_cast<const unsigned char*>(w.data), w.scales, w.cols};
+    row.move(first);
+    product([&]<int M>() { few_rows_of_nf4<M>(row, count, m, x, ldx, c, ldc, add, room); });
+  } else if (m >= kFewestOnTiles && w.storage == Storage::int8 && w.cols <= kMostInt8Cols) {
+    auto* data = static_cast<const char*>(w.data) + first * w.cols;
+    product([&]<int M>() { few_rows_of_int8<M>(data, w.scales + first, w.cols, count, m, x, ldx, c, ldc, add, room); });
+  } else {
+    avx512::table.few_rows(w, first, count, m, x, ldx, c, ldc, add, room);
+  }
+}
 
 // Linux gives tiles to those who ask, for all threads of the process.
 bool may_use_tiles() {

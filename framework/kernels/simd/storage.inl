@@ -83,7 +83,14 @@ void from_int8(const void* from, std::int64_t n, float scale, float* to) {
 // Rounded to the nearest bf16, ties to even; for finite values.
 DML_INLINE V nearest_bf16(V x) {
   VU u = reinterpret_cast<VU>(x);
-  return reinterpret_cast<V>((u + 0x7fffu + ((u >> 16) & 1u)) & 0xffff0000u);
+#if DML_VECTOR_BYTES == 64
+  // Halves of 32 bits are added up: the last bit that stays, and 0x7fff.
+  const auto halves = reinterpret_cast<__m512i>((u & 0x10000u) | 0x7fffu);
+  const VU half = reinterpret_cast<VU>(_mm512_madd_epi16(halves, _mm512_set1_epi16(1)));
+#else
+  const VU half = ((u >> 16) & 1u) + 0x7fffu;
+#endif
+  return reinterpret_cast<V>((u + half) & 0xffff0000u);
 }
 
 // The values that the 16 codes stand for under a scale.

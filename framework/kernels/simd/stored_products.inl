@@ -17,7 +17,6 @@ struct StoredRows {
   const unsigned char* data;  // row 0, column 0
   const float* scales;
   std::int64_t cols;
-  bool bf16_values;
   DML_INLINE const unsigned char* at(std::int64_t n, int bits) const { return data + ((n * cols * bits) >> 3); }
   /// The value of an element, from its chain.
   float finish(std::int64_t /*row*/, float sum) const { return sum; }
@@ -108,6 +107,7 @@ struct Int8Rows : StoredRows {
 };
 
 // Rows that begin at a block: cols is a multiple of 64, there is no rest.
+template <bool Rounded>
 struct Nf4Rows : StoredRows {
   static constexpr int kBits = 4;
 #if DML_VECTOR_BYTES >= 32
@@ -138,8 +138,7 @@ struct Nf4Rows : StoredRows {
   struct Row {
     const unsigned char* p;
     const float* scales;
-    bool rounded;
-    DML_INLINE Block block(std::int64_t i) const { return {p + (i >> 1), nf4_table(scales[i >> 6], rounded)}; }
+    DML_INLINE Block block(std::int64_t i) const { return {p + (i >> 1), nf4_table(scales[i >> 6], Rounded)}; }
     void values(std::int64_t, std::int64_t, float*) const {}
   };
 #else
@@ -150,10 +149,9 @@ struct Nf4Rows : StoredRows {
   struct Row {
     const unsigned char* p;
     const float* scales;
-    bool rounded;
     DML_INLINE Block block(std::int64_t i) const {
       Block b;
-      from_nf4(p, scales, rounded, i, kBlockCols, b.values);
+      from_nf4(p, scales, Rounded, i, kBlockCols, b.values);
       return b;
     }
     void values(std::int64_t, std::int64_t, float*) const {}
@@ -169,7 +167,7 @@ struct Nf4Rows : StoredRows {
     return _mm512_maskz_permutexvar_ps(0xffff, lane, x);
   }
 #endif
-  DML_INLINE Row row(std::int64_t n) const { return {at(n, kBits), scales + ((n * cols) >> 6), bf16_values}; }
+  DML_INLINE Row row(std::int64_t n) const { return {at(n, kBits), scales + ((n * cols) >> 6)}; }
 };
 
 // x (m ≤ M rows, and M − m of zeros) as a loop over its columns reads it: a vector of every row, then the next one of
@@ -317,7 +315,7 @@ void stored_rows(const Rows& w, std::int64_t first, std::int64_t count, std::int
 
 void few_rows(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x, std::int64_t ldx,
               float* c, std::int64_t ldc, bool add, float* room) {
-  StoredRows rows{static_cast<const unsigned char*>(w.data), w.scales, w.cols, w.bf16_values};
+  StoredRows rows{static_cast<const unsigned char*>(w.data), w.scales, w.cols};
   switch (w.storage) {
     case Storage::f32:
       return stored_rows(Float32Rows{rows}, first, count, m, x, ldx, c, ldc, add, room);
@@ -328,6 +326,7 @@ void few_rows(const Weight& w, std::int64_t first, std::int64_t count, std::int6
     case Storage::int8:
       return stored_rows(Int8Rows{rows}, first, count, m, x, ldx, c, ldc, add, room);
     case Storage::nf4:
-      return stored_rows(Nf4Rows{rows}, first, count, m, x, ldx, c, ldc, add, room);
+      if (w.bf16_values) return stored_rows(Nf4Rows<true>{rows}, first, count, m, x, ldx, c, ldc, add, room);
+      return stored_rows(Nf4Rows<false>{rows}, first, count, m, x, ldx, c, ldc, add, room);
   }
 }

@@ -24,13 +24,15 @@ void bf16_from_nf4(const void* from, const float* scales, std::int64_t first, st
   };
   if (i < end && i % 64 != 0) some();
   // 16 bytes hold 32 codes: each byte is spread over two lanes and shifted to its nibble.
-  const __m512i spread = _mm512_set_epi64(0x0f0f0f0f0e0e0e0e, 0x0d0d0d0d0c0c0c0c, 0x0b0b0b0b0a0a0a0a, 0x0909090908080808,
-                                          0x0707070706060606, 0x0505050504040404, 0x0303030302020202, 0x0101010100000000);
+  const __m512i spread =
+      _mm512_set_epi64(0x0f0f0f0f0e0e0e0e, 0x0d0d0d0d0c0c0c0c, 0x0b0b0b0b0a0a0a0a, 0x0909090908080808,
+                       0x0707070706060606, 0x0505050504040404, 0x0303030302020202, 0x0101010100000000);
   const __m512i shift = _mm512_set1_epi32(4);
   for (; i + 64 <= end; i += 64) {
     const Halves table = nf4_halves(scales[i / 64]);
     for (int part = 0; part < 2; ++part, to += 32) {
-      __m512i bytes = _mm512_maskz_broadcast_i32x4(0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + i / 2 + 16 * part)));
+      __m512i bytes = _mm512_maskz_broadcast_i32x4(
+          0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + i / 2 + 16 * part)));
       __m512i code = _mm512_maskz_srlv_epi16(~0u, _mm512_shuffle_epi8(bytes, spread), shift);
       _mm512_storeu_si512(to, reinterpret_cast<__m512i>(look_up(table, reinterpret_cast<Halves>(code))));
     }
@@ -94,18 +96,16 @@ struct Nf4Row {
 
   // 128 columns in that order.
   DML_INLINE static void order(V (&x)[kFewCols / W]) {
-    auto every_second = [](V (&from)[8]) __attribute__((always_inline)) {  // odd ones first
+    auto every_second = [&](int odd, int even) __attribute__((always_inline)) {  // four vectors from these on
       V to[8];
       for (int i = 0; i < 4; ++i) {
-        to[i] = odd_ones(from[2 * i], from[2 * i + 1]);
-        to[4 + i] = even_ones(from[2 * i], from[2 * i + 1]);
+        to[odd + i] = odd_ones(x[2 * i], x[2 * i + 1]);
+        to[even + i] = even_ones(x[2 * i], x[2 * i + 1]);
       }
-      for (int i = 0; i < 8; ++i) from[i] = to[i];
+      for (int i = 0; i < 8; ++i) x[i] = to[i];
     };
-    every_second(x);  // 1, 3, 5 …; 0, 2, 4 …
-    every_second(x);  // 3, 7 …; 2, 6 …; 1, 5 …; 0, 4 …
-    const V first[4] = {x[0], x[1], x[2], x[3]};
-    for (int i = 0; i < 4; ++i) x[i] = x[4 + i], x[4 + i] = first[i];
+    every_second(0, 4);  // 1, 3, 5 …; 0, 2, 4 …
+    every_second(4, 0);  // 1, 5 …; 0, 4 …; 3, 7 …; 2, 6 …
   }
 };
 
@@ -217,15 +217,4 @@ void few_rows_of_nf4(Nf4Row w, std::int64_t count, std::int64_t m, const float* 
       }
   }
   _tile_release();
-}
-
-void few_rows(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x, std::int64_t ldx,
-              float* c, std::int64_t ldc, bool add, float* room) {
-  if (w.storage != Storage::nf4 || !w.bf16_values)
-    return avx512::table.few_rows(w, first, count, m, x, ldx, c, ldc, add, room);
-  Nf4Row row{static_cast<const unsigned char*>(w.data), w.scales, w.cols};
-  row.move(first);
-  if (m == 1) few_rows_of_nf4<1>(row, count, m, x, ldx, c, ldc, add, room);
-  else if (m <= 4) few_rows_of_nf4<4>(row, count, m, x, ldx, c, ldc, add, room);
-  else few_rows_of_nf4<8>(row, count, m, x, ldx, c, ldc, add, room);
 }
