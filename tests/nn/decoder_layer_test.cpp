@@ -123,6 +123,42 @@ class LayerKinds : public testing::TestWithParam<Kind> {
     expect_parameter_derivatives(trained, f);
   }
 
+  // All rows at once, without dropout.
+  Mat whole() {
+    kept = Arena(1 << 20);
+    Pass p = pass(false);
+    auto saved = layer.plan(kTokens, kTokens, {}, kept);
+    Mat y = values.zeros(kTokens, kWidth);
+    layer.forward(x, {}, y, saved, p);
+    return y;
+  }
+  KvCache cache_of(std::int64_t rows) {
+    return KvCache(1, layer.attention.shape.kv_heads, layer.attention.shape.head_dim, rows);
+  }
+  // These rows behind what the caches hold, each sequence's next; `ends` of them, or all, come out and are those of `y`.
+  void expect_cached(const Mat& y, const std::vector<std::int32_t>& rows, std::vector<SequenceRows> sequences,
+                     const std::vector<std::int32_t>& ends = {}) {
+    Mat h = values.zeros(std::ssize(rows), kWidth), top = ends.empty() ? h : values.zeros(std::ssize(ends), kWidth);
+    std::vector<std::int32_t> positions, out;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      std::copy_n(x.row(rows[i]), kWidth, h.row(static_cast<std::int64_t>(i)));
+      positions.push_back(all.positions[static_cast<std::size_t>(rows[i])]);
+    }
+    for (std::int32_t end : ends) {
+      std::copy_n(h.row(end), kWidth, top.row(std::ssize(out)));
+      out.push_back(rows[static_cast<std::size_t>(end)]);
+    }
+    if (ends.empty()) out = rows;
+    PackedBatch batch{{}, {}, positions, {}};
+    Pass p{batch, arena, {cos, sin}, {}};
+    layer.forward_cached(h, sequences, ends, 0, top, p);
+    for (auto& s : sequences) s.cache->advance(s.count);
+    for (std::size_t i = 0; i < out.size(); ++i)
+      for (std::int64_t c = 0; c < kWidth; ++c)
+        ASSERT_NEAR(top.row(static_cast<std::int64_t>(i))[c], y.row(out[i])[c], 2e-5) << "token " << out[i];
+    EXPECT_EQ(arena.used(), 0u);
+  }
+
   Values values{8};
   Trained trained;
   DecoderLayer layer;
@@ -215,88 +251,29 @@ TEST_P(LayerKinds, DocumentsDoNotSeeEachOther) {
 }
 
 TEST_P(LayerKinds, GeneratingRowByRowGivesTheWholeForward) {
-  kept = Arena(1 << 20);
-  Pass p = pass(false);
-  auto saved = layer.plan(kTokens, kTokens, {}, kept);
-  Mat y = values.zeros(kTokens, kWidth);
-  layer.forward(x, {}, y, saved, p);
-
   // Both documents as sequences: the first two tokens at once, the others one each a call, beside each other.
-  KvCache first(1, layer.attention.shape.kv_heads, layer.attention.shape.head_dim, 4),
-      second(1, layer.attention.shape.kv_heads, layer.attention.shape.head_dim, 3);
-  auto step = [&](std::vector<std::int32_t> rows, std::vector<SequenceRows> sequences) {
-    Mat h = values.zeros(static_cast<std::int64_t>(rows.size()), kWidth);
-    std::vector<std::int32_t> positions;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      std::copy_n(x.row(rows[i]), kWidth, h.row(static_cast<std::int64_t>(i)));
-      positions.push_back(all.positions[static_cast<std::size_t>(rows[i])]);
-    }
-    PackedBatch batch{{}, {}, positions, {}};
-    Pass q{batch, arena, {cos, sin}, {}};
-    layer.forward_cached(h, sequences, {}, 0, h, q);
-    for (auto& s : sequences) s.cache->advance(s.count);
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      for (std::int64_t c = 0; c < kWidth; ++c)
-        ASSERT_NEAR(h.row(static_cast<std::int64_t>(i))[c], y.row(rows[i])[c], 2e-5) << "token " << rows[i];
-  };
-  step({0, 1, 4, 5}, {{&first, 0, 2}, {&second, 2, 2}});
-  step({2, 6}, {{&first, 0, 1}, {&second, 1, 1}});
-  step({3}, {{&first, 0, 1}});
+  const Mat y = whole();
+  KvCache first = cache_of(4), second = cache_of(3);
+  expect_cached(y, {0, 1, 4, 5}, {{&first, 0, 2}, {&second, 2, 2}});
+  expect_cached(y, {2, 6}, {{&first, 0, 1}, {&second, 1, 1}});
+  expect_cached(y, {3}, {{&first, 0, 1}});
   EXPECT_EQ(first.length(), 4);
-  EXPECT_EQ(arena.used(), 0u);
 }
 
 TEST_P(LayerKinds, TheLastRowsAloneAreThoseOfTheWholeForward) {
-  kept = Arena(1 << 20);
-  Pass p = pass(false);
-  auto saved = layer.plan(kTokens, kTokens, {}, kept);
-  Mat y = values.zeros(kTokens, kWidth);
-  layer.forward(x, {}, y, saved, p);
   // The first document but for its last token and two tokens of the second; then what is left of both.
-  KvCache first(1, layer.attention.shape.kv_heads, layer.attention.shape.head_dim, 4),
-      second(1, layer.attention.shape.kv_heads, layer.attention.shape.head_dim, 3);
-  auto step = [&](std::vector<std::int32_t> rows, std::vector<SequenceRows> sequences, std::vector<std::int32_t> ends) {
-    Mat h = values.zeros(static_cast<std::int64_t>(rows.size()), kWidth), top = values.zeros(std::ssize(ends), kWidth);
-    std::vector<std::int32_t> positions;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      std::copy_n(x.row(rows[i]), kWidth, h.row(static_cast<std::int64_t>(i)));
-      positions.push_back(all.positions[static_cast<std::size_t>(rows[i])]);
-    }
-    for (std::size_t i = 0; i < ends.size(); ++i)
-      std::copy_n(h.row(ends[i]), kWidth, top.row(static_cast<std::int64_t>(i)));
-    PackedBatch batch{{}, {}, positions, {}};
-    Pass q{batch, arena, {cos, sin}, {}};
-    layer.forward_cached(h, sequences, ends, 0, top, q);
-    for (auto& s : sequences) s.cache->advance(s.count);
-    for (std::size_t i = 0; i < ends.size(); ++i)
-      for (std::int64_t c = 0; c < kWidth; ++c)
-        ASSERT_NEAR(top.row(static_cast<std::int64_t>(i))[c], y.row(rows[static_cast<std::size_t>(ends[i])])[c], 2e-5)
-            << "token " << rows[static_cast<std::size_t>(ends[i])];
-  };
-  step({0, 1, 2, 4, 5}, {{&first, 0, 3}, {&second, 3, 2}}, {2, 4});
-  step({3, 6}, {{&first, 0, 1}, {&second, 1, 1}}, {0, 1});
-  EXPECT_EQ(arena.used(), 0u);
+  const Mat y = whole();
+  KvCache first = cache_of(4), second = cache_of(3);
+  expect_cached(y, {0, 1, 2, 4, 5}, {{&first, 0, 3}, {&second, 3, 2}}, {2, 4});
+  expect_cached(y, {3, 6}, {{&first, 0, 1}, {&second, 1, 1}}, {0, 1});
 }
 
 TEST_P(LayerKinds, FewRowsBehindFullCachesAreTheWhole) {
-  kept = Arena(1 << 20);
-  Pass p = pass(false);
-  auto saved = layer.plan(kTokens, kTokens, {}, kept);
-  Mat y = values.zeros(kTokens, kWidth);
-  layer.forward(x, {}, y, saved, p);
   // One token, then the other three of the document in one call.
-  KvCache cache(1, layer.attention.shape.kv_heads, layer.attention.shape.head_dim, 4);
-  for (auto [first, count] : {std::pair<std::int64_t, std::int64_t>{0, 1}, {1, 3}}) {
-    Mat h = values.zeros(count, kWidth);
-    std::copy_n(x.row(first), count * kWidth, h.data);
-    PackedBatch batch{
-        {}, {}, std::span(all.positions).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)), {}};
-    Pass q{batch, arena, {cos, sin}, {}};
-    SequenceRows rows{&cache, 0, count};
-    layer.forward_cached(h, {&rows, 1}, {}, 0, h, q);
-    cache.advance(count);
-    for (std::int64_t i = 0; i < count * kWidth; ++i) ASSERT_NEAR(h.data[i], y.row(first)[i], 2e-5) << first;
-  }
+  const Mat y = whole();
+  KvCache cache = cache_of(4);
+  expect_cached(y, {0}, {{&cache, 0, 1}});
+  expect_cached(y, {1, 2, 3}, {{&cache, 0, 3}});
 }
 
 std::vector<Kind> kinds() {
