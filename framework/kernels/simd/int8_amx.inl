@@ -13,12 +13,8 @@ struct Int8Tiles {
   static constexpr bool kTwo = M > 4;
   static constexpr std::uint16_t kWidth = (kTwo ? 4 : M) * kDigits * 4;  // bytes of a row of a tile
   static constexpr std::int64_t kSecondAt = kTile * kWidth, kBytes = kSecondAt * (kTwo ? 2 : 1);  // of 64 steps
-  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  std::uint16_t row_bytes[16] = {kWidth, kWidth, kWidth, kWidth, 64, 64, kWidth, kWidth};
-  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+  static constexpr TileShapes kShapes{kWidth, kWidth};
 };
-template <int M>
-constexpr Int8Tiles<M> kInt8Tiles;
 
 // The power of two under which a row's values are integers of 31 bits; NaN where one is not finite.
 DML_INLINE double unit_of(const float* x, std::int64_t cols) {
@@ -127,7 +123,7 @@ void few_rows_of_int8(const char* w, const float* scales, std::int64_t cols, std
   auto* packed = reinterpret_cast<char*>(room);
   double unit[M];
   pack_digits<M>(x, m, ldx, cols, packed, unit);
-  _tile_loadconfig(&kInt8Tiles<M>);
+  _tile_loadconfig(&Int8Tiles<M>::kShapes);
   for (; count > 0; count -= kInt8Rows, c += kInt8Rows, w += piece, scales += kInt8Rows) {
     const std::int64_t rows = count < kInt8Rows ? count : kInt8Rows;
     Int8Sums<M> sums;

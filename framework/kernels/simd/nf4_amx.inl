@@ -55,12 +55,8 @@ struct FewTiles {
   static constexpr bool kTwo = 3 * M > kTile;
   static constexpr std::uint16_t kFirst = (kTwo ? 2 : 3) * M * 4, kSecond = M * 4;  // bytes of a pair of steps
   static constexpr std::int64_t kSecondAt = kTile * kFirst, kBytes = kSecondAt + (kTwo ? kTile * kSecond : 0);
-  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  std::uint16_t row_bytes[16] = {kFirst, kSecond, kFirst, kSecond, 64, 64, kFirst, kSecond};
-  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+  static constexpr TileShapes kShapes{kFirst, kSecond};
 };
-template <int M>
-constexpr FewTiles<M> kFewTiles;
 
 DML_INLINE V even_ones(V a, V b) {
   return __builtin_shuffle(a, b, VI{0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30});
@@ -205,7 +201,7 @@ void few_rows_of_nf4(Nf4Row w, std::int64_t count, std::int64_t m, const float* 
   for (std::int64_t i = 0; i < piece && count >= kFewRows; i += 64) __builtin_prefetch(codes + i, 0, 2);
   auto* packed = reinterpret_cast<char*>(room);
   pack_few<M>(x, m, ldx, w.cols, packed);
-  _tile_loadconfig(&kFewTiles<M>);
+  _tile_loadconfig(&FewTiles<M>::kShapes);
   for (; count > 0; count -= kFewRows, c += kFewRows, codes += piece, w.move(kFewRows)) {
     const std::int64_t rows = count < kFewRows ? count : kFewRows;
     FewSums<M> sums;

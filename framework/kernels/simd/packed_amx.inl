@@ -10,12 +10,15 @@ constexpr int kTile = 16, kBlockDepth = 32;
 constexpr std::int64_t kTall = 2 * kTile, kWide = 2 * kTile;
 constexpr std::int64_t kTileBytes = 1024, kPartBytes = 2 * kTileBytes, kBlockBytes = 3 * kPartBytes;
 
+// Tiles 4 and 5 hold the first factor; 6 and 7 the second one, 0 and 2 sums with tile 6, 1 and 3 sums with tile 7.
 struct TileShapes {
   std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  std::uint16_t row_bytes[16];
   std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+  constexpr TileShapes(std::uint16_t six, std::uint16_t seven)
+      : row_bytes{six, seven, six, seven, 64, 64, six, seven} {}
 };
-constexpr TileShapes kShapes;
+constexpr TileShapes kShapes(64, 64);
 
 // The compiler does not know that tile instructions read and write memory: nothing may move across this.
 DML_INLINE void memory_is_used() { __asm__ volatile("" ::: "memory"); }
