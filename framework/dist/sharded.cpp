@@ -153,7 +153,7 @@ void Sharded::begin_micro_step(std::int64_t index) {
 
 void Sharded::bind_gradient(std::size_t s) {
   if (parts_[s].size == 0 || part(s).grad != nullptr) return;
-  if (flight_.pending && gradient_places_.overlap(flight_.stretch, s)) land();
+  land_while([&](const Flight& flight) { return gradient_places_.disturb(flight.stretch, s); });
   float* full = full_gradient(s);
   parallel_ranges(parts_[s].size, kBlock * 4,
                   [&](std::int64_t first, std::int64_t last) { std::memset(full + first, 0, bytes(last - first)); });
@@ -168,9 +168,9 @@ void Sharded::launch(std::size_t s) {
   std::int64_t largest = 0;
   for (int r = 0; r < group_.size(); ++r) largest = std::max(largest, slice_of(size, r, group_.size()).size());
   for (std::int64_t first = 0; first < largest; first += gradient_places_[s].piece) {
-    if (flight_.pending) land();
+    land_while([&](const Flight& flight) { return gradient_places_.disturb(flight.stretch, s); });
     launch_piece(s, first);
-    flight_.ends = first + gradient_places_[s].piece >= largest;
+    flights_.back().ends = first + gradient_places_[s].piece >= largest;
   }
   part(s).grad = nullptr;
 }
@@ -181,8 +181,9 @@ void Sharded::launch_piece(std::size_t s, std::int64_t first) {
   const std::size_t leaves = rounds_[static_cast<std::size_t>(launched_[s])].leaves;
   auto cut = [&](std::int64_t at, Slice slice) { return std::min(at, slice.size()); };
   const Slice mine = own(s);
-  flight_.stretch = s;
-  flight_.first = cut(first, mine), flight_.last = cut(first + place.piece, mine);
+  Flight flight;
+  flight.stretch = s;
+  flight.first = cut(first, mine), flight.last = cut(first + place.piece, mine);
   std::vector<std::span<const std::byte>> send(ranks);
   std::vector<std::span<std::byte>> receive(ranks);
   float* room = gradients_at_ + place.room;
@@ -196,25 +197,27 @@ void Sharded::launch_piece(std::size_t s, std::int64_t first) {
       send[r] = wire_.bytes(full_gradient(s) + from, size);
     }
     if (r >= leaves) continue;
-    receive[r] = wire_.bytes(room, flight_.last - flight_.first);
-    room += flight_.last - flight_.first;
+    receive[r] = wire_.bytes(room, flight.last - flight.first);
+    room += flight.last - flight.first;
   }
-  flight_.pending =
+  flight.pending =
       group_.exchange(std::move(send), std::move(receive), {"exchange of gradients", unit_channel(s, kGradients)});
+  flights_.push_back(std::move(flight));
 }
 
 void Sharded::land() {
-  flight_.pending->wait();
-  flight_.pending.reset();
-  const std::size_t s = flight_.stretch;
-  const std::int64_t size = flight_.last - flight_.first;
+  flights_.front().pending->wait();
+  const Flight flight = std::move(flights_.front());
+  flights_.pop_front();
+  const std::size_t s = flight.stretch;
+  const std::int64_t size = flight.last - flight.first;
   const Round& round = rounds_[static_cast<std::size_t>(launched_[s])];
   std::vector<float*> parts;
-  for (std::size_t place = 0; place < round.held; ++place) parts.push_back(nodes_[place][s] + flight_.first);
+  for (std::size_t place = 0; place < round.held; ++place) parts.push_back(nodes_[place][s] + flight.first);
   float* room = gradients_at_ + gradient_places_[s].room;
   for (std::size_t r = 0; r < round.leaves; ++r) {
     bool mine = r == static_cast<std::size_t>(group_.rank());
-    parts.push_back(mine ? full_gradient(s) + own(s).first + flight_.first : room);
+    parts.push_back(mine ? full_gradient(s) + own(s).first + flight.first : room);
     if (mine) continue;
     wire_.unpack(room, size);
     room += size;
@@ -225,10 +228,10 @@ void Sharded::land() {
                  last - first);
     // kept[i] ≥ i and ascending: what is overwritten is not needed any more.
     for (std::size_t i = 0; i < round.kept.size(); ++i)
-      if (float* from = parts[round.kept[i]], *to = nodes_[i][s] + flight_.first; from != to)
+      if (float* from = parts[round.kept[i]], *to = nodes_[i][s] + flight.first; from != to)
         std::memcpy(to + first, from + first, bytes(last - first));
   });
-  if (flight_.ends && launched_[s] + 1 == static_cast<std::int64_t>(rounds_.size())) sum_across(s);
+  if (flight.ends && launched_[s] + 1 == static_cast<std::int64_t>(rounds_.size())) sum_across(s);
 }
 
 void Sharded::sum_across(std::size_t s) {
@@ -266,7 +269,7 @@ void Sharded::after_part_gradient(std::size_t unit, std::size_t part) {
 }
 
 void Sharded::poll() {
-  if (flight_.pending && flight_.pending->test()) land();
+  while (!flights_.empty() && flights_.front().pending->test()) land();
   if (between_groups_ && in_step()) between_groups_->poll();
 }
 
@@ -277,7 +280,7 @@ std::span<Shard> Sharded::finish_gradients() {
     ++round_;
     empty_pass_();
   }
-  if (flight_.pending) land();
+  while (!flights_.empty()) land();
   for (std::size_t s = 0; s < parts_.size(); ++s)
     DML_CHECK(parts_[s].size == 0 || launched_[s] + 1 == static_cast<std::int64_t>(rounds_.size()),
               "a gradient of {} never became final", store_->units()[parts_[s].unit].name);
@@ -335,18 +338,32 @@ void Sharded::visit(std::size_t u, int direction) {
   start_gathering(first_of_[next]);
 }
 
+// The large part after this one in a walk, or parts_.size() where nobody will ask for it: the walk ends with a unit that is only
+// being recomputed, and before the embedding, whose values are for forward only.
+std::size_t Sharded::next_part(std::size_t s, int direction) const {
+  const std::size_t u = parts_[s].unit;
+  std::size_t next = s + static_cast<std::size_t>(direction);
+  if (next == first_of_[u] || next == first_of_[u + 1]) {
+    if (direction != direction_ || (direction < 0 && u <= 1)) return parts_.size();
+    next = direction > 0 ? first_of_[u + 1] + 1 : first_of_[u] - 1;
+  }
+  return next < parts_.size() && parts_[next].part > 0 ? next : parts_.size();
+}
+
 void Sharded::before_values(std::size_t u, std::size_t part, int direction) {
   if (!gathers()) return;
   const std::size_t s = first_of_[u] + part;
   hold_values(s);
   poll();
-  std::size_t next = s + static_cast<std::size_t>(direction);
-  if (next == first_of_[u] || next == first_of_[u + 1]) {  // the unit ends; unless it is only being recomputed
-    if (direction != direction_ || (direction < 0 && u <= 1)) return;  // the embedding's are for forward only
-    next = direction > 0 ? first_of_[u + 1] + 1 : first_of_[u] - 1;
-    if (next >= parts_.size() || parts_[next].part == 0) return;
+  std::vector<std::size_t> kept{s};  // this one and those ahead that are on their way
+  auto in_the_way = [&](std::size_t next) {
+    return std::ranges::any_of(kept, [&](std::size_t other) { return value_places_.overlap(other, next); });
+  };
+  for (std::size_t next = next_part(s, direction); next < parts_.size() && !in_the_way(next);
+       next = next_part(next, direction)) {
+    start_gathering(next);
+    kept.push_back(next);
   }
-  if (!value_places_.overlap(next, s)) start_gathering(next);
 }
 
 void Sharded::forget(std::size_t s) {

@@ -6,9 +6,9 @@
 // few nodes of its stack only: a slice each, not a full buffer. The price is an exchange in every micro-step.
 //
 // Units come in parts (nn/parameter.h), each of them cut among the ranks by itself. Whole gradients of parts live in few
-// places (dist/unit_places.h), and one exchange is under way at a time: a matrix's while the next one is computed. zero3
-// gathers a part's values before it is read, the neighbour's ahead of time, into such places as well; what lay there is
-// given up. So a rank holds some matrices beside its share, and never a whole layer, embedding or head.
+// places (dist/unit_places.h): a matrix's is exchanged while the next ones are computed, until somebody needs its place. zero3
+// gathers a part's values before it is read, those of its neighbours ahead of time as far as there are places, and what lay
+// there is given up. So a rank holds some matrices beside its share, and never a whole layer, embedding or head.
 //
 // Exchanges need all ranks: each must make the same passes in the same order (a rank that has no micro-batch in the last
 // round of a step makes an empty one in finish_gradients()). All ranks begin all exchanges in the same order, and wait only
@@ -18,6 +18,8 @@
 // few nodes of its group's stretch, so the additions are the tree's again, and every group ends with the same sums.
 #pragma once
 
+#include <algorithm>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -68,9 +70,9 @@ class Sharded : public DistributionStrategy {
   void after_part_gradient(std::size_t unit, std::size_t part) override;
 
  private:
-  /// The exchange under way: floats [first, last) of every rank's slice of a part.
+  /// An exchange under way: floats [first, last) of every rank's slice of a part.
   struct Flight {
-    std::unique_ptr<Pending> pending;  // null: none
+    std::unique_ptr<Pending> pending;
     std::size_t stretch = 0;
     std::int64_t first = 0, last = 0;
     bool ends = false;  // the part's last one
@@ -105,11 +107,18 @@ class Sharded : public DistributionStrategy {
   void bind_gradient(std::size_t s);
   void launch(std::size_t s);
   void launch_piece(std::size_t s, std::int64_t first);
+  /// Waits for the exchange that began first, and adds up what has come.
   void land();
+  /// Until no exchange is under way that this is said of.
+  template <class Condition>
+  void land_while(Condition any) {
+    while (std::ranges::any_of(flights_, any)) land();
+  }
   void sum_across(std::size_t s);
 
   bool gathers() const { return values_ == Values::sharded && shown_.capacity() == 0; }
   void visit(std::size_t unit, int direction);
+  std::size_t next_part(std::size_t s, int direction) const;
   void start_gathering(std::size_t s);
   void hold_values(std::size_t s);
   void take_values(std::size_t s);
@@ -136,7 +145,7 @@ class Sharded : public DistributionStrategy {
   UnitPlaces gradient_places_, value_places_;
   float *gradients_at_ = nullptr, *gathered_at_ = nullptr;
   std::vector<std::int64_t> launched_;  // by part: the last round of this step, −1: none
-  Flight flight_;
+  std::deque<Flight> flights_;          // in the order in which they began
   Residuals residuals_;
   std::unique_ptr<Reduction> between_groups_;
 

@@ -25,10 +25,12 @@ UnitPlaces::UnitPlaces(const ParameterStore& store, int ranks, bool receive) {
   whole_ = together ? std::max(end, 2 * layer) : layer_room;
   floats_ =
       together ? std::max(end + others * small, layer_room + others * layer_piece) : layer_room + others * layer_piece;
-  std::int64_t part = 0, parts = 0;
+  std::int64_t part = 0;
   for (const Unit& unit : units)
     for (std::size_t p = 1; p < unit.parts.size(); ++p) part = std::max(part, whole_blocks(unit.parts[p].size()));
   const std::int64_t parts_at = floats_, part_room = parts_at + 2 * part;
+  std::int64_t at_place = 0, taken = 0, received = 0;  // which of the two is being filled, and how far
+  others_ = others;
   for (std::size_t u = 0; u < units.size(); ++u) {
     const bool is_end = u == 0 || u + 1 == units.size();
     const std::int64_t at = !is_end              ? layers_at + static_cast<std::int64_t>(u % 2) * layer
@@ -36,13 +38,20 @@ UnitPlaces::UnitPlaces(const ParameterStore& store, int ranks, bool receive) {
                                                  : first;
     places_.push_back({at, at + units[u].parts[0].size(), layer_room, layer_piece});
     if (is_end && together) places_.back().room = end, places_.back().piece = small;
-    for (std::size_t p = 1; p < units[u].parts.size(); ++p, ++parts) {
-      const std::int64_t place = parts_at + parts % 2 * part;
-      places_.push_back({place, place + units[u].parts[p].size(), part_room, slice(part)});
+    for (std::size_t p = 1; p < units[u].parts.size(); ++p) {
+      const std::int64_t size = units[u].parts[p].size(), piece = slice(size);
+      if (taken + whole_blocks(size) > part || received + piece > slice(part)) {
+        at_place = 1 - at_place;
+        taken = received = 0;
+      }
+      const std::int64_t place = parts_at + at_place * part + taken;
+      places_.push_back({place, place + size, part_room + others * (at_place * slice(part) + received), piece});
+      taken += whole_blocks(size);
+      received += piece;
     }
   }
   whole_ += 2 * part;
-  floats_ = part_room + others * slice(part);
+  floats_ = part_room + 2 * others * slice(part);
 }
 
 }  // namespace dml

@@ -33,13 +33,23 @@ class UnitPlaces {
   bool overlap(std::size_t a, std::size_t b) const {
     return places_[a].first < places_[b].last && places_[b].first < places_[a].last;
   }
+  /// Whether the gradients of both, exchanged at the same time, would lie in the same floats somewhere.
+  bool disturb(std::size_t a, std::size_t b) const {
+    auto meet = [](std::int64_t first, std::int64_t last, std::int64_t other_first, std::int64_t other_last) {
+      return first < other_last && other_first < last;
+    };
+    const Place &x = places_[a], &y = places_[b];
+    const std::int64_t x_end = x.room + others_ * x.piece, y_end = y.room + others_ * y.piece;
+    return meet(x.first, x.last, y.first, y.last) || meet(x.room, x_end, y.room, y_end) ||
+           meet(x.first, x.last, y.room, y_end) || meet(x.room, x_end, y.first, y.last);
+  }
   /// Floats of it all, and of what is no room to receive into.
   std::int64_t floats() const { return floats_; }
   std::int64_t whole_parts() const { return whole_; }
 
  private:
   std::vector<Place> places_;
-  std::int64_t floats_ = 0, whole_ = 0;
+  std::int64_t floats_ = 0, whole_ = 0, others_ = 0;
 };
 
 }  // namespace dml

@@ -197,6 +197,13 @@ void ScalingPlan::calibrate() {
     std::memcpy(b, a, kFloats * sizeof(float));
     calibration_.copy =
         2 * seconds_since(start) / (kFloats * sizeof(float));  // into the system's buffers or out of them
+    const Wire wire{CommDtype::bf16};
+    start = Clock::now();
+    wire.pack(a, kFloats, reinterpret_cast<bf16*>(b));
+    calibration_.pack = seconds_since(start) / kFloats;
+    start = Clock::now();
+    wire.unpack(a, kFloats);
+    calibration_.unpack = seconds_since(start) / kFloats;
   }
 }
 
@@ -211,7 +218,8 @@ StepForecast ScalingPlan::forecast(const std::string& name, int ranks, std::int6
   const int groups = ranks / group;
   DistributionOptions options = distribution_options(recipe_.distribution);
   options.shard_size = group;
-  const double gradient_bytes = options.wire.type == CommDtype::bf16 ? 2 : 4;
+  const bool rounded = options.wire.type == CommDtype::bf16;
+  const double gradient_bytes = rounded ? 2 : 4;
   const std::int64_t rounds = (total + ranks - 1) / ranks;
   const double nodes = !in_rounds && options.tree
                            ? static_cast<double>(tree_schedule(contiguous_share(total, 0, ranks), total).nodes.size())
@@ -232,6 +240,10 @@ StepForecast ScalingPlan::forecast(const std::string& name, int ranks, std::int6
     out.sent += moved;
     compute(2 * moved * c.copy + 2 * (among - 1) * kMessage + 2 * out_of_host / kPacketBytes * kPacket);
     return link.carry(std::max(t, ready), per_host * out_of_host);
+  };
+  // So many floats are rounded before they are sent, and so many are made floats again.
+  auto convert = [&](double packed, double unpacked) {
+    if (rounded) compute(packed * c.pack + unpacked * c.unpack);
   };
   const int group_local = std::min(group, per_host), across_local = std::max(1, per_host / group);
   const std::vector<Stretch> stretches = in_rounds ? unit_parts(model_->parameters) : whole_units(model_->parameters);
@@ -259,32 +271,53 @@ StepForecast ScalingPlan::forecast(const std::string& name, int ranks, std::int6
     there[s] = gather(s);
   };
   const bool gathers = shards_values && group > 1;
-  auto need = [&](std::size_t s, std::size_t next) {
+  // A part is read, and those behind it in the walk are asked for, as many as there are places; past a unit's end only if
+  // `on`.
+  auto need = [&](std::size_t s, int direction, bool on) {
     if (!gathers) return;
     start(s);
     t = std::max(t, there[s]);
-    if (next < stretches.size() && stretches[next].part > 0 && !value_places.overlap(next, s)) start(next);
+    std::vector<std::size_t> kept{s};
+    for (std::size_t next = s;;) {
+      const std::size_t u = stretches[next].unit;
+      next += static_cast<std::size_t>(direction);
+      if (next == first_of[u] || next == first_of[u + 1]) {
+        if (!on || (direction < 0 && u <= 1)) return;
+        next = direction > 0 ? first_of[u + 1] + 1 : first_of[u] - 1;
+      }
+      if (next >= stretches.size() || stretches[next].part == 0) return;
+      for (std::size_t other : kept)
+        if (value_places.overlap(other, next)) return;
+      start(next);
+      kept.push_back(next);
+    }
   };
   auto visit = [&](std::size_t u, std::size_t next) {
     if (!gathers) return;
     const std::size_t s = first_of[u], end = first_of[u + 1];
-    need(s, next > u ? s + 1 : end - 1);
+    start(s);
+    t = std::max(t, there[s]);
+    if (end - s > 1) start(next > u ? s + 1 : end - 1);
     const bool for_forward_only = next < u && next == 0 && model_->parameters.ends_take_turns;
     if (next <= last && !for_forward_only && !value_places.overlap(first_of[next], s)) start(first_of[next]);
   };
-  double flight = 0;
-  std::size_t flying = 0;
+  std::vector<double> landed_at(stretches.size(), 0);  // when a part's gradient, as last sent, had arrived
+  auto wait_for = [&](auto&& is_meant) {
+    for (std::size_t other = 0; other < stretches.size(); ++other)
+      if (stretches[other].size > 0 && is_meant(other)) t = std::max(t, landed_at[other]);
+  };
   auto launch = [&](std::size_t s) {
-    if (stretches[s].size == 0) return flight;
+    if (stretches[s].size == 0) return 0.0;
     const std::int64_t slice = slice_of(stretches[s].size, group - 1, group).size(), piece = gradient_places[s].piece;
     const auto pieces = static_cast<double>((slice + piece - 1) / piece);
     for (double p = 0; p < pieces; ++p) {
-      t = std::max(t, flight);
-      compute(c.add * floats(s) / pieces * (group - 1) / group);
-      flight = exchange(gradient_bytes * floats(s) / pieces, group, group_local);
+      wait_for([&](std::size_t other) { return gradient_places.disturb(other, s); });
+      const double others = floats(s) / pieces * (group - 1) / group;
+      compute(c.add * others);
+      convert(others, others);
+      landed_at[s] = exchange(gradient_bytes * floats(s) / pieces, group, group_local);
     }
-    flying = s;
-    return flight;
+    return landed_at[s];
   };
   // The gradient of a stretch is final.
   auto sum = [&](std::size_t s, bool final) {
@@ -296,15 +329,19 @@ StepForecast ScalingPlan::forecast(const std::string& name, int ranks, std::int6
     } else {
       landed = exchange(gradient_bytes * floats(s) * nodes, group, group_local);
       compute(c.add * floats(s) * (group - 1) / group);
+      convert(floats(s) * nodes * (group - 1) / group, floats(s) * nodes * (group - 1) / group);
     }
-    if (name == "ddp") landed = exchange(gradient_bytes * floats(s), ranks, per_host, landed);
+    if (name == "ddp") {
+      convert(floats(s) / ranks, floats(s));
+      landed = exchange(gradient_bytes * floats(s), ranks, per_host, landed);
+    }
     if (groups > 1 && final)
       for (int way = 0; way < 2; ++way)
         landed = exchange(gradient_bytes * floats(s) / group, groups, across_local, landed);
     done = std::max(done, landed);
   };
   auto make_gradient = [&](std::size_t s, double seconds, bool final) {
-    if (in_rounds && gradient_places.overlap(flying, s)) t = std::max(t, flight);
+    if (in_rounds) wait_for([&](std::size_t other) { return gradient_places.disturb(other, s); });
     compute(seconds);
     sum(s, final);
   };
@@ -316,7 +353,7 @@ StepForecast ScalingPlan::forecast(const std::string& name, int ranks, std::int6
       const std::size_t first = first_of[u] + 1, end = first_of[u + 1];
       if (first == end) compute(c.forward[u]);
       for (std::size_t s = first; s < end; ++s) {
-        need(s, s + 1);
+        need(s, 1, true);
         // The head's sums, a third of its work.
         compute(share(s) * (u < last ? c.forward[u] : c.backward[u] / 3));
       }
@@ -327,7 +364,7 @@ StepForecast ScalingPlan::forecast(const std::string& name, int ranks, std::int6
       for (std::size_t i = first; i < end; ++i) {
         const bool is_end = u == 0 || u == last;
         const std::size_t s = is_end ? i : end - 1 - (i - first);
-        if (u > 0) need(s, is_end ? s + 1 : s - 1);
+        if (u > 0) need(s, is_end ? 1 : -1, !is_end);
         make_gradient(s, share(s) * c.backward[u] * (u < last ? 1 : (2 + computed_twice_) / 3), final);
       }
       make_gradient(first_of[u], first == end ? c.backward[u] : 0, final);

@@ -32,7 +32,8 @@ double parse_latency(const std::string& text);
 struct Calibration {
   std::vector<double> forward, backward;  // by unit; the head's two are one pass and count as backward
   double update = 0;                      // all parameters
-  double add = 0, copy = 0;               // a second per float added up; per byte sent or received
+  double add = 0, copy = 0;               // seconds per float added up; per byte sent or received
+  double pack = 0, unpack = 0;            // seconds per float rounded to bfloat16 for the wire, and back
   std::int64_t tokens = 0;                // of the micro-batch
   double pass() const;
 };

@@ -253,9 +253,12 @@ TEST(UnitPlaces, KeepNeighboursApart) {
       std::vector<std::size_t> small, large;
       for (std::size_t s = 0; s < parts.size(); ++s) (parts[s].part == 0 ? small : large).push_back(s);
       for (std::size_t u = 1; u + 2 < small.size(); ++u) EXPECT_FALSE(places.overlap(small[u], small[u + 1])) << u;
-      for (std::size_t p = 0; p + 1 < large.size(); ++p) EXPECT_FALSE(places.overlap(large[p], large[p + 1])) << p;
+      for (std::size_t p = 0; p + 1 < large.size(); ++p) {
+        EXPECT_FALSE(places.overlap(large[p], large[p + 1])) << p;
+        EXPECT_FALSE(places.disturb(large[p], large[p + 1])) << p;
+      }
       for (std::size_t s : small)
-        for (std::size_t p : large) EXPECT_FALSE(places.overlap(s, p));
+        for (std::size_t p : large) EXPECT_FALSE(places.overlap(s, p) || places.disturb(s, p));
       EXPECT_EQ(places.overlap(small.back(), small[4]), take_turns);
       EXPECT_FALSE(!take_turns && (places.overlap(small[0], small.back()) || places.overlap(small[0], small[4])));
       EXPECT_EQ(values.floats(), values.whole_parts());
