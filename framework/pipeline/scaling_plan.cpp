@@ -315,6 +315,8 @@ StepForecast ScalingPlan::forecast(const std::string& name, int ranks, std::int6
       const double others = floats(s) / pieces * (group - 1) / group;
       compute(c.add * others);
       convert(others, others);
+      // Zeroed before it was made, which is half of copying it; and the sum of the own slice is copied to where it stays.
+      compute(c.copy / 2 * sizeof(float) * floats(s) / pieces * (0.5 + 1.0 / group));
       landed_at[s] = exchange(gradient_bytes * floats(s) / pieces, group, group_local);
     }
     return landed_at[s];
