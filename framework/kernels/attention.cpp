@@ -7,10 +7,11 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "core/profile.h"
+#include "kernels/attention_tasks.h"
 #include "kernels/simd/loops.h"
 
-// Forward. A task is one head and 128 consecutive rows of the batch; the documents those rows belong to are done one
-// after another. For a query tile: Sᵀ = K Qᵀ one key tile at a time, so that a vector holds many queries and the
+// Forward. A task is one head and some consecutive rows of the batch; the documents those rows belong to are done one
+// after another. For a tile of 128 queries: Sᵀ = K Qᵀ one key tile at a time, so that a vector holds many queries and the
 // softmax needs no sums across lanes; the output so far is rescaled whenever a query's maximum rises. Key tiles start
 // at the document's start and products are per-row chains (simd/loops.h): a row's bits depend on its document alone,
 // not on what is packed beside it.
@@ -81,29 +82,40 @@ struct QueryTile {
   }
 };
 
+void rows_of_a_head(const AttentionRows& t) {
+  const std::int64_t e = t.shape.head_dim, col = t.head * e;
+  QueryTile tile(t.shape, t.k, t.v, t.head / (t.shape.heads / t.shape.kv_heads) * e);
+  for (std::int64_t done = 0; done < t.rows; done += kQueries) {
+    const std::int64_t row = t.row + done, rows = std::min(kQueries, t.rows - done);
+    tile.run(t.q, col, t.begin, row, rows);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      loops().set_scaled(tile.o + i * e, 1 / tile.sum[i], t.out.row(row + i) + col, e);
+      t.lse.row(row + i)[t.head] = tile.top[i] + std::log(tile.sum[i]);
+    }
+  }
+}
+
 }  // namespace
 
 void attention(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMat v, std::span<const std::int32_t> starts,
                Mat out, Mat lse) {
   ProfileScope profiled("attention");
-  std::int64_t e = shape.head_dim, group = shape.heads / shape.kv_heads;
+  const std::int64_t e = shape.head_dim;
   DML_CHECK(q.cols == shape.heads * e && k.cols == shape.kv_heads * e && v.cols == k.cols && out.cols == q.cols);
   DML_CHECK(k.rows == q.rows && v.rows == q.rows && out.rows == q.rows && lse.rows == q.rows &&
             lse.cols == shape.heads);
-  std::int64_t tiles = (q.rows + kQueries - 1) / kQueries;
-  parallel_for(tiles * shape.heads, [&](std::int64_t task) {
-    std::int64_t head = task % shape.heads, first = task / shape.heads * kQueries;
-    std::int64_t last = std::min(first + kQueries, q.rows);
-    QueryTile tile(shape, k, v, head / group * e);
+  const auto do_rows = loops().attention_rows ? loops().attention_rows : rows_of_a_head;
+  // Rows of a task share the preparation of keys and values; no result can tell how many there are.
+  std::int64_t at_once = AttentionRows::kMostRows;
+  while (at_once > kQueries && q.rows * shape.heads < 4 * threads() * at_once) at_once /= 2;
+  parallel_for((q.rows + at_once - 1) / at_once * shape.heads, [&](std::int64_t task) {
+    const std::int64_t head = task % shape.heads, first = task / shape.heads * at_once;
+    const std::int64_t last = std::min(first + at_once, q.rows);
     auto document = std::upper_bound(starts.begin(), starts.end(), static_cast<std::int32_t>(first)) - 1;
     for (std::int64_t row = first; row < last;) {
       while (*(document + 1) <= row) ++document;
       std::int64_t rows = std::min<std::int64_t>(*(document + 1), last) - row;
-      tile.run(q, head * e, *document, row, rows);
-      for (std::int64_t i = 0; i < rows; ++i) {
-        loops().set_scaled(tile.o + i * e, 1 / tile.sum[i], out.row(row + i) + head * e, e);
-        lse.row(row + i)[head] = tile.top[i] + std::log(tile.sum[i]);
-      }
+      do_rows({shape, q, k, v, out, lse, head, *document, row, rows});
       row += rows;
     }
   });

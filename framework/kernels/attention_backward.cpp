@@ -1,6 +1,6 @@
 // The backward pass of attention, one visit per tile. With P = exp(S − lse) and D = rowsum(dout ∘ out):
 //   dV = Pᵀ dout,  dS = P ∘ (dout Vᵀ − D),  dQ = scale · dS K,  dK = scale · dSᵀ Q.
-// A task owns every `strips`-th key tile of one document and key-value head: it alone writes their dk and dv. Its share
+// A task owns every `strips`-th run of keys of one document and key-value head: it alone writes their dk and dv. Its share
 // of dq goes to dq itself (strip 0) or to a buffer of its own; the buffers are added in order.
 #include <algorithm>
 #include <cstring>
@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "core/profile.h"
-#include "kernels/attention.h"
+#include "kernels/attention_tasks.h"
 #include "kernels/simd/loops.h"
 
 namespace dml::kernels {
@@ -21,7 +21,71 @@ constexpr std::int64_t kMostStrips = 4;                 // each but the first ha
 // Of one document, by nothing but its length: its bits are its own.
 std::int64_t strips_for(std::int64_t kv_heads, std::int64_t rows) {
   std::int64_t wanted = ((rows > kLong ? 2 : 1) * kEnoughTasks + kv_heads - 1) / kv_heads;
-  return std::clamp<std::int64_t>((rows + kKeys - 1) / kKeys, 1, std::min(kMostStrips, wanted));
+  const std::int64_t runs = (rows + AttentionKeys::kKeys - 1) / AttentionKeys::kKeys;
+  return std::clamp<std::int64_t>(runs, 1, std::min(kMostStrips, wanted));
+}
+
+// Of the keys [first, last), which belong to the task.
+void run_of_keys(const AttentionKeys& t, std::int64_t first, std::int64_t last) {
+  const Loops& loop = loops();
+  const AttentionShape& shape = t.shape;
+  const std::int64_t e = shape.head_dim, group = shape.heads / shape.kv_heads, at = t.kv * e;
+  float* kt = thread_scratch((5 * kKeys + 3 * kQueries) * e + 2 * kQueries * kKeys).data();
+  float *vt = kt + e * kKeys, *kd = vt + e * kKeys, *dkd = kd + e * kKeys, *dvd = dkd + e * kKeys;
+  float *qd = dvd + e * kKeys, *od = qd + e * kQueries, *dqd = od + e * kQueries;
+  float *s = dqd + e * kQueries, *dp = s + kQueries * kKeys;
+  for (std::int64_t key = first; key < last; key += kKeys) {
+    std::int64_t keys = std::min(kKeys, last - key), width = (keys + 15) / 16 * 16;
+    loop.transpose(keys, e, t.k.row(key) + at, t.k.cols, 1, kt, width);
+    loop.transpose(keys, e, t.v.row(key) + at, t.v.cols, 1, vt, width);
+    loop.copy_block(keys, e, t.k.row(key) + at, t.k.cols, kd);
+    std::fill(dkd, dkd + keys * e, 0.f);
+    std::fill(dvd, dvd + keys * e, 0.f);
+    std::int64_t seen_until = shape.window > 0 ? std::min(t.end, key + keys - 1 + shape.window) : t.end;
+    for (std::int64_t head = t.kv * group; head < (t.kv + 1) * group; ++head)
+      for (std::int64_t row = key; row < seen_until; row += kQueries) {
+        std::int64_t rows = std::min(kQueries, seen_until - row), col = head * e, after = row - key;
+        loop.copy_block(rows, e, t.q.row(row) + col, t.q.cols, qd);
+        loop.copy_block(rows, e, t.dout.row(row) + col, t.dout.cols, od);
+        // On the diagonal 16 queries meet only the keys up to the last of them, and 16 keys only the queries from the
+        // first of them on.
+        bool diagonal = after < keys;
+        std::int64_t query_step = diagonal ? kBlock : kQueries, key_step = diagonal ? kBlock : kKeys;
+        auto keys_of = [&](std::int64_t b) { return diagonal ? std::min(keys, after + b + kBlock) : keys; };
+        for (std::int64_t b = 0; b < rows; b += query_step) {
+          std::int64_t count = std::min(query_step, rows - b), across = (keys_of(b) + 15) / 16 * 16;
+          loop.small_gemm(count, across, e, qd + b * e, e, 1, kt, width, shape.scale, s + b * width, width, false);
+          loop.small_gemm(count, across, e, od + b * e, e, 1, vt, width, 1, dp + b * width, width, false);
+        }
+        for (std::int64_t i = 0; i < rows; ++i) {
+          std::int64_t high = after + i + 1, low = shape.window > 0 ? high - shape.window : 0;
+          loop.attention_gradient(s + i * width, dp + i * width, keys, low, high, shape.softcap, shape.scale,
+                                  t.lse.row(row + i)[head], t.dots.row(row + i)[head]);
+        }
+        for (std::int64_t b = 0; b < keys; b += key_step) {
+          std::int64_t count = std::min(key_step, keys - b), from = diagonal ? std::max<std::int64_t>(0, b - after) : 0;
+          if (from >= rows) break;
+          loop.small_gemm(count, e, rows - from, s + from * width + b, 1, width, od + from * e, e, 1, dvd + b * e, e,
+                          true);
+          loop.small_gemm(count, e, rows - from, dp + from * width + b, 1, width, qd + from * e, e, 1, dkd + b * e, e,
+                          true);
+        }
+        for (std::int64_t b = 0; b < rows; b += query_step)
+          loop.small_gemm(std::min(query_step, rows - b), e, keys_of(b), dp + b * width, width, 1, kd, e, 1,
+                          dqd + b * e, e, false);
+        for (std::int64_t i = 0; i < rows; ++i) loop.add_scaled(dqd + i * e, 1, t.dq.row(row + i) + col, e);
+      }
+    for (std::int64_t i = 0; i < keys; ++i) {
+      std::memcpy(t.dk.row(key + i) + at, dkd + i * e, static_cast<std::size_t>(e) * sizeof(float));
+      std::memcpy(t.dv.row(key + i) + at, dvd + i * e, static_cast<std::size_t>(e) * sizeof(float));
+    }
+  }
+}
+
+void keys_of_a_head(const AttentionKeys& t) {
+  constexpr std::int64_t kRun = AttentionKeys::kKeys;
+  for (std::int64_t key = t.begin + t.strip * kRun; key < t.end; key += t.strips * kRun)
+    run_of_keys(t, key, std::min(key + kRun, t.end));
 }
 
 }  // namespace
@@ -43,71 +107,19 @@ void attention_backward(const AttentionShape& shape, ConstMat dout, ConstMat q, 
         dots.row(t)[h] = loops().dot(dout.row(t) + h * e, out.row(t) + h * e, e);
   });
 
-  auto documents = static_cast<std::int64_t>(starts.size()) - 1;
+  const auto do_keys = loops().attention_keys ? loops().attention_keys : keys_of_a_head;
+  const std::int64_t documents = std::ssize(starts) - 1;
   parallel_for(documents * shape.kv_heads * most_strips, [&](std::int64_t task) {
-    const Loops& loop = loops();
-    std::int64_t strip = task % most_strips, kv = task / most_strips % shape.kv_heads,
-                 document = task / most_strips / shape.kv_heads;
-    std::int64_t begin = starts[static_cast<std::size_t>(document)],
-                 end = starts[static_cast<std::size_t>(document) + 1];
+    const std::int64_t strip = task % most_strips, kv = task / most_strips % shape.kv_heads,
+                       document = task / most_strips / shape.kv_heads;
+    const std::int64_t begin = starts[static_cast<std::size_t>(document)],
+                       end = starts[static_cast<std::size_t>(document) + 1];
     const std::int64_t strips = strips_for(shape.kv_heads, end - begin);
     if (strip >= strips) return;
     Mat to = strip == 0 ? dq : extra.slice((strip - 1) * rows_all, rows_all);
-    const std::int64_t own = kv * group * e, at = kv * e;  // this task's columns of q and of k
     for (std::int64_t t = begin; t < end; ++t)
-      std::memset(to.row(t) + own, 0, static_cast<std::size_t>(group * e) * sizeof(float));
-
-    float* kt = thread_scratch((5 * kKeys + 3 * kQueries) * e + 2 * kQueries * kKeys).data();
-    float *vt = kt + e * kKeys, *kd = vt + e * kKeys, *dkd = kd + e * kKeys, *dvd = dkd + e * kKeys;
-    float *qd = dvd + e * kKeys, *od = qd + e * kQueries, *dqd = od + e * kQueries;
-    float *s = dqd + e * kQueries, *dp = s + kQueries * kKeys;
-    for (std::int64_t key = begin + strip * kKeys; key < end; key += strips * kKeys) {
-      std::int64_t keys = std::min(kKeys, end - key), width = (keys + 15) / 16 * 16;
-      loop.transpose(keys, e, k.row(key) + at, k.cols, 1, kt, width);
-      loop.transpose(keys, e, v.row(key) + at, v.cols, 1, vt, width);
-      loop.copy_block(keys, e, k.row(key) + at, k.cols, kd);
-      std::fill(dkd, dkd + keys * e, 0.f);
-      std::fill(dvd, dvd + keys * e, 0.f);
-      std::int64_t seen_until = shape.window > 0 ? std::min(end, key + keys - 1 + shape.window) : end;
-      for (std::int64_t head = kv * group; head < (kv + 1) * group; ++head)
-        for (std::int64_t row = key; row < seen_until; row += kQueries) {
-          std::int64_t rows = std::min(kQueries, seen_until - row), col = head * e, after = row - key;
-          loop.copy_block(rows, e, q.row(row) + col, q.cols, qd);
-          loop.copy_block(rows, e, dout.row(row) + col, dout.cols, od);
-          // On the diagonal 16 queries meet only the keys up to the last of them, and 16 keys only the queries from the
-          // first of them on.
-          bool diagonal = after < keys;
-          std::int64_t query_step = diagonal ? kBlock : kQueries, key_step = diagonal ? kBlock : kKeys;
-          auto keys_of = [&](std::int64_t b) { return diagonal ? std::min(keys, after + b + kBlock) : keys; };
-          for (std::int64_t b = 0; b < rows; b += query_step) {
-            std::int64_t count = std::min(query_step, rows - b), across = (keys_of(b) + 15) / 16 * 16;
-            loop.small_gemm(count, across, e, qd + b * e, e, 1, kt, width, shape.scale, s + b * width, width, false);
-            loop.small_gemm(count, across, e, od + b * e, e, 1, vt, width, 1, dp + b * width, width, false);
-          }
-          for (std::int64_t i = 0; i < rows; ++i) {
-            std::int64_t high = after + i + 1, low = shape.window > 0 ? high - shape.window : 0;
-            loop.attention_gradient(s + i * width, dp + i * width, keys, low, high, shape.softcap, shape.scale,
-                                    lse.row(row + i)[head], dots.row(row + i)[head]);
-          }
-          for (std::int64_t b = 0; b < keys; b += key_step) {
-            std::int64_t count = std::min(key_step, keys - b),
-                         from = diagonal ? std::max<std::int64_t>(0, b - after) : 0;
-            if (from >= rows) break;
-            loop.small_gemm(count, e, rows - from, s + from * width + b, 1, width, od + from * e, e, 1, dvd + b * e, e,
-                            true);
-            loop.small_gemm(count, e, rows - from, dp + from * width + b, 1, width, qd + from * e, e, 1, dkd + b * e, e,
-                            true);
-          }
-          for (std::int64_t b = 0; b < rows; b += query_step)
-            loop.small_gemm(std::min(query_step, rows - b), e, keys_of(b), dp + b * width, width, 1, kd, e, 1,
-                            dqd + b * e, e, false);
-          for (std::int64_t i = 0; i < rows; ++i) loop.add_scaled(dqd + i * e, 1, to.row(row + i) + col, e);
-        }
-      for (std::int64_t i = 0; i < keys; ++i) {
-        std::memcpy(dk.row(key + i) + at, dkd + i * e, static_cast<std::size_t>(e) * sizeof(float));
-        std::memcpy(dv.row(key + i) + at, dvd + i * e, static_cast<std::size_t>(e) * sizeof(float));
-      }
-    }
+      std::memset(to.row(t) + kv * group * e, 0, static_cast<std::size_t>(group * e) * sizeof(float));
+    do_keys({shape, dout, q, k, v, lse, dots, to, dk, dv, kv, begin, end, strip, strips});
   });
 
   if (most_strips == 1) return;

@@ -311,14 +311,39 @@ TEST(CachedRows, HoldFloat32AsItIsAndOthersAsRounded) {
 }
 
 TEST(Attention, OfADocumentHasTheSameBitsWhateverIsPackedBeforeIt) {
-  AttentionShape shape{.heads = 2, .kv_heads = 1, .head_dim = 16, .scale = 0.25f};
-  auto q = values(300 * 32, 1), k = values(300 * 16, 2), v = values(300 * 16, 3);
-  std::vector<float> packed(300 * 32), alone(200 * 32), lse(600);
-  std::vector<std::int32_t> two{0, 100, 300}, single{0, 200};
-  attention(shape, mat(q, 300, 32), mat(k, 300, 16), mat(v, 300, 16), two, mat(packed, 300, 32), mat(lse, 300, 2));
-  attention(shape, mat(q, 300, 32).slice(100, 200), mat(k, 300, 16).slice(100, 200), mat(v, 300, 16).slice(100, 200),
-            single, mat(alone, 200, 32), Mat{lse.data(), 200, 2});
-  EXPECT_TRUE(std::equal(alone.begin(), alone.end(), packed.begin() + 100 * 32));
+  constexpr std::int64_t kBefore = 100, kRows = 700, kAll = kBefore + kRows;
+  auto q = values(kAll * 32, 1), k = values(kAll * 16, 2), v = values(kAll * 16, 3), dout = values(kAll * 32, 4);
+  const std::vector<std::int32_t> two{0, kBefore, kAll}, single{0, kRows};
+  Arena scratch(std::size_t{4} << 20);
+  // out, lse, dq, dk, dv of rows from `first` on.
+  auto results = [&](const AttentionShape& shape, std::int64_t first, const std::vector<std::int32_t>& starts) {
+    const std::int64_t rows = starts.back();
+    auto from = [&](auto& x, std::int64_t cols) { return mat(x, kAll, cols).slice(first, rows); };
+    std::vector<float> all(static_cast<std::size_t>(rows * (32 + 2 + 32 + 16 + 16)));
+    float* at = all.data();
+    auto take = [&](std::int64_t cols) { return Mat{std::exchange(at, at + rows * cols), rows, cols}; };
+    Mat out = take(32), lse = take(2), dq = take(32), dk = take(16), dv = take(16);
+    attention(shape, from(q, 32), from(k, 16), from(v, 16), starts, out, lse);
+    attention_backward(shape, from(dout, 32), from(q, 32), from(k, 16), from(v, 16), out, lse, starts, dq, dk, dv,
+                       scratch);
+    std::vector<float> of_the_document;
+    for (const Mat& m : {out, lse, dq, dk, dv}) {
+      const float* begin = m.row(rows - kRows);
+      of_the_document.insert(of_the_document.end(), begin, begin + kRows * m.cols);
+    }
+    return of_the_document;
+  };
+  const int threads_before = threads();
+  for (std::int64_t window : {0, 150}) {
+    const AttentionShape shape{.heads = 2, .kv_heads = 1, .head_dim = 16, .scale = 0.25f, .window = window};
+    set_threads(1);
+    const auto alone = results(shape, kBefore, single);
+    for (int count : {1, 7}) {
+      set_threads(count);
+      EXPECT_EQ(results(shape, 0, two), alone) << window << " " << count;
+    }
+  }
+  set_threads(threads_before);
 }
 
 CachedRows cached(std::vector<float>& values, std::int64_t rows, std::int64_t heads) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/bf16.h"
+#include "kernels/attention_tasks.h"
 #include "kernels/optimizer_step.h"
 #include "kernels/weight.h"
 
@@ -107,6 +108,10 @@ struct Loops {
   /// Backward of one query row: s, dp (keys) come in as scores and dout·v; s goes out as p, dp as the gradient of q·k.
   void (*attention_gradient)(float* s, float* dp, std::int64_t keys, std::int64_t low, std::int64_t high, float softcap,
                              float scale, float lse, float row_dot);
+
+  /// Attention's tasks done in this instruction set's own way; null where the loops above are it.
+  void (*attention_rows)(const AttentionRows& task);
+  void (*attention_keys)(const AttentionKeys& task);
 
   // Softmax over one row of logits.
   void (*softcap)(float* x, std::int64_t n, float cap);

@@ -27,6 +27,9 @@ namespace {
 #include "kernels/simd/packed_amx.inl"
 #include "kernels/simd/nf4_amx.inl"
 #include "kernels/simd/int8_amx.inl"
+#include "kernels/simd/attention_amx.inl"
+#include "kernels/simd/attention_rows_amx.inl"
+#include "kernels/simd/attention_keys_amx.inl"
 // clang-format on
 
 void few_rows(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x, std::int64_t ldx,
@@ -72,6 +75,8 @@ Loops make() {
   loops.bf16_from_nf4 = bf16_from_nf4;
   loops.room = 12;
   loops.few_rows = few_rows;
+  loops.attention_rows = attention_rows;
+  loops.attention_keys = attention_keys;
   return loops;
 }
 

@@ -90,7 +90,7 @@ struct Nf4Row {
             reinterpret_cast<V>(look_up(table, ((four >> (4 * step)) & 15) | second)));
   }
 
-  // 128 columns in that order.
+  // 128 columns in that order; of each 32, every second one is in the first vector.
   DML_INLINE static void order(V (&x)[kFewCols / W]) {
     auto every_second = [&](int odd, int even) __attribute__((always_inline)) {  // four vectors from these on
       V to[8];
@@ -102,6 +102,11 @@ struct Nf4Row {
     };
     every_second(0, 4);  // 1, 3, 5 …; 0, 2, 4 …
     every_second(4, 0);  // 1, 5 …; 0, 4 …; 3, 7 …; 2, 6 …
+    for (int i = 0; i < 8; i += 2) {
+      const V both[] = {x[i], x[i + 1]};
+      x[i] = even_ones(both[0], both[1]);
+      x[i + 1] = odd_ones(both[0], both[1]);
+    }
   }
 };
 

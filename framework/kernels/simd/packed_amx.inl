@@ -3,8 +3,9 @@
 // decomposition of Henry, Tang and Heinecke, 2019). Products of bf16 are exact in float32, where the tiles add them up.
 //
 // A panel of 32 rows lies in blocks of 32 steps of the depth: x₁ of both tiles, x₂, x₃. Values that are bf16 to begin with
-// have x₁ alone, and take three products. A tile is 16 rows of 32 bf16; of the second factor 16 pairs of steps of 16 columns
-// each.
+// have x₁ alone, and take three products. A tile multiplies pairs of steps that lie side by side: steps i and 16 + i of a
+// block, so that two vectors make pairs without changing places. A tile is 16 rows of 16 pairs; of the second factor 16 pairs
+// of 16 columns each.
 
 constexpr int kTile = 16, kBlockDepth = 32;
 constexpr std::int64_t kTall = 2 * kTile, kWide = 2 * kTile;
@@ -23,11 +24,11 @@ constexpr TileShapes kShapes(64, 64);
 // The compiler does not know that tile instructions read and write memory: nothing may move across this.
 DML_INLINE void memory_is_used() { __asm__ volatile("" ::: "memory"); }
 
-// Sums of Down × Across tiles, in tiles 0 to 3; small terms first. `next` is the block of the result that comes then: its
-// lines are asked for on the way.
-template <int Down, int Across>
+// Sums of Down × Across tiles, in tiles 0 to 3; small terms first. `between` is called before every Down × Across products:
+// with 0 before those that begin a block of the depth.
+template <int Down, int Across, class Between>
 void tile_block(std::int64_t blocks, std::int64_t bf16_blocks, const char* a, const char* b, float* c, std::int64_t ldc,
-                bool add, const float* next, Fetch& fetch) {
+                bool add, Between between) {
   const std::int64_t row = ldc * static_cast<std::int64_t>(sizeof(float));
   memory_is_used();
   if (add) {
@@ -55,30 +56,18 @@ void tile_block(std::int64_t blocks, std::int64_t bf16_blocks, const char* a, co
     if constexpr (Down > 1) _tile_dpbf16ps(2, 5, 6);
     if constexpr (Down > 1 && Across > 1) _tile_dpbf16ps(3, 5, 7);
   };
-  fetch.begin_block();
-  const std::int64_t rows_each = (kTall + blocks - 1) / blocks;
-  std::int64_t asked = 0;
-  auto ask = [&]() __attribute__((always_inline)) {
-    for (std::int64_t end = asked + rows_each < kTall ? asked + rows_each : kTall; asked < end; ++asked) {
-      __builtin_prefetch(next + asked * ldc, 1);
-      __builtin_prefetch(next + asked * ldc + kTile, 1);
-    }
-    for (int i = 0; i < 4; ++i) fetch.one();
-  };
   for (std::int64_t i = 0; i < bf16_blocks; ++i, a += kBlockBytes, b += kPartBytes) {
-    ask();
-    load_a(2), load_b(0), multiply();
-    load_a(1), multiply();
-    load_a(0), multiply();
+    between(0), load_a(2), load_b(0), multiply();
+    between(1), load_a(1), multiply();
+    between(2), load_a(0), multiply();
   }
   for (std::int64_t i = bf16_blocks; i < blocks; ++i, a += kBlockBytes, b += kBlockBytes) {
-    ask();
-    load_a(2), load_b(0), multiply();
-    load_a(1), multiply();
-    load_b(1), multiply();
-    load_a(0), multiply();
-    load_b(2), multiply();
-    load_b(0), multiply();
+    between(0), load_a(2), load_b(0), multiply();
+    between(1), load_a(1), multiply();
+    between(2), load_b(1), multiply();
+    between(3), load_a(0), multiply();
+    between(4), load_b(2), multiply();
+    between(5), load_b(0), multiply();
   }
   _tile_stored(0, c, row);
   if constexpr (Across > 1) _tile_stored(1, c + kTile, row);
@@ -87,13 +76,25 @@ void tile_block(std::int64_t blocks, std::int64_t bf16_blocks, const char* a, co
   memory_is_used();
 }
 
+// `next` is the block of the result that comes then: its lines are asked for on the way.
 DML_INLINE void tile_rows(std::int64_t rows, std::int64_t cols, std::int64_t blocks, std::int64_t bf16_blocks,
                           const char* a, const char* b, float* c, std::int64_t ldc, bool add, const float* next,
                           Fetch& fetch) {
-  if (rows > kTile && cols > kTile) tile_block<2, 2>(blocks, bf16_blocks, a, b, c, ldc, add, next, fetch);
-  else if (rows > kTile) tile_block<2, 1>(blocks, bf16_blocks, a, b, c, ldc, add, next, fetch);
-  else if (cols > kTile) tile_block<1, 2>(blocks, bf16_blocks, a, b, c, ldc, add, next, fetch);
-  else tile_block<1, 1>(blocks, bf16_blocks, a, b, c, ldc, add, next, fetch);
+  fetch.begin_block();
+  const std::int64_t rows_each = (kTall + blocks - 1) / blocks;
+  std::int64_t asked = 0;
+  auto ask = [&](int step) __attribute__((always_inline)) {
+    if (step > 0) return;
+    for (std::int64_t end = asked + rows_each < kTall ? asked + rows_each : kTall; asked < end; ++asked) {
+      __builtin_prefetch(next + asked * ldc, 1);
+      __builtin_prefetch(next + asked * ldc + kTile, 1);
+    }
+    for (int i = 0; i < 4; ++i) fetch.one();
+  };
+  if (rows > kTile && cols > kTile) tile_block<2, 2>(blocks, bf16_blocks, a, b, c, ldc, add, ask);
+  else if (rows > kTile) tile_block<2, 1>(blocks, bf16_blocks, a, b, c, ldc, add, ask);
+  else if (cols > kTile) tile_block<1, 2>(blocks, bf16_blocks, a, b, c, ldc, add, ask);
+  else tile_block<1, 1>(blocks, bf16_blocks, a, b, c, ldc, add, ask);
 }
 
 void packed_gemm(std::int64_t m, std::int64_t n, std::int64_t depth, std::int64_t bf16_depth, const float* a,
@@ -126,23 +127,25 @@ typedef std::uint16_t Halves __attribute__((vector_size(64)));
 typedef std::uint16_t HalfOfHalves __attribute__((vector_size(32)));
 typedef std::uint32_t Words __attribute__((vector_size(64)));
 
-DML_INLINE V widened(HalfOfHalves x) { return reinterpret_cast<V>(__builtin_convertvector(x, Words) << 16); }
-
-// The three parts of 32 values, 16 of `low` and 16 of `high`, each as 32 bf16.
+// The three parts of 32 values, each as 16 pairs of bf16: of `first` and of `second`. Rounded to eight digits, ties away from
+// zero, a value leaves a rest that float32 holds exactly, and the rest of that rest has no more than eight digits. So it is
+// when digits are cut off instead, which is quicker; where one of two factors is cut, products are off by 2⁻²⁵.
 struct Parts {
   Halves part[3];
 };
-DML_INLINE Parts parts_of(V low, V high) {
+template <bool Cut = false>
+DML_INLINE Parts parts_of(V first, V second) {
   Parts out;
 #pragma GCC unroll 3
   for (int p = 0; p < 3; ++p) {
-    out.part[p] =
-        reinterpret_cast<Halves>(_mm512_cvtne2ps_pbh(reinterpret_cast<__m512>(high), reinterpret_cast<__m512>(low)));
-    if (p == 2) break;
-    HalfOfHalves half[2];
-    __builtin_memcpy(half, &out.part[p], sizeof half);
-    low -= widened(half[0]);
-    high -= widened(half[1]);
+    auto a = reinterpret_cast<Words>(first), b = reinterpret_cast<Words>(second);
+    if (p < 2) {
+      a = (Cut ? a : a + 0x8000) & 0xffff0000;
+      b = (Cut ? b : b + 0x8000) & 0xffff0000;
+      first -= reinterpret_cast<V>(a);
+      second -= reinterpret_cast<V>(b);
+    }
+    out.part[p] = reinterpret_cast<Halves>((a >> 16) | (b & 0xffff0000));
   }
   return out;
 }
@@ -159,70 +162,65 @@ DML_INLINE void store_parts(char* to, std::int64_t row, const Parts& x) {
     store(reinterpret_cast<float*>(to + p * kPartBytes + row * 64), reinterpret_cast<V>(x.part[p]));
 }
 
-// Element (r, k) of what is packed is from[r · ld + k], or from[k · ld + r] when turned.
+// The two vectors of 16 values from which pair i of a tile is made: of row i of the tile, steps 0 to 15 and 16 to 31 of a
+// block; or, of a factor that lies turned, of steps i and 16 + i, the tile's 16 rows.
+template <bool Turned>
 struct Source {
   const float* from;
-  std::int64_t ld, count, depth;
-  // 16 values of row r from step k on, and of step k from row r on.
-  DML_INLINE V along(std::int64_t r, std::int64_t k) const {
-    return r < count ? load_some(from + r * ld + k, depth - k) : V{};
-  }
-  DML_INLINE V across(std::int64_t r, std::int64_t k) const {
-    return k < depth ? load_some(from + k * ld + r, count - r) : V{};
+  std::int64_t ld, count, depth;  // rows and steps that there are from here on
+
+  DML_INLINE bool whole() const { return count >= kTile && depth >= kBlockDepth; }
+  template <bool Whole>
+  DML_INLINE V get(int i, int late) const {
+    const float* at = Turned ? from + (i + late * kTile) * ld : from + i * ld + late * W;
+    if (Whole) return load(at);
+    const std::int64_t some = Turned ? count : depth - late * W;
+    return (Turned ? i + late * kTile < depth : i < count) ? load_some(at, some) : V{};
   }
 };
 
-// Tiles of rows: 32 steps of one row after the other.
-void pack_tall(bool turned, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld, float* packed) {
-  const Source source{from, ld, count, depth};
-  char* to = reinterpret_cast<char*>(packed);
-  for (std::int64_t k = 0; k < depth; k += kBlockDepth, to += kBlockBytes)
-    for (std::int64_t top = 0; top < kTall; top += kTile) {
-      char* tile = to + top / kTile * kTileBytes;
-      if (!turned) {
-        for (std::int64_t r = top; r < top + kTile; ++r)
-          store_parts(tile, r - top, parts_of(source.along(r, k), source.along(r, k + W)));
-        continue;
-      }
-      V early[W], late[W];
-      for (int i = 0; i < W; ++i) early[i] = source.across(top, k + i), late[i] = source.across(top, k + W + i);
-      turn(early);
-      turn(late);
-      for (int r = 0; r < kTile; ++r) store_parts(tile, r, parts_of(early[r], late[r]));
+// A tile of 16 rows of 16 pairs, or of 16 pairs of 16 columns: which of the two lies in the source's vectors need not be turned.
+template <bool Turn, bool Whole, class From>
+void pack_tile(const From& from, char* tile) {
+  if constexpr (!Turn) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kTile; ++i)
+      store_parts(tile, i, parts_of(from.template get<Whole>(i, 0), from.template get<Whole>(i, 1)));
+  } else {
+    V early[W], late[W];
+    for (int i = 0; i < W; ++i) early[i] = from.template get<Whole>(i, 0), late[i] = from.template get<Whole>(i, 1);
+    turn(early);
+    turn(late);
+    for (int i = 0; i < W; ++i) store_parts(tile, i, parts_of(early[i], late[i]));
+  }
+}
+
+template <bool Turned, bool Turn>
+void pack_blocks(std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld, float* packed) {
+  char* tile = reinterpret_cast<char*>(packed);
+  for (std::int64_t k = 0; k < depth; k += kBlockDepth, tile += kBlockBytes - kPartBytes)
+    for (std::int64_t r = 0; r < kTall; r += kTile, tile += kTileBytes) {
+      const Source<Turned> source{from + (Turned ? k * ld + r : r * ld + k), ld, count - r, depth - k};
+      if (source.whole()) pack_tile<Turn, true>(source, tile);
+      else pack_tile<Turn, false>(source, tile);
     }
 }
 
-// Of two steps of 16 columns, one behind the other: the two of a column side by side.
+// Tiles of rows.
+void pack_tall(bool turned, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld, float* packed) {
+  if (turned) pack_blocks<true, true>(count, depth, from, ld, packed);
+  else pack_blocks<false, false>(count, depth, from, ld, packed);
+}
+
+// Tiles of pairs of steps.
+void pack_wide(bool turned, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld, float* packed) {
+  if (turned) pack_blocks<true, false>(count, depth, from, ld, packed);
+  else pack_blocks<false, true>(count, depth, from, ld, packed);
+}
+
+// The first 16 halves and the last 16 by turns.
 constexpr Halves kPairs = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
                            8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-
-// Tiles of pairs of steps: 16 columns of one pair after the other, the two steps of a column side by side.
-void pack_wide(bool turned, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld, float* packed) {
-  const Source source{from, ld, count, depth};
-  char* to = reinterpret_cast<char*>(packed);
-  for (std::int64_t k = 0; k < depth; k += kBlockDepth, to += kBlockBytes)
-    for (std::int64_t left = 0; left < kWide; left += kTile) {
-      char* tile = to + left / kTile * kTileBytes;
-      if (turned) {
-        for (int pair = 0; pair < kTile; ++pair) {
-          Parts x = parts_of(source.across(left, k + 2 * pair), source.across(left, k + 2 * pair + 1));
-          for (Halves& part : x.part) part = __builtin_shuffle(part, kPairs);
-          store_parts(tile, pair, x);
-        }
-        continue;
-      }
-      V x[3][W];
-      for (int c = 0; c < kTile; ++c) {
-        Parts column = parts_of(source.along(left + c, k), source.along(left + c, k + W));
-        for (int p = 0; p < 3; ++p) x[p][c] = reinterpret_cast<V>(column.part[p]);
-      }
-      for (int p = 0; p < 3; ++p) {
-        turn(x[p]);
-        for (int pair = 0; pair < kTile; ++pair)
-          store(reinterpret_cast<float*>(tile + p * kPartBytes + pair * 64), x[p][pair]);
-      }
-    }
-}
 
 // 16 or 32 values in a row, as far as there are `some`.
 template <class H>
@@ -241,10 +239,10 @@ void pack_wide_bf16(bool turned, std::int64_t count, std::int64_t depth, const b
       auto* tile = reinterpret_cast<float*>(to + left / kTile * kTileBytes);
       if (turned) {
         const bf16* step = from + k * ld + left;
-        for (int pair = 0; pair < kTile; ++pair, step += 2 * ld) {
-          const std::int64_t steps = depth - k - 2 * pair;
+        for (int pair = 0; pair < kTile; ++pair, step += ld) {
+          const std::int64_t steps = depth - k - pair;
           HalfOfHalves two[] = {load_halves<HalfOfHalves>(step, steps > 0 ? count - left : 0),
-                                load_halves<HalfOfHalves>(step + ld, steps > 1 ? count - left : 0)};
+                                load_halves<HalfOfHalves>(step + kTile * ld, steps > kTile ? count - left : 0)};
           Halves both;
           __builtin_memcpy(&both, two, sizeof both);
           store(tile + pair * W, reinterpret_cast<V>(__builtin_shuffle(both, kPairs)));
@@ -253,7 +251,8 @@ void pack_wide_bf16(bool turned, std::int64_t count, std::int64_t depth, const b
       }
       V x[W];
       for (int c = 0; c < kTile; ++c)
-        x[c] = reinterpret_cast<V>(load_halves<Halves>(from + (left + c) * ld + k, left + c < count ? depth - k : 0));
+        x[c] = reinterpret_cast<V>(__builtin_shuffle(
+            load_halves<Halves>(from + (left + c) * ld + k, left + c < count ? depth - k : 0), kPairs));
       turn(x);
       for (int pair = 0; pair < kTile; ++pair) store(tile + pair * W, x[pair]);
     }

@@ -1,0 +1,31 @@
+// What one thread does of attention at a time: the pieces that attention.cpp and attention_backward.cpp hand out, and that
+// an instruction set may do in its own way (simd/loops.h).
+#pragma once
+
+#include <cstdint>
+
+#include "core/matrix.h"
+#include "kernels/attention.h"
+
+namespace dml::kernels {
+
+/// Sets rows [row, row + rows) of one head in out and lse; they belong to the document that begins at `begin`.
+struct AttentionRows {
+  static constexpr std::int64_t kMostRows = 512;
+  const AttentionShape& shape;
+  ConstMat q, k, v;
+  Mat out, lse;
+  std::int64_t head, begin, row, rows;
+};
+
+/// Of the document [begin, end) and one head of keys, every `strips`-th run of kKeys keys from the `strip`-th on: sets their
+/// dk and dv, and adds to dq what they give.
+struct AttentionKeys {
+  static constexpr std::int64_t kKeys = 256;
+  const AttentionShape& shape;
+  ConstMat dout, q, k, v, lse, dots;  // dots (T, heads): dout · out
+  Mat dq, dk, dv;
+  std::int64_t kv, begin, end, strip, strips;
+};
+
+}  // namespace dml::kernels

@@ -1,0 +1,144 @@
+// Attention on AMX tiles. What takes part in several products is split into its parts once: keys and values for up to
+// kMostRows queries, queries and the gradient of the output for a run of keys. Scores become the parts of probabilities, or
+// of their gradient, in one pass over registers, and that pass is cut into small units which run between the products of the
+// visit that comes next and of the one before: tiles and vectors work at the same time. Everything goes by panels of 32
+// queries and 32 keys; where no query of a panel sees a key of the other there is no visit.
+//
+// The products are such that nothing just computed has to be turned: forward, Sᵀ = K Qᵀ and Oᵀ += Vᵀ Pᵀ, with queries along
+// a vector; backward, S = Q Kᵀ and dP = dO Vᵀ, with keys along a vector, dVᵀ += dOᵀ P, dKᵀ += Qᵀ dS and dQ = dS K.
+
+constexpr std::int64_t kPanel = 32, kPanelFloats = kPanel * kPanel;
+
+DML_INLINE std::int64_t up_to_panels(std::int64_t n) { return (n + kPanel - 1) / kPanel * kPanel; }
+// Of a packed panel of 32 rows.
+DML_INLINE std::int64_t panel_bytes(std::int64_t depth) { return depth / kBlockDepth * kBlockBytes; }
+
+// Rows of (rows, cols) as panels of depth cols; or turned, its columns as panels of depth rows.
+template <class Pack>
+void pack_panels(Pack pack, bool turned, std::int64_t rows, std::int64_t cols, const float* from, std::int64_t ld,
+                 char* to) {
+  const std::int64_t count = turned ? cols : rows, depth = turned ? rows : cols;
+  for (std::int64_t i = 0; i < count; i += kPanel, to += panel_bytes(up_to_panels(depth)))
+    pack(turned, count - i < kPanel ? count - i : kPanel, depth, from + i * (turned ? 1 : ld), ld,
+         reinterpret_cast<float*>(to));
+}
+
+// Lines of the rows of two matrices, asked for one by one.
+class Rows {
+ public:
+  Rows() = default;
+  Rows(std::int64_t rows, std::int64_t cols, const float* first, const float* second, std::int64_t ld)
+      : at_{first, second}, rows_(rows), cols_(cols), ld_(ld) {}
+  DML_INLINE void ask() {
+    if (rows_ == 0) return;
+    __builtin_prefetch(at_[0] + col_, 0, 2);
+    __builtin_prefetch(at_[1] + col_, 0, 2);
+    if ((col_ += 16) < cols_) return;
+    col_ = 0;
+    --rows_;
+    for (const float*& at : at_) at += ld_;
+  }
+
+ private:
+  const float* at_[2] = {};
+  std::int64_t rows_ = 0, cols_ = 0, ld_ = 0, col_ = 0;
+};
+
+// Work on vectors in `units` equal pieces, done by and by while tiles make `steps` steps; what is needed later is brought near.
+template <class Unit>
+class Beside {
+ public:
+  Beside(std::int64_t units, std::int64_t steps, Rows& near, Unit unit)
+      : unit_(unit), near_(near), units_(units), steps_(steps) {}
+  DML_INLINE void operator()(int) {
+    near_.ask();
+    for (due_ += units_; due_ >= steps_ && done_ < units_; due_ -= steps_) unit_(done_++);
+  }
+  void rest() {
+    while (done_ < units_) unit_(done_++);
+    memory_is_used();
+  }
+
+ private:
+  Unit unit_;
+  Rows& near_;
+  std::int64_t units_, steps_, done_ = 0, due_ = 0;
+};
+
+// A block of 32 × 32: a panel of the first factor with one of the second.
+struct Product {
+  std::int64_t depth = 0;
+  const char *a = nullptr, *b = nullptr;
+  float* c = nullptr;
+  bool add = false;
+
+  std::int64_t steps() const { return depth / kBlockDepth * 6; }
+  template <class Between>
+  DML_INLINE void make(Between& between) const {
+    tile_block<2, 2, Between&>(depth / kBlockDepth, 0, a, b, c, kPanel, add, between);
+  }
+};
+
+// Which keys of a panel a query q of a panel sees: [low + q, high + q).
+struct Sight {
+  std::int32_t low, high;
+  Sight(const AttentionShape& shape, std::int64_t query, std::int64_t key)
+      : low(static_cast<std::int32_t>(shape.window > 0 ? query - key + 1 - shape.window : -(std::int64_t{1} << 30))),
+        high(static_cast<std::int32_t>(query - key + 1)) {}
+  DML_INLINE bool none() const { return high + kPanel <= 1 || low >= kPanel; }
+  DML_INLINE bool whole() const { return high >= kPanel && low + kPanel <= 1; }
+  // x where key − query is in sight, else `otherwise`.
+  DML_INLINE V apply(VI distance, V x, V otherwise) const {
+    return (distance >= low) & (distance < high) ? x : otherwise;
+  }
+};
+
+// 2ʸ for y up to 127, relative error below 1e-7; 2⁻¹²⁶ below that. y = n + r with |r| ≤ ½.
+DML_INLINE V power_of_two(V y) {
+  y = max(all(-126.f), y);  // NaN stays
+  V n = y + 12582912.f;     // 1.5·2²³: the sum's low bits are the rounded integer
+  const VI power = reinterpret_cast<VI>(n) << 23;
+  const V r = y - (n - 12582912.f);
+  V p = all(0.000155946778f);
+  p = p * r + 0.00134066434f;
+  p = p * r + 0.00961769279f;
+  p = p * r + 0.0555031039f;
+  p = p * r + 0.240226522f;
+  p = p * r + 0.693147242f;
+  p = p * r + 1.f;
+  return reinterpret_cast<V>(reinterpret_cast<VI>(p) + power);
+}
+constexpr float kLog2e = 1.44269504f, kLn2 = 0.693147181f;
+
+// Scores from products q · k, and what they are multiplied with to be exponents of two.
+struct Scores {
+  float scale, cap, unit;
+  explicit Scores(const AttentionShape& shape)
+      : scale(shape.scale), cap(shape.softcap), unit(cap > 0 ? kLog2e : scale * kLog2e) {}
+  DML_INLINE V tanh_of(V x) const { return tanh(x * (scale / cap)); }
+  DML_INLINE V of(V x) const { return cap > 0 ? cap * tanh_of(x) : x; }
+};
+
+// The panels [first, last) of `count` along which a query or key panel is seen; `sight_of(i)` is an interval's.
+struct PanelRange {
+  std::int64_t first = 0, last = 0;
+  template <class SightOf>
+  PanelRange(std::int64_t count, SightOf sight_of) : last(count) {
+    while (first < last && sight_of(first).none()) ++first;
+    while (first < last && sight_of(last - 1).none()) --last;
+  }
+  PanelRange() = default;
+  bool empty() const { return first == last; }
+  std::int64_t count() const { return last - first; }
+};
+
+// Consecutive pieces of this thread's scratch memory.
+class Pieces {
+ public:
+  explicit Pieces(std::int64_t bytes) : at_(reinterpret_cast<char*>(thread_scratch(bytes / 4).data())) {}
+  char* bytes(std::int64_t n) { return std::exchange(at_, at_ + n); }
+  float* floats(std::int64_t n) { return reinterpret_cast<float*>(bytes(n * 4)); }
+
+ private:
+  char* at_;
+};
