@@ -104,7 +104,6 @@ void attention(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMat v, 
   DML_CHECK(q.cols == shape.heads * e && k.cols == shape.kv_heads * e && v.cols == k.cols && out.cols == q.cols);
   DML_CHECK(k.rows == q.rows && v.rows == q.rows && out.rows == q.rows && lse.rows == q.rows &&
             lse.cols == shape.heads);
-  const auto do_rows = loops().attention_rows ? loops().attention_rows : rows_of_a_head;
   // Rows of a task share the preparation of keys and values; no result can tell how many there are.
   std::int64_t at_once = AttentionRows::kMostRows;
   while (at_once > kQueries && q.rows * shape.heads < 4 * threads() * at_once) at_once /= 2;
@@ -115,7 +114,8 @@ void attention(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMat v, 
     for (std::int64_t row = first; row < last;) {
       while (*(document + 1) <= row) ++document;
       std::int64_t rows = std::min<std::int64_t>(*(document + 1), last) - row;
-      do_rows({shape, q, k, v, out, lse, head, *document, row, rows});
+      const bool own_way = loops().attention_rows && *(document + 1) - *document >= kOwnWayRows;
+      (own_way ? loops().attention_rows : rows_of_a_head)({shape, q, k, v, out, lse, head, *document, row, rows});
       row += rows;
     }
   });

@@ -107,7 +107,6 @@ void attention_backward(const AttentionShape& shape, ConstMat dout, ConstMat q, 
         dots.row(t)[h] = loops().dot(dout.row(t) + h * e, out.row(t) + h * e, e);
   });
 
-  const auto do_keys = loops().attention_keys ? loops().attention_keys : keys_of_a_head;
   const std::int64_t documents = std::ssize(starts) - 1;
   parallel_for(documents * shape.kv_heads * most_strips, [&](std::int64_t task) {
     const std::int64_t strip = task % most_strips, kv = task / most_strips % shape.kv_heads,
@@ -119,7 +118,9 @@ void attention_backward(const AttentionShape& shape, ConstMat dout, ConstMat q, 
     Mat to = strip == 0 ? dq : extra.slice((strip - 1) * rows_all, rows_all);
     for (std::int64_t t = begin; t < end; ++t)
       std::memset(to.row(t) + kv * group * e, 0, static_cast<std::size_t>(group * e) * sizeof(float));
-    do_keys({shape, dout, q, k, v, lse, dots, to, dk, dv, kv, begin, end, strip, strips});
+    const bool own_way = loops().attention_keys && end - begin >= kOwnWayRows;
+    (own_way ? loops().attention_keys
+             : keys_of_a_head)({shape, dout, q, k, v, lse, dots, to, dk, dv, kv, begin, end, strip, strips});
   });
 
   if (most_strips == 1) return;

@@ -1,5 +1,5 @@
 // What one thread does of attention at a time: the pieces that attention.cpp and attention_backward.cpp hand out, and that
-// an instruction set may do in its own way (simd/loops.h).
+// an instruction set may do in its own way (simd/loops.h), for documents that are long enough to be worth its preparations.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,8 @@
 #include "kernels/attention.h"
 
 namespace dml::kernels {
+
+constexpr std::int64_t kOwnWayRows = 256;  // of a document, whose length alone decides: its bits are its own
 
 /// Sets rows [row, row + rows) of one head in out and lse; they belong to the document that begins at `begin`.
 struct AttentionRows {

@@ -109,7 +109,8 @@ struct Loops {
   void (*attention_gradient)(float* s, float* dp, std::int64_t keys, std::int64_t low, std::int64_t high, float softcap,
                              float scale, float lse, float row_dot);
 
-  /// Attention's tasks done in this instruction set's own way; null where the loops above are it.
+  /// Attention's tasks in this instruction set's own way, for documents of kOwnWayRows and more; null where the loops above
+  /// serve best.
   void (*attention_rows)(const AttentionRows& task);
   void (*attention_keys)(const AttentionKeys& task);
 
