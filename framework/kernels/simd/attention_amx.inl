@@ -23,16 +23,16 @@ void pack_panels(Pack pack, bool turned, std::int64_t rows, std::int64_t cols, c
          reinterpret_cast<float*>(to));
 }
 
-// Lines of the rows of two matrices, asked for one by one.
+// Lines of the rows of three matrices, asked for one by one.
 class Rows {
  public:
   Rows() = default;
-  Rows(std::int64_t rows, std::int64_t cols, const float* first, const float* second, std::int64_t ld)
-      : at_{first, second}, rows_(rows), cols_(cols), ld_(ld) {}
+  Rows(std::int64_t rows, std::int64_t cols, const float* first, const float* second, const float* third,
+       std::int64_t ld)
+      : at_{first, second, third}, rows_(rows), cols_(cols), ld_(ld) {}
   DML_INLINE void ask() {
     if (rows_ == 0) return;
-    __builtin_prefetch(at_[0] + col_, 0, 2);
-    __builtin_prefetch(at_[1] + col_, 0, 2);
+    for (const float* at : at_) __builtin_prefetch(at + col_, 0, 2);
     if ((col_ += 16) < cols_) return;
     col_ = 0;
     --rows_;
@@ -40,7 +40,7 @@ class Rows {
   }
 
  private:
-  const float* at_[2] = {};
+  const float* at_[3] = {};
   std::int64_t rows_ = 0, cols_ = 0, ld_ = 0, col_ = 0;
 };
 
@@ -95,8 +95,8 @@ struct Sight {
 
 // 2ʸ for y up to 127, relative error below 1e-7; 2⁻¹²⁶ below that. y = n + r with |r| ≤ ½.
 DML_INLINE V power_of_two(V y) {
-  y = max(all(-126.f), y);  // NaN stays
-  V n = y + 12582912.f;     // 1.5·2²³: the sum's low bits are the rounded integer
+  y = reinterpret_cast<V>(_mm512_maskz_max_ps(0xffff, _mm512_set1_ps(-126), reinterpret_cast<__m512>(y)));  // NaN stays
+  V n = y + 12582912.f;  // 1.5·2²³: the sum's low bits are the rounded integer
   const VI power = reinterpret_cast<VI>(n) << 23;
   const V r = y - (n - 12582912.f);
   V p = all(0.000155946778f);

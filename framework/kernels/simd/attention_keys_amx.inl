@@ -32,7 +32,7 @@ class KeysOnTiles {
   }
 
  private:
-  static constexpr std::int64_t kKeys = AttentionKeys::kKeys, kTileQueries = 128, kTilePanels = kTileQueries / kPanel;
+  static constexpr std::int64_t kKeys = AttentionKeys::kKeys, kTileQueries = 64, kTilePanels = kTileQueries / kPanel;
 
   // A tile of queries of one head meets one panel of keys: those of its panels that see some of it, one after the other.
   struct Visit {
@@ -89,8 +89,9 @@ class KeysOnTiles {
       if (next.any() && packed_ != next.tile) {
         packed_ = next.tile;
         pack_queries(next, false, q_, dout_);
-        if (const std::int64_t after = next.row + kTileQueries; after < seen_until_)
-          soon_ = Rows(rows_at(after), e_, t_.q.row(after) + next.head * e_, t_.dout.row(after) + next.head * e_,
+        const std::int64_t col = next.head * e_, after = next.row + kTileQueries;
+        if (after < seen_until_)
+          soon_ = Rows(kTileQueries, e_, t_.q.row(after) + col, t_.dout.row(after) + col, t_.dq.row(next.row) + col,
                        t_.q.cols);
       }
       if (before.any() && turned_ != before.tile) {

@@ -24,7 +24,7 @@ class RowsOnTiles {
       if (next.any() && keys_packed_ != next.key) {
         need(next.key, keys_packed_, pack_tall, false, t_.k, k_);
         if (const std::int64_t after = next.key + kTileKeys; after < end())
-          soon_ = Rows(keys_at(after), e_, t_.k.row(after) + kv_, t_.v.row(after) + kv_, t_.k.cols);
+          soon_ = Rows(keys_at(after), e_, t_.k.row(after) + kv_, t_.v.row(after) + kv_, nullptr, t_.k.cols);
       }
       if (before.any()) {
         need(before.key, values_packed_, pack_tall, true, t_.v, v_);
