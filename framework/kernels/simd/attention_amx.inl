@@ -23,13 +23,13 @@ void pack_panels(Pack pack, bool turned, std::int64_t rows, std::int64_t cols, c
          reinterpret_cast<float*>(to));
 }
 
-// Lines of the rows of three matrices, asked for one by one.
+// Lines of the rows of N matrices, asked for one by one.
+template <int N>
 class Rows {
  public:
   Rows() = default;
-  Rows(std::int64_t rows, std::int64_t cols, const float* first, const float* second, const float* third,
-       std::int64_t ld)
-      : at_{first, second, third}, rows_(rows), cols_(cols), ld_(ld) {}
+  Rows(std::int64_t rows, std::int64_t cols, std::int64_t ld, std::array<const float*, N> first)
+      : at_(first), rows_(rows), cols_(cols), ld_(ld) {}
   DML_INLINE void ask() {
     if (rows_ == 0) return;
     for (const float* at : at_) __builtin_prefetch(at + col_, 0, 2);
@@ -40,15 +40,15 @@ class Rows {
   }
 
  private:
-  const float* at_[3] = {};
+  std::array<const float*, N> at_{};
   std::int64_t rows_ = 0, cols_ = 0, ld_ = 0, col_ = 0;
 };
 
 // Work on vectors in `units` equal pieces, done by and by while tiles make `steps` steps; what is needed later is brought near.
-template <class Unit>
+template <int N, class Unit>
 class Beside {
  public:
-  Beside(std::int64_t units, std::int64_t steps, Rows& near, Unit unit)
+  Beside(std::int64_t units, std::int64_t steps, Rows<N>& near, Unit unit)
       : unit_(unit), near_(near), units_(units), steps_(steps) {}
   DML_INLINE void operator()(int) {
     near_.ask();
@@ -61,7 +61,7 @@ class Beside {
 
  private:
   Unit unit_;
-  Rows& near_;
+  Rows<N>& near_;
   std::int64_t units_, steps_, done_ = 0, due_ = 0;
 };
 

@@ -91,8 +91,10 @@ class KeysOnTiles {
         pack_queries(next, false, q_, dout_);
         const std::int64_t col = next.head * e_, after = next.row + kTileQueries;
         if (after < seen_until_)
-          soon_ = Rows(kTileQueries, e_, t_.q.row(after) + col, t_.dout.row(after) + col, t_.dq.row(next.row) + col,
-                       t_.q.cols);
+          soon_ = {kTileQueries,
+                   e_,
+                   t_.q.cols,
+                   {t_.q.row(after) + col, t_.dout.row(after) + col, t_.dq.row(next.row) + col}};
       }
       if (before.any() && turned_ != before.tile) {
         turned_ = before.tile;
@@ -221,6 +223,6 @@ class KeysOnTiles {
   char *p_[2], *ds_[2], *ds_rows_[2];  // parts of P and dS by visits, of dS for dq by tiles
   Stats stats_;
   const Scores scores_{t_.shape};
-  Rows soon_;
+  Rows<3> soon_;
 };
 void attention_keys(const AttentionKeys& task) { KeysOnTiles(task).run(); }

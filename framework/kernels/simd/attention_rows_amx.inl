@@ -24,7 +24,7 @@ class RowsOnTiles {
       if (next.any() && keys_packed_ != next.key) {
         need(next.key, keys_packed_, pack_tall, false, t_.k, k_);
         if (const std::int64_t after = next.key + kTileKeys; after < end())
-          soon_ = Rows(keys_at(after), e_, t_.k.row(after) + kv_, t_.v.row(after) + kv_, nullptr, t_.k.cols);
+          soon_ = {keys_at(after), e_, t_.k.cols, {t_.k.row(after) + kv_, t_.v.row(after) + kv_}};
       }
       if (before.any()) {
         need(before.key, values_packed_, pack_tall, true, t_.v, v_);
@@ -179,7 +179,7 @@ class RowsOnTiles {
   char *q_, *k_, *v_, *p_[2];
   float *o_, *s_[2];  // Oᵀ of every panel of queries: (width, 32)
   const Scores scores_{t_.shape};
-  Rows soon_;
+  Rows<2> soon_;
   std::int64_t keys_packed_ = -1, values_packed_ = -1;
   Stats stats_[AttentionRows::kMostRows / kPanel];
 };
