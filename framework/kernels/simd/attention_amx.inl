@@ -2,10 +2,8 @@
 // kMostRows queries, queries and the gradient of the output for a run of keys. Scores become the parts of probabilities, or
 // of their gradient, in one pass over registers, and that pass is cut into small units which run between the products of the
 // visit that comes next and of the one before: tiles and vectors work at the same time. Everything goes by panels of 32
-// queries and 32 keys; where no query of a panel sees a key of the other there is no visit.
-//
-// The products are such that nothing just computed has to be turned: forward, Sᵀ = K Qᵀ and Oᵀ += Vᵀ Pᵀ, with queries along
-// a vector; backward, S = Q Kᵀ and dP = dO Vᵀ, with keys along a vector, dVᵀ += dOᵀ P, dKᵀ += Qᵀ dS and dQ = dS K.
+// queries and 32 keys; where no query of a panel sees a key of the other there is no visit. The products are such that nothing
+// just computed has to be turned: attention_rows_amx.inl (forward) and attention_keys_amx.inl (backward) say which.
 
 constexpr std::int64_t kPanel = 32, kPanelFloats = kPanel * kPanel;
 
@@ -119,7 +117,7 @@ struct Scores {
   DML_INLINE V of(V x) const { return cap > 0 ? cap * tanh_of(x) : x; }
 };
 
-// The panels [first, last) of `count` along which a query or key panel is seen; `sight_of(i)` is an interval's.
+// Of `count` panels in a row, the range of those that are in sight at all: sight_of(i) is the sight of panel i.
 struct PanelRange {
   std::int64_t first = 0, last = 0;
   template <class SightOf>

@@ -21,13 +21,11 @@ class RowsOnTiles {
     _tile_loadconfig(&kShapes);
     Visit before{}, now{}, next = first_visit();
     for (int turn = 0; next.any() || now.any() || before.any(); turn ^= 1) {
-      if (next.any() && keys_packed_ != next.key) {
-        need(next.key, keys_packed_, pack_tall, false, t_.k, k_);
+      if (next.any() && pack(next.key, keys_packed_, false, t_.k, k_))
         if (const std::int64_t after = next.key + kTileKeys; after < end())
           soon_ = {keys_at(after), e_, t_.k.cols, {t_.k.row(after) + kv_, t_.v.row(after) + kv_}};
-      }
       if (before.any()) {
-        need(before.key, values_packed_, pack_tall, true, t_.v, v_);
+        pack(before.key, values_packed_, true, t_.v, v_);
         scale_sums(before.panel);
       }
       if (now.any()) find_largest(now, s_[turn]);
@@ -91,11 +89,12 @@ class RowsOnTiles {
   }
 
   // The tile of keys or values is packed when the first visit needs it; then the last one is done with the tile before.
-  template <class Pack>
-  void need(std::int64_t key, std::int64_t& packed, Pack pack, bool turned, ConstMat from, char* to) {
-    if (packed == key) return;
-    pack_panels(pack, turned, keys_at(key), e_, from.row(key) + kv_, from.cols, to);
+  // False if it was before.
+  bool pack(std::int64_t key, std::int64_t& packed, bool turned, ConstMat from, char* to) {
+    if (packed == key) return false;
+    pack_panels(pack_tall, turned, keys_at(key), e_, from.row(key) + kv_, from.cols, to);
     packed = key;
+    return true;
   }
 
   DML_INLINE static VI distance(std::int64_t key, std::int64_t query) {
