@@ -1,6 +1,7 @@
 #include "kernels/attention.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -12,9 +13,9 @@
 
 // Forward. A task is one head and some consecutive rows of the batch; the documents those rows belong to are done one
 // after another. For a tile of 128 queries: Sᵀ = K Qᵀ one key tile at a time, so that a vector holds many queries and the
-// softmax needs no sums across lanes; the output so far is rescaled whenever a query's maximum rises. Key tiles start
-// at the document's start and products are per-row chains (simd/loops.h): a row's bits depend on its document alone,
-// not on what is packed beside it.
+// softmax needs no sums across lanes; the output so far is rescaled whenever a query's maximum rises. All query tiles of a
+// task meet a key tile before the next one is fetched. Key tiles start at the document's start and products are per-row
+// chains (simd/loops.h): a row's bits depend on its document alone, not on what is packed beside it.
 namespace dml::kernels {
 namespace {
 
@@ -23,50 +24,48 @@ constexpr std::int64_t kFar = std::int64_t{1} << 30;
 
 std::int64_t up16(std::int64_t n) { return (n + 15) / 16 * 16; }
 
-// One head's rows [row, row + rows) of the document that begins at `begin`.
-struct QueryTile {
-  const AttentionShape& shape;
-  ConstMat k, v;
-  std::int64_t kv;  // first column of this head's keys and values
-  float *qt, *s, *kd, *vd, *o, *top, *sum, *fix;
+// A tile of keys and values of one head, dense: rows [first, first + count).
+struct KeyTile {
+  std::int64_t first, count;
+  float *k, *v;
+};
 
-  QueryTile(const AttentionShape& shape_, ConstMat k_, ConstMat v_, std::int64_t kv_)
-      : shape(shape_), k(k_), v(v_), kv(kv_) {
-    std::int64_t e = shape.head_dim;
-    qt = thread_scratch(2 * e * kQueries + kKeys * kQueries + 2 * kKeys * e + 3 * kQueries).data();
-    s = qt + e * kQueries;
-    o = s + kKeys * kQueries;
-    kd = o + e * kQueries;
-    vd = kd + kKeys * e;
-    top = vd + kKeys * e;
+// One head's rows [row, row + rows) of a document, and what has been summed up for them.
+struct QueryTile {
+  std::int64_t row, rows, width, seen;  // width: rows filled up; seen: the first key that any of them sees
+  float *qt, *o, *top, *sum, *fix;
+
+  static std::int64_t floats(std::int64_t e) { return 2 * e * kQueries + 3 * kQueries; }
+
+  void begin(const AttentionRows& t, std::int64_t done, float* memory) {
+    const std::int64_t e = t.shape.head_dim;
+    row = t.row + done;
+    rows = std::min(kQueries, t.rows - done);
+    width = up16(rows);
+    seen = t.shape.window > 0 ? std::max(t.begin, row - t.shape.window + 1) : t.begin;
+    qt = memory;
+    o = qt + e * kQueries;
+    top = o + e * kQueries;
     sum = top + kQueries;
     fix = sum + kQueries;
-  }
-
-  void run(ConstMat q, std::int64_t col, std::int64_t begin, std::int64_t row, std::int64_t rows) {
-    const Loops& loop = loops();
-    std::int64_t e = shape.head_dim, width = up16(rows);
-    loop.transpose(rows, e, q.row(row) + col, q.cols, shape.scale, qt, width);
+    loops().transpose(rows, e, t.q.row(row) + t.head * e, t.q.cols, t.shape.scale, qt, width);
     std::fill(top, top + width, -std::numeric_limits<float>::infinity());
     std::fill(sum, sum + width, 0.f);
     std::fill(o, o + rows * e, 0.f);
-    std::int64_t seen = shape.window > 0 ? std::max(begin, row - shape.window + 1) : begin;
-    for (std::int64_t key = begin + (seen - begin) / kKeys * kKeys; key < row + rows; key += kKeys)
-      visit(key, std::min(kKeys, row + rows - key), row, rows, width);
   }
 
-  void visit(std::int64_t key, std::int64_t keys, std::int64_t row, std::int64_t rows, std::int64_t width) {
+  // `s` has room for a score of every key and query.
+  void visit(const AttentionShape& shape, const KeyTile& tile, float* s) {
     const Loops& loop = loops();
-    std::int64_t e = shape.head_dim, high = row - key + 1, low = shape.window > 0 ? high - shape.window : -kFar;
-    loop.copy_block(keys, e, k.row(key) + kv, k.cols, kd);
-    loop.copy_block(keys, e, v.row(key) + kv, v.cols, vd);
-    if (high >= keys && low + rows <= 1) loop.small_gemm(keys, width, e, kd, e, 1, qt, width, 1, s, width, false);
+    const std::int64_t e = shape.head_dim, keys = std::min(tile.count, row + rows - tile.first);
+    const std::int64_t high = row - tile.first + 1, low = shape.window > 0 ? high - shape.window : -kFar;
+    if (high >= keys && low + rows <= 1) loop.small_gemm(keys, width, e, tile.k, e, 1, qt, width, 1, s, width, false);
     else  // at the diagonal and the window's edge, blocks of keys meet only the queries that may see one of them
       for (std::int64_t b = 0; b < keys; b += kBlock) {
         std::int64_t first = std::max<std::int64_t>(0, b - high + 1) / kBlock * kBlock;
         std::int64_t last = low == -kFar ? width : std::min(width, up16(std::max<std::int64_t>(0, b + kBlock - low)));
         if (first < last)
-          loop.small_gemm(std::min(kBlock, keys - b), last - first, e, kd + b * e, e, 1, qt + first, width, 1,
+          loop.small_gemm(std::min(kBlock, keys - b), last - first, e, tile.k + b * e, e, 1, qt + first, width, 1,
                           s + b * width + first, width, false);
       }
     loop.attention_softmax(s, keys, width, low, high, shape.softcap, top, sum, fix);
@@ -76,23 +75,42 @@ struct QueryTile {
       if (first >= last) continue;
       for (std::int64_t i = b; i < b + count; ++i)
         if (fix[i] != 1) loop.set_scaled(o + i * e, fix[i], o + i * e, e);
-      loop.small_gemm(count, e, last - first, s + first * width + b, 1, width, vd + first * e, e, 1, o + b * e, e,
+      loop.small_gemm(count, e, last - first, s + first * width + b, 1, width, tile.v + first * e, e, 1, o + b * e, e,
                       true);
+    }
+  }
+
+  void finish(const AttentionRows& t) const {
+    const std::int64_t e = t.shape.head_dim;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      loops().set_scaled(o + i * e, 1 / sum[i], t.out.row(row + i) + t.head * e, e);
+      t.lse.row(row + i)[t.head] = top[i] + std::log(sum[i]);
     }
   }
 };
 
 void rows_of_a_head(const AttentionRows& t) {
-  const std::int64_t e = t.shape.head_dim, col = t.head * e;
-  QueryTile tile(t.shape, t.k, t.v, t.head / (t.shape.heads / t.shape.kv_heads) * e);
-  for (std::int64_t done = 0; done < t.rows; done += kQueries) {
-    const std::int64_t row = t.row + done, rows = std::min(kQueries, t.rows - done);
-    tile.run(t.q, col, t.begin, row, rows);
-    for (std::int64_t i = 0; i < rows; ++i) {
-      loops().set_scaled(tile.o + i * e, 1 / tile.sum[i], t.out.row(row + i) + col, e);
-      t.lse.row(row + i)[t.head] = tile.top[i] + std::log(tile.sum[i]);
-    }
+  const std::int64_t e = t.shape.head_dim, tiles = (t.rows + kQueries - 1) / kQueries;
+  const std::int64_t at = t.head / (t.shape.heads / t.shape.kv_heads) * e;
+  float* s = thread_scratch(kKeys * kQueries + 2 * kKeys * e + tiles * QueryTile::floats(e)).data();
+  KeyTile keys{.first = 0, .count = 0, .k = s + kKeys * kQueries, .v = s + kKeys * kQueries + kKeys * e};
+  std::array<QueryTile, AttentionRows::kMostRows / kQueries> most{};
+  const std::span<QueryTile> queries(most.data(), static_cast<std::size_t>(tiles));
+  float* memory = keys.v + kKeys * e;
+  for (std::int64_t done = 0; QueryTile & tile : queries) {
+    tile.begin(t, done, memory);
+    done += kQueries;
+    memory += QueryTile::floats(e);
   }
+  for (keys.first = t.begin + (queries.front().seen - t.begin) / kKeys * kKeys; keys.first < t.row + t.rows;
+       keys.first += kKeys) {
+    keys.count = std::min(kKeys, t.row + t.rows - keys.first);
+    loops().copy_block(keys.count, e, t.k.row(keys.first) + at, t.k.cols, keys.k);
+    loops().copy_block(keys.count, e, t.v.row(keys.first) + at, t.v.cols, keys.v);
+    for (QueryTile& tile : queries)
+      if (keys.first < tile.row + tile.rows && tile.seen < keys.first + kKeys) tile.visit(t.shape, keys, s);
+  }
+  for (const QueryTile& tile : queries) tile.finish(t);
 }
 
 }  // namespace

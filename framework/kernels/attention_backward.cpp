@@ -3,6 +3,7 @@
 // A task owns every `strips`-th run of keys of one document and key-value head: it alone writes their dk and dv. Its share
 // of dq goes to dq itself (strip 0) or to a buffer of its own; the buffers are added in order.
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "core/error.h"
@@ -25,61 +26,117 @@ std::int64_t strips_for(std::int64_t kv_heads, std::int64_t rows) {
   return std::clamp<std::int64_t>(runs, 1, std::min(kMostStrips, wanted));
 }
 
-// Of the keys [first, last), which belong to the task.
-void run_of_keys(const AttentionKeys& t, std::int64_t first, std::int64_t last) {
-  const Loops& loop = loops();
-  const AttentionShape& shape = t.shape;
-  const std::int64_t e = shape.head_dim, group = shape.heads / shape.kv_heads, at = t.kv * e;
-  float* kt = thread_scratch((5 * kKeys + 3 * kQueries) * e + 2 * kQueries * kKeys).data();
-  float *vt = kt + e * kKeys, *kd = vt + e * kKeys, *dkd = kd + e * kKeys, *dvd = dkd + e * kKeys;
-  float *qd = dvd + e * kKeys, *od = qd + e * kQueries, *dqd = od + e * kQueries;
-  float *s = dqd + e * kQueries, *dp = s + kQueries * kKeys;
-  for (std::int64_t key = first; key < last; key += kKeys) {
-    std::int64_t keys = std::min(kKeys, last - key), width = (keys + 15) / 16 * 16;
-    loop.transpose(keys, e, t.k.row(key) + at, t.k.cols, 1, kt, width);
-    loop.transpose(keys, e, t.v.row(key) + at, t.v.cols, 1, vt, width);
-    loop.copy_block(keys, e, t.k.row(key) + at, t.k.cols, kd);
-    std::fill(dkd, dkd + keys * e, 0.f);
-    std::fill(dvd, dvd + keys * e, 0.f);
-    std::int64_t seen_until = shape.window > 0 ? std::min(t.end, key + keys - 1 + shape.window) : t.end;
-    for (std::int64_t head = t.kv * group; head < (t.kv + 1) * group; ++head)
-      for (std::int64_t row = key; row < seen_until; row += kQueries) {
-        std::int64_t rows = std::min(kQueries, seen_until - row), col = head * e, after = row - key;
-        loop.copy_block(rows, e, t.q.row(row) + col, t.q.cols, qd);
-        loop.copy_block(rows, e, t.dout.row(row) + col, t.dout.cols, od);
-        // On the diagonal 16 queries meet only the keys up to the last of them, and 16 keys only the queries from the
-        // first of them on.
-        bool diagonal = after < keys;
-        std::int64_t query_step = diagonal ? kBlock : kQueries, key_step = diagonal ? kBlock : kKeys;
-        auto keys_of = [&](std::int64_t b) { return diagonal ? std::min(keys, after + b + kBlock) : keys; };
-        for (std::int64_t b = 0; b < rows; b += query_step) {
-          std::int64_t count = std::min(query_step, rows - b), across = (keys_of(b) + 15) / 16 * 16;
-          loop.small_gemm(count, across, e, qd + b * e, e, 1, kt, width, shape.scale, s + b * width, width, false);
-          loop.small_gemm(count, across, e, od + b * e, e, 1, vt, width, 1, dp + b * width, width, false);
-        }
-        for (std::int64_t i = 0; i < rows; ++i) {
-          std::int64_t high = after + i + 1, low = shape.window > 0 ? high - shape.window : 0;
-          loop.attention_gradient(s + i * width, dp + i * width, keys, low, high, shape.softcap, shape.scale,
-                                  t.lse.row(row + i)[head], t.dots.row(row + i)[head]);
-        }
-        for (std::int64_t b = 0; b < keys; b += key_step) {
-          std::int64_t count = std::min(key_step, keys - b), from = diagonal ? std::max<std::int64_t>(0, b - after) : 0;
-          if (from >= rows) break;
-          loop.small_gemm(count, e, rows - from, s + from * width + b, 1, width, od + from * e, e, 1, dvd + b * e, e,
-                          true);
-          loop.small_gemm(count, e, rows - from, dp + from * width + b, 1, width, qd + from * e, e, 1, dkd + b * e, e,
-                          true);
-        }
-        for (std::int64_t b = 0; b < rows; b += query_step)
-          loop.small_gemm(std::min(query_step, rows - b), e, keys_of(b), dp + b * width, width, 1, kd, e, 1,
-                          dqd + b * e, e, false);
-        for (std::int64_t i = 0; i < rows; ++i) loop.add_scaled(dqd + i * e, 1, t.dq.row(row + i) + col, e);
-      }
-    for (std::int64_t i = 0; i < keys; ++i) {
-      std::memcpy(t.dk.row(key + i) + at, dkd + i * e, static_cast<std::size_t>(e) * sizeof(float));
-      std::memcpy(t.dv.row(key + i) + at, dvd + i * e, static_cast<std::size_t>(e) * sizeof(float));
+// Rows [row, row + rows) of one head.
+struct QueryTile {
+  std::int64_t row, rows, head;
+  float *q, *dout, *dq;  // dense
+};
+
+// Keys [first, first + count) of one head: turned around and dense, with what belongs to their gradients.
+struct KeyTile {
+  std::int64_t first, count, width;  // width: count filled up
+  std::int64_t seen_until;           // the first query that sees none of them
+  float *kt, *vt, *k, *dk, *dv;
+
+  static std::int64_t floats(std::int64_t e) { return 5 * kKeys * e; }
+
+  void begin(const AttentionKeys& t, std::int64_t key, std::int64_t last, float* memory) {
+    const Loops& loop = loops();
+    const std::int64_t e = t.shape.head_dim, at = t.kv * e;
+    first = key;
+    count = std::min(kKeys, last - key);
+    width = (count + 15) / 16 * 16;
+    seen_until = t.shape.window > 0 ? std::min(t.end, key + count - 1 + t.shape.window) : t.end;
+    kt = memory;
+    vt = kt + e * kKeys;
+    k = vt + e * kKeys;
+    dk = k + e * kKeys;
+    dv = dk + e * kKeys;
+    loop.transpose(count, e, t.k.row(key) + at, t.k.cols, 1, kt, width);
+    loop.transpose(count, e, t.v.row(key) + at, t.v.cols, 1, vt, width);
+    loop.copy_block(count, e, t.k.row(key) + at, t.k.cols, k);
+    std::fill(dk, dk + count * e, 0.f);
+    std::fill(dv, dv + count * e, 0.f);
+  }
+
+  // Adds to dk and dv; sets the queries' dq, or adds to it. `s` has room for two values of every query and key.
+  void visit(const AttentionKeys& t, const QueryTile& tile, bool add, float* s) {
+    const Loops& loop = loops();
+    const AttentionShape& shape = t.shape;
+    const std::int64_t e = shape.head_dim, rows = tile.rows, after = tile.row - first;
+    float* dp = s + kQueries * kKeys;
+    // On the diagonal 16 queries meet only the keys up to the last of them, and 16 keys only the queries from the first
+    // of them on.
+    const bool diagonal = after < count;
+    const std::int64_t query_step = diagonal ? kBlock : kQueries, key_step = diagonal ? kBlock : kKeys;
+    auto keys_of = [&](std::int64_t b) { return diagonal ? std::min(count, after + b + kBlock) : count; };
+    for (std::int64_t b = 0; b < rows; b += query_step) {
+      std::int64_t some = std::min(query_step, rows - b), across = (keys_of(b) + 15) / 16 * 16;
+      loop.small_gemm(some, across, e, tile.q + b * e, e, 1, kt, width, shape.scale, s + b * width, width, false);
+      loop.small_gemm(some, across, e, tile.dout + b * e, e, 1, vt, width, 1, dp + b * width, width, false);
+    }
+    for (std::int64_t i = 0; i < rows; ++i) {
+      std::int64_t high = after + i + 1, low = shape.window > 0 ? high - shape.window : 0;
+      loop.attention_gradient(s + i * width, dp + i * width, count, low, high, shape.softcap, shape.scale,
+                              t.lse.row(tile.row + i)[tile.head], t.dots.row(tile.row + i)[tile.head]);
+    }
+    for (std::int64_t b = 0; b < count; b += key_step) {
+      std::int64_t some = std::min(key_step, count - b), from = diagonal ? std::max<std::int64_t>(0, b - after) : 0;
+      if (from >= rows) break;
+      loop.small_gemm(some, e, rows - from, s + from * width + b, 1, width, tile.dout + from * e, e, 1, dv + b * e, e,
+                      true);
+      loop.small_gemm(some, e, rows - from, dp + from * width + b, 1, width, tile.q + from * e, e, 1, dk + b * e, e,
+                      true);
+    }
+    for (std::int64_t b = 0; b < rows; b += query_step)
+      loop.small_gemm(std::min(query_step, rows - b), e, keys_of(b), dp + b * width, width, 1, k, e, 1, tile.dq + b * e,
+                      e, add);
+  }
+
+  void finish(const AttentionKeys& t) const {
+    const std::int64_t e = t.shape.head_dim, at = t.kv * e;
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::memcpy(t.dk.row(first + i) + at, dk + i * e, static_cast<std::size_t>(e) * sizeof(float));
+      std::memcpy(t.dv.row(first + i) + at, dv + i * e, static_cast<std::size_t>(e) * sizeof(float));
     }
   }
+};
+
+// Of the keys [first, last), which belong to the task: a tile of queries is fetched once for all of them.
+void run_of_keys(const AttentionKeys& t, std::int64_t first, std::int64_t last) {
+  const Loops& loop = loops();
+  const std::int64_t e = t.shape.head_dim, group = t.shape.heads / t.shape.kv_heads;
+  const std::int64_t tiles = (last - first + kKeys - 1) / kKeys;
+  float* s = thread_scratch(2 * kQueries * kKeys + 3 * kQueries * e + tiles * KeyTile::floats(e)).data();
+  float* dense = s + 2 * kQueries * kKeys;
+  std::array<KeyTile, AttentionKeys::kKeys / kKeys> most{};
+  const std::span<KeyTile> keys(most.data(), static_cast<std::size_t>(tiles));
+  float* memory = dense + 3 * kQueries * e;
+  for (std::int64_t key = first; KeyTile & tile : keys) {
+    tile.begin(t, key, last, memory);
+    key += kKeys;
+    memory += KeyTile::floats(e);
+  }
+  for (std::int64_t head = t.kv * group; head < (t.kv + 1) * group; ++head)
+    for (std::int64_t row = first; row < keys.back().seen_until; row += kQueries) {
+      const QueryTile queries{row,
+                              std::min(kQueries, keys.back().seen_until - row),
+                              head,
+                              dense,
+                              dense + kQueries * e,
+                              dense + 2 * kQueries * e};
+      loop.copy_block(queries.rows, e, t.q.row(row) + head * e, t.q.cols, queries.q);
+      loop.copy_block(queries.rows, e, t.dout.row(row) + head * e, t.dout.cols, queries.dout);
+      bool begun = false;
+      for (KeyTile& tile : keys)
+        if (tile.first <= row && row < tile.seen_until) {
+          tile.visit(t, queries, begun, s);
+          begun = true;
+        }
+      for (std::int64_t i = 0; i < queries.rows; ++i)
+        loop.add_scaled(queries.dq + i * e, 1, t.dq.row(row + i) + head * e, e);
+    }
+  for (const KeyTile& tile : keys) tile.finish(t);
 }
 
 void keys_of_a_head(const AttentionKeys& t) {
