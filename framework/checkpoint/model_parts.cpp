@@ -68,7 +68,10 @@ void ModelParts::write(std::string_view tensor, std::span<const std::byte> whole
 
 void ModelParts::write_at(Shard& shard, std::size_t offset, const void* data, std::size_t size) {
   if (shard.fd < 0) shard.fd = open(shard.path.c_str(), O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
-  if (shard.fd < 0) throw IoError(shard.path, "cannot open what another rank has created; output_dir must be shared");
+  if (shard.fd < 0)
+    throw IoError(shard.path, errno == ENOENT
+                                  ? "not there, though another rank has created it; output_dir must be shared"
+                                  : "cannot open");
   const auto* p = static_cast<const char*>(data);
   while (size > 0) {
     const ssize_t n = pwrite(shard.fd, p, size, static_cast<off_t>(offset));

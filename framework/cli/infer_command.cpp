@@ -60,9 +60,8 @@ struct Infer {
 };
 
 void show_speed(const GenerationSpeed& s) {
-  std::int64_t made = s.new_tokens;
-  log_info("{} prompt tokens in {:.2f} s, {} new ones at {:.1f} tokens/s", s.prompt_tokens, s.prompt_seconds, made,
-           s.new_seconds > 0 ? static_cast<double>(made) / s.new_seconds : 0.0);
+  log_info("{} prompt tokens and the first of each answer in {:.2f} s, {} more at {:.1f} tokens/s", s.prompt_tokens,
+           s.prompt_seconds, s.new_tokens, s.new_seconds > 0 ? static_cast<double>(s.new_tokens) / s.new_seconds : 0.0);
 }
 
 // "a,b\\,c" → "a", "b,c".

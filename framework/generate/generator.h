@@ -32,7 +32,7 @@ struct Generated {
   StopReason reason = StopReason::length;
 };
 
-/// What generating has cost so far.
+/// What generating has cost so far. An answer's first token comes with its prompt; the new ones are those behind it.
 struct GenerationSpeed {
   std::int64_t prompt_tokens = 0, new_tokens = 0;
   double prompt_seconds = 0, new_seconds = 0;

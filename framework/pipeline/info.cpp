@@ -136,7 +136,7 @@ class Describer {
       row("alpha", fmt::format("{:g}{}{}", c.alpha, c.use_rslora ? ", rsLoRA" : "", c.use_dora ? ", DoRA" : ""),
           {{"alpha", c.alpha}, {"rslora", c.use_rslora}, {"dora", c.use_dora}});
       row("dropout", fmt::format("{:g}", c.dropout), c.dropout);
-      row("start", c.init, c.init);
+      row("start", c.init == "true" ? "A random, B zero" : c.init == "false" ? "A and B random" : c.init, c.init);
       std::string targets = c.all_linear                ? "every linear layer"
                             : !c.target_pattern.empty() ? c.target_pattern
                                                         : fmt::format("{}", fmt::join(c.target_modules, ", "));
