@@ -3,8 +3,8 @@
 // Of the units' first parts, the first and the last unit's have a place each, those of the layers between take two in turn, so
 // that a neighbour can be on its way while a layer is in use. Where the ends are never needed together nor beside a layer
 // (ParameterStore::ends_take_turns), the ends' place and the layers' are the same memory: whoever comes next waits until the one
-// before it is done. All other parts fill two places more in turn, each as large as the largest of
-// them: as many as fit of those that follow one another.
+// before it is done. All other parts fill two places more in turn, each as large as the
+// largest of them: as many as fit of those that follow one another.
 //
 // For gradients there is room to receive into as well. A layer's gradient is exchanged at once; an end whose part does not fit
 // goes piece by piece.

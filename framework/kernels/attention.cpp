@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::int64_t kQueries = 128, kKeys = 64, kBlock = 16;
 constexpr std::int64_t kFar = std::int64_t{1} << 30;
+static_assert(AttentionRows::kMostRows % kQueries == 0);
 
 std::int64_t up16(std::int64_t n) { return (n + 15) / 16 * 16; }
 

@@ -16,6 +16,7 @@ namespace dml::kernels {
 namespace {
 
 constexpr std::int64_t kQueries = 64, kKeys = 128, kBlock = 16;
+static_assert(AttentionKeys::kKeys % kKeys == 0 && kKeys % kQueries == 0);  // a query tile begins in one tile of keys
 constexpr std::int64_t kEnoughTasks = 8, kLong = 1024;  // a batch has several of the documents that are not long
 constexpr std::int64_t kMostStrips = 4;                 // each but the first has a buffer as large as dq
 

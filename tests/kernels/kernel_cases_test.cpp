@@ -50,6 +50,7 @@ std::vector<Case> all_cases() {
   for (std::int64_t dim : {80, 96, 128})
     list.push_back(attend({.heads = 6, .kv_heads = 2, .head_dim = dim}, {1, 66, 100}));
   list.push_back(attend({.heads = 16, .kv_heads = 16, .head_dim = 8, .softcap = 3}, {300}));
+  list.push_back(attend({.heads = 16, .kv_heads = 8, .head_dim = 8, .window = 90}, {300}));
   list.push_back(attend({.heads = 1, .kv_heads = 1, .head_dim = 16, .window = 100}, {400, 1, 30}));
   list.push_back(attend({.heads = 2, .kv_heads = 1, .head_dim = 72}, {700}));
   list.push_back(attend({.heads = 2, .kv_heads = 1, .head_dim = 24, .softcap = 3, .window = 300}, {20, 600}));
