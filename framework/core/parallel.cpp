@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
+
+#include "core/clock.h"
 
 namespace dml {
 namespace {
@@ -22,7 +25,24 @@ void relax() {
 #endif
 }
 
-// Workers sleep between calls; a call hands out tiles through one atomic counter.
+// Waits for ready() without letting the core rest; false when it did not come for a while. Between the operations of a
+// step threads wait for less than that. A core of a virtual machine that rests is given back to the host, which may wake it
+// beside another one of ours, as the second thread of one real core, and leave both at half their speed for seconds
+// (bench/LOG.md). Giving way to others keeps that cheap where there are more threads than cores.
+template <class F>
+bool wait_awake(F&& ready) {
+  constexpr int kSpins = 2000;
+  constexpr std::chrono::milliseconds kAwake{20};
+  for (int spin = 0; spin < kSpins; ++spin) {
+    if (ready()) return true;
+    relax();
+  }
+  for (auto until = Clock::now() + kAwake; Clock::now() < until; sched_yield())
+    if (ready()) return true;
+  return false;
+}
+
+// Workers sleep when no call comes for a while. A call hands out tiles through one atomic counter.
 class Pool {
  public:
   explicit Pool(int workers) {
@@ -32,6 +52,7 @@ class Pool {
     {
       std::lock_guard lock(mutex_);
       stopping_ = true;
+      generation_.fetch_add(1, std::memory_order_release);
     }
     wake_.notify_all();
     for (auto& t : threads_) t.join();
@@ -54,19 +75,16 @@ class Pool {
     }
     wake_.notify_all();
     drain();
-    for (int spin = 0; active_.load(std::memory_order_acquire) != 0; ++spin)
-      if (spin > kSpins) {
-        std::unique_lock lock(mutex_);
-        done_.wait(lock, [this] { return active_ == 0; });
-      }
+    if (!wait_awake([this] { return active_.load(std::memory_order_acquire) == 0; })) {
+      std::unique_lock lock(mutex_);
+      done_.wait(lock, [this] { return active_ == 0; });
+    }
     tile_ = nullptr;
     if (failure_) std::rethrow_exception(failure_);
     return true;
   }
 
  private:
-  static constexpr int kSpins = 2000;
-
   void drain() {
     for (std::int64_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < count_;) {
       try {
@@ -81,8 +99,7 @@ class Pool {
   void work() {
     std::uint64_t seen = 0;
     while (true) {
-      // A short spin keeps back-to-back kernels from paying a wake-up each.
-      for (int spin = 0; spin < kSpins && generation_.load(std::memory_order_acquire) == seen; ++spin) relax();
+      wait_awake([&] { return generation_.load(std::memory_order_acquire) != seen; });
       {
         std::unique_lock lock(mutex_);
         wake_.wait(lock, [&] { return stopping_ || generation_ != seen; });
