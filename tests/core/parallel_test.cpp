@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -28,6 +30,20 @@ TEST_P(Threads, ManyCallsInARowLoseNothing) {
   std::atomic<std::int64_t> sum{0};
   for (int call = 0; call < 3000; ++call) parallel_for(5, [&](std::int64_t i) { sum += i; });
   EXPECT_EQ(sum, 30000);
+}
+
+// Whoever waits longer than threads stay awake sleeps: workers for the next call, the caller for the slowest tile.
+TEST_P(Threads, ThoseWhoFellAsleepAreWoken) {
+  for (int round = 0; round < 3; ++round) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::vector<std::thread::id> by(8);
+    parallel_for(8, [&](std::int64_t i) {
+      by[static_cast<std::size_t>(i)] = std::this_thread::get_id();
+      std::this_thread::sleep_for(std::chrono::milliseconds(i == 7 ? 60 : 5));
+    });
+    for (std::thread::id id : by) ASSERT_NE(id, std::thread::id{});
+    if (GetParam() > 1) EXPECT_TRUE(std::ranges::any_of(by, [&](std::thread::id id) { return id != by[0]; }));
+  }
 }
 
 TEST_P(Threads, RangesCoverEverythingWithoutOverlap) {
