@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <latch>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -32,17 +32,20 @@ TEST_P(Threads, ManyCallsInARowLoseNothing) {
   EXPECT_EQ(sum, 30000);
 }
 
-// Whoever waits longer than threads stay awake sleeps: workers for the next call, the caller for the slowest tile.
+// Whoever waits longer than threads stay awake sleeps: workers for the next call, the caller for a worker's tile. Every tile
+// waits until all threads have one.
 TEST_P(Threads, ThoseWhoFellAsleepAreWoken) {
+  constexpr std::chrono::milliseconds kLong{50};
   for (int round = 0; round < 3; ++round) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    std::vector<std::thread::id> by(8);
-    parallel_for(8, [&](std::int64_t i) {
-      by[static_cast<std::size_t>(i)] = std::this_thread::get_id();
-      std::this_thread::sleep_for(std::chrono::milliseconds(i == 7 ? 60 : 5));
+    std::this_thread::sleep_for(kLong);
+    std::latch all(GetParam());
+    std::atomic<int> ran{0};
+    parallel_for(GetParam(), [&, caller = std::this_thread::get_id()](std::int64_t) {
+      all.arrive_and_wait();
+      if (std::this_thread::get_id() != caller) std::this_thread::sleep_for(kLong);
+      ++ran;
     });
-    for (std::thread::id id : by) ASSERT_NE(id, std::thread::id{});
-    if (GetParam() > 1) EXPECT_TRUE(std::ranges::any_of(by, [&](std::thread::id id) { return id != by[0]; }));
+    EXPECT_EQ(ran, GetParam());
   }
 }
 
