@@ -15,8 +15,9 @@ constexpr std::int64_t kRows = 28;
 constexpr std::int64_t kCols = 256;  // columns of one task where the result is wide
 constexpr std::int64_t kTallRows = 1024;
 constexpr std::int64_t kFewRows = 8;
-constexpr std::int64_t kDepth = 128;   // tokens of one packed block where tokens are summed over
-constexpr std::int64_t kNarrow = 112;  // a register block's 14 rows, eight times
+// Where tokens are summed over, a task has so many and meets a few at a time, which stay in the caches meanwhile.
+constexpr std::int64_t kFewestTokens = 64, kMostRanges = 32;
+constexpr std::int64_t kNarrow = 112;  // columns at once: a register block's 14 rows, eight times
 
 template <class F>
 void each_tile(std::int64_t rows, std::int64_t row_tile, std::int64_t cols, std::int64_t col_tile, F tile) {
@@ -26,6 +27,60 @@ void each_tile(std::int64_t rows, std::int64_t row_tile, std::int64_t cols, std:
     tile(r, std::min(row_tile, rows - r), c, std::min(col_tile, cols - c));
   });
 }
+
+// to (T,R) = alpha · x (T,K) · b (K,R) on this thread.
+void narrow_product(ConstMat x, const float* b, float alpha, Mat to) {
+  // Rows a multiple of 4 kB apart fall into one set of the first-level cache, which holds eight lines of it or a few more.
+  const std::int64_t together = x.cols % 1024 == 0 ? 8 : kRows;
+  for (std::int64_t t = 0; t < x.rows; t += together)
+    loops().small_gemm(std::min(together, x.rows - t), to.cols, x.cols, x.row(t), x.cols, 1, b, to.cols, alpha,
+                       to.row(t), to.cols, false);
+}
+
+// Sums wideᵀ (W,T) · thin (T,R) over tokens. Every range of them, which depend on T alone, is one task with a sum of its
+// own, so that it walks through memory in order; the sums are added in order.
+class TokenSum {
+ public:
+  TokenSum(ConstMat wide, ConstMat thin, Arena& scratch)
+      : wide_(wide),
+        thin_(thin),
+        range_(std::max(kFewestTokens, (wide.rows + kMostRanges * 16 - 1) / (kMostRanges * 16) * 16)),
+        ranges_((wide.rows + range_ - 1) / range_),
+        sums_(scratch.matrix(ranges_ * wide.cols, thin.cols)) {}
+
+  // Calls before(first, count) for the next few tokens, `step` at most, before they are summed.
+  template <class F>
+  void sum(float alpha, std::int64_t step, F before) const {
+    const std::int64_t width = wide_.cols, rank = thin_.cols;
+    parallel_for(ranges_, [&](std::int64_t i) {
+      const std::int64_t first = i * range_, last = std::min(first + range_, wide_.rows);
+      for (std::int64_t t = first; t < last; t += step) {
+        const std::int64_t tokens = std::min(step, last - t);
+        before(t, tokens);
+        for (std::int64_t w = 0; w < width; w += kNarrow)
+          loops().small_gemm(std::min(kNarrow, width - w), rank, tokens, wide_.row(t) + w, 1, width, thin_.row(t), rank,
+                             alpha, sums_.row(i * width + w), rank, t > first);
+      }
+    });
+  }
+
+  // add(first, count, rows): rows [first, first + count) of the whole sum.
+  template <class F>
+  void finish(F add) const {
+    const std::int64_t width = wide_.cols, rank = thin_.cols;
+    parallel_ranges(width, kNarrow, [&](std::int64_t first, std::int64_t last) {
+      Mat whole = sums_.slice(first, last - first);
+      for (std::int64_t i = 1; i < ranges_; ++i)
+        loops().add_scaled(sums_.row(i * width + first), 1, whole.data, whole.rows * rank);
+      add(first, whole);
+    });
+  }
+
+ private:
+  ConstMat wide_, thin_;
+  std::int64_t range_, ranges_;
+  Mat sums_;
+};
 
 }  // namespace
 
@@ -44,7 +99,7 @@ void lora_down(ConstMat x, ConstMat a, Mat down) {
     loops().transpose(rank, last - first, a.data + first, a.cols, 1, at + first * rank, rank);
   });
   parallel_ranges(x.rows, kRows, [&](std::int64_t first, std::int64_t last) {
-    loops().small_gemm(last - first, rank, x.cols, x.row(first), x.cols, 1, at, rank, 1, down.row(first), rank, false);
+    narrow_product(x.slice(first, last - first), at, 1, down.slice(first, last - first));
   });
 }
 
@@ -60,29 +115,24 @@ void lora_up(ConstMat down, ConstMat b, float scale, Mat y) {
             });
 }
 
-void lora_up_backward(ConstMat dy, ConstMat down, ConstMat b, float scale, Mat ddown, Mat db, Arena&) {
-  ProfileScope profiled("lora_up_backward", 4.0 * static_cast<double>(dy.size()) * static_cast<double>(b.cols));
+void lora_up_backward(ConstMat dy, ConstMat down, ConstMat b, float scale, Mat ddown, Mat db, Arena& scratch) {
+  ProfileScope profiled("lora_up_backward",
+                        2.0 * static_cast<double>(dy.size()) * static_cast<double>(b.cols) * (db.empty() ? 1 : 2));
   DML_CHECK(dy.cols == b.rows && (db.empty() || db.rows == b.rows) && ddown.rows == dy.rows && ddown.cols == b.cols);
-  std::int64_t rank = b.cols;
-  parallel_ranges(dy.rows, kRows, [&](std::int64_t first, std::int64_t last) {
-    loops().small_gemm(last - first, rank, dy.cols, dy.row(first), dy.cols, 1, b.data, rank, scale, ddown.row(first),
-                       rank, false);
-  });
-  if (db.empty()) return;
-  parallel_ranges(dy.cols, kNarrow, [&](std::int64_t first, std::int64_t last) {
-    std::int64_t cols = last - first;
-    float* block = thread_scratch(kDepth * cols).data();
-    for (std::int64_t t = 0; t < dy.rows; t += kDepth) {
-      std::int64_t depth = std::min(kDepth, dy.rows - t);
-      loops().copy_block(depth, cols, dy.row(t) + first, dy.cols, block);
-      loops().small_gemm(cols, rank, depth, block, 1, cols, down.row(t), rank, scale, db.row(first), rank, true);
-    }
-  });
+  auto product = [&](std::int64_t first, std::int64_t count) {
+    narrow_product(dy.slice(first, count), b.data, scale, ddown.slice(first, count));
+  };
+  if (db.empty())
+    return parallel_ranges(dy.rows, kRows, [&](std::int64_t first, std::int64_t last) { product(first, last - first); });
+  Arena::Scope scope(scratch);
+  TokenSum tokens(dy, down, scratch);
+  tokens.sum(scale, 32, product);
+  tokens.finish([&](std::int64_t first, ConstMat rows) { loops().add_scaled(rows.data, 1, db.row(first), rows.size()); });
 }
 
-void lora_down_backward(ConstMat ddown, ConstMat x, ConstMat a, Mat dx, Mat da, Arena&) {
+void lora_down_backward(ConstMat ddown, ConstMat x, ConstMat a, Mat dx, Mat da, Arena& scratch) {
   ProfileScope profiled("lora_down_backward",
-                        2.0 * static_cast<double>(x.size() + dx.size()) * static_cast<double>(a.rows));
+                        2.0 * static_cast<double>((da.empty() ? 0 : x.size()) + dx.size()) * static_cast<double>(a.rows));
   DML_CHECK(ddown.cols == a.rows && x.cols == a.cols && x.rows == ddown.rows && (da.empty() || da.rows == a.rows));
   std::int64_t rank = a.rows;
   if (!dx.empty())
@@ -93,14 +143,13 @@ void lora_down_backward(ConstMat ddown, ConstMat x, ConstMat a, Mat dx, Mat da, 
           loops().small_gemm(rows, cols, rank, ddown.row(t), rank, 1, block, cols, 1, dx.row(t) + k, dx.cols, true);
         });
   if (da.empty()) return;
-  parallel_ranges(x.cols, kCols, [&](std::int64_t first, std::int64_t last) {
-    std::int64_t cols = last - first;
-    float* block = thread_scratch(kDepth * cols).data();
-    for (std::int64_t t = 0; t < x.rows; t += kDepth) {
-      std::int64_t depth = std::min(kDepth, x.rows - t);
-      loops().copy_block(depth, cols, x.row(t) + first, x.cols, block);
-      loops().small_gemm(rank, cols, depth, ddown.row(t), 1, rank, block, cols, 1, da.data + first, da.cols, true);
-    }
+  Arena::Scope scope(scratch);
+  TokenSum tokens(x, ddown, scratch);
+  tokens.sum(1, 16, [](std::int64_t, std::int64_t) {});
+  tokens.finish([&](std::int64_t first, ConstMat rows) {
+    float* turned = thread_scratch(rows.size()).data();
+    loops().transpose(rows.rows, rank, rows.data, rank, 1, turned, rows.rows);
+    for (std::int64_t r = 0; r < rank; ++r) loops().add_scaled(turned + r * rows.rows, 1, da.row(r) + first, rows.rows);
   });
 }
 

@@ -11,7 +11,7 @@
 namespace dml::kernels {
 namespace {
 
-constexpr std::int64_t kSlabRows = 518;   // packed at a time where the rows are not: 37 · 14, about a megabyte
+constexpr std::int64_t kSlabRows = 1036;  // packed at a time where the rows are not: 74 · 14, about two megabytes
 constexpr std::int64_t kPanelCols = 256;  // packed at a time: half a megabyte
 constexpr std::int64_t kTurnedRows = 16;  // rows of a turned factor that go to all panels at once
 constexpr std::int64_t kPackRows = 8;     // register blocks of rows that one task packs

@@ -29,6 +29,8 @@ std::vector<Case> all_cases() {
   for (std::int64_t r : {1, 4, 8, 16, 17, 64, 128}) list.push_back(lora(65, 130, 96, r));
   for (std::int64_t t : {1, 3, 130, 1100}) list.push_back(lora(t, 300, 64, 8));
   list.push_back(lora(3, 65, 33, 16));
+  list.push_back(lora(70, 1024, 1024, 4));  // rows that fall into one set of a cache
+  list.push_back(lora(2100, 40, 24, 8));    // longer ranges of tokens
   for (auto [t, d] : {std::array<std::int64_t, 2>{1, 64}, {3, 65}, {65, 130}, {130, 768}, {2000, 8}}) {
     list.push_back(rms(t, d, d == 65 ? 1.f : 0.f));
     list.push_back(layer(t, d));
