@@ -1,5 +1,7 @@
 #include "kernels/simd/loops.h"
 
+#include <sys/mman.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -49,8 +51,8 @@ const Loops* loops_of(Isa isa) {
 
 constexpr const char* kNames[] = {"portable", "avx2", "avx512", "amx"};
 
-struct FreeAligned {
-  void operator()(float* p) const { ::operator delete (p, std::align_val_t{64}); }
+struct Free {
+  void operator()(float* p) const { std::free(p); }
 };
 
 }  // namespace
@@ -82,15 +84,21 @@ bool use_isa(Isa wanted) {
 }
 const char* isa_name() { return kNames[static_cast<int>(isa())]; }
 
+// In large pages: a second-level cache goes by physical addresses, and scattered small pages crowd in some of its sets.
 std::span<float> thread_scratch(std::int64_t floats) {
-  thread_local std::unique_ptr<float, FreeAligned> block;
+  constexpr std::size_t kLine = 64, kLargePage = std::size_t{2} << 20;
+  thread_local std::unique_ptr<float, Free> block;
   thread_local std::int64_t size = 0;
   if (size < floats) {
     block.reset();
     size = 0;
-    block.reset(
-        static_cast<float*>(::operator new (static_cast<std::size_t>(floats) * sizeof(float), std::align_val_t{64})));
-    size = floats;
+    std::size_t bytes = static_cast<std::size_t>(floats) * sizeof(float);
+    const std::size_t unit = bytes > kLargePage / 4 ? kLargePage : kLine;
+    bytes = (bytes + unit - 1) / unit * unit;
+    block.reset(static_cast<float*>(std::aligned_alloc(unit, bytes)));
+    if (!block) throw std::bad_alloc();
+    if (unit == kLargePage) madvise(block.get(), bytes, MADV_HUGEPAGE);
+    size = static_cast<std::int64_t>(bytes / sizeof(float));
   }
   return {block.get(), static_cast<std::size_t>(floats)};
 }
