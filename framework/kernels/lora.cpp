@@ -123,16 +123,18 @@ void lora_up_backward(ConstMat dy, ConstMat down, ConstMat b, float scale, Mat d
     narrow_product(dy.slice(first, count), b.data, scale, ddown.slice(first, count));
   };
   if (db.empty())
-    return parallel_ranges(dy.rows, kRows, [&](std::int64_t first, std::int64_t last) { product(first, last - first); });
+    return parallel_ranges(dy.rows, kRows,
+                           [&](std::int64_t first, std::int64_t last) { product(first, last - first); });
   Arena::Scope scope(scratch);
   TokenSum tokens(dy, down, scratch);
   tokens.sum(scale, 32, product);
-  tokens.finish([&](std::int64_t first, ConstMat rows) { loops().add_scaled(rows.data, 1, db.row(first), rows.size()); });
+  tokens.finish(
+      [&](std::int64_t first, ConstMat rows) { loops().add_scaled(rows.data, 1, db.row(first), rows.size()); });
 }
 
 void lora_down_backward(ConstMat ddown, ConstMat x, ConstMat a, Mat dx, Mat da, Arena& scratch) {
-  ProfileScope profiled("lora_down_backward",
-                        2.0 * static_cast<double>((da.empty() ? 0 : x.size()) + dx.size()) * static_cast<double>(a.rows));
+  ProfileScope profiled("lora_down_backward", 2.0 * static_cast<double>((da.empty() ? 0 : x.size()) + dx.size()) *
+                                                  static_cast<double>(a.rows));
   DML_CHECK(ddown.cols == a.rows && x.cols == a.cols && x.rows == ddown.rows && (da.empty() || da.rows == a.rows));
   std::int64_t rank = a.rows;
   if (!dx.empty())

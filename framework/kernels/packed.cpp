@@ -31,9 +31,7 @@ std::int64_t block_of(Side side) { return side == Side::tall ? loops().tall : lo
 
 // Depth of a panel, and the floats that one of its rows takes.
 std::int64_t filled(std::int64_t depth) { return round_up(depth, loops().grain); }
-bool stays_bf16(const Factor& f, Side side) {
-  return side == Side::wide && is_bf16(f.values) && loops().pack_wide_bf16;
-}
+bool stays_bf16(const Factor& f, Side side) { return side == Side::wide && is_bf16(f.values) && loops().keeps_bf16; }
 std::int64_t row_floats(const Factor& f, Side side, std::int64_t depth) {
   return filled(depth) * (stays_bf16(f, side) ? 1 : loops().halves) / 2;
 }
@@ -91,7 +89,7 @@ void pack_part(const Factor& f, Side side, std::int64_t first, std::int64_t coun
     }
   };
   using At = std::int64_t;
-  if (stays_bf16(f, side))
+  if (stays_bf16(f, side) || (side == Side::wide && f.values.storage == Storage::bf16))
     panels(loops().pack_wide_bf16,
            [&](At row, At rows, At col, At some) { return bf16_of(f.values, row, rows, col, some, room); });
   else

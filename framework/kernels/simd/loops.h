@@ -41,9 +41,9 @@ struct Loops {
   /// the other rows become zero. How its values lie is the instruction set's own.
   void (*pack_tall)(bool turned, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld, float* to);
   void (*pack_wide)(bool turned, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld, float* to);
-  /// The same of bf16 values, where they stay what they are; null elsewhere.
   void (*pack_wide_bf16)(bool turned, std::int64_t count, std::int64_t depth, const bf16* from, std::int64_t ld,
                          float* to);
+  bool keeps_bf16;  // pack_wide_bf16 leaves its values what they are
   /// c (m,n) = or += product of panels that follow one another. The first `bf16_depth` of b were packed as bf16.
   void (*packed_gemm)(std::int64_t m, std::int64_t n, std::int64_t depth, std::int64_t bf16_depth, const float* a,
                       const float* b, float* c, std::int64_t ldc, bool add, Ahead ahead);
@@ -78,7 +78,7 @@ struct Loops {
   void (*from_int8)(const void* from, std::int64_t n, float scale, float* to);
   /// Values [first, first + n) of a stream of 4-bit codes with one scale per 64, rounded to bf16 if so.
   void (*from_nf4)(const void* from, const float* scales, bool rounded, std::int64_t first, std::int64_t n, float* to);
-  /// The same, rounded, as bf16; null where pack_wide_bf16 is.
+  /// The same, rounded, as bf16; null unless keeps_bf16.
   void (*bf16_from_nf4)(const void* from, const float* scales, std::int64_t first, std::int64_t n, bf16* to);
 
   // Norms of one row of d values. The backward passes add to dw and db, when not null, in the order of calls.

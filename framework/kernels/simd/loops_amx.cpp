@@ -72,6 +72,7 @@ Loops make() {
   loops.pack_tall = pack_tall;
   loops.pack_wide = pack_wide;
   loops.pack_wide_bf16 = pack_wide_bf16;
+  loops.keeps_bf16 = true;
   loops.packed_gemm = packed_gemm;
   loops.bf16_from_nf4 = bf16_from_nf4;
   loops.room = 12;

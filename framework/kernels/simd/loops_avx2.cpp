@@ -14,8 +14,8 @@ namespace {
 #include "kernels/simd/vector.inl"
 #include "kernels/simd/packing.inl"
 #include "kernels/simd/products.inl"
-#include "kernels/simd/packed.inl"
 #include "kernels/simd/storage.inl"
+#include "kernels/simd/packed.inl"
 #include "kernels/simd/stored_products.inl"
 #include "kernels/simd/rows.inl"
 // clang-format on

@@ -76,9 +76,15 @@ void packed_gemm(std::int64_t m, std::int64_t n, std::int64_t depth, std::int64_
     }
 }
 
+DML_INLINE V load(const bf16* p) {
+  return reinterpret_cast<V>(load_halves(reinterpret_cast<const unsigned char*>(p)) << 16);
+}
+DML_INLINE float value(float x) { return x; }
+DML_INLINE float value(bf16 x) { return to_float(x); }
+
 // W columns of the panel's rows from Top on.
-template <int Height, int Top>
-DML_INLINE void turn_block(const float* from, std::int64_t ld, float* to) {
+template <int Height, int Top, class T>
+DML_INLINE void turn_block(const T* from, std::int64_t ld, float* to) {
   V x[W]{};
 #pragma GCC unroll 16
   for (int r = 0; r < W; ++r)
@@ -97,34 +103,40 @@ DML_INLINE void turn_block(const float* from, std::int64_t ld, float* to) {
 }
 
 // to[k · Height + r] = from[r · ld + k] for r < rows, zero from there to Height; k < depth.
-template <int Height>
-void turn_panel(std::int64_t rows, std::int64_t depth, const float* from, std::int64_t ld, float* to) {
+template <int Height, class T>
+void turn_panel(std::int64_t rows, std::int64_t depth, const T* from, std::int64_t ld, float* to) {
   std::int64_t k = 0;
   if (rows == Height)
     for (; k + W <= depth; k += W) turn_block<Height, (Height - 1) / W * W>(from + k, ld, to + k * Height);
   for (; k < depth; ++k)
-    for (std::int64_t r = 0; r < Height; ++r) to[k * Height + r] = r < rows ? from[r * ld + k] : 0;
+    for (std::int64_t r = 0; r < Height; ++r) to[k * Height + r] = r < rows ? value(from[r * ld + k]) : 0;
 }
 
 constexpr std::int64_t kRowsAhead = 16;
-template <int Width>
-void copy_panel(std::int64_t cols, std::int64_t depth, const float* from, std::int64_t ld, float* to) {
+template <int Width, class T>
+void copy_panel(std::int64_t cols, std::int64_t depth, const T* from, std::int64_t ld, float* to) {
   for (std::int64_t k = 0; k < depth; ++k, from += ld, to += Width) {
     __builtin_prefetch(from + kRowsAhead * ld);
     if constexpr (Width > W) __builtin_prefetch(from + kRowsAhead * ld + W);
-    if (cols == Width) {
-      __builtin_memcpy(to, from, Width * sizeof(float));
-    } else {
-      for (std::int64_t j = 0; j < Width; ++j) to[j] = j < cols ? from[j] : 0;
-    }
+    std::int64_t j = 0;
+    if (cols == Width)
+#pragma GCC unroll 2
+      for (; j + W <= Width; j += W) store(to + j, load(from + j));
+    for (; j < Width; ++j) to[j] = j < cols ? value(from[j]) : 0;
   }
 }
 
+template <int Size, class T>
+DML_INLINE void pack(bool turned, std::int64_t count, std::int64_t depth, const T* from, std::int64_t ld, float* to) {
+  if (turned) copy_panel<Size>(count, depth, from, ld, to);
+  else turn_panel<Size>(count, depth, from, ld, to);
+}
 void pack_tall(bool turned, std::int64_t rows, std::int64_t depth, const float* from, std::int64_t ld, float* to) {
-  if (turned) copy_panel<kTall>(rows, depth, from, ld, to);
-  else turn_panel<kTall>(rows, depth, from, ld, to);
+  pack<kTall>(turned, rows, depth, from, ld, to);
 }
 void pack_wide(bool turned, std::int64_t cols, std::int64_t depth, const float* from, std::int64_t ld, float* to) {
-  if (turned) copy_panel<kWide>(cols, depth, from, ld, to);
-  else turn_panel<kWide>(cols, depth, from, ld, to);
+  pack<kWide>(turned, cols, depth, from, ld, to);
+}
+void pack_wide_bf16(bool turned, std::int64_t cols, std::int64_t depth, const bf16* from, std::int64_t ld, float* to) {
+  pack<kWide>(turned, cols, depth, from, ld, to);
 }
