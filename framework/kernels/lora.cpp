@@ -15,8 +15,9 @@ constexpr std::int64_t kRows = 28;
 constexpr std::int64_t kCols = 256;  // columns of one task where the result is wide
 constexpr std::int64_t kTallRows = 1024;
 constexpr std::int64_t kFewRows = 8;
-// Where tokens are summed over, a task has so many and meets a few at a time, which stay in the caches meanwhile.
-constexpr std::int64_t kFewestTokens = 64, kMostRanges = 32;
+// Where tokens are summed over: tokens of one task, ranges of them, and tokens met at a time, with and without a product of
+// their own before they are summed.
+constexpr std::int64_t kFewestTokens = 64, kMostRanges = 32, kTokensOfTwo = 32, kTokensOfOne = 16;
 constexpr std::int64_t kNarrow = 112;  // columns at once: a register block's 14 rows, eight times
 
 template <class F>
@@ -37,14 +38,14 @@ void narrow_product(ConstMat x, const float* b, float alpha, Mat to) {
                        to.row(t), to.cols, false);
 }
 
-// Sums wideᵀ (W,T) · thin (T,R) over tokens. Every range of them, which depend on T alone, is one task with a sum of its
-// own, so that it walks through memory in order; the sums are added in order.
+// Sums wideᵀ (W,T) · thin (T,R) over tokens. A task is a range of them with a sum of its own, so that it walks through memory
+// in order; the sums, which take at most half as much memory as `wide`, are added in order. T and R alone decide the ranges.
 class TokenSum {
  public:
   TokenSum(ConstMat wide, ConstMat thin, Arena& scratch)
       : wide_(wide),
         thin_(thin),
-        range_(std::max(kFewestTokens, (wide.rows + kMostRanges * 16 - 1) / (kMostRanges * 16) * 16)),
+        range_(std::max({kFewestTokens, 2 * thin.cols, (wide.rows + kMostRanges - 1) / kMostRanges})),
         ranges_((wide.rows + range_ - 1) / range_),
         sums_(scratch.matrix(ranges_ * wide.cols, thin.cols)) {}
 
@@ -64,7 +65,7 @@ class TokenSum {
     });
   }
 
-  // add(first, count, rows): rows [first, first + count) of the whole sum.
+  // Calls add(first, rows): the rows of the whole sum from `first` on.
   template <class F>
   void finish(F add) const {
     const std::int64_t width = wide_.cols, rank = thin_.cols;
@@ -127,7 +128,7 @@ void lora_up_backward(ConstMat dy, ConstMat down, ConstMat b, float scale, Mat d
                            [&](std::int64_t first, std::int64_t last) { product(first, last - first); });
   Arena::Scope scope(scratch);
   TokenSum tokens(dy, down, scratch);
-  tokens.sum(scale, 32, product);
+  tokens.sum(scale, kTokensOfTwo, product);
   tokens.finish(
       [&](std::int64_t first, ConstMat rows) { loops().add_scaled(rows.data, 1, db.row(first), rows.size()); });
 }
@@ -147,7 +148,7 @@ void lora_down_backward(ConstMat ddown, ConstMat x, ConstMat a, Mat dx, Mat da, 
   if (da.empty()) return;
   Arena::Scope scope(scratch);
   TokenSum tokens(x, ddown, scratch);
-  tokens.sum(1, 16, [](std::int64_t, std::int64_t) {});
+  tokens.sum(1, kTokensOfOne, [](std::int64_t, std::int64_t) {});
   tokens.finish([&](std::int64_t first, ConstMat rows) {
     float* turned = thread_scratch(rows.size()).data();
     loops().transpose(rows.rows, rank, rows.data, rank, 1, turned, rows.rows);
