@@ -11,7 +11,7 @@
 #include "kernels/packed.h"
 #include "kernels/simd/loops.h"
 
-// A chunk's logits are kept (at most 64 MB) and turned into their own gradient in place: the vocabulary product is done
+// A chunk's logits are kept (at most 100 MB) and turned into their own gradient in place: the vocabulary product is done
 // once, three products in all, and so is the exponential (twice under a soft cap, whose slope needs the logits
 // themselves). Every pass over them is taken while a panel of them is in the cache: max and sum right
 // after the product, the gradient right before the product that needs it. The logits lie panel by panel, each panel
@@ -22,11 +22,11 @@
 namespace dml::kernels {
 namespace {
 
-constexpr std::int64_t kMostLogits = std::int64_t{16} << 20, kMostRows = 518, kFewestRows = 32;
+constexpr std::int64_t kMostLogits = std::int64_t{24} << 20, kMostRows = 532, kFewestRows = 32;
 constexpr std::int64_t kPanel = HeadParts::kRowUnit;  // whole register blocks of every instruction set, or nearly
 
 std::int64_t chunk_rows(std::int64_t rows, std::int64_t vocabulary, bool sparing) {
-  const std::int64_t unit = loops().tall;
+  const std::int64_t unit = 2 * loops().tall;  // two equal halves
   std::int64_t most = std::clamp(kMostLogits / (sparing ? 2 : 1) / vocabulary, kFewestRows, kMostRows / unit * unit);
   std::int64_t chunks = std::max<std::int64_t>(1, (rows + most - 1) / most);
   std::int64_t equal = (rows + chunks - 1) / chunks;
