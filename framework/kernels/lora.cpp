@@ -15,8 +15,8 @@ constexpr std::int64_t kRows = 28;
 constexpr std::int64_t kCols = 256;  // columns of one task where the result is wide
 constexpr std::int64_t kTallRows = 1024;
 constexpr std::int64_t kFewRows = 8;
-// Where tokens are summed over: tokens of one task, ranges of them, and tokens met at a time, with and without a product of
-// their own before they are summed.
+// Where tokens are summed over, in ranges of at least kFewestTokens: a few are met at a time, which stay in the caches. More
+// of them where another product meets them first.
 constexpr std::int64_t kFewestTokens = 64, kMostRanges = 32, kTokensOfTwo = 32, kTokensOfOne = 16;
 constexpr std::int64_t kNarrow = 112;  // columns at once: a register block's 14 rows, eight times
 
@@ -39,7 +39,8 @@ void narrow_product(ConstMat x, const float* b, float alpha, Mat to) {
 }
 
 // Sums wideᵀ (W,T) · thin (T,R) over tokens. A task is a range of them with a sum of its own, so that it walks through memory
-// in order; the sums, which take at most half as much memory as `wide`, are added in order. T and R alone decide the ranges.
+// in order; the sums are added in order. T and R alone decide the ranges, each at least 2 R long: many sums take half as much
+// memory as `wide`, one takes W · R.
 class TokenSum {
  public:
   TokenSum(ConstMat wide, ConstMat thin, Arena& scratch)

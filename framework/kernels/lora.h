@@ -1,5 +1,5 @@
 // The thin products of a low-rank adapter (rank R ≪ width): y += s · (x Aᵀ) Bᵀ with A (R,K), B (N,R). BLAS is slow at these
-// shapes, so they have their own kernels. All on fixed tiles.
+// shapes, so they have their own kernels. Sums are made in an order that threads have no part in.
 #pragma once
 
 #include "core/arena.h"

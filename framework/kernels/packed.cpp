@@ -57,7 +57,7 @@ Block<float> values_of(const Factor& f, std::int64_t row, std::int64_t rows, std
   return {values + row * w.cols + col, w.cols};
 }
 
-// The same of a weight whose values are bf16.
+// The same of a weight that is stored as bf16, or of NF4 whose panels stay bf16.
 Block<bf16> bf16_of(const Weight& w, std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols,
                     float* room) {
   if (w.storage == Storage::bf16) return {static_cast<const bf16*>(w.data) + row * w.cols + col, w.cols};
@@ -89,7 +89,7 @@ void pack_part(const Factor& f, Side side, std::int64_t first, std::int64_t coun
     }
   };
   using At = std::int64_t;
-  if (stays_bf16(f, side) || (side == Side::wide && f.values.storage == Storage::bf16))
+  if (side == Side::wide && (f.values.storage == Storage::bf16 || stays_bf16(f, side)))
     panels(loops().pack_wide_bf16,
            [&](At row, At rows, At col, At some) { return bf16_of(f.values, row, rows, col, some, room); });
   else

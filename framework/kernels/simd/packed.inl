@@ -76,6 +76,7 @@ void packed_gemm(std::int64_t m, std::int64_t n, std::int64_t depth, std::int64_
     }
 }
 
+// What is packed is float32, or becomes it.
 DML_INLINE V load(const bf16* p) {
   return reinterpret_cast<V>(load_halves(reinterpret_cast<const unsigned char*>(p)) << 16);
 }
