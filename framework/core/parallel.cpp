@@ -42,11 +42,13 @@ bool wait_awake(F&& ready) {
   return false;
 }
 
-// Workers sleep when no call comes for a while. A call hands out tiles through one atomic counter.
+// Workers sleep when no call comes for a while. Of a call's tiles every thread has its own run, the first the caller, and
+// helps the next ones when it is through with it. So the same thread meets the same rows in one operation after another:
+// what it wrote lies in its own caches, not in those of a core that may be far away (bench/LOG.md).
 class Pool {
  public:
-  explicit Pool(int workers) {
-    for (int i = 0; i < workers; ++i) threads_.emplace_back([this] { work(); });
+  explicit Pool(int workers) : runs_(static_cast<std::size_t>(workers) + 1) {
+    for (int i = 0; i < workers; ++i) threads_.emplace_back([this, i] { work(static_cast<std::size_t>(i) + 1); });
   }
   ~Pool() {
     {
@@ -67,14 +69,17 @@ class Pool {
     {
       std::lock_guard lock(mutex_);
       tile_ = &tile;
-      count_ = count;
-      next_ = 0;
+      const auto all = std::ssize(runs_);
+      for (std::int64_t i = 0; i < all; ++i) {
+        runs_[i].next.store(count * i / all, std::memory_order_relaxed);
+        runs_[i].end = count * (i + 1) / all;
+      }
       failure_ = nullptr;
       active_ = workers();
       generation_.fetch_add(1, std::memory_order_release);
     }
     wake_.notify_all();
-    drain();
+    drain(0);
     if (!wait_awake([this] { return active_.load(std::memory_order_acquire) == 0; })) {
       std::unique_lock lock(mutex_);
       done_.wait(lock, [this] { return active_ == 0; });
@@ -85,18 +90,28 @@ class Pool {
   }
 
  private:
-  void drain() {
-    for (std::int64_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < count_;) {
-      try {
-        (*tile_)(i);
-      } catch (...) {
-        std::lock_guard lock(mutex_);
-        if (!failure_) failure_ = std::current_exception();
+  struct alignas(64) Run {
+    std::atomic<std::int64_t> next{0};
+    std::int64_t end = 0;
+  };
+
+  void drain(std::size_t own) {
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      Run& run = runs_[(own + i) % runs_.size()];
+      while (run.next.load(std::memory_order_relaxed) < run.end) {
+        const std::int64_t tile = run.next.fetch_add(1, std::memory_order_relaxed);
+        if (tile >= run.end) break;
+        try {
+          (*tile_)(tile);
+        } catch (...) {
+          std::lock_guard lock(mutex_);
+          if (!failure_) failure_ = std::current_exception();
+        }
       }
     }
   }
 
-  void work() {
+  void work(std::size_t own) {
     std::uint64_t seen = 0;
     while (true) {
       wait_awake([&] { return generation_.load(std::memory_order_acquire) != seen; });
@@ -106,7 +121,7 @@ class Pool {
         if (stopping_) return;
         seen = generation_;
       }
-      drain();
+      drain(own);
       if (active_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
         std::lock_guard lock(mutex_);
         done_.notify_one();
@@ -118,8 +133,7 @@ class Pool {
   std::mutex busy_, mutex_;
   std::condition_variable wake_, done_;
   TileFunction* tile_ = nullptr;
-  std::int64_t count_ = 0;
-  std::atomic<std::int64_t> next_{0};
+  std::vector<Run> runs_;
   std::atomic<int> active_{0};
   std::atomic<std::uint64_t> generation_{0};
   std::exception_ptr failure_;

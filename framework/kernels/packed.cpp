@@ -16,6 +16,7 @@ constexpr std::int64_t kPanelCols = 256;  // packed at a time: half a megabyte
 constexpr std::int64_t kTurnedRows = 16;  // rows of a turned factor that go to all panels at once
 constexpr std::int64_t kPackRows = 8;     // register blocks of rows that one task packs
 constexpr double kPacking = 10;           // packing a value takes as long as so many multiply-adds
+constexpr double kFar = 20;               // and so many more if another core wrote it
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t unit) { return ceil_div(a, unit) * unit; }
@@ -133,7 +134,10 @@ Parts parts_of(std::int64_t m, std::int64_t n) {
       Parts p{round_up(ceil_div(m, down), tall), round_up(ceil_div(n, across), wide)};
       std::int64_t tasks = ceil_div(m, p.rows) * ceil_div(n, p.cols);
       auto rows = static_cast<double>(p.rows), cols = static_cast<double>(p.cols);
-      double time = static_cast<double>(ceil_div(tasks, threads())) * (rows * cols + kPacking * (rows + cols));
+      // Rows are written by the thread that has them in every operation (core/parallel.h); of those of a task that takes a
+      // part of the columns only, others wrote the rest.
+      const double far = kFar * (1 - 1 / static_cast<double>(ceil_div(n, p.cols)));
+      double time = static_cast<double>(ceil_div(tasks, threads())) * (rows * cols + kPacking * (rows + cols) + far * rows);
       if (p.rows <= round_up(kSlabRows, tall) && (least == 0 || time < least)) best = p, least = time;
     }
   return best;
