@@ -137,7 +137,8 @@ Parts parts_of(std::int64_t m, std::int64_t n) {
       // Rows are written by the thread that has them in every operation (core/parallel.h); of those of a task that takes a
       // part of the columns only, others wrote the rest.
       const double far = kFar * (1 - 1 / static_cast<double>(ceil_div(n, p.cols)));
-      double time = static_cast<double>(ceil_div(tasks, threads())) * (rows * cols + kPacking * (rows + cols) + far * rows);
+      double time =
+          static_cast<double>(ceil_div(tasks, threads())) * (rows * cols + kPacking * (rows + cols) + far * rows);
       if (p.rows <= round_up(kSlabRows, tall) && (least == 0 || time < least)) best = p, least = time;
     }
   return best;

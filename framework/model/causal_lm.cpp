@@ -28,13 +28,45 @@ Labelled labelled_rows(const PackedBatch& batch, Arena& arena) {
   return out;
 }
 
-void add_noise(double alpha, const Random& random, const PackedBatch& batch, Mat x) {
-  parallel_for(batch.documents(), [&](std::int64_t d) {
-    std::int64_t first = batch.starts[static_cast<std::size_t>(d)],
-                 last = batch.starts[static_cast<std::size_t>(d) + 1];
-    auto size = static_cast<float>(alpha / std::sqrt(static_cast<double>((last - first) * x.cols)));
-    for (std::int64_t i = first * x.cols; i < last * x.cols; ++i)
-      x.data[i] += (2 * random.uniform(static_cast<std::uint64_t>(i)) - 1) * size;
+// What a walk has to visit of a batch, documents without a label not at all.
+struct Useful {
+  PackedBatch batch;
+  std::span<std::int32_t> documents;  // the number that each has in the given batch
+};
+
+// All of it where memory is measured: any label may be the last.
+Useful useful_part(const PackedBatch& given, Arena& arena) {
+  auto tokens = arena.take<Token>(given.size()), labels = arena.take<Token>(given.size());
+  auto positions = arena.take<std::int32_t>(given.size()), starts = arena.take<std::int32_t>(given.documents() + 1);
+  auto documents = arena.take<std::int32_t>(given.documents());
+  if (dry_run()) return {given, documents};
+  std::size_t size = 0, count = 0;
+  starts[0] = 0;
+  for (std::int64_t d = 0; d < given.documents(); ++d) {
+    const auto first = static_cast<std::size_t>(given.starts[static_cast<std::size_t>(d)]),
+               rows = static_cast<std::size_t>(given.useful(d));
+    if (rows == 0) continue;
+    std::ranges::copy(given.tokens.subspan(first, rows), &tokens[size]);
+    std::ranges::copy(given.labels.subspan(first, rows), &labels[size]);
+    std::ranges::copy(given.positions.subspan(first, rows), &positions[size]);
+    size += rows;
+    documents[count++] = static_cast<std::int32_t>(d);
+    starts[count] = static_cast<std::int32_t>(size);
+  }
+  return {{tokens.first(size), labels.first(size), positions.first(size), starts.first(count + 1)},
+          documents.first(count)};
+}
+
+// As if the given batch were visited as a whole.
+void add_noise(double alpha, const Random& random, const PackedBatch& given, const Useful& useful, Mat x) {
+  parallel_for(useful.batch.documents(), [&](std::int64_t i) {
+    const auto kept = static_cast<std::size_t>(i), d = static_cast<std::size_t>(useful.documents[kept]);
+    const std::int64_t length = given.starts[d + 1] - given.starts[d];
+    const std::int64_t first = useful.batch.starts[kept] * x.cols, last = useful.batch.starts[kept + 1] * x.cols;
+    const std::int64_t origin = given.starts[d] * x.cols - first;
+    const auto size = static_cast<float>(alpha / std::sqrt(static_cast<double>(length * x.cols)));
+    for (std::int64_t j = first; j < last; ++j)
+      x.data[j] += (2 * random.uniform(static_cast<std::uint64_t>(origin + j)) - 1) * size;
   });
 }
 
@@ -56,9 +88,10 @@ std::int64_t CausalLm::lowest_trained() const {
 
 double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks, std::span<float> row_losses,
                       bool backward) {
-  // Where nothing is learned the pass is made all the same, with no tokens: others may wait for its exchanges.
-  const PackedBatch nothing{}, &batch = given.learned() > 0 ? given : nothing;
   Arena::Scope step(arena_);
+  // Where nothing is learned the pass is made all the same, with no tokens: others may wait for its exchanges.
+  const Useful useful = useful_part(given, arena_);
+  const PackedBatch& batch = useful.batch;
   Pass pass{batch, arena_, rope_.full(), rope_.local(), backward, seed.seed, seed.micro_batch};
   pass.sparing = keep_rounded;
   pass.hooks = &hooks;
@@ -99,7 +132,7 @@ double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks,
     Mat x = input_of(0);
     hooks.before_forward(0);
     embedding.forward(x, pass);
-    if (backward && noise > 0) add_noise(noise, Random(seed.seed, Purpose::noise, seed.micro_batch), batch, x);
+    if (backward && noise > 0) add_noise(noise, Random(seed.seed, Purpose::noise, seed.micro_batch), given, useful, x);
     hooks.after_forward(0);
     for (int l = 0; l < count; ++l) {
       Mat y = l == last ? top : input_of(l + 1);

@@ -24,20 +24,28 @@ OperationCount linear(const Linear& l, double rows, bool wants_dx) {
   return n;
 }
 
-// Pairs of a query and a key it may see, over all queries or over those of labelled rows.
+double useful_tokens(const PackedBatch& batch) {
+  std::int64_t n = 0;
+  for (std::int64_t d = 0; d < batch.documents(); ++d) n += batch.useful(d);
+  return static_cast<double>(n);
+}
+
+// Pairs of a query and a key it may see, over all queries that feed a label or over those of labelled rows.
 double attention_pairs(const PackedBatch& batch, std::int64_t window, bool labelled_only) {
   double pairs = 0;
-  for (std::int64_t t = 0; t < batch.size(); ++t) {
-    auto at = static_cast<std::size_t>(t);
-    if (labelled_only && batch.labels[at] == kIgnore) continue;
-    std::int64_t seen = batch.positions[at] + 1;
-    pairs += static_cast<double>(window > 0 ? std::min(seen, window) : seen);
+  for (std::int64_t d = 0; d < batch.documents(); ++d) {
+    const auto first = static_cast<std::size_t>(batch.starts[static_cast<std::size_t>(d)]);
+    for (std::size_t t = first; t < first + static_cast<std::size_t>(batch.useful(d)); ++t) {
+      if (labelled_only && batch.labels[t] == kIgnore) continue;
+      std::int64_t seen = batch.positions[t] + 1;
+      pairs += static_cast<double>(window > 0 ? std::min(seen, window) : seen);
+    }
   }
   return pairs;
 }
 
 OperationCount decoder_layer(const DecoderLayer& layer, const PackedBatch& batch, bool last, bool below_trains) {
-  const auto tokens = static_cast<double>(batch.size());
+  const double tokens = useful_tokens(batch);
   const bool picks = last && !layer.parallel;
   const double rows = picks ? static_cast<double>(batch.learned()) : tokens;
   const Attention& a = layer.attention;

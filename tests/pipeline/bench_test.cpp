@@ -28,38 +28,40 @@ std::unique_ptr<CausalLm> model_of(const Recipe& recipe) {
 // Weights of one layer's linear layers: q and o 64², k and v 64·32, gate, up and down 64·96.
 constexpr double kLinear = 2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 96, kHead = 64 * 100;
 
+// The last of the 16 tokens feeds nothing; in the last layer 12 rows go on, k and v still serve all 15.
+constexpr SyntheticDocument kDocument[] = {{16, 12}};
+constexpr double kKeysOfOthers = 3;
+constexpr double kLast = kLinear * 12 + kKeysOfOthers * 2 * 64 * 32;
+constexpr double kPairs = 15 * 16 / 2 + (15 * 16 / 2 - 3 * 4 / 2);
+
 TEST(OperationCount, OfFullFineTuningIsSixTimesWeightsAndTokens) {
-  SyntheticDocument documents[] = {{16, 15}};
-  SyntheticBatch batch(documents, 100, 1);
+  SyntheticBatch batch(kDocument, 100, 1);
   OperationCount n = count_operations(*model_of(recipe_of(kModel)), batch.batch());
-  // In the last layer 15 rows go on; k and v still serve all 16.
-  double last = kLinear * 15 + 2 * 64 * 32;
-  EXPECT_EQ(n.forward, 2 * (kLinear * 16 + last + kHead * 15) + 4 * 64 * (16 * 17 / 2 + 15 * 16 / 2));
+  EXPECT_EQ(n.forward, 2 * (kLinear * 15 + kLast + kHead * 12) + 4 * 64 * kPairs);
   EXPECT_EQ(n.backward, 2 * n.forward);
 }
 
 TEST(OperationCount, OfAnAdapterSparesWeightGradientsAndWhatLiesBelow) {
-  SyntheticDocument documents[] = {{16, 15}};
-  SyntheticBatch batch(documents, 100, 1);
+  SyntheticBatch batch(kDocument, 100, 1);
   OperationCount n = count_operations(*model_of(recipe_of(std::string(kModel) + kLora)), batch.batch());
-  double last = kLinear * 15 + 2 * 64 * 32, attention = 4 * 64 * (16 * 17 / 2 + 15 * 16 / 2);
-  double base = 2 * (kLinear * 16 + last + kHead * 15);
+  const double attention = 4 * 64 * kPairs, base = 2 * (kLinear * 15 + kLast + kHead * 12);
   // in + out, rank 4: q, o, k, v, gate, up, down.
-  double adapters = 2 * 4 * ((128.0 + 128 + 2 * 96 + 3 * 160) * 31 + 2 * 96);
+  const double adapters = 2 * 4 * ((128.0 + 128 + 2 * 96 + 3 * 160) * (15 + 12) + 2 * 96 * kKeysOfOthers);
   EXPECT_EQ(n.forward, base + attention + adapters);
   // Nothing in front of the lowest layer's q, k and v wants a gradient: neither through W nor through A.
-  double spared = 2 * 16 * (64 * 64 + 2 * 64 * 32) + 2 * 16 * 3 * 64 * 4;
+  const double spared = 2 * 15 * (64 * 64 + 2 * 64 * 32) + 2 * 15 * 3 * 64 * 4;
   EXPECT_EQ(n.backward, base + 2 * attention + 2 * adapters - spared);
 }
 
 TEST(OperationCount, SeesDocumentsApart) {
-  SyntheticDocument one[] = {{16, 2}}, two[] = {{8, 1}, {8, 1}};
+  SyntheticDocument one[] = {{16, 2}}, two[] = {{8, 1}, {9, 1}};
   auto model = model_of(recipe_of(kModel));
   SyntheticBatch a(one, 100, 1), b(two, 100, 1);
   ASSERT_EQ(b.batch().documents(), 2);
   ASSERT_EQ(b.batch().learned(), a.batch().learned());
-  // Only attention differs: all queries in the first layer, labelled ones (at 13 and 14, or twice at 6) in the last.
-  double pairs = (16 * 17 / 2 - 2 * 8 * 9 / 2) + (14 + 15 - 2 * 7);
+  // Only attention differs: of 15 and of 7 + 8 queries in the first layer, of labelled ones (at 13 and 14; at 6 and 7) in
+  // the last.
+  double pairs = (15 * 16 / 2 - 7 * 8 / 2 - 8 * 9 / 2) + (14 + 15 - 7 - 8);
   EXPECT_EQ(count_operations(*model, a.batch()).total() - count_operations(*model, b.batch()).total(), 12 * 64 * pairs);
 }
 
