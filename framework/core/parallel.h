@@ -32,8 +32,9 @@ class TileFunction {
   void (*call_)(void*, std::int64_t);
 };
 
-/// Calls tile(i) for every i in [0, count), in any order, on any thread; returns when all are done. An exception thrown
-/// by a tile is thrown again here. Does nothing under a DryRun.
+/// Calls tile(i) for every i in [0, count), in any order, on any thread; returns when all are done. Every thread begins with
+/// its own equal share of consecutive tiles, the caller with the first. An exception thrown by a tile is thrown again here.
+/// Does nothing under a DryRun.
 void parallel_for(std::int64_t count, TileFunction tile);
 
 /// Cuts [0, size) into ranges of `grain` and calls range(first, last) for each, in parallel.

@@ -1,6 +1,10 @@
 #include "kernels/packed.h"
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
+#include <span>
+#include <thread>
 
 #include "core/bf16.h"
 #include "core/error.h"
@@ -13,6 +17,7 @@ namespace {
 
 constexpr std::int64_t kSlabRows = 1036;  // packed at a time where the rows are not: 74 · 14, about two megabytes
 constexpr std::int64_t kPanelCols = 256;  // packed at a time: half a megabyte
+constexpr std::int64_t kShareCols = 128;  // what a thread takes of a task's last step
 constexpr std::int64_t kTurnedRows = 16;  // rows of a turned factor that go to all panels at once
 constexpr std::int64_t kPackRows = 8;     // register blocks of rows that one task packs
 constexpr double kPacking = 10;           // packing a value takes as long as so many multiply-adds
@@ -144,6 +149,105 @@ Parts parts_of(std::int64_t m, std::int64_t n) {
   return best;
 }
 
+// Floats of a row in the widest step, the tail's behind the last.
+std::int64_t deepest_row(const Factor& f, const Factor* tail, Side side) {
+  return row_floats(f, side, std::min(step_of(f), f.depth())) + (tail ? row_floats(*tail, side, tail->depth()) : 0);
+}
+
+// A step of the depth.
+struct Depths {
+  std::int64_t k, deep;
+  bool ends;  // the tail follows
+};
+
+// Floats of `rows` rows of the first factor in a step, and those rows, packed into `to` unless they are.
+std::int64_t slab_size(const Factor& a, const Tail* tail, std::int64_t rows) {
+  DML_CHECK(!(tail && a.packed));
+  return a.packed ? 0 : rows * deepest_row(a, tail ? &tail->a : nullptr, Side::tall);
+}
+const float* slab_part(const Factor& a, const Tail* tail, std::int64_t row, std::int64_t rows, const Depths& at,
+                       float* to) {
+  return packed_part(a, at.ends ? &tail->a : nullptr, Side::tall, row, rows, at.k, at.deep, to, nullptr);
+}
+
+// The second factor, packed panel by panel.
+class Panels {
+ public:
+  // For at most `cols` columns at a time.
+  Panels(const Factor& b, const Tail* tail, std::int64_t step, std::int64_t cols)
+      : b_(b), tail_(tail), step_(step), cols_(equal_part(cols, kPanelCols, loops().wide)) {
+    DML_CHECK((!b.packed || step_of(b) == step) && !(tail && b.packed));
+  }
+  // Floats.
+  std::int64_t room() const {
+    if (b_.packed) return 0;
+    const std::int64_t deep = std::max(std::min(step_, b_.depth()), tail_ ? tail_->b.depth() : 0);
+    return panel() + std::max(loops().wide * deep, std::max(kTurnedRows, loops().grain) * cols_);
+  }
+  // Columns [col, col + cols) of a product, c the first, from one step: `left` is the first factor's slab. Further ones, up
+  // to `end`, may follow.
+  void multiply(std::int64_t rows, const float* left, const Depths& at, std::int64_t col, std::int64_t cols,
+                std::int64_t end, float* c, std::int64_t ldc, Write mode, float* room) const {
+    const Factor* behind = at.ends ? &tail_->b : nullptr;
+    const std::int64_t stop = col + cols, later = at.k + at.deep;
+    for (std::int64_t next; col < stop; c += next - col, col = next) {
+      const std::int64_t width = std::min(cols_, stop - col);
+      next = col + width;
+      Ahead ahead;
+      if (next < end && (next < stop || later == b_.depth()))
+        ahead = bytes_of(b_, next, std::min(width, end - next), at.k, at.deep);
+      else if (later < b_.depth())
+        ahead = bytes_of(b_, stop - cols, std::min(cols_, cols), later, std::min(step_, b_.depth() - later));
+      const float* right = packed_part(b_, behind, Side::wide, col, width, at.k, at.deep, room, room + panel());
+      loops().packed_gemm(rows, width, filled(at.deep) + (behind ? filled(behind->depth()) : 0),
+                          stays_bf16(b_, Side::wide) ? filled(at.deep) : 0, left, right, c, ldc, mode == Write::add,
+                          ahead);
+    }
+  }
+
+ private:
+  std::int64_t panel() const {
+    return b_.packed ? 0 : cols_ * deepest_row(b_, tail_ ? &tail_->b : nullptr, Side::wide);
+  }
+
+  const Factor& b_;
+  const Tail* tail_;
+  std::int64_t step_, cols_;
+};
+
+// A task whose last step other threads may help with: they read the slab that its own thread has packed.
+struct alignas(64) Shared {
+  static constexpr std::int64_t kClosed = std::int64_t{1} << 62, kDone = kClosed / 2;
+  std::atomic<std::int64_t> next = kClosed;  // the first column that nobody has taken
+  const float* slab = nullptr;
+
+  void open(const float* left) {
+    slab = left;
+    next.store(0, std::memory_order_release);
+  }
+  std::int64_t take(std::int64_t cols) { return next.fetch_add(cols, std::memory_order_acq_rel); }
+  // Until it is open.
+  void wait() const {
+    while (next.load(std::memory_order_acquire) >= kClosed) std::this_thread::yield();
+  }
+  // Nobody waits for a task that ends early.
+  struct Closing {
+    Shared& task;
+    ~Closing() {
+      if (task.next.load(std::memory_order_relaxed) >= kClosed) task.next.store(kDone, std::memory_order_release);
+    }
+  };
+};
+
+// Closed, for the products of the calling thread.
+std::span<Shared> shared_for(std::int64_t tasks) {
+  thread_local std::unique_ptr<Shared[]> all;
+  thread_local std::int64_t size = 0;
+  if (size < tasks) all = std::make_unique<Shared[]>(static_cast<std::size_t>(tasks)), size = tasks;
+  for (std::int64_t i = 0; i < tasks; ++i) all[i].next.store(Shared::kClosed, std::memory_order_relaxed);
+  return {all.get(), static_cast<std::size_t>(tasks)};
+}
+
 }  // namespace
 
 std::int64_t packed_size(const Factor& f, Side side) {
@@ -167,41 +271,18 @@ Factor pack(const Factor& f, Side side, float* room) {
 
 void packed_tile(const Factor& a, std::int64_t row, std::int64_t rows, const Factor& b, std::int64_t col,
                  std::int64_t cols, float* c, std::int64_t ldc, Write mode, const Tail* tail) {
-  const Loops& loop = loops();
-  const std::int64_t step = step_of(a), depth = a.depth(), deepest = std::min(step, depth);
-  const std::int64_t slab_rows = a.packed ? rows : std::min(round_up(rows, loop.tall), round_up(kSlabRows, loop.tall));
-  const std::int64_t panel_cols = equal_part(cols, kPanelCols, loop.wide);
-  auto size = [&](const Factor& f, const Factor* further, Side side, std::int64_t count) {
-    std::int64_t pitch = row_floats(f, side, deepest) + (further ? row_floats(*further, side, further->depth()) : 0);
-    return f.packed ? 0 : count * pitch;
-  };
-  const std::int64_t slab_size = size(a, tail ? &tail->a : nullptr, Side::tall, slab_rows);
-  const std::int64_t panel_size = size(b, tail ? &tail->b : nullptr, Side::wide, panel_cols);
-  const std::int64_t most_deep = std::max(deepest, tail ? tail->b.depth() : 0);
-  const std::int64_t room_size =
-      b.packed ? 0 : std::max(loop.wide * most_deep, std::max(kTurnedRows, loop.grain) * panel_cols);
-  DML_CHECK((!b.packed || step_of(b) == step) && !(tail && (a.packed || b.packed)));
-  float* slab = thread_scratch(slab_size + panel_size + room_size).data();
-  float *panel = slab + slab_size, *room = panel + panel_size;
+  const std::int64_t tall = loops().tall, step = step_of(a), depth = a.depth();
+  const std::int64_t slab_rows = a.packed ? rows : std::min(round_up(rows, tall), round_up(kSlabRows, tall));
+  const std::int64_t slab = slab_size(a, tail, slab_rows);
+  const Panels panels(b, tail, step, cols);
+  float* room = thread_scratch(slab + panels.room()).data();
   for (std::int64_t top = 0; top < rows; top += slab_rows) {
     const std::int64_t height = std::min(slab_rows, rows - top);
     for (std::int64_t k = 0; k < depth; k += step) {
-      const std::int64_t deep = std::min(step, depth - k);
-      const bool ends = tail && k + deep == depth;
-      const float* left_factor =
-          packed_part(a, ends ? &tail->a : nullptr, Side::tall, row + top, height, k, deep, slab, nullptr);
-      for (std::int64_t left = 0; left < cols; left += panel_cols) {
-        const std::int64_t width = std::min(panel_cols, cols - left), next = left + width;
-        Ahead ahead;
-        if (next < cols) ahead = bytes_of(b, col + next, std::min(panel_cols, cols - next), k, deep);
-        else if (k + deep < depth)
-          ahead = bytes_of(b, col, std::min(panel_cols, cols), k + deep, std::min(step, depth - k - deep));
-        const float* right_factor =
-            packed_part(b, ends ? &tail->b : nullptr, Side::wide, col + left, width, k, deep, panel, room);
-        loop.packed_gemm(height, width, filled(deep) + (ends ? filled(tail->a.depth()) : 0),
-                         stays_bf16(b, Side::wide) ? filled(deep) : 0, left_factor, right_factor, c + top * ldc + left,
-                         ldc, k > 0 || mode == Write::add, ahead);
-      }
+      const Depths at{k, std::min(step, depth - k), tail && k + step >= depth};
+      const float* left = slab_part(a, tail, row + top, height, at, room);
+      panels.multiply(height, left, at, col, cols, col + cols, c + top * ldc, ldc, k > 0 ? Write::add : mode,
+                      room + slab);
     }
   }
 }
@@ -212,11 +293,44 @@ void packed_product(const Factor& a, const Factor& b, Mat c, Write mode, const T
   if (a.depth() == 0 && mode == Write::set) fill(c.flat(), 0);
   if (c.empty() || a.depth() == 0) return;
   const Parts part = parts_of(c.rows, c.cols);
-  const std::int64_t down = ceil_div(c.rows, part.rows), across = ceil_div(c.cols, part.cols);
-  parallel_for(down * across, [&](std::int64_t i) {
-    std::int64_t row = i / across * part.rows, col = i % across * part.cols;
-    packed_tile(a, row, std::min(part.rows, c.rows - row), b, col, std::min(part.cols, c.cols - col), c.row(row) + col,
-                c.cols, mode, tail);
+  const std::int64_t across = ceil_div(c.cols, part.cols), tasks = ceil_div(c.rows, part.rows) * across;
+  const std::int64_t step = step_of(a), depth = a.depth(), last = (depth - 1) / step * step;
+  const std::int64_t slab = slab_size(a, tail, round_up(part.rows, loops().tall));
+  const Panels panels(b, tail, step, part.cols);
+  const std::span<Shared> shared = shared_for(tasks);
+  std::atomic<std::int64_t> begun = 0;
+  struct Block {
+    std::int64_t row, rows, col, end;
+  };
+  auto block_of_task = [&](std::int64_t i) {
+    const std::int64_t row = i / across * part.rows, col = i % across * part.cols;
+    return Block{row, std::min(part.rows, c.rows - row), col, std::min(col + part.cols, c.cols)};
+  };
+  auto multiply = [&](const Block& t, const float* left, const Depths& at, std::int64_t col, std::int64_t cols,
+                      float* room) {
+    panels.multiply(t.rows, left, at, col, cols, t.end, c.row(t.row) + col, c.cols, at.k > 0 ? Write::add : mode, room);
+  };
+  auto take_last_step = [&](std::int64_t i, float* room) {
+    const Block t = block_of_task(i);
+    for (std::int64_t col; (col = t.col + shared[i].take(kShareCols)) < t.end;)
+      multiply(t, shared[i].slab, {last, depth - last, tail != nullptr}, col, std::min(kShareCols, t.end - col), room);
+  };
+  parallel_for(tasks, [&](std::int64_t i) {
+    begun.fetch_add(1, std::memory_order_relaxed);
+    const Shared::Closing closing{shared[i]};
+    const Block t = block_of_task(i);
+    float* room = thread_scratch(slab + panels.room()).data();
+    for (std::int64_t k = 0; k < last; k += step) {
+      const Depths at{k, step, false};
+      multiply(t, slab_part(a, tail, t.row, t.rows, at, room), at, t.col, t.end - t.col, room + slab);
+    }
+    shared[i].open(slab_part(a, tail, t.row, t.rows, {last, depth - last, tail != nullptr}, room));
+    take_last_step(i, room + slab);
+    // Nothing is left to begin, so no slab will be packed over: those that are behind are helped.
+    for (std::int64_t j = 0; j < tasks && begun.load(std::memory_order_relaxed) == tasks; ++j) {
+      shared[j].wait();
+      take_last_step(j, room + slab);
+    }
   });
 }
 

@@ -49,6 +49,36 @@ TEST_P(Threads, ThoseWhoFellAsleepAreWoken) {
   }
 }
 
+// What a thread wrote in one call lies in its caches in the next one. Every tile waits until all threads have one.
+TEST_P(Threads, BeginWithTheSameShareInEveryCall) {
+  std::vector<std::thread::id> first, again;
+  for (auto* who : {&first, &again}) {
+    who->resize(static_cast<std::size_t>(GetParam()));
+    std::latch all(GetParam());
+    parallel_for(GetParam(), [&](std::int64_t i) {
+      all.arrive_and_wait();
+      (*who)[static_cast<std::size_t>(i)] = std::this_thread::get_id();
+    });
+  }
+  EXPECT_EQ(first, again);
+  EXPECT_EQ(first[0], std::this_thread::get_id());
+}
+
+TEST_P(Threads, TakeWhatIsLeftOfTheOthersShares) {
+  if (GetParam() == 1) return;
+  constexpr int kTiles = 40;
+  std::atomic<int> ran{0};
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  parallel_for(kTiles, [&](std::int64_t i) {
+    while (i == 0 && ran < kTiles - 1 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    if (i == 0) {
+      EXPECT_EQ(ran, kTiles - 1);
+    }
+    ++ran;
+  });
+  EXPECT_EQ(ran, kTiles);
+}
+
 TEST_P(Threads, RangesCoverEverythingWithoutOverlap) {
   for (std::int64_t size : {0, 1, 9, 10, 11, 100}) {
     std::vector<std::atomic<int>> times(static_cast<std::size_t>(size));
