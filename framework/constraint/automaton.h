@@ -1,0 +1,74 @@
+// What a constraint is to whoever generates: states and the bytes that lead from one to the next. Every live state has a
+// completion, so text that follows the automaton never ends up where nothing is allowed. States are numbers, made when they
+// are first reached; their successors are kept, so following known text is a table look-up.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace dml {
+
+class Automaton {
+ public:
+  using State = std::uint32_t;
+  static constexpr State kDead = UINT32_MAX;
+
+  virtual ~Automaton() = default;
+  Automaton() = default;
+  Automaton(const Automaton&) = delete;
+  Automaton& operator=(const Automaton&) = delete;
+
+  /// kDead where the constraint allows no text at all.
+  virtual State start() = 0;
+  /// Whether the text may end here.
+  virtual bool may_end(State state) = 0;
+  /// The state after one more byte; kDead if no allowed text continues with that byte.
+  State after(State state, unsigned char byte) {
+    if (state >= table_.size()) table_.resize(state + 1);
+    auto& row = table_[state];
+    if (!row) {
+      row = std::make_unique<std::array<State, 256>>();
+      row->fill(kUnknown);
+    }
+    const State known = (*row)[byte];
+    if (known != kUnknown) return known;
+    const State next = step(state, byte);  // may make states, but no rows
+    return (*table_[state])[byte] = next;
+  }
+
+  /// The state after a text.
+  State after(State state, std::string_view text) {
+    for (unsigned char byte : text) {
+      if (state == kDead) break;
+      state = after(state, byte);
+    }
+    return state;
+  }
+  bool accepts(std::string_view text) {
+    const State end = after(start(), text);
+    return end != kDead && may_end(end);
+  }
+
+ protected:
+  virtual State step(State state, unsigned char byte) = 0;
+
+ private:
+  static constexpr State kUnknown = UINT32_MAX - 1;
+  std::vector<std::unique_ptr<std::array<State, 256>>> table_;
+};
+
+/// Constraints as they are asked for. All of them throw UserError, naming `source`, where the constraint is wrong or not
+/// supported; none is ever weakened.
+std::unique_ptr<Automaton> schema_automaton(std::string_view json_schema, std::string_view source);
+/// Any JSON object, as OpenAI's "json_object" asks for it.
+std::unique_ptr<Automaton> json_object_automaton();
+/// Texts that match as a whole.
+std::unique_ptr<Automaton> regex_automaton(std::string_view regex);
+std::unique_ptr<Automaton> choice_automaton(const std::vector<std::string>& choices);
+/// llama.cpp's grammar notation; the text is what its rule `root` gives.
+std::unique_ptr<Automaton> grammar_automaton(std::string_view gbnf, std::string_view source);
+
+}  // namespace dml

@@ -1,0 +1,371 @@
+#include "constraint/language.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace dml {
+namespace {
+
+using Id = Languages::Id;
+using Transition = Languages::Transition;
+
+constexpr std::size_t kMostNodes = 4'000'000;     // in all
+constexpr std::size_t kMostSearched = 200'000;    // states that one question about emptiness may visit
+
+[[noreturn]] void too_complex() { throw UserError("the constraint is too complex: it needs more than {} states", kMostNodes); }
+
+std::uint64_t packed(CodePoints c) { return std::uint64_t{c.first} << 32 | c.last; }
+
+// Two lists of transitions side by side: `both` gets the targets of every range of code points, kNone where a list has none.
+template <class Both>
+std::vector<Transition> merged(std::span<const Transition> a, std::span<const Transition> b, const Both& both) {
+  std::vector<Transition> out;
+  auto add = [&](char32_t first, char32_t last, Id next) {
+    if (next == Languages::kNone) return;
+    if (!out.empty() && out.back().next == next && out.back().last + 1 == first)
+      out.back().last = last;
+    else
+      out.push_back({first, last, next});
+  };
+  std::size_t i = 0, j = 0;
+  char32_t at = 0;
+  while (i < a.size() || j < b.size()) {
+    while (i < a.size() && a[i].last < at) ++i;
+    while (j < b.size() && b[j].last < at) ++j;
+    if (i == a.size() && j == b.size()) break;
+    const char32_t a_first = i < a.size() ? std::max(a[i].first, at) : Languages::kLast + 1;
+    const char32_t b_first = j < b.size() ? std::max(b[j].first, at) : Languages::kLast + 1;
+    const char32_t first = std::min(a_first, b_first);
+    const bool in_a = a_first == first, in_b = b_first == first;
+    char32_t last = Languages::kLast;
+    if (i < a.size()) last = std::min<char32_t>(last, in_a ? a[i].last : a_first - 1);
+    if (j < b.size()) last = std::min<char32_t>(last, in_b ? b[j].last : b_first - 1);
+    add(first, last, both(in_a ? a[i].next : Languages::kNone, in_b ? b[j].next : Languages::kNone));
+    at = last + 1;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::size_t Languages::NodeHash::operator()(const Node& n) const {
+  std::size_t h = static_cast<std::size_t>(n.kind) + 0x9E3779B97F4A7C15u;
+  for (std::uint64_t d : n.data) h = (h ^ d) * 0xD6E8FEB86659FD93u, h ^= h >> 32;
+  return h;
+}
+
+Languages::Languages() {
+  intern({Kind::none, false, true, {}});
+  intern({Kind::empty_text, true, true, {}});
+  intern({Kind::complement, true, true, {kNone}});
+}
+
+Id Languages::intern(Node node) {
+  auto [it, fresh] = ids_.try_emplace(std::move(node), static_cast<Id>(nodes_.size()));
+  if (fresh) {
+    if (nodes_.size() >= kMostNodes) too_complex();
+    nodes_.push_back(it->first);
+    raw_.emplace_back();
+    live_.emplace_back();
+    raw_known_.push_back(0);
+    live_known_.push_back(0);
+    const Node& n = nodes_.back();
+    const bool none = n.kind == Kind::none;
+    auto inside = [&](std::uint64_t part) { return has_multiples_[part] != 0; };
+    has_multiples_.push_back(n.kind == Kind::multiples || (n.kind == Kind::repetition && inside(n.data[0])) ||
+                             (n.kind >= Kind::concatenation && n.kind <= Kind::complement &&
+                              std::any_of(n.data.begin(), n.data.end(), inside)));
+    emptiness_.push_back(none                    ? Emptiness::empty
+                         : n.positive || n.nullable ? Emptiness::not_empty
+                                                    : Emptiness::unknown);
+  }
+  return it->second;
+}
+
+Id Languages::characters(std::vector<CodePoints> set) {
+  std::sort(set.begin(), set.end(), [](auto& a, auto& b) { return a.first < b.first; });
+  Node node{Kind::characters, false, true, {}};
+  CodePoints open{1, 0};
+  for (CodePoints c : set) {
+    if (c.first > c.last) continue;
+    if (open.first <= open.last && c.first <= open.last + 1) {
+      open.last = std::max(open.last, c.last);
+    } else {
+      if (open.first <= open.last) node.data.push_back(packed(open));
+      open = c;
+    }
+  }
+  if (open.first <= open.last) node.data.push_back(packed(open));
+  return node.data.empty() ? kNone : intern(std::move(node));
+}
+
+Id Languages::literal(std::u32string_view text) {
+  Id out = kEmptyText;
+  for (std::size_t i = text.size(); i-- > 0;) out = concatenation(character(text[i]), out);
+  return out;
+}
+
+Id Languages::concatenation(Id a, Id b) {
+  if (a == kNone || b == kNone) return kNone;
+  if (a == kEmptyText) return b;
+  if (b == kEmptyText) return a;
+  if (a == kAnything && b == kAnything) return a;
+  if (nodes_[a].kind == Kind::concatenation) {  // to the right: (xy)b = x(yb)
+    const Id first = static_cast<Id>(nodes_[a].data[0]), rest = static_cast<Id>(nodes_[a].data[1]);
+    return concatenation(first, concatenation(rest, b));
+  }
+  return intern({Kind::concatenation, nodes_[a].nullable && nodes_[b].nullable, nodes_[a].positive && nodes_[b].positive, {a, b}});
+}
+
+Id Languages::concatenation(std::initializer_list<Id> parts) {
+  Id out = kEmptyText;
+  for (auto it = std::rbegin(parts); it != std::rend(parts); ++it) out = concatenation(*it, out);
+  return out;
+}
+
+Id Languages::either(std::vector<Id> parts) {
+  std::vector<std::uint64_t> all;
+  std::vector<CodePoints> set;  // character classes become one
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const Node& n = nodes_[parts[i]];
+    if (parts[i] == kNone) continue;
+    if (parts[i] == kAnything) return kAnything;
+    if (n.kind == Kind::either) {
+      for (std::uint64_t part : n.data) parts.push_back(static_cast<Id>(part));
+    } else if (n.kind == Kind::characters) {
+      for (std::uint64_t c : n.data) set.push_back({static_cast<char32_t>(c >> 32), static_cast<char32_t>(c)});
+    } else {
+      all.push_back(parts[i]);
+    }
+  }
+  if (!set.empty()) all.push_back(characters(std::move(set)));
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  if (all.empty()) return kNone;
+  bool nullable = false, positive = true;
+  for (std::uint64_t part : all) {
+    nullable |= nodes_[part].nullable && part != kEmptyText;
+    positive &= nodes_[part].positive;
+  }
+  // The empty text adds nothing where another part has it already, unless it is marked.
+  if (nullable && all.front() == kEmptyText) all.erase(all.begin());
+  if (all.size() == 1) return static_cast<Id>(all[0]);
+  for (std::uint64_t part : all) nullable |= nodes_[part].nullable;
+  return intern({Kind::either, nullable, positive, std::move(all)});
+}
+
+Id Languages::all_of(std::vector<Id> parts) {
+  std::vector<std::uint64_t> all;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i] == kNone) return kNone;
+    if (parts[i] == kAnything) continue;
+    const Node& n = nodes_[parts[i]];
+    if (n.kind == Kind::all_of)
+      for (std::uint64_t part : n.data) parts.push_back(static_cast<Id>(part));
+    else
+      all.push_back(parts[i]);
+  }
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  if (all.empty()) return kAnything;
+  if (all.size() == 1) return static_cast<Id>(all[0]);
+  bool nullable = true;
+  for (std::uint64_t part : all) nullable &= nodes_[part].nullable;
+  if (std::binary_search(all.begin(), all.end(), std::uint64_t{kEmptyText})) return nullable ? kEmptyText : kNone;
+  return intern({Kind::all_of, nullable, false, std::move(all)});
+}
+
+Id Languages::complement(Id a) {
+  if (a == kAnything) return kNone;
+  if (nodes_[a].kind == Kind::complement) return static_cast<Id>(nodes_[a].data[0]);
+  return intern({Kind::complement, !nodes_[a].nullable, a == kNone, {a}});
+}
+
+Id Languages::repetition(Id a, std::uint32_t least, std::uint32_t most) {
+  if (nodes_[a].nullable) least = 0;
+  if (least > most) return kNone;
+  if (most == 0) return kEmptyText;
+  if (a == kNone || a == kEmptyText) return least == 0 ? kEmptyText : a;
+  if (a == kAnything) return a;
+  if (least == 1 && most == 1) return a;
+  if (least == 0 && most == kUnbounded && a == any_character()) return kAnything;
+  return intern({Kind::repetition, least == 0, nodes_[a].positive, {a, std::uint64_t{least} << 32 | most}});
+}
+
+Id Languages::dictionary(std::vector<std::pair<std::u32string, Id>> entries) {
+  std::sort(entries.begin(), entries.end());
+  auto build = [&](auto& self, std::size_t begin, std::size_t end, std::size_t depth) -> Id {
+    std::vector<Id> branches;
+    std::size_t i = begin;
+    for (; i < end && entries[i].first.size() == depth; ++i) branches.push_back(entries[i].second);
+    while (i < end) {
+      std::size_t next = i + 1;
+      while (next < end && entries[next].first[depth] == entries[i].first[depth]) ++next;
+      if (next == i + 1)
+        branches.push_back(concatenation(literal(std::u32string_view(entries[i].first).substr(depth)), entries[i].second));
+      else
+        branches.push_back(concatenation(character(entries[i].first[depth]), self(self, i, next, depth + 1)));
+      i = next;
+    }
+    return either(std::move(branches));
+  };
+  return build(build, 0, entries.size(), 0);
+}
+
+// data: divisor, remainder so far, places, places used (0: no point yet; else 1 + digits behind it)
+Id Languages::multiples(std::uint64_t divisor, std::uint32_t places) {
+  DML_CHECK(divisor > 0 && divisor < std::uint64_t{1'000'000'000'000'000'000});  // ten times as much fits
+  return intern({Kind::multiples, true, false, {divisor, 0, places, 0}});
+}
+
+Id Languages::multiples_after(const Node& n, unsigned c) {
+  const std::uint64_t divisor = n.data[0], places = n.data[2];
+  std::uint64_t rest = n.data[1], used = n.data[3];
+  auto times_ten = [&](std::uint64_t x, unsigned digit) { return (x * 10 + digit) % divisor; };
+  if (c == '.') {
+    if (used) return kNone;
+    used = 1;
+  } else if (used > places) {
+    if (c != '0') return kNone;
+  } else {
+    rest = times_ten(rest, c - '0');
+    if (used) ++used;
+  }
+  std::uint64_t scaled = rest;
+  for (std::uint64_t i = used ? used - 1 : 0; i < places; ++i) scaled = times_ten(scaled, 0);
+  return intern({Kind::multiples, scaled == 0, false, {divisor, rest, places, used}});
+}
+
+Id Languages::label(std::uint32_t mark) { return intern({Kind::label, true, true, {mark}}); }
+
+std::vector<std::uint32_t> Languages::labels(Id a) const {
+  const Node& n = nodes_[a];
+  if (n.kind == Kind::label) return {static_cast<std::uint32_t>(n.data[0])};
+  if (n.kind == Kind::concatenation && nodes_[n.data[0]].nullable) return labels(static_cast<Id>(n.data[1]));
+  std::vector<std::uint32_t> out;
+  if (n.kind == Kind::either)
+    for (std::uint64_t part : n.data)
+      for (std::uint32_t mark : labels(static_cast<Id>(part))) out.push_back(mark);
+  return out;
+}
+
+std::vector<Transition> Languages::derive(Id a) {
+  const Node n = nodes_[a];  // a copy: nodes_ grows below
+  const auto part = [&](std::size_t i) { return static_cast<Id>(n.data[i]); };
+  switch (n.kind) {
+    case Kind::none:
+    case Kind::empty_text:
+    case Kind::label:
+      return {};
+    case Kind::characters: {
+      std::vector<Transition> out;
+      for (std::uint64_t c : n.data) out.push_back({static_cast<char32_t>(c >> 32), static_cast<char32_t>(c), kEmptyText});
+      return out;
+    }
+    case Kind::concatenation: {
+      std::vector<Transition> out = raw_transitions(part(0));
+      for (auto& t : out) t.next = concatenation(t.next, part(1));
+      if (!nodes_[part(0)].nullable) return out;
+      const std::vector<Transition> behind = raw_transitions(part(1));
+      return merged(out, behind, [&](Id x, Id y) { return either({x, y}); });
+    }
+    case Kind::either: {  // halves, so that many parts cost n log n
+      std::vector<std::vector<Transition>> lists;
+      for (std::size_t i = 0; i < n.data.size(); ++i) lists.push_back(raw_transitions(part(i)));
+      while (lists.size() > 1) {
+        std::vector<std::vector<Transition>> next;
+        for (std::size_t i = 0; i + 1 < lists.size(); i += 2)
+          next.push_back(merged(lists[i], lists[i + 1], [&](Id x, Id y) { return either({x, y}); }));
+        if (lists.size() % 2) next.push_back(std::move(lists.back()));
+        lists = std::move(next);
+      }
+      return lists[0];
+    }
+    case Kind::all_of: {
+      std::vector<Transition> out = raw_transitions(part(0));
+      for (std::size_t i = 1; i < n.data.size() && !out.empty(); ++i) {
+        const std::vector<Transition> other = raw_transitions(part(i));
+        out = merged(out, other, [&](Id x, Id y) { return all_of({x, y}); });
+      }
+      return out;
+    }
+    case Kind::complement: {
+      const std::vector<Transition> inner = raw_transitions(part(0));
+      const Transition everywhere{0, kLast, kAnything};
+      return merged(inner, std::span(&everywhere, 1), [&](Id x, Id) { return complement(x); });
+    }
+    case Kind::repetition: {
+      const auto least = static_cast<std::uint32_t>(n.data[1] >> 32), most = static_cast<std::uint32_t>(n.data[1]);
+      const Id rest = repetition(part(0), least ? least - 1 : 0, most == kUnbounded ? most : most - 1);
+      std::vector<Transition> out = raw_transitions(part(0));
+      for (auto& t : out) t.next = concatenation(t.next, rest);
+      return out;
+    }
+    case Kind::multiples: {
+      std::vector<Transition> out;
+      if (Id next = multiples_after(n, '.')) out.push_back({'.', '.', next});
+      for (char32_t c = '0'; c <= '9'; ++c)
+        if (Id next = multiples_after(n, c)) out.push_back({c, c, next});
+      return out;
+    }
+  }
+  return {};
+}
+
+const std::vector<Transition>& Languages::raw_transitions(Id a) {
+  if (!raw_known_[a]) {
+    std::vector<Transition> out = derive(a);
+    raw_[a] = std::move(out);
+    raw_known_[a] = 1;
+  }
+  return raw_[a];
+}
+
+bool Languages::empty(Id a) {
+  if (emptiness_[a] != Emptiness::unknown) return emptiness_[a] == Emptiness::empty;
+  // Searched depth first: the first language that accepts the empty string proves the whole path to it not empty.
+  std::vector<Id> stack{a}, seen;
+  std::unordered_map<Id, Id> from{{a, a}};
+  while (!stack.empty()) {
+    const Id at = stack.back();
+    stack.pop_back();
+    seen.push_back(at);
+    if (from.size() > kMostSearched) too_complex();
+    for (const Transition& t : std::vector<Transition>(raw_transitions(at))) {
+      if (emptiness_[t.next] == Emptiness::not_empty) {
+        for (Id back = at;; back = from[back]) {
+          emptiness_[back] = Emptiness::not_empty;
+          if (back == a) return false;
+        }
+      }
+      if (emptiness_[t.next] == Emptiness::unknown && from.emplace(t.next, at).second) stack.push_back(t.next);
+    }
+  }
+  for (Id at : seen) emptiness_[at] = Emptiness::empty;
+  return true;
+}
+
+std::span<const Transition> Languages::transitions(Id a) {
+  if (!live_known_[a]) {
+    std::vector<Transition> out = raw_transitions(a);
+    std::erase_if(out, [&](const Transition& t) { return empty(t.next); });
+    live_[a] = std::move(out);
+    live_known_[a] = 1;
+  }
+  return live_[a];
+}
+
+Id Languages::after(Id a, char32_t c) {
+  auto list = transitions(a);
+  auto it = std::lower_bound(list.begin(), list.end(), c, [](const Transition& t, char32_t x) { return t.last < x; });
+  return it != list.end() && it->first <= c ? it->next : kNone;
+}
+
+bool Languages::continues_in(Id a, char32_t first, char32_t last) {
+  auto list = transitions(a);
+  auto it = std::lower_bound(list.begin(), list.end(), first, [](const Transition& t, char32_t x) { return t.last < x; });
+  return it != list.end() && it->first <= last;
+}
+
+}  // namespace dml

@@ -1,0 +1,566 @@
+#include "constraint/schema.h"
+
+#include <algorithm>
+
+#include "constraint/number.h"
+#include "constraint/schema_parts.h"
+#include "constraint/utf8.h"
+#include "core/error.h"
+
+namespace dml {
+
+using Formula = Schema::Formula;
+using LanguageId = Languages::Id;
+
+namespace {
+
+constexpr std::size_t kMostCases = 2000;   // shapes of one formula
+constexpr int kDeepest = 200;              // formulas within formulas of one value
+constexpr std::uint32_t kLongestNumber = 60;  // characters: a model may write digits for ever
+constexpr std::size_t kMostPatterns = 10;  // languages of names in one object: groups are their combinations
+
+bool scalar_kind(JsonKind k) { return k != JsonKind::array && k != JsonKind::object; }
+
+}  // namespace
+
+Schema::Schema(const Json& document, std::string source, Languages& languages) : source_(std::move(source)), l_(languages) {
+  nodes_.push_back({Node::Kind::yes, {}});
+  nodes_.push_back({Node::Kind::no, {}});
+  compiler_ = std::make_unique<Compiler>(*this, document);
+  root_ = compiler_->target(0);
+}
+
+Schema::~Schema() = default;
+
+void Schema::refuse(std::string_view what) const { throw UserError("{}: {}", source_, what); }
+
+// --- formulas
+
+Formula Schema::add(Node n) {
+  auto key = std::pair(static_cast<int>(n.kind), n.parts);
+  auto [it, fresh] = node_ids_.try_emplace(std::move(key), static_cast<Formula>(nodes_.size()));
+  if (fresh) {
+    if (nodes_.size() > 2'000'000) refuse("the schema is too complex");
+    nodes_.push_back(std::move(n));
+  }
+  return it->second;
+}
+
+Formula Schema::all_of(std::vector<Formula> parts) {
+  std::vector<std::uint32_t> all;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i] == kFalse) return kFalse;
+    if (parts[i] == kTrue) continue;
+    if (nodes_[parts[i]].kind == Node::Kind::all_of)
+      for (auto p : std::vector(nodes_[parts[i]].parts)) parts.push_back(p);
+    else
+      all.push_back(parts[i]);
+  }
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  if (all.empty()) return kTrue;
+  return all.size() == 1 ? all[0] : add({Node::Kind::all_of, std::move(all)});
+}
+
+Formula Schema::any_of(std::vector<Formula> parts) {
+  std::vector<std::uint32_t> all;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i] == kTrue) return kTrue;
+    if (parts[i] == kFalse) continue;
+    if (nodes_[parts[i]].kind == Node::Kind::any_of)
+      for (auto p : std::vector(nodes_[parts[i]].parts)) parts.push_back(p);
+    else
+      all.push_back(parts[i]);
+  }
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  if (all.empty()) return kFalse;
+  return all.size() == 1 ? all[0] : add({Node::Kind::any_of, std::move(all)});
+}
+
+Formula Schema::one_of(std::vector<Formula> parts) {  // not sorted: the same branch twice can never be the only one
+  return parts.size() == 1 ? parts[0] : add({Node::Kind::one_of, std::move(parts)});
+}
+
+Formula Schema::negation(Formula f) {
+  if (f == kTrue) return kFalse;
+  if (f == kFalse) return kTrue;
+  if (nodes_[f].kind == Node::Kind::negation) return nodes_[f].parts[0];
+  return add({Node::Kind::negation, {f}});
+}
+
+Formula Schema::atom(Atom a) {
+  atoms_.push_back(std::move(a));
+  return add({Node::Kind::atom, {static_cast<std::uint32_t>(atoms_.size() - 1)}});
+}
+
+Formula Schema::of_kind(JsonKind kind) {
+  for (std::size_t i = 0; i < atoms_.size() && i < kJsonKinds; ++i)
+    if (atoms_[i].says == Atom::Says::kind && atoms_[i].kind == kind)
+      return add({Node::Kind::atom, {static_cast<std::uint32_t>(i)}});
+  return atom({.says = Atom::Says::kind, .kind = kind});
+}
+
+Formula Schema::equal(const Json& value) {
+  switch (value.type()) {
+    case Json::value_t::null:
+      return of_kind(JsonKind::null);
+    case Json::value_t::boolean:
+      return of_kind(value.get<bool>() ? JsonKind::yes : JsonKind::no);
+    case Json::value_t::string: {
+      const LanguageId text = l_.literal(code_points(value.get_ref<const std::string&>()));
+      return all_of({of_kind(JsonKind::string), atom({.says = Atom::Says::text, .kind = JsonKind::string, .language = text})});
+    }
+    case Json::value_t::array: {
+      Atom items{.says = Atom::Says::items, .kind = JsonKind::array};
+      for (auto& item : value) items.prefix.push_back(equal(item));
+      const auto n = static_cast<std::uint32_t>(value.size());
+      return all_of({of_kind(JsonKind::array), atom(std::move(items)),
+                     atom({.says = Atom::Says::item_count, .kind = JsonKind::array, .least = n, .most = n})});
+    }
+    case Json::value_t::object: {
+      Atom members{.says = Atom::Says::members, .kind = JsonKind::object};
+      members.formula = kFalse;
+      const auto n = static_cast<std::uint32_t>(value.size());
+      for (auto& [name, member] : value.items()) members.named.push_back({name, equal(member)});
+      return all_of({of_kind(JsonKind::object), atom(std::move(members)),
+                     atom({.says = Atom::Says::member_count, .kind = JsonKind::object, .least = n, .most = n})});
+    }
+    default: {
+      const auto decimal = parse_decimal(value.dump());
+      if (!decimal) refuse(fmt::format("the number {} has too many digits", value.dump()));
+      return all_of({of_kind(JsonKind::number),
+                     atom({.says = Atom::Says::text, .kind = JsonKind::number, .language = equal_to(l_, *decimal)})});
+    }
+  }
+}
+
+Formula Schema::resolved(Formula f) {
+  for (int i = 0; nodes_[f].kind == Node::Kind::reference; ++i) {
+    if (i == kDeepest) refuse("a $ref leads back to itself");
+    f = compiler_->target(nodes_[f].parts[0]);
+  }
+  return f;
+}
+
+// Exactly one of the branches: each, and none of those that it has a value in common with.
+Formula Schema::one_of_expanded(Formula f) {
+  const std::vector<std::uint32_t> branches = nodes_[f].parts;
+  auto overlap = [&](Formula a, Formula b) {
+    const bool before = std::exchange(assumed_, false);
+    const bool out = satisfiable(all_of({a, b})) || assumed_;  // where it rests on an assumption, better one too many
+    assumed_ = assumed_ || before;
+    return out;
+  };
+  std::vector<Formula> out;
+  for (std::size_t i = 0; i < branches.size(); ++i) {
+    std::vector<Formula> all{branches[i]};
+    for (std::size_t j = 0; j < branches.size(); ++j)
+      if (j != i && overlap(branches[i], branches[j])) all.push_back(negation(branches[j]));
+    out.push_back(all_of(std::move(all)));
+  }
+  return any_of(std::move(out));
+}
+
+Formula Schema::complement_of(std::uint32_t id) {
+  if (auto it = complements_.find(id); it != complements_.end()) return it->second;
+  const Atom a = atoms_[id];
+  std::vector<Formula> ways;
+  auto some = [&](LanguageId names, Formula value) {
+    ways.push_back(atom({.says = Atom::Says::some_member, .kind = JsonKind::object, .language = names, .formula = value}));
+  };
+  auto counts = [&](Atom base) {  // fewer, or more
+    if (a.least > 0) {
+      base.least = 0, base.most = a.least - 1;
+      ways.push_back(atom(base));
+    }
+    if (a.most != kNoLimit) {
+      base.least = a.most + 1, base.most = kNoLimit;
+      ways.push_back(atom(base));
+    }
+  };
+  switch (a.says) {
+    case Atom::Says::items:
+      for (std::uint32_t i = 0; i < a.prefix.size(); ++i) {
+        Atom here{.says = Atom::Says::items, .kind = JsonKind::array};
+        here.prefix.assign(i + 1, kTrue);
+        here.prefix[i] = negation(a.prefix[i]);
+        ways.push_back(all_of({atom(std::move(here)), atom({.says = Atom::Says::item_count, .kind = JsonKind::array, .least = i + 1})}));
+      }
+      if (a.formula != kTrue)
+        ways.push_back(atom({.says = Atom::Says::counted, .kind = JsonKind::array, .formula = negation(a.formula),
+                             .from = static_cast<std::uint32_t>(a.prefix.size()), .least = 1}));
+      break;
+    case Atom::Says::counted:
+    case Atom::Says::item_count:
+    case Atom::Says::member_count:
+      counts(a);
+      break;
+    case Atom::Says::unique:
+      refuse("'uniqueItems' below 'not', 'if' or a 'oneOf' whose branches overlap is not supported");
+    case Atom::Says::members: {
+      std::vector<LanguageId> others;
+      for (auto& [name, value] : a.named) {
+        const LanguageId only = l_.literal(code_points(name));
+        if (value != kTrue) some(only, negation(value));
+        others.push_back(l_.complement(only));
+      }
+      for (auto& [names, value] : a.patterns) {
+        if (value != kTrue) some(names, negation(value));
+        others.push_back(l_.complement(names));
+      }
+      if (a.formula != kTrue) some(l_.all_of(std::move(others)), negation(a.formula));
+      break;
+    }
+    case Atom::Says::some_member: {
+      Atom none{.says = Atom::Says::members, .kind = JsonKind::object};
+      if (a.named.empty())
+        none.patterns.push_back({a.language, negation(a.formula)});
+      else
+        none.named.push_back({a.named[0].first, negation(a.formula)});
+      ways.push_back(atom(std::move(none)));
+      break;
+    }
+    case Atom::Says::kind:
+    case Atom::Says::text:
+      DML_CHECK(false, "answered by cases() and scalar_of()");
+  }
+  return complements_[id] = any_of(std::move(ways));
+}
+
+// --- scalars
+
+LanguageId Schema::scalar_of(Formula f, JsonKind kind, int depth) {
+  if (depth > kDeepest) refuse("the schema refers to itself without describing a value, or is nested too deeply");
+  const Node n = nodes_[f];
+  switch (n.kind) {
+    case Node::Kind::yes:
+      return Languages::kAnything;
+    case Node::Kind::no:
+      return Languages::kNone;
+    case Node::Kind::atom: {
+      const Atom& a = atoms_[n.parts[0]];
+      if (a.says == Atom::Says::kind) return a.kind == kind ? Languages::kAnything : Languages::kNone;
+      return a.kind == kind ? a.language : Languages::kAnything;
+    }
+    case Node::Kind::negation:
+      return l_.complement(scalar_of(n.parts[0], kind, depth + 1));
+    case Node::Kind::reference:
+      return scalar_of(resolved(f), kind, depth + 1);
+    case Node::Kind::one_of: {  // without looking for overlaps: languages are closed under everything
+      std::vector<LanguageId> parts, ways;
+      for (auto p : n.parts) parts.push_back(scalar_of(p, kind, depth + 1));
+      for (std::size_t i = 0; i < parts.size(); ++i) {
+        std::vector<LanguageId> all{parts[i]};
+        for (std::size_t j = 0; j < parts.size(); ++j)
+          if (j != i) all.push_back(l_.complement(parts[j]));
+        ways.push_back(l_.all_of(std::move(all)));
+      }
+      return l_.either(std::move(ways));
+    }
+    case Node::Kind::all_of:
+    case Node::Kind::any_of: {
+      std::vector<LanguageId> parts;
+      for (auto p : n.parts) parts.push_back(scalar_of(p, kind, depth + 1));
+      return n.kind == Node::Kind::all_of ? l_.all_of(std::move(parts)) : l_.either(std::move(parts));
+    }
+  }
+  return Languages::kNone;
+}
+
+LanguageId Schema::scalar(Formula f, JsonKind kind) {
+  auto key = std::pair(f, kind);
+  if (auto it = scalars_.find(key); it != scalars_.end()) return it->second;
+  LanguageId out = scalar_of(f, kind, 0);
+  // Languages of numbers with bounds know no exponents, nor do their complements.
+  if (kind == JsonKind::number) {
+    if (out == Languages::kAnything)
+      out = any_number(l_);
+    else if (out != any_integer(l_))
+      out = l_.all_of({out, l_.either({at_least(l_, {}, false), at_most(l_, {}, false)})});
+    // Of multiples a long one may be the only one, and is long to look for.
+    if (!l_.has_multiples(out)) out = l_.all_of({out, l_.repetition(l_.any_character(), 1, kLongestNumber)});
+  }
+  if (l_.empty(out)) out = Languages::kNone;
+  return scalars_[key] = out;
+}
+
+// --- arrays and objects
+
+std::vector<Schema::Case> Schema::cases(Formula f, bool positive, JsonKind kind, int depth) {
+  if (depth > kDeepest) refuse("the schema refers to itself without describing a value, or is nested too deeply");
+  const Node n = nodes_[f];
+  const std::vector<Case> always{{}}, never;
+  auto any = [&](const std::vector<std::uint32_t>& parts) {
+    std::vector<Case> out;
+    for (auto p : parts) {
+      for (auto& c : cases(p, positive, kind, depth + 1)) {
+        if (c.empty()) return always;
+        out.push_back(std::move(c));
+      }
+      if (out.size() > kMostCases) refuse("the schema is too complex: too many alternatives for one value");
+    }
+    std::sort(out.begin(), out.end());
+    out.erase(std::unique(out.begin(), out.end()), out.end());
+    return out;
+  };
+  auto all = [&](const std::vector<std::uint32_t>& parts) {
+    std::vector<Case> out = always;
+    for (auto p : parts) {
+      std::vector<Case> next;
+      for (auto& c : cases(p, positive, kind, depth + 1))
+        for (auto& before : out) {
+          Case both = before;
+          both.insert(both.end(), c.begin(), c.end());
+          std::sort(both.begin(), both.end());
+          both.erase(std::unique(both.begin(), both.end()), both.end());
+          next.push_back(std::move(both));
+          if (next.size() > kMostCases) refuse("the schema is too complex: too many alternatives for one value");
+        }
+      std::sort(next.begin(), next.end());
+      next.erase(std::unique(next.begin(), next.end()), next.end());
+      out = std::move(next);
+      if (out.empty()) break;
+    }
+    return out;
+  };
+  switch (n.kind) {
+    case Node::Kind::yes:
+      return positive ? always : never;
+    case Node::Kind::no:
+      return positive ? never : always;
+    case Node::Kind::atom: {
+      const Atom& a = atoms_[n.parts[0]];
+      if (a.says == Atom::Says::kind) return (a.kind == kind) == positive ? always : never;
+      if (a.kind != kind) return positive ? always : never;
+      if (positive) return {{n.parts[0]}};
+      return cases(complement_of(n.parts[0]), true, kind, depth + 1);
+    }
+    case Node::Kind::negation:
+      return cases(n.parts[0], !positive, kind, depth + 1);
+    case Node::Kind::reference:
+      return cases(resolved(f), positive, kind, depth + 1);
+    case Node::Kind::one_of:
+      return cases(one_of_expanded(f), positive, kind, depth + 1);
+    case Node::Kind::all_of:
+      return positive ? all(n.parts) : any(n.parts);
+    case Node::Kind::any_of:
+      return positive ? any(n.parts) : all(n.parts);
+  }
+  return never;
+}
+
+std::optional<std::uint32_t> Schema::merged_array(const Case& c) {
+  ArrayShape s;
+  for (auto id : c) {
+    const Atom a = atoms_[id];
+    switch (a.says) {
+      case Atom::Says::items: {
+        const std::size_t n = std::max(s.prefix.size(), a.prefix.size());
+        for (std::size_t i = s.prefix.size(); i < n; ++i) s.prefix.push_back(s.rest);
+        for (std::size_t i = 0; i < n; ++i) s.prefix[i] = both(s.prefix[i], i < a.prefix.size() ? a.prefix[i] : a.formula);
+        s.rest = both(s.rest, a.formula);
+        break;
+      }
+      case Atom::Says::item_count:
+        s.least = std::max(s.least, a.least);
+        s.most = std::min(s.most, a.most);
+        break;
+      case Atom::Says::counted:
+        s.counted.push_back({a.formula, a.from, a.least, a.most});
+        break;
+      case Atom::Says::unique:
+        s.unique = true;
+        break;
+      default:
+        DML_CHECK(false);
+    }
+  }
+  // An item that cannot be ends the array in front of it.
+  for (std::size_t i = 0; i <= s.prefix.size() && i < s.most; ++i)
+    if (!satisfiable(i < s.prefix.size() ? s.prefix[i] : s.rest)) s.most = static_cast<std::uint32_t>(i);
+  if (!array_possible(s)) return std::nullopt;
+  array_shapes_.push_back(std::move(s));
+  return static_cast<std::uint32_t>(array_shapes_.size() - 1);
+}
+
+bool Schema::array_possible(const ArrayShape& s) {
+  if (s.least > s.most) return false;
+  for (auto& c : s.counted) {
+    if (c.least > c.most) return false;
+    if (c.least == 0) continue;
+    if (s.most != kNoLimit && s.most - std::min(s.most, c.from) < c.least) return false;
+    bool somewhere = satisfiable(both(s.rest, c.item)) && (s.most == kNoLimit || s.most > s.prefix.size());
+    for (std::size_t i = c.from; i < s.prefix.size() && i < s.most; ++i) somewhere = somewhere || satisfiable(both(s.prefix[i], c.item));
+    if (!somewhere) return false;
+  }
+  return true;
+}
+
+std::optional<std::uint32_t> Schema::merged_object(const Case& c) {
+  std::vector<Atom> members;
+  std::vector<std::pair<LanguageId, Formula>> wanted;
+  ObjectShape s;
+  std::vector<std::string> names;
+  std::vector<LanguageId> patterns;
+  auto once = [](auto& list, const auto& x) {
+    if (std::find(list.begin(), list.end(), x) == list.end()) list.push_back(x);
+  };
+  std::map<std::string, bool> required;
+  for (auto id : c) {
+    const Atom a = atoms_[id];
+    switch (a.says) {
+      case Atom::Says::members:
+        members.push_back(a);
+        break;
+      case Atom::Says::member_count:
+        s.least = std::max(s.least, a.least);
+        s.most = std::min(s.most, a.most);
+        break;
+      case Atom::Says::some_member:
+        if (a.named.size() == 1 && a.formula == kTrue) {  // one of this name
+          required[a.named[0].first] = true;
+        } else {
+          wanted.push_back({a.language, a.formula});
+          once(patterns, a.language);
+        }
+        break;
+      default:
+        DML_CHECK(false);
+    }
+  }
+  for (auto& a : members) {
+    for (auto& [name, value] : a.named)
+      required.emplace(name, false), once(names, name);
+    for (auto& [language, value] : a.patterns) once(patterns, language);
+  }
+  for (auto& [name, yes] : required)
+    if (yes) once(names, name);
+  if (patterns.size() > kMostPatterns) refuse(fmt::format("more than {} patterns of names in one object are not supported", kMostPatterns));
+  if (wanted.size() > 31) refuse("the schema is too complex: too many members of unknown names are asked for");
+  for (auto& [language, value] : wanted) s.wanted.push_back(value);
+
+  auto value_of = [&](auto&& is_named, auto&& is_in) {
+    Formula out = kTrue;
+    for (auto& a : members) {
+      bool known = false;
+      for (auto& [name, value] : a.named)
+        if (is_named(name)) out = both(out, value), known = true;
+      for (auto& [language, value] : a.patterns)
+        if (is_in(language)) out = both(out, value), known = true;
+      if (!known) out = both(out, a.formula);
+    }
+    return out;
+  };
+  auto matches = [&](LanguageId language, const std::string& name) {
+    for (char32_t ch : code_points(name)) language = l_.after(language, ch);
+    return l_.accepts_end(language);
+  };
+  for (auto& name : names) {
+    Members m;
+    m.name = name;
+    m.single = true;
+    m.required = required[name];
+    m.value = value_of([&](auto& other) { return other == name; }, [&](LanguageId language) { return matches(language, name); });
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      if (matches(wanted[i].first, name)) m.wanted |= 1u << i;
+    if (!satisfiable(m.value)) {
+      if (m.required) return std::nullopt;
+      m.value = kFalse;
+    }
+    s.groups.push_back(std::move(m));
+  }
+  // The other names, by which of the patterns they match.
+  std::vector<std::pair<std::u32string, LanguageId>> known;
+  for (auto& name : names) known.push_back({code_points(name), Languages::kEmptyText});
+  const LanguageId unnamed = l_.complement(l_.dictionary(std::move(known)));
+  for (std::uint32_t in = 0; in < 1u << patterns.size(); ++in) {
+    std::vector<LanguageId> parts{unnamed};
+    for (std::size_t i = 0; i < patterns.size(); ++i) parts.push_back(in >> i & 1 ? patterns[i] : l_.complement(patterns[i]));
+    Members m;
+    m.names = l_.all_of(std::move(parts));
+    if (l_.empty(m.names)) continue;
+    auto is_in = [&](LanguageId language) {
+      return (in >> (std::find(patterns.begin(), patterns.end(), language) - patterns.begin()) & 1) != 0;
+    };
+    m.value = value_of([](auto&) { return false; }, is_in);
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      if (is_in(wanted[i].first)) m.wanted |= 1u << i;
+    if (satisfiable(m.value)) s.groups.push_back(std::move(m));
+  }
+  if (!object_possible(s)) return std::nullopt;
+  object_shapes_.push_back(std::move(s));
+  return static_cast<std::uint32_t>(object_shapes_.size() - 1);
+}
+
+bool Schema::object_possible(const ObjectShape& s) {
+  std::uint64_t possible = 0, required = 0;
+  for (auto& m : s.groups) {
+    required += m.required;
+    if (m.value == kFalse) continue;
+    possible = m.single ? possible + 1 : kNoLimit;
+    if (!m.single) break;
+  }
+  if (s.least > s.most || s.least > possible || required > s.most) return false;
+  for (std::size_t i = 0; i < s.wanted.size(); ++i) {
+    bool somewhere = false;
+    for (auto& m : s.groups) somewhere = somewhere || ((m.wanted >> i & 1) && satisfiable(both(m.value, s.wanted[i])));
+    if (!somewhere) return false;
+  }
+  return true;
+}
+
+const std::vector<std::uint32_t>& Schema::arrays(Formula f) {
+  auto key = std::pair(f, JsonKind::array);
+  if (auto it = shapes_.find(key); it != shapes_.end()) return it->second;
+  std::vector<std::uint32_t> out;
+  for (auto& c : cases(f, true, JsonKind::array, 0))
+    if (auto shape = merged_array(c)) out.push_back(*shape);
+  return shapes_[key] = std::move(out);
+}
+
+const std::vector<std::uint32_t>& Schema::objects(Formula f) {
+  auto key = std::pair(f, JsonKind::object);
+  if (auto it = shapes_.find(key); it != shapes_.end()) return it->second;
+  std::vector<std::uint32_t> out;
+  for (auto& c : cases(f, true, JsonKind::object, 0))
+    if (auto shape = merged_object(c)) out.push_back(*shape);
+  return shapes_[key] = std::move(out);
+}
+
+// A value is finite: what is asked about while it is being answered is taken to have none, and an answer that rests on
+// that is not kept.
+bool Schema::satisfiable(Formula f) {
+  f = resolved(f);
+  if (f == kTrue || f == kFalse) return f == kTrue;
+  if (auto it = satisfiable_.find(f); it != satisfiable_.end()) return it->second;
+  if (std::find(in_question_.begin(), in_question_.end(), f) != in_question_.end()) {
+    assumed_ = true;
+    return false;
+  }
+  bool out = false;
+  for (int k = 0; k < kJsonKinds && !out; ++k)
+    if (auto kind = static_cast<JsonKind>(k); scalar_kind(kind)) out = scalar(f, kind) != Languages::kNone;
+  if (out) return satisfiable_[f] = true;
+
+  const bool outermost = in_question_.empty(), assumed_before = assumed_;
+  if (in_question_.size() > kDeepest) refuse("the schema is nested too deeply");
+  in_question_.push_back(f);
+  assumed_ = false;
+  const std::size_t arrays_before = array_shapes_.size(), objects_before = object_shapes_.size();
+  for (auto kind : {JsonKind::array, JsonKind::object}) {
+    if (out) break;
+    for (auto& c : cases(f, true, kind, 0)) {
+      out = (kind == JsonKind::array ? merged_array(c) : merged_object(c)).has_value();
+      if (out) break;
+    }
+  }
+  array_shapes_.resize(arrays_before);  // they may rest on assumptions; arrays() and objects() make them again
+  object_shapes_.resize(objects_before);
+  in_question_.pop_back();
+  if (out || outermost || !assumed_) satisfiable_[f] = out;
+  assumed_ = outermost ? false : assumed_ || assumed_before;
+  return out;
+}
+
+}  // namespace dml

@@ -1,0 +1,391 @@
+// Keywords of JSON Schema to formulas.
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "constraint/formats.h"
+#include "constraint/number.h"
+#include "constraint/regex.h"
+#include "constraint/schema_parts.h"
+#include "constraint/utf8.h"
+#include "core/error.h"
+
+namespace dml {
+
+using Formula = Schema::Formula;
+
+namespace {
+
+constexpr int kDeepestSchema = 100;
+
+const char* const kRefused[] = {"unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef", "extends", "disallow", "divisibleBy"};
+
+std::string without_fragment(const std::string& uri) { return uri.substr(0, uri.find('#')); }
+
+// RFC 3986, 5.2, for what identifiers of schemas look like.
+std::string joined_uri(const std::string& base, const std::string& to) {
+  if (to.empty()) return base;
+  if (to[0] == '#') return without_fragment(base) + to;
+  const auto colon = to.find(':');
+  if (colon != std::string::npos && to.find_first_of("/?#") > colon) return to;
+  const auto scheme = base.find("://");
+  const auto host_end = scheme == std::string::npos ? 0 : std::min(base.find('/', scheme + 3), base.size());
+  if (to[0] == '/') return base.substr(0, host_end) + to;
+  const std::string stem = without_fragment(base);
+  const auto slash = stem.rfind('/');
+  if (slash == std::string::npos || slash < host_end) return base.substr(0, host_end) + (host_end ? "/" : "") + to;
+  std::string rest = to, front = stem.substr(0, slash + 1);
+  while (rest.starts_with("./") || rest.starts_with("../")) {
+    if (rest.starts_with("../") && front.size() > host_end + 1) front = front.substr(0, front.rfind('/', front.size() - 2) + 1);
+    rest = rest.substr(rest.find('/') + 1);
+  }
+  return front + rest;
+}
+
+std::string unescaped(std::string part) {  // of a JSON pointer in a URI fragment
+  std::string out;
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    if (part[i] == '%' && i + 2 < part.size()) {
+      out += static_cast<char>(std::strtol(part.substr(i + 1, 2).c_str(), nullptr, 16));
+      i += 2;
+    } else {
+      out += part[i];
+    }
+  }
+  for (std::size_t i = 0; (i = out.find('~', i)) != std::string::npos; ++i)
+    if (i + 1 < out.size() && (out[i + 1] == '0' || out[i + 1] == '1')) out.replace(i, 2, out[i + 1] == '0' ? "~" : "/");
+  return out;
+}
+
+const Json* member(const Json& s, const char* key) {
+  auto it = s.find(key);
+  return it == s.end() ? nullptr : &*it;
+}
+
+}  // namespace
+
+Schema::Compiler::Compiler(Schema& schema, const Json& document) : schema_(schema), l_(schema.l_), document_(document) {
+  if (document_.is_object())
+    if (const Json* uri = member(document_, "$schema"); uri && uri->is_string()) {
+      const std::string text = uri->get<std::string>();
+      for (int draft : {3, 4, 6, 7})
+        if (text.find(fmt::format("draft-0{}", draft)) != std::string::npos) draft_ = draft;
+      if (text.find("2019-09") != std::string::npos) draft_ = 2019;
+    }
+  if (draft_ == 3) refuse("#", "$schema", "draft 3 is not supported");
+  index(document_, "#", "");
+  target_ids_[&document_] = 0;
+  targets_.push_back({&document_, "#", bases_[&document_]});
+  target_formulas_.emplace_back();
+}
+
+void Schema::Compiler::refuse(const std::string& path, std::string_view keyword, std::string_view what) const {
+  throw UserError("{}: '{}' at {}: {}", schema_.source_, keyword, path, what);
+}
+
+void Schema::Compiler::index(const Json& s, const std::string& path, std::string base) {
+  if (std::count(path.begin(), path.end(), '/') > kDeepestSchema) refuse(path, "…", "nested too deeply");
+  if (s.is_array()) {
+    for (std::size_t i = 0; i < s.size(); ++i) index(s[i], fmt::format("{}/{}", path, i), base);
+    return;
+  }
+  if (!s.is_object()) return;
+  const char* id_key = draft_ == 4 ? "id" : "$id";
+  const Json* ref = member(s, "$ref");
+  const bool alone = draft_ <= 7 && ref && ref->is_string();  // what stands beside $ref does not count
+  if (const Json* id = member(s, id_key); id && id->is_string() && !alone) {
+    const std::string uri = joined_uri(base, id->get<std::string>());
+    if (id->get_ref<const std::string&>().starts_with("#")) {
+      places_.try_emplace(uri, Place{&s, path, base});
+    } else {
+      base = without_fragment(uri);
+      places_.try_emplace(base, Place{&s, path, base});
+    }
+  }
+  if (path == "#") places_.try_emplace(base, Place{&s, path, base}), places_.try_emplace("", Place{&s, path, base});
+  for (const char* key : {"$anchor", "$dynamicAnchor"})
+    if (const Json* anchor = member(s, key); anchor && anchor->is_string())
+      places_.try_emplace(base + "#" + anchor->get<std::string>(), Place{&s, path, base});
+  bases_[&s] = base;
+  for (auto& [key, value] : s.items())
+    if (key != "const" && key != "enum" && key != "default" && key != "examples") index(value, path + "/" + key, base);
+}
+
+const Schema::Compiler::Place* Schema::Compiler::find(const std::string& uri, const std::string& base, const std::string& path) {
+  if (auto it = places_.find(uri); it != places_.end()) return &it->second;
+  const auto hash = uri.find('#');
+  const std::string stem = uri.substr(0, hash);
+  auto it = places_.find(stem);
+  if (it == places_.end()) refuse(path, "$ref", fmt::format("'{}' is not in this document; references to other documents are not supported", uri));
+  if (hash == std::string::npos || hash + 1 == uri.size()) return &it->second;
+  Place at = it->second;
+  std::string pointer = uri.substr(hash + 1);
+  if (pointer[0] != '/') refuse(path, "$ref", fmt::format("there is no anchor '{}'", pointer));
+  for (std::size_t i = 1; i <= pointer.size();) {
+    const std::size_t end = std::min(pointer.find('/', i), pointer.size());
+    const std::string key = unescaped(pointer.substr(i, end - i));
+    const Json* next = nullptr;
+    if (at.json->is_object()) {
+      next = member(*at.json, key.c_str());
+    } else if (at.json->is_array() && !key.empty() && key.find_first_not_of("0123456789") == std::string::npos && key.size() < 9 &&
+               std::stoul(key) < at.json->size()) {
+      next = &(*at.json)[std::stoul(key)];
+    }
+    if (!next) refuse(path, "$ref", fmt::format("'{}' leads nowhere", uri));
+    at = {next, at.path + "/" + key, base};
+    i = end + 1;
+  }
+  if (auto known = bases_.find(at.json); known != bases_.end()) at.base = known->second;
+  return &(places_[uri] = at);
+}
+
+Formula Schema::Compiler::reference(const std::string& to, const std::string& path) {
+  const Place place = *find(joined_uri(base_, to), base_, path);
+  auto [it, fresh] = target_ids_.try_emplace(place.json, static_cast<std::uint32_t>(targets_.size()));
+  if (fresh) {
+    targets_.push_back(place);
+    target_formulas_.emplace_back();
+  }
+  return schema_.add({Node::Kind::reference, {it->second}});
+}
+
+Formula Schema::Compiler::target(std::uint32_t i) {
+  if (!target_formulas_[i]) {
+    const Place place = targets_[i];
+    target_formulas_[i] = compile(*place.json, place.path);
+    // What it refers to is compiled too, so that everything unsupported is refused before the first token.
+    for (std::size_t k = 0; k < targets_.size(); ++k)
+      if (!target_formulas_[k] && depth_ == 0) target_formulas_[k] = compile(*Place(targets_[k]).json, Place(targets_[k]).path);
+  }
+  return *target_formulas_[i];
+}
+
+Formula Schema::Compiler::compile(const Json& s, const std::string& path) {
+  if (s.is_boolean()) return s.get<bool>() ? kTrue : kFalse;
+  if (!s.is_object()) throw UserError("{}: {}: a schema is an object or true or false", schema_.source_, path);
+  if (auto it = compiled_.find(&s); it != compiled_.end()) return it->second;
+  if (++depth_ > kDeepestSchema) refuse(path, "…", "nested too deeply");
+  const std::string before = std::exchange(base_, bases_[&s]);
+  const Formula out = keywords(s, path);
+  base_ = before;
+  --depth_;
+  return compiled_[&s] = out;
+}
+
+Formula Schema::Compiler::keywords(const Json& s, const std::string& path) {
+  for (const char* keyword : kRefused)
+    if (const Json* value = member(s, keyword); value && !(value->is_boolean() && value->get<bool>())) refuse(path, keyword, "not supported");
+  std::vector<Formula> out;
+  if (const Json* ref = member(s, "$ref"); ref && ref->is_string()) {
+    out.push_back(reference(ref->get<std::string>(), path));
+    if (draft_ <= 7) return out[0];
+  }
+  auto& sc = schema_;
+  if (const Json* type = member(s, "type")) {
+    std::vector<Formula> kinds;
+    for (const Json& t : type->is_array() ? *type : Json::array({*type})) {
+      const std::string name = t.is_string() ? t.get<std::string>() : "";
+      if (name == "integer")
+        kinds.push_back(sc.all_of({sc.of_kind(JsonKind::number),
+                                   sc.atom({.says = Atom::Says::text, .kind = JsonKind::number, .language = any_integer(l_)})}));
+      else if (name == "boolean")
+        kinds.push_back(sc.any_of({sc.of_kind(JsonKind::yes), sc.of_kind(JsonKind::no)}));
+      else if (name == "null")
+        kinds.push_back(sc.of_kind(JsonKind::null));
+      else if (name == "number")
+        kinds.push_back(sc.of_kind(JsonKind::number));
+      else if (name == "string")
+        kinds.push_back(sc.of_kind(JsonKind::string));
+      else if (name == "array")
+        kinds.push_back(sc.of_kind(JsonKind::array));
+      else if (name == "object")
+        kinds.push_back(sc.of_kind(JsonKind::object));
+      else
+        refuse(path, "type", fmt::format("{} is no type", dump(t)));
+    }
+    out.push_back(sc.any_of(std::move(kinds)));
+  }
+  if (const Json* value = member(s, "const")) out.push_back(sc.equal(*value));
+  if (const Json* values = member(s, "enum")) {
+    if (!values->is_array()) refuse(path, "enum", "must be a list");
+    std::vector<Formula> any;
+    std::vector<std::pair<std::u32string, Languages::Id>> texts;
+    for (auto& value : *values) {
+      if (value.is_string())
+        texts.push_back({code_points(value.get_ref<const std::string&>()), Languages::kEmptyText});
+      else
+        any.push_back(sc.equal(value));
+    }
+    if (!texts.empty())
+      any.push_back(sc.all_of({sc.of_kind(JsonKind::string),
+                               sc.atom({.says = Atom::Says::text, .kind = JsonKind::string, .language = l_.dictionary(std::move(texts))})}));
+    out.push_back(sc.any_of(std::move(any)));
+  }
+  string_keywords(s, path, out);
+  number_keywords(s, path, out);
+  array_keywords(s, path, out);
+  object_keywords(s, path, out);
+  if (member(s, "allOf"))
+    for (auto f : subschemas(s, "allOf", path)) out.push_back(f);
+  if (member(s, "anyOf")) out.push_back(sc.any_of(subschemas(s, "anyOf", path)));
+  if (member(s, "oneOf")) out.push_back(sc.one_of(subschemas(s, "oneOf", path)));
+  if (const Json* no = member(s, "not")) out.push_back(sc.negation(compile(*no, path + "/not")));
+  if (const Json* condition = member(s, "if"); condition && draft_ >= 7) {
+    const Formula f = compile(*condition, path + "/if");
+    if (const Json* then = member(s, "then")) out.push_back(sc.any_of({sc.negation(f), compile(*then, path + "/then")}));
+    if (const Json* otherwise = member(s, "else")) out.push_back(sc.any_of({f, compile(*otherwise, path + "/else")}));
+  }
+  return sc.all_of(std::move(out));
+}
+
+std::vector<Formula> Schema::Compiler::subschemas(const Json& s, const char* keyword, const std::string& path) {
+  const Json& list = *member(s, keyword);
+  if (!list.is_array() || list.empty()) refuse(path, keyword, "must be a list of schemas");
+  std::vector<Formula> out;
+  for (std::size_t i = 0; i < list.size(); ++i) out.push_back(compile(list[i], fmt::format("{}/{}/{}", path, keyword, i)));
+  return out;
+}
+
+std::uint32_t Schema::Compiler::count(const Json& s, const char* keyword, const std::string& path, std::uint32_t fallback) {
+  const Json* value = member(s, keyword);
+  if (!value) return fallback;
+  if (!value->is_number()) refuse(path, keyword, "must be a number");
+  const double n = value->get<double>();
+  if (!(n >= 0) || n != std::floor(n)) refuse(path, keyword, "must be an integer, 0 or more");
+  return n >= 4e9 ? kNoLimit - 1 : static_cast<std::uint32_t>(n);
+}
+
+void Schema::Compiler::string_keywords(const Json& s, const std::string& path, std::vector<Formula>& out) {
+  std::vector<Languages::Id> all;
+  if (member(s, "minLength") || member(s, "maxLength"))
+    all.push_back(l_.repetition(l_.any_character(), count(s, "minLength", path, 0), count(s, "maxLength", path, Languages::kUnbounded)));
+  if (const Json* pattern = member(s, "pattern")) {
+    if (!pattern->is_string()) refuse(path, "pattern", "must be a string");
+    try {
+      all.push_back(regex_search(l_, pattern->get<std::string>()));
+    } catch (const UserError& e) {
+      refuse(path, "pattern", e.what());
+    }
+  }
+  if (const Json* format = member(s, "format"); format && format->is_string())
+    if (auto language = format_language(l_, format->get<std::string>())) all.push_back(*language);
+  if (!all.empty())
+    out.push_back(schema_.atom({.says = Atom::Says::text, .kind = JsonKind::string, .language = l_.all_of(std::move(all))}));
+}
+
+void Schema::Compiler::number_keywords(const Json& s, const std::string& path, std::vector<Formula>& out) {
+  std::vector<Languages::Id> all;
+  auto decimal = [&](const char* keyword, const Json& value) {
+    if (!value.is_number()) refuse(path, keyword, "must be a number");
+    auto d = parse_decimal(value.dump());
+    if (!d) refuse(path, keyword, fmt::format("{} has too many digits", value.dump()));
+    return *d;
+  };
+  for (bool lower : {true, false}) {
+    const char *inclusive = lower ? "minimum" : "maximum", *exclusive = lower ? "exclusiveMinimum" : "exclusiveMaximum";
+    const Json *in = member(s, inclusive), *ex = member(s, exclusive);
+    const bool flag = ex && ex->is_boolean();  // draft 4
+    auto add = [&](const Decimal& bound, bool above) { all.push_back(lower ? at_least(l_, bound, above) : at_most(l_, bound, above)); };
+    if (in) add(decimal(inclusive, *in), flag && ex->get<bool>());
+    if (ex && !flag) add(decimal(exclusive, *ex), true);
+  }
+  if (const Json* step = member(s, "multipleOf")) {
+    Decimal d = decimal("multipleOf", *step);
+    if (d.zero() || d.negative) refuse(path, "multipleOf", "must be above 0");
+    auto language = multiple_of(l_, d);
+    if (!language) refuse(path, "multipleOf", "has too many digits");
+    all.push_back(*language);
+  }
+  if (!all.empty())
+    out.push_back(schema_.atom({.says = Atom::Says::text, .kind = JsonKind::number, .language = l_.all_of(std::move(all))}));
+}
+
+void Schema::Compiler::array_keywords(const Json& s, const std::string& path, std::vector<Formula>& out) {
+  auto& sc = schema_;
+  const Json* items = member(s, "items");
+  const bool old = items && items->is_array();
+  if (items || member(s, "prefixItems")) {
+    Atom a{.says = Atom::Says::items, .kind = JsonKind::array};
+    const char* prefix = old ? "items" : "prefixItems";
+    if (old ? !items->empty() : member(s, "prefixItems") != nullptr) a.prefix = subschemas(s, prefix, path);
+    const char* rest = old ? "additionalItems" : "items";
+    if (const Json* others = member(s, rest)) a.formula = compile(*others, path + "/" + rest);
+    out.push_back(sc.atom(std::move(a)));
+  }
+  if (member(s, "minItems") || member(s, "maxItems"))
+    out.push_back(sc.atom({.says = Atom::Says::item_count, .kind = JsonKind::array, .least = count(s, "minItems", path, 0),
+                           .most = count(s, "maxItems", path, kNoLimit)}));
+  if (const Json* contained = member(s, "contains"); contained && draft_ >= 6)
+    out.push_back(sc.atom({.says = Atom::Says::counted, .kind = JsonKind::array, .formula = compile(*contained, path + "/contains"), .from = 0,
+                           .least = count(s, "minContains", path, 1), .most = count(s, "maxContains", path, kNoLimit)}));
+  if (const Json* unique = member(s, "uniqueItems"); unique && unique->is_boolean() && unique->get<bool>())
+    out.push_back(sc.atom({.says = Atom::Says::unique, .kind = JsonKind::array}));
+}
+
+Formula Schema::Compiler::has(const std::string& name) {
+  Atom a{.says = Atom::Says::some_member, .kind = JsonKind::object, .language = l_.literal(code_points(name))};
+  a.named.push_back({name, kTrue});
+  return schema_.atom(std::move(a));
+}
+
+void Schema::Compiler::object_keywords(const Json& s, const std::string& path, std::vector<Formula>& out) {
+  auto& sc = schema_;
+  auto object = [&](const char* keyword) -> const Json* {
+    const Json* value = member(s, keyword);
+    if (value && !value->is_object()) refuse(path, keyword, "must be an object");
+    return value;
+  };
+  const Json *properties = object("properties"), *patterns = object("patternProperties"), *others = member(s, "additionalProperties");
+  if (properties || patterns || others) {
+    Atom a{.says = Atom::Says::members, .kind = JsonKind::object};
+    if (properties)
+      for (auto& [name, value] : properties->items()) a.named.push_back({name, compile(value, path + "/properties/" + name)});
+    if (patterns)
+      for (auto& [regex, value] : patterns->items()) {
+        Languages::Id names;
+        try {
+          names = regex_search(l_, regex);
+        } catch (const UserError& e) {
+          refuse(path, "patternProperties", e.what());
+        }
+        a.patterns.push_back({names, compile(value, path + "/patternProperties/" + regex)});
+      }
+    if (others) a.formula = compile(*others, path + "/additionalProperties");
+    out.push_back(sc.atom(std::move(a)));
+  }
+  if (const Json* required = member(s, "required"); required && required->is_array()) {
+    std::set<std::string> once;
+    for (auto& name : *required) {
+      if (!name.is_string()) refuse(path, "required", "must be a list of names");
+      if (once.insert(name.get<std::string>()).second) out.push_back(has(name.get<std::string>()));
+    }
+  }
+  if (member(s, "minProperties") || member(s, "maxProperties"))
+    out.push_back(sc.atom({.says = Atom::Says::member_count, .kind = JsonKind::object, .least = count(s, "minProperties", path, 0),
+                           .most = count(s, "maxProperties", path, kNoLimit)}));
+  if (const Json* names = member(s, "propertyNames"); names && draft_ >= 6) {
+    Atom a{.says = Atom::Says::members, .kind = JsonKind::object};
+    a.patterns.push_back({l_.complement(sc.scalar(compile(*names, path + "/propertyNames"), JsonKind::string)), kFalse});
+    out.push_back(sc.atom(std::move(a)));
+  }
+  auto depends = [&](const std::string& name, Formula f) { out.push_back(sc.any_of({sc.negation(has(name)), f})); };
+  auto all_present = [&](const Json& list, const char* keyword) {
+    std::vector<Formula> all;
+    for (auto& name : list) {
+      if (!name.is_string()) refuse(path, keyword, "must be lists of names");
+      all.push_back(has(name.get<std::string>()));
+    }
+    return sc.all_of(std::move(all));
+  };
+  auto only_objects = [&](Formula f) { return sc.any_of({sc.negation(sc.of_kind(JsonKind::object)), f}); };
+  if (const Json* lists = object("dependentRequired"))
+    for (auto& [name, list] : lists->items()) depends(name, all_present(list, "dependentRequired"));
+  if (const Json* schemas = object("dependentSchemas"))
+    for (auto& [name, value] : schemas->items()) depends(name, only_objects(compile(value, path + "/dependentSchemas/" + name)));
+  if (const Json* either = object("dependencies"))
+    for (auto& [name, value] : either->items())
+      depends(name, value.is_array() ? all_present(value, "dependencies") : only_objects(compile(value, path + "/dependencies/" + name)));
+}
+
+}  // namespace dml

@@ -1,0 +1,68 @@
+// What schema.cpp (formulas and shapes) and schema_compile.cpp (keywords) share.
+#pragma once
+
+#include <deque>
+
+#include "constraint/schema.h"
+
+namespace dml {
+
+/// A statement about values of one kind; true of values of another.
+struct Schema::Atom {
+  enum class Says { kind, text, items, item_count, counted, unique, members, member_count, some_member } says;
+  JsonKind kind;
+  Languages::Id language = Languages::kNone;  // text: of the string or number; some_member: of its name
+  std::vector<Formula> prefix{};              // items
+  Formula formula = kTrue;                    // items: behind the prefix; counted, some_member: of the value; members: of others
+  std::uint32_t from = 0, least = 0, most = kNoLimit;
+  std::vector<std::pair<std::string, Formula>> named{};           // members: of these names
+  std::vector<std::pair<Languages::Id, Formula>> patterns{};      // members: of names in these languages
+  bool others = true;                                             // members: `formula` counts for names in neither
+};
+
+struct Schema::Node {
+  enum class Kind { yes, no, atom, negation, all_of, any_of, one_of, reference } kind;
+  std::vector<std::uint32_t> parts;  // formulas; an atom's number; a reference's
+};
+
+/// Keywords to formulas, with the documents' identifiers and anchors.
+struct Schema::Compiler {
+  Compiler(Schema& schema, const Json& document);
+
+  Formula compile(const Json& s, const std::string& path);
+  /// The formula of reference i; compiled when it is first asked for.
+  Formula target(std::uint32_t i);
+
+ private:
+  struct Place {
+    const Json* json;
+    std::string path, base;
+  };
+  void index(const Json& s, const std::string& path, std::string base);
+  Formula reference(const std::string& to, const std::string& path);
+  const Place* find(const std::string& uri, const std::string& base, const std::string& path);
+  Formula keywords(const Json& s, const std::string& path);
+  void string_keywords(const Json& s, const std::string& path, std::vector<Formula>& out);
+  void number_keywords(const Json& s, const std::string& path, std::vector<Formula>& out);
+  void array_keywords(const Json& s, const std::string& path, std::vector<Formula>& out);
+  void object_keywords(const Json& s, const std::string& path, std::vector<Formula>& out);
+  std::vector<Formula> subschemas(const Json& s, const char* keyword, const std::string& path);
+  std::uint32_t count(const Json& s, const char* keyword, const std::string& path, std::uint32_t fallback);
+  Formula has(const std::string& name);
+  [[noreturn]] void refuse(const std::string& path, std::string_view keyword, std::string_view what) const;
+
+  Schema& schema_;
+  Languages& l_;
+  Json document_;
+  int draft_ = 2020;
+  std::map<std::string, Place> places_;                 // by absolute URI, with fragment
+  std::map<const Json*, std::string> bases_;            // of every subschema
+  std::map<const Json*, Formula> compiled_;
+  std::deque<Place> targets_;
+  std::vector<std::optional<Formula>> target_formulas_;
+  std::map<const Json*, std::uint32_t> target_ids_;
+  std::string base_;                                    // of the schema being compiled
+  int depth_ = 0;
+};
+
+}  // namespace dml

@@ -1,0 +1,81 @@
+#include "constraint/token_mask.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/error.h"
+
+namespace dml {
+
+namespace {
+constexpr std::size_t kMostSets = 4096;  // kept; with 128k tokens 64 MB
+}
+
+TokenTree::TokenTree(std::vector<std::string> texts) : texts_(std::move(texts)) {
+  std::vector<std::int32_t> order(texts_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::erase_if(order, [&](std::int32_t i) { return text(i).empty(); });
+  std::stable_sort(order.begin(), order.end(), [&](auto a, auto b) { return text(a) < text(b); });
+  std::vector<std::uint32_t> path;  // the nodes of the text before
+  std::string before;
+  for (std::int32_t id : order) {
+    const std::string& now = text(id);
+    const auto shared = static_cast<std::size_t>(std::mismatch(before.begin(), before.end(), now.begin(), now.end()).first - before.begin());
+    while (path.size() > shared) {
+      nodes_[path.back()].end = static_cast<std::uint32_t>(nodes_.size());
+      path.pop_back();
+    }
+    for (std::size_t i = shared; i < now.size(); ++i) {
+      path.push_back(static_cast<std::uint32_t>(nodes_.size()));
+      nodes_.push_back({static_cast<unsigned char>(now[i]), 0, static_cast<std::uint32_t>(token_ids_.size()), 0});
+    }
+    token_ids_.push_back(id);
+    ++nodes_[path.back()].tokens;
+    before = now;
+  }
+  for (auto node : path) nodes_[node].end = static_cast<std::uint32_t>(nodes_.size());
+}
+
+TokenConstraint::Text TokenConstraint::start() {
+  if (automaton_->start() == Automaton::kDead) throw UserError("the constraint allows no text at all");
+  return {automaton_->start()};
+}
+
+const TokenSet& TokenConstraint::allowed(const Text& text) {
+  const std::uint64_t key = std::uint64_t{text.state} << 1 | text.begun;
+  if (auto it = sets_.find(key); it != sets_.end()) return it->second;
+  if (sets_.size() >= kMostSets) sets_.clear();
+  const TokenTree& tokens = tree(text);
+  TokenSet set((tokens.vocabulary() + 63) / 64, 0);
+  const auto nodes = tokens.nodes();
+  const auto ids = tokens.token_ids();
+  struct Open {
+    std::uint32_t end;
+    Automaton::State state;
+  };
+  std::vector<Open> open;
+  for (std::uint32_t i = 0; i < nodes.size();) {
+    while (!open.empty() && open.back().end <= i) open.pop_back();
+    const auto& node = nodes[i];
+    const Automaton::State next = automaton_->after(open.empty() ? text.state : open.back().state, node.byte);
+    if (next == Automaton::kDead) {
+      i = node.end;
+      continue;
+    }
+    for (std::uint32_t t = 0; t < node.tokens; ++t) {
+      const auto id = static_cast<std::size_t>(ids[node.first_token + t]);
+      set[id / 64] |= std::uint64_t{1} << id % 64;
+    }
+    open.push_back({node.end, next});
+    ++i;
+  }
+  return sets_.emplace(key, std::move(set)).first->second;
+}
+
+TokenConstraint::Text TokenConstraint::after(const Text& text, std::int32_t token) {
+  const Automaton::State next = automaton_->after(text.state, std::string_view(tree(text).text(token)));
+  DML_CHECK(next != Automaton::kDead && !tree(text).text(token).empty());
+  return {next, true};
+}
+
+}  // namespace dml

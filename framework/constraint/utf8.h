@@ -1,0 +1,74 @@
+// UTF-8 byte by byte: what has been read of a code point stands for a range of code points, so an automaton over code
+// points can be asked for every byte whether it may still go on. Surrogates and overlong forms do not occur.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace dml {
+
+/// A code point of which some bytes have been read: first … last is what it may become, `missing` the bytes to come.
+struct PartialCodePoint {
+  std::uint8_t missing = 0;
+  char32_t first = 0, last = 0;
+
+  bool complete() const { return missing == 0; }
+  /// Reads the next byte, of a new code point when this one is complete. False where no UTF-8 has this byte here.
+  bool read(unsigned char byte) {
+    if (complete()) {
+      if (byte < 0x80) return set(0, byte, byte, 0);
+      if (byte < 0xC2) return false;
+      if (byte < 0xE0) return set(1, (byte & 0x1F) << 6, 0x3F, 0x80);
+      if (byte < 0xF0) return set(2, (byte & 0x0F) << 12, 0xFFF, 0x800);
+      if (byte < 0xF5) return set(3, (byte & 0x07) << 18, 0x3FFFF, 0x10000);
+      return false;
+    }
+    if ((byte & 0xC0) != 0x80) return false;
+    --missing;
+    const int bits = 6 * missing;
+    const char32_t low = base() | static_cast<char32_t>(byte & 0x3F) << bits;
+    const char32_t high = low | ((char32_t{1} << bits) - 1);
+    if (high < first || low > last) return false;
+    first = std::max(first, low);
+    last = std::min(last, high);
+    // UTF-16's surrogates are no characters.
+    if (first >= 0xD800 && last <= 0xDFFF) return false;
+    return true;
+  }
+  bool operator==(const PartialCodePoint&) const = default;
+
+ private:
+  // The bits that are known: those above the bytes which were missing before this one.
+  char32_t base() const { return first >> (6 * (missing + 1)) << (6 * (missing + 1)); }
+  bool set(int n, char32_t low, char32_t span, char32_t least) {
+    missing = static_cast<std::uint8_t>(n);
+    if (n == 0) {
+      first = last = low;
+      return true;
+    }
+    first = std::max(low, least);
+    last = std::min<char32_t>(low | span, 0x10FFFF);
+    return true;
+  }
+};
+
+/// Code points of a text; false in `valid` where it is no UTF-8.
+inline std::u32string code_points(std::string_view text, bool* valid = nullptr) {
+  std::u32string out;
+  PartialCodePoint c;
+  bool good = true;
+  for (unsigned char byte : text) {
+    if (!c.read(byte)) {
+      good = false;
+      c = {};
+    } else if (c.complete()) {
+      out.push_back(c.first);
+    }
+  }
+  if (valid) *valid = good && c.complete();
+  return out;
+}
+
+}  // namespace dml

@@ -1,0 +1,194 @@
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "core/regex.h"
+
+#include <fmt/format.h>
+#include <pcre2.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "core/error.h"
+#include "core/utf8.h"
+
+namespace dml {
+namespace {
+
+/// Work that one call of PCRE2 may do. Names of tensors are short; texts to tokenise are not.
+struct Limits {
+  std::uint32_t steps, depth, heap_kb;
+};
+constexpr Limits kOverNames{200'000, 2'000, 4 << 10}, kOverTexts{1'000'000, 100'000, 32 << 10};
+// A search looks at so many starting places at a time and checks the clock in between: a pattern that is quadratic in
+// the text stops, too.
+constexpr std::size_t kWindow = 1024;
+constexpr std::chrono::milliseconds kSearchBudget{5000};
+
+// \s means White_Space to Oniguruma (PCRE2's has U+180E, too), \w Unicode words: with marks, and with ² ³ ¹ ¼ ½ ¾.
+constexpr std::string_view kWordSet = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}";
+
+/// A pattern in PCRE2's syntax; byte i of it comes from byte origins[i] of the pattern as it was written.
+struct Translated {
+  std::string text;
+  std::vector<std::size_t> origins;
+
+  void put(std::string_view part, std::size_t from) {
+    text += part;
+    origins.resize(text.size(), from);
+  }
+  std::size_t origin(std::size_t at) const {
+    return at < origins.size() ? origins[at] : origins.empty() ? 0 : origins.back() + 1;
+  }
+};
+
+Translated translate(std::string_view pattern, RegexSyntax syntax) {
+  Translated out;
+  bool in_class = false;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    const std::size_t from = i;
+    char c = pattern[i];
+    if (c != '\\' || i + 1 == pattern.size()) {
+      if (c == '[') in_class = true;
+      if (c == ']') in_class = false;
+      out.put({&pattern[i], 1}, from);
+      continue;
+    }
+    char e = pattern[++i];
+    const bool onig = syntax == RegexSyntax::oniguruma;
+    if (onig && e == 's') out.put("\\p{White_Space}", from);
+    else if (onig && e == 'S') out.put("\\P{White_Space}", from);
+    else if (onig && e == 'w') out.put(in_class ? std::string(kWordSet) : fmt::format("[{}]", kWordSet), from);
+    else if (onig && e == 'W' && !in_class) out.put(fmt::format("[^{}]", kWordSet), from);
+    else if (onig && e == 'h') out.put(in_class ? "0-9a-fA-F" : "[0-9a-fA-F]", from);
+    else if (!onig && e == 'Z') out.put("\\z", from);  // `re` has no newline before the end
+    else out.put(pattern.substr(from, 2), from);
+  }
+  return out;
+}
+
+std::string quoted(std::string_view pattern) {
+  constexpr std::size_t kShown = 60;
+  if (pattern.size() <= kShown) return escape_controls(pattern);
+  pattern = pattern.substr(0, kShown);
+  return escape_controls(pattern.substr(0, kShown - incomplete_utf8_tail(pattern))) + "…";
+}
+
+/// The code, or the library's message with the place in the pattern as it was written.
+std::pair<pcre2_code*, std::string> compile(std::string_view pattern, RegexSyntax syntax) {
+  if (pattern.size() > Regex::kLongest)
+    return {nullptr, fmt::format("it has {} bytes, the limit is {}", pattern.size(), Regex::kLongest)};
+  const Translated translated = translate(pattern, syntax);
+  int error = 0;
+  PCRE2_SIZE at = 0;
+  pcre2_code* code =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.text.data()), translated.text.size(),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_USE_OFFSET_LIMIT | PCRE2_NEVER_BACKSLASH_C, &error, &at, nullptr);
+  if (code) return {code, ""};
+  PCRE2_UCHAR message[160] = {};
+  pcre2_get_error_message(error, message, sizeof message);
+  const std::string_view before = pattern.substr(0, translated.origin(at));
+  const auto characters = std::count_if(before.begin(), before.end(), [](char c) { return (c & 0xc0) != 0x80; });
+  return {nullptr, fmt::format("character {}: {}", characters + 1, reinterpret_cast<const char*>(message))};
+}
+
+}  // namespace
+
+struct Regex::Compiled {
+  std::string pattern, where;
+  pcre2_code* code = nullptr;
+  pcre2_match_context* limits = nullptr;
+
+  ~Compiled() {
+    pcre2_match_context_free(limits);
+    pcre2_code_free(code);
+  }
+  [[noreturn]] void give_up(const char* what, std::size_t bytes) const {
+    throw UserError("{}: regular expression '{}' {} on a text of {} bytes", where, pattern, what, bytes);
+  }
+};
+
+namespace {
+
+struct MatchData {
+  explicit MatchData(const pcre2_code* code) : data(pcre2_match_data_create_from_pattern(code, nullptr)) {
+    DML_CHECK(data);
+  }
+  ~MatchData() { pcre2_match_data_free(data); }
+  MatchData(const MatchData&) = delete;
+  MatchData& operator=(const MatchData&) = delete;
+  pcre2_match_data* data;
+};
+
+}  // namespace
+
+Regex::Regex(std::string_view pattern, RegexSyntax syntax, std::string_view where)
+    : compiled_(std::make_unique<Compiled>()) {
+  compiled_->pattern = quoted(pattern);
+  compiled_->where = where;
+  auto [code, why] = compile(pattern, syntax);
+  if (!code)
+    throw UserError("{}: regular expression '{}'{}{}", where, compiled_->pattern,
+                    why.starts_with("character") ? ", " : ": ", why);
+  compiled_->code = code;
+  if (syntax == RegexSyntax::oniguruma)
+    pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // without JIT it is slower, nothing else
+  const Limits limits = syntax == RegexSyntax::oniguruma ? kOverTexts : kOverNames;
+  compiled_->limits = pcre2_match_context_create(nullptr);
+  DML_CHECK(compiled_->limits);
+  pcre2_set_match_limit(compiled_->limits, limits.steps);
+  pcre2_set_depth_limit(compiled_->limits, limits.depth);
+  pcre2_set_heap_limit(compiled_->limits, limits.heap_kb);
+}
+Regex::~Regex() = default;
+Regex::Regex(Regex&&) noexcept = default;
+Regex& Regex::operator=(Regex&&) noexcept = default;
+
+std::string Regex::problem(std::string_view pattern, RegexSyntax syntax) {
+  auto [code, why] = compile(pattern, syntax);
+  pcre2_code_free(code);
+  return why;
+}
+
+bool Regex::match(std::string_view text, std::uint32_t anchors) const {
+  MatchData data(compiled_->code);
+  const int rc = pcre2_match(compiled_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), 0, anchors,
+                             data.data, compiled_->limits);
+  if (rc < 0 && rc != PCRE2_ERROR_NOMATCH) compiled_->give_up("takes too many steps", text.size());
+  return rc >= 0;
+}
+
+bool Regex::matches(std::string_view text) const { return match(text, PCRE2_ANCHORED | PCRE2_ENDANCHORED); }
+bool Regex::matches_start(std::string_view text) const { return match(text, PCRE2_ANCHORED); }
+
+void Regex::search(std::string_view text, const std::function<void(std::uint32_t, std::uint32_t)>& found) const {
+  MatchData data(compiled_->code);
+  std::unique_ptr<pcre2_match_context, void (*)(pcre2_match_context*)> context(
+      pcre2_match_context_copy(compiled_->limits), pcre2_match_context_free);
+  auto deadline = std::chrono::steady_clock::now() + kSearchBudget + std::chrono::milliseconds(text.size() >> 10);
+  auto subject = reinterpret_cast<PCRE2_SPTR>(text.data());
+  auto skip_inside = [&](std::size_t i) {  // to the beginning of a character
+    while (i < text.size() && (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80) ++i;
+    return i;
+  };
+  std::size_t start = 0, checked = 0;
+  while (start < text.size()) {
+    std::size_t limit = std::min(start + kWindow, text.size());
+    pcre2_set_offset_limit(context.get(), limit);
+    int rc = pcre2_match(compiled_->code, subject, text.size(), start, PCRE2_NO_UTF_CHECK, data.data, context.get());
+    if (rc < 0 && rc != PCRE2_ERROR_NOMATCH) compiled_->give_up("takes too many steps", text.size());
+    if (start - checked >= kWindow || rc < 0) {
+      checked = start;
+      if (std::chrono::steady_clock::now() > deadline) compiled_->give_up("takes too long", text.size());
+    }
+    if (rc < 0) {
+      if (limit == text.size()) break;
+      start = skip_inside(limit);
+      continue;
+    }
+    const PCRE2_SIZE* at = pcre2_get_ovector_pointer(data.data);
+    if (at[1] > at[0]) found(static_cast<std::uint32_t>(at[0]), static_cast<std::uint32_t>(at[1]));
+    start = at[1] > at[0] ? at[1] : skip_inside(at[1] + 1);
+  }
+}
+
+}  // namespace dml

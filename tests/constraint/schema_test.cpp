@@ -1,0 +1,136 @@
+// JSON Schema as a constraint: against python3-jsonschema's answers, keyword by keyword, and by walks that follow only what is
+// allowed.
+#include <fstream>
+
+#include "constraint/automaton.h"
+#include "constraint_check.h"
+#include "core/json.h"
+
+namespace dml {
+namespace {
+
+TEST(SchemaConstraint, AgreesWithTheReferenceValidatorOnRandomSchemas) {
+  std::ifstream file(std::string(DML_SOURCE_DIR) + "/tests/golden/json_schema.jsonl");
+  int schemas = 0, texts = 0;
+  for (std::string line; std::getline(file, line); ++schemas) {
+    const Json row = parse_json(line, "json_schema.jsonl");
+    auto automaton = schema_automaton(dump(row["schema"]), "schema");
+    for (bool valid : {true, false})
+      for (auto& text : row[valid ? "valid" : "invalid"]) {
+        EXPECT_EQ(automaton->accepts(text.get<std::string>()), valid) << dump(row["schema"]) << "\n" << text.get<std::string>();
+        ++texts;
+      }
+  }
+  EXPECT_EQ(schemas, 160);
+  EXPECT_GT(texts, 1500);
+}
+
+// What follows the constraint never gets stuck, and what it ends with is accepted.
+TEST(SchemaConstraint, WalksNeverEndWhereNothingIsAllowed) {
+  std::ifstream file(std::string(DML_SOURCE_DIR) + "/tests/golden/json_schema.jsonl");
+  unsigned seed = 0;
+  int walks = 0, ended = 0;
+  for (std::string line; std::getline(file, line); ++seed) {
+    const Json row = parse_json(line, "json_schema.jsonl");
+    if (seed % 4) continue;
+    auto automaton = schema_automaton(dump(row["schema"]), "schema");
+    for (unsigned i = 0; i < 3; ++i) {
+      const auto text = random_walk(*automaton, 100 * seed + i);
+      ++walks;
+      if (!text) continue;
+      ++ended;
+      EXPECT_TRUE(automaton->accepts(*text)) << dump(row["schema"]) << "\n" << *text;
+    }
+  }
+  EXPECT_GT(ended, walks * 3 / 4);
+}
+
+TEST(SchemaConstraint, StringsMayBeEscapedInEveryWay) {
+  auto a = schema_automaton(R"({"enum": ["é\n\"😀"]})", "schema");
+  EXPECT_TRUE(a->accepts("\"é\\n\\\"😀\""));
+  EXPECT_TRUE(a->accepts(R"("\u00e9\u000a\u0022\ud83d\uDE00")"));
+  EXPECT_FALSE(a->accepts(R"("\u00e9\n\"\ud83d")"));
+  EXPECT_FALSE(a->accepts("\"é\n\\\"😀\"")) << "a raw line break";
+  EXPECT_TRUE(dead(*a, R"("\u00f)")) << "no allowed character begins so";
+  EXPECT_TRUE(dead(*a, "\"\xC3\xA8"));
+}
+
+TEST(SchemaConstraint, NumbersAreComparedDigitByDigit) {
+  check(R"({"type": "number", "minimum": -2.5, "exclusiveMaximum": 1000})", {"-2.5", "-2.50", "0", "-0.1", "999.999", "12"},
+        {"-2.51", "-3", "1000", "1000.0", "1e2", "\"1\"", "01", "1.", ".5"});
+  check(R"({"type": "integer"})", {"0", "-7", "3.0", "2e5", "12345678901234567890"}, {"3.1", "1e-2", "+1", "1e999"});
+  check(R"({"multipleOf": 0.01})", {"1.25", "3", "0", "-0.07", "\"not a number\""}, {"1.255", "0.001"});
+  check(R"({"type": "integer", "minimum": 9007199254740993})", {"9007199254740993"}, {"9007199254740992"});
+}
+
+TEST(SchemaConstraint, MembersComeInAnyOrderAndNamedOnesOnce) {
+  const char* schema = R"({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "string"}},
+                           "required": ["a"], "additionalProperties": false})";
+  check(schema, {R"({"a":1})", R"({"b":"x","a":1})", R"( {"a" : 1, "b": "x"})"},
+        {R"({})", R"({"b":"x"})", R"({"a":1,"a":2})", R"({"a":1,"c":2})", R"({"a":1,})", R"({"a":"1"})"});
+  check(R"({"minProperties": 2, "maxProperties": 3})", {R"({"a":1,"b":2})"}, {R"({"a":1})", R"({"a":1,"a":2})", R"({"a":1,"b":2,"c":3,"d":4})"});
+}
+
+TEST(SchemaConstraint, ExclusiveBranchesAndConditionsAreExact) {
+  check(R"({"oneOf": [{"multipleOf": 2}, {"multipleOf": 3}], "type": "integer", "minimum": 0, "maximum": 20})", {"2", "9"}, {"6", "12", "5"});
+  check(R"({"if": {"properties": {"kind": {"const": "x"}}, "required": ["kind"]}, "then": {"required": ["y"]}, "else": {"required": ["z"]}})",
+        {R"({"kind":"x","y":1})", R"({"kind":"q","z":1})", "7"}, {R"({"kind":"x","z":1})", R"({"kind":"q","y":1})"});
+  check(R"({"not": {"type": ["object", "array", "string"]}})", {"1", "null", "true"}, {"\"\"", "{}", "[]"});
+}
+
+TEST(SchemaConstraint, ArraysCountAndCompareTheirItems) {
+  check(R"({"contains": {"type": "integer"}, "minContains": 2, "maxContains": 2, "type": "array"})", {"[1,2]", "[\"a\",1,2.0]"}, {"[1]", "[1,2,3]"});
+  check(R"({"uniqueItems": true, "type": "array"})", {"[1,2]", R"([{"a":1},{"a":2}])", "[1,\"1\",true]"},
+        {"[1,1]", "[1,1.0]", R"([{"a":1,"b":2},{"b":2,"a":1}])"});
+  check(R"({"prefixItems": [{"type": "string"}, {"type": "integer"}], "items": false, "type": "array"})", {"[]", "[\"a\"]", "[\"a\",1]"}, {"[1]", "[\"a\",1,2]"});
+}
+
+TEST(SchemaConstraint, FormatsAreAsserted) {
+  check(R"({"type": "string", "format": "date"})", {"\"2024-02-29\"", "\"2000-02-29\""}, {"\"2023-02-29\"", "\"1900-02-29\"", "\"2024-13-01\""});
+  check(R"({"type": "string", "format": "ipv6"})", {"\"::1\"", "\"1:2:3:4:5:6:7:8\"", "\"2001:db8::\""}, {"\"1:2\"", "\"::1::\"", "\"12345::\""});
+  check(R"({"type": "string", "format": "uuid"})", {"\"2eb8aa08-aa98-11ea-b4aa-73b441d16380\""}, {"\"2eb8aa08aa9811eab4aa73b441d16380\""});
+  check(R"({"type": "string", "format": "uri"})", {"\"http://foo.bar/?baz=qux#quux\"", "\"urn:isbn:0\""}, {"\"/abc\"", "\"http:// x\"", "\"abc\""});
+  check(R"({"type": "string", "format": "no-such-format"})", {"\"anything\""}, {"1"});
+}
+
+TEST(SchemaConstraint, ReferencesAreFollowedToAnchorsIdentifiersAndThemselves) {
+  check(R"({"properties": {"next": {"$ref": "#"}, "v": {"type": "integer"}}, "additionalProperties": false, "type": "object"})",
+        {R"({"v":1,"next":{"next":{"v":2}}})"}, {R"({"next":{"next":{"v":"2"}}})"});
+  check(R"({"$id": "http://a.b/c.json", "$defs": {"x": {"$id": "d.json", "$anchor": "e", "type": "null"}}, "items": {"$ref": "d.json#e"}, "type": "array"})",
+        {"[null]"}, {"[1]"});
+  check(R"({"$schema": "http://json-schema.org/draft-07/schema#", "definitions": {"a~/b": {"type": "null"}}, "$ref": "#/definitions/a~0~1b", "type": "string"})",
+        {"null"}, {"\"x\""});
+}
+
+TEST(SchemaConstraint, WhatIsNotSupportedIsRefusedByKeyword) {
+  auto error = [](const char* schema) {
+    try {
+      schema_automaton(schema, "s.json");
+    } catch (const UserError& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(error(R"({"properties": {"a": {"unevaluatedProperties": false}}})"), "s.json: 'unevaluatedProperties' at #/properties/a: not supported");
+  EXPECT_THAT(error(R"({"$ref": "other.json#/x"})"), testing::HasSubstr("references to other documents are not supported"));
+  EXPECT_THAT(error(R"({"pattern": "(a)\\1"})"), testing::HasSubstr("back-references are not supported"));
+  EXPECT_THAT(error(R"({"type": "text"})"), testing::HasSubstr("'type' at #"));
+  EXPECT_THAT(error(R"({"$ref": "#"})"), testing::HasSubstr("leads back to itself"));
+  EXPECT_THAT(error(R"({"minLength": -1})"), testing::HasSubstr("'minLength' at #"));
+}
+
+TEST(SchemaConstraint, ASchemaThatNothingSatisfiesAcceptsNothing) {
+  for (const char* schema : {"false", R"({"enum": []})", R"({"type": "string", "minLength": 3, "maxLength": 2})",
+                             R"({"type": "object", "required": ["a"], "properties": {"a": {"$ref": "#"}}})"})
+    EXPECT_EQ(schema_automaton(schema, "schema")->start(), Automaton::kDead) << schema;
+}
+
+TEST(SchemaConstraint, LargeBoundsTakeNoTime) {
+  check(R"({"type": "string", "minLength": 1, "maxLength": 1000000000})", {"\"a\""}, {"\"\""});
+  std::string choices = R"({"enum": [)";
+  for (int i = 0; i < 10000; ++i) choices += fmt::format("{}\"value {} of many\"", i ? "," : "", i * 7919 % 10007);
+  check(choices + "]}", {"\"value 5 of many\""}, {"\"value x\""});
+}
+
+}  // namespace
+}  // namespace dml
