@@ -1,13 +1,8 @@
 #include "core/built_folder.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -20,21 +15,6 @@ namespace {
 constexpr std::size_t kDigest = 32;  // hex digits
 
 std::string lock_path(const std::string& root, const std::string& digest) { return root + "/." + digest + ".lock"; }
-
-int open_lock(const std::string& path) { return open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666); }
-
-// Takes the lock that `fd` is open on. False when it cannot: another holds it (LOCK_NB), or no such thing here.
-bool take(int fd, int operation) {
-  while (flock(fd, operation) != 0)
-    if (errno != EINTR) return false;
-  return true;
-}
-
-// An owner removes the file before it lets go: who waited for that has the lock of nothing.
-bool is_still_there(int fd, const std::string& path) {
-  struct stat mine, there;
-  return fstat(fd, &mine) == 0 && stat(path.c_str(), &there) == 0 && mine.st_ino == there.st_ino;
-}
 
 // The digest in .DIGEST.lock or .DIGEST.tmp-…; "" for any other name.
 std::string digest_of_leftover(const std::string& name) {
@@ -54,44 +34,26 @@ void remove_unheld(const std::string& root, const std::string& held) {
     if (path.extension() != ".lock") folders.push_back(path);
   }
   for (auto& [digest, folders] : found) {
-    const std::string lock = lock_path(root, digest);
-    int fd = -1;
+    std::optional<FileLock> lock;
     if (digest != held) {
-      fd = open_lock(lock);
-      if (fd < 0) continue;
-      if (!take(fd, LOCK_EX | LOCK_NB) || !is_still_there(fd, lock)) {
-        close(fd);
+      try {
+        lock = FileLock::try_for(lock_path(root, digest));
+      } catch (const IoError&) {
         continue;
       }
+      if (!lock || !lock->held()) continue;
     }
     for (auto& folder : folders) fs::remove_all(folder, error);
-    if (fd >= 0) {
-      unlink(lock.c_str());
-      close(fd);
-    }
   }
 }
 
 }  // namespace
 
 BuildLock::BuildLock(std::string root, std::string digest)
-    : root_(std::move(root)), digest_(std::move(digest)), path_(lock_path(root_, digest_)) {
-  while (true) {
-    fd_ = open_lock(path_);
-    if (fd_ < 0) throw IoError(path_, "cannot create");
-    held_ = take(fd_, LOCK_EX);
-    if (!held_ || is_still_there(fd_, path_)) return;
-    close(fd_);
-  }
-}
-
-BuildLock::~BuildLock() {
-  if (held_) unlink(path_.c_str());
-  close(fd_);
-}
+    : root_(std::move(root)), digest_(std::move(digest)), lock_(FileLock::wait_for(lock_path(root_, digest_))) {}
 
 void BuildLock::remove_leftovers() const {
-  if (held_) remove_unheld(root_, digest_);
+  if (lock_.held()) remove_unheld(root_, digest_);
 }
 
 void remove_leftovers(const std::string& root) { remove_unheld(root, ""); }

@@ -7,23 +7,21 @@
 
 #include <string>
 
+#include "core/file_lock.h"
+
 namespace dml {
 
 class BuildLock {
  public:
   /// Waits for the lock. `root` must exist.
   BuildLock(std::string root, std::string digest);
-  ~BuildLock();
-  BuildLock(const BuildLock&) = delete;
-  BuildLock& operator=(const BuildLock&) = delete;
 
   /// Removes what killed processes left in the root.
   void remove_leftovers() const;
 
  private:
-  std::string root_, digest_, path_;
-  int fd_ = -1;
-  bool held_ = true;  // false on a file system without locks: the atomic rename decides there
+  std::string root_, digest_;
+  FileLock lock_;  // on a file system without locks the atomic rename decides
 };
 
 /// The same for a process that holds no lock: temporary folders and lock files of digests whose lock nobody holds.

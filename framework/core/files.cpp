@@ -1,5 +1,6 @@
 #include "core/files.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -46,10 +47,10 @@ void write_all(int fd, const char* data, std::size_t size, const std::string& pa
   }
 }
 
-// Puts `fresh` where `target` is; returns where the old folder went. The two change places in one step, so that there
-// is a whole folder at `target` at every moment; file systems that cannot do that (NFS) get two renames.
-std::string replace_folder(const std::string& fresh, const std::string& target) {
-  if (renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) return fresh;
+// Puts the folder `fresh` where `target` is; `fresh` is then the name of the old one. The two change places in one step, so
+// that there is a whole folder at `target` at every moment; file systems that cannot do that (NFS) get two renames.
+void replace_folder(std::string& fresh, const std::string& target) {
+  if (renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) return;
   if (errno != EINVAL && errno != ENOSYS) throw IoError(target, "cannot replace");
   std::string old = temporary_name(target + ".old");
   if (rename(target.c_str(), old.c_str()) != 0) throw IoError(target, "cannot replace");
@@ -58,7 +59,58 @@ std::string replace_folder(const std::string& fresh, const std::string& target) 
     rename(old.c_str(), target.c_str());
     throw error;
   }
-  return old;
+  fresh.swap(old);
+}
+
+struct CloseFolder {
+  void operator()(DIR* folder) const { closedir(folder); }
+};
+using Folder = std::unique_ptr<DIR, CloseFolder>;
+
+// -1 where it cannot be opened as a folder.
+int folder_at(int parent, const char* name) {
+  return openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+// Calls entry(descriptor, name) for every entry of an open folder and closes it. Returns false with errno if it cannot be
+// read. (std::filesystem's iterators are noexcept in libstdc++ and terminate when an allocation fails.)
+template <class F>
+bool each_entry(int descriptor, F entry) {
+  if (descriptor < 0) return false;
+  Folder folder(fdopendir(descriptor));
+  if (!folder) {
+    const int error = errno;
+    close(descriptor);
+    errno = error;
+    return false;
+  }
+  for (;;) {
+    errno = 0;
+    const dirent* found = readdir(folder.get());
+    if (!found) return errno == 0;
+    const std::string_view name = found->d_name;
+    if (name != "." && name != "..") entry(dirfd(folder.get()), found->d_name);
+  }
+}
+
+// Allocates nothing, so it also works when memory is exhausted. Ignores what it cannot remove.
+void remove_tree(int parent, const char* name) noexcept {
+  if (unlinkat(parent, name, 0) == 0 || (errno != EISDIR && errno != EPERM)) return;
+  each_entry(folder_at(parent, name), [](int folder, const char* entry) { remove_tree(folder, entry); });
+  unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+// fsync of all files and folders in a folder, and of the folder.
+void sync_tree(int parent, const char* name, const std::string& path) {
+  const bool read = each_entry(folder_at(parent, name), [&](int folder, const char* entry) {
+    const std::string inside = path + "/" + entry;
+    struct stat status {};
+    if (fstatat(folder, entry, &status, AT_SYMLINK_NOFOLLOW) != 0) throw IoError(inside, "cannot be read back");
+    if (S_ISDIR(status.st_mode)) sync_tree(folder, entry, inside);
+    else if (S_ISREG(status.st_mode)) sync_path(inside);
+  });
+  if (!read) throw IoError(path, "cannot be read back");
+  sync_path(path);
 }
 
 }  // namespace
@@ -189,28 +241,23 @@ DirectoryWriter::DirectoryWriter(std::string target, bool replace) : target_(std
 }
 
 DirectoryWriter::~DirectoryWriter() {
-  if (!committed_) {
-    std::error_code ignored;
-    fs::remove_all(temporary_, ignored);
-  }
+  if (!committed_) remove_tree(AT_FDCWD, temporary_.c_str());
 }
 
 bool DirectoryWriter::commit() {
-  std::error_code error;
-  for (fs::recursive_directory_iterator entry(temporary_, error), end; !error && entry != end; entry.increment(error))
-    if (entry->is_regular_file(error) || entry->is_directory(error)) sync_path(entry->path().string());
-  if (error) throw IoError(fmt::format("{}: cannot be read back: {}", temporary_, error.message()));
-  sync_path(temporary_);
+  sync_tree(AT_FDCWD, temporary_.c_str(), temporary_);
+  // All allocations come before the rename: after it the folder is committed.
+  const fs::path folder = fs::path(target_).parent_path();
+  const std::string parent = folder.empty() ? std::string(".") : folder.string();
   if (replace_ && file_exists(target_)) {
-    temporary_ = replace_folder(temporary_, target_);
+    replace_folder(temporary_, target_);
   } else if (rename(temporary_.c_str(), target_.c_str()) != 0) {
     if ((errno == ENOTEMPTY || errno == EEXIST) && !replace_) return false;  // the destructor removes our copy
     throw IoError(target_, "cannot rename into place");
   }
   committed_ = true;
-  auto parent = fs::path(target_).parent_path().string();
-  sync_path(parent.empty() ? "." : parent);
-  if (replace_) fs::remove_all(temporary_, error);
+  sync_path(parent);
+  if (replace_) remove_tree(AT_FDCWD, temporary_.c_str());
   return true;
 }
 
@@ -230,9 +277,25 @@ void make_directories(const std::string& path) {
   if (error) throw Error(ExitCode::io, fmt::format("{}: cannot create folder: {}", path, error.message()));
 }
 
+std::string read_text_file(const std::string& path, std::size_t limit) {
+  std::string text = read_file(path, limit);
+  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
+  return text;
+}
+
 bool file_exists(const std::string& path) {
   std::error_code error;
   return fs::exists(path, error);
+}
+
+std::string path_problem(const std::string& path) {
+  struct stat found;
+  return stat(path.c_str(), &found) == 0 ? "" : std::strerror(errno);
+}
+
+bool missing_path(const std::string& path) {
+  struct stat found;
+  return stat(path.c_str(), &found) != 0 && errno == ENOENT;
 }
 
 std::string real_path(const std::string& path) {

@@ -14,6 +14,9 @@ namespace dml {
 /// The whole of a regular file of at most `limit` bytes. UserError when it is missing, no regular file or too large.
 std::string read_file(const std::string& path, std::size_t limit = std::size_t{1} << 30);
 
+/// The same of a text: without the byte order mark that some editors put in front.
+std::string read_text_file(const std::string& path, std::size_t limit = std::size_t{1} << 30);
+
 /// Read-only shared mapping of a regular file. Processes of one host that map the same file share its memory. If
 /// somebody cuts the file short while it is mapped, reading behind its new end says so and ends the process with
 /// ExitCode::io.
@@ -97,6 +100,11 @@ class DirectoryWriter {
 void sync_path(const std::string& path);
 void make_directories(const std::string& path);
 bool file_exists(const std::string& path);
+/// Why a path leads to nothing that can be opened, in the system's words ("Too many levels of symbolic links"); "" when it
+/// leads somewhere.
+std::string path_problem(const std::string& path);
+/// Whether that is because nothing has this name, not because of a loop of links or a folder that may not be entered.
+bool missing_path(const std::string& path);
 /// Absolute, without symlinks and dots, as far as it exists.
 std::string real_path(const std::string& path);
 /// Resident memory of this process now and at its highest, bytes (from /proc/self/status).

@@ -102,6 +102,7 @@ class BoundedSax {
 
 template <class J>
 J parse(std::string_view text, std::string_view source, const JsonLimits& limits) {
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // a byte order mark, which some editors write
   if (text.size() > limits.bytes)
     throw UserError("{}: {} bytes of JSON, the limit is {}", source, text.size(), limits.bytes);
   J root;

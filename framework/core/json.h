@@ -24,7 +24,7 @@ struct JsonLimits {
   std::size_t elements = 1u << 24;  // in all
 };
 
-/// `source` is what an error says in front: "FILE" or "FILE:LINE". Throws UserError.
+/// `source` is what an error says in front: "FILE" or "FILE:LINE". A byte order mark is skipped. Throws UserError.
 Json parse_json(std::string_view text, std::string_view source, const JsonLimits& limits = {});
 WideJson parse_wide_json(std::string_view text, std::string_view source, const JsonLimits& limits = {});
 

@@ -16,6 +16,7 @@
 
 #include "core/error.h"
 #include "core/files.h"
+#include "core/mapped_watch.h"
 
 namespace dml {
 namespace {
@@ -36,12 +37,14 @@ int open_regular(const std::string& path, std::size_t& size) {
   return fd;
 }
 
-// A mapped file that somebody cuts short, or whose disk fails, answers a read with SIGBUS. The handler cannot undo
-// that; it names the file and ends the process with the code of an I/O error. A table of plain bytes is all that it may
-// look at.
+// A mapped file that somebody cuts short, or whose disk fails, answers a read with SIGBUS. The handler cannot undo that. Where
+// somebody watches the file (MappedWatch), it puts zeros in place of the rest of the mapping, notes the loss and lets the
+// thread continue; else it names the file and ends the process with the code of an I/O error. It may only use a table of plain
+// bytes and system calls.
 struct Mapping {
   std::atomic<const std::byte*> first{nullptr};
   std::atomic<std::size_t> size{0};
+  std::atomic<bool> survives{false}, lost{false};  // MappedWatch
   char path[200];
 };
 std::array<Mapping, 256> mappings;  // a file that finds no place in it is mapped all the same, only not named
@@ -50,9 +53,17 @@ struct sigaction bus_before;
 
 void on_bus_error(int number, siginfo_t* info, void*) {
   auto* at = static_cast<const std::byte*>(info->si_addr);
-  for (const Mapping& m : mappings) {
+  for (Mapping& m : mappings) {
     const std::byte* first = m.first;
     if (!first || at < first || at >= first + m.size) continue;
+    if (m.survives) {
+      const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+      auto* begin = reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(at) / page * page);
+      m.lost = true;
+      if (mmap(begin, static_cast<std::size_t>(first + m.size - begin), PROT_READ,
+               MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) != MAP_FAILED)
+        return;
+    }
     constexpr char kText[] = ": was cut short while it was in use, or its disk failed\n";
     ssize_t said = ::write(STDERR_FILENO, m.path, std::strlen(m.path));
     said = ::write(STDERR_FILENO, kText, sizeof kText - 1);
@@ -76,6 +87,7 @@ void remember(const std::byte* data, std::size_t size, const std::string& path) 
   for (Mapping& m : mappings) {
     if (m.first) continue;
     m.path[path.copy(m.path, sizeof m.path - 1)] = 0;
+    m.survives = m.lost = false;
     m.size = size;
     m.first = data;
     return;
@@ -88,7 +100,59 @@ void forget(const std::byte* data) {
     if (m.first == data) m.first = nullptr;
 }
 
+template <class F>
+void for_mappings_of(const std::vector<std::string>& paths, F&& each) {
+  std::lock_guard lock(mappings_mutex);
+  for (Mapping& m : mappings)
+    if (m.first)
+      for (const std::string& path : paths)
+        if (path.compare(0, sizeof m.path - 1, m.path) == 0) each(m);
+}
+
 }  // namespace
+
+FileStamp stamp_of(const std::string& path) {
+  struct stat s {};
+  if (stat(path.c_str(), &s) != 0) return {};
+  return {s.st_dev, s.st_ino, s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec};
+}
+
+MappedWatch::MappedWatch(std::vector<std::string> paths) : paths_(std::move(paths)) { accept(); }
+
+MappedWatch::~MappedWatch() {
+  for_mappings_of(paths_, [](Mapping& m) { m.survives = false; });
+}
+
+void MappedWatch::accept() {
+  stamps_.clear();
+  for (const std::string& path : paths_) stamps_.push_back(stamp_of(path));
+}
+
+MappedWatch::Change MappedWatch::change() const {
+  Change worst;
+  for (std::size_t i = 0; i < paths_.size(); ++i) {
+    const FileStamp now = stamp_of(paths_[i]), &then = stamps_[i];
+    if (now == then) continue;
+    const bool same_file = now.size >= 0 && now.device == then.device && now.inode == then.inode;
+    const Kind kind = !same_file ? Kind::replaced : now.size == then.size ? Kind::touched : Kind::changed;
+    // What is mapped counts more than what has the name.
+    auto rank = [](Kind k) { return k == Kind::changed ? 3 : k == Kind::touched ? 2 : k == Kind::replaced ? 1 : 0; };
+    if (rank(kind) > rank(worst.kind)) worst = {kind, paths_[i]};
+  }
+  return worst;
+}
+
+void MappedWatch::survive_lost_pages() {
+  for_mappings_of(paths_, [](Mapping& m) { m.survives = true; });
+}
+
+std::string MappedWatch::lost() const {
+  std::string path;
+  for_mappings_of(paths_, [&](Mapping& m) {
+    if (m.lost && path.empty()) path = m.path;
+  });
+  return path;
+}
 
 std::string read_file(const std::string& path, std::size_t limit) {
   std::size_t size = 0;

@@ -18,6 +18,7 @@ struct PackedBatch {
   std::span<const std::int32_t> starts;  // (documents + 1) document i is [starts[i], starts[i+1]); starts.back() == T
 
   std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
+  std::int64_t documents() const { return starts.empty() ? 0 : static_cast<std::int64_t>(starts.size()) - 1; }
   /// Positions of a document up to its last label; those behind it feed nothing.
   std::int64_t useful(std::int64_t document) const {
     const std::int32_t begin = starts[static_cast<std::size_t>(document)];
@@ -25,7 +26,6 @@ struct PackedBatch {
     while (end > begin && labels[static_cast<std::size_t>(end) - 1] == kIgnore) --end;
     return end - begin;
   }
-  std::int64_t documents() const { return starts.empty() ? 0 : static_cast<std::int64_t>(starts.size()) - 1; }
   /// Labels that count in the loss.
   std::int64_t learned() const {
     std::int64_t n = 0;

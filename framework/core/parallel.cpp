@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/clock.h"
@@ -145,6 +146,7 @@ std::shared_ptr<Pool> pool;
 int wanted = 0;
 thread_local bool inside = false;
 thread_local int dry_depth = 0;
+thread_local DryRun::Sizes dry_sizes = DryRun::Sizes::bound;
 
 std::shared_ptr<Pool> current_pool() {
   std::lock_guard lock(pool_mutex);
@@ -185,8 +187,12 @@ void parallel_for(std::int64_t count, TileFunction tile) {
   for (std::int64_t i = 0; i < count; ++i) tile(i);
 }
 
-DryRun::DryRun() { ++dry_depth; }
-DryRun::~DryRun() { --dry_depth; }
+DryRun::DryRun(Sizes sizes) : outer_(std::exchange(dry_sizes, sizes)) { ++dry_depth; }
+DryRun::~DryRun() {
+  --dry_depth;
+  dry_sizes = outer_;
+}
 bool dry_run() { return dry_depth > 0; }
+bool dry_run_bounds() { return dry_run() && dry_sizes == DryRun::Sizes::bound; }
 
 }  // namespace dml

@@ -49,13 +49,22 @@ void parallel_ranges(std::int64_t size, std::int64_t grain, F&& range) {
 /// While one is alive on this thread, parallel_for does nothing: every kernel does its work inside one, so a whole
 /// training step can be walked through to measure its memory without touching any. Kernels that read memory outside
 /// parallel_for ask dry_run() first.
+///
+/// What a call takes should never shrink as the call grows. Where work is cut into equal parts it can: 600 rows make two
+/// chunks of 300, 500 rows one of 500. Such code asks dry_run_bounds() and then takes what the largest part of any call up
+/// to this size would. So a `bound` walk is an upper bound for every smaller call; an `exact` one is for this call alone.
 class DryRun {
  public:
-  DryRun();
+  enum class Sizes { bound, exact };
+  explicit DryRun(Sizes sizes = Sizes::bound);
   ~DryRun();
   DryRun(const DryRun&) = delete;
   DryRun& operator=(const DryRun&) = delete;
+
+ private:
+  Sizes outer_;
 };
 bool dry_run();
+bool dry_run_bounds();
 
 }  // namespace dml

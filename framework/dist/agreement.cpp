@@ -69,9 +69,9 @@ void check_agreement(Comm& comm, const std::vector<AgreementItem>& items) {
   std::vector<std::string> names;
   for (auto& entry : differs) names.push_back(entry.first);
   std::string text =
-      fmt::format("the ranks do not agree on {}:\n{:>6}  {:<20}", fmt::join(names, ", "), "rank", "host");
+      fmt::format("ranks disagree on {}:\n{:>6}  {:<20}", fmt::join(names, ", "), "rank", "host");
   for (auto& name : names) text += fmt::format("  {:<{}}", name, kShown);
-  // Ranks that hold what rank 0 holds are only counted when there are many.
+  // Where there are many ranks, those that agree with rank 0 are only counted.
   std::size_t left_out = 0;
   for (std::size_t r = 0; r < held.size(); ++r) {
     if (r >= kRanksShown && packed[r] == packed[0]) {
@@ -82,7 +82,7 @@ void check_agreement(Comm& comm, const std::vector<AgreementItem>& items) {
     for (auto& name : names)
       text += fmt::format("  {:<{}}", held[r].count(name) ? shown(held[r].at(name)) : "(nothing)", kShown);
   }
-  if (left_out > 0) text += fmt::format("\n{} more ranks hold the same as rank 0", left_out);
+  if (left_out > 0) text += fmt::format("\n{} more ranks agree with rank 0", left_out);
   throw Error(ExitCode::distributed, text);
 }
 
@@ -98,19 +98,19 @@ void check_replicas(Comm& comm, std::span<const Replica> replicas, int rank) {
   const std::vector<std::string> all = comm.all_gather(mine);
   auto number = [&](std::size_t r, std::size_t i) {
     std::uint64_t n;
-    DML_CHECK(all[r].size() == mine.size(), "ranks hold different numbers of parameters");
+    DML_CHECK(all[r].size() == mine.size(), "the ranks hold different numbers of parameters");
     std::memcpy(&n, all[r].data() + i * sizeof n, sizeof n);
     return n;
   };
   for (std::size_t i = 0; i < replicas.size(); ++i) {
-    std::map<std::uint64_t, std::vector<std::uint64_t>> opinions;
-    for (std::size_t r = 0; r < all.size(); ++r) opinions[number(r, i + 1)].push_back(number(r, 0));
-    if (opinions.size() == 1) continue;
+    std::map<std::uint64_t, std::vector<std::uint64_t>> groups_by_digest;
+    for (std::size_t r = 0; r < all.size(); ++r) groups_by_digest[number(r, i + 1)].push_back(number(r, 0));
+    if (groups_by_digest.size() == 1) continue;
     std::string groups;
-    for (auto& [digest, ranks] : opinions)
+    for (auto& [digest, ranks] : groups_by_digest)
       groups += fmt::format("{}{}", groups.empty() ? "" : " | ", fmt::join(ranks, ", "));
     throw Error(ExitCode::distributed,
-                fmt::format("the ranks hold different {}; ranks of one opinion: {}", replicas[i].what, groups));
+                fmt::format("the ranks hold different {}; groups of ranks that agree: {}", replicas[i].what, groups));
   }
 }
 

@@ -162,7 +162,7 @@ class MpiPending : public Pending {
       if (parts_[i].expected >= 0) MPI_Get_count(&statuses_[i], MPI_BYTE, &count);
       if (count != parts_[i].expected)
         throw unfinished(comm_, operation_, bytes_,
-                         fmt::format("rank {} sent {} bytes instead of {}: the ranks are not in the same operation",
+                         fmt::format("rank {} sent {} bytes, expected {}: the ranks are in different operations",
                                      parts_[i].peer, count, parts_[i].expected));
     }
     done_ = true;
@@ -312,7 +312,7 @@ std::unique_ptr<Comm> make_comm() {
     return std::make_unique<MpiComm>();
   const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
   if (tasks != nullptr && std::atoi(tasks) > 1)
-    throw UserError("srun started {} processes that do not know of each other; use srun --mpi=pmix", tasks);
+    throw UserError("srun started {} processes without MPI; use srun --mpi=pmix", tasks);
   return make_self_comm();
 }
 

@@ -13,7 +13,7 @@ Registry<StrategyFactory>& strategies() {
       {{"none", "one rank",
         [](Comm& comm, const Options& options) -> Strategy {
           if (comm.size() > 1)
-            throw UserError("distribution: none is for one rank, but {} were started; choose ddp or zero1",
+            throw UserError("distribution: none is for one rank, but {} ranks were started; choose ddp or zero1",
                             comm.size());
           return std::make_unique<Replicated>(comm, Replicated::Updates::everything, options);
         }},

@@ -1,4 +1,4 @@
-// The message of a wait that came to nothing, the same for every Comm.
+// The error of a wait that failed, the same for every Comm.
 #pragma once
 
 #include <span>

@@ -25,12 +25,19 @@ namespace {
 constexpr std::int64_t kMostLogits = std::int64_t{24} << 20, kMostRows = 532, kFewestRows = 32;
 constexpr std::int64_t kPanel = HeadParts::kRowUnit;  // whole register blocks of every instruction set, or nearly
 
-std::int64_t chunk_rows(std::int64_t rows, std::int64_t vocabulary, bool sparing) {
+// The labelled rows are processed in chunks of `rows`.
+struct Chunks {
+  std::int64_t rows;
+  bool several;
+};
+Chunks chunks_of(std::int64_t rows, std::int64_t vocabulary, bool sparing) {
   const std::int64_t unit = 2 * loops().tall;  // two equal halves
-  std::int64_t most = std::clamp(kMostLogits / (sparing ? 2 : 1) / vocabulary, kFewestRows, kMostRows / unit * unit);
-  std::int64_t chunks = std::max<std::int64_t>(1, (rows + most - 1) / most);
-  std::int64_t equal = (rows + chunks - 1) / chunks;
-  return std::min(rows, (equal + unit - 1) / unit * unit);
+  const std::int64_t most =
+      std::clamp(kMostLogits / (sparing ? 2 : 1) / vocabulary, kFewestRows, kMostRows / unit * unit);
+  const std::int64_t chunks = std::max<std::int64_t>(1, (rows + most - 1) / most);
+  // The largest equal part of any number of rows up to these is `most` itself.
+  const std::int64_t equal = dry_run_bounds() ? std::min(rows, most) : (rows + chunks - 1) / chunks;
+  return {std::min(rows, (equal + unit - 1) / unit * unit), chunks > 1};
 }
 
 struct Chunk {
@@ -44,6 +51,8 @@ struct Chunk {
   bool keeps_exponentials;   // of a panel's logits less the largest there, instead of the logits
   const LowRankLogits* low;  // may be null
   ConstMat down;             // its rows, scaled
+  const ReplacedRows* replaced = nullptr;
+  Mat own = {};  // logits of the replaced rows, then their gradients
 
   RowStats& part(std::int64_t row, std::int64_t first) const {
     return parts[static_cast<std::size_t>(row * panels + first / kPanel)];
@@ -52,6 +61,14 @@ struct Chunk {
     return {logits + first * hidden.count(), hidden.count(), cols};
   }
 };
+
+// Calls visit(column of the panel, row of `rows`) for the replaced rows that lie in a panel.
+template <class F>
+void each_replaced(const ReplacedRows& replaced, std::int64_t token, std::int64_t cols, F visit) {
+  auto at = std::ranges::lower_bound(replaced.tokens, token);
+  for (; at != replaced.tokens.end() && *at < token + cols; ++at)
+    visit(*at - token, replaced.numbers[static_cast<std::size_t>(at - replaced.tokens.begin())]);
+}
 
 // Rows of the head from `first` on, a multiple of kPanel.
 struct Part {
@@ -74,6 +91,10 @@ void logits_and_stats(const Chunk& c, const Part& head, float softcap) {
     gemm_nt_panel(c.hidden, head.values, first, cols, logits);
     if (c.low)
       packed_tile({weight_of(c.down)}, 0, rows, {weight_of(c.low->b)}, token, cols, logits.data, cols, Write::add);
+    if (c.replaced)
+      each_replaced(*c.replaced, token, cols, [&](std::int64_t column, std::int64_t number) {
+        for (std::int64_t i = 0; i < rows; ++i) logits.row(i)[column] = c.own.row(i)[number];
+      });
     for (std::int64_t i = 0; i < rows; ++i) {
       float* x = logits.row(i);
       if (softcap > 0) loop.softcap(x, cols, softcap);
@@ -125,6 +146,12 @@ void gradient_of_logits(const Chunk& c, const Part& head, float softcap, Write m
       float ratio = softcap > 0 ? c.label_logits[i] / softcap : 0;
       x[label] -= 1 - ratio * ratio;
     }
+    // The head's own rows have no part in these logits.
+    if (c.replaced)
+      each_replaced(*c.replaced, token, cols, [&](std::int64_t column, std::int64_t number) {
+        for (std::int64_t i = 0; i < c.hidden.count(); ++i)
+          c.own.row(i)[number] = std::exchange(logits.row(i)[column], 0.0f);
+      });
     if (!dhead.empty())
       packed_tile({weight_of(logits), true}, 0, cols, c.hidden_turned, 0, dhead.cols, dhead.row(first), dhead.cols,
                   mode);
@@ -138,7 +165,7 @@ void gradient_of_logits(const Chunk& c, const Part& head, float softcap, Write m
 
 double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token> labels, float softcap,
                      std::span<float> row_losses, Mat dhidden, Mat dhead, Write dhead_mode, Arena& scratch,
-                     const LowRankLogits* low, bool sparing) {
+                     const LowRankLogits* low, bool sparing, const ReplacedRows* replaced) {
   const std::int64_t rows = hidden.rows, vocabulary = head.rows, panels = (vocabulary + kPanel - 1) / kPanel;
   ProfileScope profiled("cross_entropy",
                         2.0 * static_cast<double>(hidden.size() * vocabulary) * (dhead.empty() ? 1 : 2));
@@ -148,7 +175,7 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
   if (rows == 0) return 0;
   const bool gradient = !dhidden.empty() || !dhead.empty();
   Arena::Scope scope(scratch);
-  const std::int64_t most = chunk_rows(rows, vocabulary, sparing);
+  const std::int64_t most = chunks_of(rows, vocabulary, sparing).rows;
   Mat block = scratch.matrix(most, vocabulary);
   auto label_logits = scratch.take<float>(most);
   auto log_sums = scratch.take<double>(most);
@@ -160,6 +187,7 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
   float* packed_turned =
       dhead.empty() ? nullptr : scratch.take<float>(packed_size(factor(0, most, true), Side::wide)).data();
   Mat down = low ? scratch.matrix(most, low->down.cols) : Mat{};
+  Mat own = replaced ? scratch.matrix(most, replaced->rows.rows) : Mat{};
   double total = 0;
   for (std::int64_t first = 0; first < rows; first += most) {
     std::int64_t count = std::min(most, rows - first);
@@ -178,12 +206,20 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
             panels,
             gradient && softcap == 0,
             low,
-            low ? ConstMat(down.slice(0, count)) : ConstMat{}};
+            low ? ConstMat(down.slice(0, count)) : ConstMat{},
+            replaced,
+            replaced ? own.slice(0, count) : Mat{}};
     const Part all{0, head, dhead};
+    if (replaced) gemm_nt(hidden.slice(first, count), weight_of(replaced->rows), c.own, Write::set);
     logits_and_stats(c, all, softcap);
     log_sums_of(parts, panels, log_sums.first(n));
     if (gradient) gradient_of_logits(c, all, softcap, first == 0 ? dhead_mode : Write::add);
-    if (!dhidden.empty()) gemm_nn_panels(c.logits, count, kPanel, head, dhidden.slice(first, count), Write::set);
+    if (gradient && replaced && !replaced->drows.empty())
+      gemm_tn(c.own, hidden.slice(first, count), replaced->drows, Write::add);
+    if (!dhidden.empty()) {
+      gemm_nn_panels(c.logits, count, kPanel, head, dhidden.slice(first, count), Write::set);
+      if (replaced) gemm_nn(c.own, weight_of(replaced->rows), dhidden.slice(first, count), Write::add);
+    }
     if (low && !low->ddown.empty())
       gemm_nn_panels(c.logits, count, kPanel, weight_of(low->b), low->ddown.slice(first, count), Write::set);
     total = add_losses(total, log_sums.first(n), c.label_logits, row_losses.empty() ? nullptr : &row_losses[at]);
@@ -200,12 +236,12 @@ double cross_entropy(ConstMat hidden, const HeadParts& head, std::span<const Tok
   DML_CHECK(static_cast<std::int64_t>(labels.size()) == rows && (rows == 0 || dhidden.data != hidden.data));
   DML_CHECK(row_losses.empty() || static_cast<std::int64_t>(row_losses.size()) == rows);
   Arena::Scope scope(scratch);
-  const std::int64_t most = chunk_rows(rows, vocabulary, sparing);
+  const auto [most, several] = chunks_of(rows, vocabulary, sparing);
   std::int64_t widest = 0;
   for (std::size_t k = 0; k + 1 < head.starts.size(); ++k)
     widest = std::max(widest, head.starts[k + 1] - head.starts[k]);
   float* kept = gradient ? scratch.take<float>(most * vocabulary).data() : nullptr;  // the first chunk's
-  float* passing = most < rows || !gradient ? scratch.take<float>(most * widest).data() : nullptr;
+  float* passing = several || !gradient ? scratch.take<float>(most * widest).data() : nullptr;
   auto label_logits = scratch.take<float>(rows);
   auto log_sums = scratch.take<double>(rows);
   auto stats = scratch.take<RowStats>(rows * panels);
@@ -257,7 +293,7 @@ double cross_entropy(ConstMat hidden, const HeadParts& head, std::span<const Tok
 }
 
 std::int64_t logits_computed_twice(std::int64_t rows, std::int64_t vocabulary, bool sparing) {
-  return rows - chunk_rows(rows, vocabulary, sparing);
+  return rows - chunks_of(rows, vocabulary, sparing).rows;
 }
 
 }  // namespace dml::kernels

@@ -20,6 +20,14 @@ struct LowRankLogits {
   Mat ddown, db;  // (N,R), (V,R)
 };
 
+/// Rows of the head that are trained by themselves: the logits of tokens[k] (ascending) are hidden · rows[numbers[k]].
+/// drows is added to, unless empty.
+struct ReplacedRows {
+  std::span<const std::int32_t> tokens, numbers;
+  ConstMat rows;  // (K,D)
+  Mat drows;
+};
+
 /// A head, float32, that is never there as a whole: part k holds the rows [starts[k], starts[k + 1]).
 struct HeadParts {
   struct Rows {
@@ -37,7 +45,7 @@ struct HeadParts {
 /// itself); dhead (V,D) is set or added to when not empty. `sparing`: half as many logits at a time.
 double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token> labels, float softcap,
                      std::span<float> row_losses, Mat dhidden, Mat dhead, Write dhead_mode, Arena& scratch,
-                     const LowRankLogits* low = nullptr, bool sparing = false);
+                     const LowRankLogits* low = nullptr, bool sparing = false, const ReplacedRows* replaced = nullptr);
 
 /// The same bits from a head in parts, each of them visited twice: for the sums, and for the gradients, which come with a
 /// dhidden that is not `hidden`. Logits of all but the first rows are computed twice as well. The visits are the same for

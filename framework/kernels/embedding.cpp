@@ -50,4 +50,36 @@ void embed_part_backward(std::span<const Token> tokens, std::int64_t first, Cons
   });
 }
 
+namespace {
+
+// The row that a token has among the replaced ones; −1: none.
+std::int64_t number_of(Token token, std::span<const std::int32_t> replaced, std::span<const std::int32_t> numbers) {
+  auto at = std::ranges::lower_bound(replaced, token);
+  return at == replaced.end() || *at != token ? -1 : numbers[static_cast<std::size_t>(at - replaced.begin())];
+}
+
+}  // namespace
+
+void embed_rows(std::span<const Token> tokens, std::span<const std::int32_t> replaced,
+                std::span<const std::int32_t> numbers, ConstMat rows, float scale, Mat y) {
+  ProfileScope profiled("embed");
+  DML_CHECK(static_cast<std::int64_t>(tokens.size()) == y.rows && rows.cols == y.cols);
+  parallel_ranges(y.rows, 16, [&](std::int64_t from, std::int64_t to) {
+    for (std::int64_t t = from; t < to; ++t)
+      if (std::int64_t row = number_of(tokens[static_cast<std::size_t>(t)], replaced, numbers); row >= 0)
+        loops().set_scaled(rows.row(row), scale, y.row(t), y.cols);
+  });
+}
+
+void embed_rows_backward(std::span<const Token> tokens, std::span<const std::int32_t> replaced,
+                         std::span<const std::int32_t> numbers, ConstMat dy, float scale, Mat drows) {
+  ProfileScope profiled("embed_backward");
+  DML_CHECK(static_cast<std::int64_t>(tokens.size()) == dy.rows && drows.cols == dy.cols);
+  parallel_ranges(dy.cols, 64, [&](std::int64_t from, std::int64_t to) {
+    for (std::int64_t t = 0; t < dy.rows; ++t)
+      if (std::int64_t row = number_of(tokens[static_cast<std::size_t>(t)], replaced, numbers); row >= 0)
+        loops().add_scaled(dy.row(t) + from, scale, drows.row(row) + from, to - from);
+  });
+}
+
 }  // namespace dml::kernels

@@ -40,7 +40,7 @@ void narrow_product(ConstMat x, const float* b, float alpha, Mat to) {
 
 // Sums wideᵀ (W,T) · thin (T,R) over tokens. A task is a range of them with a sum of its own, so that it walks through memory
 // in order; the sums are added in order. T and R alone decide the ranges, each at least 2 R long: many sums take half as much
-// memory as `wide`, one takes W · R.
+// memory as `wide`, one takes W · R. Their number never falls as T rises (kFewestTokens > kMostRanges).
 class TokenSum {
  public:
   TokenSum(ConstMat wide, ConstMat thin, Arena& scratch)

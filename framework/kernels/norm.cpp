@@ -28,9 +28,10 @@ void backward_rows(ConstMat x, float* dw, float* db, Arena& scratch, F backward)
       for (std::int64_t t = first; t < last; ++t) backward(t, nullptr, nullptr);
     });
   Arena::Scope scope(scratch);
+  // Memory for the most blocks that any smaller number of rows has: memory plans assume that more rows never need less.
+  Mat partial = scratch.matrix(std::min(kBlocks, (x.rows + grain - 1) / grain), 2 * d);
   grain = std::max(grain, (x.rows + kBlocks - 1) / kBlocks);
   std::int64_t blocks = (x.rows + grain - 1) / grain;
-  Mat partial = scratch.matrix(blocks, 2 * d);
   parallel_ranges(x.rows, grain, [&](std::int64_t first, std::int64_t last) {
     float* own = partial.row(first / grain);
     std::memset(own, 0, static_cast<std::size_t>(2 * d) * sizeof(float));

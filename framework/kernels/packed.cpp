@@ -125,7 +125,7 @@ Ahead bytes_of(const Factor& f, std::int64_t first, std::int64_t count, std::int
 }
 
 // How an (m, n) result is cut for the threads: the parts that finish first, with what packing costs. Every part packs its
-// own: what another core has just packed is slow to fetch.
+// own, as what another core has just packed is slow to fetch; only who would wait otherwise reads another's slab.
 struct Parts {
   std::int64_t rows, cols;
 };
@@ -154,8 +154,8 @@ std::int64_t deepest_row(const Factor& f, const Factor* tail, Side side) {
   return row_floats(f, side, std::min(step_of(f), f.depth())) + (tail ? row_floats(*tail, side, tail->depth()) : 0);
 }
 
-// A step of the depth.
-struct Depths {
+// One step of the depth.
+struct Step {
   std::int64_t k, deep;
   bool ends;  // the tail follows
 };
@@ -165,7 +165,7 @@ std::int64_t slab_size(const Factor& a, const Tail* tail, std::int64_t rows) {
   DML_CHECK(!(tail && a.packed));
   return a.packed ? 0 : rows * deepest_row(a, tail ? &tail->a : nullptr, Side::tall);
 }
-const float* slab_part(const Factor& a, const Tail* tail, std::int64_t row, std::int64_t rows, const Depths& at,
+const float* slab_part(const Factor& a, const Tail* tail, std::int64_t row, std::int64_t rows, const Step& at,
                        float* to) {
   return packed_part(a, at.ends ? &tail->a : nullptr, Side::tall, row, rows, at.k, at.deep, to, nullptr);
 }
@@ -186,7 +186,7 @@ class Panels {
   }
   // Columns [col, col + cols) of a product, c the first, from one step: `left` is the first factor's slab. Further ones, up
   // to `end`, may follow.
-  void multiply(std::int64_t rows, const float* left, const Depths& at, std::int64_t col, std::int64_t cols,
+  void multiply(std::int64_t rows, const float* left, const Step& at, std::int64_t col, std::int64_t cols,
                 std::int64_t end, float* c, std::int64_t ldc, Write mode, float* room) const {
     const Factor* behind = at.ends ? &tail_->b : nullptr;
     const std::int64_t stop = col + cols, later = at.k + at.deep;
@@ -279,7 +279,7 @@ void packed_tile(const Factor& a, std::int64_t row, std::int64_t rows, const Fac
   for (std::int64_t top = 0; top < rows; top += slab_rows) {
     const std::int64_t height = std::min(slab_rows, rows - top);
     for (std::int64_t k = 0; k < depth; k += step) {
-      const Depths at{k, std::min(step, depth - k), tail && k + step >= depth};
+      const Step at{k, std::min(step, depth - k), tail && k + step >= depth};
       const float* left = slab_part(a, tail, row + top, height, at, room);
       panels.multiply(height, left, at, col, cols, col + cols, c + top * ldc, ldc, k > 0 ? Write::add : mode,
                       room + slab);
@@ -306,7 +306,7 @@ void packed_product(const Factor& a, const Factor& b, Mat c, Write mode, const T
     const std::int64_t row = i / across * part.rows, col = i % across * part.cols;
     return Block{row, std::min(part.rows, c.rows - row), col, std::min(col + part.cols, c.cols)};
   };
-  auto multiply = [&](const Block& t, const float* left, const Depths& at, std::int64_t col, std::int64_t cols,
+  auto multiply = [&](const Block& t, const float* left, const Step& at, std::int64_t col, std::int64_t cols,
                       float* room) {
     panels.multiply(t.rows, left, at, col, cols, t.end, c.row(t.row) + col, c.cols, at.k > 0 ? Write::add : mode, room);
   };
@@ -321,7 +321,7 @@ void packed_product(const Factor& a, const Factor& b, Mat c, Write mode, const T
     const Block t = block_of_task(i);
     float* room = thread_scratch(slab + panels.room()).data();
     for (std::int64_t k = 0; k < last; k += step) {
-      const Depths at{k, step, false};
+      const Step at{k, step, false};
       multiply(t, slab_part(a, tail, t.row, t.rows, at, room), at, t.col, t.end - t.col, room + slab);
     }
     shared[i].open(slab_part(a, tail, t.row, t.rows, {last, depth - last, tail != nullptr}, room));

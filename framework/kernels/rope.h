@@ -9,12 +9,19 @@
 
 namespace dml::kernels {
 
-/// cos and sin, (positions, d/2) each.
+/// cos and sin, (rows, d/2) each.
 struct RopeTable {
   ConstMat cos, sin;
 };
 
+/// The angles of T tokens: token t is turned by row rows[t] of the table. Where the angle depends on the position alone,
+/// the rows are the positions.
+struct RopeAngles {
+  RopeTable table;
+  std::span<const std::int32_t> rows;
+};
+
 /// Turns x (T, heads · head_dim) in place; the angle's sign is flipped for the backward pass.
-void rope(Mat x, std::int64_t head_dim, std::span<const std::int32_t> positions, const RopeTable& table, bool backward);
+void rope(Mat x, std::int64_t head_dim, const RopeAngles& angles, bool backward);
 
 }  // namespace dml::kernels

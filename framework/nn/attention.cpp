@@ -1,13 +1,66 @@
 #include "nn/attention.h"
 
+#include <algorithm>
+
 #include "core/error.h"
+#include "core/parallel.h"
 #include "kernels/elementwise.h"
 
 namespace dml {
 namespace {
 
+constexpr std::int64_t kRowsPerTask = 256;
+
 // A norm over heads sees every head as a row.
 Mat as_rows(Mat m, std::int64_t width) { return {m.data, m.size() / width, width}; }
+
+// The columns of one head, copied out of a matrix of several, or into it.
+void copy_head(ConstMat from, std::int64_t head, Mat to) {
+  parallel_ranges(to.rows, kRowsPerTask, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t t = first; t < last; ++t) std::copy_n(from.row(t) + head * to.cols, to.cols, to.row(t));
+  });
+}
+void put_head(ConstMat from, std::int64_t head, Mat to) {
+  parallel_ranges(from.rows, kRowsPerTask, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t t = first; t < last; ++t) std::copy_n(from.row(t), from.cols, to.row(t) + head * from.cols);
+  });
+}
+
+// What stands in front of the rope: one norm for the heads together or each by itself, or one norm per head.
+struct HeadNorms {
+  const Norm& one;
+  const std::vector<Norm>& each;
+  bool whole;
+  std::int64_t head_dim;
+
+  explicit operator bool() const { return one || !each.empty(); }
+  void forward(Mat x, Mat y, Arena& scratch) const {
+    if (each.empty()) return one.forward(as_rows(x, width(x)), as_rows(y, width(x)));
+    Arena::Scope scope(scratch);
+    Mat head = scratch.matrix(x.rows, head_dim);
+    for (std::int64_t h = 0; h < std::ssize(each); ++h) {
+      copy_head(x, h, head);
+      each[static_cast<std::size_t>(h)].forward(head, head);
+      put_head(head, h, y);
+    }
+  }
+  // Gradients of y become those of x.
+  void backward(Mat d, Mat x, Arena& scratch) const {
+    if (each.empty())
+      return one.backward(as_rows(d, width(x)), as_rows(x, width(x)), as_rows(d, width(x)), Write::set, scratch);
+    Arena::Scope scope(scratch);
+    Mat head = scratch.matrix(x.rows, head_dim), dhead = scratch.matrix(x.rows, head_dim);
+    for (std::int64_t h = 0; h < std::ssize(each); ++h) {
+      copy_head(x, h, head);
+      copy_head(d, h, dhead);
+      each[static_cast<std::size_t>(h)].backward(dhead, head, dhead, Write::set, scratch);
+      put_head(dhead, h, d);
+    }
+  }
+
+ private:
+  std::int64_t width(Mat x) const { return whole ? x.cols : head_dim; }
+};
 
 }  // namespace
 
@@ -17,8 +70,8 @@ Attention::Saved Attention::plan(std::int64_t tokens, std::int64_t queries, std:
   s.q = Kept::plan(queries, query_width(), keeping, saved);
   s.k = Kept::plan(tokens, key_width(), keeping, saved);
   s.v = Kept::plan(tokens, key_width(), keeping, saved);
-  if (q_norm) s.q_plain = Kept::plan(queries, query_width(), keeping, saved);
-  if (k_norm) s.k_plain = Kept::plan(tokens, key_width(), keeping, saved);
+  if (q_norm || !q_norms.empty()) s.q_plain = Kept::plan(queries, query_width(), keeping, saved);
+  if (k_norm || !k_norms.empty()) s.k_plain = Kept::plan(tokens, key_width(), keeping, saved);
   s.out = Kept::plan(queries, query_width(), keeping, saved);
   s.lse = saved.matrix(queries, shape.heads);
   s.q_proj = q.plan(queries, keeping, saved);
@@ -30,30 +83,32 @@ Attention::Saved Attention::plan(std::int64_t tokens, std::int64_t queries, std:
 
 // Queries of the rows listed (of all, if none are), keys and values of all.
 Attention::Projected Attention::project(ConstMat x, std::span<const std::int32_t> queries, Saved& s, Pass& pass) const {
-  const kernels::RopeTable& table = local_rope ? pass.rope_local : pass.rope;
+  const kernels::RopeAngles& rope = local_rope ? pass.rope_local : pass.rope;
   Projected p{s.q.open(pass.arena), s.k.open(pass.arena), s.v.open(pass.arena)};
-  auto project_heads = [&](const Linear& to, const Norm& norm, ConstMat from, std::span<const std::int32_t> positions,
-                           Kept& kept_plain, Linear::Saved& saved, Mat heads) {
-    Mat plain = norm ? kept_plain.open(pass.arena) : heads;
+  const HeadNorms q_heads{q_norm, q_norms, norm_whole, shape.head_dim},
+      k_heads{k_norm, k_norms, norm_whole, shape.head_dim};
+  auto project_heads = [&](const Linear& to, const HeadNorms& norms, ConstMat from,
+                           std::span<const std::int32_t> rope_rows, Kept& kept_plain, Linear::Saved& saved, Mat heads) {
+    Mat plain = norms ? kept_plain.open(pass.arena) : heads;
     to.forward(from, plain, Write::set, saved, pass);
-    if (norm) {
-      std::int64_t width = norm_whole ? heads.cols : shape.head_dim;
-      norm.forward(as_rows(plain, width), as_rows(heads, width));
+    if (norms) {
+      norms.forward(plain, heads, pass.arena);
       kept_plain.close(plain);
     }
-    if (use_rope) kernels::rope(heads, shape.head_dim, positions, table, false);
+    if (use_rope) kernels::rope(heads, shape.head_dim, {rope.table, rope_rows}, false);
   };
   if (queries.empty()) {
-    project_heads(q, q_norm, x, pass.batch.positions, s.q_plain, s.q_proj, p.q);
+    project_heads(q, q_heads, x, rope.rows, s.q_plain, s.q_proj, p.q);
   } else {
     Arena::Scope scope(pass.arena);
     Mat picked = pass.arena.matrix(p.q.rows, x.cols);
     kernels::gather_rows(x, queries, picked);
-    std::vector<std::int32_t> positions;
-    for (std::int32_t row : queries) positions.push_back(pass.batch.positions[static_cast<std::size_t>(row)]);
-    project_heads(q, q_norm, picked, positions, s.q_plain, s.q_proj, p.q);
+    std::vector<std::int32_t> rope_rows(queries.size());
+    for (std::size_t i = 0; i < queries.size() && use_rope && !dry_run(); ++i)
+      rope_rows[i] = rope.rows[static_cast<std::size_t>(queries[i])];
+    project_heads(q, q_heads, picked, rope_rows, s.q_plain, s.q_proj, p.q);
   }
-  project_heads(k, k_norm, x, pass.batch.positions, s.k_plain, s.k_proj, p.k);
+  project_heads(k, k_heads, x, rope.rows, s.k_plain, s.k_proj, p.k);
   v.forward(x, p.v, Write::set, s.v_proj, pass);
   s.q.close(p.q);
   s.k.close(p.k);
@@ -103,20 +158,14 @@ Attention::Gradients Attention::backward(ConstMat dy, std::span<const std::int32
 void Attention::backward_projections(const Gradients& d, ConstMat x, const Saved& s, Mat dx, Pass& pass) const {
   Arena::Scope scope(pass.arena);
   if (use_rope) {
-    const kernels::RopeTable& table = local_rope ? pass.rope_local : pass.rope;
-    kernels::rope(d.q, shape.head_dim, pass.batch.positions, table, true);
-    kernels::rope(d.k, shape.head_dim, pass.batch.positions, table, true);
+    const kernels::RopeAngles& rope = local_rope ? pass.rope_local : pass.rope;
+    kernels::rope(d.q, shape.head_dim, rope, true);
+    kernels::rope(d.k, shape.head_dim, rope, true);
   }
-  if (q_norm) {
-    std::int64_t width = norm_whole ? query_width() : shape.head_dim;
-    Mat plain = s.q_plain.read(pass.arena);
-    q_norm.backward(as_rows(d.q, width), as_rows(plain, width), as_rows(d.q, width), Write::set, pass.arena);
-  }
-  if (k_norm) {
-    std::int64_t width = norm_whole ? key_width() : shape.head_dim;
-    Mat plain = s.k_plain.read(pass.arena);
-    k_norm.backward(as_rows(d.k, width), as_rows(plain, width), as_rows(d.k, width), Write::set, pass.arena);
-  }
+  const HeadNorms q_heads{q_norm, q_norms, norm_whole, shape.head_dim},
+      k_heads{k_norm, k_norms, norm_whole, shape.head_dim};
+  if (q_heads) q_heads.backward(d.q, s.q_plain.read(pass.arena), pass.arena);
+  if (k_heads) k_heads.backward(d.k, s.k_plain.read(pass.arena), pass.arena);
   v.backward(d.v, x, s.v_proj, dx, Write::set, pass);
   k.backward(d.k, x, s.k_proj, dx, Write::add, pass);
   q.backward(d.q, x, s.q_proj, dx, Write::add, pass);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "kernels/attention.h"
 #include "nn/kv_cache.h"
@@ -14,8 +15,9 @@ namespace dml {
 struct Attention {
   kernels::AttentionShape shape;
   Linear q, k, v, o;
-  Norm q_norm, k_norm;      // optional
-  bool norm_whole = false;  // q_norm and k_norm over the whole width instead of every head
+  Norm q_norm, k_norm;                 // optional
+  bool norm_whole = false;             // q_norm and k_norm over the whole width instead of every head
+  std::vector<Norm> q_norms, k_norms;  // or one for each head, with a weight of its own (StableLM)
   bool use_rope = true, local_rope = false;
 
   struct Saved {
@@ -28,9 +30,7 @@ struct Attention {
 
   std::int64_t query_width() const { return shape.heads * shape.head_dim; }
   std::int64_t key_width() const { return shape.kv_heads * shape.head_dim; }
-  bool trains() const {
-    return q.trains() || k.trains() || v.trains() || o.trains() || q_norm.trains() || k_norm.trains();
-  }
+  bool trains() const { return projections_train() || o.trains(); }
 
   /// In scratch, behind rope and norm.
   struct Gradients {
@@ -42,7 +42,9 @@ struct Attention {
   /// y = or += o(attention(x)) for all tokens (rows empty), or y (rows.size(), D) for the rows listed.
   void forward(ConstMat x, std::span<const std::int32_t> rows, Mat y, Write mode, Saved& saved, Pass& pass) const;
   bool projections_train() const {
-    return q.trains() || k.trains() || v.trains() || q_norm.trains() || k_norm.trains();
+    auto train = [](const std::vector<Norm>& norms) { return !norms.empty() && norms[0].trains(); };
+    return q.trains() || k.trains() || v.trains() || q_norm.trains() || k_norm.trains() || train(q_norms) ||
+           train(k_norms);
   }
   /// From dy, as y was in forward, down to the projections' outputs; `wanted` false: o's own gradients alone are.
   Gradients backward(ConstMat dy, std::span<const std::int32_t> rows, const Saved& saved, bool wanted,

@@ -27,6 +27,7 @@ void Embedding::forward(Mat y, Pass& pass) const {
       kernels::embed_part(batch.tokens, first, rows.value(), scale, y);
     });
   if (y.rows == 0) return;
+  if (own) kernels::embed_rows(batch.tokens, own.tokens, own.numbers, own.rows.value(), scale, y);
   if (lora) {
     Arena::Scope scope(pass.arena);
     Mat down = pass.arena.matrix(y.rows, lora->a.rows);
@@ -46,6 +47,8 @@ void Embedding::backward(ConstMat dy, Pass& pass) const {
       pass.end_gradient(rows);
     });
   if (dy.rows == 0) return;
+  if (Mat d = own ? own.rows.grad() : Mat{}; !d.empty())
+    kernels::embed_rows_backward(batch.tokens, own.tokens, own.numbers, dy, scale, d);
   if (lora) {
     Arena::Scope scope(pass.arena);
     Mat down = pass.arena.matrix(dy.rows, lora->a.rows), ddown = pass.arena.matrix(dy.rows, lora->a.rows);

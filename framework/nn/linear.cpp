@@ -50,6 +50,12 @@ void Linear::forward(ConstMat x, Mat y, Write mode, Saved& s, Pass& pass) const 
     if (mode == Write::set) kernels::copy(scaled, y);
     else kernels::add_scaled(scaled, 1, y);
   }
+  if (lora && lora->bias) {
+    Mat scaled = pass.arena.matrix(1, y.cols);
+    kernels::copy(lora->bias.value(), scaled);
+    kernels::scale(scaled, lora->scale);
+    kernels::add_bias(scaled.data, y);
+  }
   if (bias) kernels::add_bias(bias.value().data, y);
   else if (frozen_bias) kernels::add_bias(frozen_bias, y);
 }
@@ -57,6 +63,12 @@ void Linear::forward(ConstMat x, Mat y, Write mode, Saved& s, Pass& pass) const 
 void Linear::backward(ConstMat dy, ConstMat x, const Saved& s, Mat dx, Write mode, Pass& pass) const {
   Arena::Scope scope(pass.arena);
   if (Mat db = bias ? bias.grad() : Mat{}; !db.empty() && x.rows > 0) kernels::bias_backward(dy, db.data, pass.arena);
+  if (Mat dc = lora && lora->bias ? lora->bias.grad() : Mat{}; !dc.empty() && x.rows > 0) {
+    Mat sum = pass.arena.matrix(1, dy.cols);
+    kernels::fill(sum.flat(), 0);
+    kernels::bias_backward(dy, sum.data, pass.arena);
+    kernels::add_scaled(sum, lora->scale, dc);
+  }
   if (lora && lora->magnitude && x.rows > 0) {
     Mat dplain = pass.arena.matrix(dy.rows, dy.cols);
     if (Mat dm = lora->magnitude.grad(); !dm.empty())

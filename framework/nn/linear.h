@@ -1,4 +1,4 @@
-// y = x Wᵀ (+ b) (+ s · (x Aᵀ) Bᵀ), W frozen in any storage or trainable; with an adapter optionally DoRA.
+// y = x Wᵀ (+ b) (+ s · ((x Aᵀ) Bᵀ + c)), W frozen in any storage or trainable; with an adapter optionally DoRA.
 //
 // A frozen W gets no gradient; an adapter keeps only x Aᵀ between forward and backward (DoRA also its unscaled output).
 #pragma once

@@ -1,5 +1,6 @@
 #include "nn/loss_head.h"
 
+#include "core/parallel.h"
 #include "kernels/cross_entropy.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
@@ -31,8 +32,10 @@ double LossHead::loss(ConstMat x, std::span<const Token> labels, std::span<float
     low.ddown = pass.arena.matrix(x.rows, lora->a.rows);
     low.db = lora->b.grad();
   }
+  kernels::ReplacedRows replaced;
+  if (own) replaced = {own.tokens, own.numbers, own.rows.value(), d.empty() ? Mat{} : own.rows.grad()};
   double sum = kernels::cross_entropy(h, value(), labels, softcap, row_losses, dh, dhead.values, dhead.mode, pass.arena,
-                                      lora ? &low : nullptr, pass.sparing);
+                                      lora ? &low : nullptr, pass.sparing, own ? &replaced : nullptr);
   for (std::size_t k = 0; weight && !d.empty() && k < weight.pieces(); ++k) pass.end_gradient(weight.piece(k));
   if (lora && !d.empty()) adapter_input_backward(*lora, low.ddown, h, dh, pass);
   if (!d.empty()) norm.backward(dh, x, d, Write::set, pass.arena);
@@ -60,6 +63,12 @@ void LossHead::logits(ConstMat x, Mat logits, Arena& arena) const {
   Mat h = arena.matrix(x.rows, x.cols);
   norm.forward(x, h);
   kernels::gemm_nt(h, value(), logits, Write::set);
+  if (own) {
+    Mat rows = arena.matrix(x.rows, own.rows.rows);
+    kernels::gemm_nt(h, kernels::weight_of(own.rows.value()), rows, Write::set);
+    for (std::size_t k = 0; !dry_run() && k < own.tokens.size(); ++k)
+      for (std::int64_t i = 0; i < x.rows; ++i) logits.row(i)[own.tokens[k]] = rows.row(i)[own.numbers[k]];
+  }
   if (lora) {
     Mat down = arena.matrix(x.rows, lora->a.rows);
     kernels::lora_down(h, lora->a.value(), down);

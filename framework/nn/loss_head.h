@@ -8,6 +8,7 @@
 #include "kernels/weight.h"
 #include "nn/lora.h"
 #include "nn/norm.h"
+#include "nn/token_rows.h"
 
 namespace dml {
 
@@ -17,8 +18,9 @@ struct LossHead {
   ParameterRef weight;
   float softcap = 0;
   std::optional<LoraAdapter> lora;  // without a magnitude
+  TrainedTokens own;                // of a frozen matrix without an adapter; the embedding's in tied models
 
-  bool trains() const { return norm.trains() || weight || lora; }
+  bool trains() const { return norm.trains() || weight || lora || own; }
   kernels::Weight value() const { return weight ? kernels::weight_of(weight.value()) : frozen; }
 
   /// x (N, D): the rows that feed the labels (N). Returns the sum of the row losses; row_losses (N) is set unless empty.

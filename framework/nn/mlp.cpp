@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/parallel.h"
+
 namespace dml {
 namespace {
 
@@ -30,9 +32,11 @@ Mlp::Saved Mlp::plan(std::int64_t tokens, Keeping keeping, Arena& saved) const {
 template <class F>
 void Mlp::each_part(std::int64_t rows, const Saved& s, Pass& pass, F part) const {
   std::int64_t good = std::max(kRows, kElements / width());
-  std::int64_t parts =
-      gate.weight || up.weight || down.weight ? 1 : std::max<std::int64_t>(1, (rows + good / 2) / good);
+  const bool whole = gate.weight || up.weight || down.weight;
+  std::int64_t parts = whole ? 1 : std::max<std::int64_t>(1, (rows + good / 2) / good);
   std::int64_t most = ((rows + parts - 1) / parts + 15) / 16 * 16;
+  // The largest part that any number of rows gives: the last one that is not split, 1.5 · good − 1.
+  if (dry_run_bounds() && !whole) most = std::min(rows, (2 * good - good / 2 - 1 + 15) / 16 * 16);
   std::int64_t first = 0;
   do {  // once where there are no rows: every pass makes the same calls
     Arena::Scope scope(pass.arena);

@@ -13,13 +13,13 @@ namespace dml {
 
 struct Pass {
   const PackedBatch& batch;
-  Arena& arena;                         // scratch; whatever a block takes it gives back
-  kernels::RopeTable rope, rope_local;  // rope_local: sliding layers of families that have two
-  bool training = false;                // dropout is on
-  std::uint64_t seed = 0;               // with micro_batch and the module's own number: the address of its dropout mask
-  std::uint64_t micro_batch = 0;        // global number of the micro-batch since the start of training
-  std::int64_t first_row = 0;           // of what a block is given, where it works on some of the rows at a time
-  bool sparing = false;  // smaller blocks of work, where memory counts more than the last percent of speed
+  Arena& arena;                          // scratch; whatever a block takes it gives back
+  kernels::RopeAngles rope, rope_local;  // rope_local: sliding layers of families that have two
+  bool training = false;                 // dropout is on
+  std::uint64_t seed = 0;         // with micro_batch and the module's own number: the address of its dropout mask
+  std::uint64_t micro_batch = 0;  // global number of the micro-batch since the start of training
+  std::int64_t first_row = 0;     // of what a block is given, where it works on some of the rows at a time
+  bool sparing = false;           // smaller blocks of work, where memory counts more than the last percent of speed
   UnitHooks* hooks = nullptr;
 
   // For parameters with parts of their own; the others' are there as long as their unit is visited.

@@ -163,5 +163,10 @@ TEST_F(Members, BeyondTheRangeOfIntegersAreAnError) {
   EXPECT_THAT(message([&] { json_integer(object, "big", 0, "f"); }), HasSubstr("must be a whole number"));
 }
 
+TEST(Json, SkipsAByteOrderMark) {
+  EXPECT_EQ(parse_json("\xef\xbb\xbf{\"a\": 1}", "f.json")["a"], 1);
+  EXPECT_EQ(parse_wide_json("\xef\xbb\xbf[2]", "f.json")[0], 2);
+}
+
 }  // namespace
 }  // namespace dml

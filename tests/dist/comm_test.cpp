@@ -173,7 +173,7 @@ TEST(Agreement, ShowsATableOfWhatDiffersOnEveryRank) {
     check_agreement(comm, {{"recipe", "same"}, {"data", comm.rank() == 2 ? "beef" : "f00d"}, {"seed", "1"}});
   });
   for (auto& text : texts) {
-    EXPECT_TRUE(has(text, "do not agree on data:")) << text;
+    EXPECT_TRUE(has(text, "disagree on data:")) << text;
     EXPECT_TRUE(has(text, "beef")) << text;
     EXPECT_FALSE(has(text, "recipe")) << text;
   }
@@ -185,7 +185,7 @@ TEST(Agreement, AnItemThatOneRankLacksDiffers) {
     if (comm.rank() == 1) items.push_back({"adapter", "77"});
     check_agreement(comm, items);
   });
-  EXPECT_TRUE(has(texts[0], "do not agree on adapter")) << texts[0];
+  EXPECT_TRUE(has(texts[0], "disagree on adapter")) << texts[0];
 }
 
 TEST(Replicas, AFlippedBitIsFoundAndNamed) {

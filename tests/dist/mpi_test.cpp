@@ -169,7 +169,7 @@ TEST(Mpi, DisagreementIsShownAsATable) {
   NEEDS_MPIRUN();
   Job job = under_mpirun(4, "OpinionsDiffer");
   EXPECT_EQ(job.code, 6) << job.output;
-  EXPECT_TRUE(has(job.output, "do not agree on data")) << job.output;
+  EXPECT_TRUE(has(job.output, "disagree on data")) << job.output;
 }
 
 }  // namespace

@@ -242,11 +242,11 @@ inline Case rotary(std::int64_t t, std::int64_t heads, std::int64_t head_dim, st
   RopeTable rope_table{{table->data(), t, half}, {table->data() + t * half, t, half}};
   c.forward = [=](const Mats& in, const Mats& out, Arena&) {
     copy(in[0], out[0]);
-    rope(out[0], head_dim, *positions, rope_table, false);
+    rope(out[0], head_dim, {rope_table, *positions}, false);
   };
   c.backward = [=](const Mats&, const Mats&, const Mats& dout, const Mats& din, Arena&) {
     copy(dout[0], din[0]);
-    rope(din[0], head_dim, *positions, rope_table, true);
+    rope(din[0], head_dim, {rope_table, *positions}, true);
   };
   c.reference = [=, keep = table](const std::vector<Values>& in) {
     Values y = in[0];

@@ -366,6 +366,40 @@ TEST(CrossEntropy, InPartsHasTheBitsOfTheWhole) {
     }
 }
 
+// Rows that are trained by themselves are those of a head that has them in their places; 1200 rows are three chunks.
+TEST(CrossEntropy, WithReplacedRowsIsThatOfTheChangedHead) {
+  constexpr std::int64_t d = 24, v = 1000, k = 4;
+  const std::vector<std::int32_t> tokens{3, 447, 448, 999}, numbers{2, 0, 3, 1};
+  for (std::int64_t n : {1, 5, 300, 1200})
+    for (float softcap : {0.f, 20.f}) {
+      auto h = values(static_cast<std::size_t>(n * d), 1), w = values(v * d, 2), rows = values(k * d, 3), changed = w;
+      for (std::size_t i = 0; i < tokens.size(); ++i)
+        std::copy_n(&rows[static_cast<std::size_t>(numbers[i] * d)], d,
+                    &changed[static_cast<std::size_t>(tokens[i] * d)]);
+      std::vector<Token> labels;
+      for (std::int64_t i = 0; i < n; ++i)
+        labels.push_back(static_cast<Token>(i % 3 == 0 ? tokens[i / 3 % 4] : i * 37 % v));
+      std::vector<float> dh(h.size()), dh_own = h, dw(v * d), drows(k * d, 1);
+      Arena arena(std::size_t{64} << 20);
+      const double whole = cross_entropy(mat(h, n, d), weight_of(mat(changed, v, d)), labels, softcap, {},
+                                         mat(dh, n, d), mat(dw, v, d), Write::add, arena);
+      const ReplacedRows replaced{tokens, numbers, mat(rows, k, d), mat(drows, k, d)};
+      const double own = cross_entropy(mat(dh_own, n, d), weight_of(mat(w, v, d)), labels, softcap, {},
+                                       mat(dh_own, n, d), {}, Write::add, arena, nullptr, false, &replaced);
+      EXPECT_NEAR(own, whole, 1e-6 * whole);
+      for (std::size_t i = 0; i < dh.size(); ++i) ASSERT_NEAR(dh_own[i], dh[i], 1e-5) << i;
+      for (std::size_t i = 0; i < tokens.size(); ++i)
+        for (std::int64_t j = 0; j < d; ++j) {
+          const float wanted = dw[static_cast<std::size_t>(tokens[i] * d + j)];
+          EXPECT_NEAR(drows[static_cast<std::size_t>(numbers[i] * d + j)], 1 + wanted, 1e-4 * (1 + std::fabs(wanted)));
+        }
+      const ReplacedRows looking{tokens, numbers, mat(rows, k, d), {}};
+      EXPECT_EQ(cross_entropy(mat(h, n, d), weight_of(mat(w, v, d)), labels, softcap, {}, {}, {}, Write::add, arena,
+                              nullptr, false, &looking),
+                own);
+    }
+}
+
 TEST(Rows, GatherAndScatterAreInverse) {
   auto x = values(9 * 5, 1);
   std::vector<std::int32_t> rows{7, 2, 4};

@@ -14,7 +14,7 @@ constexpr std::int64_t kTokens = Documents::kTokens, kWidth = 8, kFfn = 10, kHea
 struct Kind {
   std::string name;
   bool pre = true, post = false, parallel = false, shared_norm = false, gated = true, head_norms = false,
-       whole_norms = false;
+       whole_norms = false, own_head_norms = false;
   bool layer_norm = false, lora = false, biases = false;
   std::int64_t window = 0;
   float softcap = 0;
@@ -69,6 +69,13 @@ class LayerKinds : public testing::TestWithParam<Kind> {
       a.q_norm = norm("q_norm", k.whole_norms ? a.query_width() : kHeadDim);
       a.k_norm = norm("k_norm", k.whole_norms ? a.key_width() : kHeadDim);
     }
+    for (std::int64_t h = 0; k.own_head_norms && h < kHeads; ++h) {
+      a.q_norms.push_back(norm(fmt::format("q_norms.{}", h), kHeadDim));
+      a.q_norms.back().layer_norm = true;
+      if (h >= kKvHeads) continue;
+      a.k_norms.push_back(norm(fmt::format("k_norms.{}", h), kHeadDim));
+      a.k_norms.back().layer_norm = true;
+    }
     layer.mlp.activation = k.activation;
     if (k.gated) layer.mlp.gate = linear("gate", kFfn, kWidth);
     layer.mlp.up = linear("up", kFfn, kWidth);
@@ -86,7 +93,7 @@ class LayerKinds : public testing::TestWithParam<Kind> {
       }
   }
 
-  Pass pass(bool training = true) { return {documents, arena, {cos, sin}, {}, training, 99, 3}; }
+  Pass pass(bool training = true) { return {documents, arena, {{cos, sin}, all.positions}, {}, training, 99, 3}; }
   std::int64_t height(std::span<const std::int32_t> rows) const {
     return rows.empty() ? kTokens : static_cast<std::int64_t>(rows.size());
   }
@@ -150,7 +157,7 @@ class LayerKinds : public testing::TestWithParam<Kind> {
     }
     if (ends.empty()) out = rows;
     PackedBatch batch{{}, {}, positions, {}};
-    Pass p{batch, arena, {cos, sin}, {}};
+    Pass p{batch, arena, {{cos, sin}, positions}, {}};
     layer.forward_cached(h, sequences, ends, 0, top, p);
     for (auto& s : sequences) s.cache->advance(s.count);
     for (std::size_t i = 0; i < out.size(); ++i)
@@ -290,6 +297,7 @@ std::vector<Kind> kinds() {
   add("sandwich", [](Kind& k) { k.post = true, k.softcap = 3, k.activation = kernels::Activation::gelu_tanh; });
   add("post_only", [](Kind& k) { k.pre = false, k.post = true, k.whole_norms = true; });
   add("head_norms", [](Kind& k) { k.head_norms = true; });
+  add("own_head_norms", [](Kind& k) { k.own_head_norms = true; });
   add("window", [](Kind& k) { k.window = 2; });
   add("no_gate",
       [](Kind& k) { k.gated = false, k.layer_norm = true, k.biases = true, k.activation = kernels::Activation::gelu; });

@@ -2,7 +2,6 @@
 
 // A mapped file need not be aligned.
 typedef std::uint16_t Halves __attribute__((vector_size(DML_VECTOR_BYTES / 2)));
-typedef std::uint32_t VU __attribute__((vector_size(DML_VECTOR_BYTES)));
 DML_INLINE VU load_halves(const unsigned char* from) {
 #if DML_VECTOR_BYTES == 64
   return reinterpret_cast<VU>(

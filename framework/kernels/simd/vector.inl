@@ -4,6 +4,7 @@
 constexpr std::int64_t W = DML_VECTOR_BYTES / 4;
 typedef float V __attribute__((vector_size(DML_VECTOR_BYTES)));
 typedef std::int32_t VI __attribute__((vector_size(DML_VECTOR_BYTES)));
+typedef std::uint32_t VU __attribute__((vector_size(DML_VECTOR_BYTES)));
 typedef float VUnaligned __attribute__((vector_size(DML_VECTOR_BYTES), aligned(4), may_alias));
 typedef double VD __attribute__((vector_size(DML_VECTOR_BYTES)));
 
@@ -67,7 +68,7 @@ DML_INLINE void for_vectors(std::int64_t n, F f) {
 DML_INLINE V exp(V x) {
   x = 88.3f < x ? all(88.3f) : x;
   V n = x * 1.44269504f + 12582912.f;  // 1.5·2²³: the sum's low bits are the rounded integer
-  VI power = reinterpret_cast<VI>(n) << 23;
+  VU power = reinterpret_cast<VU>(n) << 23;  // modulo 2³²: the bits above the integer fall out
   n = n - 12582912.f;
   V r = x - n * 0.693359375f;
   r = r + n * 2.12194440e-4f;
@@ -78,7 +79,7 @@ DML_INLINE V exp(V x) {
   p = p * r + 0.499999935f;
   p = p * r + 1.f;
   p = p * r + 1.f;
-  V y = reinterpret_cast<V>(reinterpret_cast<VI>(p) + power);
+  V y = reinterpret_cast<V>(reinterpret_cast<VU>(p) + power);
   return x < -87.3f ? V{} : y;
 }
 

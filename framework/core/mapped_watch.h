@@ -1,0 +1,52 @@
+// Mapped files that must stay as they are while they are in use, such as the weights of a base model during training.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dml {
+
+/// What tells a file from a changed or another one: device, inode, size, time of the last change of its contents.
+struct FileStamp {
+  std::uint64_t device = 0, inode = 0;
+  std::int64_t size = -1, seconds = 0, nanoseconds = 0;  // size −1: no such file
+  bool operator==(const FileStamp&) const = default;
+};
+FileStamp stamp_of(const std::string& path);
+
+class MappedWatch {
+ public:
+  /// Remembers the files as they are now; they should be mapped already.
+  explicit MappedWatch(std::vector<std::string> paths);
+  ~MappedWatch();
+  MappedWatch(const MappedWatch&) = delete;
+  MappedWatch& operator=(const MappedWatch&) = delete;
+
+  enum class Kind {
+    none,
+    touched,   // another time, the same size: the contents may be the same
+    changed,   // written to, or cut: what is mapped is no longer what it was
+    replaced,  // another file, or none, has the name: what is mapped is still the old one
+  };
+  struct Change {
+    Kind kind = Kind::none;
+    std::string path;
+  };
+  /// The worst change since the files were remembered.
+  Change change() const;
+  /// Remembers the files anew.
+  void accept();
+
+  /// From now on, pages of these files that cannot be read (the file was cut short, or its disk fails) read as zeros instead of
+  /// ending the process. Whoever uses the files must ask lost() before it trusts what it computed.
+  void survive_lost_pages();
+  /// The first of these files whose pages were lost; "" when there is none.
+  std::string lost() const;
+
+ private:
+  std::vector<std::string> paths_;
+  std::vector<FileStamp> stamps_;
+};
+
+}  // namespace dml

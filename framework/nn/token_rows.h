@@ -1,0 +1,20 @@
+// Rows of a frozen embedding or head that are trained by themselves: they take the place of the matrix's own.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "nn/parameter.h"
+
+namespace dml {
+
+struct TrainedTokens {
+  ParameterRef rows;                  // (K, D)
+  std::vector<std::int32_t> tokens;   // K of them, ascending
+  std::vector<std::int32_t> numbers;  // … and which row each of them has
+
+  explicit operator bool() const { return static_cast<bool>(rows); }
+};
+
+}  // namespace dml
