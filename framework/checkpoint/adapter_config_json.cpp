@@ -9,7 +9,7 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kMaxList = 65536;
+constexpr std::size_t kMaxList = 65536, kMaxTokens = std::size_t{1} << 22;
 
 /// Fields that change what an adapter computes and that dml does not do; "empty" values are the ones that change
 /// nothing.
@@ -17,10 +17,10 @@ constexpr const char* kRefused[] = {"alora_invocation_tokens",
                                     "arrow_config",
                                     "kasa_config",
                                     "layer_replication",
+                                    "lora_ga_config",
                                     "megatron_config",
                                     "monteclora_config",
                                     "target_parameters",
-                                    "trainable_token_indices",
                                     "use_bdlora",
                                     "use_qalora",
                                     "velora_config"};
@@ -83,6 +83,40 @@ void read_layers(const Json& json, const std::string& source, AdapterConfig& c) 
   } else {
     c.layers_pattern = strings(json, "layers_pattern", source);
   }
+}
+
+std::vector<std::int64_t> token_list(const Json& list, const std::string& source) {
+  std::vector<std::int64_t> out;
+  if (!list.is_array() || list.size() > kMaxTokens)
+    throw UserError("{}: 'trainable_token_indices' must be token ids, or token ids by module, is {}", source,
+                    dump(list).substr(0, 80));
+  for (auto& v : list) {
+    if (!v.is_number_integer() || v < 0 || v > (std::int64_t{1} << 31))
+      throw UserError("{}: 'trainable_token_indices': {} is not a token id", source, dump(v).substr(0, 80));
+    out.push_back(v);
+  }
+  return out;
+}
+
+void read_token_rows(const Json& json, const std::string& source, AdapterConfig& c) {
+  auto it = json.find("trainable_token_indices");
+  if (it == json.end() || is_empty(*it)) return;
+  if (!it->is_object()) {
+    c.token_rows.push_back({"", token_list(*it, source)});
+    return;
+  }
+  for (auto& [module, list] : it->items()) {
+    if (module.empty()) throw UserError("{}: 'trainable_token_indices' names a module ''", source);
+    if (!is_empty(list)) c.token_rows.push_back({module, token_list(list, source)});
+  }
+}
+
+WideJson token_rows_json(const std::vector<TokenRows>& all) {
+  if (all.empty()) return nullptr;
+  if (all.size() == 1 && all[0].module.empty()) return all[0].tokens;
+  WideJson out = WideJson::object();
+  for (const TokenRows& rows : all) out[rows.module] = rows.tokens;
+  return out;
 }
 
 /// A list, or a text that is a pattern.
@@ -154,7 +188,11 @@ AdapterConfig read_adapter_config(const Json& json, const std::string& source, c
     for (auto& [key, value] : object->items())
       c.alpha_pattern.emplace_back(key, alpha(*object, key.c_str(), 0, source + ": alpha_pattern"));
   c.modules_to_save = strings(json, "modules_to_save", source);
+  read_token_rows(json, source, c);
+  c.ensure_weight_tying = json_bool(json, "ensure_weight_tying", false, source);
   read_layers(json, source, c);
+  if (c.layers_to_transform && (c.all_linear || !c.target_pattern.empty()))
+    throw UserError("{}: 'layers_to_transform' needs 'target_modules' as a list of names", source);
   c.use_rslora = json_bool(json, "use_rslora", false, source);
   c.use_dora = json_bool(json, "use_dora", false, source);
   c.lora_bias = json_bool(json, "lora_bias", false, source);
@@ -171,10 +209,13 @@ AdapterConfig read_adapter_config(const Json& json, const std::string& source, c
 
 std::string adapter_config_text(const AdapterConfig& c) {
   WideJson j;  // a tree map: keys come out sorted
-  for (const char* key : {"arrow_config", "auto_mapping", "corda_config", "eva_config", "layer_replication",
-                          "megatron_config", "revision", "target_parameters", "trainable_token_indices"})
+  for (const char* key : {"alora_invocation_tokens", "arrow_config", "auto_mapping", "corda_config", "eva_config",
+                          "kasa_config", "layer_replication", "lora_ga_config", "megatron_config", "monteclora_config",
+                          "revision", "target_parameters", "use_bdlora", "velora_config"})
     j[key] = nullptr;
-  for (const char* key : {"ensure_weight_tying", "use_qalora"}) j[key] = false;
+  j["use_qalora"] = false;
+  j["ensure_weight_tying"] = c.ensure_weight_tying;
+  j["trainable_token_indices"] = token_rows_json(c.token_rows);
   j["alpha_pattern"] = WideJson::object();
   for (auto& [key, value] : c.alpha_pattern) j["alpha_pattern"][key] = alpha_json(value);
   j["base_model_name_or_path"] = c.base_model.empty() ? WideJson(nullptr) : WideJson(c.base_model);
@@ -193,7 +234,7 @@ std::string adapter_config_text(const AdapterConfig& c) {
   j["megatron_core"] = "megatron.core";
   j["modules_to_save"] = list_or_null(c.modules_to_save);
   j["peft_type"] = "LORA";
-  j["peft_version"] = "0.18.0";  // whose layout this is
+  j["peft_version"] = "0.21.0";  // whose layout this is
   j["qalora_group_size"] = 16;
   j["r"] = c.r;
   j["rank_pattern"] = WideJson::object();

@@ -44,17 +44,38 @@ SafetensorsFile open_weights(const std::string& directory) {
   return SafetensorsFile(path);
 }
 
-/// Keys of weights that PEFT adds and that say nothing new: the frozen copy of a targeted or resized embedding.
-bool is_base_copy(std::string_view key) { return key.find(".base_layer.") != std::string_view::npos; }
+constexpr std::string_view kPrefix = "base_model.model.";
+/// What PEFT's file may hold of an embedding or head that it wraps, beside the plain weight.
+constexpr const char* kEndForms[] = {".weight",
+                                     ".modules_to_save.weight",
+                                     ".original_module.weight",
+                                     ".base_layer.weight",
+                                     ".token_adapter.base_layer.weight",
+                                     ".token_adapter.trainable_tokens_delta"};
+
+/// The embedding or head whose values a key may hold; null: neither's.
+const WeightName* end_of(std::string_view key, const std::vector<WeightName>& ends) {
+  for (const WeightName& w : ends)
+    for (const char* form : kEndForms)
+      if (key == fmt::format("{}{}{}", kPrefix, w.module(), form)) return &w;
+  return nullptr;
+}
+
+/// The tensor with an expected key, or with the other one that PEFT writes for a module trained whole.
+const TensorView* find_in(const SafetensorsFile& file, const AdapterTensor& t) {
+  const TensorView* found = file.find(t.key);
+  if (found || t.kind != AdapterTensor::Kind::saved || !t.key.ends_with(".weight")) return found;
+  return file.find(t.key.substr(0, t.key.size() - 7) + ".modules_to_save.weight");
+}
 
 /// Every tensor that is missing, of another shape, or not expected; all at once.
-void compare(const SafetensorsFile& file, const std::vector<AdapterTensor>& expected) {
+void compare(const SafetensorsFile& file, const std::vector<AdapterTensor>& expected, const ModelSpec& spec) {
   std::vector<std::string> lines, keys;
   for (auto& e : expected) {
     keys.push_back(e.key);
-    auto* t = file.find(e.key);
+    auto* t = find_in(file, e);
     if (!t) {
-      lines.push_back(fmt::format("'{}' is missing", e.key));
+      if (e.trained()) lines.push_back(fmt::format("'{}' is missing", e.key));
     } else if (!std::ranges::equal(t->shape, e.shape)) {
       lines.push_back(fmt::format("'{}' is {}, expected {}", e.key, shape_text(t->shape), shape_text(e.shape)));
     } else if (!is_readable_float(t->dtype)) {
@@ -62,15 +83,25 @@ void compare(const SafetensorsFile& file, const std::vector<AdapterTensor>& expe
     }
   }
   std::ranges::sort(keys);
+  const std::vector<WeightName> ends = end_weights(spec);
   for (auto& t : file.tensors())
-    if (!std::ranges::binary_search(keys, t.name) && !is_base_copy(t.name))
+    if (!std::ranges::binary_search(keys, t.name) && !end_of(t.name, ends) && !t.name.ends_with(".base_layer.weight"))
       lines.push_back(fmt::format("'{}' {} belongs to no module of this adapter",
                                   escape_controls(t.name).substr(0, 160), shape_text(t.shape)));
   if (lines.empty()) return;
-  std::string text = fmt::format("{}: the adapter does not fit this model and its own config:", file.path());
+  std::string text = fmt::format("{}: the tensors do not match this model and adapter_config.json:", file.path());
   for (std::size_t i = 0; i < std::min(lines.size(), kMaxLines); ++i) text += "\n  " + lines[i];
   if (lines.size() > kMaxLines) text += fmt::format("\n  … and {} more", lines.size() - kMaxLines);
   throw UserError(text);
+}
+
+/// Whether the file holds the base's embedding or head, as it does for a vocabulary that was resized.
+bool holds_base_ends(const SafetensorsFile& file, const AdapterPlan& plan, const ModelSpec& spec) {
+  return std::ranges::any_of(end_weights(spec), [&](const WeightName& w) {
+    auto has = [&](const char* form) { return file.find(fmt::format("{}{}{}", kPrefix, w.module(), form)); };
+    return has(".original_module.weight") || has(".token_adapter.base_layer.weight") ||
+           (has(".weight") && !plan.saves(w, spec));
+  });
 }
 
 /// The last part of a path or of "owner/name".
@@ -95,27 +126,52 @@ Adapter read_adapter(const std::string& directory, const ModelSpec& spec, const 
   Adapter out;
   out.config = read_adapter_config(json, source, spec.model_type);
   out.plan = plan_adapter(out.config, spec, source);
-  out.tensors = adapter_tensors(out.config, out.plan);
   SafetensorsFile file = open_weights(directory);
-  compare(file, out.tensors);
-  for (auto& t : out.tensors) out.values[t.key] = file.at(t.key).floats(file.path());
+  out.config.resized = holds_base_ends(file, out.plan, spec);
+  out.tensors = adapter_tensors(out.config, spec, out.plan);
+  compare(file, out.tensors, spec);
+  std::erase_if(out.tensors, [&](const AdapterTensor& t) { return !find_in(file, t); });
+  for (auto& t : out.tensors) out.values[t.key] = find_in(file, t)->floats(file.path());
   if (!base_model.empty() && !out.config.base_model.empty() &&
       base_name(base_model) != base_name(out.config.base_model))
-    log_warning("{}: made for base model '{}', used with '{}'", source,
+    log_warning("{}: trained on base model '{}', used with '{}'", source,
                 escape_controls(out.config.base_model).substr(0, 200), base_model);
   return out;
 }
 
+std::int64_t vocabulary_of(const std::string& directory, const ModelSpec& spec) {
+  const std::string path = join(directory, "adapter_model.safetensors");
+  std::int64_t rows = spec.vocab;
+  if (!file_exists(path)) return rows;
+  const SafetensorsFile file(path);
+  const std::vector<WeightName> ends = end_weights(spec);
+  for (const TensorView& t : file.tensors())
+    if (t.shape.size() == 2 && !t.name.ends_with("_delta") && end_of(t.name, ends))
+      rows = std::max(rows, static_cast<std::int64_t>(t.shape[0]));
+  return rows;
+}
+
 void write_adapter(const std::string& directory, const AdapterConfig& config, const std::vector<AdapterTensor>& tensors,
-                   const AdapterValues& values, Dtype dtype) {
+                   const AdapterValues& values, const BaseValues& base) {
   std::map<std::string, const AdapterTensor*> by_key;
   std::vector<TensorInfo> infos;
+  auto stored = [&](const AdapterTensor& t) { return base && t.kind == AdapterTensor::Kind::base; };
   for (auto& t : tensors) {
     by_key[t.key] = &t;
-    infos.push_back({t.key, dtype, t.shape});
+    infos.push_back({t.key, stored(t) ? base(t).dtype : Dtype::f32, t.shape});
   }
-  write_safetensors(join(directory, "adapter_model.safetensors"), std::move(infos),
-                    [&](const TensorInfo& info) { return values(*by_key.at(info.name)); });
+  SafetensorsWriter out(join(directory, "adapter_model.safetensors"), std::move(infos));
+  for (const TensorInfo& info : out.tensors()) {
+    const AdapterTensor& t = *by_key.at(info.name);
+    if (stored(t)) {
+      out.append(base(t).data, info.bytes());
+      continue;
+    }
+    const std::span<const float> v = values(t);
+    DML_CHECK(std::ssize(v) == info.size(), "{}: {} values for shape {}", info.name, v.size(), shape_text(info.shape));
+    out.append_floats(Dtype::f32, v);
+  }
+  out.commit();
   write_file(join(directory, "adapter_config.json"), adapter_config_text(config));
   write_file(join(directory, "README.md"), adapter_card(config));
 }

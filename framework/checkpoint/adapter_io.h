@@ -11,7 +11,7 @@
 
 #include "checkpoint/dtype.h"
 #include "core/json.h"
-#include "model/adapter_config.h"
+#include "model/adapter_plan.h"
 
 namespace dml {
 
@@ -25,7 +25,7 @@ std::string adapter_config_text(const AdapterConfig& config);
 struct Adapter {
   AdapterConfig config;
   AdapterPlan plan;
-  std::vector<AdapterTensor> tensors;                // adapter_tensors(config, plan)
+  std::vector<AdapterTensor> tensors;                // what the file holds of adapter_tensors(config, …)
   std::map<std::string, std::vector<float>> values;  // by key
 };
 
@@ -37,12 +37,24 @@ Adapter read_adapter(const std::string& directory, const ModelSpec& spec, const 
 /// Just the config, of either kind of folder.
 AdapterConfig read_adapter_config_of(const std::string& directory, const std::string& model_type = "");
 
+/// The rows that an adapter's file gives embedding or head, where they are more than those of `spec`; else spec.vocab.
+/// The adapter of a vocabulary that was resized holds them all. `directory` may be no folder of PEFT's.
+std::int64_t vocabulary_of(const std::string& directory, const ModelSpec& spec);
+
 /// Where writing takes values from: the tensor's float32 values in PEFT's layout.
 using AdapterValues = std::function<std::span<const float>(const AdapterTensor&)>;
 
-/// Writes adapter_config.json, adapter_model.safetensors and README.md into an existing folder.
+/// Values of the base as it is stored: what the tensor's shape says of `dtype`.
+struct StoredValues {
+  Dtype dtype = Dtype::f32;
+  const void* data = nullptr;
+};
+using BaseValues = std::function<StoredValues(const AdapterTensor&)>;
+
+/// Writes adapter_config.json, adapter_model.safetensors and README.md into an existing folder. Tensors of Kind::base are
+/// those of `base`, in the type they have; without it, of `values`.
 void write_adapter(const std::string& directory, const AdapterConfig& config, const std::vector<AdapterTensor>& tensors,
-                   const AdapterValues& values, Dtype dtype = Dtype::f32);
+                   const AdapterValues& values, const BaseValues& base = {});
 
 /// The model card: front matter for the Hub, then a few lines for people.
 std::string adapter_card(const AdapterConfig& config);

@@ -1,6 +1,7 @@
 #include "checkpoint/adapter_sum.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "core/error.h"
@@ -15,21 +16,57 @@ std::string pattern_of(const std::string& module) {
   return out;
 }
 
+/// A tensor of the base, or a row of it, that an adapter gives its own values.
+std::vector<std::string> own_values(const AdapterPlan& plan) {
+  std::vector<std::string> out;
+  for (auto* list : {&plan.saved, &plan.biases})
+    for (const WeightName& w : *list) out.push_back(fmt::format("'{}'", w.tensor));
+  for (const TrainedRows& rows : plan.rows)
+    for (std::int64_t token : rows.tokens) out.push_back(fmt::format("row {} of '{}'", token, rows.weight.tensor));
+  return out;
+}
+
+std::set<std::string> changed_modules(const AdapterPlan& plan) {
+  std::set<std::string> out;
+  for (const WeightName& w : plan.saved) out.insert(w.module());
+  for (const TrainedRows& rows : plan.rows) out.insert(rows.weight.module());
+  return out;
+}
+
+/// Whether the head of a tied model follows what the adapter does to the embedding.
+bool changes_both_ends(const AdapterPlan& plan, const ModelSpec& spec) {
+  return spec.tied && !plan.parts_ends && changed_modules(plan).contains(end_weights(spec)[0].module());
+}
+
 }  // namespace
 
-void refuse_conflicts(const std::vector<WeightedAdapter>& adapters) {
+void refuse_conflicts(const std::vector<WeightedAdapter>& adapters, const ModelSpec& spec) {
   Problems problems;
-  std::set<std::string> saved;
+  std::map<std::string, std::string> owners;
   for (const WeightedAdapter& a : adapters) {
-    for (const WeightName& w : a.adapter.plan.saved) {
+    const AdapterPlan& plan = a.adapter.plan;
+    for (const std::string& what : own_values(plan)) {
       if (a.weight != 1)
-        problems.add(fmt::format("{}: it saves '{}' whole, which has no weight {}", a.name, w.tensor, a.weight));
-      for (const WeightedAdapter& other : adapters)
-        if (std::ranges::find(other.adapter.plan.modules, w.module(),
-                              [](const AdaptedModule& m) { return m.module.name; }) != other.adapter.plan.modules.end())
-          problems.add(fmt::format("{}: it saves '{}' whole, which {} adapts", a.name, w.tensor, other.name));
-      if (!saved.insert(w.tensor).second)
-        problems.add(fmt::format("{}: '{}' is saved whole by another adapter, too", a.name, w.tensor));
+        problems.add(
+            fmt::format("{}: it has its own values of {}, which cannot have the weight {}", a.name, what, a.weight));
+      if (auto [owner, fresh] = owners.try_emplace(what, a.name); !fresh)
+        problems.add(fmt::format("{}: {} has its own values of {}, too", a.name, owner->second, what));
+    }
+    for (const WeightedAdapter& other : adapters) {
+      if (&other == &a) continue;
+      for (const std::string& module : changed_modules(plan)) {
+        if (other.adapter.plan.adapted(module))
+          problems.add(fmt::format("{}: it has its own values of '{}', which {} adapts", a.name, module, other.name));
+        const bool whole = plan.rows.empty() ||
+                           std::ranges::any_of(plan.saved, [&](const WeightName& w) { return w.module() == module; });
+        if (whole && std::ranges::any_of(other.adapter.plan.rows,
+                                         [&](const TrainedRows& rows) { return rows.weight.module() == module; }))
+          problems.add(
+              fmt::format("{}: it has its own values of '{}', of which {} has rows", a.name, module, other.name));
+      }
+      if (changes_both_ends(plan, spec) && other.adapter.plan.parts_ends)
+        problems.add(fmt::format("{}: embedding and head of this tied model share its values, but {} parts them",
+                                 a.name, other.name));
     }
   }
   problems.raise();
@@ -45,39 +82,56 @@ Adapter sum_adapters(std::vector<WeightedAdapter> adapters, const ModelSpec& spe
   DML_CHECK(!adapters.empty() && are_products(adapters));
 
   Adapter out;
-  out.config.base_model = adapters[0].adapter.config.base_model;
-  for (const AdaptableModule& m : adaptable_modules(spec)) {
+  AdapterConfig& config = out.config;
+  config.base_model = adapters[0].adapter.config.base_model;
+  ModelSpec parted = spec;
+  for (const WeightedAdapter& a : adapters) {
+    parted.tied = parted.tied && !a.adapter.plan.parts_ends;
+    config.lora_bias |= a.adapter.config.lora_bias;
+    config.ensure_weight_tying |= a.adapter.config.ensure_weight_tying;
+    for (const TrainedRows& rows : a.adapter.plan.rows) {
+      auto own = std::ranges::find(config.token_rows, rows.weight.module(), &TokenRows::module);
+      if (own == config.token_rows.end()) own = config.token_rows.insert(own, {rows.weight.module(), {}});
+      own->tokens.insert(own->tokens.end(), rows.tokens.begin(), rows.tokens.end());
+    }
+  }
+  for (const AdaptableModule& m : adaptable_modules(parted)) {
     std::int64_t rank = 0;
     for (const WeightedAdapter& a : adapters)
       for (const AdaptedModule& own : a.adapter.plan.modules)
         if (own.module.name == m.name) rank += own.r;
     if (rank == 0) continue;
-    out.config.target_modules.push_back(m.name);
-    out.config.rank_pattern.emplace_back(pattern_of(m.name), rank);
-    out.config.alpha_pattern.emplace_back(pattern_of(m.name), static_cast<double>(rank));  // scale 1
+    config.target_modules.push_back(m.name);
+    config.rank_pattern.emplace_back(pattern_of(m.name), rank);
+    config.alpha_pattern.emplace_back(pattern_of(m.name), static_cast<double>(rank));  // scale 1
   }
   for (const WeightedAdapter& a : adapters)
     for (const std::string& name : a.adapter.config.modules_to_save)
-      if (std::ranges::find(out.config.modules_to_save, name) == out.config.modules_to_save.end())
-        out.config.modules_to_save.push_back(name);
+      if (std::ranges::find(config.modules_to_save, name) == config.modules_to_save.end())
+        config.modules_to_save.push_back(name);
   out.plan = plan_adapter(out.config, spec, "the sum of the adapters");
-  out.tensors = adapter_tensors(out.config, out.plan);
+  out.tensors = adapter_tensors(out.config, spec, out.plan);
+  std::erase_if(out.tensors, [](const AdapterTensor& t) { return !t.trained(); });
 
   for (const AdapterTensor& t : out.tensors) {
     std::vector<float>& to = out.values[t.key];
+    if (t.kind == AdapterTensor::Kind::b_bias) to.resize(static_cast<std::size_t>(t.shape[0]));
     if (t.kind == AdapterTensor::Kind::b) to.resize(static_cast<std::size_t>(t.shape[0] * t.shape[1]));
     std::int64_t column = 0;
     for (const WeightedAdapter& a : adapters) {
       auto found = a.adapter.values.find(t.key);
       if (found == a.adapter.values.end()) continue;
       const std::vector<float>& from = found->second;
-      if (t.kind != AdapterTensor::Kind::b) {  // A's rows follow one another; what is saved whole is there once
+      const AdaptedModule* own = a.adapter.plan.adapted(t.module);
+      const auto scale = own ? static_cast<float>(a.weight * own->scale) : 1.0f;
+      if (t.kind == AdapterTensor::Kind::b_bias) {
+        for (std::size_t i = 0; i < to.size(); ++i) to[i] += scale * from[i];
+        continue;
+      }
+      if (t.kind != AdapterTensor::Kind::b) {  // rows follow one another; what is saved whole is there once
         to.insert(to.end(), from.begin(), from.end());
         continue;
       }
-      auto own =
-          std::ranges::find(a.adapter.plan.modules, t.module, [](const AdaptedModule& m) { return m.module.name; });
-      const auto scale = static_cast<float>(a.weight * own->scale);
       for (std::int64_t row = 0; row < t.shape[0]; ++row)
         for (std::int64_t k = 0; k < own->r; ++k)
           to[static_cast<std::size_t>(row * t.shape[1] + column + k)] =

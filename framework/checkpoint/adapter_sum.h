@@ -16,12 +16,13 @@ struct WeightedAdapter {
   double weight = 1;
 };
 
-/// UserError for what has no sum: a tensor that is saved whole by two of them, adapted by another, or has a weight.
-void refuse_conflicts(const std::vector<WeightedAdapter>& adapters);
+/// UserError for what has no sum: a tensor, a bias or a row that two of them train, or one trains and another adapts, or
+/// that has a weight; a tied model that one of them parts and another does not.
+void refuse_conflicts(const std::vector<WeightedAdapter>& adapters, const ModelSpec& spec);
 /// Whether each adds a product BA to the base as it lies in its files: not DoRA, which scales the whole weight, and not
 /// adapters that changed the base at their start.
 bool are_products(const std::vector<WeightedAdapter>& adapters);
-/// For products without conflicts.
+/// For products without conflicts. Biases that were trained where they are (AdapterPlan::biases) are not in it.
 Adapter sum_adapters(std::vector<WeightedAdapter> adapters, const ModelSpec& spec);
 
 }  // namespace dml

@@ -43,10 +43,10 @@ bool is_plain_name(const std::string& name) {
 /// One file of a manifest: "" when it agrees.
 std::string file_problem(const std::string& directory, const std::string& name, const Json& row, bool contents) {
   std::string shown = escape_controls(name).substr(0, 120);
-  if (!is_plain_name(name)) return fmt::format("manifest names '{}', which is no file inside the folder", shown);
+  if (!is_plain_name(name)) return fmt::format("the manifest names '{}', which is not a file inside the directory", shown);
   bool good = row.is_object() && row.contains("size") && row["size"].is_number_unsigned() && row.contains("xxh3") &&
               row["xxh3"].is_string() && row["xxh3"].get_ref<const std::string&>().size() == 32;
-  if (!good) return fmt::format("manifest: '{}' needs a size and an xxh3 of 32 hex digits", shown);
+  if (!good) return fmt::format("manifest: '{}' needs a size and an xxh3 digest of 32 hex digits", shown);
   std::string path = join(directory, name);
   std::error_code error;
   if (fs::symlink_status(path, error).type() != fs::file_type::regular) return fmt::format("'{}' is missing", shown);
@@ -59,13 +59,13 @@ std::string file_problem(const std::string& directory, const std::string& name, 
 }
 
 std::string check_manifest(const std::string& directory, const Json& json, bool contents) {
-  if (!json.is_object()) return "manifest is no object";
+  if (!json.is_object()) return "the manifest is not an object";
   std::int64_t format = json_integer(json, "format", -1, "manifest");
   if (format > kFormat)
     return fmt::format("written in format {} by a newer dml, this one reads up to {}; upgrade dml", format, kFormat);
-  if (format != kFormat) return "manifest has no known 'format'";
+  if (format != kFormat) return "the manifest has no known 'format'";
   auto files = json.find("files");
-  if (files == json.end() || !files->is_object() || files->empty()) return "manifest lists no files";
+  if (files == json.end() || !files->is_object() || files->empty()) return "the manifest lists no files";
   for (auto& [name, row] : files->items())
     if (auto problem = file_problem(directory, name, row, contents); !problem.empty()) return problem;
   return "";
@@ -143,7 +143,7 @@ void write_manifest(const std::string& directory, const Json& facts) {
 
 std::string manifest_problem(const std::string& directory, bool contents) {
   std::string path = join(directory, "manifest.json");
-  if (!file_exists(path)) return "no manifest.json: it was never finished";
+  if (!file_exists(path)) return "manifest.json is missing";
   try {
     return check_manifest(directory, read_json(path, kLimits), contents);
   } catch (const UserError& e) {
@@ -170,7 +170,7 @@ FoundCheckpoint find_checkpoint(const std::string& output_dir) {
     std::string problem = manifest_problem(c.path);
     if (problem.empty()) {
       try {
-        if (load_train_state(c.path).step != c.step) problem = "its state is of another step";
+        if (load_train_state(c.path).step != c.step) problem = "its state is that of another step";
       } catch (const UserError& e) {
         problem = e.what();
       }
@@ -186,7 +186,7 @@ FoundCheckpoint find_checkpoint(const std::string& output_dir) {
 
 TrainState load_train_state(const std::string& checkpoint) {
   if (auto problem = manifest_problem(checkpoint, false); !problem.empty())
-    throw UserError("{}: not a whole checkpoint: {}", checkpoint, problem);
+    throw UserError("{}: not a complete checkpoint: {}", checkpoint, problem);
   std::string path = join(checkpoint, "dml_state.json");
   return read_train_state(read_json(path, kLimits), path);
 }
@@ -206,6 +206,21 @@ void remove_left_over(const std::string& output_dir, double patience) {
     for (auto& path : left_over) fs::remove_all(path, error);
     if (again) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
+}
+
+void remove_left_over_of(const std::string& target) {
+  fs::path path(target);
+  if (!path.has_filename()) path = path.parent_path();  // "DIR/"
+  const std::string begin = fmt::format(".{}.tmp-", path.filename().string());
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  std::error_code error;
+  std::vector<fs::path> left_over;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (const pid_t owner = name.starts_with(begin) ? owner_of(name) : -1; owner > 0 && is_gone(owner))
+      left_over.push_back(it->path());
+  }
+  for (auto& p : left_over) fs::remove_all(p, error);
 }
 
 void remove_checkpoint(const Checkpoint& checkpoint) {

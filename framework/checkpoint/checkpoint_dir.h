@@ -56,6 +56,8 @@ TrainState load_train_state(const std::string& checkpoint);
 /// Clears what killed runs of this folder left behind: temporary files and folders whose process is gone, or goes within
 /// `patience` seconds.
 void remove_left_over(const std::string& output_dir, double patience = 0);
+/// Clears the temporary folders that killed writers of the very folder `target` left beside it.
+void remove_left_over_of(const std::string& target);
 /// Removes one checkpoint, valid or not; `latest` and `best` do not name it any more.
 void remove_checkpoint(const Checkpoint& checkpoint);
 

@@ -14,12 +14,13 @@ struct ActivationName {
   const char* name;
   Activation activation;
 };
-// gelu_fast and gelu_new spell the same tanh formula. The first name of each is what we write.
+// transformers has several names for one formula. The first name of each is what we write.
 constexpr ActivationName kActivations[] = {
     {"silu", Activation::silu},          {"swish", Activation::silu},
     {"gelu", Activation::gelu},          {"gelu_pytorch_tanh", Activation::gelu_tanh},
     {"gelu_new", Activation::gelu_tanh}, {"gelu_fast", Activation::gelu_tanh},
-    {"relu", Activation::relu}};
+    {"gelu_python", Activation::gelu},   {"gelu_python_tanh", Activation::gelu_tanh},
+    {"relu", Activation::relu},          {"gelu_accurate", Activation::gelu_tanh}};
 
 struct ScalingName {
   const char* name;
@@ -137,7 +138,8 @@ void ConfigReader::read_common(ModelSpec& spec, const ConfigDefaults& defaults) 
   spec.ffn = required("intermediate_size");
   spec.layers = required("num_hidden_layers");
   spec.heads = required("num_attention_heads");
-  spec.kv_heads = integer("num_key_value_heads", spec.heads);
+  spec.kv_heads = integer("num_key_value_heads",
+                          is_null("num_key_value_heads") || defaults.kv_heads == 0 ? spec.heads : defaults.kv_heads);
   if (spec.hidden < 1 || spec.heads < 1) spec.check(source_);  // says what is wrong before it is divided by
   if (spec.layers > 2048) throw UserError("{}: 'num_hidden_layers' must be 1 to 2048, is {}", source_, spec.layers);
   std::int64_t head_dim = integer("head_dim", defaults.head_dim);
@@ -158,38 +160,41 @@ void ConfigReader::read_common(ModelSpec& spec, const ConfigDefaults& defaults) 
   spec.pad = token("pad_token_id", -1);
   if (spec.pad >= spec.vocab)
     spec.pad = -1;  // older Llama folders name a token that was never added; nothing is padded
-  spec.rope = read_rope(spec, defaults);
+  const bool nested = spec.model_type == "gemma3_text" && has("rope_parameters");
+  spec.rope = nested ? read_rope_of("full_attention", "rope_theta", spec, defaults) : read_rope(spec, defaults);
 }
 
 RopeSpec ConfigReader::read_rope(const ModelSpec& spec, const ConfigDefaults& defaults) const {
+  const char* key = has("rope_scaling") && !config_["rope_scaling"].empty() ? "rope_scaling" : "rope_parameters";
+  return rope_from(has(key) ? config_[key] : Json::object(), key, "rope_theta", spec, defaults);
+}
+
+RopeSpec ConfigReader::read_rope_of(const char* layer_type, const char* theta_key, const ModelSpec& spec,
+                                    const ConfigDefaults& defaults) const {
+  Json own = Json::object();
   if (has("rope_parameters")) {
-    RopeSpec rope;
-    if (read_rope_of("full_attention", spec, defaults, rope)) return rope;
-    return rope_from(config_["rope_parameters"], "rope_parameters", spec, defaults);
+    const Json& all = config_["rope_parameters"];
+    if (!all.is_object() || !(all.empty() || all.contains("full_attention") || all.contains("sliding_attention")))
+      throw UserError("{}: 'rope_parameters' of model_type '{}' must hold 'full_attention' and 'sliding_attention'",
+                      source_, spec.model_type);
+    if (auto it = all.find(layer_type); it != all.end() && !it->is_null()) own = *it;
   }
-  return rope_from(has("rope_scaling") ? config_["rope_scaling"] : Json::object(), "rope_scaling", spec, defaults);
+  return rope_from(own, layer_type, theta_key, spec, defaults);
 }
 
-bool ConfigReader::read_rope_of(const char* layer_type, const ModelSpec& spec, const ConfigDefaults& defaults,
-                                RopeSpec& rope) const {
-  if (!has("rope_parameters") || !config_["rope_parameters"].is_object()) return false;
-  auto& all = config_["rope_parameters"];
-  auto it = all.find(layer_type);
-  if (it == all.end()) return false;
-  rope = rope_from(*it, layer_type, spec, defaults);
-  return true;
-}
-
-RopeSpec ConfigReader::rope_from(const Json& object, const char* where, const ModelSpec& spec,
+RopeSpec ConfigReader::rope_from(const Json& object, const char* where, const char* theta_key, const ModelSpec& spec,
                                  const ConfigDefaults& defaults) const {
   if (!object.is_object())
     throw UserError("{}: '{}' must be an object, is {}", source_, where, dump(object).substr(0, 60));
   std::string place = source_ + ": " + where;
   check_rope_keys(object, place);
   RopeSpec rope;
-  rope.theta = json_number(object, "rope_theta", number("rope_theta", defaults.rope_theta), place);
-  rope.partial =
-      json_number(object, "partial_rotary_factor", number("partial_rotary_factor", defaults.partial_rotary), place);
+  rope.theta = json_number(object, "rope_theta", number(theta_key, defaults.rope_theta), place);
+  const double whole = defaults.partial_rotary > 0 ? defaults.partial_rotary : 1;
+  rope.partial = json_number(object, "partial_rotary_factor", number("partial_rotary_factor", whole), place);
+  if (defaults.partial_rotary == 0 && rope.partial != 1)
+    throw UserError("{}: 'partial_rotary_factor' is {}, but a model of type '{}' rotates whole heads", source_,
+                    rope.partial, spec.model_type);
 
   std::string type = json_string(object, "rope_type", json_string(object, "type", "default", place), place);
   if (spec.model_type == "phi3" && type == "yarn") type = "longrope";  // as first Phi-3 folders spelled it
@@ -201,26 +206,40 @@ RopeSpec ConfigReader::rope_from(const Json& object, const char* where, const Mo
   }
   if (!found) throw UserError("{}: unknown rope type '{}'{}", place, type.substr(0, 60), did_you_mean(type, names));
   rope.scaling = found->scaling;
-  if (rope.scaling == RopeScaling::none) return rope;
+  if (spec.model_type == "phi3" && rope.scaling != RopeScaling::none && rope.scaling != RopeScaling::longrope)
+    throw UserError("{}: rope type '{}': a phi3 knows \"default\" and \"longrope\"", place, type);
+  const bool nested = std::string_view(where).ends_with("_attention");
+  if (rope.scaling != RopeScaling::none) read_scaling(rope, object, place, nested, spec);
+  return rope;
+}
 
+// transformers' standardize_rope_params(): the original length beside rope_parameters wins against the one inside, and
+// Phi-3 always has one beside.
+void ConfigReader::read_scaling(RopeSpec& rope, const Json& object, const std::string& place, bool nested,
+                                const ModelSpec& spec) const {
+  constexpr const char* kOriginal = "original_max_position_embeddings";
+  constexpr std::int64_t kPhi3Original = 4096;
+  auto given = [&](const char* key) { return object.contains(key) && !object[key].is_null(); };
   auto need = [&](const char* key) {
-    if (!object.contains(key) || object[key].is_null())
-      throw UserError("{}: rope type '{}' needs '{}'", place, type, key);
+    if (!given(key))
+      throw UserError("{}: rope type '{}' needs '{}'", place,
+                      json_string(object, "rope_type", json_string(object, "type", "", place), place), key);
     return json_number(object, key, 0, place);
   };
-  // Phi-3 keeps the original length outside.
-  rope.original_positions = json_integer(object, "original_max_position_embeddings",
-                                         integer("original_max_position_embeddings", spec.max_positions), place);
+  const bool beside = !nested && (has(kOriginal) || spec.model_type == "phi3");
+  rope.original_positions =
+      beside ? integer(kOriginal, kPhi3Original) : json_integer(object, kOriginal, spec.max_positions, place);
   rope.attention_factor = json_number(object, "attention_factor", 0, place);
+  const double stretched =
+      static_cast<double>(spec.max_positions) / static_cast<double>(std::max<std::int64_t>(1, rope.original_positions));
   switch (rope.scaling) {
     case RopeScaling::llama3:
       rope.low_freq_factor = need("low_freq_factor");
       rope.high_freq_factor = need("high_freq_factor");
-      need("original_max_position_embeddings");
       rope.factor = need("factor");
       break;
     case RopeScaling::yarn: {
-      rope.factor = need("factor");
+      rope.factor = given("factor") ? need("factor") : stretched;
       rope.beta_fast = json_number(object, "beta_fast", 32, place);
       rope.beta_slow = json_number(object, "beta_slow", 1, place);
       rope.truncate = json_bool(object, "truncate", true, place);
@@ -229,15 +248,11 @@ RopeSpec ConfigReader::rope_from(const Json& object, const char* where, const Mo
       if (rope.attention_factor == 0 && m != 0 && all != 0) rope.attention_factor = scale(m) / scale(all);
       break;
     }
-    case RopeScaling::longrope: {
+    case RopeScaling::longrope:
       rope.long_factor = numbers(object, "long_factor", place);
       rope.short_factor = numbers(object, "short_factor", place);
-      bool outside = has("original_max_position_embeddings") || spec.model_type == "phi3";
-      double stretched = static_cast<double>(spec.max_positions) /
-                         static_cast<double>(std::max<std::int64_t>(1, rope.original_positions));
-      rope.factor = outside ? std::max(1.0, stretched) : json_number(object, "factor", std::max(1.0, stretched), place);
+      rope.factor = given("factor") ? need("factor") : std::max(1.0, stretched);
       break;
-    }
     case RopeScaling::dynamic:
       rope.original_positions = spec.max_positions;
       rope.factor = need("factor");
@@ -245,7 +260,6 @@ RopeSpec ConfigReader::rope_from(const Json& object, const char* where, const Mo
     default:
       rope.factor = need("factor");
   }
-  return rope;
 }
 
 std::int64_t ConfigReader::sliding_window(std::int64_t fallback) const {
@@ -256,6 +270,15 @@ std::int64_t ConfigReader::sliding_window(std::int64_t fallback) const {
   if (window < 1 || window > (std::int64_t{1} << 30))
     throw UserError("{}: 'sliding_window' must be null or above 0, is {}", source_, window);
   return window;
+}
+
+std::vector<std::int64_t> ConfigReader::same_windows(const ModelSpec& spec, std::int64_t window) const {
+  std::vector<std::int64_t> out;
+  if (window > 0) out.assign(static_cast<std::size_t>(spec.layers), window);
+  if (has("layer_types") && windows_of_types(spec, window) != out)
+    throw UserError("{}: 'layer_types' and 'sliding_window' disagree: every layer of a {} has the window", source_,
+                    spec.model_type);
+  return out;
 }
 
 std::vector<std::int64_t> ConfigReader::windows_of_types(const ModelSpec& spec, std::int64_t window) const {

@@ -16,7 +16,9 @@ struct ConfigDefaults {
   double norm_eps = 1e-6;
   bool tied = false;
   std::int64_t head_dim = 0;  // 0: hidden / heads
-  double rope_theta = 10000, partial_rotary = 1;
+  std::int64_t kv_heads = 0;  // 0: as many as heads
+  double rope_theta = 10000;
+  double partial_rotary = 0;  // share of a head that turns; 0: always 1, whatever the config says
   std::int64_t max_positions = 2048;
   Token bos = 1, eos = 2;  // −1: none
 };
@@ -51,13 +53,16 @@ class ConfigReader {
   /// Sizes, norms' epsilon, ids and rotary embedding of the Llama-like families.
   void read_common(ModelSpec& spec, const ConfigDefaults& defaults) const;
   RopeSpec read_rope(const ModelSpec& spec, const ConfigDefaults& defaults) const;
-  /// The rotary embedding of one kind of layer ("sliding_attention") in a nested rope_parameters; false when not
-  /// nested.
-  bool read_rope_of(const char* layer_type, const ModelSpec& spec, const ConfigDefaults& defaults,
-                    RopeSpec& rope) const;
+  /// The rotary embedding of one kind of layer ("sliding_attention") in a nested rope_parameters; without an entry of its
+  /// own, the plain one with the base that stands under `theta_key`, or else in the defaults.
+  RopeSpec read_rope_of(const char* layer_type, const char* theta_key, const ModelSpec& spec,
+                        const ConfigDefaults& defaults) const;
 
   /// Above 0, or the fallback; 0 when null.
   std::int64_t sliding_window(std::int64_t fallback) const;
+  /// `window` on every layer. The families that ask for this do not read "layer_types" in transformers: UserError where
+  /// that key says otherwise.
+  std::vector<std::int64_t> same_windows(const ModelSpec& spec, std::int64_t window) const;
   /// `window` on layers that are sliding by "layer_types", or, without that key, by `is_sliding(layer)`.
   template <class F>
   std::vector<std::int64_t> windows(const ModelSpec& spec, std::int64_t window, F is_sliding) const {
@@ -71,8 +76,10 @@ class ConfigReader {
 
  private:
   std::vector<std::int64_t> windows_of_types(const ModelSpec& spec, std::int64_t window) const;
-  RopeSpec rope_from(const Json& object, const char* where, const ModelSpec& spec,
+  RopeSpec rope_from(const Json& object, const char* where, const char* theta_key, const ModelSpec& spec,
                      const ConfigDefaults& defaults) const;
+  void read_scaling(RopeSpec& rope, const Json& object, const std::string& place, bool nested,
+                    const ModelSpec& spec) const;
 
   const Json& config_;
   std::string source_;

@@ -59,7 +59,8 @@ void write_windows(const ModelSpec& s, Json& j) {
   if (!knows_windows || s.model_type == "gemma") return;
   if (qwen) j["use_sliding_window"] = window > 0;
   j["sliding_window"] = window > 0 ? Json(window) : Json(nullptr);
-  if (window == 0 && s.model_type != "gemma2" && s.model_type != "gemma3_text") return;
+  if (!qwen && !s.model_type.starts_with("gemma")) return;  // no layer_types in these
+  if (qwen && window == 0) return;
   Json types = Json::array();
   for (std::int64_t i = 0; i < s.layers; ++i)
     types.push_back(!s.windows.empty() && s.windows[static_cast<std::size_t>(i)] > 0 ? "sliding_attention"
@@ -74,6 +75,8 @@ void write_gpt2(const ModelSpec& s, Json& j) {
   j["n_head"] = s.heads;
   j["n_positions"] = s.max_positions;
   j["layer_norm_epsilon"] = s.norm_eps;
+  j["scale_attn_weights"] = s.query_scale == 0;
+  j["scale_attn_by_inverse_layer_idx"] = s.inverse_layer_scale;
   j["activation_function"] =
       s.activation == kernels::Activation::gelu_tanh ? "gelu_new" : activation_name(s.activation);
 }
@@ -92,6 +95,7 @@ void write_llama_like(const ModelSpec& s, Json& j) {
   j["hidden_act"] = activation_name(s.activation);
   if (s.model_type == "stablelm") {
     j["use_qkv_bias"] = s.qkv_bias;
+    j["qk_layernorm"] = s.qk_head_norms;
     j["use_parallel_residual"] = s.parallel_residual;
   } else if (s.model_type != "qwen2" && s.model_type != "mistral" && s.model_type != "phi3") {
     j["attention_bias"] = s.qkv_bias;
@@ -130,10 +134,38 @@ Json config_json(const ModelSpec& spec, const std::string& dtype) {
   return j;
 }
 
+namespace {
+
+// A change of the rope in version 4's keys, where the config has version 5's: beside rope_parameters, transformers would
+// overlook rope_theta, and take rope_scaling without the base that stands in rope_parameters.
+bool change_rope_parameters(Json& config, const std::string& key, const Json& value) {
+  auto all = config.find("rope_parameters");
+  if (all == config.end() || !all->is_object() || all->empty()) return false;
+  Json& rope = all->contains("full_attention") ? (*all)["full_attention"] : *all;
+  if (key == "rope_theta" || key == "partial_rotary_factor") {
+    rope[key] = value;
+  } else if (key == "rope_scaling" && (value.is_object() || value.is_null())) {
+    Json kept = Json::object();
+    for (const char* base : {"rope_theta", "partial_rotary_factor"})
+      if (rope.contains(base)) kept[base] = rope[base];
+    kept.update(value.is_null() ? Json{{"rope_type", "default"}} : value);
+    rope = kept;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 Json rewrite_config(const Json& original, const Json& changes) {
   bool new_dialect = original.contains("dtype") || original.contains("rope_parameters");
   Json out = original;
-  for (auto& [key, value] : changes.items()) out[key == "dtype" && !new_dialect ? "torch_dtype" : key] = value;
+  for (auto& [key, value] : changes.items()) {
+    if (change_rope_parameters(out, key, value)) continue;
+    out[key == "dtype" && !new_dialect ? "torch_dtype" : key] = value;
+    if (key == "rope_parameters") out.erase("rope_scaling");  // which would win
+  }
   return out;
 }
 

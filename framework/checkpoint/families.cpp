@@ -6,6 +6,7 @@
 #include "checkpoint/model_config.h"
 #include "core/bf16.h"
 #include "core/error.h"
+#include "core/log.h"
 
 namespace dml {
 namespace {
@@ -18,9 +19,9 @@ void read_llama(const ConfigReader& c, ModelSpec& s) {
 }
 
 void read_mistral(const ConfigReader& c, ModelSpec& s) {
-  c.read_common(s, {.max_positions = 131072});
+  c.read_common(s, {.kv_heads = 8, .max_positions = 131072});
   s.activation = c.activation({"hidden_act"}, "silu");
-  s.windows = c.windows(s, c.sliding_window(4096), [](std::int64_t) { return true; });
+  s.windows = c.same_windows(s, c.sliding_window(4096));
 }
 
 std::vector<std::int64_t> qwen_windows(const ConfigReader& c, const ModelSpec& s) {
@@ -30,14 +31,14 @@ std::vector<std::int64_t> qwen_windows(const ConfigReader& c, const ModelSpec& s
 }
 
 void read_qwen2(const ConfigReader& c, ModelSpec& s) {
-  c.read_common(s, {.max_positions = 32768, .bos = -1, .eos = -1});
+  c.read_common(s, {.kv_heads = 32, .max_positions = 32768, .bos = -1, .eos = -1});
   s.qkv_bias = true;  // no key says so
   s.activation = c.activation({"hidden_act"}, "silu");
   s.windows = qwen_windows(c, s);
 }
 
 void read_qwen3(const ConfigReader& c, ModelSpec& s) {
-  c.read_common(s, {.head_dim = 128, .max_positions = 32768, .bos = -1, .eos = -1});
+  c.read_common(s, {.head_dim = 128, .kv_heads = 32, .max_positions = 32768, .bos = -1, .eos = -1});
   s.qkv_bias = s.out_bias = c.boolean("attention_bias", false);
   s.qk_norm = true;
   s.activation = c.activation({"hidden_act"}, "silu");
@@ -56,60 +57,69 @@ void gemma_block(const ConfigReader& c, ModelSpec& s) {
   s.norm_offset = 1;
   s.embedding_scale = gemma_scale(c, s);
   s.qkv_bias = s.out_bias = c.boolean("attention_bias", false);
-  // "hidden_act" of old folders is wrong and ignored by the original as well.
-  s.activation = c.activation({"hidden_activation"}, "gelu_pytorch_tanh");
 }
 
 void read_gemma(const ConfigReader& c, ModelSpec& s) {
-  c.read_common(s, {.tied = true, .head_dim = 256, .max_positions = 8192, .bos = 2, .eos = 1});
+  c.read_common(s, {.tied = true, .head_dim = 256, .kv_heads = 16, .max_positions = 8192, .bos = 2, .eos = 1});
   gemma_block(c, s);
+  // transformers 5 reads this key alone; 4.39 to 4.47 read the other one, which Gemma 2 has.
+  s.activation = c.activation({"hidden_act"}, "gelu_pytorch_tanh");
+  if (c.has("hidden_activation") && c.activation({"hidden_activation"}, "") != s.activation)
+    log_warning("{}: 'hidden_act' and 'hidden_activation' differ; as in transformers 5, the first counts: {}",
+                c.source(), activation_name(s.activation));
 }
 
-void gemma_caps(const ConfigReader& c, ModelSpec& s, double attention_cap, double final_cap) {
+void gemma_caps(const ConfigReader& c, ModelSpec& s) {
   double scalar = c.number("query_pre_attn_scalar", 256);
   if (!(scalar > 0)) throw UserError("{}: 'query_pre_attn_scalar' must be above 0, is {}", c.source(), scalar);
   s.query_scale = 1 / std::sqrt(scalar);
   s.sandwich_norms = true;
-  s.attention_softcap = c.has("attn_logit_softcapping") ? c.number("attn_logit_softcapping", 0) : attention_cap;
-  s.final_softcap = c.has("final_logit_softcapping") ? c.number("final_logit_softcapping", 0) : final_cap;
+  s.activation = c.activation({"hidden_activation"}, "gelu_pytorch_tanh");
 }
 
 void read_gemma2(const ConfigReader& c, ModelSpec& s) {
-  c.read_common(s, {.tied = true, .head_dim = 256, .max_positions = 8192, .bos = 2, .eos = 1});
+  c.read_common(s, {.tied = true, .head_dim = 256, .kv_heads = 4, .max_positions = 8192, .bos = 2, .eos = 1});
   gemma_block(c, s);
+  gemma_caps(c, s);
   // Absent means the family's caps, null means none.
-  gemma_caps(c, s, c.is_null("attn_logit_softcapping") ? 0 : 50, c.is_null("final_logit_softcapping") ? 0 : 30);
+  s.attention_softcap = c.number("attn_logit_softcapping", c.is_null("attn_logit_softcapping") ? 0 : 50);
+  s.final_softcap = c.number("final_logit_softcapping", c.is_null("final_logit_softcapping") ? 0 : 30);
   s.windows = c.windows(s, c.sliding_window(4096), [](std::int64_t layer) { return layer % 2 == 0; });
 }
 
 void read_gemma3(const ConfigReader& c, ModelSpec& s) {
   ConfigDefaults defaults{
-      .tied = true, .head_dim = 256, .rope_theta = 1e6, .max_positions = 131072, .bos = 2, .eos = 1};
+      .tied = true, .head_dim = 256, .kv_heads = 4, .rope_theta = 1e6, .max_positions = 131072, .bos = 2, .eos = 1};
   c.read_common(s, defaults);
   gemma_block(c, s);
-  gemma_caps(c, s, 0, 0);
+  gemma_caps(c, s);
+  s.final_softcap = c.number("final_logit_softcapping", 0);  // no code reads attn_logit_softcapping
   s.qk_norm = true;
-  std::int64_t pattern =
-      c.integer(c.has("sliding_window_pattern") ? "sliding_window_pattern" : "_sliding_window_pattern", 6);
+  std::int64_t pattern = c.integer("sliding_window_pattern", 6);
   if (pattern < 1) throw UserError("{}: 'sliding_window_pattern' must be above 0, is {}", c.source(), pattern);
   s.windows = c.windows(s, c.sliding_window(4096), [&](std::int64_t layer) { return (layer + 1) % pattern != 0; });
   s.has_local_rope = true;
-  defaults.rope_theta = c.number("rope_local_base_freq", 10000);
-  if (!c.read_rope_of("sliding_attention", s, defaults, s.rope_local)) s.rope_local.theta = defaults.rope_theta;
+  defaults.rope_theta = 10000;
+  s.rope_local = c.read_rope_of("sliding_attention", "rope_local_base_freq", s, defaults);
 }
 
 void read_phi3(const ConfigReader& c, ModelSpec& s) {
-  c.read_common(s, {.norm_eps = 1e-5, .max_positions = 4096, .bos = 1, .eos = 32000});
+  c.read_common(s, {.norm_eps = 1e-5, .partial_rotary = 1, .max_positions = 4096, .bos = 1, .eos = 32000});
   s.fused_qkv = s.fused_gate_up = true;
   s.activation = c.activation({"hidden_act"}, "silu");
-  s.windows = c.windows(s, c.sliding_window(0), [](std::int64_t) { return true; });
+  s.windows = c.same_windows(s, c.sliding_window(0));
 }
 
 void read_stablelm(const ConfigReader& c, ModelSpec& s) {
   s.norm = NormKind::layer;
   s.norm_bias = true;
-  c.read_common(s, {.norm_eps = 1e-5, .partial_rotary = 0.25, .max_positions = 4096, .bos = 0, .eos = 0});
+  c.read_common(s,
+                {.norm_eps = 1e-5, .kv_heads = 32, .partial_rotary = 0.25, .max_positions = 4096, .bos = 0, .eos = 0});
+  if (s.head_dim * s.heads != s.hidden)
+    throw UserError("{}: 'head_dim' is {}, but heads of a stablelm are hidden_size / num_attention_heads wide",
+                    c.source(), s.head_dim);
   s.qkv_bias = c.boolean("use_qkv_bias", false);
+  s.qk_head_norms = c.boolean("qk_layernorm", false);
   s.parallel_residual = s.shared_input_norm = c.boolean("use_parallel_residual", false);
   s.activation = c.activation({"hidden_act"}, "silu");
 }
@@ -124,10 +134,15 @@ void read_olmo2(const ConfigReader& c, ModelSpec& s) {
 
 void read_gpt2(const ConfigReader& c, ModelSpec& s) {
   s.vocab = c.required("vocab_size");
-  s.hidden = c.required("n_embd");
-  s.layers = c.required("n_layer");
-  s.heads = s.kv_heads = c.required("n_head");
-  s.max_positions = c.integer(c.has("n_positions") ? "n_positions" : "n_ctx", 1024);
+  // transformers takes the names of the other families as well.
+  auto size = [&](const char* name, const char* other) {
+    return c.required(!c.has(name) && c.has(other) ? other : name);
+  };
+  s.hidden = size("n_embd", "hidden_size");
+  s.layers = size("n_layer", "num_hidden_layers");
+  s.heads = s.kv_heads = size("n_head", "num_attention_heads");
+  for (const char* key : {"n_positions", "max_position_embeddings", "n_ctx"})
+    if (s.max_positions = c.integer(key, 1024); c.has(key)) break;
   s.ffn = c.integer("n_inner", 4 * (s.hidden < (1 << 20) ? s.hidden : 0));
   if (s.hidden < 1 || s.heads < 1) s.check(c.source());
   if (s.hidden % s.heads != 0)
@@ -137,6 +152,8 @@ void read_gpt2(const ConfigReader& c, ModelSpec& s) {
   s.norm_bias = s.qkv_bias = s.out_bias = s.mlp_bias = true;
   s.norm_eps = c.number("layer_norm_epsilon", 1e-5);
   s.gated = false;
+  if (!c.boolean("scale_attn_weights", true)) s.query_scale = 1;
+  s.inverse_layer_scale = c.boolean("scale_attn_by_inverse_layer_idx", false);
   s.activation = c.activation({"activation_function"}, "gelu_new");
   s.use_rope = false;
   s.learned_positions = s.conv1d_layout = s.fused_qkv = true;

@@ -74,7 +74,7 @@ Adapter read_mlx_adapter(const std::string& directory, const Json& json, const M
   Adapter out;
   out.config = read_mlx_config(json, join(directory, "adapter_config.json"), &file);
   out.plan = plan_adapter(out.config, spec, file.path());
-  out.tensors = adapter_tensors(out.config, out.plan);
+  out.tensors = adapter_tensors(out.config, spec, out.plan);
 
   Problems problems;
   std::set<std::string, std::less<>> expected;
@@ -103,6 +103,9 @@ void write_mlx_adapter(const std::string& directory, const AdapterConfig& config
   AdapterPlan plan = plan_adapter(config, spec, directory);
   if (!plan.saved.empty())
     throw UserError("mlx-lm adapters hold no modules_to_save; this one has '{}'", plan.saved[0].module());
+  for (auto [key, there] : {std::pair{"lora_bias", config.lora_bias}, std::pair{"bias", !plan.biases.empty()},
+                            std::pair{"trainable_token_indices", !plan.rows.empty()}})
+    if (there) throw UserError("mlx-lm adapters hold no {}; this one has it (dml merge makes a model of it)", key);
   auto& first = plan.modules.at(0);
   std::set<std::string> keys;
   std::int64_t lowest = spec.layers;
@@ -118,7 +121,8 @@ void write_mlx_adapter(const std::string& directory, const AdapterConfig& config
     keys.insert(m.module.name.substr(m.module.name.find(number) + number.size()));
   }
 
-  auto tensors = adapter_tensors(config, plan);
+  auto tensors = adapter_tensors(config, spec, plan);
+  std::erase_if(tensors, [](const AdapterTensor& t) { return !t.trained(); });
   std::map<std::string, const AdapterTensor*> by_name;
   std::vector<TensorInfo> infos;
   for (auto& t : tensors) {

@@ -21,6 +21,7 @@ struct Neutral {
   const char* key;
   Json value;
   const char* why;
+  const char* honoured = "";  // by the family that has this switch
 };
 
 const std::vector<Neutral>& neutral_values() {
@@ -39,21 +40,20 @@ const std::vector<Neutral>& neutral_values() {
       {"num_experts", 0, "mixtures of experts are not supported"},
       {"num_local_experts", 0, "mixtures of experts are not supported"},
       {"num_kv_shared_layers", 0, ""},
-      {"qk_layernorm", false, "a LayerNorm per head is not supported"},
-      {"reorder_and_upcast_attn", false, ""},
+      {"qk_layernorm", false, "", "stablelm"},
       {"residual_multiplier", 1, ""},
-      {"scale_attn_by_inverse_layer_idx", false, ""},
-      {"scale_attn_weights", true, ""},
+      {"scale_attn_by_inverse_layer_idx", false, "", "gpt2"},
+      {"scale_attn_weights", true, "", "gpt2"},
   };
   return table;
 }
 
-void refuse_unknown_mathematics(const Json& config, const std::string& source) {
+void refuse_unknown_mathematics(const Json& config, const std::string& family, const std::string& source) {
   is_bitsandbytes_config(config, source);  // refuses every other quantisation
   Problems problems;
   for (auto& n : neutral_values()) {
     auto it = config.find(n.key);
-    if (it == config.end() || it->is_null() || *it == n.value) continue;
+    if (it == config.end() || it->is_null() || *it == n.value || family == n.honoured) continue;
     problems.add(fmt::format("{}: '{}' is {}, which dml does not support{}{}", source, n.key, dump(*it).substr(0, 80),
                              *n.why ? ": " : "", n.why));
   }
@@ -106,7 +106,7 @@ void check_architecture(const Json& config, const Family& family, const std::str
 ModelSpec read_model_config(const Json& config, const std::string& source) {
   const Family& family = family_of(config, source);
   check_architecture(config, family, source);
-  refuse_unknown_mathematics(config, source);
+  refuse_unknown_mathematics(config, family.model_type, source);
   if (config.contains("auto_map")) log_info("{}: 'auto_map' names Python code, which is not run", source);
   ModelSpec spec;
   spec.model_type = family.model_type;
@@ -129,6 +129,18 @@ ModelSpec read_model_spec(const std::string& directory) {
     spec.check(generation);
   }
   return spec;
+}
+
+std::string config_dropout(const Json& config) {
+  const bool gpt2 = config.value("model_type", "") == "gpt2";
+  std::vector<std::string> asked;
+  for (const char* key : {"attention_dropout", "attn_pdrop", "embd_pdrop", "hidden_dropout", "resid_pdrop"}) {
+    auto it = config.find(key);
+    const double absent = gpt2 && std::string_view(key).ends_with("_pdrop") ? 0.1 : 0;
+    const double p = it == config.end() ? absent : it->is_number() ? it->get<double>() : 0;
+    if (p > 0) asked.push_back(fmt::format("{} {}", key, p));
+  }
+  return fmt::format("{}", fmt::join(asked, ", "));
 }
 
 std::string pretty_json(const Json& value) { return value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }

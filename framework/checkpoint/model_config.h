@@ -32,6 +32,10 @@ Json config_json(const ModelSpec& spec, const std::string& dtype);
 /// order and the dialect. A null removes nothing: it is written as null.
 Json rewrite_config(const Json& original, const Json& changes);
 
+/// The dropout that a config asks of training in transformers, as "attn_pdrop 0.1, resid_pdrop 0.1"; "" if none. dml
+/// trains without it.
+std::string config_dropout(const Json& config);
+
 /// Indented by 2, with a final newline, as Hugging Face writes it.
 std::string pretty_json(const Json& value);
 

@@ -52,7 +52,7 @@ Arrangement arrange(std::span<const DatasetRange> datasets, const DataSection& d
     shuffle(out.train, Random(seed, Purpose::shuffle, 0, kMerged));
   if (data.dataset_shard_num) {
     if (*data.dataset_shard_num < 1 || data.dataset_shard_idx < 0 || data.dataset_shard_idx >= *data.dataset_shard_num)
-      throw UserError("dataset_shard_idx {} is not from 0 to {}", data.dataset_shard_idx, *data.dataset_shard_num - 1);
+      throw UserError("dataset_shard_idx is {}, must be 0 to {}", data.dataset_shard_idx, *data.dataset_shard_num - 1);
     std::vector<std::int32_t> shard;
     for (auto i = static_cast<std::size_t>(data.dataset_shard_idx); i < out.train.size();
          i += static_cast<std::size_t>(*data.dataset_shard_num))
@@ -64,7 +64,7 @@ Arrangement arrange(std::span<const DatasetRange> datasets, const DataSection& d
   const auto size = static_cast<double>(out.train.size());
   double wanted = data.val_set_size < 1 ? std::ceil(data.val_set_size * size - 1e-9) : std::floor(data.val_set_size);
   if (wanted >= size)
-    throw UserError("val_set_size {} leaves nothing to train on: there are {} examples", data.val_set_size,
+    throw UserError("val_set_size {} leaves no examples to train on; there are {}", data.val_set_size,
                     out.train.size());
   auto split = out.train.end() - static_cast<std::ptrdiff_t>(wanted);
   out.validation.insert(out.validation.end(), split, out.train.end());

@@ -4,6 +4,8 @@
 #include <array>
 #include <bit>
 #include <exception>
+#include <initializer_list>
+#include <optional>
 #include <unordered_set>
 #include <utility>
 
@@ -56,26 +58,41 @@ struct Block {
 // How far the files of a dataset have been read.
 struct Cursor {
   RowRange range;
+  CheckLimits limits = {};
   std::int64_t number = 0, taken = 0;  // rows seen, rows taken
+  std::size_t bytes = 0;               // of rows taken
 
-  bool at_end() const { return taken >= range.most || number >= range.end; }
+  bool at_limit() const { return taken >= limits.rows || bytes >= limits.bytes; }
+  bool at_end() const { return taken >= range.most || number >= range.end || at_limit(); }
+};
+
+// The files of a prepared folder while they are written.
+struct Arrays {
+  explicit Arrays(const std::string& folder)
+      : ids(folder + "/ids.safetensors", "ids"),
+        labels(folder + "/labels.safetensors", "labels"),
+        offsets(folder + "/offsets.safetensors", "offsets"),
+        files(folder + "/source_file.safetensors", "source_file"),
+        lines(folder + "/source_line.safetensors", "source_line"),
+        dropped(folder + "/dropped.jsonl") {
+    offsets.append(std::int64_t{0});
+  }
+  TensorWriter<Token> ids, labels;
+  TensorWriter<std::int64_t> offsets;
+  TensorWriter<std::int32_t> files;
+  TensorWriter<std::int64_t> lines;
+  FileWriter dropped;
 };
 
 class Builder {
  public:
   Builder(const DataSection& data, const Tokenizer& tokenizer, const std::vector<Token>& ends,
           const std::string& folder)
-      : data_(data),
-        tokenizer_(tokenizer),
-        worker_(data, tokenizer, ends),
-        ids_(folder + "/ids.safetensors", "ids"),
-        labels_(folder + "/labels.safetensors", "labels"),
-        offsets_(folder + "/offsets.safetensors", "offsets"),
-        files_(folder + "/source_file.safetensors", "source_file"),
-        lines_(folder + "/source_line.safetensors", "source_line"),
-        dropped_(folder + "/dropped.jsonl") {
-    offsets_.append(std::int64_t{0});
-  }
+      : data_(data), tokenizer_(tokenizer), worker_(data, tokenizer, ends), arrays_(std::in_place, folder) {}
+  // Writes nothing and refuses nothing: what is wrong goes to `problem`.
+  Builder(const DataSection& data, const Tokenizer& tokenizer, const std::vector<Token>& ends,
+          const CheckLimits& limits, const ProblemSink& problem)
+      : data_(data), tokenizer_(tokenizer), worker_(data, tokenizer, ends), limits_(limits), problem_(problem) {}
 
   void add(const PlannedDataset& dataset) {
     DatasetReport report;
@@ -83,25 +100,46 @@ class Builder {
     report.format = dataset.strategy->description();
     report.validation = dataset.validation;
     for (auto& file : dataset.files)
-      report.files.push_back(fmt::format("{}: {}, because {}", file.path, name_of(file.form), file.reason));
+      report.files.push_back(fmt::format("{}: read as {} ({})", file.path, name_of(file.form), file.reason));
     const std::int32_t first = count_;
-    Cursor cursor{rows_of(*dataset.entry, dataset.files)};
+    Cursor cursor{rows_of(*dataset.entry, dataset.files), limits_};
     for (auto& file : dataset.files) {
-      sources_.push_back(file.path);
-      if (!cursor.at_end()) read_file_rows(dataset, file, cursor, report);
+      sources_.push_back(file);
+      attempt([&] {
+        if (!cursor.at_end()) read_file_rows(dataset, file, cursor, report);
+      });
     }
     report.rows = cursor.taken;
     if (tokenizer_.adds_bos) report.bos = tokenizer_.piece(*tokenizer_.bos);
-    finish_dataset(dataset, report);
+    if (cursor.at_limit()) partial_.push_back(fmt::format("{} ({} rows)", report.name, report.rows));
+    try {
+      finish_dataset(dataset, report);
+    } catch (const UserError& error) {
+      if (!problem_) throw;
+      if (cursor.at_limit()) doubts_.push_back(error.what());
+      else if (found_ == 0 || report.rows == 0) problem_found(error.what());
+    }
     ranges_.push_back({first, count_, dataset.entry->weight, dataset.validation});
     out_.report.datasets.push_back(std::move(report));
   }
 
+  // The order of the examples. UserError when none are left to train on.
+  Arrangement arranged(std::uint64_t seed) const {
+    Arrangement order = arrange(ranges_, data_, seed);
+    if (order.train.empty()) throw UserError("no examples are left to train on");
+    return order;
+  }
+
+  DataCheck finish_check(std::uint64_t seed) {
+    // With rows missing, how they are shared out says nothing.
+    if (partial_.empty() && found_ == 0) attempt([&] { arranged(seed); });
+    return {std::move(doubts_), std::move(partial_), std::move(out_.report)};
+  }
+
   Built finish(std::uint64_t seed, const std::string& folder) {
     PhaseClock clock(out_.seconds);
-    Arrangement order = arrange(ranges_, data_, seed);
+    Arrangement order = arranged(seed);
     clock.lap(Phase::order);
-    if (order.train.empty()) throw UserError("there is nothing to train on: no example was kept");
     auto list = [&](const char* name, const std::vector<std::int32_t>& items) {
       TensorWriter<std::int32_t> writer(fmt::format("{}/{}.safetensors", folder, name), name);
       writer.append(std::span<const std::int32_t>(items));
@@ -109,12 +147,11 @@ class Builder {
     };
     list("train", order.train);
     list("validation", order.validation);
-    for (TensorWriterBase* array : {static_cast<TensorWriterBase*>(&ids_), static_cast<TensorWriterBase*>(&labels_),
-                                    static_cast<TensorWriterBase*>(&offsets_), static_cast<TensorWriterBase*>(&files_),
-                                    static_cast<TensorWriterBase*>(&lines_)})
+    for (TensorWriterBase* array : std::initializer_list<TensorWriterBase*>{
+             &arrays_->ids, &arrays_->labels, &arrays_->offsets, &arrays_->files, &arrays_->lines})
       out_.files.push_back(array->finish());
-    const std::size_t dropped_size = dropped_.position();
-    dropped_.commit();
+    const std::size_t dropped_size = arrays_->dropped.position();
+    arrays_->dropped.commit();
     const std::string dropped_file = "dropped.jsonl";
     out_.files.push_back({dropped_file, dropped_size, stream_digest(folder + "/" + dropped_file)});
     std::sort(out_.files.begin(), out_.files.end(), [](auto& a, auto& b) { return a.name < b.name; });
@@ -127,7 +164,22 @@ class Builder {
     return std::move(out_);
   }
 
+  // Runs a part of the work. A check continues after an error.
+  void attempt(const std::function<void()>& part) {
+    try {
+      part();
+    } catch (const UserError& error) {
+      if (!problem_) throw;
+      problem_found(error.what());
+    }
+  }
+
  private:
+  void problem_found(const std::string& text) {
+    ++found_;
+    problem_(text);
+  }
+
   void read_file_rows(const PlannedDataset& dataset, const SourceFile& file, Cursor& cursor, DatasetReport& report) {
     RowReader reader(file);
     Block *coming = &blocks_[0], *present = &blocks_[1], *done = &blocks_[2];
@@ -153,6 +205,7 @@ class Builder {
       while (more && !block.full()) {
         more = !cursor.at_end() && reader.next(block.slot());
         if (more && cursor.range.takes(cursor.number++)) {
+          cursor.bytes += block.slot().text.size();
           block.take();
           ++cursor.taken;
         }
@@ -181,7 +234,8 @@ class Builder {
     auto made = group.examples.begin();
     for (std::size_t r = 0; r < group.rows; ++r) {
       const RowResult& row = group.results[r];
-      if (row.why_dropped == dropped::kBadRow && data_.on_bad_row == BadRow::error) throw UserError(row.detail);
+      if (row.why_dropped == dropped::kBadRow && data_.on_bad_row == BadRow::error)
+        attempt([&] { throw UserError(row.detail); });
       if (row.why_dropped) drop(reader, group.raw[r], row.why_dropped, row.detail, report);
       report.truncated += row.truncated;
       report.cut_documents += row.cut;
@@ -205,12 +259,14 @@ class Builder {
   void keep(const MadeExample& made, std::int64_t line, DatasetReport& report) {
     if (count_ == INT32_MAX) throw UserError("more than {} examples", INT32_MAX);
     const Example& example = made.example;
-    ids_.append(std::span(example.ids));
-    labels_.append(std::span(example.labels));
     offset_ += example.size();
-    offsets_.append(offset_);
-    files_.append(static_cast<std::int32_t>(sources_.size() - 1));
-    lines_.append(line);
+    if (arrays_) {
+      arrays_->ids.append(std::span(example.ids));
+      arrays_->labels.append(std::span(example.labels));
+      arrays_->offsets.append(offset_);
+      arrays_->files.append(static_cast<std::int32_t>(sources_.size() - 1));
+      arrays_->lines.append(line);
+    }
     hashes_.push_back(made.hash);
     ++count_;
 
@@ -231,7 +287,9 @@ class Builder {
             DatasetReport& report) {
     ++report.dropped[reason];
     DroppedRow shown{reader.place(row), reason, detail};
-    dropped_.write(dump(Json{{"place", shown.place}, {"reason", shown.reason}, {"detail", shown.detail}}) + "\n");
+    if (arrays_)
+      arrays_->dropped.write(dump(Json{{"place", shown.place}, {"reason", shown.reason}, {"detail", shown.detail}}) +
+                             "\n");
     if (report.first_dropped.size() < DatasetReport::kShown) report.first_dropped.push_back(std::move(shown));
   }
 
@@ -245,13 +303,13 @@ class Builder {
     if (report.examples == 0 && again(dropped::kDuplicate) + again(dropped::kNearDuplicate) < report.rows) {
       std::vector<std::string> counts;
       for (auto& [reason, count] : report.dropped) counts.push_back(fmt::format("{} {}", count, reason));
-      throw UserError("{}: all {} rows were dropped: {}; the first: {}", report.name, report.rows,
+      throw UserError("{}: all {} rows were dropped ({}); the first: {}", report.name, report.rows,
                       fmt::join(counts, ", "), first);
     }
     auto empty = report.dropped.find(dropped::kNothingLearned);
     if (empty != report.dropped.end() && empty->second * 2 > report.rows)
       throw UserError(
-          "{}: {} of {} rows have no learned token; check `type`, roles_to_train and the labels; the first: {}",
+          "{}: {} of {} rows have no trained tokens; check type, roles_to_train and the labels; the first: {}",
           report.name, empty->second, report.rows, first);
   }
 
@@ -271,12 +329,12 @@ class Builder {
   const Tokenizer& tokenizer_;
   RowWorker worker_;
   std::array<Block, 3> blocks_;
-  TensorWriter<Token> ids_, labels_;
-  TensorWriter<std::int64_t> offsets_;
-  TensorWriter<std::int32_t> files_;
-  TensorWriter<std::int64_t> lines_;
-  FileWriter dropped_;
-  std::vector<std::string> sources_;
+  std::optional<Arrays> arrays_;  // none in a check
+  CheckLimits limits_;
+  ProblemSink problem_;
+  std::int64_t found_ = 0;
+  std::vector<std::string> doubts_, partial_;
+  std::vector<SourceFile> sources_;
   std::vector<DatasetRange> ranges_;
   std::vector<std::uint64_t> hashes_;
   std::unordered_set<std::uint64_t> seen_;
@@ -287,6 +345,14 @@ class Builder {
 };
 
 }  // namespace
+
+DataCheck check_rows(const DataSection& data, std::uint64_t seed, const Tokenizer& tokenizer,
+                     const std::vector<PlannedDataset>& datasets, const std::vector<Token>& ends,
+                     const CheckLimits& limits, const ProblemSink& problem) {
+  Builder builder(data, tokenizer, ends, limits, problem);
+  for (auto& dataset : datasets) builder.attempt([&] { builder.add(dataset); });
+  return builder.finish_check(seed);
+}
 
 Built build_arrays(const DataSection& data, std::uint64_t seed, const Tokenizer& tokenizer,
                    const std::vector<PlannedDataset>& datasets, const std::vector<Token>& ends,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,9 +31,31 @@ struct PlannedDataset {
 struct Built {
   DataReport report;
   PhaseSeconds seconds;
-  std::vector<std::string> sources;  // paths, as source_file counts them
-  std::vector<WrittenFile> files;    // by name
+  std::vector<SourceFile> sources;  // as source_file counts them
+  std::vector<WrittenFile> files;   // by name
 };
+
+/// How much of the data is read when nothing is to be written.
+struct CheckLimits {
+  std::int64_t rows = INT64_MAX;  // of each dataset
+  std::size_t bytes = SIZE_MAX;   // of each dataset's rows, about
+};
+
+/// What reading the data found.
+struct DataCheck {
+  std::vector<std::string>
+      doubts;  // what preparing would refuse if the rows that were not read are like those that were
+  std::vector<std::string> partial;  // datasets of which only the first rows were read, with their number
+  DataReport report;
+};
+
+using ProblemSink = std::function<void(const std::string&)>;
+
+/// Reads, renders and tokenises as build_arrays() does and writes nothing. Everything that build_arrays() would refuse goes
+/// to `problem`, one call each, in the order of the rows.
+DataCheck check_rows(const DataSection& data, std::uint64_t seed, const Tokenizer& tokenizer,
+                     const std::vector<PlannedDataset>& datasets, const std::vector<Token>& ends,
+                     const CheckLimits& limits, const ProblemSink& problem);
 
 /// Writes every file but the manifest into `folder`. `ends` are the tokens a text may end with (eos, eot).
 /// UserError on bad rows (unless they are to be skipped), when everything of a dataset was dropped, or more than half

@@ -39,7 +39,7 @@ class Rows {
   const std::string& list(std::int32_t i) const { return list_[static_cast<std::size_t>(i)]; }
   std::string size(std::int32_t i) const {
     auto l = labels(i);
-    return fmt::format("{} tokens, {} learned", l.size(), std::ssize(l) - std::count(l.begin(), l.end(), kIgnore));
+    return fmt::format("{} tokens, {} trained", l.size(), std::ssize(l) - std::count(l.begin(), l.end(), kIgnore));
   }
 
  private:
@@ -54,11 +54,11 @@ std::vector<std::string> compare_inputs(const Json& before, const Json& after) {
   std::vector<std::string> out;
   auto text = [](const Json& value) { return value.is_string() ? value.get<std::string>() : dump(value); };
   for (auto& [name, value] : after.items()) {
-    if (!before.contains(name)) out.push_back(fmt::format("{}: is new ({})", name, text(value)));
+    if (!before.contains(name)) out.push_back(fmt::format("{}: added ({})", name, text(value)));
     else if (before[name] != value) out.push_back(fmt::format("{}: {} → {}", name, text(before[name]), text(value)));
   }
   for (auto& [name, value] : before.items())
-    if (!after.contains(name)) out.push_back(fmt::format("{}: is gone ({})", name, text(value)));
+    if (!after.contains(name)) out.push_back(fmt::format("{}: removed ({})", name, text(value)));
   return out;
 }
 
@@ -76,7 +76,7 @@ Difference compare(const Prepared& before, const Prepared& after) {
   const Rows a(before), b(after);
   for (auto& place : a.places()) {
     const std::int32_t i = a.find(place), k = b.find(place);
-    if (k < 0) note(out.gone, place, "is gone, had " + a.size(i));
+    if (k < 0) note(out.gone, place, "removed, had " + a.size(i));
     else if (!std::ranges::equal(a.ids(i), b.ids(k))) note(out.other_tokens, place, a.size(i) + " → " + b.size(k));
     else if (!std::ranges::equal(a.labels(i), b.labels(k)))
       note(out.other_labels, place, "the same tokens, " + a.size(i) + " → " + b.size(k));
@@ -84,15 +84,15 @@ Difference compare(const Prepared& before, const Prepared& after) {
     else ++out.same;
   }
   for (auto& place : b.places())
-    if (a.find(place) < 0) note(out.fresh, place, "is new, has " + b.size(b.find(place)));
+    if (a.find(place) < 0) note(out.fresh, place, "added, has " + b.size(b.find(place)));
   return out;
 }
 
 std::vector<std::string> Difference::lines() const {
   std::vector<std::string> out = inputs;
-  if (inputs.empty()) out.push_back("made from the same");
+  if (inputs.empty()) out.push_back("same settings and data files");
   out.push_back(fmt::format(
-      "examples: {} the same, {} with other tokens, {} with other labels, {} in another list, {} gone, {} new",
+      "examples: {} unchanged, {} with other tokens, {} with other labels, {} in another split, {} removed, {} added",
       grouped(same), grouped(other_tokens), grouped(other_labels), grouped(moved), grouped(gone), grouped(fresh)));
   for (auto& change : first) out.push_back(fmt::format("  {}: {}", change.place, change.what));
   return out;

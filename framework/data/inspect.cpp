@@ -62,7 +62,7 @@ std::vector<std::int64_t> find_rows(const Examples& examples, const Tokenizer& t
 }
 
 std::string render_text(const RowView& row, const ViewStyle& style) {
-  std::string out = fmt::format("{}: {} tokens, {} learned\n", row.title, row.tokens.size(), row.learned());
+  std::string out = fmt::format("{}: {} tokens, {} trained\n", row.title, row.tokens.size(), row.learned());
   bool open = false;  // inside ⟦…⟧
   for (auto& token : row.tokens) {
     std::string text = visible(token.text, style.ids);
@@ -96,14 +96,17 @@ Json render_json(const RowView& row) {
 
 std::vector<std::string> describe(const Schedule& schedule) {
   const ScheduleOptions& o = schedule.options();
-  std::string rows = o.packing ? counted(o.micro_batch_size, "row", "rows") + fmt::format(" of {}", o.sequence_len)
-                               : counted(o.micro_batch_size, "example", "examples");
+  const std::string unit = o.packing ? "row" : "example";
+  const std::string rows =
+      o.micro_batch_size == 1 ? fmt::format("one {}", unit) : fmt::format("{} {}s", grouped(o.micro_batch_size), unit);
   std::vector<std::string> out;
-  out.push_back(fmt::format("{} in {}, {} a step, {} a micro-batch, the largest {} tokens",
-                            counted(schedule.steps(), "step", "steps"), counted(schedule.epochs(), "epoch", "epochs"),
-                            counted(o.micro_batches_per_step, "micro-batch", "micro-batches"), rows,
+  out.push_back(fmt::format("{} in {}, {} per step", counted(schedule.steps(), "step", "steps"),
+                            counted(schedule.epochs(), "epoch", "epochs"),
+                            counted(o.micro_batches_per_step, "micro-batch", "micro-batches")));
+  out.push_back(fmt::format("each micro-batch: {}{}, at most {} tokens", rows,
+                            o.packing ? fmt::format(" of {} tokens", grouped(o.sequence_len)) : "",
                             grouped(schedule.longest())));
-  if (o.packing) out.push_back(fmt::format("packing fills {:.1f} % of the rows", 100 * schedule.fill()));
+  if (o.packing) out.push_back(fmt::format("packed rows are {:.1f} % full", 100 * schedule.fill()));
   return out;
 }
 

@@ -1,5 +1,7 @@
 #include "data/page.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -31,18 +33,24 @@ std::vector<std::int64_t> spread(std::int64_t size, std::int64_t most) {
 
 class Sources {
  public:
-  // "FILE:LINE" → number of the file, line
+  // "FILE:LINE" or "FILE, row N" → number of the file, line or row
   std::pair<std::size_t, std::int64_t> add(const std::string& place) {
-    const auto colon = place.rfind(':');
-    auto [at, fresh] = numbers_.emplace(place.substr(0, colon), names_.size());
-    if (fresh) names_.push_back(at->first);
-    return {at->second, colon == std::string::npos ? 0 : std::atoll(place.c_str() + colon + 1)};
+    const std::size_t number = place.find_last_not_of("0123456789") + 1;
+    std::string name = place.substr(0, number);
+    const std::string between = name.ends_with(kRow) ? kRow : ":";
+    name.resize(name.size() - std::min(name.size(), between.size()));
+    auto [at, fresh] = numbers_.emplace(std::move(name), names_.size());
+    if (fresh) names_.push_back(at->first), between_.push_back(between);
+    return {at->second, std::atoll(place.c_str() + number)};
   }
   const std::vector<std::string>& names() const { return names_; }
+  /// What stands between the name and the number, by file.
+  const std::vector<std::string>& between() const { return between_; }
 
  private:
+  static constexpr const char* kRow = ", row ";
   std::map<std::string, std::size_t> numbers_;
-  std::vector<std::string> names_;
+  std::vector<std::string> names_, between_;
 };
 
 Json kept_row(const RowView& view) {
@@ -113,6 +121,7 @@ Json page_data(const Prepared& prepared, const Tokenizer& tokenizer, const Sched
           {"scope", scope},
           {"summary", describe(prepared, schedule)},
           {"sources", sources.names()},
+          {"between", sources.between()},
           {"rows", std::move(rows)}};
 }
 

@@ -59,9 +59,9 @@ main { flex: 1; display: flex; min-height: 0; }
   <label>Search <input type="search" id="q" placeholder="text, press /"></label>
   <label>Rows <select id="kind"></select></label>
   <label>Source <select id="file"></select></label>
-  <label>Learned % <input type="number" id="learned0" min="0" max="100" placeholder="from" aria-label="learned at least"><input type="number" id="learned1" min="0" max="100" placeholder="to" aria-label="learned at most"></label>
+  <label>Trained % <input type="number" id="learned0" min="0" max="100" placeholder="from" aria-label="trained at least"><input type="number" id="learned1" min="0" max="100" placeholder="to" aria-label="trained at most"></label>
   <label>Tokens <input type="number" id="tokens0" min="0" placeholder="from" aria-label="tokens at least"><input type="number" id="tokens1" min="0" placeholder="to" aria-label="tokens at most"></label>
-  <label>Sort <select id="sort"><option value="">as they are</option><option value="long">longest first</option><option value="short">shortest first</option><option value="most">most learned first</option><option value="least">least learned first</option></select></label>
+  <label>Sort <select id="sort"><option value="">as they are</option><option value="long">longest first</option><option value="short">shortest first</option><option value="most">most trained first</option><option value="least">least trained first</option></select></label>
   <strong id="count"></strong>
   <span id="bars" title="tokens per row, doubling from bar to bar"></span>
 </form>
@@ -89,7 +89,7 @@ rows.forEach((r, i) => {
   r.tokens = r.ids ? r.ids.length : 0;
   r.learned = r.runs ? r.runs.reduce((sum, n, k) => sum + (k % 2 ? n : 0), 0) : 0;
   r.share = r.tokens ? 100 * r.learned / r.tokens : 0;
-  r.place = data.sources[r.file] + ':' + r.line;
+  r.place = data.sources[r.file] + data.between[r.file] + r.line;
 });
 let found = [], chosen = null;
 

@@ -13,36 +13,60 @@
 #include "core/parallel.h"
 #include "data/builder.h"
 #include "data/byte_stream.h"
+#include "prompt/chat_template.h"
 #include "recipe/recipe.h"
 
 namespace dml {
 namespace fs = std::filesystem;
 namespace {
 
+// What pretraining_dataset is read as: plain text.
+std::vector<DatasetEntry> pretraining_entries(const DataSection& data) {
+  std::vector<DatasetEntry> out = data.pretraining_dataset;
+  for (auto& entry : out) {
+    if (entry.type.pre_tokenised()) entry.type.name = "pretrain";
+  }
+  return out;
+}
+
+// Every entry whose files and format can be read; what is wrong with the others goes to `problems`.
 std::vector<PlannedDataset> plan_datasets(const DataSection& data, const TemplateSection& templates,
-                                          const Tokenizer& tokenizer, std::vector<DatasetEntry>& pretraining) {
+                                          const Tokenizer& tokenizer, const std::vector<DatasetEntry>& pretraining,
+                                          Problems& problems) {
   std::vector<PlannedDataset> out;
-  auto add = [&](const std::vector<DatasetEntry>& entries, bool validation) {
+  auto add = [&](const std::vector<DatasetEntry>& entries, bool validation, bool plain_text = false) {
     for (auto& entry : entries) {
       PlannedDataset planned;
       planned.entry = &entry;
       planned.validation = validation;
-      planned.files = find_sources(entry);
+      try {
+        planned.files = find_sources(entry);
+        if (plain_text && !entry.ds_type)  // its lines are no texts of their own
+          for (auto& file : planned.files)
+            if (file.form == RowForm::text) file.form = RowForm::document;
+      } catch (const UserError& error) {
+        problems.add(error.what());
+      }
       try {
         planned.strategy = make_prompt_strategy(prompt_context(data, templates, entry, tokenizer));
       } catch (const UserError& error) {
-        throw UserError("{}: {}", entry.path, error.what());
+        problems.add(fmt::format("{}: {}", entry.path, error.what()));
       }
-      out.push_back(std::move(planned));
+      if (!planned.files.empty() && planned.strategy) out.push_back(std::move(planned));
     }
   };
-  for (auto& entry : pretraining)
-    if (entry.type.pre_tokenised()) entry.type.name = "pretrain";
   add(data.test_datasets, true);
   add(data.datasets, false);
-  add(pretraining, false);
-  if (std::none_of(out.begin(), out.end(), [](auto& d) { return !d.validation; }))
-    throw UserError("datasets: there is none");
+  add(pretraining, false, true);
+  try {
+    const DatasetEntry none;
+    check_chat_template_name(prompt_context(data, templates, none, tokenizer));
+  } catch (const UserError& error) {
+    // A dataset that uses it has told so.
+    if (std::ranges::none_of(problems.lines(), [&](auto& line) { return line.ends_with(error.what()); }))
+      problems.add(error.what());
+  }
+  if (data.datasets.empty() && pretraining.empty()) problems.add("the recipe has no datasets");
   return out;
 }
 
@@ -105,7 +129,8 @@ std::vector<Token> end_tokens(const TemplateSection& templates, const Tokenizer&
   for (auto& token : templates.eot_tokens.value_or(std::vector<std::string>{})) {
     auto id = tokenizer.find(token);
     if (id && std::find(ends.begin(), ends.end(), *id) == ends.end()) ends.push_back(*id);
-    if (!id) log_warning("eot_tokens: '{}' is several tokens to this tokenizer; add  tokens: [\"{}\"]", token, token);
+    if (!id)
+      log_warning("eot_tokens: this tokenizer splits '{}' into several tokens; add tokens: [\"{}\"]", token, token);
   }
   return ends;
 }
@@ -115,10 +140,12 @@ void write_manifest(const std::string& folder, const std::string& digest, const 
   Json files = Json::object(), named = Json::object();
   for (auto& file : built.files) files[file.name] = {{"size", file.size}, {"xxh3", file.digest}};
   for (auto& [name, value] : inputs) named[name] = value;
-  Json manifest{{"version", Prepared::kVersion},    {"digest", digest},         {"inputs", named},
-                {"tokenizer", tokenizer.directory}, {"sources", built.sources}, {"files", std::move(files)},
+  Json sources = Json::array();
+  for (auto& source : built.sources) sources.push_back({{"path", source.path}, {"form", name_of(source.form)}});
+  Json manifest{{"version", Prepared::kVersion},    {"digest", digest},   {"inputs", named},
+                {"tokenizer", tokenizer.directory}, {"sources", sources}, {"files", std::move(files)},
                 {"report", to_json(built.report)}};
-  write_file(folder + "/manifest.json", manifest.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  write_file(folder + "/manifest.json", manifest_text(std::move(manifest)));
 }
 
 }  // namespace
@@ -164,7 +191,7 @@ std::string what_changed(const PreparedInputs& inputs, const std::string& root) 
     auto text = [](const Json& value) { return value.is_string() ? value.get<std::string>() : dump(value); };
     for (auto& [name, value] : inputs) {
       if (!old.contains(name)) {
-        changes.push_back(name + " is new");
+        changes.push_back(name + " added");
       } else if (std::string before = text(old[name]); before != value) {
         bool brief = before.size() <= 24 && value.size() <= 24;
         changes.push_back(brief ? fmt::format("{} changed ({} → {})", name, before, value) : name + " changed");
@@ -172,7 +199,7 @@ std::string what_changed(const PreparedInputs& inputs, const std::string& root) 
     }
     for (auto& [name, value] : old.items())
       if (std::none_of(inputs.begin(), inputs.end(), [&](auto& input) { return input.first == name; }))
-        changes.push_back(name + " is gone");
+        changes.push_back(name + " removed");
     if (!found || changes.size() < nearest.size()) nearest = std::move(changes);
     found = true;
   }
@@ -183,10 +210,38 @@ std::string what_changed(const PreparedInputs& inputs, const std::string& root) 
   return shown < nearest.size() ? fmt::format("{} and {} more", out, nearest.size() - shown) : out;
 }
 
+DataCheck check_data(const DataSection& data, const TemplateSection& templates, std::uint64_t seed,
+                     const Tokenizer& tokenizer, const CheckLimits& limits, const ProblemSink& problem) {
+  const std::vector<DatasetEntry> pretraining = pretraining_entries(data);
+  Problems problems;
+  auto datasets = plan_datasets(data, templates, tokenizer, pretraining, problems);
+  for (auto& line : problems.lines()) problem(line);
+  return check_rows(data, seed, tokenizer, datasets, end_tokens(templates, tokenizer), limits, problem);
+}
+
+void check_sources(const DataSection& data, const ProblemSink& problem) {
+  const std::vector<DatasetEntry> pretraining = pretraining_entries(data);
+  for (auto* entries : {&data.test_datasets, &data.datasets, &pretraining})
+    for (auto& entry : *entries) {
+      try {
+        find_sources(entry);
+      } catch (const UserError& error) {
+        problem(error.what());
+      }
+      try {
+        check_prompt_type(entry.type);
+      } catch (const UserError& error) {
+        problem(fmt::format("{}: {}", entry.path, error.what()));
+      }
+    }
+}
+
 Prepared prepare(const DataSection& data, const TemplateSection& templates, std::uint64_t seed,
                  const Tokenizer& tokenizer, const PrepareOptions& options) {
-  std::vector<DatasetEntry> pretraining = data.pretraining_dataset;
-  auto datasets = plan_datasets(data, templates, tokenizer, pretraining);
+  const std::vector<DatasetEntry> pretraining = pretraining_entries(data);
+  Problems problems;
+  auto datasets = plan_datasets(data, templates, tokenizer, pretraining, problems);
+  problems.raise();
   PhaseSeconds seconds;
   PhaseClock clock(seconds);
   const auto stamps = stamps_of(datasets);
@@ -212,7 +267,7 @@ Prepared prepare(const DataSection& data, const TemplateSection& templates, std:
     }
   };
   if (!options.rebuild)
-    if (auto ready = find_ready("cache hit:")) {
+    if (auto ready = find_ready("Using the cached dataset")) {
       remove_leftovers(root);
       return std::move(*ready);
     }
@@ -220,19 +275,19 @@ Prepared prepare(const DataSection& data, const TemplateSection& templates, std:
   make_directories(root);
   BuildLock lock(root, digest);
   if (!options.rebuild)
-    if (auto ready = find_ready("prepared meanwhile by another process:")) return std::move(*ready);
+    if (auto ready = find_ready("Another process prepared the dataset:")) return std::move(*ready);
   lock.remove_leftovers();
   std::string changed = what_changed(inputs, root);
-  std::string why = !damage.empty()   ? fmt::format("rebuilding because {}", damage)
-                    : options.rebuild ? "rebuilding as asked"
-                    : changed.empty() ? "preparing: nothing like it is there"
-                                      : fmt::format("rebuilding because {}", changed);
+  std::string why = !damage.empty()   ? fmt::format("Rebuilding the dataset: {}", damage)
+                    : options.rebuild ? "Rebuilding the dataset (--rebuild)"
+                    : changed.empty() ? "No cached dataset; preparing"
+                                      : fmt::format("Rebuilding the dataset: {}", changed);
 
   DirectoryWriter writer(
       folder, options.rebuild || !damage.empty() || (file_exists(folder) && !file_exists(folder + "/manifest.json")));
   Built built = build_arrays(data, seed, tokenizer, datasets, ends, writer.path());
   clock.skip();
-  if (stamps_of(datasets) != stamps) throw UserError("{}: the data changed while it was read", root);
+  if (stamps_of(datasets) != stamps) throw UserError("{}: a data file changed while it was read", root);
   write_manifest(writer.path(), digest, inputs, tokenizer, built);
   clock.lap(Phase::digest);
   writer.commit();
@@ -240,7 +295,7 @@ Prepared prepare(const DataSection& data, const TemplateSection& templates, std:
   Prepared out = Prepared::open(folder, false);
   seconds += built.seconds;
   out.note = fmt::format("{}: {}", why, folder);
-  out.cost = fmt::format("{:.2f} s of work on {} threads: {}", seconds.total(), threads(), seconds.shares());
+  out.cost = fmt::format("{:.2f} s of CPU time on {} threads: {}", seconds.total(), threads(), seconds.shares());
   return out;
 }
 

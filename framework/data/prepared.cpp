@@ -4,6 +4,8 @@
 
 #include "core/error.h"
 #include "core/files.h"
+#include "core/hash.h"
+#include "data/byte_stream.h"
 #include "data/records.h"
 #include "data/tensor_file.h"
 
@@ -13,7 +15,7 @@ struct Prepared::Arrays {
   std::string folder;
   Json manifest;
   DataReport report;
-  std::vector<std::string> sources;
+  std::vector<SourceFile> sources;
   std::vector<MappedFile> files;
   std::span<const Token> ids, labels;
   std::span<const std::int64_t> offsets, source_line;
@@ -27,17 +29,27 @@ const std::vector<std::string>& Prepared::array_names() {
   return names;
 }
 
+std::string manifest_text(Json manifest) {
+  constexpr const char* kOwn = "xxh3";
+  manifest.erase(kOwn);
+  auto text = [&] { return manifest.dump(1, ' ', false, Json::error_handler_t::replace) + "\n"; };
+  manifest[kOwn] = digest_of(text());
+  return text();
+}
+
 Prepared Prepared::open(const std::string& folder, bool verify) {
   auto arrays = std::make_shared<Arrays>();
   Arrays& a = *arrays;
   a.folder = folder;
   const std::string manifest_path = folder + "/manifest.json";
-  if (!file_exists(manifest_path)) throw UserError("{}: is no prepared data (there is no manifest.json)", folder);
+  if (!file_exists(manifest_path)) throw UserError("{}: is not a prepared dataset (manifest.json is missing)", folder);
   a.manifest = read_json(manifest_path);
   if (auto version = json_integer(a.manifest, "version", 0, manifest_path); version != kVersion)
-    throw UserError("{}: has version {}, this program reads version {}; prepare the data again", manifest_path, version,
+    throw UserError("{}: has version {}, this dml reads version {}; prepare the data again", manifest_path, version,
                     kVersion);
 
+  if (manifest_text(a.manifest) != read_file(manifest_path))
+    throw UserError("{}: damaged: its content has changed", manifest_path);
   const Json files = a.manifest.value("files", Json::object());
   for (auto& name : array_names()) {
     const std::string file = name + ".safetensors", path = folder + "/" + file;
@@ -45,10 +57,14 @@ Prepared Prepared::open(const std::string& folder, bool verify) {
     a.files.emplace_back(path);
     auto size = static_cast<std::size_t>(json_integer(files[file], "size", -1, manifest_path));
     if (a.files.back().bytes().size() != size)
-      throw UserError("{}: damaged: {} bytes, was written with {}", path, a.files.back().bytes().size(), size);
+      throw UserError("{}: damaged: {} bytes instead of {}", path, a.files.back().bytes().size(), size);
     if (verify && !has_digest(path, json_string(files[file], "xxh3", "", manifest_path)))
-      throw UserError("{}: damaged: its content is not what was written", path);
+      throw UserError("{}: damaged: its content has changed", path);
   }
+  const std::string dropped = folder + "/dropped.jsonl";
+  if (!files.contains("dropped.jsonl")) throw UserError("{}: 'files' does not name dropped.jsonl", manifest_path);
+  if (verify && stream_digest(dropped) != json_string(files["dropped.jsonl"], "xxh3", "", manifest_path))
+    throw UserError("{}: damaged: its content has changed", dropped);
   a.ids = tensor<Token>(a.files[0], "ids");
   a.labels = tensor<Token>(a.files[1], "labels");
   a.offsets = tensor<std::int64_t>(a.files[2], "offsets");
@@ -59,21 +75,26 @@ Prepared Prepared::open(const std::string& folder, bool verify) {
   if (!a.manifest.contains("report") || !a.manifest.contains("sources") || !a.manifest["sources"].is_array())
     throw UserError("{}: 'report' or 'sources' is missing", manifest_path);
   a.report = report_from_json(a.manifest["report"], manifest_path);
-  for (auto& source : a.manifest["sources"]) a.sources.push_back(source.is_string() ? source.get<std::string>() : "");
+  for (auto& source : a.manifest["sources"])
+    a.sources.push_back({json_string(source, "path", "", manifest_path),
+                         json_string(source, "form", "", manifest_path) == name_of(RowForm::json_array)
+                             ? RowForm::json_array
+                             : RowForm::json_lines,
+                         ""});
 
   // A digest tells damage, not intent: nothing below may index outside of the arrays.
   auto fail = [&](const char* what) { throw UserError("{}: damaged: {}", folder, what); };
   if (a.offsets.empty() || a.offsets.front() != 0 || a.offsets.back() != static_cast<std::int64_t>(a.ids.size()) ||
       a.labels.size() != a.ids.size())
-    fail("offsets, ids and labels do not belong together");
+    fail("offsets, ids and labels do not match");
   for (std::size_t i = 1; i < a.offsets.size(); ++i)
-    if (a.offsets[i] < a.offsets[i - 1]) fail("offsets go back");
+    if (a.offsets[i] < a.offsets[i - 1]) fail("offsets are not ascending");
   const auto examples = static_cast<std::int32_t>(a.offsets.size() - 1);
   if (a.source_file.size() != a.offsets.size() - 1 || a.source_line.size() != a.offsets.size() - 1)
-    fail("there is not one source for each example");
+    fail("the number of sources is not the number of examples");
   for (auto list : {a.train, a.validation})
     for (std::int32_t i : list)
-      if (i < 0 || i >= examples) fail("a list names an example that is not there");
+      if (i < 0 || i >= examples) fail("a list names an example that does not exist");
   a.everything.resize(static_cast<std::size_t>(examples));
   std::iota(a.everything.begin(), a.everything.end(), 0);
 
@@ -89,7 +110,8 @@ Examples Prepared::all() const { return {arrays_->ids, arrays_->labels, arrays_-
 std::string Prepared::place(std::int32_t stored) const {
   auto i = static_cast<std::size_t>(stored);
   auto file = static_cast<std::size_t>(arrays_->source_file[i]);
-  return fmt::format("{}:{}", file < arrays_->sources.size() ? arrays_->sources[file] : "?", arrays_->source_line[i]);
+  return (file < arrays_->sources.size() ? arrays_->sources[file] : SourceFile{"?", RowForm::json_lines, ""})
+      .place(arrays_->source_line[i]);
 }
 
 std::vector<DroppedRow> Prepared::dropped(std::int64_t most) const {

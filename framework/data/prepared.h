@@ -2,10 +2,10 @@
 //
 //   ids, labels (I32)          tokens of all examples end to end, and a label each: the token where it is learned, else -100
 //   offsets (I64)              example i is [offsets[i], offsets[i+1])
-//   source_file, source_line   where it came from: index into the manifest's "sources", line from 1
+//   source_file, source_line   where it came from: index into the manifest's "sources", line (of a JSON array: row) from 1
 //   train, validation (I32)    which examples, in order; an example may be named more than once
 //   dropped.jsonl              every row that was left out: place, reason, detail
-//   manifest.json              written last: what the data was made from, digests of the files above, the report
+//   manifest.json              written last: what the data was made from, digests of the files above and of itself, the report
 #pragma once
 
 #include <memory>
@@ -18,13 +18,16 @@
 
 namespace dml {
 
+/// The text of a manifest, which carries a digest of itself.
+std::string manifest_text(Json manifest);
+
 class Prepared {
  public:
-  static constexpr int kVersion = 5;
+  static constexpr int kVersion = 6;
   static const std::vector<std::string>& array_names();
 
   /// UserError when the folder is no prepared data, or damaged (every file's digest is compared, unless `verify` is
-  /// off).
+  /// off; the manifest's own always).
   static Prepared open(const std::string& folder, bool verify = true);
 
   Examples train() const;
@@ -32,7 +35,7 @@ class Prepared {
   /// Every stored example, in the order of the sources.
   Examples all() const;
 
-  /// "FILE:LINE" of a stored example.
+  /// Where a stored example comes from, as SourceFile::place() has it.
   std::string place(std::int32_t stored) const;
   /// The first `most` rows that were left out.
   std::vector<DroppedRow> dropped(std::int64_t most) const;

@@ -27,17 +27,21 @@ RowReader::RowReader(const SourceFile& source) : source_(source), stream_(open_s
   }
   if (source_.form != RowForm::csv && source_.form != RowForm::tsv) return;
   RawRow row;
-  if (!next_delimited(row)) throw UserError("{}: no line with the names of the columns", source_.path);
+  if (!next_delimited(row)) throw UserError("{}: there is no header line", source_.path);
   header_ = fields(row);
   for (std::size_t i = 0; i < header_.size(); ++i) {
-    if (header_[i].empty()) throw UserError("{}: column {} has no name", place(row), i + 1);
+    if (header_[i].empty()) header_[i] = fmt::format("Unnamed: {}", i);  // as pandas calls it; it writes such columns
     if (std::find(header_.begin(), header_.begin() + static_cast<std::ptrdiff_t>(i), header_[i]) !=
         header_.begin() + static_cast<std::ptrdiff_t>(i))
-      throw UserError("{}: column '{}' is given twice", place(row), header_[i]);
+      throw UserError("{}: column name '{}' occurs twice", place(row), header_[i]);
   }
 }
 
-std::string RowReader::place(const RawRow& row) const { return fmt::format("{}:{}", source_.path, row.line); }
+std::string SourceFile::place(std::int64_t number) const {
+  return fmt::format("{}{}{}", path, form == RowForm::json_array ? ", row " : ":", number);
+}
+
+std::string RowReader::place(const RawRow& row) const { return source_.place(row.line); }
 
 int RowReader::peek() {
   if (begin_ == end_) {
@@ -61,7 +65,7 @@ void RowReader::append(RawRow& row, const char* bytes, std::size_t size) const {
   constexpr std::size_t kLarge = std::size_t{1} << 20;
   const std::size_t after = row.text.size() + size;
   if (after > kLargestRow)
-    throw UserError("{}: a row of more than {} MiB; cut the text into several rows", place(row), kLargestRow >> 20);
+    throw UserError("{}: the row has more than {} MiB; split it into several rows", place(row), kLargestRow >> 20);
   if (after > kLarge && after > row.text.capacity()) row.text.reserve(kLargestRow);
   row.text.append(bytes, size);
 }
@@ -75,6 +79,8 @@ bool RowReader::next(RawRow& row) {
     case RowForm::csv:
     case RowForm::tsv:
       return next_delimited(row);
+    case RowForm::document:
+      return next_document(row);
     default:
       return next_line(row);
   }
@@ -112,11 +118,11 @@ bool RowReader::next_element(RawRow& row) {
   };
   skip_space();
   if (finished_) {
-    if (peek() >= 0) fail("text behind the end of the array");
+    if (peek() >= 0) fail("text after the end of the array");
     return false;
   }
   if (!inside_) {
-    if (take() != '[') fail("expected '[' at the beginning of the array");
+    if (take() != '[') fail("expected '[' at the start of the array");
     inside_ = true;
     skip_space();
     if (peek() == ']') {
@@ -125,12 +131,12 @@ bool RowReader::next_element(RawRow& row) {
       return next_element(row);
     }
   }
-  row.line = line_;
+  row.line = ++elements_;
   int depth = 0;
   bool string = false, escape = false;
   while (true) {
     int c = peek();
-    if (c < 0) fail("the array ends early: is the file whole?");
+    if (c < 0) fail("the array is not closed; is the file complete?");
     if (string && !escape) {
       const char* from = buffer_.data() + begin_;
       const char* to = end_of_plain(from, buffer_.data() + end_);
@@ -159,7 +165,7 @@ bool RowReader::next_element(RawRow& row) {
   finished_ = take() == ']';
   if (!finished_) {
     skip_space();
-    if (peek() == ']') fail("a comma without an element behind it");
+    if (peek() == ']') fail("a comma is not followed by an element");
   }
   return true;
 }
@@ -167,23 +173,53 @@ bool RowReader::next_element(RawRow& row) {
 // One CSV record, quotes and newlines inside them kept (RFC 4180). In TSV a line is a record.
 bool RowReader::next_delimited(RawRow& row) {
   if (source_.form == RowForm::tsv) return next_line(row);
-  while (peek() == '\n' || peek() == '\r') take();
-  if (peek() < 0) return false;
-  row.line = line_;
-  bool quoted = false;
-  while (true) {
-    int c = take();
-    if (c < 0) {
-      if (quoted) throw UserError("{}: a '\"' is not closed", place(row));
-      break;
+  do {  // spreadsheets write their empty rows as separators alone
+    while (peek() == '\n' || peek() == '\r') take();
+    if (peek() < 0) return false;
+    row.text.clear();
+    row.line = line_;
+    bool quoted = false;
+    while (true) {
+      int c = take();
+      if (c < 0) {
+        if (quoted) throw UserError("{}: a quoted field is not closed", place(row));
+        break;
+      }
+      if (c == '"') quoted = !quoted;
+      if (c == '\n' && !quoted) break;
+      const char byte = static_cast<char>(c);
+      append(row, &byte, 1);
     }
-    if (c == '"') quoted = !quoted;
-    if (c == '\n' && !quoted) break;
-    const char byte = static_cast<char>(c);
-    append(row, &byte, 1);
-  }
-  if (!row.text.empty() && row.text.back() == '\r') row.text.pop_back();
+    if (!row.text.empty() && row.text.back() == '\r') row.text.pop_back();
+  } while (row.text.find_first_not_of(source_.delimiter) == std::string::npos);
   return true;
+}
+
+// Lines up to the end of the file, or of a long one up to a blank line.
+bool RowReader::next_document(RawRow& row) {
+  RawRow line;
+  std::size_t blank = 0;
+  while (peek() >= 0) {
+    const std::int64_t number = line_;
+    line.text.clear();
+    line.line = number;
+    for (int c = take(); c >= 0 && c != '\n'; c = take()) {
+      const char byte = static_cast<char>(c);
+      append(line, &byte, 1);
+    }
+    if (line.text.ends_with('\r')) line.text.pop_back();
+    if (std::all_of(line.text.begin(), line.text.end(), is_space)) {
+      ++blank;
+      if (row.text.size() >= kLongDocument) break;
+      continue;
+    }
+    if (row.text.empty()) row.line = number;
+    else row.text.append(blank + 1, '\n');
+    blank = 0;
+    append(row, line.text.data(), line.text.size());
+    if (row.text.size() >= 4 * kLongDocument) break;
+  }
+  return !row.text.empty();
 }
 
 std::vector<std::string> RowReader::fields(const RawRow& row) const {
@@ -196,7 +232,7 @@ std::vector<std::string> RowReader::fields(const RawRow& row) const {
     if (csv && c == '"') {
       if (quoted && i + 1 < s.size() && s[i + 1] == '"') out.back() += s[++i];
       else quoted = !quoted;
-    } else if (!quoted && c == (csv ? ',' : '\t')) {
+    } else if (!quoted && c == (csv ? source_.delimiter : '\t')) {
       out.emplace_back();
     } else {
       out.back() += c;
@@ -217,7 +253,7 @@ void RowReader::parse(const RawRow& row, Json& record) const {
       }
     } catch (const UserError& error) {
       if (!row.unended) throw;
-      throw UserError("{}; it is the last line and has no newline: is the file whole?", error.what());
+      throw UserError("{}; this is the last line and it has no newline; is the file complete?", error.what());
     }
     if (!record.is_object())
       throw UserError("{}: a row must be an object {{…}}, is {}", place(row), dump(record).substr(0, 40));
@@ -226,13 +262,13 @@ void RowReader::parse(const RawRow& row, Json& record) const {
   if (auto bad = find_invalid_utf8(row.text); bad != std::string::npos)
     throw UserError("{}: byte {} is not UTF-8", place(row), bad + 1);
   record = Json::object();
-  if (source_.form == RowForm::text) {
+  if (source_.form == RowForm::text || source_.form == RowForm::document) {
     record["text"] = row.text;
     return;
   }
   auto values = fields(row);
   if (values.size() != header_.size())
-    throw UserError("{}: {} fields, the first line names {} columns", place(row), values.size(), header_.size());
+    throw UserError("{}: {} fields, but the header line has {}", place(row), values.size(), header_.size());
   for (std::size_t i = 0; i < values.size(); ++i) record[header_[i]] = std::move(values[i]);
 }
 

@@ -16,13 +16,15 @@ namespace dml {
 
 struct RawRow {
   std::string text;
-  std::int64_t line = 0;  // where it begins, from 1
+  std::int64_t line = 0;  // where it begins, from 1; of a JSON array, the number of the row
   bool unended = false;   // the last line of a file without a newline at the end
 };
 
 class RowReader {
  public:
   static constexpr std::size_t kLargestRow = std::size_t{8} << 20, kMostValues = std::size_t{1} << 19;
+  /// A document is cut at the first blank line behind so many bytes, at the latest at the first line behind four times them.
+  static constexpr std::size_t kLongDocument = std::size_t{1} << 20;
 
   explicit RowReader(const SourceFile& source);
   /// False at the end. UserError "FILE:LINE: …" when the rows cannot be told apart.
@@ -37,6 +39,7 @@ class RowReader {
   bool next_line(RawRow& row);
   bool next_element(RawRow& row);
   bool next_delimited(RawRow& row);
+  bool next_document(RawRow& row);
   void append(RawRow& row, const char* bytes, std::size_t size) const;
   std::vector<std::string> fields(const RawRow& row) const;
 
@@ -44,7 +47,7 @@ class RowReader {
   std::unique_ptr<ByteStream> stream_;
   std::vector<char> buffer_;
   std::size_t begin_ = 0, end_ = 0;
-  std::int64_t line_ = 1;
+  std::int64_t line_ = 1, elements_ = 0;
   bool inside_ = false, finished_ = false;  // of a JSON array
   std::vector<std::string> header_;         // of CSV and TSV
 };

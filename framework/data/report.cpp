@@ -13,6 +13,12 @@ double percent(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
+// "all 450 examples", "430 of 450 examples (95.6 %)"
+std::string all_or_share(std::int64_t part, std::int64_t whole, const char* one, const char* many) {
+  if (part == whole) return whole == 1 ? fmt::format("the 1 {}", one) : "all " + counted(whole, one, many);
+  return fmt::format("{} of {} ({:.1f} %)", grouped(part), counted(whole, one, many), percent(part, whole));
+}
+
 std::string histogram(const std::array<std::int64_t, DataReport::kBuckets>& lengths) {
   static constexpr const char* kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   int first = 0, last = DataReport::kBuckets - 1;
@@ -54,11 +60,13 @@ std::vector<std::string> DataReport::lines() const {
     out.push_back(fmt::format("{}{}", d.validation ? "test " : "", d.name));
     out.push_back(fmt::format("  {}", d.format));
     for (std::size_t i = 0; i < d.files.size() && i < 5; ++i) out.push_back(fmt::format("  {}", d.files[i]));
-    if (d.files.size() > 5) out.push_back(fmt::format("  … and {} files more", d.files.size() - 5));
+    if (d.files.size() > 5) out.push_back(fmt::format("  … and {} more files", d.files.size() - 5));
     out.push_back(fmt::format(
-        "  {} → {}, {}, {:.1f} % learned{}", counted(d.rows, "row", "rows"), examples_of(d.examples),
+        "  {} → {}, {}, {:.1f} % trained{}", counted(d.rows, "row", "rows"), examples_of(d.examples),
         counted(d.tokens, "token", "tokens"), percent(d.learned, d.tokens),
-        d.cut_documents ? fmt::format(" ({} cut to length)", counted(d.cut_documents, "document", "documents")) : ""));
+        d.cut_documents
+            ? fmt::format(" ({} split into several rows)", counted(d.cut_documents, "document", "documents"))
+            : ""));
     for (auto& [reason, count] : d.dropped) {
       auto shown =
           std::find_if(d.first_dropped.begin(), d.first_dropped.end(), [&](auto& row) { return row.reason == reason; });
@@ -70,15 +78,14 @@ std::vector<std::string> DataReport::lines() const {
     }
     if (d.truncated)
       out.push_back(
-          fmt::format("  {} ({:.1f} %) lost their tail", examples_of(d.truncated), percent(d.truncated, d.examples)));
+          fmt::format("  {} ({:.1f} %) truncated", examples_of(d.truncated), percent(d.truncated, d.examples)));
   }
-  out.push_back(fmt::format("{} to train on, {} for validation; tokens per example {}", examples_of(train_examples),
+  out.push_back(fmt::format("{} for training, {} for validation; tokens per example: {}", examples_of(train_examples),
                             grouped(validation_examples), histogram(lengths)));
   const std::int64_t expected = total(&DatasetReport::ends_expected), turns = total(&DatasetReport::turns);
-  out.push_back(fmt::format("the end is learned in {:.1f} % of {} and {:.1f} % of {}; {}",
-                            percent(total(&DatasetReport::ends_learned), expected), counted(expected, "text", "texts"),
-                            percent(total(&DatasetReport::turns_ended), turns),
-                            counted(turns, "learned turn", "learned turns"),
+  out.push_back(fmt::format("EOS is trained in {} and {}; {}",
+                            all_or_share(total(&DatasetReport::ends_learned), expected, "example", "examples"),
+                            all_or_share(total(&DatasetReport::turns_ended), turns, "trained turn", "trained turns"),
                             counted(duplicates, "duplicate", "duplicates")));
   return out;
 }
@@ -87,36 +94,40 @@ std::vector<std::string> DataReport::warnings() const {
   std::vector<std::string> out;
   for (auto& d : datasets) {
     if (d.ends_expected > 0 && percent(d.ends_learned, d.ends_expected) < 95)
-      out.push_back(
-          fmt::format("{}: only {:.1f} % of the examples learn an end token last: the model may not learn to stop; "
-                      "check eos_token, eot_tokens, train_on_eos and excess_length_strategy",
-                      d.name, percent(d.ends_learned, d.ends_expected)));
-    if (d.turns > 0 && percent(d.turns_ended, d.turns) < 95)
       out.push_back(fmt::format(
-          "{}: only {} of {} learned turns ({:.1f} %) end in a learned end token: the model may not learn to stop; set "
-          "eot_tokens: [the token that ends a turn] and train_on_eos: turn",
-          d.name, grouped(d.turns_ended), grouped(d.turns), percent(d.turns_ended, d.turns)));
+          "{}: only {:.1f} % of the examples end in a trained EOS or end-of-turn token, so the model may not learn to "
+          "stop; check eos_token, eot_tokens, train_on_eos and excess_length_strategy",
+          d.name, percent(d.ends_learned, d.ends_expected)));
+    if (d.turns > 0 && percent(d.turns_ended, d.turns) < 95)
+      out.push_back(
+          fmt::format("{}: only {} of {} trained turns ({:.1f} %) end in a trained EOS or end-of-turn token, so the "
+                      "model may not learn "
+                      "to stop; set eot_tokens: [the token that ends a turn] and train_on_eos: turn",
+                      d.name, grouped(d.turns_ended), grouped(d.turns), percent(d.turns_ended, d.turns)));
     if (!d.bos.empty() && d.without_bos > 0)
       out.push_back(fmt::format(
-          "{}: {} of {} {} without '{}', which this tokenizer puts in front of texts; set chat_template: "
-          "tokenizer_default, or begin chat_template_jinja with {{{{ bos_token }}}}",
+          "{}: {} of {} {} without BOS ('{}'), which this tokenizer adds to texts; set chat_template: "
+          "tokenizer_default, or "
+          "begin chat_template_jinja with {{{{ bos_token }}}}",
           d.name, grouped(d.without_bos), examples_of(d.examples), d.without_bos == 1 ? "begins" : "begin", d.bos));
     if (d.two_bos > 0)
       out.push_back(fmt::format(
-          "{}: bos stands twice in front of {}: the template (or the data) writes it, and the tokenizer adds its own; "
-          "take it out of the one or the other",
+          "{}: {} with BOS twice at the start: the template (or the data) writes it and the tokenizer adds it; "
+          "remove it from the "
+          "template or the data",
           d.name, examples_of(d.two_bos)));
     if (percent(d.fused, d.examples) > 1)
-      out.push_back(fmt::format(
-          "{}: in {} of {} one token spans the end of the prompt and the beginning of the answer, so that it "
-          "is only read; let the prompt end in a special token or a line break, and the answer not begin with blanks",
-          d.name, grouped(d.fused), examples_of(d.examples)));
+      out.push_back(
+          fmt::format("{}: in {} of {} one token spans the end of the prompt and the start of the answer, so it is not "
+                      "trained; end "
+                      "the prompt with a special token or a line break, and start the answer without a space",
+                      d.name, grouped(d.fused), examples_of(d.examples)));
     if (d.tokens > 0 && percent(d.learned, d.tokens) < 2)
       out.push_back(fmt::format(
-          "{}: only {:.2f} % of the tokens are learned; look at --row 0, at roles_to_train and train_on_inputs", d.name,
-          percent(d.learned, d.tokens)));
+          "{}: only {:.2f} % of the tokens are trained; check dml inspect --row 0, roles_to_train and train_on_inputs",
+          d.name, percent(d.learned, d.tokens)));
     if (percent(d.truncated, d.examples) > 5)
-      out.push_back(fmt::format("{}: {:.1f} % of the examples lost their tail; raise sequence_len", d.name,
+      out.push_back(fmt::format("{}: {:.1f} % of the examples are truncated; raise sequence_len", d.name,
                                 percent(d.truncated, d.examples)));
     std::int64_t dropped = 0;
     for (auto& [reason, count] : d.dropped) dropped += count;
@@ -124,12 +135,12 @@ std::vector<std::string> DataReport::warnings() const {
       out.push_back(fmt::format("{}: {:.1f} % of the rows were dropped", d.name, percent(dropped, d.rows)));
   }
   if (percent(duplicates, total(&DatasetReport::examples)) > 5)
-    out.push_back(fmt::format("{}; `dataset_exact_deduplication: true` leaves one of each",
+    out.push_back(fmt::format("{}; set dataset_exact_deduplication: true to keep one of each",
                               counted(duplicates, "example is a duplicate", "examples are duplicates")));
   if (leaked > 0)
     out.push_back(
-        fmt::format("{} in the training data, too: the validation loss will be too good; "
-                    "`dataset_exact_deduplication: true` removes {}",
+        fmt::format("{} also in the training data, so the validation loss will be too low; set "
+                    "dataset_exact_deduplication: true to remove {}",
                     counted(leaked, "validation example is", "validation examples are"), leaked == 1 ? "it" : "them"));
   return out;
 }

@@ -18,7 +18,7 @@ namespace dropped {
 inline constexpr const char* kBadRow = "could not be read";
 inline constexpr const char* kTooLong = "longer than sequence_len";
 inline constexpr const char* kTooShort = "shorter than min_sample_len";
-inline constexpr const char* kNothingLearned = "no learned token";
+inline constexpr const char* kNothingLearned = "no trained tokens";
 inline constexpr const char* kDuplicate = "duplicate";
 inline constexpr const char* kNearDuplicate = "near duplicate";
 }  // namespace dropped

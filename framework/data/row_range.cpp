@@ -23,13 +23,13 @@ std::int64_t count_rows(const std::vector<SourceFile>& files) {
 
 RowRange rows_of(const DatasetEntry& entry, const std::vector<SourceFile>& files) {
   if (!(entry.weight > 0 && entry.weight <= 1000))
-    throw UserError("{}: weight {} is not above 0 and up to 1000", entry.path, entry.weight);
+    throw UserError("{}: weight is {}, must be above 0 and at most 1000", entry.path, entry.weight);
   RowRange range;
   range.most = entry.max_rows.value_or(INT64_MAX);
   range.shards = std::max<std::int64_t>(1, entry.shards.value_or(1));
   range.shard = entry.shards_idx;
   if (range.shard < 0 || range.shard >= range.shards)
-    throw UserError("{}: shards_idx {} is not from 0 to {}", entry.path, range.shard, range.shards - 1);
+    throw UserError("{}: shards_idx is {}, must be 0 to {}", entry.path, range.shard, range.shards - 1);
   range.begin = std::clamp<std::int64_t>(entry.skip, 0, std::int64_t{1} << 60);
   auto bracket = entry.split.find('[');
   if (bracket == std::string::npos) return range;

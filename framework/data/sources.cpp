@@ -9,6 +9,7 @@
 
 #include "core/closest.h"
 #include "core/error.h"
+#include "core/files.h"
 #include "core/log.h"
 #include "data/byte_stream.h"
 #include "recipe/recipe.h"
@@ -33,6 +34,17 @@ std::string extension(const std::string& path) {
   return p.extension().string();
 }
 
+bool text_extension(const std::string& path) {
+  const std::string e = extension(path);
+  for (const char* known : {".txt", ".text", ".md", ".markdown", ".rst"})
+    if (e == known) return true;
+  return false;
+}
+
+bool asks_for_documents(const DatasetEntry& dataset) {
+  return dataset.ds_type && lower(*dataset.ds_type) == "document";
+}
+
 bool readable_extension(const std::string& path) {
   const std::string e = extension(path);
   for (const char* known : {".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".txt", ".text", ".parquet", ".arrow"})
@@ -43,9 +55,32 @@ bool readable_extension(const std::string& path) {
 [[noreturn]] void columnar(const std::string& path, const char* form) {
   std::string out = fs::path(path).replace_extension(".jsonl").filename().string();
   throw UserError(
-      "{}: {} files are not read here; convert it once: python3 -c \"import pandas; "
+      "{}: dml does not read {} files; convert the file once: python3 -c \"import pandas; "
       "pandas.read_{}('{}').to_json('{}', orient='records', lines=True)\"",
       path, form, form == std::string("Parquet") ? "parquet" : "feather", fs::path(path).filename().string(), out);
+}
+
+// What separates the columns: of comma, semicolon and tab the one that the first line has most of, outside of quotes.
+char delimiter_of(std::string_view head) {
+  std::size_t commas = 0, semicolons = 0, tabs = 0;
+  bool quoted = false;
+  for (char c : head) {
+    if (c == '"') quoted = !quoted;
+    if (quoted) continue;
+    if (c == '\n') break;
+    commas += c == ',';
+    semicolons += c == ';';
+    tabs += c == '\t';
+  }
+  if (semicolons > commas && semicolons >= tabs) return ';';
+  return tabs > commas ? '\t' : ',';
+}
+
+SourceFile csv_file(const std::string& path, std::string why, std::string_view head) {
+  const char delimiter = delimiter_of(head);
+  if (delimiter == ';') why += ", with semicolons between the columns";
+  if (delimiter == '\t') why += ", with tabs between the columns";
+  return {path, RowForm::csv, why, delimiter};
 }
 
 SourceFile sniff(const std::string& path, const std::optional<std::string>& ds_type) {
@@ -68,33 +103,39 @@ SourceFile sniff(const std::string& path, const std::optional<std::string>& ds_t
 
   bool array = first != std::string_view::npos && text[first] == '[';
   auto json = [&](const std::string& why) {
-    return array ? SourceFile{path, RowForm::json_array, "it begins with '['"}
+    return array ? SourceFile{path, RowForm::json_array, "starts with '['"}
                  : SourceFile{path, RowForm::json_lines, why};
   };
   if (ds_type) {
-    std::string type = lower(*ds_type), why = fmt::format("ds_type is {}", *ds_type);
+    std::string type = lower(*ds_type), why = fmt::format("ds_type: {}", *ds_type);
     if (type == "json" || type == "jsonl") return json(why);
-    if (type == "csv") return {path, RowForm::csv, why};
+    if (type == "csv") return csv_file(path, why, text);
     if (type == "tsv") return {path, RowForm::tsv, why};
     if (type == "text" || type == "txt") return {path, RowForm::text, why};
+    if (type == "document") return {path, RowForm::document, why};
     if (type == "parquet" || type == "arrow") columnar(path, type == "parquet" ? "Parquet" : "Arrow");
-    std::vector<std::string> choices{"json", "csv", "tsv", "text"};
+    std::vector<std::string> choices{"json", "csv", "tsv", "text", "document"};
     throw UserError("unknown ds_type '{}'{}", *ds_type, did_you_mean(type, choices));
   }
-  const std::string e = extension(path), why = fmt::format("its name ends in {}", e);
-  if (e == ".csv") return {path, RowForm::csv, why};
+  const std::string e = extension(path), why = fmt::format("extension {}", e);
+  if (e == ".csv") return csv_file(path, why, text);
   if (e == ".tsv") return {path, RowForm::tsv, why};
   if (e == ".txt" || e == ".text") return {path, RowForm::text, why};
+  if (e == ".md" || e == ".markdown" || e == ".rst") return {path, RowForm::document, why};
   if (e == ".json" || e == ".jsonl" || e == ".ndjson") return json(why);
-  if (array || (first != std::string_view::npos && text[first] == '{')) return json("it begins with '{'");
-  if (text.find('\0') != std::string_view::npos) throw UserError("{}: is no text file", path);
-  throw UserError("{}: cannot tell the form of its rows; set ds_type to json, csv, tsv or text", path);
+  if (array || (first != std::string_view::npos && text[first] == '{')) return json("starts with '{'");
+  if (text.find('\0') != std::string_view::npos) throw UserError("{}: is not a text file", path);
+  throw UserError("{}: unknown file type; set ds_type to json, csv, tsv, text or document", path);
 }
 
 [[noreturn]] void missing(const std::string& path) {
   fs::path parent = fs::path(path).parent_path();
   std::vector<std::string> names;
   std::error_code error;
+  const std::string why = path_problem(path);
+  if (fs::is_symlink(fs::symlink_status(path, error)))
+    throw UserError("{}: is a symbolic link that cannot be followed: {}", path, why);
+  if (!why.empty() && !missing_path(path)) throw UserError("{}: cannot be read: {}", path, why);
   fs::path folder = parent.empty() ? "." : parent;
   for (auto& entry : fs::directory_iterator(folder, error)) {
     if (names.size() >= 1000) break;
@@ -102,11 +143,11 @@ SourceFile sniff(const std::string& path, const std::optional<std::string>& ds_t
   }
   std::sort(names.begin(), names.end());
   std::string hint = fs::is_directory(folder, error) ? did_you_mean(fs::path(path).filename().string(), names)
-                                                     : fmt::format("; there is no folder {}", folder.string());
+                                                     : fmt::format("; there is no directory {}", folder.string());
   bool hub =
       std::count(path.begin(), path.end(), '/') == 1 && path[0] != '.' && path[0] != '/' && extension(path).empty();
-  throw UserError("{}: no such file{}{}", path, hint,
-                  hub ? "; nothing is downloaded here: fetch the dataset first and give its path" : "");
+  throw UserError("{}: no such {}{}{}", path, path.ends_with('/') ? "directory" : "file or directory", hint,
+                  hub ? "; dml downloads nothing: download the dataset first and give its path" : "");
 }
 
 std::vector<std::string> matches(const std::string& pattern) {
@@ -121,25 +162,34 @@ std::vector<std::string> matches(const std::string& pattern) {
 bool is_pattern(const std::string& s) { return s.find_first_of("*?[{") != std::string::npos; }
 
 // Files of a folder; those named after the split when there are any ("train.jsonl" beside "valid.jsonl").
-std::vector<std::string> folder_files(const std::string& folder, const std::string& split) {
+std::vector<std::string> folder_files(const std::string& folder, const std::string& split, bool documents) {
   std::vector<std::string> files, named;
-  for (fs::recursive_directory_iterator it(folder), end; it != end; ++it) {
+  std::error_code error, unreadable;
+  fs::recursive_directory_iterator it(folder, error), end;
+  for (; !error && it != end; it.increment(error)) {
     const fs::directory_entry& entry = *it;
     // Prepared data among the data it was made from: its list of dropped rows is no dataset.
-    if (entry.is_directory() && fs::exists(entry.path() / "ids.safetensors")) it.disable_recursion_pending();
-    auto relative = fs::relative(entry.path(), folder);
+    if (entry.is_directory(unreadable) && fs::exists(entry.path() / "ids.safetensors", unreadable))
+      it.disable_recursion_pending();
+    auto relative = entry.path().lexically_relative(folder);
     bool hidden =
         std::any_of(relative.begin(), relative.end(), [](auto& part) { return part.string().starts_with("."); });
-    if (hidden || !entry.is_regular_file() || !readable_extension(entry.path().string())) continue;
+    const std::string file = entry.path().string();
+    if (hidden || !(documents ? text_extension(file) : readable_extension(file))) continue;
+    if (auto why = path_problem(file); !why.empty()) throw UserError("{}: cannot be read: {}", file, why);
+    if (!entry.is_regular_file(unreadable)) continue;
     if (files.size() >= kMostFiles) throw UserError("{}: more than {} files", folder, kMostFiles);
     files.push_back(entry.path().string());
     std::string stem = lower(relative.string());
     if (stem.starts_with(split) || stem.find("/" + split) != std::string::npos) named.push_back(files.back());
   }
+  if (error) throw UserError("{}: cannot be read: {}", folder, error.message());
   if (named.empty() && split != kWhole && !files.empty())
-    throw UserError("{}: split '{}': no file of the folder is named after it; name the files by data_files", folder,
+    throw UserError("{}: no file of this directory is named after split '{}'; list the files in data_files", folder,
                     split);
-  if (files.empty()) throw UserError("{}: the folder has no .json, .jsonl, .csv, .tsv or .txt file", folder);
+  if (files.empty())
+    throw UserError("{}: the directory has no {} file", folder,
+                    documents ? ".txt or .md" : ".json, .jsonl, .csv, .tsv or .txt");
   return named.empty() ? files : named;
 }
 
@@ -157,6 +207,8 @@ const char* name_of(RowForm form) {
       return "TSV";
     case RowForm::text:
       return "text lines";
+    case RowForm::document:
+      return "a document";
   }
   return "";
 }
@@ -167,13 +219,13 @@ std::vector<SourceFile> find_sources(const DatasetEntry& dataset) {
   auto add = [&](const std::string& path) {
     std::error_code error;
     if (fs::is_directory(path, error)) {
-      auto files = folder_files(path, split);
+      auto files = folder_files(path, split, asks_for_documents(dataset));
       paths.insert(paths.end(), files.begin(), files.end());
     } else if (fs::exists(path, error)) {
       paths.push_back(path);
     } else if (is_pattern(path)) {
       auto found = matches(path);
-      if (found.empty()) throw UserError("{}: no file fits this pattern", path);
+      if (found.empty()) throw UserError("{}: no file matches this pattern", path);
       paths.insert(paths.end(), found.begin(), found.end());
     } else {
       missing(path);
@@ -184,7 +236,7 @@ std::vector<SourceFile> find_sources(const DatasetEntry& dataset) {
     std::error_code error;
     const fs::path inner = fs::path(root) / *dataset.name;
     if (!fs::exists(inner, error))
-      throw UserError("{}: there is no folder '{}' in it, which name: {} asks for", root, *dataset.name, *dataset.name);
+      throw UserError("{}: has no subdirectory '{}' (name: {})", root, *dataset.name, *dataset.name);
     root = inner.string();
   }
   if (dataset.data_files.empty()) add(root);
@@ -194,7 +246,7 @@ std::vector<SourceFile> find_sources(const DatasetEntry& dataset) {
   if (split != kWhole)
     for (auto& path : paths)
       if (lower(path).find(split) == std::string::npos)
-        log_warning("{}: all of the file is taken for the split '{}'", path, split);
+        log_warning("{}: the whole file is used as split '{}'", path, split);
   std::vector<SourceFile> sources;
   for (auto& path : paths) sources.push_back(sniff(path, dataset.ds_type));
   return sources;

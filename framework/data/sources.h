@@ -2,6 +2,7 @@
 // the reason for its form.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,13 +11,18 @@ namespace dml {
 
 struct DatasetEntry;  // recipe/recipe.h
 
-enum class RowForm { json_lines, json_array, csv, tsv, text };
+/// `document`: a whole text file is a row (a very long one becomes several, cut at blank lines).
+enum class RowForm { json_lines, json_array, csv, tsv, text, document };
 const char* name_of(RowForm form);
 
 struct SourceFile {
   std::string path;
   RowForm form = RowForm::json_lines;
-  std::string reason;  // "its name ends in .jsonl"
+  std::string reason;    // "extension .jsonl"
+  char delimiter = ',';  // of CSV
+
+  /// How a row is named: "FILE:17" by the line it begins in, "FILE, row 17" in a JSON array, whose rows may share a line.
+  std::string place(std::int64_t number) const;
 };
 
 /// Files of an entry (file, folder, glob, data_files), sorted by name, at least one. UserError when a file is missing

@@ -1,4 +1,5 @@
 // What a LoRA adapter is, with PEFT's fields and PEFT's meaning; the file is read and written in checkpoint/adapter_io.
+// How a config applies to a model is in adapter_plan.h.
 //
 // A module gets an adapter when a target equals its name or its last dotted parts, or when the target pattern matches
 // the whole name. The rank of a module is that of the first rank_pattern whose key, as a pattern, matches the name or
@@ -12,23 +13,34 @@
 #include <utility>
 #include <vector>
 
-#include "model/name_pattern.h"
+#include "core/regex.h"
 #include "model/spec.h"
 #include "model/weight_names.h"
 
 namespace dml {
+
+/// Rows of an embedding or of the head that are trained by themselves (trainable_token_indices). The module is named by
+/// its end, as in modules_to_save; "": the input embedding.
+struct TokenRows {
+  std::string module;
+  std::vector<std::int64_t> tokens;
+
+  bool operator==(const TokenRows&) const = default;
+};
 
 struct AdapterConfig {
   std::int64_t r = 8;
   double alpha = 8, dropout = 0;
   std::vector<std::string> target_modules{};
   std::string target_pattern{};  // instead of target_modules, when not empty
-  bool all_linear = false;       // instead of both: every linear layer but the head
+  bool all_linear = false;       // beside target_modules: every linear layer but the head
   std::vector<std::string> exclude_modules{};
   std::string exclude_pattern{};
   std::vector<std::pair<std::string, std::int64_t>> rank_pattern{};
   std::vector<std::pair<std::string, double>> alpha_pattern{};
   std::vector<std::string> modules_to_save{};  // trained whole
+  std::vector<TokenRows> token_rows{};
+  bool ensure_weight_tying = false;  // of a tied model: one copy of embedding and head is trained
   std::optional<std::vector<std::int64_t>> layers_to_transform{};
   std::vector<std::string> layers_pattern{};
   bool use_rslora = false, use_dora = false, lora_bias = false, fan_in_fan_out = false;
@@ -36,12 +48,18 @@ struct AdapterConfig {
   std::string init = "true";  // true, false, gaussian, pissa, pissa_niter_N, olora, loftq …
   std::int64_t loftq_iterations = 1;
   std::string base_model{};  // empty: null
+  /// The model has more tokens than the base on disk, so its file holds the base's embedding and head, too. Not a field of
+  /// the file: PEFT compares the two vocabularies.
+  bool resized = false;
 
   bool operator==(const AdapterConfig&) const = default;
 };
 
 /// What PEFT adapts in a family when target_modules is null.
 std::vector<std::string> default_targets(const std::string& model_type);
+
+/// How target_modules names the linear layers that all_linear stands for: by their last parts ("q_proj").
+std::vector<std::string> linear_targets(const ModelSpec& spec);
 
 /// A config with its patterns compiled, asked module by module.
 class AdapterRules {
@@ -62,34 +80,9 @@ class AdapterRules {
 
   AdapterConfig config_;
   std::string source_;
-  std::optional<NamePattern> target_, exclude_;
-  std::vector<std::pair<NamePattern, std::int64_t>> ranks_;
-  std::vector<std::pair<NamePattern, double>> alphas_;
+  std::optional<Regex> target_, exclude_;
+  std::vector<std::pair<Regex, std::int64_t>> ranks_;
+  std::vector<std::pair<Regex, double>> alphas_;
 };
-
-struct AdaptedModule {
-  AdaptableModule module;
-  std::int64_t r = 0;
-  double scale = 0;
-};
-
-/// A config applied to a model: where adapters sit and which tensors are trained whole.
-struct AdapterPlan {
-  std::vector<AdaptedModule> modules;  // in the order of the model
-  std::vector<WeightName> saved;       // one row per tensor of modules_to_save
-};
-
-/// UserError when nothing is targeted, when a rank or alpha is impossible, or when a field asks for what dml cannot do.
-AdapterPlan plan_adapter(const AdapterConfig& config, const ModelSpec& spec, const std::string& source);
-
-/// The tensors of adapter_model.safetensors, in the order of the plan.
-struct AdapterTensor {
-  enum class Kind { a, b, magnitude, saved };
-  Kind kind;
-  std::string key;     // "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"
-  std::string module;  // "model.layers.0.self_attn.q_proj"; saved: the tensor's own name
-  std::vector<std::int64_t> shape;
-};
-std::vector<AdapterTensor> adapter_tensors(const AdapterConfig& config, const AdapterPlan& plan);
 
 }  // namespace dml

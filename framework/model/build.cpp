@@ -81,8 +81,9 @@ class Builder {
         model_(std::make_unique<CausalLm>()) {}
 
   std::unique_ptr<CausalLm> build() {
-    model_->spec = spec_;
     if (training_.adapter) plan_ = plan_adapter(*training_.adapter, spec_, source_name_);
+    if (plan_.parts_ends) spec_.tied = false;
+    model_->spec = spec_;
     std::vector<std::string> units{"embed"};
     for (std::int64_t l = 0; l < spec_.layers; ++l) units.push_back(fmt::format("layers.{}", l));
     units.push_back("head");
@@ -97,6 +98,7 @@ class Builder {
       model_->head.weight = model_->embedding.table;
     }
     if (training_.adapter) place_adapters();
+    for (const TrainedRows& rows : plan_.rows) place_rows(rows);
     problems_.raise();
     model_->parameters.ends_take_turns = training_.full && !spec_.tied;
     if (training_.in_parts) {
@@ -137,12 +139,16 @@ class Builder {
       a.shape = {spec_.heads,
                  spec_.kv_heads,
                  spec_.head_dim,
-                 spec_.attention_scale(),
+                 spec_.attention_scale(static_cast<std::int64_t>(l)),
                  static_cast<float>(spec_.attention_softcap),
                  window};
       a.q_norm = a.k_norm = norm_of(spec_.norm_offset);
       a.q_norm.layer_norm = a.k_norm.layer_norm = false;
       a.norm_whole = spec_.qk_norm_whole;
+      if (spec_.qk_head_norms) {
+        a.q_norms.assign(static_cast<std::size_t>(spec_.heads), norm_of(0));
+        a.k_norms.assign(static_cast<std::size_t>(spec_.kv_heads), norm_of(0));
+      }
       a.use_rope = spec_.use_rope;
       a.local_rope = spec_.has_local_rope && window > 0;
     }
@@ -158,12 +164,14 @@ class Builder {
 
   bool trained(const WeightName& w) const {
     if (training_.full) return !training_.unfrozen || training_.unfrozen(w.tensor, w.tensor_shape()[0]);
-    return std::ranges::any_of(plan_.saved, [&](const WeightName& saved) { return saved.tensor == w.tensor; });
+    auto named = [&](const WeightName& trained) { return trained.tensor == w.tensor; };
+    return std::ranges::any_of(plan_.saved, named) || std::ranges::any_of(plan_.biases, named);
   }
 
   std::optional<StoredTensor> find(const WeightName& w) {
     if (!source_) return std::nullopt;
     auto t = source_(w.tensor);
+    if (!t && plan_.parts_ends && w.role == WeightRole::head) t = source_(end_weights(spec_)[0].tensor);
     if (!t) {
       problems_.add(fmt::format("{}: tensor '{}' is missing", source_name_, w.tensor));
     } else if (auto wanted = w.tensor_shape(); t->shape != wanted) {
@@ -191,7 +199,14 @@ class Builder {
   void place(const WeightName& w) {
     auto stored = find(w);
     if (source_ && !stored) return;
-    if (trained(w)) return attach_trained(w, stored);
+    if (trained(w)) {
+      attach_trained(w, stored);
+      // What PEFT calls the original module, for the adapter's file.
+      const bool end = w.role == WeightRole::embed || w.role == WeightRole::head;
+      if (training_.adapter && training_.adapter->resized && stored && end)
+        *frozen_at(*model_, w) = stored->as_matrix(w.tensor_rows, w.cols);
+      return;
+    }
     if (w.vector || !stored || (w.transposed && !stored->turned)) {
       std::vector<float> values(static_cast<std::size_t>(w.tensor_rows * w.cols));
       tensor_values(w, stored, values.data());
@@ -221,12 +236,12 @@ class Builder {
     // A fused tensor is one parameter, seen by several weights.
     ParameterRef& whole = whole_[w.tensor];
     if (!whole) {
-      std::string prefix = training_.adapter ? "base_model.model." : "";
+      const std::string name = training_.adapter ? parameter_key(w, plan_) : w.tensor;
       std::vector<std::int64_t> shape = w.vector ? std::vector{w.tensor_rows} : std::vector{w.tensor_rows, w.cols};
-      whole = model_->parameters.add(unit_of(w), prefix + w.tensor, shape, !w.vector, part_rows(w));
-      if (w.transposed) model_->transposed.push_back(prefix + w.tensor);
+      whole = model_->parameters.add(unit_of(w), name, shape, !w.vector, part_rows(w));
+      if (w.transposed) model_->transposed.push_back(name);
       if (training_.full && training_.unfrozen) train_rows(w, whole.unit->parameters.back());
-      if (training_.in_parts) starts_[prefix + w.tensor] = start_of(w, stored);
+      if (training_.in_parts) starts_[name] = start_of(w, stored);
       else fills_.push_back([this, w, stored, ref = whole] { tensor_values(w, stored, ref.value().data); });
     }
     ParameterRef part = whole;
@@ -292,6 +307,10 @@ class Builder {
         part.b.offset += w.first_row * part.b.cols;
         part.b.rows = w.rows;
       }
+      if (part.bias) {
+        part.bias.offset += w.first_row;
+        part.bias.cols = w.rows;
+      }
       if (part.magnitude) {
         part.magnitude.offset += w.first_row;
         part.magnitude.cols = w.rows;
@@ -313,6 +332,8 @@ class Builder {
     } else {
       lora.a = model_->parameters.add(unit, name + ".lora_A.weight", {m.r, m.module.cols}, true);
       lora.b = model_->parameters.add(unit, name + ".lora_B.weight", {m.module.rows, m.r}, true);
+      if (training_.adapter->lora_bias)
+        lora.bias = model_->parameters.add(unit, name + ".lora_B.bias", {m.module.rows}, false);
       if (training_.adapter->use_dora)
         lora.magnitude = model_->parameters.add(unit, name + ".lora_magnitude_vector", {m.module.rows}, false);
       lora.dropout = static_cast<float>(training_.adapter->dropout);
@@ -325,6 +346,24 @@ class Builder {
     else if (starts_from_base(training_.adapter->init)) start_from_base(lora, m, w);
     else fills_.push_back([this, lora, name] { start_adapter(lora, training_.adapter->init, training_.seed, name); });
     return lora;
+  }
+
+  // They start as the rows they take the place of.
+  void place_rows(const TrainedRows& trained) {
+    const WeightName& w = trained.weight;
+    const auto count = static_cast<std::int64_t>(trained.tokens.size());
+    const bool embedding = w.role == WeightRole::embed;
+    TrainedTokens& own = embedding ? model_->embedding.own : model_->head.own;
+    own.rows = model_->parameters.add(unit_of(w), rows_key(w), {count, w.cols}, true);
+    for (std::int64_t k = 0; k < count; ++k) own.numbers.push_back(static_cast<std::int32_t>(k));
+    std::ranges::sort(own.numbers, {}, [&](std::int32_t k) { return trained.tokens[static_cast<std::size_t>(k)]; });
+    for (std::int32_t k : own.numbers)
+      own.tokens.push_back(static_cast<std::int32_t>(trained.tokens[static_cast<std::size_t>(k)]));
+    if (embedding && spec_.tied) model_->head.own = own;
+    fills_.push_back([rows = own.rows, tokens = trained.tokens, matrix = *frozen_at(*model_, w)] {
+      for (std::size_t k = 0; k < tokens.size(); ++k)
+        kernels::unpack(matrix, tokens[k], 1, 0, matrix.cols, rows.value().row(static_cast<std::int64_t>(k)));
+    });
   }
 
   // Takes the adapter's start out of the base, which keeps the rest: in memory of its own, in the type it had. LoftQ
@@ -360,7 +399,7 @@ class Builder {
     });
   }
 
-  const ModelSpec& spec_;
+  ModelSpec spec_;
   const TensorSource& source_;
   const Training& training_;
   const std::string& source_name_;

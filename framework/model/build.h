@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/weight.h"
-#include "model/adapter_config.h"
+#include "model/adapter_plan.h"
 #include "model/causal_lm.h"
 #include "model/weight_names.h"
 

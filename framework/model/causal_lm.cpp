@@ -16,8 +16,8 @@ struct Labelled {
   std::span<Token> labels;
 };
 
-Labelled labelled_rows(const PackedBatch& batch, Arena& arena) {
-  std::int64_t count = batch.learned(), i = 0;
+Labelled labelled_rows(const PackedBatch& batch, std::int64_t count, Arena& arena) {
+  std::int64_t i = 0;
   Labelled out{arena.take<std::int32_t>(count), arena.take<Token>(count)};
   if (dry_run()) return out;
   for (std::int64_t t = 0; t < batch.size(); ++t)
@@ -34,13 +34,20 @@ struct Useful {
   std::span<std::int32_t> documents;  // the number that each has in the given batch
 };
 
-// All of it where memory is measured: any label may be the last.
+// A bound assumes that every token is used. A dry run does not write the copies.
 Useful useful_part(const PackedBatch& given, Arena& arena) {
   auto tokens = arena.take<Token>(given.size()), labels = arena.take<Token>(given.size());
   auto positions = arena.take<std::int32_t>(given.size()), starts = arena.take<std::int32_t>(given.documents() + 1);
   auto documents = arena.take<std::int32_t>(given.documents());
-  if (dry_run()) return {given, documents};
+  if (dry_run_bounds()) return {given, documents};
   std::size_t size = 0, count = 0;
+  if (dry_run()) {
+    for (std::int64_t d = 0; d < given.documents(); ++d)
+      if (const std::int64_t rows = given.useful(d); rows > 0) size += static_cast<std::size_t>(rows), ++count;
+    return {{given.tokens.first(size), given.labels.first(size), given.positions.first(size),
+             given.starts.first(std::min(count + 1, given.starts.size()))},
+            documents.first(count)};
+  }
   starts[0] = 0;
   for (std::int64_t d = 0; d < given.documents(); ++d) {
     const auto first = static_cast<std::size_t>(given.starts[static_cast<std::size_t>(d)]),
@@ -55,6 +62,18 @@ Useful useful_part(const PackedBatch& given, Arena& arena) {
   }
   return {{tokens.first(size), labels.first(size), positions.first(size), starts.first(count + 1)},
           documents.first(count)};
+}
+
+// A document has its whole length, however much of it is visited.
+std::span<RopeDocument> rope_documents(const PackedBatch& given, const Useful& useful, Arena& arena) {
+  auto out = arena.take<RopeDocument>(given.documents());
+  if (dry_run()) return out;
+  for (std::int64_t i = 0; i < useful.batch.documents(); ++i) {
+    const auto kept = static_cast<std::size_t>(i), d = static_cast<std::size_t>(useful.documents[kept]);
+    const std::int64_t first = useful.batch.starts[kept];
+    out[kept] = {first, useful.batch.starts[kept + 1] - first, given.starts[d + 1] - given.starts[d]};
+  }
+  return out.first(static_cast<std::size_t>(useful.batch.documents()));
 }
 
 // As if the given batch were visited as a whole.
@@ -79,6 +98,14 @@ void CausalLm::set_length(std::int64_t length) {
   rope_ = RopeTables(spec, length);
 }
 
+bool CausalLm::cache_expires(std::int64_t from, std::int64_t to) const {
+  auto switches = [&](const RopeSpec& rope) {
+    const std::int64_t last = rope_switch(rope, spec.max_positions);
+    return rope.scaling == RopeScaling::longrope && from <= last && to > last;
+  };
+  return spec.use_rope && (switches(spec.rope) || (spec.has_local_rope && switches(spec.rope_local)));
+}
+
 std::int64_t CausalLm::lowest_trained() const {
   if (embedding.trains()) return -1;
   std::int64_t l = 0;
@@ -92,17 +119,24 @@ double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks,
   // Where nothing is learned the pass is made all the same, with no tokens: others may wait for its exchanges.
   const Useful useful = useful_part(given, arena_);
   const PackedBatch& batch = useful.batch;
-  Pass pass{batch, arena_, rope_.full(), rope_.local(), backward, seed.seed, seed.micro_batch};
+  const auto documents = rope_documents(given, useful, arena_);
+  Pass pass{batch,
+            arena_,
+            rope_.full(batch.positions, documents, arena_),
+            rope_.local(batch.positions, documents, arena_),
+            backward,
+            seed.seed,
+            seed.micro_batch};
   pass.sparing = keep_rounded;
   pass.hooks = &hooks;
   const std::int64_t tokens = batch.size(), width = spec.hidden;
   const int count = static_cast<int>(spec.layers), last = count - 1;
   const int lowest = static_cast<int>(lowest_trained());
-  const Labelled learned = labelled_rows(batch, arena_);
-  const auto learned_count = static_cast<std::int64_t>(learned.rows.size());
+  const std::int64_t learned_count = given.learned();
+  const Labelled learned = labelled_rows(batch, learned_count, arena_);
 
-  // Only rows that feed a label go on behind the attention of the last layer.
-  const bool pick = !layers[last].parallel && learned_count < tokens;
+  // Only rows with a label go through the rest of the last layer. A bound includes the memory for picking them.
+  const bool some = learned_count < tokens || dry_run_bounds(), pick = !layers[last].parallel && some;
   auto rows_of = [&](int l) {
     return pick && l == last ? std::span<const std::int32_t>(learned.rows) : std::span<const std::int32_t>{};
   };
@@ -152,7 +186,7 @@ double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks,
     if (spec.tied) hooks.before_gradient(0);
   }
   Mat fed = top;
-  if (!pick && learned_count < tokens) {
+  if (!pick && some) {
     fed = arena_.matrix(learned_count, width);
     kernels::gather_rows(top, learned.rows, fed);
   }
@@ -201,7 +235,11 @@ double CausalLm::evaluate(const PackedBatch& batch, UnitHooks& hooks, std::span<
 
 void CausalLm::generate(const PackedBatch& batch, std::span<const SequenceRows> sequences, Mat logits) {
   Arena::Scope step(arena_);
-  Pass pass{batch, arena_, rope_.full(), rope_.local()};
+  auto documents = arena_.take<RopeDocument>(std::ssize(sequences));
+  for (std::size_t i = 0; i < sequences.size() && !dry_run(); ++i)
+    documents[i] = {sequences[i].first, sequences[i].count, sequences[i].cache->length() + sequences[i].count};
+  Pass pass{batch, arena_, rope_.full(batch.positions, documents, arena_),
+            rope_.local(batch.positions, documents, arena_)};
   Mat x = arena_.matrix(batch.size(), spec.hidden);
   embedding.forward(x, pass);
   const std::size_t last = layers.size() - 1;
@@ -221,6 +259,23 @@ void CausalLm::generate(const PackedBatch& batch, std::span<const SequenceRows> 
   head.logits(top, logits, arena_);
 }
 
+CountedAsBound::CountedAsBound(ParameterStore& parameters, bool in_parts)
+    : parameters_(parameters), really_(parameters.units()) {
+  auto* somewhere = reinterpret_cast<float*>(Arena::kAlignment);
+  for (Unit& u : parameters.units()) {
+    u.value = in_parts && parameters.values_in_parts ? nullptr : somewhere;
+    u.grad = in_parts && parameters.gradients_in_parts ? nullptr : somewhere;
+    for (UnitPart& part : u.parts) part.value = part.grad = somewhere;
+  }
+}
+
+CountedAsBound::~CountedAsBound() {
+  for (std::size_t i = 0; i < really_.size(); ++i) {
+    Unit& u = parameters_.units()[i];
+    u.value = really_[i].value, u.grad = really_[i].grad, u.parts = std::move(really_[i].parts);
+  }
+}
+
 std::size_t CausalLm::measure(Shape shape, bool backward) {
   std::vector<Token> tokens(static_cast<std::size_t>(shape.tokens)), labels(tokens.size(), kIgnore);
   std::fill_n(labels.begin(), std::min(shape.learned, shape.tokens), 0);
@@ -228,20 +283,14 @@ std::size_t CausalLm::measure(Shape shape, bool backward) {
   for (std::int64_t i = 0; i <= shape.documents; ++i)
     starts.push_back(static_cast<std::int32_t>(i * shape.tokens / shape.documents));
   UnitHooks no_hooks;
-  // Gradients count as wanted, bound or not, and values as there; nothing is read or written.
-  std::vector<Unit> bound = parameters.units();
-  auto* somewhere = reinterpret_cast<float*>(Arena::kAlignment);
-  for (Unit& u : parameters.units()) {
-    u.value = parameters.values_in_parts ? nullptr : somewhere;
-    u.grad = parameters.gradients_in_parts ? nullptr : somewhere;
-    for (UnitPart& part : u.parts) part.value = part.grad = somewhere;
-  }
-  std::size_t bytes = measure_calls([&] { walk({tokens, labels, positions, starts}, {}, no_hooks, {}, backward); });
-  for (std::size_t i = 0; i < bound.size(); ++i) {
-    Unit& u = parameters.units()[i];
-    u.value = bound[i].value, u.grad = bound[i].grad, u.parts = std::move(bound[i].parts);
-  }
-  return bytes;
+  const CountedAsBound bound(parameters, true);
+  return measure_calls([&] { walk({tokens, labels, positions, starts}, {}, no_hooks, {}, backward); });
+}
+
+std::size_t CausalLm::measure(const PackedBatch& batch, bool backward) {
+  UnitHooks no_hooks;
+  const CountedAsBound bound(parameters, true);
+  return measure_calls([&] { walk(batch, {}, no_hooks, {}, backward); }, DryRun::Sizes::exact);
 }
 
 }  // namespace dml

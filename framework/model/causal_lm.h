@@ -28,6 +28,20 @@ struct PassSeed {
   std::uint64_t seed = 0, micro_batch = 0;
 };
 
+/// Values and gradients count as bound while this lives, so that memory can be measured before they are: whole, or with
+/// `in_parts` as the strategy that is going to bind them has announced.
+class CountedAsBound {
+ public:
+  CountedAsBound(ParameterStore& parameters, bool in_parts);
+  ~CountedAsBound();
+  CountedAsBound(const CountedAsBound&) = delete;
+  CountedAsBound& operator=(const CountedAsBound&) = delete;
+
+ private:
+  ParameterStore& parameters_;
+  std::vector<Unit> really_;
+};
+
 class CausalLm {
  public:
   ModelSpec spec;
@@ -57,18 +71,26 @@ class CausalLm {
   double train(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks);
   /// Sum of label losses; row_losses, unless empty, holds one loss per labelled position in order.
   double evaluate(const PackedBatch& batch, UnitHooks& hooks, std::span<float> row_losses = {});
-  /// Logits (sequences, V) behind the last new row of every sequence; fills their caches.
+  /// Logits (sequences, V) behind the last new row of every sequence; fills their caches. Keys keep the angles they were
+  /// cached with; with a dynamic NTK rope those are of the length the text had then, as in transformers.
   void generate(const PackedBatch& batch, std::span<const SequenceRows> sequences, Mat logits);
+  /// Whether a text that grows from `from` to `to` tokens must be read again from its first one: where longrope goes over
+  /// to its long factors, what is cached was computed with the short ones.
+  bool cache_expires(std::int64_t from, std::int64_t to) const;
 
-  /// Bytes of working memory that one call with these shapes takes; computed by walking through it without touching memory.
+  /// Bytes of working memory, found by walking through a call without touching memory: an upper bound for every
+  /// micro-batch with at most so many tokens, trained tokens and documents, whichever of its tokens are trained.
   struct Shape {
     std::int64_t tokens = 0, learned = 0, documents = 1;
   };
   std::size_t measure(Shape shape, bool backward);
-  /// The same for any calls on this model: `calls` runs with kernels switched off and memory only counted.
+  /// What this very micro-batch takes.
+  std::size_t measure(const PackedBatch& batch, bool backward);
+  /// The same for any calls on this model, which run with kernels switched off and memory only counted: a bound for these
+  /// calls and for smaller ones, or exactly theirs.
   template <class F>
-  std::size_t measure_calls(F&& calls) {
-    DryRun dry;
+  std::size_t measure_calls(F&& calls, DryRun::Sizes sizes = DryRun::Sizes::bound) {
+    DryRun dry(sizes);
     Arena real = std::exchange(arena_, Arena::measuring());
     calls();
     return std::exchange(arena_, std::move(real)).high_water();

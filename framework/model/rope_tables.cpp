@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 
 #include "core/error.h"
+#include "core/parallel.h"
 
 namespace dml {
 namespace {
 
 constexpr double kTwoPi = 2 * std::numbers::pi;
+constexpr std::int64_t kRowsPerTask = 64;
 
 // YaRN (Peng et al. 2023): the dimension whose wave turns `rotations` times over the original context.
 double correction_dimension(double rotations, std::int64_t dim, double theta, std::int64_t original) {
@@ -17,19 +20,26 @@ double correction_dimension(double rotations, std::int64_t dim, double theta, st
          (2 * std::log(theta));
 }
 
+// Frequencies are float32 in the reference implementation; so is the angle.
+void fill_row(std::int64_t position, std::span<const double> inverse, double factor, float* cos, float* sin) {
+  for (std::size_t j = 0; j < inverse.size(); ++j) {
+    const float angle = static_cast<float>(position) * static_cast<float>(inverse[j]);
+    cos[j] = static_cast<float>(std::cos(static_cast<double>(angle)) * factor);
+    sin[j] = static_cast<float>(std::sin(static_cast<double>(angle)) * factor);
+  }
+}
+
 }  // namespace
 
-std::vector<double> rope_frequencies(const RopeSpec& rope, std::int64_t head_dim, std::int64_t max_positions,
-                                     std::int64_t length, double& attention_factor) {
-  auto dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * rope.partial) / 2 * 2;
-  attention_factor = 1;
+double rope_frequencies(const RopeSpec& rope, std::int64_t max_positions, std::int64_t length, std::span<double> inv) {
+  const auto dim = 2 * std::ssize(inv);
+  double attention_factor = 1;
   double theta = rope.theta;
   std::int64_t original = rope.original_positions > 0 ? rope.original_positions : max_positions;
   if (rope.scaling == RopeScaling::dynamic && length > max_positions) {
     double grown = rope.factor * static_cast<double>(length) / static_cast<double>(max_positions) - (rope.factor - 1);
     theta *= std::pow(grown, static_cast<double>(dim) / static_cast<double>(dim - 2));
   }
-  std::vector<double> inv(static_cast<std::size_t>(dim / 2));
   for (std::size_t j = 0; j < inv.size(); ++j)
     inv[j] = std::pow(theta, -2.0 * static_cast<double>(j) / static_cast<double>(dim));
 
@@ -75,14 +85,21 @@ std::vector<double> rope_frequencies(const RopeSpec& rope, std::int64_t head_dim
       const auto& factors = length > original ? rope.long_factor : rope.short_factor;
       DML_CHECK(factors.size() == inv.size(), "longrope: {} factors for {} frequencies", factors.size(), inv.size());
       for (std::size_t j = 0; j < inv.size(); ++j) inv[j] /= factors[j];
-      double scale = rope.factor > 1 ? rope.factor : static_cast<double>(max_positions) / static_cast<double>(original);
       attention_factor = rope.attention_factor > 0 ? rope.attention_factor
-                         : scale <= 1              ? 1
-                                      : std::sqrt(1 + std::log(scale) / std::log(static_cast<double>(original)));
+                         : rope.factor <= 1
+                             ? 1
+                             : std::sqrt(1 + std::log(rope.factor) / std::log(static_cast<double>(original)));
       break;
     }
   }
-  return inv;
+  return attention_factor;
+}
+
+std::int64_t rope_switch(const RopeSpec& rope, std::int64_t max_positions) {
+  if (rope.scaling == RopeScaling::dynamic) return max_positions;
+  if (rope.scaling == RopeScaling::longrope)
+    return rope.original_positions > 0 ? rope.original_positions : max_positions;
+  return std::numeric_limits<std::int64_t>::max();
 }
 
 RopeTables::RopeTables(const ModelSpec& spec, std::int64_t length) : length_(length) {
@@ -92,21 +109,58 @@ RopeTables::RopeTables(const ModelSpec& spec, std::int64_t length) : length_(len
 }
 
 RopeTables::Table RopeTables::make(const RopeSpec& rope, const ModelSpec& spec) const {
-  double factor = 1;
-  auto inv = rope_frequencies(rope, spec.head_dim, spec.max_positions, length_, factor);
   Table t;
-  t.half = static_cast<std::int64_t>(inv.size());
-  t.cos.resize(static_cast<std::size_t>(length_) * inv.size());
-  t.sin.resize(t.cos.size());
-  for (std::int64_t p = 0; p < length_; ++p)
-    for (std::size_t j = 0; j < inv.size(); ++j) {
-      // Frequencies are float32 in the reference implementation; so is the angle.
-      float angle = static_cast<float>(p) * static_cast<float>(inv[j]);
-      std::size_t i = static_cast<std::size_t>(p) * inv.size() + j;
-      t.cos[i] = static_cast<float>(std::cos(static_cast<double>(angle)) * factor);
-      t.sin[i] = static_cast<float>(std::sin(static_cast<double>(angle)) * factor);
-    }
+  t.rope = rope;
+  t.max_positions = spec.max_positions;
+  t.half = static_cast<std::int64_t>(static_cast<double>(spec.head_dim) * rope.partial) / 2;
+  t.last = rope_switch(rope, spec.max_positions);
+  // Of longrope, rows for short documents come first, then those for long ones. Of dynamic NTK there are as many kinds of
+  // rows as lengths: angles() computes them for the documents of a pass.
+  t.add_rows(std::min(length_, t.last), std::min(length_, t.last));
+  if (length_ > t.last && rope.scaling == RopeScaling::longrope) t.add_rows(length_, length_);
   return t;
+}
+
+void RopeTables::Table::add_rows(std::int64_t count, std::int64_t length) {
+  std::vector<double> inverse(static_cast<std::size_t>(half));
+  const double factor = rope_frequencies(rope, max_positions, length, inverse);
+  const std::size_t before = cos.size();
+  cos.resize(before + static_cast<std::size_t>(count * half));
+  sin.resize(cos.size());
+  for (std::int64_t p = 0; p < count; ++p) {
+    const std::size_t row = before + static_cast<std::size_t>(p * half);
+    fill_row(p, inverse, factor, &cos[row], &sin[row]);
+  }
+}
+
+kernels::RopeAngles RopeTables::angles(const Table& t, std::span<const std::int32_t> positions,
+                                       std::span<const RopeDocument> documents, Arena& arena) const {
+  const auto stored = t.half == 0 ? 0 : static_cast<std::int64_t>(t.cos.size()) / t.half;
+  const kernels::RopeTable table{{t.cos.data(), stored, t.half}, {t.sin.data(), stored, t.half}};
+  if (length_ <= t.last) return {table, positions};
+  const auto tokens = std::ssize(positions);
+  std::span<std::int32_t> rows = arena.take<std::int32_t>(tokens);
+  if (t.rope.scaling == RopeScaling::longrope) {
+    if (dry_run()) return {table, rows};
+    for (const RopeDocument& d : documents)
+      for (std::int64_t i = d.first; i < d.first + d.count; ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        rows[at] = positions[at] + static_cast<std::int32_t>(d.length > t.last ? t.last : 0);
+      }
+    return {table, rows};
+  }
+  const Mat cos = arena.matrix(tokens, t.half), sin = arena.matrix(tokens, t.half);
+  std::span<double> inverse = arena.take<double>(t.half);
+  if (dry_run()) return {{cos, sin}, rows};
+  std::iota(rows.begin(), rows.end(), 0);
+  for (const RopeDocument& d : documents) {
+    const double factor = rope_frequencies(t.rope, t.max_positions, d.length, inverse);
+    parallel_ranges(d.count, kRowsPerTask, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t i = d.first + first; i < d.first + last; ++i)
+        fill_row(positions[static_cast<std::size_t>(i)], inverse, factor, cos.row(i), sin.row(i));
+    });
+  }
+  return {{cos, sin}, rows};
 }
 
 }  // namespace dml

@@ -1,16 +1,32 @@
 // Cosines and sines of the rotary embedding for every position, with all scalings Hugging Face knows.
+//
+// Two scalings depend on the length of the document: longrope takes its long factors, and dynamic NTK its larger base, for
+// documents beyond the length that the model was first trained for. transformers asks for the longest sequence of a call;
+// here every document counts by itself, so packing and the batch's other documents change nothing.
 #pragma once
 
+#include <limits>
+#include <span>
 #include <vector>
 
+#include "core/arena.h"
 #include "kernels/rope.h"
 #include "model/spec.h"
 
 namespace dml {
 
-/// Inverse frequencies (rotary dim / 2) for sequences up to `length`, and the factor on cos and sin in `attention_factor`.
-std::vector<double> rope_frequencies(const RopeSpec& rope, std::int64_t head_dim, std::int64_t max_positions,
-                                     std::int64_t length, double& attention_factor);
+/// Sets `inverse` (rotary dim / 2) to the inverse frequencies for a document of `length` tokens; returns the factor on
+/// cos and sin.
+double rope_frequencies(const RopeSpec& rope, std::int64_t max_positions, std::int64_t length,
+                        std::span<double> inverse);
+
+/// Longer documents than this have other frequencies; never, for most scalings.
+std::int64_t rope_switch(const RopeSpec& rope, std::int64_t max_positions);
+
+/// Tokens [first, first + count) of a pass are of a document of `length` tokens, in generation: so far.
+struct RopeDocument {
+  std::int64_t first = 0, count = 0, length = 0;
+};
 
 /// Owns the tables of one model for positions [0, length).
 class RopeTables {
@@ -18,18 +34,29 @@ class RopeTables {
   RopeTables() = default;
   RopeTables(const ModelSpec& spec, std::int64_t length);
   std::int64_t length() const { return length_; }
-  kernels::RopeTable full() const { return view(full_); }
-  kernels::RopeTable local() const { return view(local_); }
+
+  /// The angles of a pass over `documents`, whose tokens stand at `positions`. Whatever depends on the documents is taken
+  /// from the arena: nothing, unless documents may be long enough to have other frequencies.
+  kernels::RopeAngles full(std::span<const std::int32_t> positions, std::span<const RopeDocument> documents,
+                           Arena& arena) const {
+    return angles(full_, positions, documents, arena);
+  }
+  kernels::RopeAngles local(std::span<const std::int32_t> positions, std::span<const RopeDocument> documents,
+                            Arena& arena) const {
+    return angles(local_, positions, documents, arena);
+  }
 
  private:
   struct Table {
+    RopeSpec rope;
+    std::int64_t half = 0, max_positions = 0;
+    std::int64_t last = std::numeric_limits<std::int64_t>::max();  // longest document of the first rows: rope_switch()
     std::vector<float> cos, sin;
-    std::int64_t half = 0;
+    void add_rows(std::int64_t count, std::int64_t length);
   };
   Table make(const RopeSpec& rope, const ModelSpec& spec) const;
-  kernels::RopeTable view(const Table& t) const {
-    return {{t.cos.data(), length_, t.half}, {t.sin.data(), length_, t.half}};
-  }
+  kernels::RopeAngles angles(const Table& table, std::span<const std::int32_t> positions,
+                             std::span<const RopeDocument> documents, Arena& arena) const;
 
   Table full_, local_;
   std::int64_t length_ = 0;

@@ -8,8 +8,9 @@
 
 namespace dml {
 
-float ModelSpec::attention_scale() const {
-  return static_cast<float>(query_scale > 0 ? query_scale : 1 / std::sqrt(static_cast<double>(head_dim)));
+float ModelSpec::attention_scale(std::int64_t layer) const {
+  const double scale = query_scale > 0 ? query_scale : 1 / std::sqrt(static_cast<double>(head_dim));
+  return static_cast<float>(inverse_layer_scale ? scale / static_cast<double>(layer + 1) : scale);
 }
 
 std::int64_t ModelSpec::parameters() const {
@@ -36,6 +37,8 @@ void check_rope(const RopeSpec& rope, const ModelSpec& spec, const std::string& 
   auto turned = static_cast<std::int64_t>(static_cast<double>(spec.head_dim) * rope.partial);
   bad(rope.partial > 0 && rope.partial <= 1 && (turned % 2 != 0 || turned == 0),
       fmt::format("rotary embedding turns pairs: {} of head_dim {} is no even number above 0", turned, spec.head_dim));
+  bad(rope.scaling == RopeScaling::dynamic && turned == 2,
+      "rope scaling 'dynamic' has no formula for heads of which 2 elements turn");
   if (rope.scaling == RopeScaling::none) return;
   bad(!(rope.factor >= 1 && rope.factor <= 1e6),
       fmt::format("rope scaling factor must be at least 1, is {}", rope.factor));

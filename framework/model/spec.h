@@ -19,7 +19,7 @@ struct RopeSpec {
   double theta = 10000;
   double partial = 1;  // share of head_dim that turns
   RopeScaling scaling = RopeScaling::none;
-  double factor = 1;
+  double factor = 1;                                 // longrope: only for the default of attention_factor
   double low_freq_factor = 1, high_freq_factor = 4;  // llama3
   std::int64_t original_positions = 0;               // llama3, yarn, longrope
   double beta_fast = 32, beta_slow = 1;              // yarn
@@ -48,7 +48,9 @@ struct ModelSpec {
   bool qkv_bias = false, out_bias = false, mlp_bias = false, head_bias = false;
   bool qk_norm = false;        // RMSNorm on every head's q and k, before RoPE
   bool qk_norm_whole = false;  // … on the whole width (OLMo 2)
-  bool gated = true;           // act(gate) · up, else act(up)
+  bool qk_head_norms =
+      false;          // StableLM: every head of q and of k has a LayerNorm without bias of its own, before RoPE
+  bool gated = true;  // act(gate) · up, else act(up)
   kernels::Activation activation = kernels::Activation::silu;
 
   bool use_rope = true;
@@ -58,7 +60,8 @@ struct ModelSpec {
   RopeSpec rope, rope_local;                      // rope_local: sliding layers of Gemma 3
   bool has_local_rope = false;
 
-  double query_scale = 0;  // scores are q·k · query_scale; 0: 1/sqrt(head_dim)
+  double query_scale = 0;            // scores are q·k · query_scale; 0: 1/sqrt(head_dim)
+  bool inverse_layer_scale = false;  // GPT-2: those of layer i, counted from 0, are divided by i + 1
   double attention_softcap = 0, final_softcap = 0;
   double embedding_scale = 1;         // Gemma: sqrt(hidden), rounded to the storage type
   std::vector<std::int64_t> windows;  // per layer, 0 = full attention
@@ -70,7 +73,8 @@ struct ModelSpec {
 
   bool operator==(const ModelSpec&) const = default;
 
-  float attention_scale() const;
+  /// The factor on q·k of a layer, counted from 0.
+  float attention_scale(std::int64_t layer) const;
   /// Parameters of the whole model.
   std::int64_t parameters() const;
   /// UserError with every contradiction (heads not divisible, odd head_dim …), `source` in front.

@@ -10,6 +10,7 @@ struct Scheme {
   const char *embed, *positions = nullptr, *layer, *final_norm, *head;
   const char *input_norm, *post_attention_norm = nullptr, *pre_ffn_norm, *post_ffn_norm = nullptr;
   const char *q = nullptr, *k = nullptr, *v = nullptr, *o, *qkv, *q_norm = nullptr, *k_norm = nullptr;
+  const char *q_head_norms = nullptr, *k_head_norms = nullptr;
   const char *gate = nullptr, *up, *down, *gate_up = nullptr;
 };
 
@@ -26,6 +27,8 @@ constexpr Scheme kLlama{.embed = "model.embed_tokens",
                         .qkv = "self_attn.qkv_proj",
                         .q_norm = "self_attn.q_norm",
                         .k_norm = "self_attn.k_norm",
+                        .q_head_norms = "self_attn.q_layernorm.norms",
+                        .k_head_norms = "self_attn.k_layernorm.norms",
                         .gate = "mlp.gate_proj",
                         .up = "mlp.up_proj",
                         .down = "mlp.down_proj",
@@ -90,6 +93,10 @@ class Lister {
       norm(WeightRole::q_norm, scheme_.q_norm, s.qk_norm_whole ? q : s.head_dim, false);
       norm(WeightRole::k_norm, scheme_.k_norm, s.qk_norm_whole ? kv : s.head_dim, false);
     }
+    if (s.qk_head_norms) {
+      head_norms(WeightRole::q_norm, scheme_.q_head_norms, s.heads);
+      head_norms(WeightRole::k_norm, scheme_.k_head_norms, s.kv_heads);
+    }
     norm(WeightRole::post_attention_norm, scheme_.post_attention_norm, s.hidden, s.norm_bias);
     norm(WeightRole::pre_ffn_norm, scheme_.pre_ffn_norm, s.hidden, s.norm_bias);
     if (s.gated && s.fused_gate_up) {
@@ -112,6 +119,12 @@ class Lister {
     for (bool b : {false, true})
       if (!b || bias)
         out_.push_back({role, b, layer_, full(module) + (b ? ".bias" : ".weight"), width, 1, true, 0, width, false});
+  }
+  void head_norms(WeightRole role, const char* modules, std::int64_t heads) {
+    for (std::int64_t h = 0; h < heads; ++h) {
+      norm(role, fmt::format("{}.{}", modules, h).c_str(), spec_.head_dim, false);
+      out_.back().head = h;
+    }
   }
   void matrix(WeightRole role, const char* module, std::int64_t rows, std::int64_t cols, bool bias,
               bool linear = true) {

@@ -44,6 +44,7 @@ struct WeightName {
   std::int64_t first_row = 0;       // of the (out, in) tensor, when fused
   std::int64_t tensor_rows = 0;     // rows of the whole tensor; = rows unless fused
   bool transposed = false;          // stored as (in, out)
+  std::int64_t head = -1;           // of q_norm and k_norm where every head has its own; −1: of all heads
 
   std::int64_t size() const { return rows * cols; }
   bool fused() const { return rows != tensor_rows; }

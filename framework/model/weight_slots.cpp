@@ -89,9 +89,9 @@ Norm* norm_at(CausalLm& model, const WeightName& w) {
     case WeightRole::post_ffn_norm:
       return &layer.mlp_post_norm;
     case WeightRole::q_norm:
-      return &layer.attention.q_norm;
+      return w.head < 0 ? &layer.attention.q_norm : &layer.attention.q_norms[static_cast<std::size_t>(w.head)];
     case WeightRole::k_norm:
-      return &layer.attention.k_norm;
+      return w.head < 0 ? &layer.attention.k_norm : &layer.attention.k_norms[static_cast<std::size_t>(w.head)];
     default:
       return nullptr;
   }
@@ -109,13 +109,33 @@ kernels::Weight* frozen_at(CausalLm& model, const WeightName& w) {
                                       : nullptr;
 }
 
+namespace {
+
+void add_adapter_bias(const Linear& linear, const WeightName& w, std::vector<float>& values) {
+  if (!linear.lora || !linear.lora->bias) return;
+  const float* bias = linear.lora->bias.value().data;
+  for (std::int64_t i = 0; i < w.rows; ++i)
+    values[static_cast<std::size_t>(w.first_row + i)] += linear.lora->scale * bias[i];
+}
+
+void replace_rows(const TrainedTokens& own, Mat values) {
+  for (std::size_t k = 0; k < own.tokens.size(); ++k)
+    std::copy_n(own.rows.value().row(own.numbers[k]), values.cols, values.row(own.tokens[k]));
+}
+
+}  // namespace
+
 std::vector<float> tensor_values(CausalLm& model, std::span<const WeightName> rows, bool merge) {
   std::vector<float> values(static_cast<std::size_t>(rows[0].tensor_rows * rows[0].cols));
   const std::optional<LoraAdapter> none;
   for (const WeightName& w : rows) {
     if (Linear* linear = linear_at(model, w)) {
-      if (w.bias) vector_values(linear->bias, linear->frozen_bias, w, values);
-      else matrix_values(linear->value(), merge ? linear->lora : none, false, rows_of(values, w));
+      if (w.bias) {
+        vector_values(linear->bias, linear->frozen_bias, w, values);
+        if (merge) add_adapter_bias(*linear, w, values);
+      } else {
+        matrix_values(linear->value(), merge ? linear->lora : none, false, rows_of(values, w));
+      }
     } else if (Norm* norm = norm_at(model, w)) {
       vector_values(w.bias ? norm->bias : norm->weight, w.bias ? norm->frozen_bias : norm->frozen, w, values);
     } else {
@@ -125,7 +145,10 @@ std::vector<float> tensor_values(CausalLm& model, std::span<const WeightName> ro
                               : e.positions                ? kernels::weight_of(e.positions.value())
                                                            : e.frozen_positions;
       const std::optional<LoraAdapter>* lora = merge ? adapter_at(model, w) : nullptr;
-      matrix_values(table, lora ? *lora : none, w.role == WeightRole::embed, {values.data(), table.rows, table.cols});
+      const Mat all{values.data(), table.rows, table.cols};
+      matrix_values(table, lora ? *lora : none, w.role == WeightRole::embed, all);
+      if (merge && w.role == WeightRole::embed) replace_rows(e.own, all);
+      if (merge && w.role == WeightRole::head) replace_rows(model.head.own, all);
     }
   }
   if (rows[0].transposed) {

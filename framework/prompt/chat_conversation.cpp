@@ -87,7 +87,7 @@ class Reader {
   std::vector<Json> mapped_messages() {
     const auto column = record_.find(field_);
     if (!record_.is_object() || column == record_.end() || column->is_null())
-      throw UserError("there is no '{}' in this row; it has {}: set field_messages{}", field_, keys_of(record_),
+      throw UserError("the row has no '{}'; it has {}; set field_messages{}", field_, keys_of(record_),
                       record_.is_object() ? looks_like(record_) : "");
     const Json list = list_of(*column, field_);
     std::vector<Json> messages;
@@ -122,7 +122,7 @@ class Reader {
       else if (source != target) m.erase(target);
     }
     if (!m.contains("role"))
-      throw UserError("{}[{}]: there is no '{}'; it has {}: {}", field_, i, mappings["role"], keys_of(given),
+      throw UserError("{}[{}]: the message has no '{}'; it has {}; {}", field_, i, mappings["role"], keys_of(given),
                       given.contains("from") ? "use type: sharegpt, or message_property_mappings"
                                              : "set message_property_mappings");
     if (!m["role"].is_string())
@@ -282,7 +282,7 @@ class Reader {
     };
     for (const Detail& d : stretches) {
       if (d.begin < character)
-        throw UserError("{}: the stretches overlap at character {}", at(i, *e_.message_field_training_detail), d.begin);
+        throw UserError("{}: the ranges overlap at character {}", at(i, *e_.message_field_training_detail), d.begin);
       put(d.begin, false);
       put(d.end, d.learn);
     }

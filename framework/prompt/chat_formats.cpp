@@ -253,14 +253,14 @@ std::string mistral(std::string_view blank) {
 
 const std::vector<ChatFormat>& chat_formats() {
   static const std::vector<ChatFormat> formats = {
-      {"chatml", "<|im_start|>role, content, <|im_end|>: many models", joined({kChatml}), "<|im_end|>"},
+      {"chatml", "ChatML, used by many models: <|im_start|>role, content, <|im_end|>", joined({kChatml}), "<|im_end|>"},
       {"llama3", "Llama 3", joined({kWords, kLlama3}), "<|eot_id|>"},
       {"llama2", "Llama 2 chat: [INST], <<SYS>>", joined({kTurns, kAlternate, kLlama2}), ""},
       {"mistral_v1", "Mistral 7B v0.1, Mixtral", joined({kWords, kTurns, kAlternate, kMistralV1}), ""},
       {"mistral_v2v3", "Mistral 7B v0.2 and v0.3, with tools", mistral(" "), ""},
       {"mistral_v3_tekken", "Mistral Nemo and later, with tools", mistral(""), ""},
-      {"gemma", "Gemma and Gemma 2: no system role", joined({kTurns, kAlternate, kGemma}), "<end_of_turn>"},
-      {"gemma3", "Gemma 3: system text in the first user turn", joined({kWords, kTurns, kAlternate, kGemma3}),
+      {"gemma", "Gemma and Gemma 2, without a system role", joined({kTurns, kAlternate, kGemma}), "<end_of_turn>"},
+      {"gemma3", "Gemma 3: system text in the first user message", joined({kWords, kTurns, kAlternate, kGemma3}),
        "<end_of_turn>"},
       {"phi_3", "Phi-3", joined({kPhi3}), "<|end|>"},
       {"phi_35", "Phi-3.5", joined({kPhi35}), "<|end|>"},
@@ -277,7 +277,7 @@ const std::vector<ChatFormat>& chat_formats() {
       {"falcon", "Falcon instruct: User: and Assistant:", joined({kTurns, kAlternate, kFalcon}), ""},
       {"openchat", "OpenChat 3.5", joined({kTurns, kAlternate, kOpenchat}), "<|end_of_turn|>"},
       {"vicuna", "USER: and ASSISTANT:", joined({kTurns, kAlternate, kVicuna}), ""},
-      {"zephyr", "<|role|>, content, eos", joined({kTurns, kAlternate, kZephyr}), ""},
+      {"zephyr", "<|role|>, content, EOS", joined({kTurns, kAlternate, kZephyr}), ""},
   };
   return formats;
 }

@@ -23,7 +23,7 @@ ChosenTemplate from_jinja_key(const std::string& value) {
                        value.find('\n') != std::string::npos;
   if (is_text) return {value, "chat_template_jinja"};
   if (!file_exists(value)) throw UserError("chat_template_jinja: '{}' is neither a template nor a file", value);
-  return {read_file(value, jinja::kMaxSource), value};
+  return {read_text_file(value, jinja::kMaxSource), value};
 }
 
 std::string tokenizer_template(const PromptContext& c) {
@@ -35,14 +35,15 @@ std::string tokenizer_template(const PromptContext& c) {
 
 ChosenTemplate by_name(const PromptContext& c, const std::string& name, const std::string& text) {
   if (name == "jinja") {
-    if (text.empty()) throw UserError("chat_template: jinja needs chat_template_jinja, a template or a file");
+    if (text.empty()) throw UserError("chat_template: jinja needs chat_template_jinja: a template or a file");
     return from_jinja_key(text);
   }
   const bool fallback = name.starts_with(kFallback);
   if (name == "tokenizer_default" || fallback) {
     std::string own = tokenizer_template(c);
     if (!own.empty()) return {std::move(own), "the tokenizer's"};
-    if (!fallback) throw UserError("the tokenizer has no chat template: set chat_template, as chat_template: chatml");
+    if (!fallback)
+      throw UserError("the tokenizer has no chat template; set chat_template, for example chat_template: chatml");
     return by_name(c, name.substr(kFallback.size()), "");
   }
   if (const ChatFormat* f = find_chat_format(name)) return {f->source, name + ", built in"};
@@ -59,8 +60,7 @@ bool choose(const PromptContext& c, const std::string& name, const std::string& 
   if (name.empty() && text.empty()) return false;
   if (!text.empty() && !name.empty() && name != "jinja")
     throw UserError(
-        "chat_template: {} and chat_template_jinja exclude each other: write chat_template: jinja, or leave one out",
-        name);
+        "chat_template: {} contradicts chat_template_jinja; set chat_template: jinja, or remove one of them", name);
   out = by_name(c, name.empty() ? "jinja" : name, text);
   return true;
 }
@@ -170,12 +170,13 @@ class ChatTemplate : public PromptStrategy {
   std::string description() const override {
     std::string roles;
     for (auto& r : options_.entry.roles_to_train) roles += (roles.empty() ? "" : ", ") + r;
-    if (options_.train_on_inputs) roles = "every role";
+    if (options_.train_on_inputs) roles = "all";
     if (const auto turns = options_.entry.train_on_turns; turns > 0)
-      roles += turns == 1 ? " (the last turn)" : fmt::format(" (the last {} turns)", turns);
-    static constexpr const char* kEnds[] = {"no", "its own", "the last", "every"};
-    return fmt::format("chat template ({}): learned is what {} says, with {} end token", chosen_.origin,
-                       roles.empty() ? "nobody" : roles, kEnds[static_cast<int>(ends_.train_on_eos)]);
+      roles += turns == 1 ? " (last turn)" : fmt::format(" (last {} turns)", turns);
+    static constexpr const char* kEnds[] = {"without their EOS", "with their EOS", "with the last EOS",
+                                            "with every EOS"};
+    return fmt::format("chat template ({}): trains on {} messages, {}", chosen_.origin, roles.empty() ? "no" : roles,
+                       kEnds[static_cast<int>(ends_.train_on_eos)]);
   }
 
  private:
@@ -216,8 +217,8 @@ class ChatTemplate : public PromptStrategy {
       if (turn.learn) return "";
       if (std::find(roles.begin(), roles.end(), turn.role) == roles.end()) roles.push_back(turn.role);
     }
-    return fmt::format("turns of {}, none of them learned; see roles, roles_to_train and train_on_turns",
-                       roles.empty() ? "nobody" : fmt::format("{}", fmt::join(roles, ", ")));
+    return fmt::format("no message is trained; the roles are {}; check roles, roles_to_train and train_on_turns",
+                       roles.empty() ? "none" : fmt::format("{}", fmt::join(roles, ", ")));
   }
 
   /// A template that takes a learned turn through an operation without marks cannot be masked: say so rather than learn
@@ -230,7 +231,7 @@ class ChatTemplate : public PromptStrategy {
     for (std::size_t i = 0; i < c.turns.size(); ++i)
       if (c.turns[i].learn && c.turns[i].has_text && !seen[i])
         throw UserError(
-            "{}[{}]: the chat template ({}) rewrites this turn so that its tokens cannot be told from the rest",
+            "{}[{}]: the chat template ({}) changes this message, so its tokens cannot be identified for the labels",
             options_.entry.field_messages, i, chosen_.origin);
   }
 
@@ -253,6 +254,12 @@ ChosenTemplate choose_chat_template(const PromptContext& c) {
   return by_name(c, "tokenizer_default", "");
 }
 
+void check_chat_template_name(const PromptContext& c) {
+  std::string name = c.chat_template;
+  if (name.starts_with(kFallback)) name = name.substr(kFallback.size());
+  if (!name.empty() && name != "jinja" && name != "tokenizer_default") by_name(c, name, "");
+}
+
 std::unique_ptr<PromptStrategy> make_chat_template(const PromptContext& context) {
   return std::make_unique<ChatTemplate>(context);
 }
@@ -266,7 +273,8 @@ std::vector<std::string> chat_template_warnings(const PromptContext& c) {
   const std::string end = format && !format->terminator.empty() ? format->terminator : "";
   if (c.eot_tokens.empty() && !eos.empty() && missing(eos) && missing("eos_token"))
     out.push_back(fmt::format(
-        "the chat template ({}) never writes the eos token '{}', so no turn learns to end; add  {}", chosen.origin, eos,
+        "the chat template ({}) never writes the EOS token '{}', so the model does not learn to stop; add {}",
+        chosen.origin, eos,
         end.empty() ? "eot_tokens: [the token that ends a turn]" : "eot_tokens: [\"" + end + "\"]"));
   for (auto& token : c.eot_tokens)
     if (missing(token) && !(token == eos && !missing("eos_token")))

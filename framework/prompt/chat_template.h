@@ -18,6 +18,9 @@ struct ChosenTemplate {
 /// dataset as for the recipe. UserError when there is none.
 ChosenTemplate choose_chat_template(const PromptContext& context);
 
+/// UserError when chat_template of the recipe is a name that nobody knows, whether a dataset uses it or not.
+void check_chat_template_name(const PromptContext& context);
+
 /// For `type: chat_template`.
 std::unique_ptr<PromptStrategy> make_chat_template(const PromptContext& context);
 

@@ -22,7 +22,7 @@ class Completion : public PromptStrategy {
     return {{text_segment(record, given ? "prompt" : column_)}, {}, {}};
   }
   std::string fingerprint() const override { return "completion 1|" + column_; }
-  std::string description() const override { return fmt::format("completion: all of '{}' is learned", column_); }
+  std::string description() const override { return fmt::format("completion: trains on all of '{}'", column_); }
 
  private:
   static Segment text_segment(const Json& record, const std::string& column) {

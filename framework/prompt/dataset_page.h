@@ -13,4 +13,7 @@ std::string show_mask(const Rendered& example);
 
 std::string dataset_page();
 
+/// The row that the page shows for a `type`, as JSON.
+std::string sample_row(const std::string& type);
+
 }  // namespace dml

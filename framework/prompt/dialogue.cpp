@@ -24,7 +24,7 @@ std::vector<Turn> read_turns(const Json& record, const char* role_key, std::vect
       record.contains("conversations") || !record.contains("conversation") ? "conversations" : "conversation";
   std::vector<Turn> turns;
   for (auto& turn : list_column(record, column)) {
-    if (!turn.is_object()) throw UserError("'{}' must hold objects, holds {}", column, dump(turn).substr(0, 60));
+    if (!turn.is_object()) throw UserError("'{}' must be a list of objects, has {}", column, dump(turn).substr(0, 60));
     Turn read{text_column(turn, role_key), text_column(turn, "value")};
     if (std::find(roles.begin(), roles.end(), read.role) == roles.end())
       throw UserError("unknown role '{}'{}", read.role, did_you_mean(read.role, roles));
@@ -50,7 +50,7 @@ class Pygmalion : public PromptStrategy {
     return out;
   }
   std::string fingerprint() const override { return "pygmalion 1"; }
-  std::string description() const override { return "pygmalion: what 'bot' says is learned"; }
+  std::string description() const override { return "pygmalion: trains on bot messages"; }
 
  private:
   static Rendered rendered(const std::vector<Turn>& turns) {
@@ -79,7 +79,7 @@ class Llama2Chat : public PromptStrategy {
   std::vector<Rendered> render(const Json& record) const override {
     auto turns = read_turns(record, "from", {"system", "human", "gpt"});
     if (turns.empty() || turns.back().role != "gpt")
-      throw UserError("the last turn of a conversation must be from 'gpt'");
+      throw UserError("the last message of a conversation must be from 'gpt'");
     return single(rendered(turns));
   }
   Rendered prompt(const Json& record) const override {
@@ -89,7 +89,7 @@ class Llama2Chat : public PromptStrategy {
     return rendered(turns);
   }
   std::string fingerprint() const override { return "llama2_chat 1|" + bos_; }
-  std::string description() const override { return "llama2_chat: what 'gpt' says is learned"; }
+  std::string description() const override { return "llama2_chat: trains on gpt messages"; }
 
  private:
   Rendered rendered(const std::vector<Turn>& turns) const {
@@ -98,12 +98,12 @@ class Llama2Chat : public PromptStrategy {
     std::string_view wanted = "human";
     for (auto& turn : turns) {
       if (turn.role == "system") {
-        if (&turn != &turns.front()) throw UserError("a 'system' turn must be the first");
+        if (&turn != &turns.front()) throw UserError("a 'system' message must be the first");
         system = turn.text;
         continue;
       }
       if (turn.role != wanted)
-        throw UserError("turns must go human, gpt, human, …: a turn of '{}' is out of order", turn.role);
+        throw UserError("messages must alternate human, gpt, human, …; a message of '{}' is out of order", turn.role);
       Segment segment;
       if (turn.role == "human") {
         bool first = out.segments.empty();

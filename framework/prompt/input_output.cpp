@@ -19,8 +19,8 @@ class InputOutput : public PromptStrategy {
   }
   std::string fingerprint() const override { return fmt::format("input_output 1|{}", train_on_inputs_); }
   std::string description() const override {
-    return train_on_inputs_ ? "input_output: all segments are learned"
-                            : "input_output: segments with label true are learned";
+    return train_on_inputs_ ? "input_output: trains on all segments"
+                            : "input_output: trains on segments with label: true";
   }
 
  private:
@@ -41,7 +41,7 @@ class InputOutput : public PromptStrategy {
   }
   static bool label(const Json& segment) {
     if (!segment.is_object() || !segment.contains("label") || !segment["label"].is_boolean())
-      throw UserError("'segments' must hold objects with 'text' and 'label' (true or false), holds {}",
+      throw UserError("'segments' must be a list of objects with 'text' and 'label' (true or false), has {}",
                       dump(segment).substr(0, 60));
     return segment["label"].get<bool>();
   }

@@ -60,7 +60,7 @@ class Instruction : public PromptStrategy {
 
   std::string description() const override {
     return fmt::format("{}: {}; {}", format_.name, format_.help,
-                       train_on_inputs_ ? "prompts and answers are learned" : "answers are learned");
+                       train_on_inputs_ ? "trains on prompts and answers" : "trains on answers");
   }
 
  private:

@@ -93,11 +93,11 @@ std::vector<InstructionFormat> make_formats() {
   add(fixed("alpaca", "instruction, input?, output under \"### Instruction:\"", kInstruct, kWithoutInput, kWithInput));
   add(fixed("alpaca:instruct", "the same as alpaca", kInstruct, kWithoutInput, kWithInput));
   add(fixed("alpaca:chat", "alpaca rows as SYSTEM:, USER:, ASSISTANT:", kChat, kWithoutInput, kWithInput));
-  add(fixed("alpaca:chatml", "alpaca rows between <|im_start|> and <|im_end|>; the answer ends with eos", kChatml,
+  add(fixed("alpaca:chatml", "alpaca rows between <|im_start|> and <|im_end|>; the answer ends with EOS", kChatml,
             kWithoutInput, kWithInput));
   add(fixed("alpaca:phi", "alpaca rows between <|user|> and <|end|>", kPhi, kWithoutInput, kWithInput));
   add(fixed("alpaca_instruct", "the same as alpaca", kInstruct, kWithoutInput, kWithInput));
-  add(fixed("alpaca_instruct.load_no_prompt", "alpaca without the sentence in front", kInstruct, "", ""));
+  add(fixed("alpaca_instruct.load_no_prompt", "alpaca without the introductory sentence", kInstruct, "", ""));
   add(fixed("alpaca_chat", "the same as alpaca:chat", kChat, kWithoutInput, kWithInput));
   add(fixed("alpaca_chat.load_concise", "alpaca:chat, asking for a concise answer", kChat, kConciseWithoutInput,
             kConciseWithInput));
@@ -140,7 +140,7 @@ std::vector<InstructionFormat> make_formats() {
            "USER: Summarize the following article as a TL;DR.\n{article}\nASSISTANT:", "{summary}"));
 
   InstructionFormat reflection =
-      fixed("reflection", "instruction, input?, output, reflection, corrected: one text, learned behind the prompt",
+      fixed("reflection", "instruction, input?, output, reflection, corrected: one text, trained after the prompt",
             kInstruct, kWithoutInput, kWithInput);
   reflection.answer =
       "### Thought:\n{output}\n\n### Agent Reflection:\n{reflection}\n\n### Final Response:\n{corrected}";
@@ -161,13 +161,13 @@ std::vector<InstructionFormat> make_formats() {
       "be relevant, accurate, and free of any ambiguity.\nUSER: {instruction}\nASSISTANT:",
       "{revision}"));
   add(bare("creative_acr.load_critique",
-           "instruction, answer, scores, critiques: judge an answer (prompt in our words)",
+           "instruction, answer, scores, critiques: evaluate an answer (prompt paraphrased)",
            "USER: Judge the answer to the question below from 1 to 10 by these criteria:\n" + kCriteria +
                "Reply in YAML: the scores, then for each criterion an explanation and improvements.\n\n"
                "Question: {instruction}\nAnswer: {answer}\n\nASSISTANT:",
            evaluation));
   add(bare("creative_acr.load_revise",
-           "instruction, answer, scores, critiques, revision: better an answer (prompt in our words)",
+           "instruction, answer, scores, critiques, revision: improve an answer (prompt paraphrased)",
            "USER: The criteria are:\n" + kCriteria +
                "\nRevise the answer to the question below by its evaluation. Reply with the revised answer alone.\n\n"
                "Question: {instruction}\nAnswer: {answer}\nEvaluation:\n" +
@@ -175,10 +175,10 @@ std::vector<InstructionFormat> make_formats() {
            "{revision}"));
 
   InstructionFormat metharme =
-      bare("metharme", "prompt, generation; the prompt is written out in the row", "{prompt}", "{generation}");
+      bare("metharme", "prompt, generation; the row has the whole prompt", "{prompt}", "{generation}");
   metharme.ends = 3;
   add(std::move(metharme));
-  add(bare("prompt_completion", "prompt, completion; nothing is put around them", "{prompt}", "{completion}"));
+  add(bare("prompt_completion", "prompt, completion; nothing is added", "{prompt}", "{completion}"));
   return formats;
 }
 

@@ -17,7 +17,7 @@ std::string shown(const Json& value) {
   for (auto& [key, value] : record.items())
     if (names.size() < 12) names.push_back(key);
   std::string has = names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", "));
-  throw UserError("no '{}' in this row (it has: {}){}", column, has, looks_like(record));
+  throw UserError("the row has no '{}'; it has {}{}", column, has, looks_like(record));
 }
 
 const Json& column_value(const Json& record, const std::string& column) {
@@ -107,7 +107,7 @@ void Layout::render(const Json& record, bool learn, Segment& out) const {
     std::string text;
     if (part.form == Form::lines) {
       for (auto& item : list_column(record, name)) {
-        if (!item.is_string()) throw UserError("'{}' must be a list of texts, holds {}", name, shown(item));
+        if (!item.is_string()) throw UserError("'{}' must be a list of texts, has {}", name, shown(item));
         text += fmt::format("{}- \"{}\"", text.empty() ? "" : "\n", item.get_ref<const std::string&>());
       }
     } else {
@@ -146,7 +146,7 @@ const Json& list_column(const Json& record, const std::string& column) {
 
 std::string looks_like(const Json& record) {
   auto has = [&](const char* key) { return record.contains(key); };
-  if (has("input_ids")) return "; it looks like tokens: leave `type:` empty";
+  if (has("input_ids")) return "; the row looks tokenised: leave type empty";
   if (has_list(record, "conversations")) {
     auto& turns = record["conversations"];
     bool role = !turns.empty() && turns[0].is_object() && turns[0].contains("role");

@@ -9,10 +9,10 @@ std::vector<Token> integers(const Json& record, const char* column, std::int64_t
   std::vector<Token> out;
   for (auto& value : list_column(record, column)) {
     if (!value.is_number_integer())
-      throw UserError("'{}' must hold whole numbers, holds {}", column, dump(value).substr(0, 60));
+      throw UserError("'{}' must be a list of whole numbers, has {}", column, dump(value).substr(0, 60));
     bool fits =
         value.is_number_unsigned() ? value.get<std::uint64_t>() <= INT32_MAX : value.get<std::int64_t>() >= least;
-    if (!fits) throw UserError("'{}' holds {}, not from {} to {}", column, dump(value), least, INT32_MAX);
+    if (!fits) throw UserError("'{}' has {}, must be {} to {}", column, dump(value), least, INT32_MAX);
     out.push_back(static_cast<Token>(value.get<std::int64_t>()));
   }
   return out;
@@ -33,7 +33,7 @@ class PreTokenised : public PromptStrategy {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < out.ids.size(); ++i) {
       if (out.labels[i] < 0 && out.labels[i] != kIgnore)
-        throw UserError("'labels' holds {}: ids or {} (not learned)", out.labels[i], kIgnore);
+        throw UserError("'labels' has {}; a label is the token id or {} (not trained)", out.labels[i], kIgnore);
       if (!mask.empty() && mask[i] == 0) continue;
       out.ids[kept] = out.ids[i];
       out.labels[kept++] = out.labels[i];

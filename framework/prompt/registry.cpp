@@ -9,7 +9,14 @@ namespace dml {
 namespace {
 
 std::unique_ptr<PromptStrategy> make_chat(const PromptContext& context) {
-  auto strategy = make_chat_template(context);
+  const bool columns = context.dataset && !context.dataset->message_columns.empty();
+  auto strategy = columns ? make_column_chat(context) : make_chat_template(context);
+  for (auto& warning : chat_template_warnings(context)) log_warning("{}", warning);
+  return strategy;
+}
+
+std::unique_ptr<PromptStrategy> make_chatgpt_chat(const PromptContext& context) {
+  auto strategy = make_chatgpt(context);
   for (auto& warning : chat_template_warnings(context)) log_warning("{}", warning);
   return strategy;
 }
@@ -42,6 +49,7 @@ void warn_of_idle_keys(const DatasetEntry& e) {
   check("chat_template_jinja", e.chat_template_jinja.has_value(), chat);
   check("field_messages", e.field_messages != plain.field_messages, chat);
   check("message_property_mappings", e.message_property_mappings != plain.message_property_mappings, chat);
+  check("message_columns", !e.message_columns.empty(), chat);
   check("field_tools", e.field_tools != plain.field_tools, chat);
   check("field_system", e.field_system != plain.field_system, chat);
   check("field_thinking", e.field_thinking.has_value(), chat);
@@ -58,8 +66,8 @@ void warn_of_idle_keys(const DatasetEntry& e) {
   check("text_column", e.text_column.has_value(), pretrain);
   if (!idle.empty())
     log_warning("{}: {} has no effect with {}", e.path, fmt::join(idle, ", "),
-                format                   ? "a format of one's own"
-                : e.type.pre_tokenised() ? "rows that are tokens already"
+                format                   ? "a custom format"
+                : e.type.pre_tokenised() ? "tokenised rows"
                                          : "type: " + name);
 }
 
@@ -68,14 +76,16 @@ std::vector<Registry<PromptFactory>::Row> rows() {
   for (auto& format : instruction_formats())
     out.push_back(
         {format.name, format.help, [&format](const PromptContext& c) { return make_instruction(format, c); }});
-  out.push_back({"completion", "text (or `field`): plain text, all of it learned", make_completion});
-  out.push_back({"pretrain", "text (or `text_column`): plain text, all of it learned", make_completion});
-  out.push_back({"text", "text: plain text, all of it learned", make_completion});
+  out.push_back({"completion", "text (or `field`): plain text, trained in full", make_completion});
+  out.push_back({"pretrain", "text (or `text_column`): plain text, trained in full", make_completion});
+  out.push_back({"text", "text: plain text, trained in full", make_completion});
   out.push_back({"input_output", "segments of {text, label}: no template", make_input_output});
   out.push_back({"pygmalion", "conversations of {role: system|human|bot, value}", make_pygmalion});
   out.push_back(
       {"llama2_chat", "conversations of {from: system|human|gpt, value} between [INST] and [/INST]", make_llama2_chat});
   out.push_back({"chat_template", "messages of {role, content} through a chat template", make_chat});
+  out.push_back({"chat_template.chatgpt", "conversations.json of a ChatGPT export, through a chat template",
+                 make_chatgpt_chat});
   out.push_back({"openai", "the same as chat_template: messages, tools", make_chat});
   out.push_back({"sharegpt", "conversations of {from, value} through a chat template", make_sharegpt});
   return out;
@@ -88,16 +98,27 @@ Registry<PromptFactory>& prompt_strategies() {
   return table;
 }
 
+namespace {
+
+const Registry<PromptFactory>::Row& row_of(std::string name) {
+  if (name.ends_with(".load") && !prompt_strategies().find(name)) name.resize(name.size() - 5);
+  if (name.starts_with("sharegpt") && prompt_strategies().find("sharegpt")) name = "sharegpt";
+  return prompt_strategies().at(name);
+}
+
+}  // namespace
+
+void check_prompt_type(const DatasetType& type) {
+  if (!type.format && !type.pre_tokenised()) row_of(type.name);
+}
+
 std::unique_ptr<PromptStrategy> make_prompt_strategy(const PromptContext& context) {
   DML_CHECK(context.dataset != nullptr);
   const DatasetType& type = context.dataset->type;
   warn_of_idle_keys(*context.dataset);
   if (type.format) return make_user_format(context);
   if (type.pre_tokenised()) return make_pre_tokenised(context);
-  std::string name = type.name;
-  if (name.ends_with(".load") && !prompt_strategies().find(name)) name.resize(name.size() - 5);
-  if (name.starts_with("sharegpt") && prompt_strategies().find("sharegpt")) name = "sharegpt";
-  return prompt_strategies().at(name).make(context);
+  return row_of(type.name).make(context);
 }
 
 }  // namespace dml

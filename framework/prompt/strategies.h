@@ -22,5 +22,10 @@ std::unique_ptr<PromptStrategy> make_pre_tokenised(const PromptContext& context)
 std::unique_ptr<PromptStrategy> make_pygmalion(const PromptContext& context);
 /// {"conversations": [{"from": system|human|gpt, "value"}]} between [INST] and [/INST].
 std::unique_ptr<PromptStrategy> make_llama2_chat(const PromptContext& context);
+/// Conversations out of columns (`message_columns`), through a chat template.
+std::unique_ptr<PromptStrategy> make_column_chat(const PromptContext& context);
+/// ChatGPT's conversations.json: {"mapping": {id: {"message", "parent", "children"}}, "current_node"}, through a chat
+/// template. The branch that was last shown is the conversation; hidden messages, tool calls and files are left out.
+std::unique_ptr<PromptStrategy> make_chatgpt(const PromptContext& context);
 
 }  // namespace dml

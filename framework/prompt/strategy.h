@@ -16,6 +16,7 @@
 namespace dml {
 
 struct DatasetEntry;  // recipe/recipe.h
+struct DatasetType;
 
 struct Piece {
   std::string_view text;
@@ -108,6 +109,8 @@ using PromptFactory = std::function<std::unique_ptr<PromptStrategy>(const Prompt
 /// alpaca, completion, chat_template, … with Axolotl's spellings ("alpaca:chat", "alpaca_chat.load_qa" …).
 Registry<PromptFactory>& prompt_strategies();
 
+/// UserError when the type is a name that no row of the table has, with the nearest one.
+void check_prompt_type(const DatasetType& type);
 /// The strategy for context.dataset->type: a row of the table, the user's own format, or pre-tokenised rows.
 std::unique_ptr<PromptStrategy> make_prompt_strategy(const PromptContext& context);
 

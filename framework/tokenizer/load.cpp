@@ -66,15 +66,30 @@ std::unique_ptr<Pipeline> from_vocabulary_and_merges(const std::string& vocabula
   return make_pipeline(json, vocabulary);
 }
 
-std::unique_ptr<Pipeline> from_files(const std::string& directory, TokenizerSettings& settings) {
+// The model and its tables as the file has them, under another splitter.
+std::unique_ptr<Pipeline> with_metaspace(TokenizerJson json, const TokenizerSettings& settings, const std::string& file) {
+  auto type_of = [](const Json& stage) { return stage.is_object() ? stage.value("type", "") : std::string(); };
+  const Json& normalizer = json.root.contains("normalizer") ? json.root["normalizer"] : Json();
+  const Json& splitter = json.root.contains("pre_tokenizer") ? json.root["pre_tokenizer"] : Json();
+  if (dump(normalizer).find("▁") == std::string::npos && type_of(splitter) != "Metaspace")
+    throw UserError("tokenizer_metaspace: {} does not mark spaces as '▁'; remove the key", file);
+  json.root["normalizer"] = nullptr;
+  json.root["pre_tokenizer"] = metaspace_splitter(settings);
+  return make_pipeline(json, file);
+}
+
+std::unique_ptr<Pipeline> from_files(const std::string& directory, TokenizerSettings& settings, bool metaspace) {
   auto present = [&](const char* name) {
     std::string path = directory + "/" + name;
     if (!file_exists(path)) return std::string();
     settings.files.push_back(path);
     return path;
   };
-  if (std::string file = present("tokenizer.json"); !file.empty())
-    return make_pipeline(parse_tokenizer_json(JsonFile(file).text(), file), file);
+  if (std::string file = present("tokenizer.json"); !file.empty()) {
+    TokenizerJson json = parse_tokenizer_json(JsonFile(file).text(), file);
+    return metaspace ? with_metaspace(std::move(json), settings, file) : make_pipeline(json, file);
+  }
+  if (metaspace) throw UserError("tokenizer_metaspace: {} has no tokenizer.json; remove the key", directory);
   if (std::string file = present("tokenizer.model"); !file.empty()) {
     if (!settings.add_bos) settings.add_bos = true;
     return make_sentencepiece(parse_sentencepiece_model(read_file(file, SentencePieceModel::kMaxFile), file),
@@ -198,14 +213,20 @@ std::string digest(const TokenizerSettings& settings, const TokenizerOverrides& 
     for (const std::string& text : *list) hash.text(text);
   }
   for (auto& [id, text] : o.added_tokens) hash.number(static_cast<std::uint64_t>(id)).text(text);
+  if (o.metaspace) hash.text("metaspace");
   return hash.digest();
 }
 
 }  // namespace
 
+Json metaspace_splitter(const TokenizerSettings& settings) {
+  const char* scheme = settings.add_prefix_space == false ? "never" : settings.legacy == true ? "always" : "first";
+  return {{"type", "Metaspace"}, {"replacement", "▁"}, {"prepend_scheme", scheme}, {"split", false}};
+}
+
 std::unique_ptr<Pipeline> load_pipeline(const std::string& directory, const TokenizerOverrides& overrides) {
   TokenizerSettings settings = read_settings(directory);
-  std::unique_ptr<Pipeline> out = from_files(directory, settings);
+  std::unique_ptr<Pipeline> out = from_files(directory, settings, overrides.metaspace);
   std::string where = directory + "/tokenizer_config.json";
   bool has_json = file_exists(directory + "/tokenizer.json");
   if (has_json) take_names(directory, *out, settings);

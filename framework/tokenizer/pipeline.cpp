@@ -156,6 +156,14 @@ bool Pipeline::is_special(Token id) const {
   return token && token->special;
 }
 
+std::string Pipeline::text_bytes(Token id, bool first) const {
+  if (!added.find(id) && !model->vocabulary.has(id)) return "";
+  std::string token = decoded_piece(id);
+  if (decoder) decoder->decode_one(token, first);
+  else if (!first) token = " " + token;
+  return token;
+}
+
 std::string Pipeline::decode(std::span<const Token> ids, bool skip_special) const {
   std::vector<std::string> tokens;
   tokens.reserve(ids.size());
@@ -181,11 +189,8 @@ class PipelineStream : public StreamDecoder {
   std::string next(Token id) override {
     if (skip_special_ && tokenizer_.is_special(id)) return "";
     if (!tokenizer_.added.find(id) && !tokenizer_.model->vocabulary.has(id)) return "";
-    std::string token = tokenizer_.decoded_piece(id);
-    if (tokenizer_.decoder) tokenizer_.decoder->decode_one(token, first_);
-    else if (!first_) token = " " + token;
+    held_ += tokenizer_.text_bytes(id, first_);
     first_ = false;
-    held_ += token;
     std::size_t tail = incomplete_utf8_tail(held_);
     std::string out = replace_invalid_utf8(std::string_view(held_).substr(0, held_.size() - tail));
     held_.erase(0, held_.size() - tail);

@@ -36,6 +36,7 @@ class Pipeline : public Tokenizer {
   std::string piece(Token id) const override;
   std::optional<Token> find(std::string_view piece) const override;
   bool is_special(Token id) const override;
+  std::string text_bytes(Token id, bool first) const override;
 
   /// What decoding starts from: piece(), but normalized for tokens that are found in normalized text.
   std::string decoded_piece(Token id) const;

@@ -79,6 +79,8 @@ class JsonText {
   std::string_view text_;
 };
 
+std::string pretty(const Json& value) { return value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
 Json added_entry(const AddedToken& t) {
   return {{"content", t.text},  {"single_word", t.single_word}, {"lstrip", t.lstrip},
           {"rstrip", t.rstrip}, {"normalized", t.normalized},   {"special", t.special}};
@@ -172,9 +174,44 @@ void rename_in(Json& list, const Pipeline& before, const Pipeline& now) {
   }
 }
 
+// A member of the object that `text` holds becomes `value`; it is put in front when the object does not have it.
+std::string with_member(const std::string& text, const std::string& key, const std::string& value) {
+  JsonText json(text);
+  const Span root = json.value(0), old = json.member(root, key);
+  std::string out = text;
+  if (old.end > 0) return out.replace(old.begin, old.end - old.begin, value);
+  bool empty = true;
+  json.members(root, [&](Span, Span) { return !(empty = false); });
+  return out.insert(root.begin + 1, fmt::format("\n  {}: {}{}", dump(Json(key)), value, empty ? "\n" : ","));
+}
+
+// The value of "chat_template" once `text` is the default: alone, or in its place among the named ones.
+Json default_template(const Json& old, const std::string& text) {
+  if (!old.is_array()) return text;
+  Json list = Json::array({Json{{"name", "default"}, {"template", text}}});
+  for (const Json& entry : old)
+    if (entry.is_object() && entry.contains("name") && entry["name"] != "default") list.push_back(entry);
+  return list;
+}
+
+// What transformers must know to open files without a config: the class, and the special tokens by name.
+Json new_config(const Tokenizer& tokenizer, const std::string& folder) {
+  Json config = {{"tokenizer_class", file_exists(folder + "/tokenizer.json")    ? "PreTrainedTokenizerFast"
+                                     : file_exists(folder + "/tokenizer.model") ? "LlamaTokenizer"
+                                                                                : "GPT2Tokenizer"}};
+  auto name = [&](const char* key, const std::optional<Token>& id) {
+    if (id) config[key] = tokenizer.piece(*id);
+  };
+  name("bos_token", tokenizer.bos);
+  name("eos_token", tokenizer.eos);
+  name("pad_token", tokenizer.pad);
+  name("unk_token", tokenizer.unk);
+  return config;
+}
+
 bool changes_tokens(const TokenizerOverrides& o) {
   return o.bos_token || o.eos_token || o.pad_token || o.unk_token || !o.additional_special_tokens.empty() ||
-         !o.tokens.empty() || !o.added_tokens.empty();
+         !o.tokens.empty() || !o.added_tokens.empty() || o.metaspace;
 }
 
 }  // namespace
@@ -205,11 +242,16 @@ void save_tokenizer_files(const std::string& source, const TokenizerOverrides& o
     if (!there && !create) return;
     Json config = there ? read_json(path, limits) : Json::object();
     change(config);
-    write_file(path, config.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    write_file(path, pretty(config));
   };
   if (file_exists(source + "/tokenizer.json"))
     write_file(target + "/tokenizer.json",
                rewrite_tokenizer_json(read_file(source + "/tokenizer.json"), *before, *now));
+  if (overrides.metaspace) {
+    const std::string file = target + "/tokenizer.json";
+    write_file(file, with_member(with_member(read_file(file), "normalizer", "null"), "pre_tokenizer",
+                                 dump(metaspace_splitter(read_settings(source)))));
+  }
   rewrite("tokenizer_config.json", true, [&](Json& config) {
     rename_in(config["additional_special_tokens"], *before, *now);
     set_names(config, *now, overrides);
@@ -226,6 +268,20 @@ void save_tokenizer_files(const std::string& source, const TokenizerOverrides& o
     for (const AddedToken& t : sorted_tokens(*now))
       if (t.id >= now->model->vocabulary.size()) map[t.text] = t.id;
   });
+}
+
+void save_chat_template(const Tokenizer& tokenizer, const std::string& chat_template, const std::string& eot_token,
+                        const std::string& target) {
+  write_file(target + "/chat_template.jinja", chat_template);
+  const std::string path = target + "/tokenizer_config.json";
+  JsonLimits limits;
+  limits.object_keys = AddedTokens::kMaxCount;
+  std::string text = file_exists(path) ? read_file(path) : pretty(new_config(tokenizer, target));
+  const Json config = parse_json(text, path, limits);
+  const Json old = config.contains("chat_template") ? config["chat_template"] : Json();
+  text = with_member(text, "chat_template", dump(default_template(old, chat_template)));
+  if (!eot_token.empty()) text = with_member(text, "eot_token", dump(Json(eot_token)));
+  write_file(path, text);
 }
 
 }  // namespace dml

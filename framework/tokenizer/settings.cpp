@@ -172,7 +172,7 @@ TokenizerSettings read_settings(const std::string& directory) {
   out.tokenizer_class = json_string(config, "tokenizer_class", "", config_file);
   read_template(config, out, config_file);
   if (std::string file = present("chat_template.jinja"); !file.empty())
-    out.chat_template = checked_template(read_file(file, kMaxConfig), file);
+    out.chat_template = checked_template(read_text_file(file, kMaxConfig), file);
   std::vector<std::string> extra;
   std::error_code ignored;
   for (std::filesystem::directory_iterator it(directory + "/additional_chat_templates", ignored), end; it != end;
@@ -181,7 +181,7 @@ TokenizerSettings read_settings(const std::string& directory) {
   std::sort(extra.begin(), extra.end());
   for (const std::string& name : extra)
     if (std::string file = present("additional_chat_templates/" + name); !file.empty())
-      set_template(name.substr(0, name.size() - 6), checked_template(read_file(file, kMaxConfig), file), out);
+      set_template(name.substr(0, name.size() - 6), checked_template(read_text_file(file, kMaxConfig), file), out);
   return out;
 }
 

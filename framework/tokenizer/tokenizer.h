@@ -64,6 +64,9 @@ class Tokenizer {
   virtual std::string piece(Token id) const = 0;
   virtual std::optional<Token> find(std::string_view piece) const = 0;
   virtual bool is_special(Token id) const = 0;
+  /// The bytes that a token adds to a text that is decoded one token at a time, perhaps a part of a character. `first`: at
+  /// the beginning of the text. Empty for ids without a token.
+  virtual std::string text_bytes(Token id, bool first) const = 0;
 
   std::optional<Token> bos, eos, pad, unk;
   bool adds_bos = false, adds_eos = false;  // what add_special does
@@ -80,6 +83,7 @@ struct TokenizerOverrides {
   std::vector<std::string> additional_special_tokens;
   std::vector<std::string> tokens;                          // ordinary added tokens
   std::vector<std::pair<Token, std::string>> added_tokens;  // id → new spelling of a reserved token
+  bool metaspace = false;  // Metaspace in place of tokenizer.json's normalizer, as transformers 5's LlamaTokenizer
 };
 
 /// From a Hugging Face model directory: tokenizer.json, else tokenizer.model, else vocab.json + merges.txt; with
@@ -93,5 +97,11 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& directory, const To
 /// tokenizer file as it is, and where overrides change tokens, the files that name them rewritten. Loading the target
 /// without overrides gives the same tokenizer as loading the source with them.
 void save_tokenizer_files(const std::string& source, const TokenizerOverrides& overrides, const std::string& target);
+
+/// Makes `chat_template` the default template of the tokenizer in `target`: chat_template.jinja and tokenizer_config.json,
+/// which is created when it is missing, with the class that reads these files in transformers. `eot_token` ("" for none) is
+/// the token that ends a turn; `tokenizer` is the one in `target`. Everything else in the config stays byte for byte.
+void save_chat_template(const Tokenizer& tokenizer, const std::string& chat_template, const std::string& eot_token,
+                        const std::string& target);
 
 }  // namespace dml

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "core/closest.h"
 #include "core/error.h"
@@ -99,16 +100,30 @@ std::unique_ptr<Model> make_bpe(const TokenizerJson& json, const Json& model, bo
   return bpe;
 }
 
+// Ids of special tokens. Where they are to be found in a text they are cut out of it before the model sees it; where they
+// are not, their spelling is text like any other.
+std::set<std::size_t> special_ids(const Json& added) {
+  std::set<std::size_t> ids;
+  if (!added.is_array()) return ids;
+  for (const Json& token : added)
+    if (token.is_object() && token.contains("special") && token["special"] == true && token.contains("id") &&
+        token["id"].is_number_unsigned())
+      ids.insert(token["id"].get<std::size_t>());
+  return ids;
+}
+
 std::unique_ptr<Model> make_unigram(const TokenizerJson& json, const Json& model, std::string_view source) {
   if (json.scores.size() != json.tokens.size())
     throw UserError("{}: model.vocab of a Unigram must be a list of [token, score]", source);
   auto unigram = std::make_unique<Unigram>();
+  const std::set<std::size_t> special = special_ids(member(json.root, "added_tokens"));
   fill_vocabulary(json, unigram->vocabulary, source);
   for (std::size_t i = 0; i < json.tokens.size(); ++i) {
     if (json.tokens[i].empty()) throw UserError("{}: model.vocab: token {} is empty", source, i);
     if (!std::isfinite(json.scores[i]))
       throw UserError("{}: model.vocab: the score of '{}' is not finite", source, shown(json.tokens[i]));
-    unigram->add_piece(static_cast<Token>(i), json.scores[i]);
+    if (special.contains(i)) unigram->count_score(json.scores[i]);
+    else unigram->add_piece(static_cast<Token>(i), json.scores[i]);
   }
   auto unk = json_integer(model, "unk_id", -1, source);
   if (unk < -1 || unk >= static_cast<std::int64_t>(json.tokens.size()))

@@ -139,13 +139,14 @@ TEST(AdapterConfigFile, HasPeftsLayout) {
   AdapterConfig c{.r = 16, .alpha = 32, .dropout = 0.05, .target_modules = {"q_proj", "v_proj"}, .base_model = "a/b"};
   std::string text = adapter_config_text(c);
   EXPECT_TRUE(
-      text.starts_with("{\n  \"alpha_pattern\": {},\n  \"arrow_config\": null,\n  \"auto_mapping\": null,\n"
+      text.starts_with("{\n  \"alora_invocation_tokens\": null,\n  \"alpha_pattern\": {},\n  \"arrow_config\": null,\n "
+                       " \"auto_mapping\": null,\n"
                        "  \"base_model_name_or_path\": \"a/b\",\n  \"bias\": \"none\",\n"))
       << text;
   EXPECT_THAT(text, HasSubstr("\n  \"lora_alpha\": 32,\n  \"lora_bias\": false,\n  \"lora_dropout\": 0.05,\n"));
   EXPECT_THAT(text, HasSubstr("\n  \"target_modules\": [\n    \"q_proj\",\n    \"v_proj\"\n  ],\n"));
-  EXPECT_TRUE(text.ends_with("\n  \"use_rslora\": false\n}")) << text;
-  EXPECT_EQ(parse_json(text, "x").size(), 35u);
+  EXPECT_THAT(text, HasSubstr("\n  \"use_rslora\": false"));
+  EXPECT_EQ(parse_json(text, "x").size(), 41u);
 }
 
 TEST(AdapterConfigFile, EveryFieldSurvives) {
@@ -157,14 +158,21 @@ TEST(AdapterConfigFile, EveryFieldSurvives) {
                   .rank_pattern = {{"a", 2}},
                   .alpha_pattern = {{"b", 0.5}},
                   .modules_to_save = {"lm_head"},
-                  .layers_to_transform = std::vector<std::int64_t>{0, 2},
-                  .layers_pattern = {"layers"},
+                  .token_rows = {{"embed_tokens", {4, 2}}, {"wte", {1}}},
+                  .ensure_weight_tying = true,
                   .use_rslora = true,
                   .use_dora = true,
                   .fan_in_fan_out = true,
                   .init = "pissa_niter_4",
                   .base_model = "x/y \"z\""};
   EXPECT_EQ(config_of(adapter_config_text(c)), c);
+  AdapterConfig layers{.target_modules = {"q_proj"},
+                       .token_rows = {{"", {7, 3}}},
+                       .layers_to_transform = std::vector<std::int64_t>{0, 2},
+                       .layers_pattern = {"layers"},
+                       .lora_bias = true,
+                       .bias = "lora_only"};
+  EXPECT_EQ(config_of(adapter_config_text(layers)), layers);
   AdapterConfig loftq{.init = "loftq", .loftq_iterations = 5};
   EXPECT_EQ(config_of(adapter_config_text(loftq)), loftq);
   EXPECT_NE(adapter_config_text(loftq).find("\"loftq_config\": {\n    \"loftq_bits\": 4,\n    \"loftq_iter\": 5\n  }"),
@@ -184,7 +192,7 @@ TEST(MlxAdapter, GoesThereAndBack) {
     AdapterConfig config{
         .r = 2, .alpha = 5, .target_modules = {"q_proj", "up_proj"}, .use_dora = dora, .base_model = "b"};
     auto plan = plan_adapter(config, spec, "x");
-    auto tensors = adapter_tensors(config, plan);
+    auto tensors = adapter_tensors(config, spec, plan);
     std::map<std::string, std::vector<float>> values;
     float next = 0;
     for (auto& t : tensors)
@@ -229,16 +237,69 @@ TEST(AdapterConfigFile, UnknownKeysAreIgnored) {
   EXPECT_EQ(config_of(R"({"peft_type": "LORA", "r": 2, "some_future_key": 1})").r, 2);
 }
 
-TEST(AdapterConfigFile, HeadOfATiedModelCannotBeSaved) {
+// What an adapter does to the ends of a tied model, as PEFT does it.
+TEST(AdapterPlan, PartsEmbeddingAndHeadUnlessTheyAreToShare) {
   ModelSpec spec = tiny_spec();
   spec.tied = true;
-  EXPECT_THAT(
-      refusal([&] { plan_adapter({.target_modules = {"q_proj"}, .modules_to_save = {"lm_head"}}, spec, "config"); }),
-      HasSubstr("its head is the embedding"));
-  EXPECT_THAT(refusal([&] {
-                plan_adapter({.target_modules = {"lm_head", "q_proj"}}, spec, "config");
-              }),
-              HasSubstr("dml convert --untied"));
+  auto plan = [&](AdapterConfig config) {
+    config.target_modules.push_back("q_proj");
+    return plan_adapter(config, spec, "config");
+  };
+  auto saved = [](const AdapterPlan& p) {
+    std::vector<std::string> out;
+    for (auto& w : p.saved) out.push_back(w.tensor);
+    return out;
+  };
+  using Names = std::vector<std::string>;
+  const std::string embedding = "model.embed_tokens.weight", head = "lm_head.weight";
+  EXPECT_FALSE(plan({}).parts_ends);
+  for (auto& [names, tensors] : {std::pair<Names, Names>{{"embed_tokens"}, {embedding}},
+                                 {{"lm_head"}, {head}},
+                                 {{"embed_tokens", "lm_head"}, {embedding, head}}}) {
+    const AdapterPlan apart = plan({.modules_to_save = names}),
+                      together = plan({.modules_to_save = names, .ensure_weight_tying = true});
+    EXPECT_TRUE(apart.parts_ends);
+    EXPECT_EQ(saved(apart), tensors);
+    EXPECT_FALSE(together.parts_ends);
+    EXPECT_EQ(saved(together), Names{embedding});
+  }
+  EXPECT_TRUE(plan({.target_modules = {"lm_head"}}).parts_ends);
+  EXPECT_TRUE(plan({.target_modules = {"embed_tokens"}}).parts_ends);
+  EXPECT_FALSE(plan({.token_rows = {{"", {3, 1}}}}).parts_ends);
+  EXPECT_FALSE(plan({.token_rows = {{"embed_tokens", {3, 1}}, {"lm_head", {3, 1}}}}).parts_ends);
+  EXPECT_EQ(plan({.token_rows = {{"embed_tokens", {3, 1}}, {"lm_head", {3, 1}}}}).rows.size(), 1u);
+  EXPECT_TRUE(plan({.token_rows = {{"embed_tokens", {3, 1}}, {"lm_head", {3, 2}}}}).parts_ends);
+  EXPECT_TRUE(plan({.token_rows = {{"lm_head", {3}}}}).parts_ends);
+
+  auto problem = [&](AdapterConfig config) { return refusal([&] { plan(config); }); };
+  EXPECT_THAT(problem({.token_rows = {{"", {3}}, {"lm_head", {4}}}, .ensure_weight_tying = true}),
+              HasSubstr("ensure_weight_tying needs the same trainable_token_indices"));
+  EXPECT_THAT(problem({.target_modules = {"embed_tokens"}, .ensure_weight_tying = true}),
+              HasSubstr("ensure_weight_tying with LoRA"));
+  EXPECT_THAT(problem({.modules_to_save = {"embed_tokens"}, .token_rows = {{"", {3}}}}),
+              HasSubstr("in trainable_token_indices and in modules_to_save"));
+  EXPECT_THAT(problem({.modules_to_save = {"lm_head"}, .token_rows = {{"", {3}}}}),
+              HasSubstr("the head of this tied model has the rows"));
+  EXPECT_THAT(problem({.token_rows = {{"wte", {3}}}}),
+              HasSubstr("names 'wte'; choose from model.embed_tokens, lm_head"));
+  EXPECT_THAT(problem({.token_rows = {{"", {3, 3}}}}), HasSubstr("names token 3 twice"));
+  EXPECT_THAT(problem({.token_rows = {{"", {1 << 20}}}}), HasSubstr("is not in the vocabulary of"));
+}
+
+// Axolotl's lora_target_linear with peft_layers_to_transform.
+TEST(AdapterPlan, WritesEveryLinearLayerAsAListOfNames) {
+  const ModelSpec spec = tiny_spec();
+  AdapterConfig config{
+      .target_modules = {"embed_tokens"}, .all_linear = true, .layers_to_transform = std::vector<std::int64_t>{1}};
+  const AdapterConfig resolved = resolved_config(config, spec);
+  EXPECT_FALSE(resolved.all_linear);
+  EXPECT_THAT(resolved.target_modules, testing::ElementsAre("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj",
+                                                            "up_proj", "down_proj", "embed_tokens"));
+  for (const AdapterConfig& c : {config, resolved}) {
+    const AdapterPlan plan = plan_adapter(c, spec, "x");
+    EXPECT_EQ(plan.modules.size(), 7u);
+    for (auto& m : plan.modules) EXPECT_THAT(m.module.name, HasSubstr("layers.1."));
+  }
 }
 
 // ---- bad folders: the golden adapter with one thing changed in its weights or files

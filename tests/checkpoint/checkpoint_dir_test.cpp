@@ -146,8 +146,8 @@ INSTANTIATE_TEST_SUITE_P(
                  fs::remove_all(c);
                  fs::create_directory(c);
                },
-               "never finished"},
-        Damage{"NoManifest", [](auto& c) { fs::remove(c + "/manifest.json"); }, "never finished"},
+               "manifest.json is missing"},
+        Damage{"NoManifest", [](auto& c) { fs::remove(c + "/manifest.json"); }, "manifest.json is missing"},
         Damage{"FileMissing", [](auto& c) { fs::remove(c + "/model.safetensors"); }, "'model.safetensors' is missing"},
         Damage{"FileIsALink",
                [](auto& c) {
@@ -178,7 +178,7 @@ INSTANTIATE_TEST_SUITE_P(
                },
                "not valid JSON"},
         Damage{"ManifestEmpty", [](auto& c) { put(c + "/manifest.json", ""); }, "not valid JSON"},
-        Damage{"ManifestArray", [](auto& c) { put(c + "/manifest.json", "[]"); }, "no object"},
+        Damage{"ManifestArray", [](auto& c) { put(c + "/manifest.json", "[]"); }, "not an object"},
         Damage{"FormatMissing", [](auto& c) { edit_manifest(c, [](Json& j) { j.erase("format"); }); }, "'format'"},
         Damage{"FormatText", [](auto& c) { edit_manifest(c, [](Json& j) { j["format"] = "1"; }); }, "'format'"},
         Damage{"FormatNegative", [](auto& c) { edit_manifest(c, [](Json& j) { j["format"] = -1; }); }, "'format'"},
@@ -193,12 +193,12 @@ INSTANTIATE_TEST_SUITE_P(
                  edit_manifest(
                      c, [](Json& j) { j["files"]["../checkpoint-5/manifest.json"] = j["files"]["model.safetensors"]; });
                },
-               "no file inside"},
+               "not a file inside the directory"},
         Damage{"PathAbsolute",
                [](auto& c) {
                  edit_manifest(c, [](Json& j) { j["files"]["/etc/passwd"] = j["files"]["model.safetensors"]; });
                },
-               "no file inside"},
+               "not a file inside the directory"},
         Damage{"SizeNegative",
                [](auto& c) { edit_manifest(c, [](Json& j) { j["files"]["model.safetensors"]["size"] = -1; }); },
                "needs a size"},

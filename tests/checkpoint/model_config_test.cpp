@@ -81,6 +81,66 @@ TEST(ModelConfig, LongropeTakesItsFactorFromTheTwoLengths) {
   EXPECT_EQ(s.rope.original_positions, 4096);
 }
 
+// What transformers 5.17 makes of these keys.
+TEST(ModelConfig, TheOriginalLengthBesideTheRopeWinsAndPhi3HasOneAlways) {
+  const std::string longrope =
+      R"("rope_parameters": {"rope_type": "longrope", "long_factor": [1, 2, 3, 4], "short_factor": [1, 1, 1, 1],)"
+      R"("original_max_position_embeddings": 100, "factor": 3})";
+  ModelSpec inside = read("llama", "{" + longrope + "}");
+  EXPECT_EQ(inside.rope.original_positions, 100);
+  EXPECT_EQ(inside.rope.factor, 3);
+  EXPECT_EQ(read("llama", R"({"original_max_position_embeddings": 200, )" + longrope + "}").rope.original_positions,
+            200);
+  EXPECT_EQ(read("phi3", "{" + longrope + "}").rope.original_positions, 4096);
+  ModelSpec llama3 = read("llama", R"({"max_position_embeddings": 500, "rope_parameters": {"rope_type": "llama3",
+      "factor": 2, "low_freq_factor": 1, "high_freq_factor": 4}})");
+  EXPECT_EQ(llama3.rope.original_positions, 500);
+}
+
+TEST(ModelConfig, AbsentKeyValueHeadsAreTheFamilysDefaultAndNullIsAsManyAsHeads) {
+  auto heads = [](const std::string& family, const std::string& change) {
+    Json j = base_config(family);
+    j.erase("num_key_value_heads");
+    j.update(parse_json(change, "change"));
+    return read_model_config(j, "config.json").kv_heads;
+  };
+  EXPECT_EQ(heads("llama", "{}"), 4);
+  EXPECT_EQ(heads("mistral", R"({"num_attention_heads": 16})"), 8);
+  EXPECT_EQ(heads("mistral", R"({"num_key_value_heads": null})"), 4);
+  EXPECT_EQ(heads("gemma2", R"({"head_dim": 8, "num_attention_heads": 8})"), 4);
+}
+
+TEST(ModelConfig, GemmaTakesItsActivationFromHiddenActAndTheOthersFromHiddenActivation) {
+  const std::string both = R"({"head_dim": 8, "hidden_act": "gelu", "hidden_activation": "gelu_pytorch_tanh"})";
+  EXPECT_EQ(read("gemma", both).activation, kernels::Activation::gelu);
+  EXPECT_EQ(read("gemma", R"({"head_dim": 8})").activation, kernels::Activation::gelu_tanh);
+  EXPECT_EQ(read("gemma2", both).activation, kernels::Activation::gelu_tanh);
+  EXPECT_EQ(read("gemma3_text", both).activation, kernels::Activation::gelu_tanh);
+}
+
+TEST(ModelConfig, GemmaThreeHasACapOnItsLogitsAndNoneOnItsScores) {
+  ModelSpec s = read("gemma3_text", R"({"head_dim": 8, "attn_logit_softcapping": 50, "final_logit_softcapping": 30})");
+  EXPECT_EQ(s.attention_softcap, 0);
+  EXPECT_EQ(s.final_softcap, 30);
+}
+
+TEST(ModelConfig, GptTwoScalesItsScoresAsItsSwitchesSay) {
+  const std::string sizes = R"("n_embd": 32, "n_layer": 2, "n_head": 4)";
+  EXPECT_FLOAT_EQ(read("gpt2", "{" + sizes + "}").attention_scale(1), 1 / std::sqrt(8.0f));
+  EXPECT_FLOAT_EQ(read("gpt2", "{" + sizes + R"(, "scale_attn_weights": false})").attention_scale(1), 1);
+  EXPECT_FLOAT_EQ(read("gpt2", "{" + sizes + R"(, "scale_attn_by_inverse_layer_idx": true})").attention_scale(1),
+                  1 / std::sqrt(8.0f) / 2);
+  EXPECT_EQ(read("gpt2", R"({"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4})").layers, 3);
+}
+
+TEST(ModelConfig, DropoutThatTrainingLeavesOutIsNamed) {
+  auto dropout = [](const std::string& text) { return config_dropout(parse_json(text, "config")); };
+  EXPECT_EQ(dropout(R"({"model_type": "llama", "attention_dropout": 0.0})"), "");
+  EXPECT_EQ(dropout(R"({"model_type": "phi3", "attention_dropout": 0.25, "resid_pdrop": 0.1})"),
+            "attention_dropout 0.25, resid_pdrop 0.1");
+  EXPECT_EQ(dropout(R"({"model_type": "gpt2", "attn_pdrop": 0})"), "embd_pdrop 0.1, resid_pdrop 0.1");
+}
+
 TEST(ModelConfig, YarnScalesAttentionByBothMscales) {
   ModelSpec s =
       read("llama", R"({"rope_scaling": {"rope_type": "yarn", "factor": 40, "mscale": 0.5, "mscale_all_dim": 1.0}})");
@@ -120,6 +180,36 @@ TEST(RewriteConfig, KeepsUnknownKeysOrderAndDialect) {
   EXPECT_EQ(dump(rewrite_config(original, {{"dtype", "bfloat16"}})), R"({"dtype":"bfloat16"})");
   original = parse_json(R"({"rope_parameters": {}})", "x");
   EXPECT_EQ(dump(rewrite_config(original, {{"dtype", "bfloat16"}})), R"({"rope_parameters":{},"dtype":"bfloat16"})");
+}
+
+TEST(RewriteConfig, ChangesTheRopeInTheConfigsOwnDialect) {
+  auto rope = [](const std::string& original, const std::string& change) {
+    Json config = base_config();
+    config.update(parse_json(original, "original"));
+    return read_model_config(rewrite_config(config, parse_json(change, "change")), "config.json").rope;
+  };
+  const std::string linear = R"({"rope_scaling": {"rope_type": "linear", "factor": 2.0}})";
+  for (const char* original :
+       {R"({"rope_theta": 5e5})", R"({"rope_theta": 5e5, "rope_scaling": {"type": "dynamic", "factor": 3}})",
+        R"({"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}})",
+        R"({"rope_parameters": {"rope_type": "dynamic", "factor": 3, "rope_theta": 5e5}})"}) {
+    RopeSpec scaled = rope(original, linear);
+    EXPECT_EQ(scaled.scaling, RopeScaling::linear) << original;
+    EXPECT_EQ(scaled.factor, 2) << original;
+    EXPECT_EQ(scaled.theta, 5e5) << original;
+    EXPECT_EQ(rope(original, R"({"rope_theta": 7e5})").theta, 7e5) << original;
+    EXPECT_EQ(rope(original, R"({"rope_scaling": null})").scaling, RopeScaling::none) << original;
+    EXPECT_EQ(rope(original, R"({"rope_parameters": {"rope_theta": 9e5}})").theta, 9e5) << original;
+    EXPECT_EQ(rope(original, R"({"rope_parameters": {"rope_theta": 9e5}})").scaling, RopeScaling::none) << original;
+  }
+  Json nested =
+      rewrite_config(parse_json(R"({"rope_parameters": {"full_attention": {"rope_theta": 1e6}, "sliding_attention":
+      {"rope_theta": 1e4}}})",
+                                "nested"),
+                     parse_json(linear, "change"));
+  EXPECT_EQ(nested["rope_parameters"]["full_attention"]["factor"], 2);
+  EXPECT_EQ(nested["rope_parameters"]["full_attention"]["rope_theta"], 1e6);
+  EXPECT_FALSE(nested.contains("rope_scaling"));
 }
 
 TEST(ConfigJson, OfEveryFamilyReadsBack) {

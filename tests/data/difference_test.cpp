@@ -21,7 +21,7 @@ class DifferenceTest : public PrepareTest {
 
 TEST_F(DifferenceTest, TellsWhatBecameOfEachRow) {
   const Prepared before = run(row("a", "b") + row("c", "d") + row("e", "f"));
-  EXPECT_EQ(compare(before, before).lines().front(), "made from the same");
+  EXPECT_EQ(compare(before, before).lines().front(), "same settings and data files");
   const Prepared after = run(row("a", "b") + row("c", "dd"));
   const Difference d = compare(before, after);
   EXPECT_THAT(d.inputs, Contains(HasSubstr("datasets[0] a.jsonl: ")));
@@ -29,7 +29,7 @@ TEST_F(DifferenceTest, TellsWhatBecameOfEachRow) {
   EXPECT_EQ(d.other_tokens, 1);
   EXPECT_EQ(d.gone, 1);
   EXPECT_EQ(compare(after, before).fresh, 1);
-  EXPECT_THAT(d.lines(), Contains(HasSubstr("a.jsonl:3: is gone, had ")));
+  EXPECT_THAT(d.lines(), Contains(HasSubstr("a.jsonl:3: removed, had ")));
 }
 
 TEST_F(DifferenceTest, TellsOtherMasksFromOtherTokens) {

@@ -63,6 +63,7 @@ class ByteTokenizer : public Tokenizer {
            : id >= 1 && id <= 4 ? std::string(kSpecial[id])
                                 : "<unk>";
   }
+  std::string text_bytes(Token id, bool) const override { return piece(id); }
   std::optional<Token> find(std::string_view piece) const override {
     for (Token id = 1; id <= 4; ++id)
       if (kSpecial[id] == piece) return id;

@@ -23,21 +23,21 @@ class Inspect : public ::testing::Test {
 
 TEST_F(Inspect, MarksLearnedSpansWithoutColour) {
   RowView row = view_row(examples, 0, tokenizer, "row 0");
-  EXPECT_EQ(render_text(row, {.color = false}), "row 0: 6 tokens, 2 learned\n<s>a⏎\n\\x1b⟦b</s>⟧\n");
+  EXPECT_EQ(render_text(row, {.color = false}), "row 0: 6 tokens, 2 trained\n<s>a⏎\n\\x1b⟦b</s>⟧\n");
 }
 
 TEST_F(Inspect, ColoursLearnedReadAndSpecialTokens) {
   std::string text = render_text(view_row(examples, 0, tokenizer, "row 0"), {.color = true});
   EXPECT_EQ(text,
             "row 0: 6 tokens, 2 "
-            "learned\n\033[2m\033[7m<s>\033[0m\033[2ma\033[0m\033[2m⏎\033[0m\n\033[2m\\x1b\033[0m\033[32mb\033[0m"
+            "trained\n\033[2m\033[7m<s>\033[0m\033[2ma\033[0m\033[2m⏎\033[0m\n\033[2m\\x1b\033[0m\033[32mb\033[0m"
             "\033[32m\033[7m</s>\033[0m\n");
 }
 
 TEST_F(Inspect, ShowsIdsAndLabels) {
   EXPECT_EQ(
       render_text(view_row(examples, 0, tokenizer, "row 0"), {.color = false, .ids = true}),
-      "row 0: 6 tokens, 2 learned\n<s>(-100, 1) a(-100, 113) ⏎(-100, 26) \\x1b(-100, 43) ⟦b(114, 114) </s>(2, 2)⟧\n");
+      "row 0: 6 tokens, 2 trained\n<s>(-100, 1) a(-100, 113) ⏎(-100, 26) \\x1b(-100, 43) ⟦b(114, 114) </s>(2, 2)⟧\n");
 }
 
 TEST_F(Inspect, FindsRowsByTheirText) {

@@ -76,14 +76,14 @@ TEST_F(Prepare, SaysWhetherItHitsAndWhatChanged) {
   EXPECT_FALSE(run().was_ready);
   Prepared hit = run();
   EXPECT_TRUE(hit.was_ready);
-  EXPECT_THAT(hit.note, HasSubstr("cache hit"));
+  EXPECT_THAT(hit.note, HasSubstr("Using the cached dataset"));
 
   data.sequence_len = 500;
   EXPECT_THAT(
       run().note,
-      StartsWith("rebuilding because sequence_len changed (400 → 500), eval_sequence_len changed (400 → 500): "));
+      StartsWith("Rebuilding the dataset: sequence_len changed (400 → 500), eval_sequence_len changed (400 → 500): "));
   write("a.jsonl", rows(21));
-  EXPECT_THAT(run().note, StartsWith("rebuilding because datasets[0] a.jsonl changed: "));
+  EXPECT_THAT(run().note, StartsWith("Rebuilding the dataset: datasets[0] a.jsonl changed: "));
   data.datasets[0].type.name = "alpaca:chat";
   EXPECT_THAT(run().note, HasSubstr("datasets[0].type changed"));
   tokenizer.digest = "other";
@@ -106,7 +106,7 @@ TEST_F(Prepare, CountsTheTurnsThatLearnToEnd) {
   EXPECT_EQ(run().report().warnings().size(), 0u);
   data.datasets[0].train_on_eos = LearnEnd::last;
   EXPECT_EQ(counts(), (std::pair<std::int64_t, std::int64_t>{2, 1}));
-  EXPECT_THAT(run().report().warnings(), ElementsAre(HasSubstr("only 1 of 2 learned turns (50.0 %) end in a learned")));
+  EXPECT_THAT(run().report().warnings(), ElementsAre(HasSubstr("only 1 of 2 trained turns (50.0 %) end in a trained")));
   templates.eot_tokens.reset();  // eos is </s>, which chatml never writes
   data.datasets[0].train_on_eos = LearnEnd::turn;
   EXPECT_EQ(counts(), (std::pair<std::int64_t, std::int64_t>{2, 0}));
@@ -125,11 +125,11 @@ TEST_F(Prepare, WarnsOfTextsWithoutBosAndWithTwo) {
                        "\n"),
       "");
   const auto warnings = run().report().warnings();
-  EXPECT_THAT(warnings, ::testing::Contains(HasSubstr("1 of 3 examples begins without '<s>'")));
-  EXPECT_THAT(warnings, ::testing::Contains(HasSubstr("bos stands twice in front of 1 example:")));
+  EXPECT_THAT(warnings, ::testing::Contains(HasSubstr("1 of 3 examples begins without BOS ('<s>')")));
+  EXPECT_THAT(warnings, ::testing::Contains(HasSubstr("1 example with BOS twice at the start:")));
   tokenizer.adds_bos = false;
   tokenizer.digest = "another";
-  EXPECT_THAT(run().report().warnings(), ::testing::Not(::testing::Contains(HasSubstr(" without '<s>'"))));
+  EXPECT_THAT(run().report().warnings(), ::testing::Not(::testing::Contains(HasSubstr(" without BOS"))));
 }
 
 TEST_F(Prepare, PutsTheDefaultSystemMessageInFront) {
@@ -179,6 +179,43 @@ TEST_F(Prepare, FindsADamagedFolderAndBuildsItAgain) {
   EXPECT_EQ(bytes(run()), before);
 }
 
+// Not only the arrays: what is said of them, and of the rows that were dropped, comes from the cache as well.
+TEST_F(Prepare, FindsADamagedListOfDroppedRowsAndADamagedManifest) {
+  data.on_bad_row = BadRow::skip;
+  add(write("a.jsonl", rows(20) + "x\n"), "alpaca");
+  const Prepared p = run();
+  ASSERT_EQ(p.dropped(10).size(), 1u);
+  const std::string before = bytes(p);
+  for (const char* name : {"dropped.jsonl", "manifest.json"}) {
+    std::string content = read_file(p.folder() + "/" + name);
+    const std::size_t digit = content.find("21");  // the line of the bad row; the number of rows
+    ASSERT_NE(digit, std::string::npos) << name;
+    content[digit] = '3';
+    write_file(p.folder() + "/" + name, content);
+    EXPECT_THAT(error_of<UserError>([&] { Prepared::open(p.folder()); }), HasSubstr("damaged")) << name;
+    EXPECT_FALSE(run().was_ready) << name;
+    EXPECT_EQ(bytes(run()), before) << name;
+  }
+}
+
+// Lines of a text are no documents: a file is one, and goes on from row to row.
+TEST_F(Prepare, TakesATextFileOfPretrainingAsOneDocument) {
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += fmt::format("This is line {}.\n", i);
+  DatasetEntry entry;
+  entry.path = write("book.txt", text);
+  data.pretraining_dataset = {entry};
+  data.shuffle_merged_datasets = false;
+  Prepared p = run();
+  EXPECT_EQ(p.report().datasets[0].rows, 1);
+  std::string all;
+  for (std::int64_t i = 0; i < p.train().size(); ++i) all += tokenizer.decode(p.train().ids(i));
+  text.pop_back();
+  EXPECT_EQ(all, "<s>" + text + "</s>");
+  data.pretraining_dataset[0].ds_type = "text";
+  EXPECT_EQ(run().report().datasets[0].rows, 100);
+}
+
 TEST_F(Prepare, KeepsTheOrderOfTheFileWhenAsked) {
   add(write("a.jsonl", rows(50)), "alpaca");
   data.shuffle_merged_datasets = false;
@@ -205,7 +242,7 @@ TEST_F(Prepare, CountsWhatItDropsAndNamesTheFirst) {
                      "{\"instruction\": \"a\", \"output\": \"\"}\n" + "{\"instruction\": \"a\"}\n";
   add(write("a.jsonl", text), "alpaca");
   EXPECT_THAT(error_of<UserError>([&] { run(); }),
-              HasSubstr("a.jsonl:23: no 'output' in this row (it has: instruction)"));
+              HasSubstr("a.jsonl:23: the row has no 'output'; it has instruction"));
   data.on_bad_row = BadRow::skip;
   const DataReport report = run().report();
   const DatasetReport& d = report.datasets.at(0);
@@ -213,7 +250,7 @@ TEST_F(Prepare, CountsWhatItDropsAndNamesTheFirst) {
   EXPECT_EQ(d.examples, 20);
   EXPECT_EQ(d.ends_learned, 20);
   EXPECT_EQ(d.dropped, (std::map<std::string, std::int64_t>{
-                           {"could not be read", 1}, {"longer than sequence_len", 1}, {"no learned token", 1}}));
+                           {"could not be read", 1}, {"longer than sequence_len", 1}, {"no trained tokens", 1}}));
   EXPECT_EQ(d.first_dropped.at(0).place, path("a.jsonl") + ":21");
   auto lines = report.lines();
   EXPECT_EQ(
@@ -231,7 +268,7 @@ TEST_F(Prepare, TreatsLongRowsAsItIsTold) {
   EXPECT_EQ(p.train().size(), 4);
   EXPECT_EQ(p.report().datasets[0].truncated, 1);
   EXPECT_EQ(p.report().datasets[0].longest, 400);
-  EXPECT_THAT(p.report().warnings(), ::testing::Contains(HasSubstr("lost their tail")));
+  EXPECT_THAT(p.report().warnings(), ::testing::Contains(HasSubstr("are truncated")));
 }
 
 TEST_F(Prepare, SplitsLongConversationsBehindLearnedTurns) {
@@ -268,12 +305,12 @@ TEST_F(Prepare, RefusesDataWithNothingToLearn) {
             "{\"input_ids\": [5, 6], \"labels\": [-100, -100]}\n{\"input_ids\": [5, 6], \"labels\": [5, -100]}\n"),
       "");
   EXPECT_THAT(error_of<UserError>([&] { run(); }),
-              HasSubstr("all 2 rows were dropped: 2 no learned token; the first: "));
+              HasSubstr("all 2 rows were dropped (2 no trained tokens); the first: "));
   data.datasets[0].path =
       write("most.jsonl",
             "{\"input_ids\": [5, 6], \"labels\": [5, 6]}\n{\"input_ids\": [5, 6], \"labels\": [-100, -100]}\n"
             "{\"input_ids\": [5, 6], \"labels\": [-100, -100]}\n");
-  EXPECT_THAT(error_of<UserError>([&] { run(); }), HasSubstr("2 of 3 rows have no learned token"));
+  EXPECT_THAT(error_of<UserError>([&] { run(); }), HasSubstr("2 of 3 rows have no trained tokens"));
   data.datasets[0].path = write("ids.jsonl", "{\"input_ids\": [5, 9999]}\n");
   EXPECT_THAT(error_of<UserError>([&] { run(); }),
               HasSubstr("ids.jsonl:1: 'input_ids' holds 9999, the tokenizer has 272 tokens"));
@@ -287,9 +324,9 @@ TEST_F(Prepare, NamesTheKeyOfAConversationThatChanged) {
   templates.chat_template = "chatml";
   run();
   templates.chat_template = "llama3";
-  EXPECT_THAT(run().note, StartsWith("rebuilding because datasets[0].chat_template changed: "));
+  EXPECT_THAT(run().note, StartsWith("Rebuilding the dataset: datasets[0].chat_template changed: "));
   data.datasets[0].train_on_turns = 1;
-  EXPECT_THAT(run().note, StartsWith("rebuilding because datasets[0].train_on_turns changed (0 → 1): "));
+  EXPECT_THAT(run().note, StartsWith("Rebuilding the dataset: datasets[0].train_on_turns changed (0 → 1): "));
 }
 
 TEST_F(Prepare, SaysWhoseTurnsAConversationHasWhenNoneIsLearned) {
@@ -298,7 +335,7 @@ TEST_F(Prepare, SaysWhoseTurnsAConversationHasWhenNoneIsLearned) {
       "chat_template");
   templates.chat_template = "chatml";
   EXPECT_THAT(error_of<UserError>([&] { run(); }),
-              HasSubstr("a.jsonl:1 (turns of narrator, bot, none of them learned; see roles, roles_to_train"));
+              HasSubstr("a.jsonl:1 (no message is trained; the roles are narrator, bot; check roles, roles_to_train"));
 }
 
 TEST_F(Prepare, RemovesDuplicatesAndWarnsOfLeaks) {
@@ -312,7 +349,7 @@ TEST_F(Prepare, RemovesDuplicatesAndWarnsOfLeaks) {
   EXPECT_EQ(p.train().size(), 40);
   EXPECT_EQ(p.report().leaked, 5);
   EXPECT_EQ(p.report().duplicates, 15);
-  EXPECT_THAT(p.report().warnings(), ::testing::Contains(HasSubstr("5 validation examples are in the training data")));
+  EXPECT_THAT(p.report().warnings(), ::testing::Contains(HasSubstr("5 validation examples are also in the training data")));
   data.dataset_exact_deduplication = true;
   p = run();
   EXPECT_EQ(p.train().size(), 25);

@@ -44,9 +44,9 @@ TEST_F(Records, ReadsJsonLinesWithMarksCarriageReturnsAndGaps) {
 
 TEST_F(Records, ReadsAnArrayHoweverItIsNamedAndBroken) {
   const std::string text = "[\n  {\"a\": \"],{\\\"\"},\n\n  {\"b\":\n [1, {}]}\n]\n";
-  EXPECT_THAT(read(write("a.json", text)), ElementsAre("2 {\"a\":\"],{\\\"\"}", R"(4 {"b":[1,{}]})"));
-  EXPECT_THAT(read(write("a.jsonl", text)), ElementsAre("2 {\"a\":\"],{\\\"\"}", R"(4 {"b":[1,{}]})"));
-  EXPECT_EQ(find(path("a.jsonl"))[0].reason, "it begins with '['");
+  EXPECT_THAT(read(write("a.json", text)), ElementsAre("1 {\"a\":\"],{\\\"\"}", R"(2 {"b":[1,{}]})"));
+  EXPECT_THAT(read(write("a.jsonl", text)), ElementsAre("1 {\"a\":\"],{\\\"\"}", R"(2 {"b":[1,{}]})"));
+  EXPECT_EQ(find(path("a.jsonl"))[0].reason, "starts with '['");
 }
 
 TEST_F(Records, ReadsCsvAndTsvAndText) {
@@ -54,6 +54,71 @@ TEST_F(Records, ReadsCsvAndTsvAndText) {
               ElementsAre(R"(2 {"q":"1","a b":"x, \"y\"\nz"})", R"(4 {"q":"","a b":"2"})"));
   EXPECT_THAT(read(write("a.tsv", "q\ta\n1\t\"2\n")), ElementsAre(R"(2 {"q":"1","a":"\"2"})"));
   EXPECT_THAT(read(write("a.txt", "one\n\ntwo\n")), ElementsAre(R"(1 {"text":"one"})", R"(3 {"text":"two"})"));
+}
+
+TEST_F(Records, TellsWhatSeparatesTheColumnsOfACsv) {
+  EXPECT_THAT(read(write("a.csv", "Frage;Antwort\n\"a;b\";1,5\n;;\n;\nc;\"d\"\n")),
+              ElementsAre(R"(2 {"Frage":"a;b","Antwort":"1,5"})", R"(5 {"Frage":"c","Antwort":"d"})"));
+  EXPECT_EQ(find(path("a.csv"))[0].reason, "extension .csv, with semicolons between the columns");
+  EXPECT_THAT(read(write("b.csv", "q\t\"a,b;c\"\n1\t\"x\ny\"\n")), ElementsAre(R"(2 {"q":"1","a,b;c":"x\ny"})"));
+  EXPECT_THAT(read(write("c.csv", "q,a;b\n1,2\n")), ElementsAre(R"(2 {"q":"1","a;b":"2"})"));
+  // pandas writes its index in a column without a name.
+  EXPECT_THAT(read(write("d.csv", ",q\n0,x\n")), ElementsAre(R"(2 {"Unnamed: 0":"0","q":"x"})"));
+}
+
+TEST_F(Records, ReadsAFileAsOneDocument) {
+  entry.ds_type = "document";
+  EXPECT_THAT(read(write("a.txt", "\n# One\r\n\r\n\r\ntwo\n  three\n\n")),
+              ElementsAre("2 {\"text\":\"# One\\n\\n\\ntwo\\n  three\"}"));
+  entry.ds_type.reset();
+  EXPECT_THAT(read(write("b.md", "one\n\ntwo")), ElementsAre(R"(1 {"text":"one\n\ntwo"})"));
+}
+
+TEST_F(Records, CutsALongDocumentAtBlankLines) {
+  entry.ds_type = "document";
+  std::string text, joined;
+  for (int i = 0; text.size() < (std::size_t{3} << 20); ++i)
+    text += fmt::format("line {}\n{}", i, i % 100 == 99 ? "\n" : "");
+  std::vector<std::string> rows;
+  for (auto& source : find(write("a.txt", text))) {
+    RowReader reader(source);
+    for (RawRow row; reader.next(row);) rows.push_back(row.text);
+  }
+  ASSERT_EQ(rows.size(), 3u);
+  for (auto& row : rows) joined += row + "\n\n";
+  EXPECT_EQ(joined.substr(0, text.size() - 1), text.substr(0, text.size() - 1));
+  for (std::size_t i = 0; i + 1 < rows.size(); ++i) {
+    EXPECT_GE(rows[i].size(), std::size_t{1} << 20);
+    EXPECT_LT(rows[i].size(), (std::size_t{1} << 20) + 2000);
+  }
+}
+
+TEST_F(Records, AFolderOfDocumentsIsItsTextFiles) {
+  write("notes/b.md", "B");
+  write("notes/a.txt", "A\n\nA");
+  write("notes/rows.jsonl", "{}\n");
+  write("notes/.hidden.txt", "no");
+  entry.ds_type = "document";
+  EXPECT_THAT(read(path("notes")), ElementsAre(R"(1 {"text":"A\n\nA"})", R"(1 {"text":"B"})"));
+  entry.ds_type.reset();  // Markdown beside rows is no data
+  EXPECT_EQ(find(path("notes")).size(), 2u);
+}
+
+TEST_F(Records, NumberTheRowsOfAnArrayHoweverItIsLaidOut) {
+  const auto sources = find(write("a.json", "[{\"a\":1},{\"a\":2},{\"a\":3}]"));
+  EXPECT_THAT(read(path("a.json")), ElementsAre(R"(1 {"a":1})", R"(2 {"a":2})", R"(3 {"a":3})"));
+  EXPECT_EQ(sources[0].place(3), path("a.json") + ", row 3");
+  EXPECT_EQ(find(write("a.jsonl", "{}\n"))[0].place(3), path("a.jsonl") + ":3");
+}
+
+TEST_F(Records, TellALoopOfLinksFromWhatIsMissing) {
+  std::filesystem::create_symlink(path("a.jsonl"), path("b.jsonl"));
+  std::filesystem::create_symlink(path("b.jsonl"), path("a.jsonl"));
+  EXPECT_EQ(error_of<UserError>([&] { find(path("a.jsonl")); }),
+            path("a.jsonl") + ": is a symbolic link that cannot be followed: Too many levels of symbolic links");
+  EXPECT_THAT(error_of<UserError>([&] { find(path("")); }), HasSubstr("Too many levels of symbolic links"));
+  EXPECT_THAT(error_of<UserError>([&] { find(path("nowhere/")); }), HasSubstr("nowhere/: no such directory"));
+  EXPECT_THAT(error_of<UserError>([&] { find(path("nowhere/x.jsonl")); }), HasSubstr("there is no directory"));
 }
 
 TEST_F(Records, UnpacksGzipAndZstd) {
@@ -96,11 +161,12 @@ TEST_F(Records, FindsFilesOfFoldersPatternsAndLists) {
 TEST_F(Records, RefusesASplitOrSubsetThatIsNotThere) {
   write("m/train.jsonl", "{}\n");
   entry.split = "test";
-  EXPECT_THAT(error_of<UserError>([&] { find(path("m")); }), HasSubstr("split 'test': no file of the folder is named"));
+  EXPECT_THAT(error_of<UserError>([&] { find(path("m")); }),
+              HasSubstr("no file of this directory is named after split 'test'"));
   EXPECT_EQ(find(path("m/train.jsonl")).size(), 1u);  // a file is named: taken, with a warning
   entry.split = "train[:1]";
   entry.name = "en";
-  EXPECT_THAT(error_of<UserError>([&] { find(path("m")); }), HasSubstr("there is no folder 'en' in it"));
+  EXPECT_THAT(error_of<UserError>([&] { find(path("m")); }), HasSubstr("has no subdirectory 'en'"));
   write("m/en/a.jsonl", "{}\n");
   EXPECT_EQ(find(path("m"))[0].path, path("m/en/a.jsonl"));
 }
@@ -123,46 +189,45 @@ TEST_P(BadFile, IsRefusedInOneLineWithItsPlace) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, BadFile,
-    ::testing::Values(Bad{"empty", "a.jsonl", "", "the file is empty"},
-                      Bad{"blank", "a.jsonl", "\n \n\n", "the file is empty"},
-                      Bad{"not_json", "a.jsonl", "hello\n", "a.jsonl:1: not valid JSON"},
-                      Bad{"later_line", "a.jsonl", "{}\n{}\n{\"a\": }\n", "a.jsonl:3: not valid JSON"},
-                      Bad{"truncated", "a.jsonl", "{\"a\": 1}\n{\"a\": \"b",
-                          "it is the last line and has no newline: is the file whole?"},
-                      Bad{"number_row", "a.jsonl", "{}\n7\n", "a.jsonl:2: a row must be an object {…}, is 7"},
-                      Bad{"array_row", "a.jsonl", "{}\n[1]\n", "a.jsonl:2: a row must be an object {…}, is [1]"},
-                      Bad{"array_of_numbers", "a.json", "[1, 2]", "a.json:1: a row must be an object {…}, is 1"},
-                      Bad{"duplicate_key", "a.jsonl", "{\"a\": 1, \"a\": 2}\n", "a.jsonl:1: key 'a' is given twice"},
-                      Bad{"deep", "a.jsonl", "{\"a\":" + std::string(100000, '[') + "\n",
-                          "a.jsonl:1: nested deeper than 64 levels"},
-                      Bad{"surrogate", "a.jsonl", "{\"a\": \"\\ud800\"}\n", "a.jsonl:1: not valid JSON"},
-                      Bad{"bad_utf8", "a.jsonl", "{\"a\": \"\xff\"}\n", "a.jsonl:1: not valid JSON"},
-                      Bad{"nul", "a.jsonl", std::string("{\"a\": \"\0\"}\n", 11), "a.jsonl:1: not valid JSON"},
-                      Bad{"open_array", "a.json", "[{\"a\": 1},\n", "the array ends early: is the file whole?"},
-                      Bad{"comma_at_end", "a.json", "[{\"a\": 1},\n]", "a.json:2: a comma without an element"},
-                      Bad{"behind_array", "a.json", "[{\"a\": 1}]\n{}", "a.json:2: text behind the end of the array"},
-                      Bad{"closed_twice", "a.json", "[{\"a\": 1}}]", "a.json:1: not valid JSON"},
-                      Bad{"utf16", "a.jsonl", std::string("\xff\xfe{\0", 4), "is UTF-16"},
-                      Bad{"binary", "a.bin", std::string("\x7f\x45LF\0\0", 6), "is no text file"},
-                      Bad{"parquet", "a.parquet", "PAR1xxxx", "convert it once: python3 -c"},
-                      Bad{"text_utf8", "a.txt", "good\nb\xff\n", "a.txt:2: byte 2 is not UTF-8"},
-                      Bad{"csv_width", "a.csv", "a,b\n1,2\n3\n", "a.csv:3: 1 fields, the first line names 2 columns"},
-                      Bad{"csv_quote", "a.csv", "a\n\"open\n", "a.csv:2: a '\"' is not closed"},
-                      Bad{"csv_twice", "a.csv", "a,a\n1,2\n", "column 'a' is given twice"},
-                      Bad{"large_row", "a.jsonl", "{\"a\": \"" + std::string(RowReader::kLargestRow, 'x') + "\"}\n",
-                          "a.jsonl:1: a row of more than 8 MiB"},
-                      Bad{"damaged_gzip", "a.jsonl.gz", "\x1f\x8b\x08garbage", "the gzip data"},
-                      Bad{"damaged_zstd", "a.jsonl.zst", "\x28\xb5\x2f\xfdgarbage", "the zstd data"}),
+    ::testing::Values(
+        Bad{"empty", "a.jsonl", "", "the file is empty"}, Bad{"blank", "a.jsonl", "\n \n\n", "the file is empty"},
+        Bad{"not_json", "a.jsonl", "hello\n", "a.jsonl:1: not valid JSON"},
+        Bad{"later_line", "a.jsonl", "{}\n{}\n{\"a\": }\n", "a.jsonl:3: not valid JSON"},
+        Bad{"truncated", "a.jsonl", "{\"a\": 1}\n{\"a\": \"b",
+            "this is the last line and it has no newline; is the file complete?"},
+        Bad{"number_row", "a.jsonl", "{}\n7\n", "a.jsonl:2: a row must be an object {…}, is 7"},
+        Bad{"array_row", "a.jsonl", "{}\n[1]\n", "a.jsonl:2: a row must be an object {…}, is [1]"},
+        Bad{"array_of_numbers", "a.json", "[1, 2]", "a.json, row 1: a row must be an object {…}, is 1"},
+        Bad{"duplicate_key", "a.jsonl", "{\"a\": 1, \"a\": 2}\n", "a.jsonl:1: key 'a' is given twice"},
+        Bad{"deep", "a.jsonl", "{\"a\":" + std::string(100000, '[') + "\n", "a.jsonl:1: nested deeper than 64 levels"},
+        Bad{"surrogate", "a.jsonl", "{\"a\": \"\\ud800\"}\n", "a.jsonl:1: not valid JSON"},
+        Bad{"bad_utf8", "a.jsonl", "{\"a\": \"\xff\"}\n", "a.jsonl:1: not valid JSON"},
+        Bad{"nul", "a.jsonl", std::string("{\"a\": \"\0\"}\n", 11), "a.jsonl:1: not valid JSON"},
+        Bad{"open_array", "a.json", "[{\"a\": 1},\n", "the array is not closed; is the file complete?"},
+        Bad{"comma_at_end", "a.json", "[{\"a\": 1},\n]", "a.json:2: a comma is not followed by an element"},
+        Bad{"behind_array", "a.json", "[{\"a\": 1}]\n{}", "a.json:2: text after the end of the array"},
+        Bad{"closed_twice", "a.json", "[{\"a\": 1}}]", "a.json, row 1: not valid JSON"},
+        Bad{"utf16", "a.jsonl", std::string("\xff\xfe{\0", 4), "is UTF-16"},
+        Bad{"binary", "a.bin", std::string("\x7f\x45LF\0\0", 6), "is not a text file"},
+        Bad{"parquet", "a.parquet", "PAR1xxxx", "convert the file once: python3 -c"},
+        Bad{"text_utf8", "a.txt", "good\nb\xff\n", "a.txt:2: byte 2 is not UTF-8"},
+        Bad{"csv_width", "a.csv", "a,b\n1,2\n3\n", "a.csv:3: 1 fields, but the header line has 2"},
+        Bad{"csv_quote", "a.csv", "a\n\"open\n", "a.csv:2: a quoted field is not closed"},
+        Bad{"csv_twice", "a.csv", "a,a\n1,2\n", "column name 'a' occurs twice"},
+        Bad{"large_row", "a.jsonl", "{\"a\": \"" + std::string(RowReader::kLargestRow, 'x') + "\"}\n",
+            "a.jsonl:1: the row has more than 8 MiB"},
+        Bad{"damaged_gzip", "a.jsonl.gz", "\x1f\x8b\x08garbage", "the gzip data"},
+        Bad{"damaged_zstd", "a.jsonl.zst", "\x28\xb5\x2f\xfdgarbage", "the zstd data"}),
     [](auto& test) { return test.param.name; });
 
 TEST_F(Records, NamesTheNearestFileForOneThatIsMissing) {
   write("train.jsonl", "{}\n");
   EXPECT_EQ(error_of<UserError>([&] { find(path("trian.jsonl")); }),
-            path("trian.jsonl") + ": no such file; did you mean 'train.jsonl'?");
-  EXPECT_THAT(error_of<UserError>([&] { find("tatsu-lab/alpaca"); }), HasSubstr("nothing is downloaded here"));
-  EXPECT_THAT(error_of<UserError>([&] { find(path("*.csv")); }), HasSubstr("no file fits this pattern"));
+            path("trian.jsonl") + ": no such file or directory; did you mean 'train.jsonl'?");
+  EXPECT_THAT(error_of<UserError>([&] { find("tatsu-lab/alpaca"); }), HasSubstr("dml downloads nothing"));
+  EXPECT_THAT(error_of<UserError>([&] { find(path("*.csv")); }), HasSubstr("no file matches this pattern"));
   EXPECT_THAT(error_of<UserError>([&] { write("empty/x.md", ""), find(path("empty")); }),
-              HasSubstr("the folder has no .json"));
+              HasSubstr("the directory has no .json"));
 }
 
 TEST_F(Records, RefusesPipesAndFollowsLinks) {

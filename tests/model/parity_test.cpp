@@ -112,7 +112,8 @@ TEST_P(Family, GeneratingReadsTheLogitsOfTraining) {
 
 INSTANTIATE_TEST_SUITE_P(Goldens, Family,
                          testing::Values("llama_tiny", "llama_bias", "mistral", "qwen2", "qwen3", "gemma", "gemma2",
-                                         "gemma3", "phi3", "stablelm", "stablelm_parallel", "olmo2", "gpt2"),
+                                         "gemma3", "phi3", "stablelm", "stablelm_parallel", "stablelm_heads", "olmo2",
+                                         "gpt2", "gpt2_scaled"),
                          [](auto& row) { return row.param; });
 
 TEST(Rope, EveryScalingGivesTheReferencesLogits) {
@@ -126,6 +127,72 @@ TEST(Rope, EveryScalingGivesTheReferencesLogits) {
     }
   }
 }
+
+// Scalings that go by the length of a text: each document of a batch by its own.
+class RopeOfDocuments : public testing::TestWithParam<std::string> {
+ protected:
+  std::string folder = golden_path("llama_rope/" + GetParam());
+  GoldenBatch batch{folder + "/mixed/batch.json"};
+};
+
+TEST_P(RopeOfDocuments, LossAndGradientsAreTheReferencesWhateverTheLongestDocument) {
+  for (std::int64_t length : {batch.longest(), std::int64_t{100}}) {
+    GoldenModel m("llama_tiny", false, batch, folder);
+    m.model->set_length(length);
+    m.model->reserve(m.model->measure(GoldenModel::shape(batch), true));
+    const double sum = m.model->train(batch.view(), {}, no_hooks);
+    const double want = golden_loss(folder + "/mixed/loss.json", "sum");
+    EXPECT_NEAR(sum, want, 1e-5 * want);
+    expect_gradients(m, folder + "/mixed/gradients.safetensors", batch.view().learned());
+    EXPECT_EQ(m.model->evaluate(batch.view(), no_hooks), sum);
+  }
+}
+
+TEST_P(RopeOfDocuments, LossesAreThoseOfTheDocumentAloneAndTheSameBitsOnAnyThreads) {
+  std::vector<float> rows(static_cast<std::size_t>(batch.view().learned())), first_rows;
+  for (int threads : {1, 2, 3}) {
+    set_threads(threads);
+    GoldenModel m("llama_tiny", false, batch, folder);
+    m.model->evaluate(batch.view(), no_hooks, rows);
+    if (threads == 1) first_rows = rows;
+    EXPECT_EQ(rows, first_rows) << threads;
+    std::size_t row = 0;
+    for (std::int64_t d = 0; d < batch.view().documents(); ++d) {
+      const auto first = static_cast<std::size_t>(batch.starts[static_cast<std::size_t>(d)]),
+                 count = static_cast<std::size_t>(batch.starts[static_cast<std::size_t>(d) + 1]) - first;
+      const std::vector<std::int32_t> starts{0, static_cast<std::int32_t>(count)};
+      PackedBatch alone{std::span(batch.tokens).subspan(first, count), std::span(batch.labels).subspan(first, count),
+                        std::span(batch.positions).subspan(first, count), starts};
+      std::vector<float> losses(static_cast<std::size_t>(alone.learned()));
+      m.model->evaluate(alone, no_hooks, losses);
+      for (float loss : losses) ASSERT_NEAR(loss, rows[row++], 2e-5) << "document " << d;
+    }
+  }
+}
+
+TEST_P(RopeOfDocuments, LengthIsThatOfTheWholeDocumentThoughItsEndFeedsNoLabel) {
+  // The third document has 33 tokens: one too many for the first frequencies, whatever of it has labels.
+  std::vector<Token> tokens(batch.tokens.begin() + batch.starts[2], batch.tokens.begin() + batch.starts[3]);
+  std::vector<std::int32_t> positions(batch.positions.begin() + batch.starts[2],
+                                      batch.positions.begin() + batch.starts[3]);
+  ASSERT_EQ(tokens.size(), 33u);
+  std::vector<Token> all(tokens.begin() + 1, tokens.end()), begin(tokens.size(), kIgnore);
+  all.push_back(kIgnore);
+  std::copy_n(all.begin(), 10, begin.begin());
+  const std::vector<std::int32_t> starts{0, 33}, short_starts{0, 20};
+  GoldenModel m("llama_tiny", false, batch, folder);
+  std::vector<float> whole(32), part(10), cut(10);
+  m.model->evaluate({tokens, all, positions, starts}, no_hooks, whole);
+  m.model->evaluate({tokens, begin, positions, starts}, no_hooks, part);
+  m.model->evaluate(
+      {std::span(tokens).first(20), std::span(begin).first(20), std::span(positions).first(20), short_starts}, no_hooks,
+      cut);
+  for (std::size_t i = 0; i < 10; ++i) EXPECT_NEAR(part[i], whole[i], 1e-5) << i;
+  EXPECT_NE(part, cut);
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, RopeOfDocuments, testing::Values("dynamic", "longrope"),
+                         [](auto& row) { return row.param; });
 
 TEST(CausalLm, RowLossesAreTheReferences) {
   GoldenBatch batch(golden_path("llama_tiny") + "/batch.json");

@@ -56,7 +56,8 @@ class Lender : public UnitHooks {
 };
 
 TEST(Parts, GiveTheBitsOfTheWholeAndMakeTheSameCallsWithoutABatch) {
-  for (const char* family : {"llama_tiny", "qwen2", "gemma2", "phi3", "stablelm", "stablelm_parallel", "olmo2", "gpt2"})
+  for (const char* family :
+       {"llama_tiny", "qwen2", "gemma2", "phi3", "stablelm", "stablelm_parallel", "stablelm_heads", "olmo2", "gpt2"})
     for (Keep keep : {Keep::everything, Keep::no_mlp, Keep::layer_inputs}) {
       SCOPED_TRACE(fmt::format("{} {}", family, static_cast<int>(keep)));
       GoldenBatch batch(golden_path(family) + "/batch.json");

@@ -41,6 +41,8 @@ TEST(Useful, WhatStandsBehindTheLastLabelOfADocumentChangesNothing) {
   EXPECT_EQ(m.model->evaluate(all.view(), no_hooks, losses), loss);
   EXPECT_EQ(m.model->evaluate(needed.view(), no_hooks, losses_needed), loss);
   EXPECT_EQ(losses, losses_needed);
+  m.model->noise = 5;  // goes by the length of the whole document
+  EXPECT_NE(m.model->train(all.view(), {1, 0}, no_hooks), m.model->train(needed.view(), {1, 0}, no_hooks));
 }
 
 }  // namespace

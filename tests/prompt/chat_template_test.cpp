@@ -274,7 +274,7 @@ TEST(ChatTemplate, ReadsOtherSpellings) {
 
 TEST(ChatTemplate, SaysWhatARowLacks) {
   Case s;
-  EXPECT_THAT(s.error({{"text", "x"}}), HasSubstr("there is no 'messages' in this row; it has 'text'"));
+  EXPECT_THAT(s.error({{"text", "x"}}), HasSubstr("the row has no 'messages'; it has 'text'"));
   EXPECT_THAT(s.error({{"messages", Json::array({Json{{"from", "human"}, {"value", "U"}}})}}),
               HasSubstr("use type: sharegpt"));
   EXPECT_THAT(s.error({{"messages", Json::array()}}), HasSubstr("empty"));

@@ -194,7 +194,7 @@ TEST(Formats, TellWhatTheRowLooksLike) {
   EXPECT_EQ(error_of([] {
               make("alpaca")->render(parse_json(R"({"conversations": [{"from": "human", "value": "Hi"}]})", "row"));
             }),
-            "no 'instruction' in this row (it has: conversations); it looks like sharegpt: use `type: sharegpt`");
+            "the row has no 'instruction'; it has conversations; it looks like sharegpt: use `type: sharegpt`");
   EXPECT_THAT(error_of([] {
                 make("alpaca")->render({{"messages", Json::array()}});
               }),
@@ -255,11 +255,11 @@ TEST(PreTokenised, TakesTokensAsTheyAreAndLeavesMaskedOnesOut) {
 TEST(PreTokenised, RefusesWhatDoesNotFit) {
   auto error = [](const char* row) { return error_of([&] { make("")->render(parse_json(row, "row")); }); };
   EXPECT_EQ(error(R"({"input_ids": [1], "labels": [1, 2]})"), "'labels' has 2 entries, 'input_ids' has 1");
-  EXPECT_EQ(error(R"({"input_ids": [1.5]})"), "'input_ids' must hold whole numbers, holds 1.5");
-  EXPECT_EQ(error(R"({"input_ids": [-1]})"), "'input_ids' holds -1, not from 0 to 2147483647");
+  EXPECT_EQ(error(R"({"input_ids": [1.5]})"), "'input_ids' must be a list of whole numbers, has 1.5");
+  EXPECT_EQ(error(R"({"input_ids": [-1]})"), "'input_ids' has -1, must be 0 to 2147483647");
   EXPECT_EQ(error(R"({"input_ids": [18446744073709551615]})"),
-            "'input_ids' holds 18446744073709551615, not from 0 to 2147483647");
-  EXPECT_EQ(error(R"({"input_ids": [1], "labels": [-7]})"), "'labels' holds -7: ids or -100 (not learned)");
+            "'input_ids' has 18446744073709551615, must be 0 to 2147483647");
+  EXPECT_EQ(error(R"({"input_ids": [1], "labels": [-7]})"), "'labels' has -7; a label is the token id or -100 (not trained)");
   EXPECT_EQ(error(R"({"input_ids": "1"})"), "'input_ids' must be a list, is \"1\"");
   EXPECT_THAT(error(R"({"instruction": "a", "output": "b"})"), HasSubstr("use `type: alpaca`"));
 }

@@ -26,6 +26,13 @@ std::string nested(const std::string& kind, const std::string& list, int depth) 
   return stage(kind, out);
 }
 
+// A list of so many equal entries.
+std::string repeated(const std::string& entry, int count) {
+  std::string out = entry;
+  for (int i = 1; i < count; ++i) out += ", " + entry;
+  return out;
+}
+
 struct Bad {
   const char* what;
   std::string json, says;
@@ -116,6 +123,13 @@ INSTANTIATE_TEST_SUITE_P(
         {"a Replace that explodes",
          stage("normalizer",
                "{'type': 'Replace', 'pattern': {'String': 'a'}, 'content': '" + std::string(1 << 20, 'x') + "'}"),
+         "replacing makes"},
+        {"six of them that explode together",
+         stage("normalizer", "{'type': 'Sequence', 'normalizers': [" +
+                                 repeated("{'type': 'Replace', 'pattern': {'String': 'a'}, "
+                                          "'content': 'aaaaaaaaaaaaaaaa'}",
+                                          6) +
+                                 "]}"),
          "replacing makes"},
         {"a Replace without pattern", stage("normalizer", "{'type': 'Replace', 'content': ''}"), "'pattern' must be"},
         {"a charsmap that is not base64", stage("normalizer", "{'type': 'Precompiled', 'precompiled_charsmap': '!!!'}"),

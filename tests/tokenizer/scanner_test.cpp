@@ -6,8 +6,8 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "core/regex.h"
 #include "core/utf8.h"
-#include "tokenizer/text/regex.h"
 #include "tokenizer/text/unicode.h"
 
 namespace dml {
@@ -15,7 +15,8 @@ namespace {
 
 // PCRE2 and utf8proc may know different versions of Unicode; characters that are new to one of them are left out.
 bool both_agree(char32_t c) {
-  static const Regex letter("\\p{L}", "test"), number("\\p{N}", "test"), space("\\s", "test");
+  static const Regex letter("\\p{L}", RegexSyntax::oniguruma, "test"), number("\\p{N}", RegexSyntax::oniguruma, "test"),
+      space("\\s", RegexSyntax::oniguruma, "test");
   std::string s;
   append_utf8(s, c);
   std::vector<ByteRange> m;
@@ -40,7 +41,7 @@ std::string random_text(const Random& random, std::uint64_t& at) {
 
 TEST(Scanner, CutsExactlyAsItsRegularExpression) {
   for (std::string_view pattern : {Scanner::gpt2_pattern(), Scanner::cl100k_pattern(1), Scanner::cl100k_pattern(3)}) {
-    Regex regex(pattern, "test");
+    Regex regex(pattern, RegexSyntax::oniguruma, "test");
     auto scanner = Scanner::for_pattern(pattern);
     ASSERT_TRUE(scanner);
     Random random(11, Purpose::sample);
@@ -81,7 +82,7 @@ TEST(Unicode, IllFormedBytesBecomeOneMarkPerMaximalPart) {
 }
 
 TEST(Regex, StopsWhereBacktrackingWouldNotEnd) {
-  Regex regex("(a+)+$", "t.json: x");
+  Regex regex("(a+)+$", RegexSyntax::oniguruma, "t.json: x");
   std::vector<ByteRange> m;
   EXPECT_THROW(regex.find_all(std::string(40, 'a') + "b", m), UserError);
 }

@@ -174,6 +174,63 @@ TEST(Saving, RenamesAReservedTokenInsideTheVocabulary) {
   EXPECT_EQ(load(target)->find("<new>"), 1);
 }
 
+TEST(Saving, PutsAChatTemplateWhereItIsLookedFor) {
+  const std::string config = R"({ "model_max_length": 1000000000000000019884624838656, "eos_token": "<|end|>", "chat_template": [
+    {"name": "default", "template": "old"}, {"name": "tools", "template": "{{ t }}"}] })";
+  Folder folder({{"tokenizer.json", byte_level()}, {"tokenizer_config.json", config}});
+  save_chat_template(*load(folder), "{{ \"ü\" }}\n", "<|im_end|>", folder.path());
+  EXPECT_EQ(read_file(folder.path() + "/chat_template.jinja"), "{{ \"ü\" }}\n");
+  const std::string text = read_file(folder.path() + "/tokenizer_config.json");
+  EXPECT_NE(text.find("\"model_max_length\": 1000000000000000019884624838656,"), text.npos) << "the rest stays as it is";
+  const Json now = parse_json(text, "config");
+  EXPECT_EQ(now["chat_template"][0]["template"], "{{ \"ü\" }}\n");
+  EXPECT_EQ(now["chat_template"][1]["name"], "tools");
+  EXPECT_EQ(now["eot_token"], "<|im_end|>");
+  auto again = load(folder);
+  EXPECT_EQ(again->chat_template, "{{ \"ü\" }}\n");
+  EXPECT_EQ(again->named_templates.size(), 1u);
+
+  Folder bare({{"tokenizer.json", byte_level()}}), empty({{"tokenizer.json", byte_level()}, {"tokenizer_config.json", "{}"}});
+  for (const Folder* f : {&bare, &empty}) {
+    save_chat_template(*load(*f), "x", "", f->path());
+    EXPECT_EQ(load(*f)->chat_template, "x");
+  }
+  EXPECT_EQ(read_json(bare.path() + "/tokenizer_config.json")["tokenizer_class"], "PreTrainedTokenizerFast");
+}
+
+// transformers 5.17, LlamaTokenizer.from_pretrained on the tokenizer.json of Llama 2: " kill him" is '▁kill', '▁him'.
+TEST(Metaspace, ReadsSpacesAsTransformersFiveDoes) {
+  const Json spec = {{"normalizer",
+                      {{"type", "Sequence"},
+                       {"normalizers",
+                        {{{"type", "Prepend"}, {"prepend", "▁"}},
+                         {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "▁"}}}}}},
+                     {"pre_tokenizer", nullptr},
+                     {"decoder", nullptr},
+                     {"added_tokens", {{{"id", 0}, {"content", "<s>"}, {"special", true}}}},
+                     {"model",
+                      {{"type", "BPE"},
+                       {"vocab", {{"<s>", 0}, {"▁", 1}, {"a", 2}, {"b", 3}, {"▁a", 4}, {"▁b", 5}}},
+                       {"merges", {"▁ a", "▁ b"}}}}};
+  Folder folder({{"tokenizer.json", dump(spec)}, {"tokenizer_config.json", R"({"bos_token": "<s>"})"}});
+  TokenizerOverrides o;
+  o.metaspace = true;
+  auto file = load(folder), five = load(folder, o);
+  EXPECT_EQ(spell(*file, file->encode(" a b").ids), "▁|▁a|▁b");
+  EXPECT_EQ(spell(*five, five->encode(" a b").ids), "▁a|▁b");
+  EXPECT_EQ(spell(*file, file->encode("a b").ids), spell(*five, five->encode("a b").ids));
+  EXPECT_EQ(spell(*file, file->encode("<s>a").ids), "<s>|▁a");
+  EXPECT_EQ(spell(*five, five->encode("<s>a").ids), "<s>|a");
+  EXPECT_NE(file->digest, five->digest);
+  Folder target;
+  save_tokenizer_files(folder.path(), o, target.path());
+  EXPECT_EQ(spell(*load(target), load(target)->encode(" a b").ids), "▁a|▁b");
+
+  Folder bytes({{"tokenizer.json", byte_level()}}), model({{"tokenizer.model", read_file(kGolden + "/spm_bpe.model")}});
+  EXPECT_THROW(load(bytes, o), UserError);
+  EXPECT_THROW(load(model, o), UserError);
+}
+
 TEST(Templates, AreFoundWhereverTheyLie) {
   auto with = [](const std::string& config) {
     return Folder({{"tokenizer.json", byte_level()}, {"tokenizer_config.json", config}});

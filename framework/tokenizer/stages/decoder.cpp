@@ -5,10 +5,10 @@
 
 #include "core/closest.h"
 #include "core/error.h"
+#include "core/regex.h"
 #include "core/utf8.h"
 #include "tokenizer/stages/json_fields.h"
 #include "tokenizer/stages/pre_tokenizer.h"
-#include "tokenizer/text/regex.h"
 #include "tokenizer/text/unicode.h"
 
 namespace dml {
@@ -235,7 +235,7 @@ std::unique_ptr<Decoder> make_part(const Json& spec, bool fused, std::string_vie
   if (type == "Replace") {
     Pattern pattern = read_pattern(spec, where);
     std::optional<Regex> regex;
-    if (pattern.is_regex) regex.emplace(pattern.text, where);
+    if (pattern.is_regex) regex.emplace(pattern.text, RegexSyntax::oniguruma, where);
     return std::make_unique<Replace>(pattern.text, std::move(regex), json_string(spec, "content", "", where));
   }
   if (type == "WordPiece")

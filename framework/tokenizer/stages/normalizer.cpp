@@ -7,10 +7,10 @@
 
 #include "core/closest.h"
 #include "core/error.h"
+#include "core/regex.h"
 #include "core/utf8.h"
 #include "tokenizer/stages/json_fields.h"
 #include "tokenizer/stages/normal_forms.h"
-#include "tokenizer/text/regex.h"
 #include "tokenizer/text/unicode.h"
 
 namespace dml {
@@ -97,8 +97,10 @@ class Replace : public Normalizer {
         matches.push_back({static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at + text_.size())});
     }
     if (matches.empty()) return;
-    if (matches.size() * content_.size() > kMaxGrowth + 16 * s.size())
-      throw UserError("{}: replacing makes {} bytes of {}", where_, matches.size() * content_.size(), s.size());
+    // Against the input, not what an earlier stage made of it: a few of these behind each other must not multiply.
+    const std::size_t input = text.origin(text.size()) - text.origin(0);
+    const std::size_t grown = s.size() + matches.size() * content_.size();
+    if (grown > kMaxGrowth + 32 * input) throw UserError("{}: replacing makes {} bytes of {}", where_, grown, input);
     AlignedText::Rewriter out(text);
     std::uint32_t done = 0;
     for (ByteRange m : matches) {
@@ -252,7 +254,7 @@ std::unique_ptr<Normalizer> make_normalizer(const Json& spec, std::string_view w
   if (type == "Replace") {
     Pattern pattern = read_pattern(spec, where);
     std::optional<Regex> regex;
-    if (pattern.is_regex) regex.emplace(pattern.text, where);
+    if (pattern.is_regex) regex.emplace(pattern.text, RegexSyntax::oniguruma, where);
     return std::make_unique<Replace>(pattern.text, std::move(regex), json_string(spec, "content", "", where), where);
   }
   if (type == "Precompiled")

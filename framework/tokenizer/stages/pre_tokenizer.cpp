@@ -6,9 +6,9 @@
 
 #include "core/closest.h"
 #include "core/error.h"
+#include "core/regex.h"
 #include "core/utf8.h"
 #include "tokenizer/stages/json_fields.h"
-#include "tokenizer/text/regex.h"
 #include "tokenizer/text/scanner.h"
 #include "tokenizer/text/unicode.h"
 
@@ -212,7 +212,7 @@ Split::Finder each_char(std::function<bool(char32_t)> wanted) {
   };
 }
 Split::Finder regex_finder(std::string_view pattern, std::string_view where) {
-  auto regex = std::make_shared<Regex>(pattern, where);  // std::function wants to copy
+  auto regex = std::make_shared<Regex>(pattern, RegexSyntax::oniguruma, where);  // std::function wants to copy
   return [regex](std::string_view s, std::vector<ByteRange>& matches) { regex->find_all(s, matches); };
 }
 Split::Finder text_finder(std::string text) {

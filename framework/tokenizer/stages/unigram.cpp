@@ -13,11 +13,13 @@ void Unigram::add_piece(Token id, double score, bool bonus) {
   scores_[id] = score;
   bonus_[id] = bonus;
   trie_.add(vocabulary.spelling(id), id);
-  if (!bonus) {
-    lowest_ = any_ ? std::min(lowest_, score) : score;
-    highest_ = std::max(highest_, score);
-    any_ = true;
-  }
+  if (!bonus) count_score(score);
+}
+
+void Unigram::count_score(double score) {
+  lowest_ = any_ ? std::min(lowest_, score) : score;
+  highest_ = std::max(highest_, score);
+  any_ = true;
 }
 
 void Unigram::prepare(const Options& options) {

@@ -20,6 +20,8 @@ class Unigram : public Model {
   };
   /// A piece that may be used. `bonus`: a user-defined piece, preferred whatever its score.
   void add_piece(Token id, double score, bool bonus = false);
+  /// A piece that no text spells (a special token): only its score counts, for that of unknown characters.
+  void count_score(double score);
   void prepare(const Options& options);
 
   void encode(std::string_view word, std::uint32_t base, Encoding& out, ModelScratch& scratch) const override;
