@@ -51,7 +51,7 @@ std::string what(const Node& node) {
       break;
   }
   if (leading_zero(node.text))
-    return fmt::format("'{}' (with a leading zero YAML 1.1 means an octal number)", shown(node.text));
+    return fmt::format("'{}' (a leading zero means an octal number in YAML 1.1)", shown(node.text));
   return fmt::format("'{}'", shown(node.text));
 }
 
@@ -163,12 +163,19 @@ void read_json(const Node& node, Json& to, const Field& field, const std::string
   }
 }
 
+bool stands_for_none(const Node& node, const Field& field) {
+  const Rules& r = field.rules;
+  double value = 0;
+  return r.off && parse_number(node, value) && value >= *r.off && (value < r.min || (r.above && value == r.min));
+}
+
 std::string expects_number(const char* noun, const Field& field) {
   const Rules& r = field.rules;
   std::string out = noun;
   if (std::isfinite(r.min)) out += fmt::format(" {} {}", r.above ? "above" : "of at least", r.min);
   if (std::isfinite(r.max)) out += fmt::format("{} at most {}", std::isfinite(r.min) ? " and" : " of", r.max);
   for (const auto& word : r.words) out += fmt::format(", or '{}'", word);
+  if (r.off) out += fmt::format(", or {} (off)", *r.off);
   return out;
 }
 
@@ -198,7 +205,8 @@ Json number_schema(const char* type, const Field& field) {
   const Rules& r = field.rules;
   Json out = {{"type", type}};
   if (!r.words.empty()) out["type"] = {type, "string"};
-  if (std::isfinite(r.min)) out[r.above ? "exclusiveMinimum" : "minimum"] = r.min;
+  if (r.off) out["minimum"] = *r.off;
+  else if (std::isfinite(r.min)) out[r.above ? "exclusiveMinimum" : "minimum"] = r.min;
   if (std::isfinite(r.max)) out["maximum"] = r.max;
   return out;
 }
@@ -218,15 +226,14 @@ const std::vector<EnumRow<AdapterKind>>& enum_rows() {
 }
 template <>
 const std::vector<EnumRow<LoraInit>>& enum_rows() {
-  static const std::vector<EnumRow<LoraInit>> rows = {
-      {"true", LoraInit::kaiming},
-      {"gaussian", LoraInit::gaussian},
-      {"pissa", LoraInit::pissa},
-      {"pissa_niter_4", LoraInit::pissa, "PiSSA is computed exactly here"},
-      {"pissa_niter_16", LoraInit::pissa, "PiSSA is computed exactly here"},
-      {"olora", LoraInit::olora},
-      {"loftq", LoraInit::loftq},
-      {"false", LoraInit::random}};
+  static const std::vector<EnumRow<LoraInit>> rows = {{"true", LoraInit::kaiming},
+                                                      {"gaussian", LoraInit::gaussian},
+                                                      {"pissa", LoraInit::pissa},
+                                                      {"pissa_niter_4", LoraInit::pissa, "dml computes PiSSA exactly"},
+                                                      {"pissa_niter_16", LoraInit::pissa, "dml computes PiSSA exactly"},
+                                                      {"olora", LoraInit::olora},
+                                                      {"loftq", LoraInit::loftq},
+                                                      {"false", LoraInit::random}};
   return rows;
 }
 template <>
@@ -254,9 +261,8 @@ const std::vector<EnumRow<Recompute>>& enum_rows() {
       {"false", Recompute::none},
       {"true", Recompute::layer},
       {"mlp", Recompute::mlp},
-      {"offload", Recompute::layer,
-       "offload: nothing to offload to on a CPU; activations are recomputed as with 'true'"},
-      {"offload_disk", Recompute::layer, "offload_disk: activations are recomputed as with 'true'"}};
+      {"offload", Recompute::layer, "offload: on a CPU there is nothing to offload to; same as 'true'"},
+      {"offload_disk", Recompute::layer, "offload_disk: same as 'true'"}};
   return rows;
 }
 template <>

@@ -24,6 +24,8 @@ void read_integer(const Node& node, std::int64_t& to, const Field& field, const 
 void read_number(const Node& node, double& to, const Field& field, const std::string& path, Reading& reading);
 void read_text(const Node& node, std::string& to, const Field& field, const std::string& path, Reading& reading);
 void read_json(const Node& node, Json& to, const Field& field, const std::string& path, Reading& reading);
+/// Whether a number is one of the values that Rules::off makes another way to say "none".
+bool stands_for_none(const Node& node, const Field& field);
 std::string expects_number(const char* noun, const Field& field);
 std::string expects_text(const Field& field);
 Json number_schema(const char* type, const Field& field);
@@ -160,6 +162,11 @@ template <class T>
 struct Kind<std::optional<T>> {
   static void read(const Node& n, std::optional<T>& to, const Field& f, const std::string& path, Reading& r) {
     if (n.is_scalar() && n.text.empty()) return;  // "" is unset, too
+    if (stands_for_none(n, f)) {
+      to.reset();
+      r.off.insert(path);
+      return;
+    }
     T value{};
     Kind<T>::read(n, value, f, path, r);
     to = std::move(value);
@@ -250,6 +257,24 @@ struct Kind<TargetModules> {
   }
   static std::string expects(const Field&) { return "a list of names, or one regular expression"; }
   static Json schema(const Field&) { return {{"type", {"array", "string"}}, {"items", {{"type", "string"}}}}; }
+};
+
+template <>
+struct Kind<TokenIndices> {
+  static void read(const Node& n, TokenIndices& to, const Field& f, const std::string& path, Reading& r) {
+    if (n.kind == Node::Kind::map)
+      Kind<std::map<std::string, std::vector<std::int64_t>>>::read(n, to.by_module, f, path, r);
+    else Kind<std::vector<std::int64_t>>::read(n, to.tokens, f, path, r);
+  }
+  static Json write(const TokenIndices& v, const Field&) {
+    if (!v.by_module.empty()) return v.by_module;
+    return v.tokens.empty() ? Json(nullptr) : Json(v.tokens);
+  }
+  static std::string expects(const Field&) { return "a list of token ids, or a table of such lists by module"; }
+  static Json schema(const Field&) {
+    const Json ids = {{"type", "array"}, {"items", {{"type", "integer"}}}};
+    return {{"anyOf", {ids, {{"type", "object"}, {"additionalProperties", ids}}, {{"type", "null"}}}}};
+  }
 };
 
 template <>

@@ -9,13 +9,8 @@
 
 namespace dml::recipe {
 
-Table& Table::inert(const char* why, const std::vector<std::string>& keys) {
-  for (const auto& key : keys) known_.push_back({key, why, true});
-  return *this;
-}
-
-Table& Table::refuse(const char* why, const std::vector<std::string>& keys) {
-  for (const auto& key : keys) known_.push_back({key, why, false});
+Table& Table::known(Unfilled effect, const char* why, const std::vector<std::string>& keys) {
+  for (const auto& key : keys) known_.push_back({key, why, effect});
   return *this;
 }
 
@@ -87,10 +82,23 @@ bool is_off(const Node& value) {
   return value.items.empty();
 }
 
+std::string with_line(const std::string& path, Place place) {
+  return place.line ? fmt::format("{} (line {})", path, place.line) : path;
+}
+
 void read_known(const Known& known, const Node& key, const Node& value, const std::string& path, Reading& reading) {
   if (is_off(value)) return;
-  if (known.inert) reading.inert.push_back(key.place.line ? fmt::format("{} (line {})", path, key.place.line) : path);
-  else reading.report.error(key.place, fmt::format("'{}' is not supported: {}", path, known.why));
+  switch (known.effect) {
+    case Unfilled::inert:
+      reading.inert.push_back(with_line(path, key.place));
+      break;
+    case Unfilled::undone:
+      reading.undone[known.why].push_back(with_line(path, key.place));
+      break;
+    case Unfilled::refused:
+      reading.report.error(key.place, fmt::format("'{}' is not supported: {}", path, known.why));
+      break;
+  }
 }
 
 void unknown(const Node& key, const std::string& prefix, const std::vector<std::string>& names, Reading& reading) {
@@ -99,9 +107,9 @@ void unknown(const Node& key, const std::string& prefix, const std::vector<std::
   if (auto near = closest(word, names); !near.empty()) {
     hint = fmt::format("; did you mean '{}'?", near);
   } else if (prefix.empty()) {  // a dataset's key that slipped out of its entry
-    if (table<DatasetEntry>().find(word)) hint = "; it belongs to an entry of 'datasets'";
+    if (table<DatasetEntry>().find(word)) hint = "; it is a key of an entry of 'datasets'";
   } else if (find_field(word).field) {
-    hint = "; it belongs to the top level of the recipe";
+    hint = "; it is a key of the top level of the recipe";
   }
   reading.report.error(key.place, fmt::format("unknown key '{}{}'{}", prefix, shown(word), hint));
 }
@@ -112,8 +120,8 @@ void read_field(const Field& field, const Node& key, const Node& value, void* ow
   if (value.is_null()) return;
   auto [first, is_new] = reading.given.emplace(path, value.place);
   if (!is_new)
-    return reading.report.error(key.place, fmt::format("'{}' is the same setting as '{}', which line {} gives",
-                                                       key.text, path, first->second.line));
+    return reading.report.error(key.place, fmt::format("'{}' is the same setting as '{}', which line {} sets", key.text,
+                                                       path, first->second.line));
   field.codec->read(value, field.member(owner), field, path, reading);
 }
 

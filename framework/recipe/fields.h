@@ -8,6 +8,8 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,6 +29,7 @@ struct Rules {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
   bool above = false;                   // min itself is too small
+  std::optional<double> off = {};       // optional numbers: from here up to min stands for "none"
   std::vector<Choice> choices = {};     // texts: every spelling, and the value each stands for
   std::vector<std::string> words = {};  // integers: names for 0, 1, 2 …; enumerations: the only spellings allowed
   std::vector<std::string> aliases = {};
@@ -45,7 +48,9 @@ struct Field;
 struct Reading {
   Report& report;
   std::map<std::string, Place> given = {};  // "lora_r", "datasets.0.path": settings that have a value
+  std::set<std::string> off = {};           // of these, the ones whose value stands for "none" (eval_steps: 0)
   std::vector<std::string> inert = {};      // "bf16 (line 3)": settings without effect
+  std::map<std::string, std::vector<std::string>> undone = {};  // what will not happen → the settings that ask for it
 };
 
 /// How values of one type are read, written and described. `path` is the whole name of the setting ("datasets.0.path").
@@ -78,11 +83,17 @@ struct Field {
   Json write(const void* owner) const { return codec->write(member(const_cast<void*>(owner)), *this); }
 };
 
-/// A key that is known but fills nothing: `inert` ones have no effect on a CPU or are done otherwise; the others are
-/// refused unless they are off. A `*` at the end stands for any ending.
+/// What becomes of a key that fills nothing.
+enum class Unfilled {
+  inert,    // accepted: it has no effect on a CPU, or dml does it in another way
+  undone,   // accepted with a notice of its own: it asks for something that will not happen
+  refused,  // an error, unless it is off
+};
+
+/// A key of Axolotl's that fills nothing. A `*` at the end stands for any ending.
 struct Known {
   std::string key, why;
-  bool inert;
+  Unfilled effect;
 };
 
 class Table {
@@ -91,8 +102,9 @@ class Table {
 
   template <class S, class T>
   Table& add(const char* key, T S::*member, const char* help, Rules rules = {});
-  Table& inert(const char* why, const std::vector<std::string>& keys);
-  Table& refuse(const char* why, const std::vector<std::string>& keys);
+  Table& inert(const char* why, const std::vector<std::string>& keys) { return known(Unfilled::inert, why, keys); }
+  Table& undone(const char* why, const std::vector<std::string>& keys) { return known(Unfilled::undone, why, keys); }
+  Table& refuse(const char* why, const std::vector<std::string>& keys) { return known(Unfilled::refused, why, keys); }
   /// Values of an owner that nothing was read into, for the defaults of the docs.
   template <class S>
   Table& defaults() {
@@ -112,6 +124,8 @@ class Table {
   std::vector<std::string> names() const;
 
  private:
+  Table& known(Unfilled effect, const char* why, const std::vector<std::string>& keys);
+
   std::string title_, intro_;
   std::vector<Field> fields_;
   std::vector<Known> known_;

@@ -28,7 +28,7 @@ RecipeFile read(const std::string& text, const std::string& name, const std::vec
   if (root.is_null()) {
     report.error({1, 1}, "the recipe is empty");
   } else if (root.kind != Node::Kind::map) {
-    report.error(root.place, fmt::format("a recipe is a table of 'key: value' lines, this is {}",
+    report.error(root.place, fmt::format("a recipe is a table of 'key: value' lines; this is {}",
                                          root.is_scalar() ? "text" : "a list"));
   }
   if (root.kind != Node::Kind::map) report.raise();
@@ -43,14 +43,19 @@ RecipeFile read(const std::string& text, const std::string& name, const std::vec
   auto derived = fill_in(file.recipe, reading);
   check_rules(file.recipe, use, reading);
   report.raise();
-  check_files(file.recipe, reading);
 
   collect_origins(reading, derived, file);
   file.warnings = report.warnings();
+  Report absent(name);
+  Reading named{absent, reading.given};
+  check_files(file.recipe, named);
+  file.missing = absent.warnings();
   file.notices = std::move(report.notices);
   if (!reading.inert.empty())
     file.notices.push_back(
-        fmt::format("without effect on CPUs: {} ('dml help KEY' says why)", fmt::join(reading.inert, ", ")));
+        fmt::format("no effect on CPUs: {} ('dml help KEY' gives the reason)", fmt::join(reading.inert, ", ")));
+  for (const auto& [why, keys] : reading.undone)
+    file.notices.push_back(fmt::format("not done: {}: {}", fmt::join(keys, ", "), why));
   return file;
 }
 
@@ -63,6 +68,17 @@ std::map<std::string, std::string> fill_in(Recipe& recipe, const Reading& readin
     to = value;
     derived[key] = fmt::format("from {}", from);
   };
+  // "None" of a number of evaluations or checkpoints is a strategy, unless another setting gives one.
+  auto none = [&](const char* strategy, Cadence& cadence, std::initializer_list<const char*> settings) {
+    const char* off = nullptr;
+    for (const char* key : settings) {
+      if (reading.off.contains(key)) off = key;
+      else if (reading.given.contains(key)) return;
+    }
+    if (off && cadence == Cadence::automatic) fill(strategy, cadence, Cadence::never, off);
+  };
+  none("eval_strategy", recipe.train.eval_strategy, {"eval_steps", "evals_per_epoch"});
+  none("save_strategy", recipe.train.save_strategy, {"save_steps", "saves_per_epoch"});
   if (recipe.adapter.adapter == AdapterKind::qlora) fill("load_in_4bit", recipe.adapter.load_in_4bit, true, "adapter");
   if (!recipe.data.dataset_prepared_path.empty())
     fill("quantised_cache_path", recipe.adapter.quantised_cache_path, recipe.data.dataset_prepared_path + "/quantised",
@@ -72,6 +88,8 @@ std::map<std::string, std::string> fill_in(Recipe& recipe, const Reading& readin
     targets.regex.clear();
     fill("lora_target_linear", recipe.adapter.lora_target_linear, true, "lora_target_modules");
   }
+  if (!recipe.data.pretraining_dataset.empty())
+    fill("sample_packing", recipe.data.sample_packing, true, "pretraining_dataset");
   fill("eval_sample_packing", recipe.data.eval_sample_packing, recipe.data.sample_packing, "sample_packing");
   fill("eval_batch_size", recipe.train.eval_batch_size, recipe.train.micro_batch_size, "micro_batch_size");
   if (!recipe.train.batch_size && !recipe.train.gradient_accumulation_steps)
@@ -85,9 +103,11 @@ std::map<std::string, std::string> fill_in(Recipe& recipe, const Reading& readin
   };
   entries("datasets", recipe.data.datasets);
   entries("test_datasets", recipe.data.test_datasets);
-  for (std::size_t i = 0; i < recipe.data.pretraining_dataset.size(); ++i)
-    if (auto& type = recipe.data.pretraining_dataset[i].type; type.pre_tokenised())
-      fill(fmt::format("pretraining_dataset.{}.type", i), type.name, "pretrain", "pretraining_dataset");
+  for (std::size_t i = 0; i < recipe.data.pretraining_dataset.size(); ++i) {
+    DatasetEntry& entry = recipe.data.pretraining_dataset[i];
+    const std::string path = fmt::format("pretraining_dataset.{}.", i);
+    if (entry.type.pre_tokenised()) fill(path + "type", entry.type.name, "pretrain", "pretraining_dataset");
+  }
   return derived;
 }
 
@@ -99,7 +119,9 @@ RecipeFile read_recipe(const std::string& text, const std::string& name, const s
 }
 
 RecipeFile load_recipe(const std::string& path, const std::vector<Override>& overrides, RecipeUse use) {
-  if (std::filesystem::is_directory(path)) throw UserError("{}: is a directory; name the recipe's file in it", path);
+  std::error_code unreadable;
+  if (std::filesystem::is_directory(path, unreadable))
+    throw UserError("{}: is a directory; name the recipe file in it", path);
   return recipe::read(read_file(path, recipe::kLargestRecipe), path, overrides, use);
 }
 

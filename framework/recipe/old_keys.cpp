@@ -75,28 +75,27 @@ void map_sharding(Node& root, Report& report) {
   Taken deepspeed = take(root, "deepspeed"), fsdp = take(root, "fsdp"), config = take(root, "fsdp_config"),
         replicas = take(root, "dp_replicate_size");
   if (!fsdp && config) fsdp = config;
-  if (replicas)
-    report.notice("dp_replicate_size follows from dp_shard_size and the number of ranks, and has no effect");
+  if (replicas) report.notice("dp_replicate_size has no effect: it follows from dp_shard_size and the number of ranks");
   const Node* own = root.find("distribution");
   if (own && !own->is_null()) {
-    if (deepspeed || fsdp) report.notice("distribution is given; deepspeed and fsdp settings have no effect");
+    if (deepspeed || fsdp) report.notice("distribution is set, so deepspeed and fsdp settings have no effect");
     return;
   }
   if (deepspeed) {
     std::string stage = zero_stage(deepspeed.value);
     if (stage.size() != 1 || stage < "0" || stage > "3")
       return report.error(deepspeed.value.place,
-                          "'deepspeed' is not read here; write distribution: zero1, zero2 or zero3 instead");
+                          "'deepspeed' files are not read; set distribution: zero1, zero2 or zero3 instead");
     std::string name = stage == "0" ? "ddp" : "zero" + stage;
-    report.notice(fmt::format("deepspeed: {} means distribution: {}",
+    report.notice(fmt::format("deepspeed: {} is mapped to distribution: {}",
                               shown(deepspeed.value.is_scalar() ? deepspeed.value.text : "a table"), name));
     put(root, "distribution", text_node(name, deepspeed.value.place));
   } else if (const Node* size = root.find("dp_shard_size"); size && !size->is_null()) {
-    report.notice("dp_shard_size means distribution: hybrid");
+    report.notice("dp_shard_size is mapped to distribution: hybrid");
     put(root, "distribution", text_node("hybrid", size->place));
   } else if (fsdp) {
     std::string name = fsdp_strategy(fsdp.value, config ? &config.value : nullptr);
-    report.notice(fmt::format("fsdp: this sharding means distribution: {}", name));
+    report.notice(fmt::format("fsdp is mapped to distribution: {}", name));
     put(root, "distribution", text_node(name, fsdp.value.place));
   }
 }
@@ -106,7 +105,7 @@ void map_message_fields(Node& entry, Report& report) {
     std::string key = fmt::format("message_field_{}", property);
     Taken old = take(entry, key);
     if (!old) continue;
-    report.notice(fmt::format("{}: {} means message_property_mappings: {{{}: {}}}", key, shown(old.value.text),
+    report.notice(fmt::format("{}: {} is mapped to message_property_mappings: {{{}: {}}}", key, shown(old.value.text),
                               property, shown(old.value.text)));
     auto at = std::ranges::find(entry.keys, "message_property_mappings", &Node::text);
     if (at == entry.keys.end()) {
@@ -123,15 +122,16 @@ void map_message_fields(Node& entry, Report& report) {
   }
 }
 
-/// What the bundled plug-ins do is done anyway (or is about GPUs); others would change the training.
+/// What these plug-ins do is done anyway, concerns GPUs, or is told by the notice about their keys; others would change
+/// the training.
 void check_plugins(Node& root, Report& report) {
   static constexpr std::string_view kHarmless[] = {"cut_cross_entropy", "liger", "kernels", "lm_eval", "swanlab"};
   const Node* plugins = root.find("plugins");
   if (!plugins) return;
   for (const Node& plugin : plugins->items)
     if (std::ranges::none_of(kHarmless, [&](auto name) { return plugin.text.find(name) != std::string::npos; }))
-      report.error(plugin.place,
-                   fmt::format("the plug-in '{}' is not supported: it is Python; remove it", shown(plugin.text)));
+      report.error(plugin.place, fmt::format("the plug-in '{}' is not supported: dml runs no Python code; remove it",
+                                             shown(plugin.text)));
 }
 
 }  // namespace

@@ -91,13 +91,13 @@ void apply(Node& root, const Override& o, Report& report) {
       if (at->is_null()) at->kind = Node::Kind::list;
       std::size_t index = part.size() > 6 ? SIZE_MAX : std::stoul(part);
       if (at->kind != Node::Kind::list || index > at->items.size())
-        return report.error({}, fmt::format("--{}: there are only {} entries", o.key, at->items.size()));
+        return report.error({}, fmt::format("--{}: the list has only {} entries", o.key, at->items.size()));
       if (index == at->items.size()) at->items.emplace_back();
       at = &at->items[index];
     } else {
       if (at->is_null()) at->kind = Node::Kind::map;
       if (at->kind != Node::Kind::map)
-        return report.error({}, fmt::format("--{}: the recipe has no table there", o.key));
+        return report.error({}, fmt::format("--{}: this is not a table in the recipe", o.key));
       at = &member(*at, part, at == &root);
     }
   }
@@ -132,8 +132,8 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& arguments)
     } else if (is_switch(key) && (i + 1 == arguments.size() || !is_truth(arguments[i + 1]))) {
       out.push_back({key, "true"});
     } else if (i + 1 == arguments.size() || arguments[i + 1].starts_with("--")) {
-      throw UserError("option '{}' wants a value{}", argument,
-                      i + 1 < arguments.size() ? "; write --key=value for one that begins with --" : "");
+      throw UserError("option '{}' needs a value{}", argument,
+                      i + 1 < arguments.size() ? "; write --key=value if the value begins with --" : "");
     } else {
       out.push_back({key, arguments[++i]});
     }

@@ -41,24 +41,24 @@ Place place_at(std::string_view text, std::size_t offset) {
 
 void check_text(std::string_view text) {
   if (text.size() > kLargestRecipe)
-    throw Stop{{1, 1}, fmt::format("is {} bytes long; a recipe has at most {}", text.size(), kLargestRecipe)};
-  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"))
-    throw Stop{{1, 1}, "is UTF-16 text; save it as UTF-8"};
+    throw Stop{{1, 1}, fmt::format("has {} bytes; the limit for a recipe is {}", text.size(), kLargestRecipe)};
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) throw Stop{{1, 1}, "is UTF-16; save it as UTF-8"};
   std::size_t open = 0;  // yaml-cpp would queue a token for each before it says a word
   for (std::size_t i = 0; i < text.size(); ++i) {
     open += text[i] == '[' || text[i] == '{';
     if (open > kMostNodes) throw Stop{place_at(text, i), fmt::format("more than {} brackets", kMostNodes)};
     auto c = static_cast<unsigned char>(text[i]);
     if (c < 0x20 && c != '\t' && c != '\n' && c != '\r')
-      throw Stop{place_at(text, i), fmt::format("control character 0x{:02x} in the text", c)};
+      throw Stop{place_at(text, i), fmt::format("control character 0x{:02x}", c)};
     if (c == '\t' && (i == 0 || text[i - 1] == '\n')) {
       auto next = text.find_first_not_of("\t ", i);
       if (next != text.npos && std::string_view("\r\n#").find(text[next]) == std::string_view::npos)
-        throw Stop{place_at(text, i), "the line is indented by a tab; YAML wants spaces"};
+        throw Stop{place_at(text, i), "the line is indented with a tab; YAML allows only spaces"};
     }
   }
   if (auto bad = find_invalid_utf8(text); bad != text.npos)
-    throw Stop{place_at(text, bad), fmt::format("byte 0x{:02x} is no UTF-8", static_cast<unsigned char>(text[bad]))};
+    throw Stop{place_at(text, bad),
+               fmt::format("byte 0x{:02x} is not valid UTF-8", static_cast<unsigned char>(text[bad]))};
 }
 
 /// The text a quoted scalar at `offset` starts with must end it, too.
@@ -92,7 +92,7 @@ class Builder : public YAML::EventHandler {
                 const std::string& value) override {
     check_tag(mark, tag);
     if (tag != "?" && !quote_ends(text_, static_cast<std::size_t>(mark.pos)))
-      throw Stop{place_of(mark), "the quote that begins here has no end"};
+      throw Stop{place_of(mark), "the quote that opens here is not closed"};
     Node node;
     node.kind = Node::Kind::scalar;
     node.plain = tag == "?";
@@ -103,7 +103,7 @@ class Builder : public YAML::EventHandler {
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     auto found = anchors_.find(anchor);
-    if (found == anchors_.end()) throw Stop{place_of(mark), "the alias stands inside the node it names"};
+    if (found == anchors_.end()) throw Stop{place_of(mark), "the alias refers to the node that contains it"};
     count(found->second.nodes, found->second.bytes, place_of(mark));
     Node copy = found->second.node;
     copy.place = place_of(mark);
@@ -148,15 +148,15 @@ class Builder : public YAML::EventHandler {
   void count(std::size_t nodes, std::size_t bytes, Place place) {
     nodes_ += nodes, bytes_ += bytes;
     if (nodes_ > kMostNodes || bytes_ > kMostBytes)
-      throw Stop{place,
-                 fmt::format("more than {} entries or {} MB of text, aliases expanded", kMostNodes, kMostBytes >> 20)};
+      throw Stop{place, fmt::format("more than {} entries or {} MB of text after the expansion of aliases", kMostNodes,
+                                    kMostBytes >> 20)};
   }
 
   void open(Node::Kind kind, const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
     check_tag(mark, tag);
     Place place = place_of(mark);
     if (stack_.size() >= kDeepest) throw Stop{place, fmt::format("nested deeper than {} levels", kDeepest)};
-    if (wants_key()) throw Stop{place, "a key must be text, not a list or a table"};
+    if (wants_key()) throw Stop{place, "a key must be a text, not a list or a table"};
     Frame frame;
     frame.node.kind = kind;
     frame.node.place = place;
@@ -190,7 +190,7 @@ class Builder : public YAML::EventHandler {
     }
     Frame& frame = stack_.back();
     if (wants_key()) {
-      if (!node.is_scalar()) throw Stop{node.place, node.is_null() ? "the key is missing" : "a key must be text"};
+      if (!node.is_scalar()) throw Stop{node.place, node.is_null() ? "the key is missing" : "a key must be a text"};
       frame.node.keys.push_back(std::move(node));
       frame.has_key = true;
       return;
@@ -206,7 +206,7 @@ class Builder : public YAML::EventHandler {
       auto [first, is_new] = frame.seen.emplace(key.text, key.place);
       if (!is_new) {
         report_.error(key.place,
-                      fmt::format("'{}' is given twice; the first is in line {}", shown(key.text), first->second.line));
+                      fmt::format("'{}' is set twice; the first is in line {}", shown(key.text), first->second.line));
         frame.node.keys.pop_back();
         return;
       }
@@ -221,7 +221,7 @@ class Builder : public YAML::EventHandler {
       if (value.kind == Node::Kind::list) maps = std::move(value.items);
       else maps.push_back(std::move(value));
       for (Node& from : maps) {
-        if (from.kind != Node::Kind::map) throw Stop{from.place, "'<<' wants a table (or a list of tables) to merge"};
+        if (from.kind != Node::Kind::map) throw Stop{from.place, "'<<' needs a table (or a list of tables) to merge"};
         for (std::size_t i = 0; i < from.keys.size(); ++i)
           if (frame.seen.emplace(from.keys[i].text, from.keys[i].place).second) {
             frame.node.keys.push_back(std::move(from.keys[i]));
@@ -260,7 +260,7 @@ class NothingMore : public YAML::EventHandler {
 
  private:
   [[noreturn]] static void refuse(const YAML::Mark& mark) {
-    throw Stop{place_of(mark), "a second document begins here; a recipe is one document"};
+    throw Stop{place_of(mark), "a second YAML document begins here; a recipe is one document"};
   }
 };
 
@@ -286,12 +286,12 @@ Node read_yaml(std::string_view text, Report& report) {
     NothingMore nothing;
     // An empty document may follow; more of them is yaml-cpp standing still before a token that it cannot place.
     for (int more = 0; parser.HandleNextDocument(nothing); ++more)
-      if (more > 0) throw Stop{nothing.start, "what begins here belongs to nothing above it"};
+      if (more > 0) throw Stop{nothing.start, "this line does not continue anything above it"};
     return std::move(builder.root);
   } catch (const Stop& stop) {
     report.error(stop.place, stop.text);
   } catch (const YAML::Exception& e) {
-    report.error(place_of(e.mark), "not valid YAML: " + e.msg);
+    report.error(place_of(e.mark), "invalid YAML: " + e.msg);
   }
   report.raise();
   return {};

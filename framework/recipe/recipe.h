@@ -38,6 +38,7 @@ struct ModelSection {
   std::string base_model;                        // model directory; "" only with model_config
   std::optional<std::string> base_model_config;  // other source of config.json
   std::optional<std::string> tokenizer_config;   // other source of the tokenizer; unset: base_model
+  bool tokenizer_metaspace = false;              // Metaspace instead of tokenizer.json's normalizer, as transformers 5
   Json model_config = Json::object();            // over config.json; without base_model: all of it
   bool reinit_weights = false;                   // from scratch: random weights, architecture from the config
   Storage frozen_storage = Storage::automatic;   // of base weights that are not trained
@@ -59,6 +60,14 @@ struct TargetModules {
   bool operator==(const TargetModules&) const = default;
 };
 
+/// PEFT's trainable_token_indices: of the input embedding, or by the name of the embedding or head.
+struct TokenIndices {
+  std::vector<std::int64_t> tokens;
+  std::map<std::string, std::vector<std::int64_t>> by_module;
+  bool empty() const { return tokens.empty() && by_module.empty(); }
+  bool operator==(const TokenIndices&) const = default;
+};
+
 struct AdapterSection {
   AdapterKind adapter = AdapterKind::none;  // none: full fine-tuning
   std::int64_t lora_r = 8;
@@ -67,6 +76,8 @@ struct AdapterSection {
   TargetModules lora_target_modules;
   bool lora_target_linear = false;                // every linear layer but the output head
   std::vector<std::string> lora_modules_to_save;  // trained in full and saved with the adapter
+  TokenIndices peft_trainable_token_indices;      // rows of the embedding that are trained
+  bool peft_ensure_weight_tying = false;          // one trained copy for the embedding and the head of a tied model
   std::optional<std::string> lora_model_dir;      // start from / infer with / merge this adapter
   bool lora_fan_in_fan_out = false;
   bool peft_use_dora = false;
@@ -122,7 +133,7 @@ struct DatasetEntry {
   std::optional<std::string> name;      // subset inside a directory
   std::string split = "train";          // "train", "train[:20%]", …
   std::vector<std::string> data_files;  // under path
-  std::optional<std::string> ds_type;   // json, csv, tsv, text; unset: by extension
+  std::optional<std::string> ds_type;   // json, csv, tsv, text, document; unset: by extension
   std::optional<std::int64_t> shards;   // keep 1/shards of the rows …
   std::int64_t shards_idx = 0;          // … this one
   double weight = 1;                    // 0.5: half of the rows; 2: every row twice
@@ -133,6 +144,7 @@ struct DatasetEntry {
   std::optional<std::string> chat_template_jinja;  // text or file
   std::string field_messages = "messages";
   std::map<std::string, std::string> message_property_mappings = {{"content", "content"}, {"role", "role"}};
+  std::map<std::string, std::vector<std::string>> message_columns;  // role → columns; empty: rows hold messages
   std::string field_tools = "tools";
   std::string field_system = "system";
   std::optional<std::string> field_thinking;
@@ -147,8 +159,8 @@ struct DatasetEntry {
   bool drop_system_message = false;
   bool split_thinking = false;
   // plain text and instruction rows
-  std::optional<std::string> field;        // completion: the column; unset: "text"
-  std::optional<std::string> text_column;  // pretraining: the column; unset: "text"
+  std::optional<std::string> field;               // completion: the column; unset: "text"
+  std::optional<std::string> text_column;         // pretraining: the column; unset: "text"
   bool operator==(const DatasetEntry&) const = default;
 };
 
@@ -313,10 +325,12 @@ struct RecipeFile {
   std::map<std::string, std::string> origins;  // "lora_r", "datasets.0.path" → "FILE:LINE:COLUMN",
                                                // "command line", "default", "from KEY"
   std::vector<std::string> notices;            // what was mapped or has no effect here
-  std::vector<std::string> warnings;           // what is probably not meant; missing files
+  std::vector<std::string> warnings;           // what is probably not meant
+  std::vector<std::string> missing;            // files and directories that are named and not there
 };
 
-/// What a recipe is read for: `measure` takes one without datasets and learning_rate, too.
+/// What a recipe is read for: `measure` (also for commands that train nothing) takes one without datasets and
+/// learning_rate, too.
 enum class RecipeUse { train, measure };
 
 /// UserError with one line for every problem of the recipe, "FILE:LINE:COLUMN: …", sorted by line.
@@ -332,6 +346,18 @@ RecipeFile read_recipe(const std::string& text, const std::string& name, const s
 std::vector<std::string> keys();
 /// Several lines about one key ("lora_r", "datasets.path"); UserError with the nearest key when there is none.
 std::string help_for(const std::string& key);
+/// One key as manual pages and shell completions show it.
+struct KeyHelp {
+  std::string name, help, type, fallback, example;  // fallback: the default, or what happens without the key
+  std::vector<std::string> values;                  // where only these are allowed
+  bool path = false;                                // names a file or a directory
+};
+struct KeySection {
+  std::string title, intro;
+  std::vector<KeyHelp> keys;
+};
+/// Every key that has an effect, in the order of the reference.
+std::vector<KeySection> key_sections();
 /// Programs that embed dml and add a row to a registry (optimizer, lr_scheduler, distribution) make its name known.
 void allow_value(const std::string& key, const std::string& value);
 /// JSON Schema (draft 2020-12) of a recipe, for editors.

@@ -51,6 +51,15 @@ std::string help_text(const std::string& name, const Field& field, const void* f
   return out;
 }
 
+/// The spellings of a value that may have no other.
+std::vector<std::string> allowed_values(const Field& field) {
+  const Json schema = field.codec->schema(field);
+  std::vector<std::string> out;
+  if (schema.value("type", Json()) == "boolean") return {"true", "false"};
+  for (const Json& value : schema.value("enum", Json::array())) out.push_back(yaml_text(value));
+  return out;
+}
+
 std::string escaped(std::string text) {
   for (std::size_t i = 0; (i = text.find('|', i)) != text.npos; i += 2) text.insert(i, "\\");
   return text;
@@ -101,6 +110,21 @@ std::vector<std::string> keys() {
   return out;
 }
 
+std::vector<KeySection> key_sections() {
+  std::vector<KeySection> out;
+  for (auto& section : sections()) {
+    KeySection part{section.table.title(), section.table.intro(), {}};
+    for (const Field& field : section.table.fields()) {
+      KeyHelp key{field.key, field.help,         type_text(field), default_text(field, section.table.fresh()),
+                  {},        allowed_values(field), field.rules.path};
+      if (!field.rules.example.empty()) key.example = fmt::format("{}: {}", field.key, field.rules.example);
+      part.keys.push_back(std::move(key));
+    }
+    out.push_back(std::move(part));
+  }
+  return out;
+}
+
 std::string help_for(const std::string& key) {
   if (const Field* field = find_nested(key)) {
     auto dot = key.rfind('.');
@@ -112,8 +136,12 @@ std::string help_for(const std::string& key) {
   if (const Field* field = table<DatasetEntry>().find(key))
     return help_text("datasets." + field->key, *field, table<DatasetEntry>().fresh());
   if (const Known* known = other_keys().find_known(key))
-    return fmt::format("{}\n  {}: {}.\n", key, known->inert ? "Accepted, without effect" : "Not supported", known->why);
-  throw UserError("there is no key '{}'{}", shown(key), did_you_mean(key, top_level_names()));
+    return fmt::format("{}\n  {}: {}.\n", key,
+                       known->effect == Unfilled::inert    ? "Accepted, without effect"
+                       : known->effect == Unfilled::undone ? "Accepted, but not done"
+                                                           : "Not supported",
+                       known->why);
+  throw UserError("unknown key '{}'{}", shown(key), did_you_mean(key, top_level_names()));
 }
 
 Json json_schema() {
@@ -123,8 +151,10 @@ Json json_schema() {
     for (auto& [key, schema] : inner["properties"].items()) properties[key] = schema;
   }
   for (const Known& known : other_keys().known()) {
-    if (!known.inert) continue;
-    Json schema = {{"description", fmt::format("No effect here: {}.", known.why)}};
+    if (known.effect == Unfilled::refused) continue;
+    Json schema = {
+        {"description",
+         fmt::format("{}: {}.", known.effect == Unfilled::inert ? "No effect here" : "Not done", known.why)}};
     if (known.key.ends_with('*')) patterns["^" + known.key.substr(0, known.key.size() - 1)] = schema;
     else properties[known.key] = schema;
   }
@@ -140,9 +170,9 @@ std::string reference_markdown() {
   std::string out =
       "# Recipe reference\n\n"
       "Generated from the field list in framework/recipe; a test keeps it current. Keys are Axolotl's, values are "
-      "YAML; an\n"
-      "empty value is an unset one. `dml help KEY` prints one of them. Every key can be given on the command line, "
-      "too:\n"
+      "YAML. A key\n"
+      "with an empty value is not set. `dml help KEY` explains one key. Every key can be set on the command line as "
+      "well:\n"
       "`--learning_rate 1e-4`, `--datasets.0.path rows.jsonl`.\n";
   for (auto& section : sections()) {
     add_table(out, section.table, "##");
@@ -153,22 +183,23 @@ std::string reference_markdown() {
       add_table(out, table<PromptFormat>(), "###");
     }
   }
-  out += "\n## Other spellings of values\n\n| key | spelling | is |\n|---|---|---|\n";
+  out += "\n## Other names of values\n\n| key | name | meaning |\n|---|---|---|\n";
   for (auto& section : sections())
     for (const Field& field : section.table.fields())
       for (const auto& choice : field.rules.choices)
         if (choice.spelling != choice.value)
           out += fmt::format("| `{}` | `{}` | `{}`{} |\n", field.key, choice.spelling, choice.value,
                              choice.notice.empty() ? "" : ": " + choice.notice);
-  for (bool inert : {true, false}) {
-    out += inert ? "\n## Accepted without effect\n\n| keys | why |\n|---|---|\n"
-                 : "\n## Refused, unless empty or false\n\n| keys | why |\n|---|---|\n";
+  for (auto [effect, heading] : {std::pair{Unfilled::inert, "Accepted without effect"},
+                                 {Unfilled::undone, "Accepted, but not done (with a notice)"},
+                                 {Unfilled::refused, "Refused, unless empty or false"}}) {
+    out += fmt::format("\n## {}\n\n| keys | why |\n|---|---|\n", heading);
     const auto& known = other_keys().known();
     for (std::size_t i = 0; i < known.size();) {
       std::vector<std::string> group;
       std::size_t first = i;
       for (; i < known.size() && known[i].why == known[first].why; ++i) group.push_back("`" + known[i].key + "`");
-      if (known[first].inert == inert) out += fmt::format("| {} | {} |\n", fmt::join(group, ", "), known[first].why);
+      if (known[first].effect == effect) out += fmt::format("| {} | {} |\n", fmt::join(group, ", "), known[first].why);
     }
   }
   return out;

@@ -1,10 +1,12 @@
-// Rules between settings. An error stands at one setting and names the line of the other.
+// Rules between settings. Each error is reported at one setting and names the line of the other.
 #include <fmt/format.h>
 
 #include <cmath>
 #include <filesystem>
-#include <regex>
 
+#include "core/error.h"
+#include "core/regex.h"
+#include "recipe/row_pattern.h"
 #include "recipe/stages.h"
 
 namespace dml::recipe {
@@ -14,7 +16,8 @@ class Rulebook {
  public:
   explicit Rulebook(Reading& reading) : reading_(reading) {}
 
-  bool given(const std::string& key) const { return reading_.given.contains(key); }
+  /// With a value; one that stands for "none" contradicts nothing.
+  bool given(const std::string& key) const { return reading_.given.contains(key) && !reading_.off.contains(key); }
   Place place(const std::string& key) const {
     auto found = reading_.given.find(key);
     return found == reading_.given.end() ? Place{1, 1} : found->second;
@@ -30,12 +33,12 @@ class Rulebook {
   void missing(const std::string& key, const std::string& text) {
     reading_.report.error({1, 1}, fmt::format("'{}' is missing: {}", key, text));
   }
-  /// Two keys that say the same in two ways.
+  /// Two keys for the same setting.
   void exclusive(const std::string& a, const std::string& b) {
     if (!given(a) || !given(b)) return;
     bool a_later = place(a).line > place(b).line;
     const auto &later = a_later ? a : b, &first = a_later ? b : a;
-    error(later, fmt::format("'{}' and {} exclude each other; keep one", later, cite(first)));
+    error(later, fmt::format("set either '{}' or {}, not both", later, cite(first)));
   }
 
  private:
@@ -45,26 +48,19 @@ class Rulebook {
 void check_model(const Recipe& recipe, Rulebook& rules) {
   const auto& m = recipe.model;
   if (m.base_model.empty() && m.model_config.empty())
-    rules.missing("base_model", "give the directory of a model, or an architecture under 'model_config'");
+    rules.missing("base_model", "set a model directory, or an architecture under 'model_config'");
   if (m.reinit_weights && recipe.adapter.adapter != AdapterKind::none)
     rules.warning("reinit_weights",
-                  fmt::format("an adapter ({}) on random weights learns little", rules.cite("adapter")));
+                  fmt::format("an adapter ({}) on random weights trains poorly", rules.cite("adapter")));
   std::error_code unknown;
   if (!m.base_model.empty() && std::filesystem::equivalent(m.base_model, recipe.train.output_dir, unknown))
-    rules.error("output_dir", fmt::format("'output_dir' is the directory of {}; the model would be overwritten",
+    rules.error("output_dir", fmt::format("'output_dir' is the same directory as {}; the model would be overwritten",
                                           rules.cite("base_model")));
 }
 
 void check_regex(const std::string& key, const std::string& text, Rulebook& rules) {
-  constexpr std::size_t kLongest = 512;
-  std::string why = "it is longer than 512 bytes";
-  if (text.size() <= kLongest) try {
-      std::regex compiled(text, std::regex::ECMAScript | std::regex::nosubs);
-      return;
-    } catch (const std::regex_error&) {
-      why = "brackets or repetitions do not fit";
-    }
-  rules.error(key, fmt::format("'{}' is no regular expression: '{}': {}", key, shown(text), why));
+  if (auto why = Regex::problem(text, RegexSyntax::python); !why.empty())
+    rules.error(key, fmt::format("'{}' is not a regular expression: '{}': {}", key, shown(text), why));
 }
 
 void check_adapter(const Recipe& recipe, Rulebook& rules) {
@@ -73,7 +69,8 @@ void check_adapter(const Recipe& recipe, Rulebook& rules) {
   if (a.adapter == AdapterKind::qlora) {
     if (!a.load_in_4bit)
       rules.error("load_in_4bit",
-                  fmt::format("'load_in_4bit: false' contradicts {}: qlora; use adapter: lora", rules.cite("adapter")));
+                  fmt::format("'load_in_4bit: false' contradicts {}: qlora; set adapter: lora for an unquantised base",
+                              rules.cite("adapter")));
     if (a.load_in_8bit)
       rules.error("load_in_8bit",
                   fmt::format("'load_in_8bit' contradicts {}: qlora has a 4-bit base", rules.cite("adapter")));
@@ -84,28 +81,38 @@ void check_adapter(const Recipe& recipe, Rulebook& rules) {
     if (!lora && (key == std::string("load_in_4bit") ? a.load_in_4bit : a.load_in_8bit))
       rules.error(
           key,
-          fmt::format("'{}' needs an adapter: quantised weights cannot be trained; add adapter: lora or qlora", key));
+          fmt::format("'{}' needs an adapter, because quantised weights cannot be trained; set adapter: lora or qlora",
+                      key));
   if (lora && !a.lora_target_linear && a.lora_target_modules.empty() && !a.lora_model_dir)
-    rules.error("adapter", "'adapter' needs targets: add lora_target_linear: true, or lora_target_modules");
+    rules.error("adapter", "'adapter' needs target modules: set lora_target_linear: true, or lora_target_modules");
   if (!lora) {
     static const AdapterSection fresh;
     static const Section section = adapter_section();
     for (const Field& field : section.table.fields())
       if (field.key != "adapter" && field.key != "unfrozen_parameters" && !field.key.starts_with("load_in_") &&
           rules.given(field.key) && field.write(&a) != field.write(&fresh))
-        rules.warning(field.key, fmt::format("'{}' has no effect: adapter is not set", field.key));
+        rules.warning(field.key, fmt::format("'{}' has no effect without an adapter", field.key));
   }
   if (a.peft_init_lora_weights == LoraInit::loftq && (a.load_in_4bit || a.load_in_8bit))
     rules.error("peft_init_lora_weights",
                 "'peft_init_lora_weights: loftq' quantises the base itself; remove load_in_4bit and load_in_8bit, and "
-                "use adapter: lora");
+                "set adapter: lora");
   if (!a.lora_target_modules.regex.empty()) check_regex("lora_target_modules", a.lora_target_modules.regex, rules);
   for (const auto& [pattern, rank] : a.lora_rank_pattern) check_regex("lora_rank_pattern", pattern, rules);
   for (const auto& [pattern, alpha] : a.lora_alpha_pattern) check_regex("lora_alpha_pattern", pattern, rules);
-  for (const auto& pattern : a.unfrozen_parameters)
-    check_regex("unfrozen_parameters", pattern.substr(0, pattern.rfind('[')), rules);
+  for (const auto& pattern : a.unfrozen_parameters) try {
+      parse_row_pattern(pattern);
+    } catch (const UserError& e) {
+      rules.error("unfrozen_parameters", fmt::format("'unfrozen_parameters': {}", e.what()));
+    }
   if (!a.peft_layers_pattern.empty() && a.peft_layers_to_transform.empty())
     rules.error("peft_layers_pattern", "'peft_layers_pattern' needs peft_layers_to_transform");
+  if (!a.peft_layers_to_transform.empty() && !a.lora_target_modules.regex.empty())
+    rules.error(
+        "peft_layers_to_transform",
+        fmt::format("'peft_layers_to_transform' needs a list of names: {} is a regular expression, which can name "
+                    "the layers itself",
+                    rules.cite("lora_target_modules")));
   if (!a.peft_layers_to_transform.empty() && !a.unfrozen_parameters.empty())
     rules.exclusive("peft_layers_to_transform", "unfrozen_parameters");
   if (a.loraplus_lr_ratio && !recipe.optim.lr_groups.empty()) rules.exclusive("loraplus_lr_ratio", "lr_groups");
@@ -115,19 +122,20 @@ void check_relora(const Recipe& recipe, Rulebook& rules) {
   const auto& a = recipe.adapter;
   if (!a.relora) return;
   auto refuse = [&](const std::string& text) { rules.error("relora", "'relora' " + text); };
-  if (a.adapter == AdapterKind::none) refuse("needs an adapter: add adapter: lora");
+  if (a.adapter == AdapterKind::none) refuse("needs an adapter; set adapter: lora");
   if (a.load_in_4bit || a.load_in_8bit)
     refuse(
-        fmt::format("needs a base that is not quantised: what is merged into {} weights would be rounded away; use "
+        fmt::format("needs a base that is not quantised: rounding to {} would lose what is merged; set "
                     "adapter: lora",
                     a.load_in_4bit ? "4-bit" : "8-bit"));
-  if (!recipe.optim.jagged_restart_steps) refuse("needs jagged_restart_steps: how often the adapter is merged");
+  if (!recipe.optim.jagged_restart_steps) refuse("needs jagged_restart_steps, the number of steps between merges");
   switch (a.peft_init_lora_weights) {
     case LoraInit::pissa:
     case LoraInit::olora:
     case LoraInit::loftq:
     case LoraInit::random:
-      refuse(fmt::format("begins anew with B = 0: {} must be true or gaussian", rules.cite("peft_init_lora_weights")));
+      refuse(fmt::format("restarts the adapter with B = 0: {} must be true or gaussian",
+                         rules.cite("peft_init_lora_weights")));
       break;
     default:
       break;
@@ -136,7 +144,7 @@ void check_relora(const Recipe& recipe, Rulebook& rules) {
     refuse(
         fmt::format("with {}: {} needs relora_prune_method: reset", rules.cite("optimizer"), recipe.optim.optimizer));
   if (recipe.distribution.shard_frozen_weights == true)
-    refuse(fmt::format("needs the whole base on every rank; remove {}", rules.cite("shard_frozen_weights")));
+    refuse(fmt::format("needs the full base on every rank; remove {}", rules.cite("shard_frozen_weights")));
 }
 
 void check_restarts(const OptimSection& o, Rulebook& rules) {
@@ -150,11 +158,11 @@ void check_restarts(const OptimSection& o, Rulebook& rules) {
   }
   if (o.lr_scheduler == "one_cycle")
     rules.error("jagged_restart_steps",
-                fmt::format("'jagged_restart_steps' does not go with {}: one_cycle", rules.cite("lr_scheduler")));
+                fmt::format("'jagged_restart_steps' does not work with {}: one_cycle", rules.cite("lr_scheduler")));
   if (o.jagged_restart_warmup_steps + o.jagged_restart_anneal_steps > *o.jagged_restart_steps + 1)
     rules.error(
         "jagged_restart_steps",
-        fmt::format("'jagged_restart_steps' of {} leaves no room for {} of {} and {} of {}", *o.jagged_restart_steps,
+        fmt::format("'jagged_restart_steps' of {} is too short for {} of {} and {} of {}", *o.jagged_restart_steps,
                     rules.cite("jagged_restart_warmup_steps"), o.jagged_restart_warmup_steps,
                     rules.cite("jagged_restart_anneal_steps"), o.jagged_restart_anneal_steps));
 }
@@ -179,14 +187,14 @@ void check_entries(const std::string& list, const std::vector<DatasetEntry>& ent
 void check_data(const Recipe& recipe, RecipeUse use, Rulebook& rules) {
   const auto& d = recipe.data;
   if (use == RecipeUse::train && d.datasets.empty() && d.pretraining_dataset.empty())
-    rules.missing("datasets", "give at least one entry, for example datasets: [{path: train.jsonl, type: alpaca}]");
+    rules.missing("datasets", "add at least one dataset, for example datasets: [{path: train.jsonl, type: alpaca}]");
   if (!d.datasets.empty() && !d.pretraining_dataset.empty()) rules.exclusive("datasets", "pretraining_dataset");
   if (!d.test_datasets.empty() && d.val_set_size > 0) rules.exclusive("test_datasets", "val_set_size");
   if (d.val_set_size >= 1 && d.val_set_size != static_cast<double>(static_cast<std::int64_t>(d.val_set_size)))
-    rules.error("val_set_size", "'val_set_size' must be a share below 1 or a whole number of rows");
+    rules.error("val_set_size", "'val_set_size' must be a fraction below 1 or a whole number of examples");
   if (d.min_sample_len > d.sequence_len)
-    rules.error("min_sample_len",
-                fmt::format("'min_sample_len' is above {}, so every row would be dropped", rules.cite("sequence_len")));
+    rules.error("min_sample_len", fmt::format("'min_sample_len' is above {}, so every example would be dropped",
+                                              rules.cite("sequence_len")));
   if (d.dataset_shard_idx > 0 && d.dataset_shard_idx >= d.dataset_shard_num.value_or(1))
     rules.error("dataset_shard_idx", "'dataset_shard_idx' must be below 'dataset_shard_num'");
   if (d.group_by_length && d.sample_packing)
@@ -203,7 +211,7 @@ void check_data(const Recipe& recipe, RecipeUse use, Rulebook& rules) {
 void check_optim(const Recipe& recipe, RecipeUse use, Rulebook& rules) {
   const auto& o = recipe.optim;
   if (use == RecipeUse::train && !rules.given("learning_rate"))
-    rules.missing("learning_rate", "usual are 1e-5 to 5e-5 for all weights, 1e-4 to 3e-4 for an adapter");
+    rules.missing("learning_rate", "typical values are 1e-5 to 5e-5 for full fine-tuning, 1e-4 to 3e-4 for an adapter");
   if (o.learning_rate > 0.1)
     rules.warning("learning_rate", fmt::format("'learning_rate' of {} is unusually high", o.learning_rate));
   rules.exclusive("warmup_steps", "warmup_ratio");
@@ -227,7 +235,8 @@ void check_cadence(Cadence cadence, const std::string& strategy, const std::stri
     rules.error(strategy, fmt::format("'{}: steps' needs {}", strategy, steps));
   if (cadence == Cadence::automatic || cadence == Cadence::steps) return;
   for (const auto& key : {steps, per_epoch})
-    if (rules.given(key)) rules.error(key, fmt::format("'{}' contradicts {}; keep one", key, rules.cite(strategy)));
+    if (rules.given(key))
+      rules.error(key, fmt::format("'{}' contradicts {}; remove one of them", key, rules.cite(strategy)));
 }
 
 void check_train(const Recipe& recipe, Rulebook& rules) {
@@ -243,7 +252,7 @@ void check_train(const Recipe& recipe, Rulebook& rules) {
   check_cadence(t.save_strategy, "save_strategy", "save_steps", "saves_per_epoch", rules);
 
   if (recipe.data.val_set_size == 0 && recipe.data.test_datasets.empty()) {
-    const char* why = "nothing to evaluate on: set val_set_size or test_datasets";
+    const char* why = "there is no validation data; set val_set_size or test_datasets";
     if (t.eval_steps) rules.error("eval_steps", fmt::format("'eval_steps': {}", why));
     if (t.eval_strategy == Cadence::steps || t.eval_strategy == Cadence::epoch)
       rules.error("eval_strategy", fmt::format("'eval_strategy': {}", why));
@@ -253,7 +262,7 @@ void check_train(const Recipe& recipe, Rulebook& rules) {
     if (recipe.generation.generate_samples) rules.error("generate_samples", fmt::format("'generate_samples': {}", why));
     if (t.load_best_model_at_end)
       rules.error("load_best_model_at_end", fmt::format("'load_best_model_at_end': {}", why));
-    if (t.evals_per_epoch) rules.warning("evals_per_epoch", fmt::format("'evals_per_epoch' has no effect; {}", why));
+    if (t.evals_per_epoch) rules.warning("evals_per_epoch", fmt::format("'evals_per_epoch' has no effect: {}", why));
   }
   for (const char* key : {"early_stopping_patience", "load_best_model_at_end"}) {
     bool wanted = key[0] == 'e' ? t.early_stopping_patience.has_value() : t.load_best_model_at_end;
@@ -264,20 +273,19 @@ void check_train(const Recipe& recipe, Rulebook& rules) {
   }
   for (const auto& [key, steps] : {std::pair{"eval_steps", t.eval_steps}, std::pair{"save_steps", t.save_steps}}) {
     if (steps && *steps >= 1 && *steps != std::floor(*steps))
-      rules.error(key, fmt::format("'{}' must be a whole number, or a share below 1", key));
+      rules.error(key, fmt::format("'{}' must be a whole number, or a fraction below 1", key));
     if (steps && t.max_steps && *steps > static_cast<double>(*t.max_steps))
-      rules.warning(key,
-                    fmt::format("'{}' is above {}, so it never happens before the end", key, rules.cite("max_steps")));
+      rules.warning(key, fmt::format("'{}' is above {}, so the run ends before", key, rules.cite("max_steps")));
   }
 }
 
 void check_distribution(const DistributionSection& d, Rulebook& rules) {
   if (d.dp_shard_size && d.distribution != "hybrid")
-    rules.error("dp_shard_size", fmt::format("'dp_shard_size' is for distribution: hybrid, {} is '{}'",
+    rules.error("dp_shard_size", fmt::format("'dp_shard_size' needs distribution: hybrid; {} is '{}'",
                                              rules.cite("distribution"), d.distribution.value_or("unset")));
   if (d.shard_frozen_weights == true && d.distribution != "zero3" && d.distribution != "hybrid")
     rules.error("shard_frozen_weights",
-                fmt::format("'shard_frozen_weights' is for distribution: zero3 or hybrid, {} is '{}'",
+                fmt::format("'shard_frozen_weights' needs distribution: zero3 or hybrid; {} is '{}'",
                             rules.cite("distribution"), d.distribution.value_or("unset")));
 }
 
@@ -302,7 +310,7 @@ void check_files(const Recipe& recipe, Reading& reading) {
     auto found = reading.given.find(key);
     reading.report.warning(
         found == reading.given.end() ? Place{} : found->second,
-        fmt::format("'{}': there is no file or directory '{}'; dml reads local files only", key, shown(path)));
+        fmt::format("'{}': no such file or directory: '{}' (dml reads local files only)", key, shown(path)));
   };
   check("base_model", recipe.model.base_model);
   check("base_model_config", recipe.model.base_model_config.value_or(""));

@@ -69,14 +69,14 @@ TEST(Overrides, ThatAreWrongAreErrors) {
               HasSubstr("unknown option '--learnig-rate'; did you mean '--learning_rate'?"));
   EXPECT_THAT(problems("", {"--datasets.0.pth=1"}),
               HasSubstr("unknown option '--datasets.0.pth'; did you mean '--datasets.0.path'?"));
-  EXPECT_THAT(problems("", {"--seed"}), HasSubstr("option '--seed' wants a value"));
-  EXPECT_THAT(problems("", {"--seed", "--debug"}), HasSubstr("option '--seed' wants a value"));
+  EXPECT_THAT(problems("", {"--seed"}), HasSubstr("option '--seed' needs a value"));
+  EXPECT_THAT(problems("", {"--seed", "--debug"}), HasSubstr("option '--seed' needs a value"));
   EXPECT_THAT(problems("", {"stray"}), HasSubstr("unexpected argument 'stray'"));
   EXPECT_THAT(problems("", {"--lora_r", "x"}), HasSubstr("command line: 'lora_r' must be an integer"));
   EXPECT_THAT(problems("", {"--datasets.5.path", "x"}),
-              HasSubstr("command line: --datasets.5.path: there are only 1 entries"));
+              HasSubstr("command line: --datasets.5.path: the list has only 1 entries"));
   EXPECT_THAT(problems("", {"--tokens", "[a"}), HasSubstr("--tokens:1:"));
-  EXPECT_THAT(problems("warmup_steps: 3", {"--warmup_ratio", "0.1"}), HasSubstr("exclude each other"));
+  EXPECT_THAT(problems("warmup_steps: 3", {"--warmup_ratio", "0.1"}), HasSubstr("not both"));
   EXPECT_EQ(problems("", {"--wandb_project", "x"}), "");
 }
 

@@ -12,48 +12,54 @@ TEST(Rules, AreToldWithBothPlaces) {
   const std::string lora = "adapter: lora\nlora_target_linear: true\n", val = "val_set_size: 0.1\n";
   const std::pair<std::string, const char*> cases[] = {
       {"warmup_steps: 3\nseed: 1\nwarmup_ratio: 0.1",
-       "r.yml:8:15: 'warmup_ratio' and 'warmup_steps' (line 6) exclude each other; keep one"},
-      {val + "eval_steps: 3\nevals_per_epoch: 1", "exclude each other"},
-      {"save_steps: 3\nsaves_per_epoch: 1", "exclude each other"},
-      {"batch_size: 8\ngradient_accumulation_steps: 2", "exclude each other"},
+       "r.yml:8:15: set either 'warmup_ratio' or 'warmup_steps' (line 6), not both"},
+      {val + "eval_steps: 3\nevals_per_epoch: 1", "not both"},
+      {"save_steps: 3\nsaves_per_epoch: 1", "not both"},
+      {"batch_size: 8\ngradient_accumulation_steps: 2", "not both"},
       {"batch_size: 8\nmicro_batch_size: 3", "must be a multiple of 'micro_batch_size' (line 7), which is 3"},
-      {val + "test_datasets: [{path: x}]", "exclude each other"},
-      {"pretraining_dataset: [{path: x}]", "exclude each other"},
-      {"val_set_size: 1.5", "a whole number of rows"},
-      {"adapter: lora", "r.yml:6:10: 'adapter' needs targets"},
+      {val + "test_datasets: [{path: x}]", "not both"},
+      {"pretraining_dataset: [{path: x}]", "not both"},
+      {"val_set_size: 1.5", "a whole number of examples"},
+      {"adapter: lora", "r.yml:6:10: 'adapter' needs target modules"},
       {"adapter: qlora\nlora_target_linear: true\nload_in_4bit: false",
        "'load_in_4bit: false' contradicts 'adapter' (line 6)"},
       {"adapter: qlora\nlora_target_linear: true\nload_in_8bit: true", "'load_in_8bit' contradicts 'adapter' (line 6)"},
       {"load_in_8bit: true", "'load_in_8bit' needs an adapter"},
-      {lora + "load_in_4bit: true\nload_in_8bit: true", "exclude each other"},
-      {"adapter: lora\nlora_target_modules: 'a(b'", "'lora_target_modules' is no regular expression"},
+      {lora + "load_in_4bit: true\nload_in_8bit: true", "not both"},
+      {"adapter: lora\nlora_target_modules: 'a(b'",
+       "r.yml:7:22: 'lora_target_modules' is not a regular expression: 'a(b': character 4: missing closing "
+       "parenthesis"},
+      {"unfrozen_parameters: ['a[4:2]']", "r.yml:6:22: 'unfrozen_parameters': 'a[4:2]' selects no rows"},
+      {"unfrozen_parameters: ['a[bc']", "'a[bc' is not a regular expression: character 5: missing terminating ]"},
       {lora + "peft_layers_pattern: layers", "needs peft_layers_to_transform"},
-      {lora + "peft_layers_to_transform: [1]\nunfrozen_parameters: [a]", "exclude each other"},
+      {lora + "peft_layers_to_transform: [1]\nunfrozen_parameters: [a]", "not both"},
+      {"adapter: lora\nlora_target_modules: '.*q_proj'\npeft_layers_to_transform: [1]", "needs a list of names"},
+      {lora + "peft_trainable_token_indices: all", "a list of token ids, or a table"},
       {lora + "peft_init_lora_weights: corda", "'peft_init_lora_weights' must be"},
       {lora + "load_in_8bit: true\npeft_init_lora_weights: loftq", "quantises the base itself"},
       {lora + "relora: true", "'relora' needs jagged_restart_steps"},
       {"relora: true\njagged_restart_steps: 20", "'relora' needs an adapter"},
-      {"adapter: qlora\nlora_target_linear: true\nrelora: true\njagged_restart_steps: 20", "would be rounded away"},
+      {"adapter: qlora\nlora_target_linear: true\nrelora: true\njagged_restart_steps: 20", "would lose what is merged"},
       {lora + "relora: true\njagged_restart_steps: 20\npeft_init_lora_weights: pissa", "must be true or gaussian"},
       {lora + "relora: true\njagged_restart_steps: 20\noptimizer: adamw_8bit", "needs relora_prune_method: reset"},
       {lora + "relora_steps: 20", "Axolotl has renamed it"},
       {"gradient_checkpointing_layers: 5", "'gradient_checkpointing_layers' needs gradient_checkpointing: true or mlp"},
       {"jagged_restart_warmup_steps: 5", "'jagged_restart_warmup_steps' needs jagged_restart_steps"},
-      {"jagged_restart_steps: 20\nlr_scheduler: one_cycle", "does not go with 'lr_scheduler' (line 7): one_cycle"},
-      {"jagged_restart_steps: 5", "leaves no room for 'jagged_restart_warmup_steps' of 10"},
+      {"jagged_restart_steps: 20\nlr_scheduler: one_cycle", "does not work with 'lr_scheduler' (line 7): one_cycle"},
+      {"jagged_restart_steps: 5", "is too short for 'jagged_restart_warmup_steps' of 10"},
       {"metric_for_best_model: accuracy", "'metric_for_best_model' must be"},
-      {lora + "loraplus_lr_ratio: 16\nlr_groups: [{name: a, modules: [b], lr: 1}]", "exclude each other"},
-      {"eval_steps: 3", "'eval_steps': nothing to evaluate on"},
-      {"eval_strategy: epoch", "'eval_strategy': nothing to evaluate on"},
-      {"generate_samples: true", "'generate_samples': nothing to evaluate on"},
-      {"early_stopping_patience: 3", "nothing to evaluate on"},
+      {lora + "loraplus_lr_ratio: 16\nlr_groups: [{name: a, modules: [b], lr: 1}]", "not both"},
+      {"eval_steps: 3", "'eval_steps': there is no validation data"},
+      {"eval_strategy: epoch", "'eval_strategy': there is no validation data"},
+      {"generate_samples: true", "'generate_samples': there is no validation data"},
+      {"early_stopping_patience: 3", "there is no validation data"},
       {val + "eval_strategy: epoch\neval_steps: 3", "'eval_steps' contradicts 'eval_strategy' (line 7)"},
       {"save_strategy: steps", "'save_strategy: steps' needs save_steps"},
       {val + "early_stopping_patience: 2\neval_steps: 4\nsave_steps: 6",
        "'save_steps' must be a multiple of 'eval_steps' (line 8)"},
-      {"save_steps: 2.5", "must be a whole number, or a share below 1"},
+      {"save_steps: 2.5", "must be a whole number, or a fraction below 1"},
       {"chat_template: jinja", "'chat_template: jinja' needs chat_template_jinja"},
-      {"chat_template: chatml\nchat_template_jinja: x", "exclude each other"},
+      {"chat_template: chatml\nchat_template_jinja: x", "not both"},
       {"cosine_constant_lr_ratio: 0.5", "needs cosine_min_lr_ratio"},
       {"min_sample_len: 600", "'min_sample_len' is above 'sequence_len'"},
       {"dataset_shard_num: 2\ndataset_shard_idx: 2", "must be below"},
@@ -61,11 +67,20 @@ TEST(Rules, AreToldWithBothPlaces) {
   for (const auto& [lines, expected] : cases) EXPECT_THAT(problems(lines), HasSubstr(expected)) << lines;
 }
 
+// What PEFT's patterns may hold: flags, look-behind, named groups.
+TEST(Rules, AcceptTheRegularExpressionsOfPython) {
+  for (const char* pattern : {"(?i).*Q_PROJ", ".*(?<!cross_)attn.*", "(?P<half>self_attn|mlp).*_proj", ".*\\Z"}) {
+    const std::string lines = fmt::format("adapter: lora\nlora_target_modules: '{}'", pattern);
+    EXPECT_EQ(problems(lines), "");
+    EXPECT_EQ(parsed(lines).adapter.lora_target_modules.regex, pattern);
+  }
+}
+
 TEST(Rules, OfShardingNameTheStrategy) {
   EXPECT_THAT(problems_of("distribution: zero2\ndp_shard_size: 2\n"),
-              HasSubstr("'dp_shard_size' is for distribution: hybrid, 'distribution' (line 1) is 'zero2'"));
+              HasSubstr("'dp_shard_size' needs distribution: hybrid; 'distribution' (line 1) is 'zero2'"));
   EXPECT_THAT(problems_of("distribution: ddp\nshard_frozen_weights: true\n"),
-              HasSubstr("'shard_frozen_weights' is for distribution: zero3 or hybrid"));
+              HasSubstr("'shard_frozen_weights' needs distribution: zero3 or hybrid"));
 }
 
 TEST(Rules, NameWhatIsMissing) {
@@ -78,13 +93,13 @@ TEST(Rules, NameWhatIsMissing) {
 TEST(Warnings, NameSettingsWithoutEffectAndMissingFiles) {
   auto file = read_recipe(
       kSample + "lora_r: 16\nlora_alpha: 16\nevals_per_epoch: 4\nsample_packing: yes\ngroup_by_length: yes\n", "r.yml");
-  EXPECT_THAT(file.warnings,
-              testing::UnorderedElementsAre(
-                  HasSubstr("r.yml:6:9: 'lora_r' has no effect: adapter is not set"),
-                  HasSubstr("'evals_per_epoch' has no effect"),
-                  HasSubstr("'group_by_length' has no effect with 'sample_packing' (line 9)"),
-                  HasSubstr("r.yml:1:13: 'base_model': there is no file or directory 'models/tiny'"),
-                  HasSubstr("r.yml:3:11: 'datasets.0.path': there is no file or directory 'rows.jsonl'")));
+  EXPECT_THAT(file.warnings, testing::UnorderedElementsAre(
+                                 HasSubstr("r.yml:6:9: 'lora_r' has no effect without an adapter"),
+                                 HasSubstr("'evals_per_epoch' has no effect"),
+                                 HasSubstr("'group_by_length' has no effect with 'sample_packing' (line 9)")));
+  EXPECT_THAT(file.missing, testing::UnorderedElementsAre(
+                                HasSubstr("r.yml:1:13: 'base_model': no such file or directory: 'models/tiny'"),
+                                HasSubstr("r.yml:3:11: 'datasets.0.path': no such file or directory: 'rows.jsonl'")));
 }
 
 TEST(OutputDirectory, MayNotBeTheModels) {

@@ -147,6 +147,16 @@ TEST(Defaults, FollowFromOtherSettings) {
   EXPECT_EQ(file.origins.at("seed"), "default");
 }
 
+TEST(Defaults, OfPretrainingAreWholeDocumentsPacked) {
+  const std::string text = "base_model: m\nlearning_rate: 1e-4\npretraining_dataset: corpus.txt\n";
+  auto file = read_recipe(text, "r.yml");
+  EXPECT_TRUE(file.recipe.data.sample_packing);
+  EXPECT_TRUE(file.recipe.data.eval_sample_packing);
+  EXPECT_EQ(file.recipe.data.pretraining_dataset[0].type.name, "pretrain");
+  EXPECT_FALSE(read_recipe(text + "sample_packing: false\n", "r.yml").recipe.data.sample_packing);
+  EXPECT_TRUE(read_recipe(resolved_yaml(file), "resolved.yml").recipe == file.recipe);
+}
+
 TEST(MicroBatches, ComeFromEitherKey) {
   EXPECT_EQ(parsed("micro_batch_size: 2\ngradient_accumulation_steps: 3").train.micro_batches_per_step(4), 12);
   EXPECT_EQ(parsed("micro_batch_size: 2\nbatch_size: 16").train.micro_batches_per_step(4), 8);
@@ -168,10 +178,51 @@ TEST(AxolotlsSpellings, AreMappedOrGatheredInOneNotice) {
   EXPECT_EQ(file.recipe.optim.optimizer, "adamw_8bit");
   EXPECT_EQ(file.recipe.distribution.distribution, "zero2");
   EXPECT_EQ(file.recipe.train.eval_strategy, Cadence::never);
+  EXPECT_THAT(
+      file.notices,
+      ElementsAre(HasSubstr("distribution: zero2"), HasSubstr("ao_adamw_8bit"),
+                  "no effect on CPUs: bf16 (line 7), flash_attention (line 9), plugins (line 13) ('dml help KEY' "
+                  "gives the reason)",
+                  "not done: wandb_project (line 10): dml does not log to Weights & Biases; metrics are in "
+                  "metrics.jsonl and report.html of output_dir"));
+}
+
+TEST(AxolotlsSpellings, OfItsSchemaAndPlugInsAreKnown) {
+  auto file = read_recipe(kSample +
+                              "fused_attn_kernel: true\nflex_attn_compile_kwargs: {dynamic: false}\ntiled_mlp: true\n"
+                              "tiled_mlp_num_shards: 4\nuse_scattermoe: true\nliger_rope: true\n"
+                              "cut_cross_entropy: true\nuse_tensorboard: true\nhub_model_id: me/model\n",
+                          "r.yml");
   EXPECT_THAT(file.notices,
-              ElementsAre(HasSubstr("distribution: zero2"), HasSubstr("ao_adamw_8bit"),
-                          "without effect on CPUs: bf16 (line 7), flash_attention (line 9), wandb_project (line 10), "
-                          "plugins (line 13) ('dml help KEY' says why)"));
+              ElementsAre(AllOf(HasSubstr("no effect on CPUs: fused_attn_kernel (line 6), flex_attn_compile_kwargs"),
+                                HasSubstr("tiled_mlp (line 8), tiled_mlp_num_shards"), HasSubstr("use_scattermoe"),
+                                HasSubstr("cut_cross_entropy")),
+                          HasSubstr("not done: use_tensorboard (line 13): dml does not log to TensorBoard"),
+                          HasSubstr("not done: hub_model_id (line 14): dml uploads nothing")));
+  EXPECT_THAT(problems("spectrum_top_fraction: 0.5"), HasSubstr("list them in unfrozen_parameters"));
+}
+
+// Off is a value: the same as if the key were not there, but for evaluations and checkpoints, which there are none of.
+TEST(OffValues, AreAccepted) {
+  const std::string val = "val_set_size: 0.1\n";
+  EXPECT_EQ(parsed(val + "evals_per_epoch: 0").train.eval_strategy, Cadence::never);
+  EXPECT_EQ(parsed(val + "eval_steps: 0").train.eval_strategy, Cadence::never);
+  EXPECT_EQ(parsed("saves_per_epoch: 0").train.save_strategy, Cadence::never);
+  EXPECT_EQ(parsed("save_steps: 0").train.save_strategy, Cadence::never);
+  auto file = read_recipe(kSample + "save_steps: 0\n", "r.yml");
+  EXPECT_EQ(file.origins.at("save_strategy"), "from save_steps");
+  EXPECT_TRUE(read_recipe(resolved_yaml(file), "resolved.yml").recipe == file.recipe);
+  // The setting beside it counts.
+  EXPECT_EQ(parsed("save_steps: 0\nsaves_per_epoch: 2").train.save_strategy, Cadence::automatic);
+  EXPECT_EQ(parsed(val + "eval_steps: 0\neval_strategy: epoch").train.eval_strategy, Cadence::epoch);
+  const Recipe plain = parsed("");
+  for (const char* line : {"early_stopping_patience: 0", "cosine_constant_lr_ratio: 0", "cosine_constant_lr_ratio: 0.0",
+                           "max_steps: -1", "max_steps: 0", "max_time: 0", "loss_watchdog_threshold: 0", "threads: 0",
+                           "generation_top_k: 0", "generation_top_k: -1"})
+    EXPECT_TRUE(parsed(line) == plain) << line;
+  EXPECT_THAT(problems("max_steps: -2"), HasSubstr("'max_steps' must be an integer of at least 1, or -1 (off)"));
+  EXPECT_THAT(problems("eval_steps: -1"), HasSubstr("'eval_steps' must be a number above 0, or 0 (off)"));
+  EXPECT_EQ(parsed("", {"--max_steps", "-1"}).train.max_steps, std::nullopt);
 }
 
 TEST(AxolotlsSpellings, OfShardingMeanAStrategy) {
