@@ -1,4 +1,4 @@
-// bench: speed and memory of a recipe's training step, on made-up data.
+// bench: speed and memory of a recipe's training step, on random tokens.
 #include "pipeline/bench.h"
 
 #include "cli/options.h"
@@ -24,13 +24,17 @@ struct Bench {
                   {"dml bench recipe.yml", "dml bench recipe.yml --masked 0.75 --steps 10",
                    "mpirun -np 2 dml bench recipe.yml --batch_size 4", "DML_PROFILE=1 dml bench recipe.yml"}};
   Bench() {
+    options.about(
+        "Runs training steps on random tokens and reports time per step, tokens per second, arithmetic rate and "
+        "memory. "
+        "Nothing is written. DML_PROFILE=1 adds the time of each kind of operation.");
     options.positional("RECIPE", recipe,
-                       "the recipe; it may go without datasets, and with model_config without base_model");
-    options.number("masked", masked, "share of every document that is not learned (0)");
-    options.text("documents", documents, "lengths of the documents, a line 'TOKENS LEARNED' each");
-    options.integer("warmup", warmup, "steps that are not measured (2)");
-    options.integer("steps", steps, "steps that are measured (6)");
-    options.flag("json", json, "one JSON object");
+                       "the recipe; it needs no datasets, and no base_model if it has a model_config");
+    options.number("masked", masked, "fraction of every document's tokens that are not trained (0)");
+    options.text("documents", documents, "file with the length of each document: lines of 'TOKENS TRAINED'", "FILE");
+    options.integer("warmup", warmup, "number of steps before the measurement (2)");
+    options.integer("steps", steps, "number of steps to measure (6)");
+    options.flag("json", json, "print the result as one JSON object");
     options.take_overrides(overrides);
   }
 };
@@ -41,7 +45,7 @@ BenchOptions checked(const Bench& b) {
   o.warmup = b.warmup.value_or(o.warmup);
   o.steps = b.steps.value_or(o.steps);
   if (!(o.masked >= 0 && o.masked < 1)) throw UserError("--masked must be at least 0 and below 1");
-  if (b.masked && b.documents) throw UserError("--masked and --documents exclude each other");
+  if (b.masked && b.documents) throw UserError("set either --masked or --documents, not both");
   if (o.warmup < 0 || o.warmup > 1'000'000) throw UserError("--warmup must be between 0 and 1000000");
   if (o.steps < 1 || o.steps > 1'000'000) throw UserError("--steps must be between 1 and 1000000");
   if (b.documents) o.documents = read_documents(*b.documents);
@@ -87,16 +91,17 @@ std::string table(const BenchResult& r) {
   line("model", fmt::format("{} parameters, {} trained; {} rank{} × {} thread{}",
                             count_text(static_cast<double>(r.parameters)), count_text(static_cast<double>(r.trained)),
                             r.ranks, r.ranks == 1 ? "" : "s", r.threads, r.threads == 1 ? "" : "s"));
-  line("step", fmt::format("{:>9.2f} ms  {} tokens, {} learned", p.step * 1e3, r.tokens, r.learned));
+  line("step", fmt::format("{:>9.2f} ms  {} tokens, {} trained", p.step * 1e3, r.tokens, r.learned));
   phase("  forward", p.forward);
   phase("  loss head", p.head);
   phase("  backward", p.backward);
   phase("  communication", p.communication);
   phase("  optimizer", p.optimizer);
-  line("speed", fmt::format("{} tok/s, {} learned tok/s", count_text(static_cast<double>(r.tokens) / p.step),
+  line("speed", fmt::format("{} tok/s, {} trained tok/s", count_text(static_cast<double>(r.tokens) / p.step),
                             count_text(static_cast<double>(r.learned) / p.step)));
-  line("arithmetic", fmt::format("{:.1f} GFLOP a step, {:.1f} GFLOP/s = {:.3f} of the sgemm rate ({:.1f})",
-                                 r.operations * 1e-9, r.operations / p.step * 1e-9, r.fraction, r.sgemm * 1e-9));
+  line("arithmetic",
+       fmt::format("{:.1f} GFLOP per step, {:.1f} GFLOP/s = {:.3f} of the measured sgemm rate ({:.1f} GFLOP/s)",
+                   r.operations * 1e-9, r.operations / p.step * 1e-9, r.fraction, r.sgemm * 1e-9));
   line("memory", fmt::format("predicted {}, peak {}", memory_text(r.plan.total()), memory_text(r.peak)));
   for (auto& [name, bytes] : r.plan.rows()) line(("  " + name).c_str(), memory_text(bytes));
   line("loss", fmt::format("{:.4f} first, {:.4f} last", r.first_loss, r.last_loss));
@@ -121,8 +126,8 @@ int run_bench(const std::vector<std::string>& words) {
 }  // namespace
 
 Command bench_command() {
-  return {"bench", "speed and memory of a training step, on made-up data", [] { return Bench().options.page(); },
-          run_bench};
+  return {"bench", "measures speed and memory of a training step, on random tokens",
+          [] { return Bench().options.page(); }, run_bench};
 }
 
 }  // namespace dml

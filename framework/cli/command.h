@@ -1,18 +1,19 @@
-// The command table: a name, a line of help, a page of help with examples, and what it does. `dml help`, the tests and the
-// dispatcher read the same rows.
+// The command table: a name, a line of help, a page of help with examples, and what it does. The dispatcher, `dml help`, the
+// manual pages, the shell completions and the tests read the same rows.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "cli/page.h"
+
 namespace dml {
 
 struct Command {
   std::string name, summary;
-  /// Lines of the page: usage first, then examples, then options.
-  std::function<std::string()> page;
-  /// Gets the words behind the command's name; gives the exit code.
+  std::function<CommandPage()> page;
+  /// Takes the words behind the command's name; returns the exit code.
   std::function<int(const std::vector<std::string>& words)> run;
 };
 

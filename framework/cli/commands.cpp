@@ -1,11 +1,14 @@
-// The table of commands: what stands on the command line behind `dml`, and who answers it.
+// The table of commands: what follows `dml` on the command line, and the function that runs it. It is the only such table: the
+// overview, the help pages and whatever else lists commands are made from commands().
 #include "cli/command.h"
 
 #include <unistd.h>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <new>
 
+#include "cli/output.h"
 #include "cli/stages.h"
 #include "core/closest.h"
 #include "core/error.h"
@@ -22,10 +25,11 @@ std::string overview() {
   for (const Command& c : commands()) out += fmt::format("  {:<12} {}\n", c.name, c.summary);
   out +=
       "\nexamples:\n"
-      "  dml preprocess recipe.yml              tokenise and pack, say what was dropped\n"
-      "  mpirun -np 4 dml train recipe.yml      train on four ranks\n"
-      "  dml infer recipe.yml --prompt 'Hello'  talk to the result\n"
-      "\ndml help COMMAND explains a command, dml help KEY a key of the recipe.\n";
+      "  dml preprocess recipe.yml              tokenize and pack the data; report dropped rows\n"
+      "  dml launch -n 4 train recipe.yml       train on four ranks\n"
+      "  dml resume outputs/run                 continue a run that was stopped\n"
+      "  dml infer recipe.yml --prompt 'Hello'  generate text with the result\n"
+      "\ndml help COMMAND describes a command, dml help KEY a key of the recipe.\n";
   return out;
 }
 
@@ -37,12 +41,12 @@ const Command* find_command(const std::string& name) {
 
 int help(const std::vector<std::string>& words) {
   if (words.empty()) {
-    std::fputs(overview().c_str(), stdout);
+    print(overview());
   } else if (const Command* c = find_command(words[0])) {
-    std::fputs(c->page().c_str(), stdout);
+    print(page_text(c->page()));
   } else {
     std::string text = help_for(words[0]);
-    std::fputs((text + (text.ends_with('\n') ? "" : "\n")).c_str(), stdout);
+    print(text + (text.ends_with('\n') ? "" : "\n"));
   }
   return 0;
 }
@@ -54,14 +58,16 @@ std::vector<std::string> command_names() {
 }
 
 int dispatch(const std::vector<std::string>& words) {
-  if (words.empty()) {
+  std::size_t first = 0;
+  while (first < words.size() && take_output_option(words, first)) ++first;
+  if (first == words.size()) {
     std::fputs(overview().c_str(), stderr);
     return static_cast<int>(ExitCode::user);
   }
-  const std::string& name = words[0];
-  std::vector<std::string> rest(words.begin() + 1, words.end());
+  const std::string& name = words[first];
+  std::vector<std::string> rest(words.begin() + static_cast<std::ptrdiff_t>(first) + 1, words.end());
   if (name == "--help" || name == "-h") return help({});
-  if (name == "--version") return find_command("version")->run({});
+  if (name == "--version" || name == "-V") return find_command("version")->run({});
   const Command* command = find_command(name);
   if (!command) throw UserError("unknown command '{}'{}", name, did_you_mean(name, command_names()));
   for (auto& word : rest) {
@@ -75,10 +81,12 @@ int dispatch(const std::vector<std::string>& words) {
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> table{
+      init_command(),
       validate_command(),
       preprocess_command(),
       inspect_command(),
       train_command(),
+      resume_command(),
       evaluate_command(),
       infer_command(),
       merge_command(),
@@ -90,14 +98,23 @@ const std::vector<Command>& commands() {
       doctor_command(),
       ckpt_command(),
       tokenize_command(),
+      tokenizer_command(),
       template_command(),
+      grammar_command(),
       list_command(),
       schema_command(),
-      {"help", "explains a command, or a key of the recipe",
+      {"help", "describes a command, or a key of the recipe",
        [] {
-         return std::string("usage: dml help [COMMAND | KEY]\n\nexamples:\n  dml help train\n  dml help lora_r\n");
+         return CommandPage{
+             "help [COMMAND | KEY]",
+             "Prints the help page of a command, or what a key of the recipe means, its type and default.",
+             {"dml help train   a command", "dml help lora_r  a key of the recipe"},
+             {{"COMMAND|KEY", "", "what to explain; without it, the list of commands"}},
+             {}};
        },
        help},
+      man_command(),
+      completion_command(),
       version_command()};
   return table;
 }
@@ -108,6 +125,9 @@ int run_command_line(const std::vector<std::string>& words) {
   } catch (const Error& e) {
     log_error("{}", e.what());
     return static_cast<int>(e.code());
+  } catch (const std::filesystem::filesystem_error& e) {
+    log_error("{}: {}", e.path1().string(), e.code().message());
+    return static_cast<int>(ExitCode::io);
   } catch (const std::bad_alloc&) {
     log_error("out of memory");
     return static_cast<int>(ExitCode::memory);

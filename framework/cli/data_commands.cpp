@@ -1,7 +1,4 @@
 // preprocess, tokenize.
-#include <cstdio>
-#include <cstdlib>
-
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
@@ -11,6 +8,8 @@
 #include "core/files.h"
 #include "core/log.h"
 #include "data/inspect.h"
+#include "data/prepare.h"
+#include "data/records.h"
 #include "pipeline/job.h"
 
 namespace dml {
@@ -20,19 +19,38 @@ namespace {
 
 struct Preprocess {
   std::string recipe;
-  bool rebuild = false;
+  bool rebuild = false, check = false;
   std::optional<std::int64_t> debug;
   std::vector<Override> overrides;
   Options options{"preprocess",
-                  "preprocess RECIPE [--rebuild] [--debug [N]] [--KEY VALUE …]",
-                  {"dml preprocess recipe.yml", "dml preprocess recipe.yml --debug 3"}};
+                  "preprocess RECIPE [--check | --rebuild] [--debug [N]] [--KEY VALUE …]",
+                  {"dml preprocess recipe.yml", "dml preprocess recipe.yml --debug 3",
+                   "dml preprocess recipe.yml --check   list every bad row, write nothing"}};
   Preprocess() {
     options.positional("RECIPE", recipe, "the recipe");
-    options.flag("rebuild", rebuild, "prepare again even when nothing has changed");
-    options.integer("debug", debug, "show the first N rows (5), token by token");
+    options.flag("check", check, "read every row, list all that cannot be used (FILE:LINE: reason), write nothing");
+    options.flag("rebuild", rebuild, "prepare the data again even if nothing has changed");
+    options.integer("debug", debug, "show the first N rows (default 5), token by token");
     options.take_overrides(overrides);
   }
 };
+
+// Every problem is a line of the result.
+int check_all_rows(const Recipe& recipe, const Tokenizer& tokenizer) {
+  std::int64_t problems = 0;
+  const DataCheck found = check_data(recipe.data, recipe.templates, static_cast<std::uint64_t>(recipe.train.seed),
+                                     tokenizer, {}, [&](const std::string& line) {
+                                       ++problems;
+                                       print(line + "\n");
+                                     });
+  const std::string read = counted(found.report.total(&DatasetReport::rows), "row", "rows") + " read";
+  if (problems == 0) {
+    log_info("{}, no problems", read);
+    return 0;
+  }
+  log_error("{}, {}", read, counted(problems, "problem", "problems"));
+  return static_cast<int>(ExitCode::user);
+}
 
 int preprocess(std::vector<std::string> words) {
   Preprocess p;
@@ -45,6 +63,7 @@ int preprocess(std::vector<std::string> words) {
     show_notes(file);
     set_job_threads(file.recipe.train, comm);
     auto tokenizer = open_tokenizer(file.recipe.model);
+    if (p.check) return comm.rank() == 0 ? check_all_rows(file.recipe, *tokenizer) : 0;
     Prepared prepared = prepare_on_ranks(file.recipe, *tokenizer, comm, p.rebuild);
     if (comm.rank() != 0) return 0;
     Examples examples = prepared.train();
@@ -71,11 +90,11 @@ struct Tokenize {
       {"dml tokenize --model DIR --text 'Hello there'", "dml tokenize --model DIR --input texts.jsonl --special"}};
   Tokenize() {
     options.text("model", model, "directory with tokenizer.json or tokenizer.model");
-    options.text("text", text, "this text; with --decode a JSON array of ids");
+    options.text("text", text, "a text; with --decode a JSON array of token ids");
     options.text("file", file, "a whole file as one text");
-    options.text("input", input, "one {\"text\": …} a line; with --decode one {\"ids\": […]} a line");
-    options.flag("special", special, "with bos and eos, as the tokenizer's post-processor adds them");
-    options.flag("decode", decode, "ids to text; one JSON string a line");
+    options.text("input", input, "JSON lines of {\"text\": …}; with --decode of {\"ids\": […]}");
+    options.flag("special", special, "add BOS and EOS as the tokenizer's post-processor does");
+    options.flag("decode", decode, "token ids to text; one JSON string per line");
   }
 };
 
@@ -84,7 +103,7 @@ std::vector<Token> ids_of(const Json& json, const Tokenizer& tokenizer, const st
   std::vector<Token> ids;
   for (auto& id : json) {
     if (!id.is_number_integer() || id.get<std::int64_t>() < 0 || id.get<std::int64_t>() >= tokenizer.size())
-      throw UserError("{}: {} is no token id of this tokenizer (0 to {})", place, dump(id), tokenizer.size() - 1);
+      throw UserError("{}: {} is not a token id of this tokenizer (0 to {})", place, dump(id), tokenizer.size() - 1);
     ids.push_back(static_cast<Token>(id.get<std::int64_t>()));
   }
   return ids;
@@ -109,30 +128,17 @@ int tokenize(const std::vector<std::string>& words) {
     print(t.decode ? decode(parse_json(text, t.text ? "--text" : *t.file), t.text ? "--text" : *t.file) : encode(text));
     return 0;
   }
-  std::FILE* in = std::fopen(t.input->c_str(), "r");
-  if (!in) throw UserError("{}: cannot be opened", *t.input);
-  struct Closer {
-    std::FILE* f;
-    ~Closer() { std::fclose(f); }
-  } closer{in};
-  char* buffer = nullptr;
-  std::size_t room = 0, number = 0;
-  struct Freer {
-    char*& p;
-    ~Freer() { std::free(p); }
-  } freer{buffer};
-  for (ssize_t n; (n = getline(&buffer, &room, in)) >= 0;) {
-    ++number;
-    std::string_view line(buffer, static_cast<std::size_t>(n));
-    if (line.find_first_not_of(" \t\r\n") == std::string_view::npos) continue;
-    std::string place = fmt::format("{}:{}", *t.input, number);
-    Json row = parse_json(line, place);
+  // Read as datasets are: bounded rows, unpacked on the way, and errors that are no end of the file.
+  RowReader reader({*t.input, RowForm::json_lines, ""});
+  Json row;
+  for (RawRow raw; reader.next(raw);) {
+    reader.parse(raw, row);
+    const std::string place = reader.place(raw);
     if (t.decode) {
-      if (!row.is_object() || !row.contains("ids")) throw UserError("{}: expected {{\"ids\": […]}}", place);
+      if (!row.contains("ids")) throw UserError("{}: expected {{\"ids\": […]}}", place);
       print(decode(row["ids"], place));
     } else {
-      if (!row.is_object() || !row.contains("text") || !row["text"].is_string())
-        throw UserError("{}: expected {{\"text\": …}}", place);
+      if (!row.contains("text") || !row["text"].is_string()) throw UserError("{}: expected {{\"text\": …}}", place);
       print(encode(row["text"].get_ref<const std::string&>()));
     }
   }
@@ -142,10 +148,10 @@ int tokenize(const std::vector<std::string>& words) {
 }  // namespace
 
 Command preprocess_command() {
-  return {"preprocess", "tokenises and packs the data of a recipe", [] { return Preprocess().options.page(); },
-          preprocess};
+  return {"preprocess", "tokenises the data of a recipe and plans the packing",
+          [] { return Preprocess().options.page(); }, preprocess};
 }
 Command tokenize_command() {
-  return {"tokenize", "text to token ids and back", [] { return Tokenize().options.page(); }, tokenize};
+  return {"tokenize", "converts text to token ids and back", [] { return Tokenize().options.page(); }, tokenize};
 }
 }  // namespace dml

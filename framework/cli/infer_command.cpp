@@ -1,14 +1,14 @@
 // infer: one prompt, a conversation, or a file of rows.
-#include <unistd.h>
 #include <cmath>
-#include <cstdio>
-#include <iterator>
 
+#include "cli/chat.h"
+#include "cli/constraint_options.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/stages.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "core/parallel.h"
 #include "pipeline/infer.h"
 
 namespace dml {
@@ -17,51 +17,69 @@ namespace {
 struct Infer {
   std::string recipe;
   std::optional<std::string> base_model, prompt, input, output, stop, kv_cache;
-  std::optional<std::int64_t> max_new_tokens, top_k, seed, num_beams;
+  std::optional<std::int64_t> max_new_tokens, top_k, seed, num_beams, threads;
   std::optional<double> temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty,
       length_penalty;
   std::vector<std::string> adapters;
+  ConstraintOptions constraint;
   bool chat = false, greedy = false, raw = false, logprobs = false;
   std::vector<Override> overrides;
   Options options{
       "infer",
-      "infer (RECIPE | --base-model DIR) [--adapter DIR] (--prompt T | --input F.jsonl --output F.jsonl | --chat) …",
+      "infer (RECIPE | --base-model DIR) [--adapter DIR] (--prompt TEXT | --input FILE --output FILE | --chat) …",
       {"dml infer recipe.yml --prompt 'What is a cat?'",
-       "dml infer recipe.yml --adapter none --prompt 'What is a cat?'   the base alone", "dml infer recipe.yml --chat",
-       "dml infer recipe.yml --input rows.jsonl --output answers.jsonl",
-       "dml infer --base-model DIR --raw --greedy --prompt 'Once upon a time'"}};
+       "dml infer recipe.yml --adapter none --prompt 'What is a cat?'   the base model without the adapter",
+       "dml infer recipe.yml --chat", "dml infer recipe.yml --input rows.jsonl --output answers.jsonl",
+       "dml infer --base-model DIR --adapter outputs/lora --chat    without the recipe",
+       "dml infer --base-model DIR --raw --greedy --prompt 'Once upon a time'",
+       "dml infer recipe.yml --schema person.json --prompt 'Who wrote Emma?'   the answer is JSON of this schema"}};
   Infer() {
-    options.positional("RECIPE", recipe, "the recipe", false);
-    options.text("base-model", base_model, "a model directory instead of the recipe's");
-    options.texts("adapter", adapters, "an adapter directory, DIR or DIR=WEIGHT, several add up; none: the base alone");
-    options.text("prompt", prompt, "one prompt");
-    options.text("input", input, "rows to answer: {\"prompt\": …}, {\"messages\": …} or rows of the dataset's format");
-    options.text("output", output, "where the rows go, with \"output\" added");
-    options.flag("chat", chat, "a conversation on the terminal");
-    options.integer("max-new-tokens", max_new_tokens, "longest answer (256)");
-    options.number("temperature", temperature, "0.7; 0 is greedy");
-    options.integer("top-k", top_k, "keep the k best tokens");
-    options.number("top-p", top_p, "keep the best tokens up to this probability");
-    options.number("min-p", min_p, "drop tokens less likely than this share of the best");
-    options.number("repetition-penalty", repetition_penalty, "above 1: seen tokens become less likely");
-    options.number("presence-penalty", presence_penalty, "taken from the logits of tokens that the text has");
-    options.number("frequency-penalty", frequency_penalty, "the same for every time it has them");
+    options.about(
+        "Generates text with the model that the recipe trained, or with any model directory: one answer, a "
+        "conversation in "
+        "the terminal, or an answer to every row of a file. Prompts go through the chat template or prompt format of "
+        "training unless --raw is given. Answers go to standard output as they are generated.");
+    options.positional("RECIPE", recipe, "the recipe that trained the model", false);
+    options.text("base-model", base_model, "a model directory instead of the recipe's", "DIR");
+    options.texts("adapter", adapters,
+                  "an adapter directory, DIR or DIR=WEIGHT; several are added up; none: the base model alone",
+                  "DIR|none");
+    options.text("prompt", prompt, "answer one prompt");
+    options.text("input", input,
+                 "answer the rows of a file: {\"prompt\": …}, {\"messages\": …} or rows of the dataset's format",
+                 "FILE");
+    options.text("output", output, "the file for the rows of --input, each with \"output\" added", "FILE");
+    options.flag("chat", chat, "have a conversation in the terminal; /help lists its commands");
+    options.integer("max-new-tokens", max_new_tokens,
+                    "the longest answer in tokens (256); prompt and answer never exceed the context");
+    options.number("temperature", temperature, "sampling temperature (0.7); 0 is greedy");
+    options.integer("top-k", top_k, "sample from the k likeliest tokens");
+    options.number("top-p", top_p, "sample from the likeliest tokens whose probabilities add up to this");
+    options.number("min-p", min_p, "leave out tokens less likely than this fraction of the likeliest");
+    options.number("repetition-penalty", repetition_penalty, "above 1: tokens that occurred become less likely");
+    options.number("presence-penalty", presence_penalty, "subtracted from the logits of tokens that occurred");
+    options.number("frequency-penalty", frequency_penalty, "the same, times the number of occurrences");
     options.text("stop", stop,
-                 "a text that ends the answer; several with commas between, '\\,' is a comma, '\\n' a new line");
-    options.flag("logprobs", logprobs, "a line of JSON with the tokens and their log-probabilities");
-    options.integer("seed", seed, "of the sampler (0)");
-    options.flag("greedy", greedy, "always the likeliest token");
-    options.integer("num-beams", num_beams, "beam search, so many texts at a time (1: none)");
-    options.number("length-penalty", length_penalty, "of beam search: log p ÷ length to this power (1)");
-    options.text("kv-cache", kv_cache, "keys and values kept as f32 (default), bf16 or int8");
-    options.flag("raw", raw, "the prompt as it is, without a template");
+                 "texts that end the answer, separated by commas; '\\,' is a comma, '\\n' a newline");
+    constraint.add_to(options);
+    options.flag("logprobs", logprobs, "print JSON with each token and its log-probability");
+    options.integer("seed", seed, "seed of the sampler (0)");
+    options.flag("greedy", greedy, "always take the likeliest token");
+    options.integer("num-beams", num_beams, "beam search with this many beams (1: none)");
+    options.number("length-penalty", length_penalty,
+                   "of beam search: log-probabilities are divided by length to this power (1)");
+    options.text("kv-cache", kv_cache, "element type of the key-value cache (f32)", "f32|bf16|int8");
+    options.flag("raw", raw, "use the prompt as it is, without a template");
+    options.integer("threads", threads, "threads (all cores)");
     options.take_overrides(overrides);
   }
 };
 
 void show_speed(const GenerationSpeed& s) {
-  log_info("{} prompt tokens and the first of each answer in {:.2f} s, {} more at {:.1f} tokens/s", s.prompt_tokens,
-           s.prompt_seconds, s.new_tokens, s.new_seconds > 0 ? static_cast<double>(s.new_tokens) / s.new_seconds : 0.0);
+  std::string rate;
+  if (s.new_seconds > 0 && s.new_tokens > 0)
+    rate = fmt::format(" at {:.0f} tokens/s", static_cast<double>(s.new_tokens) / s.new_seconds);
+  log_info("Prompt: {} tokens, {:.2f} s. Generated: {} tokens{}", s.prompt_tokens, s.prompt_seconds, s.generated, rate);
 }
 
 // "a,b\\,c" → "a", "b,c".
@@ -111,39 +129,6 @@ bool emit(const std::string& text) {
   return true;
 }
 
-void chat(Assistant& assistant) {
-  log_info("{}\n/new starts over, /system TEXT sets the system message, /quit ends", assistant.description());
-  Json messages = Json::array();
-  std::string system;
-  const bool terminal = isatty(STDIN_FILENO) == 1;
-  for (std::string line;;) {
-    if (terminal) std::fputs("> ", stderr);
-    line.clear();
-    int c;
-    while ((c = std::getchar()) != EOF && c != '\n') line += static_cast<char>(c);
-    if (c == EOF && line.empty()) break;
-    if (line == "/quit") break;
-    if (line == "/new" || line.starts_with("/system")) {
-      if (line.starts_with("/system ")) system = line.substr(8);
-      messages = Json::array();
-      continue;
-    }
-    if (line.starts_with("/")) {
-      log_info("unknown command {}; there are /new, /system TEXT, /quit", line);
-      continue;
-    }
-    if (messages.empty() && !system.empty()) messages.push_back({{"role", "system"}, {"content", system}});
-    messages.push_back({{"role", "user"}, {"content", line}});
-    std::string answer =
-        assistant
-            .answer(assistant.prompt_ids(assistant.chats() ? Json{{"messages", messages}} : Json{{"prompt", line}}),
-                    emit)
-            .text;
-    print("\n");
-    messages.push_back({{"role", "assistant"}, {"content", answer}});
-  }
-}
-
 int run_infer(const std::vector<std::string>& words) {
   Infer in;
   in.options.parse(words);
@@ -154,17 +139,23 @@ int run_infer(const std::vector<std::string>& words) {
   if (in.input && !in.output) throw UserError("--input needs --output FILE");
   std::optional<RecipeFile> file;
   if (!in.recipe.empty()) {
-    file = load_recipe(in.recipe, in.overrides);
+    file = load_recipe(in.recipe, in.overrides, RecipeUse::measure);
     for (auto& line : file->warnings) log_warning("{}", line);
   } else if (!in.overrides.empty()) {
     throw UserError("unknown option '--{}'", in.overrides[0].key);
   }
 
+  if (in.threads && *in.threads < 1) throw UserError("--threads: {} is not 1 or more", *in.threads);
+  if (file && !in.threads && file->recipe.train.threads) in.threads = *file->recipe.train.threads;
+  if (in.threads) set_threads(static_cast<int>(std::min<std::int64_t>(*in.threads, 1024)));
+
+  const Recipe* recipe = file ? &file->recipe : nullptr;
   InferOptions options;
   options.base_model = in.base_model;
   options.adapters = in.adapters;
   options.raw = in.raw;
-  options.generation = generation_defaults(file ? file->recipe.generation : GenerationSection{});
+  options.generation = generation_defaults(recipe, answering_model(recipe, in.base_model, in.adapters));
+  options.long_answers = in.max_new_tokens.has_value();
   SamplingOptions& s = options.generation.sampling;
   options.generation.max_new_tokens = in.max_new_tokens.value_or(options.generation.max_new_tokens);
   constexpr std::int64_t kMostTokens = 1 << 30;
@@ -186,11 +177,16 @@ int run_infer(const std::vector<std::string>& words) {
   s.frequency_penalty = within("frequency-penalty", in.frequency_penalty.value_or(0), -100, 100);
   choose_beams(in, options.generation);
   if (in.kv_cache) options.generation.cache = cache_storage(*in.kv_cache);
+  options.constraint = in.constraint.automaton();
+  if (options.constraint && options.constraint->start() == Automaton::kDead)
+    throw UserError("the constraint allows no text at all");
+  if (options.constraint && options.generation.beams > 1)
+    throw UserError("--num-beams: beam search does not support --schema, --regex, --grammar or --choice");
   if (in.stop) options.stops = parse_stops(*in.stop);
   if (in.logprobs && in.chat) throw UserError("--logprobs goes with --prompt or --input");
   s.seed = static_cast<std::uint64_t>(in.seed.value_or(0));
 
-  Assistant assistant(file ? &file->recipe : nullptr, options);
+  Assistant assistant(recipe, options);
   if (in.prompt) {
     auto ids = assistant.prompt_ids(Json{{"prompt", *in.prompt}});
     if (in.logprobs) {
@@ -212,7 +208,7 @@ int run_infer(const std::vector<std::string>& words) {
 }  // namespace
 
 Command infer_command() {
-  return {"infer", "generates text with the base or the trained model", [] { return Infer().options.page(); },
+  return {"infer", "generates text with the base model or with what was trained", [] { return Infer().options.page(); },
           run_infer};
 }
 

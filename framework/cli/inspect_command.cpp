@@ -1,4 +1,6 @@
 // inspect: what was prepared, row by row, as a page, or against another folder.
+#include <algorithm>
+#include <numeric>
 #include <random>
 
 #include "cli/options.h"
@@ -25,25 +27,25 @@ struct Inspect {
   Options options{"inspect",
                   "inspect RECIPE|DIR [--row N | --rows N | --random N | --search TEXT | --packed N | --dropped] "
                   "[--split train|validation] [--ids] [--json] [--html FILE] [--diff DIR]",
-                  {"dml inspect recipe.yml                  what was kept, dropped, learned",
-                   "dml inspect recipe.yml --row 3          one row: learned and masked tokens",
-                   "dml inspect recipe.yml --search pirate  rows with this text",
-                   "dml inspect recipe.yml --html rows.html a page to browse in",
+                  {"dml inspect recipe.yml                  rows kept and dropped, tokens trained",
+                   "dml inspect recipe.yml --row 3          one row: trained and masked tokens",
+                   "dml inspect recipe.yml --search pirate  rows that contain this text",
+                   "dml inspect recipe.yml --html rows.html a page for the browser",
                    "dml inspect last_run_prepared/NEW --diff last_run_prepared/OLD"}};
   Inspect() {
-    options.positional("RECIPE|DIR", what, "a recipe whose data is prepared, or will be; or a prepared folder");
+    options.positional("RECIPE|DIR", what, "a recipe, whose data are prepared if necessary, or a prepared folder");
     options.integer("row", row, "show row N");
-    options.integer("rows", rows, "show the first N rows; with --html the most rows of the page (2000)");
-    options.integer("random", random, "show N rows drawn by chance");
+    options.integer("rows", rows, "show the first N rows; with --html: maximum number of rows (default 2000)");
+    options.integer("random", random, "show N random rows");
     options.text("search", search, "show up to 10 rows that contain TEXT");
-    options.integer("packed", packed, "show row N of the first epoch as it is packed");
-    options.flag("dropped", dropped, "every row that was left out, and why");
+    options.integer("packed", packed, "show packed row N of the first epoch");
+    options.flag("dropped", dropped, "show every dropped row with the reason");
     options.text("split", split, "train (default) or validation");
-    options.flag("ids", ids, "every token as token(label, id)");
+    options.flag("ids", ids, "show each token as token(label, id)");
     options.flag("json", json, "JSON lines instead of text");
-    options.text("html", html, "write a page for a browser, with nothing outside of it");
-    options.text("diff", diff, "what differs from another prepared folder: settings and rows");
-    options.text("model", model, "for a DIR: where its tokenizer lies now");
+    options.text("html", html, "write a self-contained HTML page");
+    options.text("diff", diff, "show the differences from another prepared folder: settings and rows");
+    options.text("model", model, "with DIR: directory of its tokenizer");
     options.take_overrides(overrides);
   }
 };
@@ -72,8 +74,9 @@ struct Subject {
 
   const Tokenizer& with_tokenizer() const {
     if (!tokenizer)
-      throw UserError("{}: the tokenizer it was made with is not at hand; name its folder with --model, or the RECIPE",
-                      prepared.folder());
+      throw UserError(
+          "{}: the tokenizer that made it was not found; give its directory with --model, or give the RECIPE",
+          prepared.folder());
     return *tokenizer;
   }
 
@@ -87,8 +90,9 @@ struct Subject {
     const Json inputs = manifest.value("inputs", Json::object());
     if (tokenizer->digest != json_string(inputs, "tokenizer", "", place))
       throw UserError(
-          "{}: was made with another tokenizer than that of {} (or the recipe adds tokens to it); look at it by its "
-          "RECIPE, or name the folder with --model",
+          "{}: was made with another tokenizer than the one in {} (or the recipe adds tokens to it); give the RECIPE, "
+          "or the "
+          "directory of the tokenizer with --model",
           prepared.folder(), directory);
   }
 };
@@ -104,7 +108,8 @@ std::vector<std::int64_t> packed_row(const Subject& subject, const Examples& exa
   ScheduleOptions one = *subject.plan;
   one.micro_batch_size = 1;
   const Lists rows = plan_epoch(examples.lengths(), one, 0);
-  if (n < 0 || n >= rows.size()) throw UserError("--packed: {} is not there; rows go from 0 to {}", n, rows.size() - 1);
+  if (n < 0 || n >= rows.size())
+    throw UserError("--packed: there is no row {}; there are rows 0 to {}", n, rows.size() - 1);
   auto chosen = rows[n];
   return {chosen.begin(), chosen.end()};
 }
@@ -114,7 +119,7 @@ std::vector<std::int64_t> choose(const Inspect& in, const Subject& subject, cons
   std::vector<std::int64_t> chosen;
   if (in.row) {
     if (*in.row < 0 || *in.row >= examples.size())
-      throw UserError("--row: {} is not there; the {} split has rows 0 to {}", *in.row, split, examples.size() - 1);
+      throw UserError("--row: there is no row {}; the {} split has rows 0 to {}", *in.row, split, examples.size() - 1);
     chosen.push_back(*in.row);
   } else if (in.search) {
     chosen = find_rows(examples, subject.with_tokenizer(), *in.search, kFound);
@@ -122,8 +127,14 @@ std::vector<std::int64_t> choose(const Inspect& in, const Subject& subject, cons
   } else if (in.packed) {
     chosen = packed_row(subject, examples, *in.packed);
   } else if (in.random && !examples.empty()) {
-    std::random_device chance;
-    for (std::int64_t i = 0; i < *in.random; ++i) chosen.push_back(chance() % examples.size());
+    // Different rows, by a partial shuffle; at most as many as there are.
+    chosen.resize(static_cast<std::size_t>(examples.size()));
+    std::iota(chosen.begin(), chosen.end(), 0);
+    std::mt19937_64 chance(std::random_device{}());
+    const auto count = static_cast<std::size_t>(std::clamp<std::int64_t>(*in.random, 0, examples.size()));
+    for (std::size_t i = 0; i < count; ++i)
+      std::swap(chosen[i], chosen[std::uniform_int_distribution<std::size_t>(i, chosen.size() - 1)(chance)]);
+    chosen.resize(count);
   } else if (in.rows) {
     for (std::int64_t i = 0; i < std::min(*in.rows, examples.size()); ++i) chosen.push_back(i);
   }
@@ -176,7 +187,7 @@ int inspect(const std::vector<std::string>& words) {
 }  // namespace
 
 Command inspect_command() {
-  return {"inspect", "shows prepared data: counts, and which tokens are learned",
+  return {"inspect", "shows prepared data: counts, and which tokens are trained",
           [] { return Inspect().options.page(); }, inspect};
 }
 

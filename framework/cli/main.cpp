@@ -1,7 +1,13 @@
-// The program: its words to the table of commands, the answer as exit code.
+// The program: its arguments go to the table of commands, which returns the exit code.
+#include <csignal>
 #include <string>
 #include <vector>
 
 #include "cli/command.h"
 
-int main(int argc, char** argv) { return dml::run_command_line(std::vector<std::string>(argv + 1, argv + argc)); }
+int main(int argc, char** argv) {
+  // A reader of our output that goes away, or a limit on the size of a file, must not end a run: writing fails instead.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+  return dml::run_command_line(std::vector<std::string>(argv + 1, argv + argc));
+}

@@ -14,8 +14,12 @@ struct Info {
   bool json = false;
   Options options{"info", "info DIR [--json]", {"dml info models/llama", "dml info outputs/lora --json"}};
   Info() {
-    options.positional("DIR", directory, "a model or an adapter");
-    options.flag("json", json, "one JSON object");
+    options.about(
+        "Describes a model or adapter directory: family, sizes, element types, tokenizer, chat template, and whether "
+        "dml "
+        "can use it. Exits with 2 when it cannot, with the reason.");
+    options.positional("DIR", directory, "a model or adapter directory");
+    options.flag("json", json, "print one JSON object");
   }
 };
 
@@ -41,20 +45,25 @@ struct Convert {
   Conversion what;
   std::optional<std::string> output, shard;
   bool tied = false, untied = false;
-  Options options{
-      "convert",
-      "convert DIR --output DIR [--dtype T] [--max-shard-size S] [--tied | --untied] | [--format F] [--base-model DIR]",
-      {"dml convert models/llama --dtype bf16 --max-shard-size 2GB --output models/llama-bf16",
-       "dml convert outputs/lora --format mlx --output outputs/lora-mlx"}};
+  Options options{"convert",
+                  "convert DIR --output DIR [--dtype TYPE] [--max-shard-size SIZE] [--tied | --untied] | [--format "
+                  "FORMAT] [--base-model DIR]",
+                  {"dml convert models/llama --dtype bf16 --max-shard-size 2GB --output models/llama-bf16",
+                   "dml convert outputs/lora --format mlx --output outputs/lora-mlx"}};
   Convert() {
-    options.positional("DIR", what.input, "a model or an adapter");
-    options.text("output", output, "a new directory");
-    options.text("dtype", what.dtype, "a model's element type: f32, f16, bf16");
-    options.text("max-shard-size", shard, "largest file of a model: 5GB, 500MB …");
-    options.flag("tied", tied, "leave out a head that equals the embedding");
-    options.flag("untied", untied, "give a tied model a head of its own");
-    options.text("format", what.format, "an adapter's layout: peft, mlx");
-    options.text("base-model", what.base_model, "the model an adapter is for, when it is not where the adapter says");
+    options.about(
+        "Writes a model in another element type, another division into files, or with a tied or untied head; or an "
+        "adapter "
+        "in the format of PEFT or mlx-lm. The input is not changed.");
+    options.positional("DIR", what.input, "a model or adapter directory");
+    options.text("output", output, "the new directory", "DIR");
+    options.text("dtype", what.dtype, "element type of a model's weights", "f32|f16|bf16");
+    options.text("max-shard-size", shard, "largest size of a model's files, such as 5GB or 500MB", "SIZE");
+    options.flag("tied", tied, "leave out an lm_head that equals the embedding");
+    options.flag("untied", untied, "give a tied model an lm_head of its own");
+    options.text("format", what.format, "format of an adapter", "peft|mlx");
+    options.text("base-model", what.base_model, "the adapter's base model, if it is not where adapter_config.json says",
+                 "DIR");
   }
 };
 
@@ -62,7 +71,7 @@ int run_convert(const std::vector<std::string>& words) {
   Convert c;
   c.options.parse(words);
   if (!c.output) throw UserError("convert needs --output DIR");
-  if (c.tied && c.untied) throw UserError("--tied and --untied exclude each other");
+  if (c.tied && c.untied) throw UserError("set either --tied or --untied, not both");
   c.what.output = *c.output;
   if (c.tied || c.untied) c.what.tied = c.tied;
   if (c.shard) c.what.max_shard_bytes = parse_size(*c.shard, "--max-shard-size");
@@ -74,10 +83,11 @@ int run_convert(const std::vector<std::string>& words) {
 }  // namespace
 
 Command info_command() {
-  return {"info", "what a model or adapter directory is", [] { return Info().options.page(); }, run_info};
+  return {"info", "describes a model or adapter directory", [] { return Info().options.page(); }, run_info};
 }
 Command convert_command() {
-  return {"convert", "the same model or adapter in another form", [] { return Convert().options.page(); }, run_convert};
+  return {"convert", "writes a model or adapter in another dtype or format", [] { return Convert().options.page(); },
+          run_convert};
 }
 
 }  // namespace dml

@@ -1,5 +1,7 @@
 // launch, doctor, ckpt: what running a job needs besides training.
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 
 #include "cli/options.h"
 #include "cli/output.h"
@@ -10,7 +12,9 @@
 #include "pipeline/checkpoints.h"
 #include "pipeline/doctor.h"
 #include "pipeline/launch.h"
+#include "pipeline/output_folder.h"
 #include "pipeline/progress.h"
+#include "pipeline/run_record.h"
 
 namespace dml {
 namespace {
@@ -21,24 +25,28 @@ struct Launch {
   LaunchRequest request;
   bool dry_run = false;
   Options options{"launch",
-                  "launch [-n N | --hostfile F [-n N]] [--threads T] [--interface IF] [--dry-run] COMMAND RECIPE …",
+                  "launch [-n N | --hostfile FILE [-n N]] [--threads N] [--interface NAME] [--dry-run] COMMAND RECIPE …",
                   {"dml launch -n 2 train recipe.yml                  two ranks on this host",
-                   "dml launch --hostfile hosts train recipe.yml       as many as the file has slots",
-                   "dml launch -n 2 --dry-run train recipe.yml        only show the mpirun line"}};
+                   "dml launch --hostfile hosts train recipe.yml       one rank per slot of the file",
+                   "dml launch -n 2 --dry-run train recipe.yml         print the mpirun command line"}};
   Launch() {
+    options.about(
+        "Composes the mpirun command line for this machine or the hosts of a file, with one rank per core or slot and the "
+        "cores shared among them, prints it and runs it.");
     options.integer("ranks", request.ranks,
-                    "how many ranks; also -n N. Without: one per core, or the slots of the hostfile");
-    options.text("hostfile", request.hostfile, "one line a host: NAME slots=RANKS");
+                    "number of ranks; also -n N. Default: one per core, or the slots of the hostfile");
+    options.text("hostfile", request.hostfile, "one line per host: NAME slots=RANKS", "FILE");
     options.integer("threads", request.threads,
-                    "threads of each rank; without: the host's cores shared among its ranks");
-    options.text("interface", request.interface, "network interface between the hosts, like eth0");
-    options.flag("dry-run", dry_run, "print the line and start nothing");
+                    "threads per rank. Default: the host's cores, shared among its ranks");
+    options.text("interface", request.interface, "network interface between the hosts, such as eth0", "NAME");
+    options.flag("dry-run", dry_run, "print the command line and start nothing");
   }
   /// The words before the command are ours.
   void parse(const std::vector<std::string>& words) {
     std::vector<std::string> own;
     std::size_t i = 0;
     for (; i < words.size() && words[i].starts_with("-"); ++i) {
+      if (take_output_option(words, i)) continue;
       std::string word = words[i] == "-n" || words[i] == "-np" ? "--ranks" : words[i];
       own.push_back(word);
       if (word != "--dry-run" && word.find('=') == word.npos && i + 1 < words.size()) own.push_back(words[++i]);
@@ -46,18 +54,43 @@ struct Launch {
     options.parse(own);
     request.command.assign(words.begin() + static_cast<std::ptrdiff_t>(i), words.end());
   }
+  /// Its own words again, for a run to be resumed with.
+  std::vector<std::string> own_words() const {
+    std::vector<std::string> out;
+    if (request.ranks) out.insert(out.end(), {"-n", std::to_string(*request.ranks)});
+    if (request.hostfile) out.insert(out.end(), {"--hostfile", *request.hostfile});
+    if (request.threads) out.insert(out.end(), {"--threads", std::to_string(*request.threads)});
+    if (request.interface) out.insert(out.end(), {"--interface", *request.interface});
+    return out;
+  }
 };
+
+CommandPage launch_page() {
+  CommandPage page = Launch().options.page();
+  page.words.push_back({"COMMAND RECIPE …", "", "the command to run on every rank, with its own words"});
+  page.runs_command = true;
+  return page;
+}
 
 int launch(const std::vector<std::string>& words) {
   Launch l;
   l.parse(words);
+  const std::string what = l.request.command.empty() ? "" : l.request.command[0];
+  for (const std::string& word : output_options()) l.request.command.push_back(word);
+  l.request.quiet_launcher = std::ranges::find(output_options(), "--verbose") == output_options().end();
   std::vector<std::string> line = launch_line(l.request, this_host());
   if (l.dry_run) {
     print(shell_text(line) + "\n");
     return 0;
   }
   log_info("{}", shell_text(line));
-  become(line);
+  hand_down_launch(l.own_words());
+  if (l.request.hostfile) line.insert(line.begin() + 1, {"-x", kLaunchVariable});
+  const int code = run_launcher(line, what == "train");
+  if (code > 128 && code != 128 + SIGINT && code != 128 + SIGTERM && code != 128 + SIGHUP)
+    log_error("a rank was ended by signal {} ({}){}", code - 128, strsignal(code - 128),
+              code == 128 + SIGKILL ? "; Linux does that when memory runs out" : "");
+  return code;
 }
 
 // ---- doctor
@@ -69,9 +102,12 @@ struct Doctor {
       "doctor",
       "doctor [RECIPE]",
       {"dml doctor                       this host", "dml doctor recipe.yml            and whether this recipe fits it",
-       "mpirun -np 4 dml doctor          all ranks, and what lies between them"}};
+       "mpirun -np 4 dml doctor          all ranks, and the network between them"}};
   Doctor() {
-    options.positional("RECIPE", recipe, "a recipe: its threads, output_dir and data folder are looked at, too", false);
+    options.about(
+        "Examines what decides how well a run goes: processor, cores, memory, OpenBLAS, MPI, disks; under mpirun also "
+        "binding, clocks and the network between ranks. Exits with 2 when something would make a run fail.");
+    options.positional("RECIPE", recipe, "also examine the threads, output_dir and data folder of this recipe", false);
     options.take_overrides(overrides);
   }
 };
@@ -95,15 +131,19 @@ struct Ckpt {
   std::string step_word;
   bool force = false;
   Options options{"ckpt",
-                  "ckpt ls|verify|rm DIR [STEP] [--force]",
-                  {"dml ckpt ls outputs/run             step, losses, size, valid or why not",
-                   "dml ckpt verify outputs/run         every byte against the manifests; 2 when one is damaged",
-                   "dml ckpt rm outputs/run 300"}};
+                  "ckpt ls|verify|rm DIR [STEP | earlier-N | earlier] [--force]",
+                  {"dml ckpt ls outputs/run             step, losses, size, valid or the reason why not",
+                   "dml ckpt verify outputs/run         compares every byte with the manifests; exit code 2 for damage",
+                   "dml ckpt rm outputs/run 300         the checkpoint of step 300",
+                   "dml ckpt rm outputs/run earlier     all earlier runs that were moved aside (earlier-1: the first)"}};
   Ckpt() {
-    options.positional("ls|verify|rm", action, "what to do");
+    options.about(
+        "Works on the checkpoints of a run: ls lists them with their losses and whether they are complete, verify compares "
+        "every byte with the digests in their manifests, rm removes one.");
+    options.positional("ls|verify|rm", action, "list, verify or remove");
     options.positional("DIR", directory, "an output directory");
-    options.positional("STEP", step_word, "only this checkpoint", false);
-    options.flag("force", force, "rm: even the newest valid one");
+    options.positional("STEP", step_word, "only this checkpoint; rm: also earlier-N or earlier", false);
+    options.flag("force", force, "rm: also the newest valid checkpoint");
   }
 };
 
@@ -117,19 +157,23 @@ int ckpt(const std::vector<std::string>& words) {
   Ckpt c;
   c.options.parse(words);
   std::optional<std::int64_t> step;
+  if (c.action == "rm" && c.step_word.starts_with("earlier")) {
+    remove_earlier_runs(c.directory, c.step_word);
+    return 0;
+  }
   if (!c.step_word.empty()) {
     if (c.step_word.find_first_not_of("0123456789") != c.step_word.npos || c.step_word.size() > 18)
-      throw UserError("ckpt: '{}' is no step; expected a number", c.step_word);
+      throw UserError("ckpt: '{}' is not a step; expected a number", c.step_word);
     step = std::stoll(c.step_word);
   }
   if (c.action == "rm") {
-    if (!step) throw UserError("ckpt rm needs a step: dml ckpt rm {} STEP", c.directory);
+    if (!step) throw UserError("ckpt rm needs a step or an earlier run: dml ckpt rm {} STEP", c.directory);
     remove_checkpoint_of_step(c.directory, *step, c.force);
     return 0;
   }
-  if (c.action != "ls" && c.action != "verify") throw UserError("ckpt: '{}'; choose from ls, verify, rm", c.action);
+  if (c.action != "ls" && c.action != "verify") throw UserError("ckpt: unknown action '{}'; choose from ls, verify, rm", c.action);
   auto rows = checkpoint_rows(c.directory, c.action == "verify", step);
-  if (rows.empty()) log_info("{}: no checkpoints", c.directory);
+  if (rows.empty()) log_info("No checkpoints in {}", c.directory);
   bool damaged = false;
   if (!rows.empty())
     print(fmt::format("{:>8}  {:>9}  {:>9}  {:>9}  {:<11}  {}\n", "step", "loss", "eval loss", "size", "", "state"));
@@ -141,16 +185,19 @@ int ckpt(const std::vector<std::string>& words) {
         fmt::format("{}{}{}", row.latest ? "latest" : "", row.latest && row.best ? " " : "", row.best ? "best" : ""),
         row.problem.empty() ? (c.action == "verify" ? "valid: contents agree" : "valid") : row.problem));
   }
+  for (const EarlierRun& r : earlier_runs(c.directory))
+    print(fmt::format("earlier run {}: {} checkpoint{}, {}\n", r.path, r.checkpoints, r.checkpoints == 1 ? "" : "s",
+                      size_text(r.bytes)));
   return c.action == "verify" && damaged ? static_cast<int>(ExitCode::user) : 0;
 }
 
 }  // namespace
 
 Command launch_command() {
-  return {"launch", "starts ranks: composes the right mpirun line", [] { return Launch().options.page(); }, launch};
+  return {"launch", "starts several ranks: composes and runs the mpirun command line", launch_page, launch};
 }
 Command doctor_command() {
-  return {"doctor", "looks at this host, or under mpirun at all of them", [] { return Doctor().options.page(); },
+  return {"doctor", "examines this host, or all hosts under mpirun", [] { return Doctor().options.page(); },
           doctor};
 }
 Command ckpt_command() {

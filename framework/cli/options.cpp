@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "cli/output.h"
 #include "core/closest.h"
 #include "core/error.h"
 
@@ -12,9 +13,7 @@ namespace dml {
 struct Options::State {
   explicit State(std::string command) : app("", "dml " + command) {}
   CLI::App app;
-  std::string usage;
-  std::vector<std::string> examples;
-  std::vector<std::pair<std::string, std::string>> rows;                 // option as written, help
+  CommandPage page;
   std::vector<std::string> names;                                        // "--prompt"
   std::map<std::string, std::function<void(const std::string&)>> texts;  // read here: to CLI11 an empty value is none
   std::vector<Override>* overrides = nullptr;
@@ -22,50 +21,59 @@ struct Options::State {
 
 Options::Options(std::string command, std::string usage, std::vector<std::string> examples)
     : state_(std::make_unique<State>(std::move(command))) {
-  state_->usage = std::move(usage);
-  state_->examples = std::move(examples);
+  state_->page.usage = std::move(usage);
+  state_->page.examples = std::move(examples);
   state_->app.set_help_flag();
   state_->app.allow_extras();
 }
 Options::~Options() = default;
 
+void Options::about(std::string text) { state_->page.about = std::move(text); }
+
 void Options::positional(const std::string& name, std::string& value, const std::string& help, bool required) {
   auto* option = state_->app.add_option(name, value);
   if (required) option->required();
-  state_->rows.push_back({name, help});
+  state_->page.words.push_back({name, "", help});
 }
 
 void Options::flag(const std::string& name, bool& value, const std::string& help) {
   state_->app.add_flag("--" + name, value);
   state_->names.push_back("--" + name);
-  state_->rows.push_back({"--" + name, help});
+  state_->page.options.push_back({"--" + name, "", help});
 }
 
-void Options::text(const std::string& name, std::optional<std::string>& value, const std::string& help) {
+void Options::text(const std::string& name, std::optional<std::string>& value, const std::string& help,
+                   const std::string& placeholder) {
   state_->texts["--" + name] = [&value](const std::string& text) { value = text; };
   state_->names.push_back("--" + name);
-  state_->rows.push_back({"--" + name + " TEXT", help});
+  state_->page.options.push_back({"--" + name, placeholder, help});
 }
 
-void Options::texts(const std::string& name, std::vector<std::string>& values, const std::string& help) {
+void Options::texts(const std::string& name, std::vector<std::string>& values, const std::string& help,
+                    const std::string& placeholder) {
   state_->texts["--" + name] = [&values](const std::string& text) { values.push_back(text); };
   state_->names.push_back("--" + name);
-  state_->rows.push_back({"--" + name + " TEXT", help});
+  state_->page.options.push_back({"--" + name, placeholder, help});
 }
 
-void Options::integer(const std::string& name, std::optional<std::int64_t>& value, const std::string& help) {
+void Options::integer(const std::string& name, std::optional<std::int64_t>& value, const std::string& help,
+                      const std::string& placeholder) {
   state_->app.add_option("--" + name, value);
   state_->names.push_back("--" + name);
-  state_->rows.push_back({"--" + name + " N", help});
+  state_->page.options.push_back({"--" + name, placeholder, help});
 }
 
-void Options::number(const std::string& name, std::optional<double>& value, const std::string& help) {
+void Options::number(const std::string& name, std::optional<double>& value, const std::string& help,
+                     const std::string& placeholder) {
   state_->app.add_option("--" + name, value);
   state_->names.push_back("--" + name);
-  state_->rows.push_back({"--" + name + " X", help});
+  state_->page.options.push_back({"--" + name, placeholder, help});
 }
 
-void Options::take_overrides(std::vector<Override>& overrides) { state_->overrides = &overrides; }
+void Options::take_overrides(std::vector<Override>& overrides) {
+  state_->overrides = &overrides;
+  state_->page.overrides = true;
+}
 
 void Options::parse(const std::vector<std::string>& words) {
   State& s = *state_;
@@ -73,12 +81,13 @@ void Options::parse(const std::vector<std::string>& words) {
   // a dash ("--min-p -1") is glued to its option, or CLI11 takes it for another one.
   std::vector<std::string> own, keys;
   for (std::size_t i = 0; i < words.size(); ++i) {
+    if (take_output_option(words, i)) continue;
     const std::string& word = words[i];
     std::string name = word.substr(0, word.find('='));
     if (!name.starts_with("--") || name == "--") {
       own.push_back(word);
     } else if (auto text = s.texts.find(name); text != s.texts.end()) {
-      if (name == word && i + 1 == words.size()) throw UserError("{} needs a value\nusage: dml {}", name, s.usage);
+      if (name == word && i + 1 == words.size()) throw UserError("{} needs a value\nusage: dml {}", name, s.page.usage);
       text->second(name == word ? words[++i] : word.substr(name.size() + 1));
     } else if (std::ranges::find(s.names, name) != s.names.end()) {
       bool takes_value = s.app.get_option(name)->get_expected_min() > 0 && name == word && i + 1 < words.size();
@@ -86,7 +95,7 @@ void Options::parse(const std::vector<std::string>& words) {
     } else {
       if (auto near = closest(name, s.names);
           !s.overrides || (!near.empty() && closest(name.substr(2), dml::keys()).empty()))
-        throw UserError("unknown option '{}'{}\nusage: dml {}", name, did_you_mean(name, s.names), s.usage);
+        throw UserError("unknown option '{}'{}\nusage: dml {}", name, did_you_mean(name, s.names), s.page.usage);
       keys.push_back(word);
       if (name == word && i + 1 < words.size() && !words[i + 1].starts_with("--")) keys.push_back(words[++i]);
     }
@@ -95,26 +104,17 @@ void Options::parse(const std::vector<std::string>& words) {
   try {
     s.app.parse(std::move(own));
   } catch (const CLI::ParseError& e) {
-    throw UserError("{}\nusage: dml {}", e.what(), s.usage);
+    throw UserError("{}\nusage: dml {}", e.what(), s.page.usage);
   }
   if (auto rest = s.app.remaining(); !rest.empty())
-    throw UserError("unexpected word '{}'\nusage: dml {}", rest[0], s.usage);
+    throw UserError("unexpected word '{}'\nusage: dml {}", rest[0], s.page.usage);
   if (s.overrides && !keys.empty()) *s.overrides = parse_overrides(keys);
 }
 
-std::string Options::page() const {
-  const State& s = *state_;
-  std::string out = fmt::format("usage: dml {}\n", s.usage);
-  if (!s.examples.empty()) {
-    out += "\nexamples:\n";
-    for (auto& e : s.examples) out += "  " + e + "\n";
-  }
-  if (!s.rows.empty()) {
-    out += "\noptions:\n";
-    for (auto& [name, help] : s.rows) out += fmt::format("  {:<26} {}\n", name, help);
-  }
-  if (s.overrides) out += "  --KEY VALUE                any key of the recipe; dml help KEY explains one\n";
-  return out;
+CommandPage Options::page() const {
+  CommandPage page = state_->page;
+  for (const CommandOption& o : output_help()) page.options.push_back(o);
+  return page;
 }
 
 }  // namespace dml

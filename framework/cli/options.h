@@ -8,30 +8,39 @@
 #include <string>
 #include <vector>
 
+#include "cli/page.h"
 #include "recipe/recipe.h"
 
 namespace dml {
 
 class Options {
  public:
-  /// `usage`: the line shown with an error, without "dml ".
+  /// `usage`: the line shown with an error, without "dml ". An example is a command line, and what it does behind two
+  /// or more spaces.
   Options(std::string command, std::string usage, std::vector<std::string> examples);
   ~Options();
 
+  /// A paragraph of the manual page: what the command reads, does and writes.
+  void about(std::string text);
   void positional(const std::string& name, std::string& value, const std::string& help, bool required = true);
   void flag(const std::string& name, bool& value, const std::string& help);
-  void text(const std::string& name, std::optional<std::string>& value, const std::string& help);
+  /// `placeholder` stands for the value in help pages, and tells shells how to complete it (see value_hint()).
+  void text(const std::string& name, std::optional<std::string>& value, const std::string& help,
+            const std::string& placeholder = "TEXT");
   /// May be given several times.
-  void texts(const std::string& name, std::vector<std::string>& values, const std::string& help);
-  void integer(const std::string& name, std::optional<std::int64_t>& value, const std::string& help);
-  void number(const std::string& name, std::optional<double>& value, const std::string& help);
+  void texts(const std::string& name, std::vector<std::string>& values, const std::string& help,
+             const std::string& placeholder = "TEXT");
+  void integer(const std::string& name, std::optional<std::int64_t>& value, const std::string& help,
+               const std::string& placeholder = "N");
+  void number(const std::string& name, std::optional<double>& value, const std::string& help,
+              const std::string& placeholder = "X");
   /// Whatever else looks like an option is a recipe key.
   void take_overrides(std::vector<Override>& overrides);
 
   /// Throws UserError.
   void parse(const std::vector<std::string>& words);
-  /// The help page.
-  std::string page() const;
+  /// What help, manual page and completions say of the command.
+  CommandPage page() const;
 
  private:
   struct State;

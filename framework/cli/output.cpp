@@ -1,20 +1,84 @@
 #include "cli/output.h"
 
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 
+#include "core/closest.h"
 #include "core/error.h"
 #include "core/log.h"
 
 namespace dml {
+namespace {
 
-void print(std::string_view text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
-    throw IoError("stdout", "cannot write");
+struct OutputOptions {
+  std::vector<std::string> words;
+  bool verbose = false;
+  ProgressMode progress = ProgressMode::automatic;
+};
+OutputOptions output_settings;
+
+ProgressMode parse_progress_mode(const std::string& text) {
+  if (text == "auto") return ProgressMode::automatic;
+  if (text == "bar") return ProgressMode::bar;
+  if (text == "plain") return ProgressMode::plain;
+  if (text == "none") return ProgressMode::none;
+  const std::vector<std::string> modes{"auto", "bar", "plain", "none"};
+  throw UserError("--progress: '{}' is not one of {}{}", text, fmt::join(modes, ", "), did_you_mean(text, modes));
 }
 
-void show_notes(const RecipeFile& file) {
-  for (auto& line : file.notices) log_info("note: {}", line);
+}  // namespace
+
+void print(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return;
+  if (errno == EPIPE) {
+    std::signal(SIGPIPE, SIG_DFL);
+    std::raise(SIGPIPE);
+  }
+  throw IoError("stdout", "cannot write");
+}
+
+void show_notes(const RecipeFile& file, bool brief, bool missing) {
+  const bool fold = brief && !output_settings.verbose && file.notices.size() > 1;
+  if (fold)
+    log_info("note: {} keys were translated or have no effect; 'dml validate {}' lists them", file.notices.size(),
+             file.path);
+  for (auto& line : file.notices)  // what will not happen is told in any case
+    if (!fold || line.starts_with("not done")) log_info("note: {}", line);
   for (auto& line : file.warnings) log_warning("{}", line);
+  if (missing)
+    for (auto& line : file.missing) log_warning("{}", line);
+}
+
+bool take_output_option(const std::vector<std::string>& words, std::size_t& i) {
+  const std::string& word = words[i];
+  if (word == "--quiet" || word == "-q") {
+    set_log_level(LogLevel::warning);
+    output_settings.progress = ProgressMode::silent;
+    output_settings.words.push_back("--quiet");
+  } else if (word == "--verbose" || word == "-v") {
+    set_log_level(LogLevel::debug);
+    output_settings.verbose = true;
+    output_settings.words.push_back("--verbose");
+  } else if (word == "--progress" || word.starts_with("--progress=")) {
+    if (word == "--progress" && i + 1 == words.size())
+      throw UserError("--progress needs a value: auto, bar, plain or none");
+    const std::string mode = word == "--progress" ? words[++i] : word.substr(word.find('=') + 1);
+    output_settings.progress = parse_progress_mode(mode);
+    output_settings.words.push_back("--progress=" + mode);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+const std::vector<std::string>& output_options() { return output_settings.words; }
+ProgressMode progress_mode() { return output_settings.progress; }
+
+std::vector<CommandOption> output_help() {
+  return {{"--quiet", "", "print only warnings, errors and results"},
+          {"--verbose", "", "more details about the run"},
+          {"--progress", "auto|bar|plain|none", "how progress is shown; plain: lines, at least one every 30 s"}};
 }
 
 }  // namespace dml

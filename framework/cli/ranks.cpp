@@ -1,5 +1,6 @@
 #include "cli/ranks.h"
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <new>
@@ -11,7 +12,13 @@
 namespace dml {
 namespace {
 
-constexpr std::chrono::milliseconds kRankZeroFirst{800};
+// Most errors meet every rank: a mistake in the recipe or the data, ranks that disagree, a loss that is not finite. Rank 0
+// reports it and ends the others while they wait here. The first of them reports what rank 0 did not meet.
+constexpr std::chrono::milliseconds kRankZeroFirst{3000}, kThenOneByOne{200};
+
+void let_others_report_first(int rank) {
+  if (rank > 0) std::this_thread::sleep_for(kRankZeroFirst + std::min(rank - 1, 50) * kThenOneByOne);
+}
 
 }  // namespace
 
@@ -23,18 +30,17 @@ int run_on_ranks(const std::function<int(Comm&)>& body) {
   try {
     return body(*comm);
   } catch (const Error& e) {
-    // A mistake in the recipe or the data meets every rank; rank 0 tells it, and ends the others before they say it again.
-    if (comm->rank() != 0 && e.code() == ExitCode::user) std::this_thread::sleep_for(kRankZeroFirst);
+    let_others_report_first(comm->rank());
     log_error("{}", e.what());
     code = e.code();
   } catch (const std::bad_alloc&) {
+    let_others_report_first(comm->rank());
     log_error("out of memory");
     code = ExitCode::memory;
   } catch (const std::exception& e) {
+    let_others_report_first(comm->rank());
     log_error("{}", e.what());
   }
-  // The deadlines of all who wait for a rank pass at about the same time: each of them says what it was in.
-  if (code == ExitCode::distributed) std::this_thread::sleep_for(std::chrono::milliseconds(500));
   comm->abort(static_cast<int>(code));
   return static_cast<int>(code);
 }

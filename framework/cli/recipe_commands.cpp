@@ -1,4 +1,4 @@
-// validate, list, schema, version: what can be said without touching data or models.
+// validate, list, schema, version.
 #include <cstdio>
 
 #include "checkpoint/model_config.h"
@@ -12,6 +12,7 @@
 #include "kernels/gemm.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
+#include "pipeline/preflight.h"
 #include "prompt/chat_formats.h"
 #include "prompt/strategy.h"
 
@@ -20,26 +21,42 @@ namespace {
 
 struct Validate {
   std::string recipe;
-  bool resolved = false;
+  bool resolved = false, recipe_only = false;
   std::vector<Override> overrides;
   Options options{"validate",
-                  "validate RECIPE [--resolved] [--KEY VALUE …]",
-                  {"dml validate recipe.yml", "dml validate recipe.yml --resolved",
-                   "dml validate recipe.yml --learning_rate 1e-4"}};
+                  "validate RECIPE [--recipe-only | --resolved] [--KEY VALUE …]",
+                  {"dml validate recipe.yml                 recipe, model, tokenizer and the first rows of the data",
+                   "dml validate recipe.yml --recipe-only   the recipe alone",
+                   "dml validate recipe.yml --resolved --learning_rate 1e-4"}};
   Validate() {
     options.positional("RECIPE", recipe, "the recipe");
-    options.flag("resolved", resolved, "print every value with its origin");
+    options.flag("recipe-only", recipe_only, "open neither model nor data");
+    options.flag("resolved", resolved, "print every value of the recipe with its origin, and check nothing else");
     options.take_overrides(overrides);
   }
 };
 
-int validate(const std::vector<std::string>& words) {
+int run_validate(const std::vector<std::string>& words) {
   Validate v;
   v.options.parse(words);
   RecipeFile file = load_recipe(v.recipe, v.overrides);
-  show_notes(file);
-  if (v.resolved) print(resolved_yaml(file, true));
-  else print(fmt::format("{}: good\n", v.recipe));
+  const bool alone = v.recipe_only || v.resolved;
+  show_notes(file, false, alone);
+  if (v.resolved) {
+    print(resolved_yaml(file, true));
+    return 0;
+  }
+  if (!alone) {
+    const Validation found = validate(file.recipe);
+    for (auto& line : found.notes) log_info("note: {}", line);
+    // What is not there at all is told once, with its place in the recipe.
+    Problems problems;
+    for (auto& line : file.missing) problems.add(line);
+    for (auto& line : found.problems)
+      if (file.missing.empty() || (line.find(": no such ") == line.npos)) problems.add(line);
+    problems.raise();
+  }
+  print(fmt::format("{}: good\n", v.recipe));
   return 0;
 }
 
@@ -75,7 +92,11 @@ struct List {
   Options options{"list",
                   "list [models | prompts | chat_templates | optimizers | schedulers | distributions]",
                   {"dml list", "dml list prompts"}};
-  List() { options.positional("WHAT", what, "one list; without it all of them", false); }
+  List() {
+    options.about("Prints the names that recipe keys accept, each with a line of explanation.");
+    options.positional("models|prompts|chat_templates|optimizers|schedulers|distributions", what,
+                       "one list; without it, all of them", false);
+  }
 };
 
 int list(const std::vector<std::string>& words) {
@@ -91,16 +112,18 @@ int list(const std::vector<std::string>& words) {
 }  // namespace
 
 Command validate_command() {
-  return {"validate", "checks a recipe: every problem at once", [] { return Validate().options.page(); }, validate};
+  return {"validate", "checks a recipe, its model and its data; lists every problem",
+          [] { return Validate().options.page(); }, run_validate};
 }
 
 Command list_command() {
-  return {"list", "what there is: models, prompt formats, optimizers …", [] { return List().options.page(); }, list};
+  return {"list", "lists model families, prompt formats, optimizers and other choices",
+          [] { return List().options.page(); }, list};
 }
 
 Command schema_command() {
   auto make = [] { return Options("schema", "schema", {"dml schema > dml.schema.json"}); };
-  return {"schema", "JSON Schema of a recipe, for editors", [make] { return make().page(); },
+  return {"schema", "prints a JSON Schema of recipes, for editors", [make] { return make().page(); },
           [make](const std::vector<std::string>& words) {
             make().parse(words);
             print(json_schema().dump(2) + "\n");
@@ -110,7 +133,7 @@ Command schema_command() {
 
 Command version_command() {
   auto make = [] { return Options("version", "version", {"dml version"}); };
-  return {"version", "version, build and libraries", [make] { return make().page(); },
+  return {"version", "prints version, build and libraries", [make] { return make().page(); },
           [make](const std::vector<std::string>& words) {
             make().parse(words);
             print(fmt::format("dml {}\n{}\n{}\n", version(), build_description(), kernels::blas_description()));

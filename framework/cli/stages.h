@@ -5,10 +5,12 @@
 
 namespace dml {
 
+Command init_command();
 Command validate_command();
 Command preprocess_command();
 Command inspect_command();
 Command train_command();
+Command resume_command();
 Command evaluate_command();
 Command infer_command();
 Command merge_command();
@@ -20,9 +22,13 @@ Command launch_command();
 Command doctor_command();
 Command ckpt_command();
 Command tokenize_command();
+Command tokenizer_command();
 Command template_command();
+Command grammar_command();
 Command list_command();
 Command schema_command();
+Command man_command();
+Command completion_command();
 Command version_command();
 
 }  // namespace dml

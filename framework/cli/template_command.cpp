@@ -20,17 +20,25 @@ struct Template {
   std::optional<std::string> model, path, messages, context;
   bool generation_prompt = false, masks = false;
   Options options{"template",
-                  "template (--model DIR | --template F.jinja|NAME) (--messages F.json | --context F.json) "
+                  "template (--model DIR | --template FILE|NAME) (--messages FILE | --context FILE) "
                   "[--add-generation-prompt] [--masks]",
                   {"dml template --model DIR --messages chat.json --masks",
                    "dml template --template chat_template.jinja --context context.json"}};
   Template() {
-    options.text("model", model, "a model's folder, whose template is taken");
-    options.text("template", path, "a chat template: a file, or the name of a built-in one");
-    options.text("messages", messages, "a list of messages, or a row with `messages` and what else it has (tools …)");
-    options.text("context", context, "all of the template's variables, an object: messages, bos_token, tools …");
-    options.flag("add-generation-prompt", generation_prompt, "up to where the model speaks");
-    options.flag("masks", masks, "what is learned stands in ⟦…⟧");
+    options.about(
+        "Renders a chat template with messages and prints the text, as training and inference would see it. With "
+        "--masks, "
+        "the parts that are trained stand between ⟦ and ⟧.");
+    options.text("model", model, "use the template of this model", "DIR");
+    options.text("template", path,
+                 "a chat template: a Jinja file, or the name of a built-in template (dml list chat_templates)",
+                 "FILE|NAME");
+    options.text("messages", messages, "JSON: a list of messages, or a dataset row with `messages` (and tools …)",
+                 "FILE");
+    options.text("context", context, "JSON object with all variables of the template: messages, bos_token, tools …",
+                 "FILE");
+    options.flag("add-generation-prompt", generation_prompt, "end with the prompt for the assistant's answer");
+    options.flag("masks", masks, "mark the trained parts with ⟦ and ⟧");
   }
 };
 

@@ -26,11 +26,15 @@ struct Train {
   std::vector<Override> overrides;
   Options options{"train",
                   "train RECIPE [--resume auto|DIR|none] [--KEY VALUE …]",
-                  {"dml train recipe.yml", "mpirun -np 4 dml train recipe.yml", "dml train recipe.yml --resume auto",
-                   "dml train recipe.yml --learning_rate 1e-4"}};
+                  {"dml train recipe.yml", "dml train recipe.yml --learning_rate 1e-4",
+                   "dml launch -n 4 train recipe.yml", "dml resume outputs/run"}};
   Train() {
+    options.about(
+        "Prepares the data if necessary, trains, and writes into output_dir: the adapter or model, checkpoints, "
+        "metrics.jsonl, report.html, loss.svg and the recipe. Ctrl-C or SIGTERM saves a checkpoint and stops with exit "
+        "code 75; dml resume continues.");
     options.positional("RECIPE", recipe, "the recipe");
-    options.text("resume", resume, "auto: from the newest checkpoint; a checkpoint directory; none: anew");
+    options.text("resume", resume, "auto: from the newest checkpoint; DIR: from this checkpoint; none: a new run", "auto|DIR|none");
     options.take_overrides(overrides);
   }
 };
@@ -40,23 +44,29 @@ int run_train(const std::vector<std::string>& words) {
   t.options.parse(words);
   return run_on_ranks([&](Comm& comm) {
     RecipeFile file = load_recipe(t.recipe, t.overrides);
-    show_notes(file);
-    return static_cast<int>(train(file, comm, {.resume = t.resume}));
+    show_notes(file, true);
+    return static_cast<int>(
+        train(file, comm, {.resume = t.resume, .overrides = t.overrides, .progress = progress_mode()}));
   });
 }
 
 struct Evaluate {
   std::string recipe;
-  std::optional<std::string> adapter;
+  std::vector<std::string> adapters;
   bool json = false;
   std::vector<Override> overrides;
   Options options{"evaluate",
-                  "evaluate RECIPE [--adapter DIR] [--json]",
-                  {"dml evaluate recipe.yml", "dml evaluate recipe.yml --adapter out/checkpoint-100"}};
+                  "evaluate RECIPE [--adapter DIR …] [--json]",
+                  {"dml evaluate recipe.yml", "dml evaluate recipe.yml --adapter out/checkpoint-100 --adapter out"}};
   Evaluate() {
+    options.about(
+        "Computes the loss on the validation data (val_set_size or test_datasets): of the base model, and of the "
+        "adapter or "
+        "model in output_dir. Prints one row each, with loss and perplexity.");
     options.positional("RECIPE", recipe, "the recipe");
-    options.text("adapter", adapter, "another adapter than the one in output_dir");
-    options.flag("json", json, "one JSON object a line");
+    options.texts("adapter", adapters, "evaluate this adapter instead of the one in output_dir; several: one row each",
+                  "DIR");
+    options.flag("json", json, "print one JSON object per line");
     options.take_overrides(overrides);
   }
 };
@@ -65,9 +75,9 @@ int run_evaluate(const std::vector<std::string>& words) {
   Evaluate e;
   e.options.parse(words);
   return run_on_ranks([&](Comm& comm) {
-    RecipeFile file = load_recipe(e.recipe, e.overrides);
+    RecipeFile file = load_recipe(e.recipe, e.overrides, RecipeUse::measure);
     show_notes(file);
-    auto rows = evaluate(file.recipe, comm, e.adapter);
+    auto rows = evaluate(file.recipe, comm, e.adapters);
     if (comm.rank() != 0) return 0;
     std::size_t width = 5;
     for (auto& r : rows) width = std::max(width, r.name.size());
@@ -101,9 +111,14 @@ struct Merge {
                   {"dml merge recipe.yml --output merged",
                    "dml merge recipe.yml --adapter style=0.5 --adapter facts --output merged"}};
   Merge() {
+    options.about(
+        "Adds the adapter to the base model's weights and writes a complete model directory that needs neither PEFT "
+        "nor "
+        "dml. Compares the logits of base with adapter and of the merged model, and reports the largest difference.");
     options.positional("RECIPE", recipe, "the recipe");
-    options.texts("adapter", adapters, "another adapter than the one in output_dir; several add up, DIR=WEIGHT");
-    options.text("output", output, "a new Hugging Face model directory");
+    options.texts("adapter", adapters,
+                  "this adapter instead of the one in output_dir: DIR or DIR=WEIGHT; several are added up", "DIR");
+    options.text("output", output, "the new model directory", "DIR");
     options.take_overrides(overrides);
   }
 };
@@ -112,9 +127,9 @@ int run_merge(const std::vector<std::string>& words) {
   Merge m;
   m.options.parse(words);
   if (!m.output) throw UserError("merge needs --output DIR");
-  RecipeFile file = load_recipe(m.recipe, m.overrides);
+  RecipeFile file = load_recipe(m.recipe, m.overrides, RecipeUse::measure);
   show_notes(file);
-  merge(file.recipe, m.adapters, *m.output);
+  merge(file, m.adapters, *m.output);
   print(*m.output + "\n");
   return 0;
 }
@@ -129,12 +144,18 @@ struct Plan {
                   {"dml plan recipe.yml", "dml plan recipe.yml --micro_batch_size 4",
                    "dml plan recipe.yml --ranks 2,8,64 --bandwidth 10Gbit --latency 0.05ms"}};
   Plan() {
+    options.about(
+        "Says before a run starts how much memory it needs, by kind, how large a checkpoint is, how many steps it "
+        "takes and "
+        "how long they take on this machine, and the largest micro_batch_size that fits.");
     options.positional("RECIPE", recipe,
-                       "the recipe; with --ranks it may go without datasets, and with model_config without base_model");
-    options.text("ranks", ranks, "step time and memory under every strategy on so many ranks, from a measurement here");
-    options.text("bandwidth", bandwidth, "of a host's network, in each direction (1Gbit)");
-    options.text("latency", latency, "of a message between hosts (0.1ms)");
-    options.integer("ranks-per-host", ranks_per_host, "ranks that share a host's network (1)");
+                       "the recipe; with --ranks it needs no datasets, and no base_model if it has a model_config");
+    options.text(
+        "ranks", ranks,
+        "predict step time and memory of every strategy on this many ranks, from a measurement on this machine");
+    options.text("bandwidth", bandwidth, "network bandwidth of a host, per direction (1Gbit)");
+    options.text("latency", latency, "network latency between hosts (0.1ms)");
+    options.integer("ranks-per-host", ranks_per_host, "number of ranks on each host, which share its network (1)");
     options.take_overrides(overrides);
   }
 };
@@ -145,7 +166,7 @@ std::vector<int> numbers_of(const std::string& list) {
     std::size_t end = std::min(list.find(',', at), list.size());
     std::string word = list.substr(at, end - at);
     if (word.empty() || word.size() > 6 || word.find_first_not_of("0123456789") != word.npos || word == "0")
-      throw UserError("--ranks {}: expected numbers like 2 or 2,8,64", list);
+      throw UserError("--ranks {}: expected positive integers, such as 2 or 2,8,64", list);
     numbers.push_back(std::stoi(word));
     at = end + 1;
   }
@@ -165,8 +186,9 @@ int plan_ranks(const Plan& p) {
   set_job_threads(file.recipe.train, *self);
   ScalingPlan plan(file.recipe);
   const Calibration& c = plan.calibration();
-  log_info("measured here, {} thread{}: {:.3f} s a micro-batch of {} tokens, {:.3f} s an update", threads(),
-           threads() == 1 ? "" : "s", c.pass(), c.tokens, c.update);
+  log_info(
+      "measured on this machine with {} thread{}: {:.3f} s per micro-batch of {} tokens, {:.3f} s per optimizer update",
+      threads(), threads() == 1 ? "" : "s", c.pass(), c.tokens, c.update);
   print(fmt::format("{:>6}  {:<8}  {:>9}  {:>9}  {:>8}  {:>11}  {:>10}\n", "ranks", "", "step", "waiting", "speed-up",
                     "sent a rank", "memory"));
   for (int ranks : numbers) {
@@ -191,16 +213,19 @@ int run_plan(const std::vector<std::string>& words) {
   p.options.parse(words);
   if (p.ranks) return plan_ranks(p);
   if (p.bandwidth || p.latency || p.ranks_per_host)
-    throw UserError("--bandwidth, --latency and --ranks-per-host go with --ranks");
+    throw UserError("--bandwidth, --latency and --ranks-per-host require --ranks");
   RecipeFile file = load_recipe(p.recipe, p.overrides);
   show_notes(file);
   auto self = make_self_comm();
+  set_job_threads(file.recipe.train, *self);
   TrainingRun run(file, *self);
   for (auto& line : run.header()) log_info("{}", line);
+  for (auto& line : run.details()) log_info("{}", line);
+  for (auto& line : run.data().report().warnings()) log_warning("{}", line);
   for (auto& [name, bytes] : run.memory().rows()) print(fmt::format("{:<24} {:>10}\n", name, memory_text(bytes)));
   print(fmt::format("{:<24} {:>10}\n", "total", memory_text(run.memory().total())));
   print(fmt::format("{:<24} {:>10}\n", "a checkpoint, on disk", memory_text(run.checkpoint_bytes())));
-  print(fmt::format("micro_batch_size up to {} fits in the {} that are available; {} take about {} here\n",
+  print(fmt::format("micro_batch_size up to {} fits in the {} of available memory; {} take about {} on this machine\n",
                     run.largest_micro_batch(), memory_text(available_memory()),
                     count_text(static_cast<double>(run.total())) + (run.total() == 1 ? " step" : " steps"),
                     clock_text(run.estimated_seconds())));
@@ -210,17 +235,17 @@ int run_plan(const std::vector<std::string>& words) {
 }  // namespace
 
 Command train_command() {
-  return {"train", "trains what the recipe describes", [] { return Train().options.page(); }, run_train};
+  return {"train", "trains the model that the recipe describes", [] { return Train().options.page(); }, run_train};
 }
 Command evaluate_command() {
-  return {"evaluate", "loss on the validation split, before and after", [] { return Evaluate().options.page(); },
-          run_evaluate};
+  return {"evaluate", "loss on the validation split, of the base and of adapters",
+          [] { return Evaluate().options.page(); }, run_evaluate};
 }
 Command merge_command() {
-  return {"merge", "merges an adapter into a model directory", [] { return Merge().options.page(); }, run_merge};
+  return {"merge", "merges adapters into a model directory", [] { return Merge().options.page(); }, run_merge};
 }
 Command plan_command() {
-  return {"plan", "memory and steps of a run, before it is started; step times on many ranks",
+  return {"plan", "predicts memory and time of a run; with --ranks, step times on many ranks",
           [] { return Plan().options.page(); }, run_plan};
 }
 

@@ -36,11 +36,12 @@ bool better(const Candidate& a, const Candidate& b) {
 class Search {
  public:
   Search(CausalLm& model, const std::vector<Token>& prompt, const GenerationOptions& options)
-      : options_(options),
+      : model_(model),
+        options_(options),
         width_(static_cast<std::size_t>(options.beams)),
         prompt_(prompt.size()),
-        decoding_(model, std::vector<std::vector<Token>>(width_, prompt), options.max_new_tokens, options.cache,
-                  width_),
+        longest_(options.longest_answer(prompt.size())),
+        decoding_(model, std::vector<std::vector<Token>>(width_, prompt), options, width_),
         beams_(width_),
         live_{0} {
     std::vector<std::size_t> others(width_ - 1);
@@ -62,7 +63,7 @@ class Search {
     bool over = finished_.size() == width_ && finished_.back().score >= candidates[0].sum / penalty;
     if (over || next.empty()) return false;
     go_on(next);
-    if (length() == options_.max_new_tokens) {
+    if (length() == longest_) {
       for (std::size_t i : live_) finish(i, beams_[i].sum / penalty, StopReason::length);
       return false;
     }
@@ -125,7 +126,9 @@ class Search {
       place[i] = free.back();
       free.pop_back();
       Decoding::Sequence &from = decoding_.sequences[next[i].beam], &to = decoding_.sequences[place[i]];
-      to.cache->copy(*from.cache, std::min<std::int64_t>(to.cache->length(), static_cast<std::int64_t>(prompt_)));
+      const std::int64_t known = to.cache->length();
+      const bool expired = model_.cache_expires(known, from.cache->length());
+      to.cache->copy(*from.cache, expired ? 0 : std::min<std::int64_t>(known, static_cast<std::int64_t>(prompt_)));
       to.text = from.text;
       beams_[place[i]] = beams_[next[i].beam];
     }
@@ -137,8 +140,10 @@ class Search {
     }
   }
 
+  const CausalLm& model_;
   const GenerationOptions& options_;
   std::size_t width_, prompt_;
+  std::int64_t longest_;  // answer
   Decoding decoding_;
   std::vector<Beam> beams_;
   std::vector<std::size_t> live_;   // beams that go on; row r of the logits is that of live_[r]

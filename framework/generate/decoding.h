@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "generate/generator.h"
 #include "model/causal_lm.h"
 
 namespace dml {
@@ -16,18 +17,22 @@ class Decoding {
   struct Sequence {
     std::optional<KvCache> cache;  // from begin() to end()
     std::vector<Token> text;       // prompt and what has been made of it
+    std::int64_t longest = 0;      // tokens that the text may have
   };
-  /// One sequence per prompt (none empty), each with room for max_new_tokens more; at most `together` at a time.
-  Decoding(CausalLm& model, std::span<const std::vector<Token>> prompts, std::int64_t max_new_tokens,
-           kernels::Storage cache, std::size_t together);
+  /// One sequence per prompt (none empty), each with room for its longest answer; at most `together` at a time.
+  Decoding(CausalLm& model, std::span<const std::vector<Token>> prompts, const GenerationOptions& options,
+           std::size_t together);
 
   /// How many of the next prompts are read in one call: at most `most` and as many as fit into some hundred tokens, but one.
   std::size_t readable(std::size_t next, std::size_t most) const;
   /// Takes memory for the caches of all that are listed and have none, for reading the prompts of `fresh` in one call, and
   /// for going on with all of them, whatever their length.
   void begin(std::span<const std::size_t> fresh, std::span<const std::size_t> others);
+  /// Bytes of the model's working memory that begin() needs. Creates the caches, whose memory is not included.
+  std::size_t measure(std::span<const std::size_t> fresh, std::span<const std::size_t> others);
   void end(std::size_t sequence) { sequences[sequence].cache.reset(); }
-  /// Reads what the caches of the sequences listed lack of their texts; their logits become rows 0, 1, ….
+  /// Reads what the caches of the sequences listed lack of their texts, or a text from its start where its cache has expired
+  /// (CausalLm::cache_expires); their logits become rows 0, 1, ….
   void read(std::span<const std::size_t> which);
 
   std::span<float> logits(std::size_t row) {
@@ -36,10 +41,12 @@ class Decoding {
   std::vector<Sequence> sequences;
 
  private:
-  void call(std::span<const std::size_t> which, bool full);
+  bool expired(const Sequence& s) const;
+  void measure_again(std::size_t sequence);
+  void call(std::span<const std::size_t> which, bool full, std::size_t row = 0);
 
   CausalLm& model_;
-  std::int64_t vocab_, max_new_tokens_;
+  std::int64_t vocab_;
   kernels::Storage storage_;
   std::vector<std::int32_t> positions_;
   std::vector<Token> tokens_;

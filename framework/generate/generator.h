@@ -3,11 +3,14 @@
 // not depend on its company.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "constraint/token_mask.h"
 #include "generate/sampler.h"
 #include "model/causal_lm.h"
 
@@ -16,12 +19,20 @@ namespace dml {
 struct GenerationOptions {
   SamplingOptions sampling;
   std::int64_t max_new_tokens = 256;
+  std::int64_t context = 0;  // positions of prompt and answer together; 0: no limit
   std::vector<Token> stop_tokens;                  // end a sequence; not part of its text
   kernels::Storage cache = kernels::Storage::f32;  // of keys and values: f32, bf16 or int8
   std::int64_t beams = 1;                          // above 1: beam search instead of sampling
   double length_penalty = 1;                       // of beam search: above 0 prefers longer texts, below shorter ones
   std::size_t together = SIZE_MAX;                 // sequences that go on at a time
   std::size_t first_number = 0;                    // of the first sequence: each draws random numbers of its own
+  std::shared_ptr<TokenConstraint> constraint;     // what every answer must be; null: anything
+
+  /// New tokens behind a prompt of so many, at least one.
+  std::int64_t longest_answer(std::size_t prompt) const {
+    const std::int64_t room = context - static_cast<std::int64_t>(prompt);
+    return context > 0 ? std::clamp<std::int64_t>(room, 1, std::max<std::int64_t>(1, max_new_tokens)) : max_new_tokens;
+  }
 };
 
 enum class StopReason { token, length, caller };
@@ -35,6 +46,7 @@ struct Generated {
 /// What generating has cost so far. An answer's first token comes with its prompt; the new ones are those behind it.
 struct GenerationSpeed {
   std::int64_t prompt_tokens = 0, new_tokens = 0;
+  std::int64_t generated = 0;  // tokens of all answers
   double prompt_seconds = 0, new_seconds = 0;
 };
 
@@ -48,6 +60,14 @@ class Generator {
   std::vector<Generated> run(std::span<const std::vector<Token>> prompts, const GenerationOptions& options,
                              const OnToken& on_token = {});
   const GenerationSpeed& speed() const { return speed_; }
+
+  /// Bytes that run() needs for these prompts, without beam search. The model's values need not exist yet. If fewer than all
+  /// sequences run `together`, they are assumed to end in order.
+  struct Memory {
+    std::size_t working = 0;  // of the model's working memory
+    std::size_t caches = 0;   // keys, values and logits beside it
+  };
+  Memory measure(std::span<const std::vector<Token>> prompts, const GenerationOptions& options);
 
  private:
   CausalLm& model_;

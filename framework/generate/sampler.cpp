@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/error.h"
 #include "core/random.h"
@@ -43,7 +44,7 @@ Token Sampler::draw(std::span<const float> logits, double uniform) {
   candidates_.clear();
   const double top = *std::max_element(logits.begin(), logits.end());  // the best becomes 0, whatever the temperature
   for (std::size_t i = 0; i < logits.size(); ++i)
-    candidates_.push_back({static_cast<float>((logits[i] - top) / options_.temperature), static_cast<Token>(i)});
+    if (std::isfinite(logits[i])) candidates_.push_back({static_cast<float>((logits[i] - top) / options_.temperature), static_cast<Token>(i)});
   // Best first; equal ones by id, so that the order is fixed.
   auto better = [](auto& a, auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; };
   std::size_t keep = candidates_.size();
@@ -75,10 +76,13 @@ Token Sampler::draw(std::span<const float> logits, double uniform) {
 }
 
 Sampler::Choice Sampler::sample(std::span<float> logits, std::span<const Token> history, std::uint64_t sequence,
-                                std::uint64_t step) {
+                                std::uint64_t step, std::span<const std::uint64_t> allowed) {
   const double total = log_total(logits);
   own_.assign(logits.begin(), logits.end());
   penalise(logits, history);
+  if (!allowed.empty())
+    for (std::size_t i = 0; i < logits.size(); ++i)
+      if (i / 64 >= allowed.size() || !(allowed[i / 64] >> i % 64 & 1)) logits[i] = -std::numeric_limits<float>::infinity();
   Token token = options_.greedy || options_.temperature <= 0
                     ? static_cast<Token>(std::max_element(logits.begin(), logits.end()) - logits.begin())
                     : draw(logits, Random(options_.seed, Purpose::sample, sequence).uniform_double(step));

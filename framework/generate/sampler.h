@@ -1,5 +1,6 @@
 // From logits to the next token: repetition, presence and frequency penalties, temperature, top-k, top-p, min-p, in the
-// order in which Hugging Face applies them, then one draw. Greedy takes the largest logit, the lowest id on a tie.
+// order in which Hugging Face applies them, then one draw. Greedy takes the largest logit, the lowest id on a tie. Tokens that
+// a constraint does not allow are taken out behind the penalties, before all filters.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +30,10 @@ class Sampler {
     Token token = 0;
     float logprob = 0;  // of the model's own distribution, before penalties and filters
   };
-  /// `history`: prompt and text so far. `sequence` and `step` address the random number. Changes `logits`.
-  /// Error(diverged) when they are not numbers.
-  Choice sample(std::span<float> logits, std::span<const Token> history, std::uint64_t sequence, std::uint64_t step);
+  /// `history`: prompt and text so far. `sequence` and `step` address the random number. `allowed`: a bit for each token that
+  /// may be chosen, at least one; empty: all may. Changes `logits`. Error(diverged) when they are not numbers.
+  Choice sample(std::span<float> logits, std::span<const Token> history, std::uint64_t sequence, std::uint64_t step,
+                std::span<const std::uint64_t> allowed = {});
 
  private:
   void penalise(std::span<float> logits, std::span<const Token> history);

@@ -95,11 +95,17 @@ std::string init_name(LoraInit init) {
 
 TensorSource BaseModel::source(Storage storage, const std::set<std::string>& whole) const {
   if (!files) return {};
-  return [from = files, small = quantised, larger = grown, converted = std::make_shared<Converted>(), storage,
-          whole](const std::string& name) -> std::optional<StoredTensor> {
-    if (larger)
-      if (auto tensor = larger->find(name); tensor != larger->end())
-        return StoredTensor{tensor->second.storage, tensor->second.shape, tensor->second.bytes.data()};
+  const std::vector<WeightName> ends = end_weights(spec);
+  return [from = files, small = quantised, larger = grown, converted = std::make_shared<Converted>(), storage, whole,
+          head = ends[1].tensor, shared = spec.tied ? ends[0].tensor : std::string()](
+             const std::string& asked) -> std::optional<StoredTensor> {
+    auto replaced = [&](const std::string& name) { return larger && larger->contains(name); };
+    // The head of a tied model is the embedding, whatever its files have beside it.
+    const std::string& name = asked == head && !shared.empty() && !replaced(asked) ? shared : asked;
+    if (replaced(name)) {
+      const GrownTensor& tensor = larger->at(name);
+      return StoredTensor{tensor.storage, tensor.shape, tensor.bytes.data()};
+    }
     if (auto tensor = small && !whole.contains(name) ? small->find(name) : std::nullopt) return tensor;
     return stored(from->find(name), storage, *converted, from->directory());
   };
@@ -136,9 +142,8 @@ BaseModel open_base_files(const ModelSection& section) {
   } else {
     if (!file_exists(config_dir))
       throw UserError(
-          "{}: no such directory; base_model must be a directory with config.json and *.safetensors (models are not "
-          "downloaded)",
-          config_dir);
+          "{}: {}; base_model must be a directory with config.json and *.safetensors (dml downloads nothing)",
+          config_dir, missing_path(config_dir) ? "no such directory" : path_problem(config_dir));
     base.config = read_json(config_dir + "/config.json", {.bytes = 1 << 20});
     if (section.model_config.empty()) {
       base.spec = read_model_spec(config_dir);
@@ -157,11 +162,14 @@ BaseModel open_base_files(const ModelSection& section) {
   return base;
 }
 
+void check_stored_base(const BaseModel& base, const ModelSection& section, const AdapterSection& adapter) {
+  if (base.files && is_bitsandbytes_config(base.config, section.base_model + "/config.json") && !adapter.load_in_4bit)
+    throw UserError("{}: its weights are stored as nf4, which needs adapter: qlora", section.base_model);
+}
+
 void quantise_base(BaseModel& base, const ModelSection& section, const AdapterSection& adapter) {
   if (!base.files) return;
-  bool already = is_bitsandbytes_config(base.config, section.base_model + "/config.json");
-  if (already && !adapter.load_in_4bit)
-    throw UserError("{}: its weights are nf4 already: they can be used with adapter: qlora", section.base_model);
+  check_stored_base(base, section, adapter);
   if (!adapter.load_in_4bit && !adapter.load_in_8bit) return;
   base.quantised = std::make_shared<QuantisedBase>(base.spec, *base.files,
                                                    adapter.load_in_4bit ? QuantScheme::nf4 : QuantScheme::int8,
@@ -171,7 +179,7 @@ void quantise_base(BaseModel& base, const ModelSection& section, const AdapterSe
            8.0 * static_cast<double>(q.bytes()) / static_cast<double>(std::max<std::int64_t>(1, q.weights())),
            q.weights(), q.note());
   for (const std::string& name : q.left_out())
-    log_info("{} stays as it is: its parts do not begin at a block of {} weights", name, kernels::kNf4Block);
+    log_info("{} is not quantised: its parts do not begin at a block of {} weights", name, kernels::kNf4Block);
 }
 
 BaseModel open_base_model(const ModelSection& section, const AdapterSection& adapter) {
@@ -199,6 +207,10 @@ AdapterConfig adapter_config(const AdapterSection& s, const std::string& base_mo
   c.rank_pattern.assign(s.lora_rank_pattern.begin(), s.lora_rank_pattern.end());
   c.alpha_pattern.assign(s.lora_alpha_pattern.begin(), s.lora_alpha_pattern.end());
   c.modules_to_save = s.lora_modules_to_save;
+  c.ensure_weight_tying = s.peft_ensure_weight_tying;
+  if (!s.peft_trainable_token_indices.tokens.empty())
+    c.token_rows.push_back({"", s.peft_trainable_token_indices.tokens});
+  for (auto& [module, tokens] : s.peft_trainable_token_indices.by_module) c.token_rows.push_back({module, tokens});
   if (!s.peft_layers_to_transform.empty()) c.layers_to_transform = s.peft_layers_to_transform;
   c.layers_pattern = s.peft_layers_pattern;
   c.use_rslora = s.peft_use_rslora;
@@ -237,6 +249,11 @@ void load_adapter(CausalLm& model, const Adapter& adapter, const std::string& di
       directory);
 }
 
+bool vocabulary_is_resized(const BaseModel& base) {
+  const TensorView* table = base.files ? base.files->find(end_weights(base.spec)[0].tensor) : nullptr;
+  return table && table->shape[0] != base.spec.vocab;
+}
+
 TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& model, const AdapterSection& adapter,
                                     std::int64_t seed, bool in_parts) {
   Training training = training_of(adapter, model.base_model, seed);
@@ -256,6 +273,10 @@ TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& m
                   base.spec.model_type);
     training.adapter->fan_in_fan_out = base.spec.conv1d_layout;
   }
+  if (training.adapter) {
+    training.adapter = resolved_config(std::move(*training.adapter), base.spec);
+    training.adapter->resized = vocabulary_is_resized(base);
+  }
   auto built = build_on(base, source_storage(model, adapter), training, base.files ? base.directory : "model_config");
   if (start) load_adapter(*built, *start, *adapter.lora_model_dir);
   base.release();  // what was copied need not stay in memory
@@ -267,12 +288,20 @@ FrozenMemory frozen_memory(const BaseModel& base, const CausalLm& model, Storage
   for (auto& values : model.owned) m.copied += values.size() * sizeof(float);
   if (!base.files) return m;
   if (base.quantised) m.mapped += base.quantised->bytes();
+  auto grown = [&](const std::string& tensor) { return base.grown && base.grown->contains(tensor); };
+  if (base.grown)
+    for (auto& [name, tensor] : *base.grown) m.copied += tensor.bytes.size();
   std::set<std::string> passed_over;  // trained, or seen before
   for (const Unit& u : model.parameters.units())
     for (const Parameter& p : u.parameters)
       passed_over.insert(p.name.starts_with("base_model.model.") ? p.name.substr(17) : p.name);
+  const std::string embedding = end_weights(model.spec)[0].tensor;
   for (const WeightName& w : weight_names(model.spec)) {
-    const TensorView* t = base.files->find(w.tensor);
+    if (passed_over.contains(w.tensor) || grown(w.tensor)) continue;
+    // The head of a tied model that an adapter parted is the embedding's file.
+    const bool shared = w.role == WeightRole::head && base.spec.tied;
+    if (shared && (grown(embedding) || !model.embedding.table)) continue;  // counted as the embedding
+    const TensorView* t = base.files->find(shared ? embedding : w.tensor);
     if (!t || !passed_over.insert(w.tensor).second || (base.quantised && base.quantised->find(w.tensor))) continue;
     if (!used_as_it_lies(*t, storage))
       m.copied += static_cast<std::size_t>(t->size() * dtype_bits(storage_dtype(storage_of(*t, storage))) / 8);

@@ -51,10 +51,15 @@ struct BaseModel {
 
 /// Config and headers, checked against each other: milliseconds, whatever the size.
 BaseModel open_base_files(const ModelSection& section);
+/// UserError when its weights are quantised on disk and the recipe does not use them so.
+void check_stored_base(const BaseModel& base, const ModelSection& section, const AdapterSection& adapter);
 /// With load_in_4bit or load_in_8bit the base is quantised, unless that has been done before.
 void quantise_base(BaseModel& base, const ModelSection& section, const AdapterSection& adapter);
 /// Both.
 BaseModel open_base_model(const ModelSection& section, const AdapterSection& adapter = {});
+
+/// Whether it has more rows of the vocabulary than its files.
+bool vocabulary_is_resized(const BaseModel& base);
 
 /// The adapter that the recipe describes (adapter: lora or qlora).
 AdapterConfig adapter_config(const AdapterSection& section, const std::string& base_model);

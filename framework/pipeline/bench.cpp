@@ -18,6 +18,7 @@
 #include "pipeline/micro_batch_sums.h"
 #include "pipeline/operation_count.h"
 #include "pipeline/optimization.h"
+#include "pipeline/vocabulary.h"
 
 namespace dml {
 namespace {
@@ -95,8 +96,8 @@ std::vector<SyntheticBatch> make_batches(const Recipe& recipe, const BenchOption
   const auto learned =
       std::clamp<std::int64_t>(std::llround(static_cast<double>(length) * (1 - options.masked)), 1, length - 1);
   if (!options.documents.empty() && static_cast<std::int64_t>(options.documents.size()) < each * count)
-    throw UserError("a step takes {} documents ({} micro-batches of {}), the list has {}", each * count, count, each,
-                    options.documents.size());
+    throw UserError("--documents: each step needs {} documents ({} micro-batches of {}), the file has {}", each * count,
+                    count, each, options.documents.size());
   std::vector<SyntheticDocument> alike(static_cast<std::size_t>(each), {length, learned});
   std::vector<SyntheticBatch> batches;
   for (std::int64_t m = 0; m < count; ++m) {
@@ -138,6 +139,7 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   result.plan.process = memory_use().now;
 
   BaseModel base = open_base_model(recipe.model, recipe.adapter);
+  fit_vocabulary(base, recipe.adapter);
   auto strategy = make_strategy(recipe, comm);
   const bool in_parts = recipe.adapter.adapter == AdapterKind::none && strategy->shard_ranks() > 1;
   SyntheticWeights weights(base.spec, recipe.model, recipe.adapter);
@@ -167,9 +169,13 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
 
   strategy->announce(model.parameters);
   auto held = strategy->memory(model.parameters, optimizer->state(), (per_step + comm.size() - 1) / comm.size());
-  for (const SyntheticBatch& b : batches)
-    result.plan.activations = std::max(
-        result.plan.activations, model.measure({b.batch().size(), b.batch().learned(), b.batch().documents()}, true));
+  CausalLm::Shape largest{0, 0, 0};
+  for (const SyntheticBatch& b : batches) {
+    largest.tokens = std::max(largest.tokens, b.batch().size());
+    largest.documents = std::max(largest.documents, b.batch().documents());
+  }
+  largest.learned = largest.tokens;
+  result.plan.activations = model.measure(largest, true);
   result.plan.trained = static_cast<std::size_t>(held.values);
   result.plan.gradients = static_cast<std::size_t>(held.gradients);
   result.plan.optimizer = static_cast<std::size_t>(held.state);

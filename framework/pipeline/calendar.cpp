@@ -10,7 +10,7 @@ constexpr double kSlack = 1e-9;  // of sums and products that should be whole
 
 }  // namespace
 
-Rhythm::Rhythm(Cadence cadence, std::optional<double> steps, std::optional<double> per_epoch,
+Interval::Interval(Cadence cadence, std::optional<double> steps, std::optional<double> per_epoch,
                std::int64_t total_steps) {
   if (cadence == Cadence::never) return;
   if (steps && cadence != Cadence::epoch) {
@@ -22,7 +22,7 @@ Rhythm::Rhythm(Cadence cadence, std::optional<double> steps, std::optional<doubl
   }
 }
 
-bool Rhythm::due(std::int64_t step, double before, double after) const {
+bool Interval::due(std::int64_t step, double before, double after) const {
   if (every_ > 0) return (step + 1) % every_ == 0;
   return per_epoch_ > 0 && std::floor(after * per_epoch_ + kSlack) > std::floor(before * per_epoch_ + kSlack);
 }
@@ -35,9 +35,9 @@ Calendar::Calendar(const TrainSection& train, const Schedule& schedule)
             train.save_strategy == Cadence::best ? train.evals_per_epoch : train.saves_per_epoch, schedule.steps()),
       save_first_(train.save_first_step) {}
 
-bool Calendar::due(const Rhythm& rhythm, std::int64_t step) const {
+bool Calendar::due(const Interval& interval, std::int64_t step) const {
   double before = step == 0 ? 0 : schedule_.step(step - 1).epochs_done;
-  return rhythm.due(step, before, schedule_.step(step).epochs_done);
+  return interval.due(step, before, schedule_.step(step).epochs_done);
 }
 
 bool Calendar::evaluates(std::int64_t step) const { return due(evaluate_, step) || step + 1 == schedule_.steps(); }

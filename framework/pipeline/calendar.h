@@ -9,11 +9,11 @@
 namespace dml {
 
 /// "Every n steps", "k times an epoch" or never, counted by true epoch boundaries.
-class Rhythm {
+class Interval {
  public:
-  Rhythm() = default;
-  Rhythm(Cadence cadence, std::optional<double> steps, std::optional<double> per_epoch, std::int64_t total_steps);
-  /// Whether something is due after step s (from 0), `before` and `after` being the epochs done before and after it.
+  Interval() = default;
+  Interval(Cadence cadence, std::optional<double> steps, std::optional<double> per_epoch, std::int64_t total_steps);
+  /// Whether an event is due after step s (counted from 0); `before` and `after` are the epochs done before and after it.
   bool due(std::int64_t step, double before, double after) const;
 
  private:
@@ -26,15 +26,15 @@ class Calendar {
   Calendar(const TrainSection& train, const Schedule& schedule);
   bool evaluates(std::int64_t step) const;
   bool saves(std::int64_t step) const;
-  /// How often in the whole run.
+  /// Numbers of evaluations and checkpoints of the whole run.
   std::int64_t evaluations() const;
   std::int64_t checkpoints() const;
 
  private:
-  bool due(const Rhythm& rhythm, std::int64_t step) const;
+  bool due(const Interval& interval, std::int64_t step) const;
 
   const Schedule& schedule_;
-  Rhythm evaluate_, save_;
+  Interval evaluate_, save_;
   bool save_first_ = false;
 };
 

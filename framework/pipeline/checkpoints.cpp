@@ -5,23 +5,16 @@
 #include "checkpoint/checkpoint_dir.h"
 #include "core/directory.h"
 #include "core/error.h"
+#include "pipeline/output_folder.h"
 
 namespace dml {
 namespace fs = std::filesystem;
 namespace {
 
-std::uint64_t size_of(const std::string& folder) {
-  std::uint64_t bytes = 0;
-  std::error_code error;
-  for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
-    if (it->is_regular_file(error)) bytes += it->file_size(error);
-  return bytes;
-}
-
 std::string problem_of(const Checkpoint& c, bool contents) {
   if (auto problem = manifest_problem(c.path, contents); !problem.empty()) return problem;
   try {
-    return load_train_state(c.path).step == c.step ? "" : "its state is of another step";
+    return load_train_state(c.path).step == c.step ? "" : "its state is that of another step";
   } catch (const UserError& e) {
     return e.what();
   }
@@ -49,7 +42,7 @@ void check_directory(const std::string& output_dir) { require_directory(output_d
   std::vector<std::string> steps;
   for (const Checkpoint& c : all) steps.push_back(std::to_string(c.step));
   throw UserError("{}: no checkpoint of step {}{}{}", output_dir, step,
-                  steps.empty() ? "; there is none" : "; there are ", fmt::join(steps, ", "));
+                  steps.empty() ? "; it has none" : "; it has ", fmt::join(steps, ", "));
 }
 
 }  // namespace
@@ -62,7 +55,7 @@ std::vector<CheckpointRow> checkpoint_rows(const std::string& output_dir, bool c
   bool found_latest = false;
   std::string best = file_exists(output_dir + "/best") ? read_file(output_dir + "/best", 4096) : "";
   for (const Checkpoint& c : all) {
-    CheckpointRow row{c.path, c.step, {}, {}, size_of(c.path), problem_of(c, contents && (!step || *step == c.step))};
+    CheckpointRow row{c.path, c.step, {}, {}, folder_bytes(c.path), problem_of(c, contents && (!step || *step == c.step))};
     add_losses(row);
     row.latest = row.problem.empty() && !found_latest;
     found_latest |= row.latest;
@@ -81,7 +74,7 @@ void remove_checkpoint_of_step(const std::string& output_dir, std::int64_t step,
   auto found = find_checkpoint(output_dir);
   if (!force && found.newest && found.newest->step == step)
     throw UserError(
-        "{}: this is the newest valid checkpoint, what --resume auto would go on from; --force removes it all the same",
+        "{}: this is the newest valid checkpoint, which 'dml resume' would continue; add --force to remove it",
         chosen->path);
   remove_checkpoint(*chosen);
 }

@@ -7,6 +7,7 @@
 
 #include "checkpoint/adapter_io.h"
 #include "checkpoint/bitsandbytes.h"
+#include "checkpoint/checkpoint_dir.h"
 #include "checkpoint/mlx_adapter.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/model_report.h"
@@ -15,6 +16,7 @@
 #include "core/files.h"
 #include "model/low_rank_init.h"
 #include "model/weight_names.h"
+#include "pipeline/companions.h"
 
 namespace dml {
 namespace fs = std::filesystem;
@@ -92,15 +94,21 @@ void convert_adapter(const Conversion& c, const std::string& output) {
   if (base.empty() || !file_exists(base + "/config.json"))
     throw UserError("{}: its base model '{}' is not at hand; name its directory with --base-model", c.input, base);
   ModelSpec spec = read_model_spec(base);
+  spec.vocab = vocabulary_of(c.input, spec);
   Adapter adapter = read_adapter(c.input, spec);
   auto values = [&](const AdapterTensor& t) { return std::span<const float>(adapter.values.at(t.key)); };
   adapter.config.fan_in_fan_out = spec.conv1d_layout;
-  if (c.format == "peft") return write_adapter(output, adapter.config, adapter.tensors, values);
+  if (c.format == "peft") {
+    write_adapter(output, adapter.config, adapter.tensors, values);
+    if (file_exists(c.input + "/README.md")) write_file(output + "/README.md", read_file(c.input + "/README.md"));
+    return copy_companions(c.input, output);
+  }
   if (starts_from_base(adapter.config.init))
     throw UserError(
         "{}: started by '{}', which changes the base; mlx-lm has no such adapters (dml merge makes a model of it)",
         c.input, adapter.config.init);
   write_mlx_adapter(output, adapter.config, spec, values);
+  copy_companions(c.input, output);
 }
 
 }  // namespace
@@ -119,10 +127,11 @@ void convert(const Conversion& c) {
   require_directory(c.input);
   if (fs::exists(c.output) && !(fs::is_directory(c.output) && fs::is_empty(c.output)))
     throw UserError("--output: {} exists; choose a new directory", c.output);
+  remove_left_over_of(c.output);
   DirectoryWriter out(c.output);
   if (file_exists(c.input + "/adapter_config.json")) convert_adapter(c, out.path());
   else convert_model(c, out.path());
-  if (!out.commit()) throw UserError("--output: {} has appeared in the meantime", c.output);
+  if (!out.commit()) throw UserError("--output: {} was created by another process", c.output);
 }
 
 }  // namespace dml

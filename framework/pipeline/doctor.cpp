@@ -296,6 +296,13 @@ std::string table_text(const std::vector<std::vector<std::string>>& rows) {
 
 }  // namespace
 
+std::string processor_description() {
+  const std::string model = proc_value("/proc/cpuinfo", "model name");
+  const int cores = available_cores();
+  return fmt::format("{}, {} {}, {}", model.empty() ? "unknown processor" : model, cores, cores == 1 ? "core" : "cores",
+                     kernels::isa_name());
+}
+
 bool Diagnosis::healthy() const {
   return std::ranges::none_of(findings, [](const Finding& f) { return f.verdict == Verdict::bad; });
 }

@@ -22,7 +22,7 @@ double repeated(const CausalLm& model) {
 
 }  // namespace
 
-double estimate_pass(CausalLm& model, const PackedBatch& batch) {
+TokenTimes estimate_pass(CausalLm& model, const PackedBatch& batch) {
   const OperationCount all = count_operations(model, batch);
   auto each = all.forward / static_cast<double>(batch.size());
   auto n = std::clamp(static_cast<std::int64_t>(kOperations / each), std::min(kFewest, batch.size()), batch.size());
@@ -41,8 +41,14 @@ double estimate_pass(CausalLm& model, const PackedBatch& batch) {
     model.evaluate(part, none);
     seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
-  double rate = count_operations(model, part).forward / seconds;
-  return (all.total() + repeated(model) * all.forward) / rate;
+  const double each_operation = seconds / count_operations(model, part).forward / static_cast<double>(batch.size());
+  return {(all.total() + repeated(model) * all.forward) * each_operation, all.forward * each_operation};
+}
+
+double run_seconds(const TokenTimes& times, const RunSize& run, int ranks) {
+  return (times.training * static_cast<double>(run.tokens) +
+          times.evaluation * static_cast<double>(run.evaluations * run.evaluation_tokens)) /
+         ranks;
 }
 
 }  // namespace dml

@@ -1,13 +1,30 @@
-// How long a training pass takes on this machine, from a short forward pass.
+// Estimates how long a run takes on this machine from a trial of a few seconds.
 #pragma once
+
+#include <cstdint>
 
 #include "core/packed_batch.h"
 #include "model/causal_lm.h"
 
 namespace dml {
 
-/// Seconds for forward and backward of `batch`: its operations at the rate that a forward pass over its first tokens has
-/// here. The model's working memory must be reserved.
-double estimate_pass(CausalLm& model, const PackedBatch& batch);
+/// Seconds per token.
+struct TokenTimes {
+  double training = 0;    // of a training step
+  double evaluation = 0;  // of an evaluation
+};
+
+/// Times a forward pass over the first tokens of `batch` and scales by operations to forward and backward of all of it. Fits
+/// large models, whose steps are mostly matrix products; time whole steps of small models instead. Needs reserved working
+/// memory.
+TokenTimes estimate_pass(CausalLm& model, const PackedBatch& batch);
+
+/// The amount of work of a run.
+struct RunSize {
+  std::int64_t tokens = 0;                              // of all training steps
+  std::int64_t evaluations = 0, evaluation_tokens = 0;  // of each
+};
+/// Seconds of the run, split evenly over `ranks`.
+double run_seconds(const TokenTimes& times, const RunSize& run, int ranks);
 
 }  // namespace dml

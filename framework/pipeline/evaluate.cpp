@@ -19,7 +19,7 @@ Evaluation evaluate_one(std::string name, CausalLm& model, const Examples& examp
   Loader loader(examples, schedule);
   std::int64_t longest = schedule.longest();
   model.set_length(schedule.options().sequence_len);
-  model.reserve(model.measure({longest, longest - 1, schedule.most_examples()}, false));
+  model.reserve(model.measure({longest, longest, schedule.most_examples()}, false));
   UnitHooks no_hooks;  // every rank holds the whole model
   SplitLoss split = split_loss(model, loader, schedule, comm, no_hooks);
   Evaluation e{std::move(name), split.mean(), std::exp(split.mean()), examples.size(), split.tokens, split.learned, 0};
@@ -29,9 +29,11 @@ Evaluation evaluate_one(std::string name, CausalLm& model, const Examples& examp
 
 }  // namespace
 
-std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, const std::optional<std::string>& adapter) {
+std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, std::vector<std::string> adapters) {
   set_job_threads(recipe.train, comm);
   bool full = recipe.adapter.makes_model();
+  if (full && !adapters.empty())
+    throw UserError("--adapter: this recipe trains the whole model; name a recipe that trains an adapter");
   ModelSection section = recipe.model;
   if (full && file_exists(recipe.train.output_dir + "/config.json")) {
     section = ModelSection{};
@@ -39,9 +41,10 @@ std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, const std::op
   }
   if (section.base_model.empty())
     throw UserError("{}: no trained model there yet; run dml train first", recipe.train.output_dir);
-  std::string directory = adapter.value_or(recipe.train.output_dir);
-  if (!full && !file_exists(directory + "/adapter_config.json") && !file_exists(directory + "/adapters.safetensors"))
-    throw UserError("{}: no adapter there; run dml train first, or name one with --adapter", directory);
+  if (!full && adapters.empty()) adapters = {recipe.train.output_dir};
+  for (const std::string& directory : adapters)
+    if (!file_exists(directory + "/adapter_config.json") && !file_exists(directory + "/adapters.safetensors"))
+      throw UserError("{}: no adapter there; run dml train first, or name one with --adapter", directory);
 
   auto tokenizer = open_tokenizer(full ? section : recipe.model);
   Prepared prepared = prepare_on_ranks(recipe, *tokenizer, comm);
@@ -49,15 +52,16 @@ std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, const std::op
   if (examples.empty()) throw UserError("there is no validation split: set val_set_size or test_datasets");
   Schedule schedule(examples.lengths(), eval_schedule(recipe.data, recipe.train, comm.size()));
 
-  BaseModel base = open_base_model(section, recipe.adapter);
+  const BaseModel base = open_base_model(section, recipe.adapter);
   std::vector<Evaluation> rows;
-  auto run = [&](std::string name, const std::vector<std::string>& adapters) {
-    auto model = make_inference_model(base, section.frozen_storage, adapters);
+  auto run = [&](std::string name, const std::string& vocabulary_of, const std::vector<std::string>& over) {
+    BaseModel own = base;  // adapters may have vocabularies of their own
+    if (!vocabulary_of.empty()) fit_vocabulary(own, {vocabulary_of});
+    auto model = make_inference_model(own, section.frozen_storage, over);
     rows.push_back(evaluate_one(std::move(name), *model, examples, schedule, comm));
   };
-  if (!full) fit_vocabulary(base, {directory});
-  run(full ? section.base_model : "base", {});
-  if (!full) run(directory, {directory});
+  run(full ? section.base_model : "base", full ? "" : adapters[0], {});
+  for (const std::string& directory : adapters) run(directory, directory, {directory});
   return rows;
 }
 

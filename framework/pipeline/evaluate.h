@@ -1,7 +1,6 @@
-// dml evaluate: the loss on the validation split, of the base and of what was trained, side by side.
+// dml evaluate: the loss on the validation split, of the base and of what was trained, one row each.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,8 +17,8 @@ struct Evaluation {
   double seconds = 0;
 };
 
-/// One row for the base (adapters only) and one for the trained model. `adapter` overrides the output directory.
-/// The same on every rank.
-std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, const std::optional<std::string>& adapter);
+/// One row for the base (adapters only) and one for the trained model, or for each of `adapters`, which replace the one in
+/// the output directory. The same on every rank.
+std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, std::vector<std::string> adapters = {});
 
 }  // namespace dml

@@ -1,6 +1,8 @@
 #include "pipeline/infer.h"
 
 #include <algorithm>
+#include <array>
+#include <exception>
 #include <functional>
 #include <numeric>
 
@@ -12,6 +14,7 @@
 #include "data/example.h"
 #include "data/prepare.h"
 #include "data/records.h"
+#include "pipeline/companions.h"
 #include "pipeline/job.h"
 #include "pipeline/memory_plan.h"
 #include "pipeline/vocabulary.h"
@@ -22,32 +25,40 @@ namespace {
 constexpr std::size_t kTogether = 8;   // rows of a file that are answered at a time; the next one waits for a place …
 constexpr std::size_t kWaiting = 256;  // … among so many
 
-// The dataset whose template answers: the recipe's first, else plain chat.
-DatasetEntry answering_dataset(const Recipe* recipe) {
-  if (recipe && !recipe->data.datasets.empty() && !recipe->data.datasets[0].type.pre_tokenised())
-    return recipe->data.datasets[0];
-  DatasetEntry chat;
-  chat.type.name = "chat_template";
-  return chat;
+// generation_config.json, checked; an empty object where there is none.
+Json generation_config(const std::string& directory) {
+  const std::string path = directory + "/generation_config.json";
+  if (directory.empty() || !file_exists(path)) return Json::object();
+  Json config = read_json(path, {.bytes = 1 << 20});
+  if (!config.is_object()) throw UserError("{}: expected an object of settings", path);
+  return config;
 }
 
-// A plain prompt in every format's words, so that whichever strategy reads the row finds its field.
-Json row_of_prompt(const std::string& prompt, const DatasetEntry& dataset) {
-  Json row = Json::object();
-  for (const char* field : {"prompt", "instruction", "question", "text", "article", "INSTRUCTION", "message_1"})
-    row[field] = prompt;
-  if (dataset.type.format) row[dataset.type.format->field_instruction] = prompt;
-  if (dataset.field) row[*dataset.field] = prompt;
-  auto name = [&](const char* property) {
-    auto it = dataset.message_property_mappings.find(property);
-    return it == dataset.message_property_mappings.end() ? std::string(property) : it->second;
+void take_generation_config(const std::string& directory, GenerationOptions& options) {
+  const Json config = generation_config(directory);
+  const std::string source = directory + "/generation_config.json";
+  SamplingOptions& s = options.sampling;
+  auto number = [&](const char* key, double value, double low, double high) {
+    const double x = json_number(config, key, value, source);
+    if (!(x >= low && x <= high)) throw UserError("{}: '{}' is {}, not from {} to {}", source, key, x, low, high);
+    return x;
   };
-  Json message = Json::object();
-  message[name("role")] = "user";
-  message[name("content")] = prompt;
-  row[dataset.field_messages] = Json::array({message});
-  row["conversations"] = Json::array({Json{{"from", "human"}, {"value", prompt}}});
-  return row;
+  s.greedy = !json_bool(config, "do_sample", !s.greedy, source);
+  s.temperature = number("temperature", s.temperature, 0, 100);
+  s.top_k = static_cast<std::int64_t>(number("top_k", static_cast<double>(s.top_k), 0, 1e9));
+  s.top_p = number("top_p", s.top_p, 0, 1);
+  s.min_p = number("min_p", s.min_p, 0, 1);
+  s.repetition_penalty = number("repetition_penalty", s.repetition_penalty, 1e-3, 100);
+}
+
+// The directory of "DIR=WEIGHT".
+std::string adapter_directory(const std::string& adapter) {
+  return file_exists(adapter) ? adapter : adapter.substr(0, adapter.rfind('='));
+}
+
+bool has_tokenizer(const std::string& directory) {
+  return std::ranges::any_of(std::array{"tokenizer.json", "tokenizer.model", "vocab.json"},
+                             [&](const char* name) { return file_exists(directory + "/" + name); });
 }
 
 }  // namespace
@@ -64,88 +75,162 @@ GenerationOptions generation_defaults(const GenerationSection& s) {
   return o;
 }
 
-Assistant::Assistant(const Recipe* recipe, const InferOptions& options)
-    : options_(options), dataset_(answering_dataset(recipe)) {
-  ModelSection section = recipe ? recipe->model : ModelSection{};
-  std::vector<std::string> adapters = options.adapters;
+GenerationOptions generation_defaults(const Recipe* recipe, const AnsweringModel& model) {
+  const GenerationOptions usual = generation_defaults(GenerationSection{});
+  GenerationOptions out = usual;
+  take_generation_config(model.generation_directory, out);
+  if (!recipe) return out;
+  const GenerationOptions asked = generation_defaults(recipe->generation);
+  out.max_new_tokens = asked.max_new_tokens;
+  auto set = [&](auto SamplingOptions::*member) {
+    if (asked.sampling.*member != usual.sampling.*member) out.sampling.*member = asked.sampling.*member;
+  };
+  set(&SamplingOptions::greedy);
+  set(&SamplingOptions::temperature);
+  set(&SamplingOptions::top_k);
+  set(&SamplingOptions::top_p);
+  set(&SamplingOptions::min_p);
+  set(&SamplingOptions::repetition_penalty);
+  return out;
+}
+
+AnsweringModel answering_model(const Recipe* recipe, const std::optional<std::string>& base_model,
+                               const std::vector<std::string>& adapters) {
+  AnsweringModel out{recipe ? recipe->model : ModelSection{}, adapters, ""};
   const bool alone = adapters == std::vector<std::string>{"none"};
-  if (options.base_model) {
-    section = ModelSection{};
-    section.base_model = *options.base_model;
+  if (base_model) {
+    out.section = ModelSection{};
+    out.section.base_model = *base_model;
   } else if (recipe->adapter.makes_model()) {
     // A model trained in full, or by merging adapters, answers itself.
     if (!adapters.empty() && !alone)
       throw UserError("--adapter: this recipe trains the whole model; name its base with --base-model");
     if (file_exists(recipe->train.output_dir + "/config.json")) {
-      section = ModelSection{};
-      section.base_model = recipe->train.output_dir;
-    } else if (section.base_model.empty()) {
+      out.section = ModelSection{};
+      out.section.base_model = recipe->train.output_dir;
+    } else if (out.section.base_model.empty()) {
       throw UserError("{}: no trained model there yet; run dml train first", recipe->train.output_dir);
     }
   } else if (adapters.empty()) {
-    if (file_exists(recipe->train.output_dir + "/adapter_config.json")) adapters = {recipe->train.output_dir};
-    else if (recipe->adapter.lora_model_dir) adapters = {*recipe->adapter.lora_model_dir};
+    if (file_exists(recipe->train.output_dir + "/adapter_config.json")) out.adapters = {recipe->train.output_dir};
+    else if (recipe->adapter.lora_model_dir) out.adapters = {*recipe->adapter.lora_model_dir};
     else
-      throw UserError("{}: no adapter there yet; run dml train first, or ask the base with --adapter none",
+      throw UserError("{}: no adapter there yet; run dml train first, or use the base alone with --adapter none",
                       recipe->train.output_dir);
   }
-  if (alone) adapters.clear();
+  if (alone) out.adapters.clear();
+  out.generation_directory = out.section.base_model;
+  if (!recipe && !out.adapters.empty()) {
+    const std::string directory = adapter_directory(out.adapters[0]);
+    if (has_tokenizer(directory)) out.section.tokenizer_config = directory;
+    if (file_exists(directory + "/generation_config.json")) out.generation_directory = directory;
+  }
+  return out;
+}
+
+Assistant::Assistant(const Recipe* recipe, const InferOptions& options)
+    : options_(options), dataset_(answering_dataset(recipe)) {
+  const auto [section, adapters, generation_directory] = answering_model(recipe, options.base_model, options.adapters);
   if (!section.base_model.empty()) require_directory(section.base_model);
 
   tokenizer_ = open_tokenizer(section);
   base_ = open_base_model(section, recipe && !options.base_model ? recipe->adapter : AdapterSection{});
   fit_vocabulary(base_, adapters);
-  if (!base_.files) throw UserError("there are no weights to answer with: base_model is not set");
+  if (!base_.files) throw UserError("there are no weights to generate with: base_model is not set");
   model_ = make_inference_model(base_, section.frozen_storage, adapters);
   generator_ = std::make_unique<Generator>(*model_);
 
-  bool chat = dataset_.type.name == "chat_template";
-  bool template_known = !tokenizer_->chat_template.empty() || (recipe && recipe->templates.chat_template) ||
-                        dataset_.chat_template || dataset_.chat_template_jinja ||
-                        (recipe && recipe->templates.chat_template_jinja);
-  if (!options_.raw && (!chat || template_known)) {
-    DataSection data = recipe ? recipe->data : DataSection{};
-    TemplateSection templates = recipe ? recipe->templates : TemplateSection{};
-    PromptContext context = prompt_context(data, templates, dataset_, *tokenizer_);
-    strategy_ = make_prompt_strategy(context);
-    for (const std::string& eot : context.eot_tokens)
-      if (auto id = tokenizer_->find(eot)) options_.generation.stop_tokens.push_back(*id);
-  }
-  if (tokenizer_->eos) options_.generation.stop_tokens.push_back(*tokenizer_->eos);
-  options_.generation.stop_tokens.insert(options_.generation.stop_tokens.end(), base_.spec.eos.begin(),
-                                         base_.spec.eos.end());
+  TemplateSection templates = recipe ? recipe->templates : TemplateSection{};
+  if (!options_.raw && (!uses_chat_template(dataset_) || has_chat_template(recipe, dataset_, *tokenizer_)))
+    strategy_ = make_prompt_strategy(
+        prompt_context(recipe ? recipe->data : DataSection{}, templates, dataset_, *tokenizer_));
+  continues_ = !strategy_ || continues_text(dataset_);
+  space_ = strategy_ && text_before_answers(*strategy_, dataset_) == " ";
+  if (options_.raw) templates = {};
+  std::vector<Token> ends = base_.spec.eos;
+  const Json generation = generation_config(generation_directory);
+  if (auto eos = generation.find("eos_token_id"); eos != generation.end())
+    for (const Json& id : eos->is_array() ? *eos : Json::array({*eos}))
+      if (id.is_number_integer() && id >= 0 && id < base_.spec.vocab) ends.push_back(id);
+  for (Token id : stop_tokens(templates, *tokenizer_, ends)) options_.generation.stop_tokens.push_back(id);
+  options_.generation.context = base_.spec.max_positions;
+  if (options_.constraint) options_.generation.constraint = token_constraint();
   description_ = fmt::format("{}{}, {}", base_.directory,
                              adapters.empty() ? "" : fmt::format(" with {}", fmt::join(adapters, " and ")),
-                             strategy_ ? strategy_->description() : "prompts as they are");
+                             strategy_ ? strategy_->description() : "prompts without a template");
 }
 
 Assistant::~Assistant() = default;
 
+// The tokens' texts as run() decodes them: an answer alone begins without the space that SentencePiece puts in front, one that
+// continues its prompt does not, and a space that the template wrote is no part of it.
+std::shared_ptr<TokenConstraint> Assistant::token_constraint() const {
+  auto texts = [&](bool first) {
+    std::vector<std::string> out(static_cast<std::size_t>(tokenizer_->size()));
+    for (Token id = 0; id < tokenizer_->size(); ++id) {
+      if (tokenizer_->is_special(id)) continue;
+      std::string text = tokenizer_->text_bytes(id, first && !continues_ && !space_);
+      if (first && space_ && text.starts_with(' ')) text.erase(0, 1);
+      out[static_cast<std::size_t>(id)] = std::move(text);
+    }
+    return std::make_shared<const TokenTree>(std::move(out));
+  };
+  return std::make_shared<TokenConstraint>(options_.constraint, texts(false), texts(true));
+}
+
+Json Assistant::row_of_messages(const Json& messages) const {
+  auto name = [&](const char* property) {
+    auto it = dataset_.message_property_mappings.find(property);
+    return it == dataset_.message_property_mappings.end() ? std::string(property) : it->second;
+  };
+  Json own = Json::array(), turns = Json::array();
+  for (const Json& message : messages) {
+    const Json& role = message["role"];
+    own.push_back({{name("role"), role}, {name("content"), message["content"]}});
+    turns.push_back({{"from", role == "user" ? Json("human") : role == "assistant" ? Json("gpt") : role},
+                     {"value", message["content"]}});
+  }
+  return {{"conversations", turns}, {dataset_.field_messages, own}};
+}
+
 std::vector<Token> Assistant::prompt_ids(const Json& row) const {
   std::vector<Token> ids;
+  const bool plain = row.contains("prompt") && row["prompt"].is_string() && !row.contains("messages");
   if (!strategy_) {
-    std::string text = json_string(row, "prompt", json_string(row, "text", "", "row"), "row");
-    ids = tokenizer_->encode(text, {.add_special = true}).ids;
+    if (row.contains("messages") || row.contains("conversations"))
+      throw UserError("a conversation needs a chat template, and {}; give {{\"prompt\": …}}{}",
+                      options_.raw ? "--raw leaves it out" : "this model has none",
+                      options_.raw ? "" : ", or a recipe with chat_template");
+    if (!plain && !(row.contains("text") && row["text"].is_string()))
+      throw UserError("the row has neither a 'prompt' nor a 'text'");
+    // Without --raw a prompt is text, as it was in training: special tokens spelled out in it are none.
+    ids = tokenizer_
+              ->encode(row[plain ? "prompt" : "text"].get<std::string>(),
+                       {.add_special = true, .parse_special = options_.raw})
+              .ids;
     if (tokenizer_->adds_eos && !ids.empty() && tokenizer_->eos && ids.back() == *tokenizer_->eos) ids.pop_back();
   } else {
-    bool plain = row.contains("prompt") && row["prompt"].is_string() && !row.contains("messages");
     Json asked = plain ? row_of_prompt(row["prompt"].get<std::string>(), dataset_) : row;
     if (plain) asked.update(row);
     ids = assemble(strategy_->prompt(asked), *tokenizer_).ids;
   }
   for (Token id : ids)
     if (id >= base_.spec.vocab)
-      throw UserError("token '{}' is number {}, the model's embedding has {} rows", tokenizer_->piece(id), id,
+      throw UserError("token '{}' has id {}, but the model's embedding has {} rows", tokenizer_->piece(id), id,
                       base_.spec.vocab);
   if (ids.empty()) {
     if (!tokenizer_->bos) throw UserError("the prompt is empty");
     ids.push_back(*tokenizer_->bos);
   }
+  if (std::ssize(ids) >= context())
+    throw UserError("the prompt has {} tokens; the context is {} tokens, which leaves no room for an answer",
+                    ids.size(), context());
   return ids;
 }
 
-Answer Assistant::answer(const std::vector<Token>& prompt, const std::function<bool(const std::string&)>& on_text) {
-  return std::move(run({&prompt, 1}, on_text)[0]);
+Answer Assistant::answer(const std::vector<Token>& prompt, const std::function<bool(const std::string&)>& on_text,
+                         std::size_t attempt) {
+  return std::move(run({&prompt, 1}, on_text, attempt)[0]);
 }
 
 std::vector<Answer> Assistant::answers(std::span<const std::vector<Token>> prompts, std::size_t first) {
@@ -157,7 +242,7 @@ void Assistant::require_memory(std::span<const std::vector<Token>> prompts) cons
   const ModelSpec& spec = model_->spec;
   const GenerationOptions& o = options_.generation;
   std::vector<std::int64_t> lengths;
-  for (const auto& prompt : prompts) lengths.push_back(std::ssize(prompt) + o.max_new_tokens);
+  for (const auto& prompt : prompts) lengths.push_back(std::ssize(prompt) + o.longest_answer(prompt.size()));
   std::ranges::sort(lengths, std::greater<>());
   const std::int64_t longest = lengths.empty() ? 0 : lengths[0];
   lengths.resize(std::min(lengths.size(), kTogether));
@@ -167,25 +252,27 @@ void Assistant::require_memory(std::span<const std::vector<Token>> prompts) cons
                       static_cast<double>(longest) * static_cast<double>(spec.head_dim) * sizeof(float);
   if (std::size_t room = available_memory(); room > 0 && need > static_cast<double>(room))
     throw UserError(
-        "keys and values of {} tokens need {:.1f} GB, {:.1f} are available; smaller --max-new-tokens, or --kv-cache "
-        "int8",
+        "the key-value cache of {} tokens needs {:.1f} GB, {:.1f} GB are available; use a smaller --max-new-tokens, or "
+        "--kv-cache int8",
         tokens, need / 1e9, static_cast<double>(room) / 1e9);
 }
 
-void Assistant::warn_of_length(std::span<const std::vector<Token>> prompts) {
-  const std::int64_t room = model_->spec.max_positions - options_.generation.max_new_tokens;
-  if (warned_ || std::ranges::all_of(prompts, [&](auto& prompt) { return std::ssize(prompt) <= room; })) return;
-  warned_ = true;
-  log_warning(
-      "prompt and --max-new-tokens together go beyond the {} positions of this model; what comes behind them may "
-      "make little sense",
-      model_->spec.max_positions);
+// That the context is shorter than what was asked for, or cut an answer off.
+void Assistant::say_limit(std::span<const std::vector<Token>> prompts, std::span<const Answer> answers) {
+  const GenerationOptions& o = options_.generation;
+  for (std::size_t i = 0; i < prompts.size() && !said_limit_; ++i) {
+    const std::int64_t longest = o.longest_answer(prompts[i].size());
+    const bool cut = i < answers.size() && answers[i].reason == StopReason::length;
+    if (longest == o.max_new_tokens || !(cut || options_.long_answers)) continue;
+    said_limit_ = true;
+    log_warning("The context is {} tokens; generation is limited to {}", o.context, longest);
+  }
 }
 
 std::vector<Answer> Assistant::run(std::span<const std::vector<Token>> prompts,
                                    const std::function<bool(const std::string&)>& on_text, std::size_t first) {
   require_memory(prompts);
-  warn_of_length(prompts);
+  say_limit(prompts, {});
   GenerationOptions how = options_.generation;
   how.together = kTogether;
   how.first_number = first;
@@ -193,14 +280,20 @@ std::vector<Answer> Assistant::run(std::span<const std::vector<Token>> prompts,
     std::unique_ptr<StreamDecoder> decoder;
     StopText stop;
     std::string text;
+    bool begun = false;
   };
   std::vector<Going> going;
   for (const auto& prompt : prompts) {
-    // The decoder has seen the prompt: whether a space stands in front of the first word depends on it.
     going.push_back({tokenizer_->stream(), StopText(options_.stops), ""});
-    for (Token id : prompt) going.back().decoder->next(id);
+    // A text that is continued is decoded with its prompt: whether its first word has a space in front depends on it. An
+    // answer is decoded alone, as by transformers' decode() of the new ids.
+    if (continues_ || space_)
+      for (Token id : prompt) going.back().decoder->next(id);
   }
-  auto emit = [&](Going& g, const std::string& piece) {
+  auto emit = [&](Going& g, std::string piece) {
+    if (piece.empty()) return true;
+    if (space_ && !g.begun && piece.front() == ' ') piece.erase(0, 1);
+    g.begun = true;
     g.text += piece;
     return piece.empty() || !on_text || on_text(piece);
   };
@@ -216,6 +309,7 @@ std::vector<Answer> Assistant::run(std::span<const std::vector<Token>> prompts,
     answers.push_back(
         {std::move(g.text), std::move(results[i].tokens), std::move(results[i].logprobs), results[i].reason});
   }
+  say_limit(prompts, answers);
   return answers;
 }
 
@@ -243,7 +337,34 @@ std::string StopText::next(const std::string& piece) {
 }
 
 void answer_file(Assistant& assistant, const std::string& input, const std::string& output, bool logprobs) {
-  std::string text = read_file(input);
+  const std::string text = read_file(input);
+  // Every row is read before the first is answered: hours of work are not lost to a mistake in the last line.
+  constexpr std::size_t kMostErrors = 20;
+  std::vector<std::string> errors;
+  auto each_row = [&](const std::function<void(Json, std::vector<Token>)>& use) {
+    std::size_t line_number = 0;
+    for (std::size_t at = 0; at < text.size() && errors.size() < kMostErrors;) {
+      std::size_t end = std::min(text.find('\n', at), text.size());
+      std::string_view line(text.data() + at, end - at);
+      at = end + 1;
+      ++line_number;
+      if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+      const std::string place = fmt::format("{}:{}", input, line_number);
+      std::string problem;
+      try {
+        Json row = parse_json(line, place);
+        problem = place + ": ";
+        if (!row.is_object()) throw UserError("a row must be an object like {{\"prompt\": \"…\"}}");
+        std::vector<Token> ids = assistant.prompt_ids(row);
+        use(std::move(row), std::move(ids));
+      } catch (const UserError& e) {
+        errors.push_back(problem + e.what());
+      }
+    }
+  };
+  each_row([](Json, std::vector<Token>) {});
+  if (!errors.empty()) throw UserError("{}", fmt::join(errors, "\n"));
+
   FileWriter out(output);
   std::vector<Json> rows;
   std::vector<std::vector<Token>> prompts;
@@ -259,24 +380,18 @@ void answer_file(Assistant& assistant, const std::string& input, const std::stri
     rows.clear();
     prompts.clear();
   };
-  std::size_t line_number = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    std::size_t end = std::min(text.find('\n', at), text.size());
-    std::string_view line(text.data() + at, end - at);
-    at = end + 1;
-    ++line_number;
-    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    std::string place = fmt::format("{}:{}", input, line_number);
-    Json row = parse_json(line, place);
-    if (!row.is_object()) throw UserError("{}: a row must be an object like {{\"prompt\": \"…\"}}", place);
-    try {
-      prompts.push_back(assistant.prompt_ids(row));
-    } catch (const UserError& e) {
-      throw UserError("{}: {}", place, e.what());
-    }
+  std::exception_ptr failure;  // of generating, which is no mistake in a row
+  each_row([&](Json row, std::vector<Token> ids) {
+    if (failure) return;
     rows.push_back(std::move(row));
-    if (rows.size() == kWaiting) flush();
-  }
+    prompts.push_back(std::move(ids));
+    try {
+      if (rows.size() == kWaiting) flush();
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  });
+  if (failure) std::rethrow_exception(failure);
   flush();
   out.commit();
 }

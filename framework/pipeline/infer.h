@@ -11,6 +11,7 @@
 #include "core/json.h"
 #include "generate/generator.h"
 #include "pipeline/base_model.h"
+#include "pipeline/prompt_format.h"
 #include "prompt/strategy.h"
 #include "recipe/recipe.h"
 #include "tokenizer/tokenizer.h"
@@ -22,11 +23,25 @@ struct InferOptions {
   std::vector<std::string> adapters;      // DIR or DIR=WEIGHT; "none": the base alone; empty: what the recipe trained
   bool raw = false;                       // the prompt as it is, without a template
   std::vector<std::string> stops;         // texts that end an answer; not part of it
+  std::shared_ptr<Automaton> constraint;  // what every answer must be; null: anything
+  bool long_answers = false;              // max_new_tokens was asked for: say so when the context is shorter
   GenerationOptions generation;
 };
 
-/// Generation options from the recipe's defaults (the command line is laid over them).
+/// The model that answers: where its weights, its tokenizer and its generation_config.json lie.
+struct AnsweringModel {
+  ModelSection section;
+  std::vector<std::string> adapters;
+  std::string generation_directory;
+};
+/// UserError when nothing has been trained yet.
+AnsweringModel answering_model(const Recipe* recipe, const std::optional<std::string>& base_model,
+                               const std::vector<std::string>& adapters);
+
+/// Generation options of a recipe's section (the command line is laid over them).
 GenerationOptions generation_defaults(const GenerationSection& section);
+/// The same over the generation_config.json of the model: what the recipe sets wins. `recipe` may be null.
+GenerationOptions generation_defaults(const Recipe* recipe, const AnsweringModel& model);
 
 /// What was said: with stops, `text` ends before the first of them, `tokens` with the one that completed it.
 struct Answer {
@@ -54,30 +69,38 @@ class StopText {
 
 class Assistant {
  public:
-  /// Loads model, adapter, tokenizer and template. `recipe` may be null (then base_model is set).
+  /// Loads model, adapter, tokenizer and template. `recipe` may be null (then base_model is set): then the tokenizer, the
+  /// template and the stop tokens are those of the adapter's folder where it has them, else the model's.
   Assistant(const Recipe* recipe, const InferOptions& options);
   ~Assistant();
 
-  /// A row as the dataset's format has it; {"prompt": …} and {"messages": …} always work.
+  /// A row as the dataset's format has it; {"prompt": …} always works, {"messages": …} where there is a chat template.
+  /// UserError for a row that has no prompt, or one that fills the context.
   std::vector<Token> prompt_ids(const Json& row) const;
   /// Generates for one prompt; `on_text` gets the new text piece by piece, whole characters only; false stops.
-  Answer answer(const std::vector<Token>& prompt, const std::function<bool(const std::string&)>& on_text = {});
+  /// `attempt` draws other random numbers for the same prompt.
+  Answer answer(const std::vector<Token>& prompt, const std::function<bool(const std::string&)>& on_text = {},
+                std::size_t attempt = 0);
   /// For many, eight at a time. `first`: number of the first among all that are asked; each draws its own random numbers.
   std::vector<Answer> answers(std::span<const std::vector<Token>> prompts, std::size_t first = 0);
   /// [{"token": …, "id": …, "logprob": …}, …], the log-probabilities those of the model before penalties and filters.
   Json logprobs(const Answer& answer) const;
 
   const GenerationSpeed& speed() const { return generator_->speed(); }
-  /// Whether rows with several messages are understood.
-  bool chats() const {
-    return strategy_ && (dataset_.type.name == "chat_template" || dataset_.type.name == "sharegpt");
-  }
+  /// Whether conversations of several messages are understood.
+  bool chats() const { return strategy_ && uses_chat_template(dataset_); }
+  /// The row of a conversation of {"role": …, "content": …}, under the names of the dataset's format.
+  Json row_of_messages(const Json& messages) const;
+  GenerationOptions& generation() { return options_.generation; }
+  /// Tokens that prompt and answer may have together.
+  std::int64_t context() const { return model_->spec.max_positions; }
   /// What was loaded, for people.
   const std::string& description() const { return description_; }
 
  private:
+  std::shared_ptr<TokenConstraint> token_constraint() const;
   void require_memory(std::span<const std::vector<Token>> prompts) const;
-  void warn_of_length(std::span<const std::vector<Token>> prompts);  // once
+  void say_limit(std::span<const std::vector<Token>> prompts, std::span<const Answer> answers);  // once
   std::vector<Answer> run(std::span<const std::vector<Token>> prompts,
                           const std::function<bool(const std::string&)>& on_text, std::size_t first = 0);
 
@@ -89,7 +112,9 @@ class Assistant {
   std::unique_ptr<CausalLm> model_;
   std::unique_ptr<Generator> generator_;
   std::string description_;
-  bool warned_ = false;
+  bool continues_ = false;  // the answer continues the text of the prompt
+  bool space_ = false;      // the template writes a space in front of answers, which is not part of them
+  bool said_limit_ = false;
 };
 
 /// Answers every row of `input` (JSON lines) into `output`: the row with "output" (and "logprobs") added, in their order.

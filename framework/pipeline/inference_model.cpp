@@ -27,7 +27,7 @@ std::pair<std::string, double> directory_and_weight(const std::string& text) {
   char* end = nullptr;
   double weight = std::strtod(number.c_str(), &end);
   if (number.empty() || *end != 0 || !(std::abs(weight) <= 1e6) || weight == 0)
-    throw UserError("--adapter: '{}' in '{}' is not a weight: a number other than 0", number, text);
+    throw UserError("--adapter: '{}' in '{}' is not a weight; expected a number other than 0", number, text);
   return {text.substr(0, equals), weight};
 }
 
@@ -40,12 +40,12 @@ std::unique_ptr<CausalLm> adapted_model(const BaseModel& base, Storage storage, 
   return model;
 }
 
-// The base, but for what adapters save whole. `adapters` outlive it.
+// The base, but for tensors of it that adapters trained. `adapters` outlive it.
 TensorSource with_saved(TensorSource base, const std::vector<WeightedAdapter>& adapters) {
   std::map<std::string, StoredTensor> saved;
   for (const WeightedAdapter& a : adapters)
     for (const AdapterTensor& t : a.adapter.tensors)
-      if (t.kind == AdapterTensor::Kind::saved)
+      if (t.trained() && (t.kind == AdapterTensor::Kind::saved || t.kind == AdapterTensor::Kind::bias))
         saved[t.module] = {kernels::Storage::f32, t.shape, a.adapter.values.at(t.key).data()};
   return [base = std::move(base), saved = std::move(saved)](const std::string& name) -> std::optional<StoredTensor> {
     auto found = saved.find(name);
@@ -53,23 +53,40 @@ TensorSource with_saved(TensorSource base, const std::vector<WeightedAdapter>& a
   };
 }
 
+using GivenAdapters = std::shared_ptr<const std::vector<WeightedAdapter>>;
+
+// A model on the base with the tensors that adapters trained, and what they do to the ends of a tied one.
+std::pair<GivenAdapters, std::unique_ptr<CausalLm>> model_of(const BaseModel& base, Storage storage,
+                                                             std::vector<WeightedAdapter> adapters,
+                                                             const Training& training) {
+  auto given = std::make_shared<const std::vector<WeightedAdapter>>(std::move(adapters));
+  auto source = std::make_shared<std::pair<GivenAdapters, TensorSource>>(given, TensorSource());
+  ModelSpec spec = base.spec;
+  std::set<std::string> whole;
+  for (const WeightedAdapter& a : *given) {
+    spec.tied = spec.tied && !a.adapter.plan.parts_ends;
+    for (const WeightName& w : a.adapter.plan.saved) whole.insert(w.tensor);
+  }
+  source->second = with_saved(base.source(storage, whole), *given);
+  auto model = build_model(spec, source->second, training, base.directory);
+  model->backing = source;
+  return {given, std::move(model)};
+}
+
 // W + Σ wᵢ (Wᵢ − W), where Wᵢ is what adapter i and the base as it prepares it compute together: for adapters whose part is
 // no product BA. The matrices they sit on are copied; nothing else is.
 std::unique_ptr<CausalLm> sum_of_weights(const BaseModel& base, Storage storage,
                                          std::vector<WeightedAdapter> adapters) {
-  auto given = std::make_shared<const std::vector<WeightedAdapter>>(std::move(adapters));
-  auto source = std::make_shared<std::pair<decltype(given), TensorSource>>(given, TensorSource());
-  std::set<std::string> whole;
-  for (const WeightedAdapter& a : *given)
-    for (const WeightName& w : a.adapter.plan.saved) whole.insert(w.tensor);
-  source->second = with_saved(base.source(storage, whole), *given);
-  auto model = build_model(base.spec, source->second, {}, base.directory);
-  model->backing = source;
+  for (const WeightedAdapter& a : adapters)
+    if (!a.adapter.plan.rows.empty() || a.adapter.config.lora_bias)
+      throw UserError("{}: {} cannot be added up with adapters that are no products (DoRA, PiSSA, …)", a.name,
+                      a.adapter.config.lora_bias ? "lora_bias" : "trainable_token_indices");
+  auto [given, model] = model_of(base, storage, std::move(adapters), {});
 
   std::vector<std::unique_ptr<CausalLm>> parts;
   for (const WeightedAdapter& a : *given) parts.push_back(adapted_model(base, storage, a.adapter, a.name));
   std::size_t bytes = 0;
-  for (const WeightName& w : weight_names(base.spec)) {
+  for (const WeightName& w : weight_names(model->spec)) {
     if (w.bias || w.vector) continue;
     std::vector<std::pair<AdaptedRows, float>> terms;
     for (std::size_t i = 0; i < parts.size(); ++i)
@@ -93,7 +110,7 @@ std::unique_ptr<CausalLm> sum_of_weights(const BaseModel& base, Storage storage,
       }
     });
   }
-  log_info("the adapters are added up in {:.1f} MB of weights of their own", static_cast<double>(bytes) / 1e6);
+  log_info("Adapters merged into {:.1f} MB of copied weights", static_cast<double>(bytes) / 1e6);
   return model;
 }
 
@@ -105,10 +122,14 @@ std::unique_ptr<CausalLm> model_with(const BaseModel& base, Storage storage, con
     read.push_back({directory, read_adapter(directory, base.spec, base.directory), weight});
   }
   if (read.size() == 1 && read[0].weight == 1) return adapted_model(base, storage, read[0].adapter, read[0].name);
-  refuse_conflicts(read);
+  refuse_conflicts(read, base.spec);
   if (!are_products(read)) return sum_of_weights(base, storage, std::move(read));
-  return adapted_model(base, storage, sum_adapters(std::move(read), base.spec),
-                       fmt::format("{}", fmt::join(adapters, ", ")));
+  const Adapter sum = sum_adapters(read, base.spec);
+  Training training;
+  training.adapter = sum.config;
+  auto model = model_of(base, storage, std::move(read), training).second;
+  load_adapter(*model, sum, fmt::format("{}", fmt::join(adapters, ", ")));
+  return model;
 }
 
 // The norms of DoRA, which take a pass over the matrix, once for all tokens.

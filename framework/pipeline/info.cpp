@@ -145,7 +145,15 @@ class Describer {
           : c.target_pattern.empty() ? Json(c.target_modules)
                                      : Json(c.target_pattern));
       if (!c.modules_to_save.empty())
-        row("saved whole", fmt::format("{}", fmt::join(c.modules_to_save, ", ")), c.modules_to_save);
+        row("trained in full", fmt::format("{}", fmt::join(c.modules_to_save, ", ")), c.modules_to_save);
+      for (const TokenRows& rows : c.token_rows)
+        row(fmt::format("trained rows of {}", rows.module.empty() ? "the embedding" : rows.module),
+            rows.tokens.size() > 16 ? fmt::format("{} tokens", rows.tokens.size())
+                                    : fmt::format("{}", fmt::join(rows.tokens, ", ")),
+            rows.tokens);
+      if (c.bias != "none" || c.lora_bias)
+        row("biases", c.lora_bias ? "of the adapter (lora_bias)" : c.bias, c.lora_bias ? "lora_bias" : c.bias);
+      if (c.ensure_weight_tying) row("embedding and head", "tied (ensure_weight_tying)", "tied");
     }
     attempt([&] {
       describe_tensors(
@@ -154,7 +162,9 @@ class Describer {
     // Against its base, where that lies at hand.
     if (known && !c.base_model.empty() && file_exists(c.base_model + "/config.json"))
       attempt([&] {
-        Adapter adapter = read_adapter(directory_, read_model_spec(c.base_model), c.base_model);
+        ModelSpec spec = read_model_spec(c.base_model);
+        spec.vocab = vocabulary_of(directory_, spec);
+        Adapter adapter = read_adapter(directory_, spec, c.base_model);
         row("modules", grouped(static_cast<std::int64_t>(adapter.plan.modules.size())), adapter.plan.modules.size());
       });
   }

@@ -26,23 +26,36 @@ int cores_of_launcher() {
   return CPU_COUNT(&set);
 }
 
-// An adapter leaves the embedding as it is: tokens that no model has learned stay what chance made of them. Padding is
-// never seen.
-void warn_of_frozen_tokens(const Recipe& recipe, const Tokenizer& tokenizer) {
-  if (recipe.adapter.adapter == AdapterKind::none) return;
-  for (auto& module : recipe.adapter.lora_modules_to_save)
+// LoRA leaves the embedding as it is: the rows of new tokens stay random. Padding is never seen.
+void warn_of_untrained_tokens(const Recipe& recipe, const Tokenizer& tokenizer) {
+  const AdapterSection& adapter = recipe.adapter;
+  if (adapter.adapter == AdapterKind::none || adapter.lora_model_dir) return;
+  for (auto& module : adapter.lora_modules_to_save)
     for (const char* embedding : {"embed", "wte"})
       if (module.find(embedding) != std::string::npos) return;
+  const TokenIndices& indices = adapter.peft_trainable_token_indices;
+  auto trained = [&](Token id) {
+    auto has = [&](const std::vector<std::int64_t>& ids) { return std::ranges::find(ids, id) != ids.end(); };
+    return has(indices.tokens) ||
+           std::ranges::any_of(indices.by_module, [&](auto& module) { return has(module.second); });
+  };
   std::vector<std::string> names;
+  std::vector<Token> ids;
   for (Token id : tokenizer.fresh)
-    if (id != tokenizer.pad) names.push_back(fmt::format("'{}'", tokenizer.piece(id)));
+    if (id != tokenizer.pad && !trained(id)) {
+      names.push_back(fmt::format("'{}'", tokenizer.piece(id)));
+      ids.push_back(id);
+    }
   if (names.empty()) return;
-  const std::size_t count = names.size(), shown = std::min<std::size_t>(count, 5);
+  const std::size_t count = names.size(), listed = std::min<std::size_t>(count, 5);
+  const std::string rows = fmt::format("[{}]", fmt::join(ids, ", "));
   log_warning(
-      "no model has learned {}{}, new by the recipe, and the adapter leaves the embedding as it is; add  "
-      "lora_modules_to_save: [embed_tokens, lm_head]",
-      fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
-      shown < count ? fmt::format(" and {} more", count - shown) : "");
+      "New tokens are untrained, and LoRA does not train embeddings: {}{}; add lora_modules_to_save: [embed_tokens, "
+      "lm_head]{}",
+      fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(listed), ", "),
+      listed < count ? fmt::format(" and {} more", count - listed) : "",
+      count > 16 ? ""
+                 : fmt::format(", or peft_trainable_token_indices: {{embed_tokens: {}, lm_head: {}}}", rows, rows));
 }
 
 }  // namespace
@@ -62,6 +75,7 @@ TokenizerOverrides tokenizer_overrides(const ModelSection& model) {
   o.unk_token = model.special_tokens.unk_token;
   o.additional_special_tokens = model.special_tokens.additional_special_tokens;
   o.tokens = model.tokens;
+  o.metaspace = model.tokenizer_metaspace;
   for (auto& [id, spelling] : model.added_tokens_overrides)
     o.added_tokens.push_back({static_cast<Token>(id), spelling});
   return o;
@@ -77,7 +91,7 @@ Prepared prepare_on_ranks(const Recipe& recipe, const Tokenizer& tokenizer, Comm
   const double timeout = comm.timeout();
   comm.set_timeout(kPreparing);
   std::optional<Prepared> prepared;
-  if (comm.rank() == 0) warn_of_frozen_tokens(recipe, tokenizer);
+  if (comm.rank() == 0) warn_of_untrained_tokens(recipe, tokenizer);
   if (comm.rank() == 0) prepared = prepare(recipe.data, recipe.templates, seed, tokenizer, {.rebuild = rebuild});
   std::string folder = comm.broadcast_text(prepared ? prepared->folder() : "", 0);
   comm.set_timeout(timeout);

@@ -1,9 +1,13 @@
 #include "pipeline/launch.h"
 
+#include <fcntl.h>
 #include <sched.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -20,7 +24,7 @@ void append(std::vector<std::string>& words, std::initializer_list<std::string> 
   words.insert(words.end(), more);
 }
 
-// Two hardware threads of one core count as one: a product fills the core's vector units from one of them.
+// Two hardware threads of one core count as one: one of them keeps the core's vector units busy in a matrix product.
 std::int64_t physical_cores() {
   cpu_set_t mine;
   CPU_ZERO(&mine);
@@ -45,20 +49,22 @@ LaunchHost this_host() {
 }
 
 std::vector<std::string> launch_line(const LaunchRequest& request, const LaunchHost& host) {
-  if (request.command.empty()) throw UserError("launch: what is to be started? dml launch -n 2 train recipe.yml");
+  if (request.command.empty()) throw UserError("launch needs a command to start, as in: dml launch -n 2 train recipe.yml");
   if (request.command[0] == "launch") throw UserError("launch: dml launch cannot start itself");
   if (request.ranks && *request.ranks < 1) throw UserError("launch: -n {}: expected at least 1", *request.ranks);
   if (request.threads && *request.threads < 1)
     throw UserError("launch: --threads {}: expected at least 1", *request.threads);
 
   std::vector<std::string> line{"mpirun"};
+  // Between hosts its messages are needed: a host that cannot be reached, slots that are not there.
+  if (request.quiet_launcher && !request.hostfile) append(line, {"--quiet"});
   if (host.root) append(line, {"--allow-run-as-root"});
   if (request.hostfile) {
     if (!file_exists(*request.hostfile))
-      throw UserError("--hostfile {}: no such file; one line a host: NAME slots=RANKS", *request.hostfile);
+      throw UserError("--hostfile {}: no such file; expected one line per host: NAME slots=RANKS", *request.hostfile);
     append(line, {"--hostfile", *request.hostfile});
     if (request.ranks) append(line, {"-np", std::to_string(*request.ranks)});
-    // How many cores the other hosts have is theirs to know: without a number of threads, ranks share what they find.
+    // The number of cores of the other hosts is unknown here: without --threads, ranks share the cores they find.
     if (request.threads) append(line, {"--map-by", fmt::format("slot:PE={}", *request.threads), "--bind-to", "core"});
     else append(line, {"--bind-to", "none"});
     append(line, {"--mca", "btl", "self,vader,tcp"});
@@ -70,7 +76,7 @@ std::vector<std::string> launch_line(const LaunchRequest& request, const LaunchH
                  threads = request.threads.value_or(std::max<std::int64_t>(1, host.cores / ranks));
     append(line, {"-np", std::to_string(ranks)});
     if (ranks * threads > host.cores)
-      // A rank that waits must leave its core to one that computes.
+      // A rank that waits must yield its core to one that computes.
       append(line, {"--oversubscribe", "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"});
     else if (ranks == 1) append(line, {"--bind-to", "none"});
     else append(line, {"--map-by", fmt::format("slot:PE={}", threads), "--bind-to", "core"});
@@ -98,16 +104,64 @@ std::string shell_text(const std::vector<std::string>& words) {
   return text;
 }
 
-void become(const std::vector<std::string>& words) {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"})
-    if (std::getenv(name))
-      throw UserError("launch: this already is a rank (of mpirun or srun); start dml train there, without dml launch");
+bool is_started_rank() { return std::getenv("OMPI_COMM_WORLD_SIZE") || std::getenv("PMIX_RANK"); }
+
+int run_launcher(const std::vector<std::string>& words, bool saves_on_stop) {
+  if (is_started_rank())
+    throw UserError("this process is already a rank of mpirun or srun; start 'dml train' there, without 'dml launch'");
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  execvp(arguments[0], arguments.data());
-  throw UserError("{}: cannot be started: {}{}", words[0], std::strerror(errno),
-                  errno == ENOENT ? "; is Open MPI installed (openmpi-bin)?" : "");
+
+  sigset_t watched, before;
+  sigemptyset(&watched);
+  for (int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCHLD}) sigaddset(&watched, number);
+  sigprocmask(SIG_BLOCK, &watched, &before);
+  int failure[2];  // the child's errno, when the program cannot be started
+  if (pipe2(failure, O_CLOEXEC) != 0) throw IoError("launch", "cannot create a pipe");
+  const pid_t parent = getpid(), child = fork();
+  if (child < 0) throw IoError("launch", "cannot start a process");
+  if (child == 0) {
+    setpgid(0, 0);  // a Ctrl-C of the terminal reaches us alone
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    for (int number : {SIGPIPE, SIGXFSZ}) std::signal(number, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &before, nullptr);
+    if (getppid() == parent) execvp(arguments[0], arguments.data());
+    const int error = errno;
+    _exit(::write(failure[1], &error, sizeof error) > 0 ? 127 : 126);
+  }
+  close(failure[1]);
+  int error = 0;
+  const bool failed = read(failure[0], &error, sizeof error) == sizeof error;
+  close(failure[0]);
+
+  int status = 0, stopped_by = 0;
+  bool at_once = false;
+  while (true) {
+    siginfo_t info{};
+    const int number = failed ? SIGCHLD : sigwaitinfo(&watched, &info);
+    if (number == SIGCHLD) {
+      if (waitpid(child, &status, failed ? 0 : WNOHANG) == child) break;
+    } else if (number == SIGTSTP) {
+      kill(child, SIGTSTP);
+      raise(SIGSTOP);
+      kill(child, SIGCONT);
+    } else if (number == SIGUSR1 || number == SIGUSR2) {
+      kill(child, number);
+    } else if (number > 0) {
+      at_once = at_once || !saves_on_stop || (stopped_by == SIGINT && number == SIGINT);
+      kill(child, saves_on_stop ? at_once ? SIGTERM : SIGUSR2 : number);
+      stopped_by = number;
+    }
+  }
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+  if (failed)
+    throw UserError("{}: cannot be started: {}{}", words[0], std::strerror(error),
+                    error == ENOENT ? "; is Open MPI installed (package openmpi-bin)?" : "");
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  // Before training begins nothing catches USR2: there is nothing to save.
+  if (stopped_by != 0 && code != 0 && (at_once || code == 128 + SIGUSR2)) return 128 + stopped_by;
+  return code;
 }
 
 }  // namespace dml

@@ -1,5 +1,5 @@
-// dml launch: the mpirun line that puts ranks and their threads on cores the way training wants it. Plain mpirun binds
-// one or two ranks to one core each, whatever their threads; this is where that and the other traps are known.
+// dml launch: composes the mpirun line that binds ranks and their threads to cores as training needs it, and supervises it.
+// Plain mpirun binds one or two ranks to one core each, whatever their threads; this file knows that and the other traps.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,11 @@ struct LaunchRequest {
   std::optional<std::string> hostfile = {};   // lines "HOST slots=N"; unset: this host alone
   std::optional<std::string> interface = {};  // network interface between hosts, like eth0
   std::optional<std::int64_t> threads = {};   // per rank; unset: the host's cores shared among its ranks
-  std::vector<std::string> command = {};      // the words behind "dml"
+  bool quiet_launcher = true;                 // on one host: mpirun does not repeat what a rank has said
+  std::vector<std::string> command = {};      // the words after "dml"
 };
 
-/// What a host offers to ranks.
+/// The resources of a host.
 struct LaunchHost {
   std::int64_t cores = 1;  // physical cores this process may use
   bool root = false;       // mpirun refuses root unless told
@@ -29,7 +30,13 @@ LaunchHost this_host();
 std::vector<std::string> launch_line(const LaunchRequest& request, const LaunchHost& host);
 /// The same, quoted for a shell.
 std::string shell_text(const std::vector<std::string>& words);
-/// Becomes that command. UserError when it cannot be started.
-[[noreturn]] void become(const std::vector<std::string>& words);
+/// Starts the line and waits for its end; returns its exit code, or 128 + N when signal N ended it. UserError when it cannot be
+/// started. Signals that reach this process are passed on. With `saves_on_stop` (training), INT, TERM and HUP become USR2, on
+/// which all ranks save and stop with ExitCode::stopped: mpirun itself would kill them within a second. A second INT ends
+/// the job at once. The line ends with this process.
+int run_launcher(const std::vector<std::string>& words, bool saves_on_stop);
+
+/// Whether this process is a rank that mpirun or srun started.
+bool is_started_rank();
 
 }  // namespace dml

@@ -11,6 +11,7 @@ std::vector<std::pair<std::string, std::size_t>> MemoryPlan::rows() const {
                                                        {"optimizer state", optimizer},
                                                        {"communication", communication},
                                                        {"activations", activations},
+                                                       {"samples", samples},
                                                        {"data (mapped)", data},
                                                        {"copies for checkpoints", snapshot}};
   std::erase_if(all, [](auto& row) { return row.second == 0; });

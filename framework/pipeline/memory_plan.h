@@ -14,11 +14,12 @@ struct MemoryPlan {
   std::size_t trained = 0;  // values of trained parameters
   std::size_t gradients = 0, optimizer = 0, communication = 0;
   std::size_t activations = 0;  // working memory of the largest micro-batch, loss head included
+  std::size_t samples = 0;      // keys, values and logits of the texts that generate_samples shows
   std::size_t data = 0;         // mapped examples
   std::size_t snapshot = 0;     // copies that a checkpoint is written from in the background
 
   std::size_t total() const {
-    return process + frozen + owned + trained + gradients + optimizer + communication + activations + data +
+    return process + frozen + owned + trained + gradients + optimizer + communication + activations + samples + data +
            snapshot;
   }
   /// Name and bytes of every kind that is not zero.

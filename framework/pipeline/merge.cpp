@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <numeric>
 
+#include "checkpoint/checkpoint_dir.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/random.h"
+#include "pipeline/companions.h"
 #include "pipeline/job.h"
 #include "pipeline/model_output.h"
 #include "pipeline/vocabulary.h"
@@ -52,17 +54,17 @@ void compare_logits(CausalLm& model, const std::string& merged, Dtype dtype) {
   if (!(share <= allowed))
     throw Error(
         ExitCode::diverged,
-        fmt::format(
-            "the merged model's logits differ from those with the adapter by {:.2g} of their range; nothing is written",
-            share));
-  log_info("logits with the adapter and merged ({}) differ by {:.1e} of their range", dtype_name(dtype), share);
+        fmt::format("the merged model's logits differ from the adapter's by {:.2g} of their range; nothing was written",
+                    share));
+  log_info("Merge verified: largest relative logit difference {:.1e} ({})", share, dtype_name(dtype));
 }
 
 }  // namespace
 
-void merge(const Recipe& recipe, std::vector<std::string> adapters, const std::string& output) {
+void merge(const RecipeFile& file, std::vector<std::string> adapters, const std::string& output) {
+  const Recipe& recipe = file.recipe;
   if (recipe.adapter.makes_model() && adapters.empty())
-    throw UserError("this recipe makes a whole model: there is no adapter to merge");
+    throw UserError("this recipe trains the whole model; there is no adapter to merge");
   if (adapters.empty()) adapters = {recipe.train.output_dir};
   if (std::filesystem::exists(output) && !(std::filesystem::is_directory(output) && std::filesystem::is_empty(output)))
     throw UserError("--output: {} exists; choose a new directory", output);
@@ -72,15 +74,16 @@ void merge(const Recipe& recipe, std::vector<std::string> adapters, const std::s
   fit_vocabulary(base, adapters);
   if (base.quantised)
     log_info(
-        "the adapter is merged into the base as it was trained on, the values of {}; for the original values set "
+        "The adapter is merged into the {} values that it was trained on; to merge it into the original weights, set "
         "adapter: lora",
         scheme_name(base.quantised->scheme()));
   auto model = make_inference_model(base, Storage::automatic, adapters);
+  remove_left_over_of(output);
   DirectoryWriter out(output);
   write_model_directory(out.path(), base, *model, base.dtype(), true);
-  save_tokenizer_files(tokenizer_directory(recipe.model), tokenizer_overrides(recipe.model), out.path());
+  Companions(file, *open_tokenizer(recipe.model), base).write(out.path());
   compare_logits(*model, out.path(), base.dtype());
-  if (!out.commit()) throw UserError("--output: {} has appeared in the meantime", output);
+  if (!out.commit()) throw UserError("--output: {} was created by another process", output);
 }
 
 }  // namespace dml

@@ -10,6 +10,6 @@ namespace dml {
 
 /// `adapters`: DIR or DIR=WEIGHT, added up; empty: what the recipe trained. `output` must not exist as a non-empty
 /// directory; it appears whole or not at all, after its logits have been compared with those of base and adapter.
-void merge(const Recipe& recipe, std::vector<std::string> adapters, const std::string& output);
+void merge(const RecipeFile& file, std::vector<std::string> adapters, const std::string& output);
 
 }  // namespace dml

@@ -69,6 +69,9 @@ void MetricsLog::read_kept(std::int64_t keep_until_step) {
       } else if (event == "eval") {
         evals_.push_back({json_integer(object, "step", 0, source), read_number(object, "epoch", source),
                           read_number(object, "loss", source)});
+      } else if (event == "sample") {
+        samples_.push_back({json_integer(object, "step", 0, source), json_string(object, "prompt", "", source),
+                            json_string(object, "expected", "", source), json_string(object, "text", "", source)});
       }
     } catch (const UserError&) {  // half a block after a power cut
       break;
@@ -102,10 +105,10 @@ void MetricsLog::eval(const EvalMetrics& m) {
                      number(m.loss), number(m.perplexity())));
 }
 
-void MetricsLog::event(std::string_view name, std::int64_t step, const Json& fields) {
-  Json line = {{"event", name}, {"step", step}};
-  line.update(fields);
-  append(dump(line));
+void MetricsLog::sample(const SampleMetrics& m) {
+  samples_.push_back(m);
+  append(dump(
+      Json{{"event", "sample"}, {"step", m.step}, {"prompt", m.prompt}, {"expected", m.expected}, {"text", m.text}}));
 }
 
 void MetricsLog::sync() {

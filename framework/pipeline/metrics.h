@@ -1,10 +1,12 @@
 // metrics.jsonl: what happened, one JSON object a line, appended as it happens and in full precision.
 //
 //   {"step":12,"epoch":0.25,"loss":…,"grad_norm":…,"lr":…,"tokens":…,"learned_tokens":…,"tok_s":…,"step_s":…,"mem":…}
-//   {"event":"eval","step":12,"epoch":0.25,"loss":…,"ppl":…}        other events: save, resume, warn …
+//   {"event":"eval","step":12,"epoch":0.25,"loss":…,"ppl":…}
+//   {"event":"sample","step":12,"prompt":…,"expected":…,"text":…}
 //
-// Steps only grow along the file. A resumed run cuts off what lies behind the step it goes on from, so that the file
-// reads like one uninterrupted run. A number that is none (a diverged loss) is written as null.
+// docs/metrics.md explains every field; a test compares that page with what is written here. Steps never decrease along the
+// file. A resumed run removes the lines after the step it resumes from, so that the file reads like one uninterrupted run.
+// A number that is not finite (a diverged loss) is written as null.
 #pragma once
 
 #include <cstddef>
@@ -41,11 +43,19 @@ struct EvalMetrics {
   bool operator==(const EvalMetrics&) const = default;
 };
 
+/// What the model generated for a validation example, with generate_samples.
+struct SampleMetrics {
+  std::int64_t step = 0;
+  std::string prompt, expected, text;
+
+  bool operator==(const SampleMetrics&) const = default;
+};
+
 class MetricsLog {
  public:
-  /// Opens `path` for appending. Of a file that is there, the lines up to and including `keep_until_step` stay, the
-  /// first line beyond it or broken and everything after go; a fresh run keeps nothing (−1). IoError when it cannot be
-  /// written.
+  /// Opens `path` for appending. Of an existing file, the lines up to and including `keep_until_step` are kept; the first
+  /// line after that step, or the first damaged one, and everything behind it are removed. A new run keeps nothing (−1).
+  /// IoError when it cannot be written.
   explicit MetricsLog(std::string path, std::int64_t keep_until_step = -1);
   ~MetricsLog();
   MetricsLog(const MetricsLog&) = delete;
@@ -53,14 +63,14 @@ class MetricsLog {
 
   void step(const StepMetrics& metrics);
   void eval(const EvalMetrics& metrics);
-  /// Any other event; `fields` is an object whose members follow event and step.
-  void event(std::string_view name, std::int64_t step, const Json& fields = Json::object());
-  /// What was written survives a power cut; called when a checkpoint is saved.
+  void sample(const SampleMetrics& metrics);
+  /// Flushes to disk; called when a checkpoint is saved.
   void sync();
 
-  /// Everything in the file, the kept lines of an earlier run included.
+  /// Everything in the file, including the lines kept of the run that this one resumes.
   const std::vector<StepMetrics>& steps() const { return steps_; }
   const std::vector<EvalMetrics>& evals() const { return evals_; }
+  const std::vector<SampleMetrics>& samples() const { return samples_; }
 
  private:
   void read_kept(std::int64_t keep_until_step);
@@ -70,6 +80,7 @@ class MetricsLog {
   int fd_ = -1;
   std::vector<StepMetrics> steps_;
   std::vector<EvalMetrics> evals_;
+  std::vector<SampleMetrics> samples_;
 };
 
 }  // namespace dml

@@ -9,6 +9,7 @@
 #include "checkpoint/bitsandbytes.h"
 #include "checkpoint/model_config.h"
 #include "core/error.h"
+#include "core/log.h"
 #include "model/weight_slots.h"
 
 namespace dml {
@@ -50,9 +51,6 @@ void write_configs(const std::string& directory, const BaseModel& base, const Mo
   config.erase("quantization_config");  // of a base that was quantised: these weights are not
   if (untie) config["tie_word_embeddings"] = false;
   write_file(directory + "/config.json", pretty_json(config));
-  std::string generation = base.directory + "/generation_config.json";
-  if (!base.directory.empty() && file_exists(generation))
-    write_file(directory + "/generation_config.json", read_file(generation, 1 << 20));
 }
 
 }  // namespace
@@ -65,18 +63,48 @@ void write_adapter_directory(const std::string& directory, const AdapterConfig& 
     for (const Parameter& p : units[u].parameters)
       values[p.name] = {(copies.empty() ? units[u].value : copies[u].data()) + p.offset,
                         static_cast<std::size_t>(p.size())};
-  auto tensors = adapter_tensors(config, plan_adapter(config, model.spec, directory));
-  write_adapter(directory, config, tensors, [&](const AdapterTensor& t) { return values.at(t.key); });
+  auto tensors = adapter_tensors(config, model.spec, plan_adapter(config, model.spec, directory));
+  const std::string head = end_weights(model.spec)[1].tensor;
+  std::vector<float> unpacked;  // of a quantised one
+  auto base = [&](const AdapterTensor& t) -> StoredValues {
+    const kernels::Weight& w = t.module == head ? model.head.frozen : model.embedding.frozen;
+    if (w.storage == kernels::Storage::f32) return {Dtype::f32, w.data};
+    if (w.storage == kernels::Storage::bf16) return {Dtype::bf16, w.data};
+    if (w.storage == kernels::Storage::f16) return {Dtype::f16, w.data};
+    unpacked.resize(static_cast<std::size_t>(w.rows * w.cols));
+    kernels::unpack(w, 0, w.rows, 0, w.cols, unpacked.data());
+    return {Dtype::f32, unpacked.data()};
+  };
+  write_adapter(
+      directory, config, tensors, [&](const AdapterTensor& t) { return values.at(t.parameter); }, base);
 }
+
+namespace {
+
+// A bias of the adapter is merged into the layer's own.
+void require_biases(CausalLm& model, const TensorRows& rows) {
+  Problems problems;
+  for (auto& [name, parts] : rows)
+    for (const WeightName& w : parts)
+      if (Linear* linear = w.bias || w.vector ? nullptr : linear_at(model, w);
+          linear && linear->lora && linear->lora->bias && !linear->bias && !linear->frozen_bias)
+        problems.add(fmt::format("'{}' has no bias for the adapter's (lora_bias) to be merged into", w.module()));
+  problems.raise();
+}
+
+}  // namespace
 
 void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, Dtype dtype,
                            bool merge, const DistributionStrategy::Show& show) {
-  // An adapter on the embedding alone parts it from the head, and so did several that were added up.
+  // Several adapters that were added up may have parted what the spec still calls tied.
   ModelSpec spec = model.spec;
-  const bool parted = model.embedding.lora || model.head.value().data != model.embedding.value().data;
-  const bool untie = merge && spec.tied && parted;
-  if (untie) spec.tied = false;
+  if (merge && spec.tied && model.head.value().data != model.embedding.value().data) spec.tied = false;
+  const bool untie = base.spec.tied && !spec.tied;
   TensorRows rows = rows_by_tensor(spec);
+  if (merge) require_biases(model, rows);
+  if (untie)
+    log_info(
+        "The adapter gives embedding and head different values: they become two matrices (tie_word_embeddings: false)");
   ModelWriter writer(directory, tensors_of(rows, base, spec, dtype));
   for (const TensorInfo& info : writer.tensors()) {
     auto known = rows.find(info.name);
@@ -184,7 +212,9 @@ void FilesInto::commit() {
   for (auto& file : files) sync_path(file.string());
   for (auto& file : files) {
     std::error_code error;
-    fs::rename(file, fs::path(directory_) / file.filename(), error);
+    const fs::path target = fs::path(directory_) / file.filename();
+    if (fs::is_directory(file)) fs::remove_all(target, error);  // a folder is not renamed onto one that has files
+    fs::rename(file, target, error);
     if (error)
       throw Error(ExitCode::io, fmt::format("{}/{}: {}", directory_, file.filename().string(), error.message()));
   }

@@ -13,11 +13,11 @@
 
 namespace dml {
 
-/// adapter_config.json, adapter_model.safetensors and a model card, from the units' current values, or from `copies` of them.
+/// adapter_config.json and adapter_model.safetensors, from the units' current values, or from `copies` of them.
 void write_adapter_directory(const std::string& directory, const AdapterConfig& config, const CausalLm& model,
                              std::span<const std::span<float>> copies = {});
 
-/// config.json, generation_config.json and safetensors (sharded when large), tensor by tensor: at most one is in memory.
+/// config.json and safetensors (sharded when large), tensor by tensor: at most one is in memory.
 /// With `merge` adapters are merged. Tensors of the base that the model does not know are copied. `show(unit)` is called
 /// before values of a unit are read.
 void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, Dtype dtype,

@@ -50,7 +50,7 @@ OperationCount decoder_layer(const DecoderLayer& layer, const PackedBatch& batch
   const double rows = picks ? static_cast<double>(batch.learned()) : tokens;
   const Attention& a = layer.attention;
   const bool before_qkv = below_trains || layer.attention_norm.trains();
-  const bool qkv = before_qkv || a.q.trains() || a.k.trains() || a.v.trains() || a.q_norm.trains() || a.k_norm.trains();
+  const bool qkv = before_qkv || a.projections_train();
   const bool before_mlp = layer.parallel ? before_qkv : qkv || a.o.trains() || layer.mlp_norm.trains();
   const bool in_mlp = before_mlp || layer.mlp.gate.trains() || layer.mlp.up.trains();
 

@@ -129,66 +129,73 @@ std::string progress_text(const ProgressState& state) {
                      clock_text(state.elapsed), clock_text(state.left));
 }
 
-Progress::Progress(std::int64_t steps, std::int64_t log_interval, std::FILE* out)
-    : Progress(steps, log_interval, out, terminal_style(fileno(out))) {}
-
-Progress::Progress(std::int64_t steps, std::int64_t log_interval, std::FILE* out, const TerminalStyle& style)
-    : log_interval_(std::max<std::int64_t>(1, log_interval)),
-      out_(out),
-      style_(style),
-      started_(std::chrono::steady_clock::now()),
-      drawn_(started_ - kRedraw) {
+Progress::Progress(std::int64_t steps, Options options)
+    : options_(std::move(options)),
+      bar_(options_.mode == ProgressMode::bar || (options_.mode == ProgressMode::automatic && options_.style.redraw)),
+      started_(options_.now()),
+      drawn_(bar_ ? started_ - kRedraw : started_) {
+  options_.log_interval = std::max<std::int64_t>(1, options_.log_interval);
   state_.steps = steps;
 }
 
 Progress::~Progress() { finish(); }
 
+void Progress::write(std::string_view text) const {
+  if (std::fwrite(text.data(), 1, text.size(), options_.out) != text.size() || std::fflush(options_.out) != 0)
+    std::clearerr(options_.out);
+}
+
 void Progress::step(const StepMetrics& metrics) {
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = options_.now();
   step_seconds_ = step_seconds_ == 0 ? metrics.step_s : 0.9 * step_seconds_ + 0.1 * metrics.step_s;
   state_.last = metrics;
   state_.elapsed = std::chrono::duration<double>(now - started_).count();
   state_.left = step_seconds_ * static_cast<double>(std::max<std::int64_t>(0, state_.steps - metrics.step));
   printed_ = false;
-  if (style_.redraw) {
-    if (now - drawn_ >= kRedraw) draw();
-  } else if (metrics.step % log_interval_ == 0 || metrics.step == state_.steps) {
+  if (bar_ ? now - drawn_ >= kRedraw
+           : metrics.step % options_.log_interval == 0 || metrics.step == state_.steps || silent_for_long())
     draw();
-  }
+}
+
+void Progress::part(std::string_view what, std::int64_t step, std::int64_t done, std::int64_t total) {
+  if (bar_ || options_.mode >= ProgressMode::none || !silent_for_long()) return;
+  write(fmt::format("{}  step {}/{}: {}, micro-batch {} of {}\n", utc_now(), step, state_.steps, what, done, total));
+  drawn_ = options_.now();
 }
 
 void Progress::draw() {
-  if (style_.redraw) {
-    if (::isatty(fileno(out_))) style_.columns = terminal_style(fileno(out_)).columns;  // the window may be resized
-    fmt::print(out_, "\r{}\x1b[K", progress_bar(state_, style_));
+  if (options_.mode >= ProgressMode::none) return;
+  if (bar_) {
+    if (::isatty(fileno(options_.out)))
+      options_.style.columns = terminal_style(fileno(options_.out)).columns;  // the window may have been resized
+    write(fmt::format("\r{}\x1b[K", progress_bar(state_, options_.style)));
     on_screen_ = true;
   } else {
-    fmt::print(out_, "{}  {}\n", utc_now(), progress_text(state_));
+    write(fmt::format("{}  {}\n", utc_now(), progress_text(state_)));
   }
-  std::fflush(out_);
-  drawn_ = std::chrono::steady_clock::now();
+  drawn_ = options_.now();
   printed_ = true;
 }
 
 void Progress::erase() {
-  if (on_screen_) fmt::print(out_, "\r\x1b[K");
+  if (on_screen_) write("\r\x1b[K");
   on_screen_ = false;
 }
 
 void Progress::note(std::string_view line) {
+  if (options_.mode == ProgressMode::silent) return;
   erase();
-  fmt::print(out_, "{}\n", line);
-  if (style_.redraw && state_.last.step > 0) draw();
-  std::fflush(out_);
+  write(fmt::format("{}\n", line));
+  if (bar_ && state_.last.step > 0) draw();
+  else drawn_ = options_.now();
 }
 
 void Progress::finish() {
   if (finished_) return;
   finished_ = true;
-  if (style_.redraw && state_.last.step > 0) {
+  if (bar_ && state_.last.step > 0) {
     if (!printed_ || !on_screen_) draw();
-    fmt::print(out_, "\n");
-    std::fflush(out_);
+    write("\n");
   }
 }
 

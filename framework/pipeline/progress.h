@@ -1,14 +1,17 @@
-// What a person watches during training, on stderr.
+// What the user sees during training, on stderr.
 //
 // A terminal gets one line that is redrawn at most ten times a second:
 //   step 120/600  20% ████▏               loss 1.234  lr 2.00e-04  grad 0.81  812 tok/s  1.9 GB  0:42 < 3:20
-// and drops the least important fields where it is narrow. Anything else (a file, a CI log) gets plain
-// lines with the time, one every log interval and no carriage return. Colour only on a terminal, without NO_COLOR.
+// Narrow terminals drop the least important fields. Anything else (a file, a CI log, a launcher) gets plain lines with the
+// time in front and no carriage return: one every log interval, and one whenever 30 s have passed since the last, also within
+// a step or an evaluation. Colour only on a terminal, without NO_COLOR. A write that fails is ignored: a full disk or a reader
+// that has gone costs lines, not the run.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -16,17 +19,20 @@
 
 namespace dml {
 
+/// automatic: a bar on a terminal, else plain. none: no steps, but notes. silent: neither.
+enum class ProgressMode { automatic, bar, plain, none, silent };
+
 struct TerminalStyle {
-  bool redraw = false;  // a terminal that knows how to go back in its line
+  bool redraw = false;  // a terminal that can go back to the start of its line
   bool colour = false;
-  bool unicode = false;  // locale is UTF-8
+  bool unicode = false;  // the locale is UTF-8
   int columns = 80;
 };
 
-/// What stands behind a file descriptor: isatty, TERM, NO_COLOR, locale, window size.
+/// The terminal behind a file descriptor: isatty, TERM, NO_COLOR, locale, window size.
 TerminalStyle terminal_style(int fd);
 
-/// Everything a line shows.
+/// The values of one line.
 struct ProgressState {
   StepMetrics last;
   std::int64_t steps = 0;  // of the whole run
@@ -47,15 +53,28 @@ std::string memory_text(std::size_t bytes);
 
 class Progress {
  public:
-  /// `steps` of the run, every `log_interval`-th is a plain line where there is no terminal.
-  Progress(std::int64_t steps, std::int64_t log_interval, std::FILE* out = stderr);
-  Progress(std::int64_t steps, std::int64_t log_interval, std::FILE* out, const TerminalStyle& style);
+  using Now = std::function<std::chrono::steady_clock::time_point()>;
+  /// The longest time without a plain line.
+  static constexpr auto kLongestSilence = std::chrono::seconds(30);
+
+  struct Options {
+    ProgressMode mode = ProgressMode::automatic;
+    std::int64_t log_interval = 1;  // steps between plain lines
+    std::FILE* out = stderr;
+    TerminalStyle style = terminal_style(fileno(stderr));
+    Now now = std::chrono::steady_clock::now;
+  };
+
+  /// `steps` of the run.
+  Progress(std::int64_t steps, Options options);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
   void step(const StepMetrics& metrics);
-  /// A line of its own (an evaluation, a saved checkpoint): the bar steps aside for it.
+  /// Within step `step` or an evaluation (`what`): `done` of `total` micro-batches are through.
+  void part(std::string_view what, std::int64_t step, std::int64_t done, std::int64_t total);
+  /// A line of its own (an evaluation, a saved checkpoint); the bar is redrawn below it.
   void note(std::string_view line);
   /// Leaves the last state on the screen. Also done when destroyed.
   void finish();
@@ -63,11 +82,12 @@ class Progress {
  private:
   void draw();
   void erase();
+  void write(std::string_view text) const;
+  bool silent_for_long() const { return options_.now() - drawn_ >= kLongestSilence; }
 
   ProgressState state_;
-  std::int64_t log_interval_;
-  std::FILE* out_;
-  TerminalStyle style_;
+  Options options_;
+  bool bar_;
   double step_seconds_ = 0;  // moving average of the steps alone, without evaluation and saving
   std::chrono::steady_clock::time_point started_, drawn_;
   bool on_screen_ = false, finished_ = false, printed_ = false;

@@ -19,23 +19,40 @@ struct ReportTable {
 /// The same prompt answered before and after training.
 struct ReportSample {
   std::string prompt, before, after;
+  std::string expected = {};  // the answer of the data; may be empty
 };
 
 struct Report {
-  std::string title;                                       // the run's name
-  std::string subtitle;                                    // one sentence: what was trained on what
-  std::vector<std::pair<std::string, std::string>> facts;  // model, trained parameters, data, ranks, time …
+  std::string title;     // the run's name
+  std::string subtitle;  // one sentence: what was trained on what
+  std::vector<std::pair<std::string, std::string>>
+      facts;  // model, trained parameters, data, ranks, time, host, version …
   std::vector<StepMetrics> steps;
   std::vector<EvalMetrics> evals;
+  std::int64_t result_step = -1;    // of the weights that were written; −1: the last
   std::vector<ReportTable> tables;  // statistics of the data and whatever else is worth a table
   std::vector<ReportSample> samples;
   std::vector<std::string> warnings;
+  std::string command;                   // that made the run
+  std::string recipe_name, recipe_text;  // the file
 };
+
+/// What the run achieved, in one line and what belongs to it.
+struct Headline {
+  std::string
+      what;  // "Validation loss", or "Training loss" where nothing was validated; empty: too little was measured
+  double from = 0, to = 0;
+  std::string detail;  // steps, perplexity, the best step
+};
+
+/// Validation: the first evaluation and the last one up to the result. Training: the means of the first and the last tenth
+/// of the steps.
+Headline headline(const Report& report);
 
 std::string report_html(const Report& report);
 
 /// The loss of every step, its moving average and the validation loss, as a picture of its own.
-std::string loss_svg(const std::vector<StepMetrics>& steps, const std::vector<EvalMetrics>& evals);
+std::string loss_svg(const Report& report);
 
 /// Writes `folder`/report.html and `folder`/loss.svg, each atomically. IoError when that fails.
 void write_report(const std::string& folder, const Report& report);

@@ -11,29 +11,36 @@ namespace dml {
 
 namespace {
 
-constexpr double kWidth = 640, kHeight = 260;
-constexpr double kLeft = 62, kRight = 16, kTop = 40, kBottom = 40;
 constexpr std::size_t kMostPoints = 600;  // about one a pixel
 
 bool drawable(const ChartPoint& p) { return std::isfinite(p.x) && std::isfinite(p.y); }
 
-struct Range {
+/// Values of one axis, and where they lie on it.
+struct Axis {
   double low = 0, high = 1;
-  double place(double value, double from, double to) const { return from + (value - low) / (high - low) * (to - from); }
+  double from = 0, to = 1;  // in units of the chart
+  bool log = false;
+
+  double place(double value) const {
+    const double share = log ? std::log(value / low) / std::log(high / low) : (value - low) / (high - low);
+    return from + share * (to - from);
+  }
 };
 
-Range range_of(const Chart& chart, double ChartPoint::*member) {
-  Range r{INFINITY, -INFINITY};
+Axis axis_of(const Chart& chart, double ChartPoint::*member, bool log) {
+  Axis a{INFINITY, -INFINITY, 0, 1, log};
   for (const ChartSeries& s : chart.series) {
     for (const ChartPoint& p : s.points) {
-      if (drawable(p)) r = {std::min(r.low, p.*member), std::max(r.high, p.*member)};
+      if (drawable(p)) {
+        a.low = std::min(a.low, p.*member);
+        a.high = std::max(a.high, p.*member);
+      }
     }
   }
-  if (r.low > r.high) return {0, 1};
-  const double span = r.high - r.low;
-  if (span > 1e-12 * std::abs(r.high)) return r;
-  const double pad = r.high == 0 ? 1 : 0.05 * std::abs(r.high);
-  return {r.low - pad, r.high + pad};
+  if (a.low > a.high) return {0, 1, 0, 1, false};
+  if (a.high - a.low > 1e-12 * std::abs(a.high)) return a;
+  const double pad = a.high == 0 ? 1 : 0.05 * std::abs(a.high);
+  return {a.low - pad, a.high + pad, 0, 1, false};
 }
 
 /// Lowest and highest of every bucket, so that a spike stays visible however long the run was.
@@ -61,72 +68,125 @@ std::string tick_text(double value) {
   return fmt::format("{:.6g}", value);
 }
 
-std::string axes(const Chart& chart, const Range& xs, const Range& ys) {
+double text_width(std::string_view text, double font) {
+  return 0.55 * font * static_cast<double>(std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+/// A chart under way: where its plot lies.
+struct Drawing {
+  const Chart& chart;
+  const ChartLayout& layout;
+  Axis xs, ys;
+  std::vector<double> x_ticks, y_ticks;
+  double left, right, top, bottom;
+
+  Drawing(const Chart& c, const ChartLayout& l)
+      : chart(c), layout(l), xs(axis_of(c, &ChartPoint::x, false)), ys(axis_of(c, &ChartPoint::y, c.log_y)) {
+    const double font = layout.font;
+    const bool legend = std::ranges::any_of(chart.series, [](const ChartSeries& s) { return !s.label.empty(); });
+    y_ticks = ys.log ? log_ticks(ys.low, ys.high) : nice_ticks(ys.low, ys.high, std::max(3, int(layout.height / 70)));
+    x_ticks = nice_ticks(xs.low, xs.high, std::max(3, int(layout.width / (7 * font))));
+    double widest = 0;
+    for (double y : y_ticks) widest = std::max(widest, text_width(tick_text(y), font));
+    left = widest + font;
+    right = layout.width - 1.4 * font;
+    top = (legend ? 3.6 : 2.4) * font;
+    bottom = layout.height - 3 * font;
+    xs.from = left, xs.to = right;
+    ys.from = bottom, ys.to = top;
+  }
+};
+
+std::string text(const char* kind, double x, double y, const char* anchor, std::string_view content) {
+  return fmt::format(R"(<text class="{}" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>)", kind, x, y, anchor,
+                     escape_markup(content));
+}
+
+std::string axes(const Drawing& d) {
+  const double font = d.layout.font;
   std::string out;
-  for (double y : nice_ticks(ys.low, ys.high, 5)) {
-    const double at = ys.place(y, kHeight - kBottom, kTop);
-    out += fmt::format(R"(<line class="grid" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)", kLeft,
-                       kWidth - kRight, at, at);
-    out += fmt::format(R"(<text class="tick" x="{:.1f}" y="{:.1f}" text-anchor="end">{}</text>)", kLeft - 8, at + 4,
-                       tick_text(y));
+  for (double y : d.y_ticks) {
+    const double at = d.ys.place(y);
+    out +=
+        fmt::format(R"(<line class="grid" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)", d.left, d.right, at, at);
+    out += text("tick", d.left - 0.5 * font, at + 0.35 * font, "end", tick_text(y));
   }
-  for (double x : nice_ticks(xs.low, xs.high, 6)) {
-    out += fmt::format(R"(<text class="tick" x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>)",
-                       xs.place(x, kLeft, kWidth - kRight), kHeight - kBottom + 18, tick_text(x));
-  }
-  out += fmt::format(R"(<text class="title" x="{}" y="20">{}</text>)", kLeft, escape_markup(chart.title));
-  out += fmt::format(R"(<text class="tick" x="{}" y="{}" text-anchor="end">{}</text>)", kWidth - kRight, kHeight - 6,
-                     escape_markup(chart.x_label));
+  for (double x : d.x_ticks) out += text("tick", d.xs.place(x), d.bottom + 1.3 * font, "middle", tick_text(x));
+  out += text("title", 0.3 * font, 1.3 * font, "start", d.chart.title);
+  if (d.ys.log) out += text("tick", d.right, 1.3 * font, "end", "log scale");
+  out += text("tick", d.right, d.layout.height - 0.4 * font, "end", d.chart.x_label);
   return out;
 }
 
-std::string legend(const Chart& chart) {
+std::string legend(const Drawing& d) {
+  const double font = d.layout.font, y = 2.7 * font;
   std::string out;
-  double x = kWidth - kRight;
-  for (auto s = chart.series.rbegin(); s != chart.series.rend(); ++s) {
-    if (s->label.empty()) continue;
-    x -= 7.0 * static_cast<double>(s->label.size());
-    out += fmt::format(R"(<text class="tick" x="{:.1f}" y="20">{}</text>)", x, escape_markup(s->label));
-    x -= 22;
-    out += fmt::format(R"(<line class="line c{}{}" x1="{:.1f}" x2="{:.1f}" y1="16" y2="16"/>)", s->colour,
-                       s->faint ? " faint" : "", x, x + 16);
-    x -= 14;
+  double x = 0.3 * font;
+  for (const ChartSeries& s : d.chart.series) {
+    if (s.label.empty()) continue;
+    out += fmt::format(R"(<line class="line c{}{}" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>)", s.colour,
+                       s.faint ? " faint" : "", x, x + 1.3 * font, y - 0.35 * font, y - 0.35 * font);
+    out += text("tick", x + 1.7 * font, y, "start", s.label);
+    x += 2.8 * font + text_width(s.label, font);
   }
   return out;
 }
 
-std::string curve(const ChartSeries& series, const Range& xs, const Range& ys) {
-  std::string path, marks;
+std::string curve(const Drawing& d, const ChartSeries& series) {
+  std::string path, dots;
   bool drawing = false;
   for (const ChartPoint& p : thinned(series.points)) {
     if (!drawable(p)) {
       drawing = false;
       continue;
     }
-    const double x = xs.place(p.x, kLeft, kWidth - kRight), y = ys.place(p.y, kHeight - kBottom, kTop);
+    const double x = d.xs.place(p.x), y = d.ys.place(p.y);
     path += fmt::format("{}{:.1f} {:.1f}", drawing ? "L" : "M", x, y);
     drawing = true;
     if (series.dots) {
-      marks +=
-          fmt::format(R"(<circle class="dot c{}" cx="{:.1f}" cy="{:.1f}" r="3.5"><title>{}: {:.6g}</title></circle>)",
-                      series.colour, x, y, tick_text(p.x), p.y);
+      dots += fmt::format(
+          R"(<circle class="dot c{}" cx="{:.1f}" cy="{:.1f}" r="{:.1f}"><title>{}: {:.6g}</title></circle>)",
+          series.colour, x, y, 0.26 * d.layout.font, tick_text(p.x), p.y);
     }
   }
   if (path.empty()) return {};
-  return fmt::format(R"(<path class="line c{}{}" d="{}"/>)", series.colour, series.faint ? " faint" : "", path) + marks;
+  return fmt::format(R"(<path class="line c{}{}" d="{}"/>)", series.colour, series.faint ? " faint" : "", path) + dots;
+}
+
+/// Above its point, inside of the plot.
+std::string mark(const Drawing& d, const ChartSeries& series, const ChartMark& m) {
+  if (!drawable(m.at)) return {};
+  const double font = d.layout.font, half = text_width(m.text, font) / 2;
+  const double x = std::clamp(d.xs.place(m.at.x), d.left + half, d.right - half);
+  const double y = std::max(d.ys.place(m.at.y) - 0.7 * font, d.top + 0.4 * font);
+  return text(fmt::format("mark c{}", series.colour).c_str(), x, y, "middle", m.text);
 }
 
 }  // namespace
 
 std::string_view chart_style() {  // no variables: a picture is not only looked at in browsers
-  return R"(.chart{font:12px system-ui,sans-serif}.chart .title{font-weight:600;font-size:14px;fill:#1f2328}.chart .tick{fill:#59636e}
-.chart .grid{stroke:#d8dee4}.chart .line{fill:none;stroke-width:2;stroke-linejoin:round}.chart .faint{stroke-width:1;opacity:.35}
+  return R"(.chart{font-family:system-ui,sans-serif}.chart .title{font-weight:600;fill:#1f2328}.chart .tick{fill:#59636e}
+.chart .grid{stroke:#d8dee4}.chart .line{fill:none;stroke-width:2;stroke-linejoin:round}.chart .faint{stroke-width:1;opacity:.4}
 .chart .line.c1{stroke:#0969da}.chart .line.c2{stroke:#bc4c00}.chart .line.c3{stroke:#1a7f37}
-.chart .dot.c1{fill:#0969da}.chart .dot.c2{fill:#bc4c00}.chart .dot.c3{fill:#1a7f37}.chart .paper{fill:#fff}
+.chart .c1{fill:#0969da}.chart .c2{fill:#bc4c00}.chart .c3{fill:#1a7f37}.chart .line{fill:none}.chart .paper{fill:#fff}
+.chart .mark{font-weight:600;paint-order:stroke;stroke:#fff;stroke-width:.3em;stroke-linejoin:round}
 @media(prefers-color-scheme:dark){.chart .title{fill:#f0f6fc}.chart .tick{fill:#9198a1}.chart .grid{stroke:#30363d}
 .chart .line.c1{stroke:#58a6ff}.chart .line.c2{stroke:#f0883e}.chart .line.c3{stroke:#3fb950}
-.chart .dot.c1{fill:#58a6ff}.chart .dot.c2{fill:#f0883e}.chart .dot.c3{fill:#3fb950}.chart .paper{fill:#0d1117}}
+.chart .c1{fill:#58a6ff}.chart .c2{fill:#f0883e}.chart .c3{fill:#3fb950}.chart .line{fill:none}.chart .paper{fill:#0d1117}
+.chart .mark{stroke:#0d1117}}
 )";
+}
+
+bool wants_log(const Chart& chart) {
+  double low = INFINITY, high = -INFINITY;
+  for (const ChartSeries& s : chart.series) {
+    for (const ChartPoint& p : s.points) {
+      if (!drawable(p)) continue;
+      low = std::min(low, p.y);
+      high = std::max(high, p.y);
+    }
+  }
+  return low > 0 && high >= 8 * low;
 }
 
 std::string escape_markup(std::string_view text) {
@@ -176,6 +236,20 @@ std::vector<double> nice_ticks(double low, double high, int count) {
   return ticks;
 }
 
+std::vector<double> log_ticks(double low, double high) {
+  std::vector<double> ticks;
+  if (!(low > 0) || !(high > low) || !std::isfinite(high)) return ticks;
+  const double first = std::floor(std::log10(low)), last = std::ceil(std::log10(high));
+  const bool many = std::log10(high / low) > 3;
+  for (double power = first; power <= last; ++power) {
+    for (double digit : {1.0, 2.0, 5.0}) {
+      const double tick = digit * std::pow(10, power);
+      if ((digit == 1 || !many) && tick >= low * (1 - 1e-9) && tick <= high * (1 + 1e-9)) ticks.push_back(tick);
+    }
+  }
+  return ticks;
+}
+
 std::vector<ChartPoint> smoothed(const std::vector<ChartPoint>& points, double keep) {
   std::vector<ChartPoint> out;
   double sum = 0, weight = 0;
@@ -188,17 +262,23 @@ std::vector<ChartPoint> smoothed(const std::vector<ChartPoint>& points, double k
   return out;
 }
 
-std::string chart_svg(const Chart& chart, bool standalone) {
-  const Range xs = range_of(chart, &ChartPoint::x), ys = range_of(chart, &ChartPoint::y);
-  std::string out = fmt::format(R"(<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}"{}>)", kWidth,
-                                kHeight, escape_markup(chart.title),
-                                standalone ? R"( xmlns="http://www.w3.org/2000/svg" width="960" height="390")" : "");
+std::string chart_svg(const Chart& chart, const ChartLayout& layout, bool standalone) {
+  const Drawing d(chart, layout);
+  std::string out =
+      fmt::format(R"(<svg class="chart" viewBox="0 0 {} {}" font-size="{}" role="img" aria-label="{}"{}>)",
+                  layout.width, layout.height, layout.font, escape_markup(chart.title),
+                  standalone ? fmt::format(R"( xmlns="http://www.w3.org/2000/svg" width="{}" height="{}")",
+                                           1.5 * layout.width, 1.5 * layout.height)
+                             : "");
   if (standalone) {
     out += fmt::format(R"(<style>{}</style><rect class="paper" width="100%" height="100%"/>)", chart_style());
   }
-  out += axes(chart, xs, ys);
-  out += legend(chart);
-  for (const ChartSeries& s : chart.series) out += curve(s, xs, ys);
+  out += axes(d);
+  out += legend(d);
+  for (const ChartSeries& s : chart.series) out += curve(d, s);
+  for (const ChartSeries& s : chart.series) {
+    for (const ChartMark& m : s.marks) out += mark(d, s, m);
+  }
   return out + "</svg>\n";
 }
 

@@ -11,24 +11,46 @@ struct ChartPoint {
   double x = 0, y = 0;
 };
 
+/// Text beside a point of the chart.
+struct ChartMark {
+  ChartPoint at;
+  std::string text;
+};
+
 struct ChartSeries {
   std::string label;
-  int colour = 1;                  // 1 … 3, one of the style sheet's colours
-  bool faint = false;              // a thin line behind the others (the raw values under their average)
-  bool dots = false;               // marks every point, with its value as a tooltip
-  std::vector<ChartPoint> points;  // x grows; points that are no numbers leave a gap
+  int colour = 1;                     // 1 … 3, one of the style sheet's colours
+  bool faint = false;                 // a thin line behind the others (the raw values under their average)
+  bool dots = false;                  // marks every point, with its value as a tooltip
+  std::vector<ChartPoint> points;     // x never decreases; points that are not finite leave a gap
+  std::vector<ChartMark> marks = {};  // in the series' colour
 };
 
 struct Chart {
   std::string title, x_label;
   std::vector<ChartSeries> series;
+  bool log_y = false;  // only where every value is above zero; see wants_log()
 };
 
+/// Size of a chart in its own units; `font` is the height of its text in them.
+struct ChartLayout {
+  double width, height, font;
+};
+inline constexpr ChartLayout kWideChart{1000, 340, 14};   // a page on a desktop
+inline constexpr ChartLayout kNarrowChart{400, 320, 14};  // the same on a phone
+inline constexpr ChartLayout kSmallChart{440, 230, 14};   // two beside each other
+inline constexpr ChartLayout kPictureChart{600, 400,
+                                           19};  // a file of its own: 12 pixels high when it is shown 400 wide
+
 /// One <svg> element. `standalone`: with namespace and style sheet, a file of its own; else the page brings the style.
-std::string chart_svg(const Chart& chart, bool standalone = false);
+std::string chart_svg(const Chart& chart, const ChartLayout& layout, bool standalone = false);
 
 /// The style rules that the charts' classes refer to, light and dark.
 std::string_view chart_style();
+
+/// Whether a logarithmic axis shows the values of a chart better: all are above zero, and the largest is at least eight
+/// times the smallest.
+bool wants_log(const Chart& chart);
 
 /// Text that may stand in HTML and SVG, between tags and in quoted attributes; control characters and broken UTF-8
 /// become U+FFFD.
@@ -36,6 +58,9 @@ std::string escape_markup(std::string_view text);
 
 /// Round values between low and high, at most about `count` of them (steps of 1, 2 or 5 times a power of ten).
 std::vector<double> nice_ticks(double low, double high, int count);
+
+/// 1, 2 and 5 times powers of ten between low and high, both above zero; only powers of ten over more than three of them.
+std::vector<double> log_ticks(double low, double high);
 
 /// Exponential moving average with the weight `keep` for the past, corrected for its start.
 std::vector<ChartPoint> smoothed(const std::vector<ChartPoint>& points, double keep);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "core/utf8.h"
 #include "generate/generator.h"
+#include "pipeline/companions.h"
 #include "pipeline/infer.h"
 
 namespace dml {
@@ -15,27 +17,77 @@ std::size_t prompt_length(std::span<const Token> labels, double ratio) {
   return std::max<std::size_t>(1, static_cast<std::size_t>(ratio * static_cast<double>(labels.size())));
 }
 
+// The tokens of example i that are given to the model: they leave room for an answer.
+std::span<const Token> prompt_of(const ModelSpec& spec, const Examples& examples, std::int64_t i,
+                                 const GenerationSection& section) {
+  auto ids = examples.ids(i);
+  const auto longest = static_cast<std::size_t>(std::max<std::int64_t>(1, spec.max_positions - 1));
+  return ids.first(std::min({prompt_length(examples.labels(i), section.generation_prompt_ratio), ids.size(), longest}));
+}
+
+GenerationOptions options_of(const ModelSpec& spec, const GenerationSection& section) {
+  GenerationOptions options = generation_defaults(section);
+  options.context = spec.max_positions;
+  return options;
+}
+
+// Training's length again at the end: the memory of its steps was measured with it.
+class LengthOfTraining {
+ public:
+  explicit LengthOfTraining(CausalLm& model) : model_(model), length_(model.length()) {}
+  ~LengthOfTraining() { model_.set_length(length_); }
+  LengthOfTraining(const LengthOfTraining&) = delete;
+  LengthOfTraining& operator=(const LengthOfTraining&) = delete;
+
+ private:
+  CausalLm& model_;
+  std::int64_t length_;
+};
+
+// The first or last `count` characters on one line, with … where something is missing.
+std::string shortened(std::string text, std::size_t count, bool from_end) {
+  std::ranges::replace_if(text, [](char c) { return c == '\n' || c == '\t' || c == '\r'; }, ' ');
+  std::vector<std::size_t> starts;
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) starts.push_back(i);
+  if (starts.size() <= count) return escape_controls(text);
+  return escape_controls(from_end ? "…" + text.substr(starts[starts.size() - count + 1])
+                                  : text.substr(0, starts[count - 1]) + "…");
+}
+
 }  // namespace
 
 std::vector<Sample> generate_samples(CausalLm& model, const Tokenizer& tokenizer, const Examples& examples,
-                                     const GenerationSection& section) {
+                                     const GenerationSection& section, const TemplateSection& templates) {
   const auto count = std::min(section.num_generation_samples, examples.size());
   std::vector<std::vector<Token>> prompts;
   std::vector<Sample> samples;
   for (std::int64_t i = 0; i < count; ++i) {
-    auto ids = examples.ids(i);
-    std::size_t cut = std::min(prompt_length(examples.labels(i), section.generation_prompt_ratio), ids.size());
-    prompts.emplace_back(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(cut));
-    samples.push_back({tokenizer.decode(ids.first(cut)), tokenizer.decode(ids.subspan(cut), true), ""});
+    auto prompt = prompt_of(model.spec, examples, i, section);
+    prompts.emplace_back(prompt.begin(), prompt.end());
+    samples.push_back({tokenizer.decode(prompt), tokenizer.decode(examples.ids(i).subspan(prompt.size()), true), ""});
   }
-  GenerationOptions options = generation_defaults(section);
-  options.stop_tokens = model.spec.eos;
-  if (tokenizer.eos) options.stop_tokens.push_back(*tokenizer.eos);
-  const std::int64_t length = model.length();
+  GenerationOptions options = options_of(model.spec, section);
+  options.stop_tokens = stop_tokens(templates, tokenizer, model.spec.eos);
+  const LengthOfTraining length(model);
   auto results = Generator(model).run(prompts, options);
-  model.set_length(length);  // ropes that depend on the length are training's again
   for (std::size_t i = 0; i < samples.size(); ++i) samples[i].text = tokenizer.decode(results[i].tokens, true);
   return samples;
+}
+
+Generator::Memory samples_memory(CausalLm& model, const Examples& examples, const GenerationSection& section) {
+  std::vector<std::vector<Token>> prompts;
+  for (std::int64_t i = 0; i < std::min(section.num_generation_samples, examples.size()); ++i) {
+    auto prompt = prompt_of(model.spec, examples, i, section);
+    prompts.emplace_back(prompt.begin(), prompt.end());
+  }
+  const LengthOfTraining length(model);
+  return Generator(model).measure(prompts, options_of(model.spec, section));
+}
+
+std::string sample_line(const Sample& sample) {
+  constexpr std::size_t kPrompt = 40, kAnswer = 70;
+  return fmt::format("  {} → {}", shortened(sample.prompt, kPrompt, true), shortened(sample.text, kAnswer, false));
 }
 
 }  // namespace dml

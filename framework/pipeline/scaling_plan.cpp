@@ -15,6 +15,7 @@
 #include "pipeline/job.h"
 #include "pipeline/optimization.h"
 #include "pipeline/synthetic.h"
+#include "pipeline/vocabulary.h"
 
 namespace dml {
 namespace {
@@ -119,6 +120,7 @@ double Calibration::pass() const {
 
 ScalingPlan::ScalingPlan(const Recipe& recipe) : recipe_(recipe) {
   BaseModel base = open_base_model(recipe.model, recipe.adapter);
+  fit_vocabulary(base, recipe.adapter);
   if (base.files) {
     model_ = make_trainable_model(base, recipe.model, recipe.adapter, recipe.train.seed).model;
     frozen_ = recipe.adapter.adapter == AdapterKind::none ? 0 : base.bytes();
@@ -140,11 +142,10 @@ void ScalingPlan::calibrate() {
   SyntheticBatch batch(documents, model_->spec.vocab, 1);
   calibration_.tokens = batch.batch().size();
   model_->set_length(length);
-  activations_ = model_->measure({batch.batch().size(), batch.batch().learned(), batch.batch().documents()}, true);
+  activations_ = model_->measure(batch.batch(), true);
   ParameterStore& store = model_->parameters;
   store.values_in_parts = store.gradients_in_parts = true;
-  activations_in_parts_ =
-      model_->measure({batch.batch().size(), batch.batch().learned(), batch.batch().documents()}, true);
+  activations_in_parts_ = model_->measure(batch.batch(), true);
   store.values_in_parts = store.gradients_in_parts = false;
   computed_twice_ = static_cast<double>(kernels::logits_computed_twice(batch.batch().learned(), model_->spec.vocab)) /
                     static_cast<double>(std::max<std::int64_t>(1, batch.batch().learned()));
@@ -214,7 +215,9 @@ StepForecast ScalingPlan::forecast(const std::string& name, int ranks, std::int6
   const int per_host = std::min(network.ranks_per_host, ranks);
   const bool shards_values = name == "zero3" || name == "hybrid", in_rounds = shards_values || name == "zero2";
   const int group = name != "hybrid" ? ranks : static_cast<int>(recipe_.distribution.dp_shard_size.value_or(per_host));
-  if (group < 1 || ranks % group != 0) throw UserError("--ranks {}: cannot be cut into groups of {}", ranks, group);
+  if (group < 1 || ranks % group != 0)
+    throw UserError("--ranks {}: not a multiple of the shard group size {} (dp_shard_size or --ranks-per-host)", ranks,
+                    group);
   const int groups = ranks / group;
   DistributionOptions options = distribution_options(recipe_.distribution);
   options.shard_size = group;

@@ -1,12 +1,13 @@
-// Signals as wishes: handlers only set flags, the training loop looks at them between steps and all ranks agree on what to
-// do. USR1: checkpoint and go on. USR2, TERM, INT: checkpoint and stop. A second INT ends the process at once.
+// Signals as requests: handlers only set flags, the training loop reads them between steps, and all ranks agree on what to do.
+// USR1: save a checkpoint and continue. USR2, TERM, INT, HUP: save a checkpoint and stop. A second INT ends the process at
+// once. HUP stays ignored where it was (nohup).
 #pragma once
 
 namespace dml {
 
-enum class Wish { none, save, stop };
+enum class SignalRequest { none, save, stop };
 
-/// Installs the handlers; gives back the old ones when it goes.
+/// Installs the handlers; restores the earlier ones when destroyed.
 class SignalWatch {
  public:
   SignalWatch();
@@ -14,8 +15,8 @@ class SignalWatch {
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
 
-  /// What was asked for since the last call; `stop` stays.
-  Wish take();
+  /// The request since the last call; `stop` stays.
+  SignalRequest take();
 };
 
 }  // namespace dml

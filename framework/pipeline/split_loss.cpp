@@ -8,7 +8,8 @@
 
 namespace dml {
 
-SplitLoss split_loss(CausalLm& model, Loader& loader, const Schedule& schedule, Comm& comm, UnitHooks& hooks) {
+SplitLoss split_loss(CausalLm& model, Loader& loader, const Schedule& schedule, Comm& comm, UnitHooks& hooks,
+                     const std::function<void(std::int64_t, std::int64_t)>& each) {
   std::vector<MicroBatchSum> mine;
   std::vector<std::pair<std::int64_t, std::int64_t>> all;  // step, micro-batch
   for (std::int64_t s = 0; s < schedule.steps(); ++s)
@@ -21,6 +22,7 @@ SplitLoss split_loss(CausalLm& model, Loader& loader, const Schedule& schedule, 
     PackedBatch batch = loader.load(s, m);
     double loss = model.evaluate(batch, hooks);
     if (number < count) mine.push_back({number, batch.size(), batch.learned(), loss});
+    if (each) each(std::min(first + comm.size(), count), count);
   }
   SplitLoss out;
   for (const MicroBatchSum& s : gather_sums(comm, std::move(mine))) {

@@ -2,6 +2,9 @@
 // same bits on any number of ranks.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+
 #include "data/loader.h"
 #include "dist/comm.h"
 #include "model/causal_lm.h"
@@ -14,6 +17,8 @@ struct SplitLoss {
   double mean() const { return learned > 0 ? sum / static_cast<double>(learned) : 0; }
 };
 
-SplitLoss split_loss(CausalLm& model, Loader& loader, const Schedule& schedule, Comm& comm, UnitHooks& hooks);
+/// `each(done, total)` is called after each micro-batch of this rank.
+SplitLoss split_loss(CausalLm& model, Loader& loader, const Schedule& schedule, Comm& comm, UnitHooks& hooks,
+                     const std::function<void(std::int64_t, std::int64_t)>& each = {});
 
 }  // namespace dml

@@ -47,11 +47,11 @@ std::vector<SyntheticDocument> read_documents(const std::string& path) {
     long tokens = 0, learned = 0;
     if (std::sscanf(row.c_str(), "%ld %ld", &tokens, &learned) != 2 || tokens < 2 || tokens > kLongest || learned < 0 ||
         learned >= tokens)
-      throw UserError("{}:{}: expected 'TOKENS LEARNED' with 2 ≤ tokens and learned < tokens, not '{}'", path, line,
+      throw UserError("{}:{}: expected 'TOKENS TRAINED' with 2 ≤ TOKENS and TRAINED < TOKENS, got '{}'", path, line,
                       row.substr(0, 60));
     documents.push_back({tokens, learned});
   }
-  if (documents.empty()) throw UserError("{}: no document", path);
+  if (documents.empty()) throw UserError("{}: contains no documents", path);
   return documents;
 }
 

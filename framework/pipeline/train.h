@@ -3,20 +3,25 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/error.h"
 #include "dist/comm.h"
+#include "pipeline/progress.h"
 #include "recipe/recipe.h"
 
 namespace dml {
 
 struct TrainOptions {
-  /// "auto": the newest valid checkpoint of the output directory if there is one; "none"; or a checkpoint directory.
+  /// "auto": the newest complete checkpoint of the output directory, if there is one; "none"; or a checkpoint directory.
   /// Unset: as the recipe says (resume_from_checkpoint, auto_resume_from_checkpoints).
-  std::optional<std::string> resume;
+  std::optional<std::string> resume = {};
+  /// Settings of the command line, already applied to the recipe: remembered for `dml resume`.
+  std::vector<Override> overrides = {};
+  ProgressMode progress = ProgressMode::automatic;
 };
 
-/// ok, or stopped when a signal or max_time ended the run after a checkpoint.
+/// ok, or stopped when a signal or max_time ended the run early.
 ExitCode train(const RecipeFile& recipe, Comm& comm, const TrainOptions& options = {});
 
 }  // namespace dml

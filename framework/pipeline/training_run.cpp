@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "checkpoint/model_config.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/fault.h"
@@ -20,7 +21,9 @@
 #include "pipeline/job.h"
 #include "pipeline/micro_batch_sums.h"
 #include "pipeline/optimization.h"
+#include "pipeline/preflight.h"
 #include "pipeline/progress.h"
+#include "pipeline/recipe_changes.h"
 #include "pipeline/split_loss.h"
 #include "pipeline/vocabulary.h"
 
@@ -44,14 +47,12 @@ void complete(BaseModel& base, const Recipe& recipe, std::int64_t tokens) {
   grow_vocabulary(base, tokens, recipe.model, recipe.adapter, recipe.train.seed);
 }
 
-void check_output_directory(const Recipe& recipe) {
-  std::string out = real_path(recipe.train.output_dir);
-  for (const std::string& input : {recipe.model.base_model, recipe.adapter.lora_model_dir.value_or("")})
-    if (!input.empty() && real_path(input) == out)
-      throw UserError("output_dir: {} is also what training starts from; choose another directory",
-                      recipe.train.output_dir);
-  if (file_exists(out) && !std::filesystem::is_directory(out))
-    throw UserError("output_dir: {} is a file", recipe.train.output_dir);
+// What cannot be trained is refused before hours go into preparing data for it.
+const BaseModel& checked(const BaseModel& base, const Recipe& recipe, const Tokenizer& tokenizer) {
+  Problems problems;
+  for (auto& line : training_problems(recipe, base, tokenizer)) problems.add(line);
+  problems.raise();
+  return base;
 }
 
 // Trained values are made before anything can be planned in detail. `ranks` share those of full fine-tuning.
@@ -63,7 +64,9 @@ void refuse_hopeless(const BaseModel& base, const Recipe& recipe, const Comm& co
     parameters = 0;
     AdapterPlan plan = plan_adapter(adapter_config(recipe.adapter, base.directory), base.spec, base.directory);
     for (const AdaptedModule& m : plan.modules) parameters += m.r * (m.module.rows + m.module.cols);
-    for (const WeightName& w : plan.saved) parameters += w.tensor_rows * w.cols;
+    for (auto* trained : {&plan.saved, &plan.biases})
+      for (const WeightName& w : *trained) parameters += w.tensor_rows * w.cols;
+    for (const TrainedRows& rows : plan.rows) parameters += std::ssize(rows.tokens) * rows.weight.cols;
   }
   const bool gradients = !full || comm.size() == 1;
   const auto values = static_cast<std::size_t>(parameters) * sizeof(float);
@@ -75,30 +78,16 @@ void refuse_hopeless(const BaseModel& base, const Recipe& recipe, const Comm& co
                     full ? "adapter: lora or qlora needs a fraction of it" : "choose a smaller lora_r");
 }
 
-// "key: value" lines with what is indented below them.
-std::vector<AgreementItem> lines_by_key(const std::string& yaml) {
-  std::vector<AgreementItem> items;
-  for (std::size_t at = 0; at < yaml.size();) {
-    std::size_t end = std::min(yaml.find('\n', at), yaml.size());
-    std::string line = yaml.substr(at, end - at);
-    at = end + 1;
-    if (line.empty() || line[0] == '#') continue;
-    if (std::size_t colon = line.find(':'); line[0] != ' ' && line[0] != '-' && colon != line.npos)
-      items.push_back({line.substr(0, colon), line.substr(std::min(line.size(), colon + 2))});
-    else if (!items.empty()) items.back().digest += line;
-  }
-  return items;
-}
-
 }  // namespace
 
 TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
     : file_(file),
       recipe_(file.recipe),
       comm_(comm),
-      tokenizer_((check_output_directory(recipe_), open_tokenizer(recipe_.model))),
+      tokenizer_(open_tokenizer(recipe_.model)),
       base_(open_base_files(recipe_.model)),
-      prepared_(prepare_on_ranks(recipe_, *tokenizer_, comm)),
+      base_watch_(base_.files ? base_.files->paths() : std::vector<std::string>()),
+      prepared_((checked(base_, recipe_, *tokenizer_), prepare_on_ranks(recipe_, *tokenizer_, comm))),
       train_examples_(prepared_.train()),
       validation_examples_(prepared_.validation()),
       schedule_(train_plan(recipe_, train_examples_, comm.size())),
@@ -107,7 +96,7 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
       memory_{.process = memory_use().now},
       strategy_(make_strategy(recipe_, comm)),
       in_parts_(recipe_.adapter.adapter == AdapterKind::none && strategy_->shard_ranks() > 1),
-      base_digest_((complete(base_, recipe_, tokenizer_->size()),
+      base_digest_((complete(base_, recipe_, tokens_with_rows(*tokenizer_, recipe_.adapter)),
                     refuse_hopeless(base_, recipe_, comm, strategy_->shard_ranks()), base_.examine(comm))),
       trainable_(make_trainable_model(base_, recipe_.model, recipe_.adapter, recipe_.train.seed, in_parts_)),
       model_(trainable_.model.get()),
@@ -115,6 +104,7 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
       learning_rate_(learning_rate_settings(recipe_.optim, schedule_.steps())) {
   comm.set_timeout(recipe_.distribution.dist_timeout);
   fault_point("load", comm.rank());
+  companions_.emplace(file, *tokenizer_, base_);
   if (!validation_examples_.empty()) {
     eval_schedule_.emplace(validation_examples_.lengths(), eval_schedule(recipe_.data, recipe_.train, comm.size()));
     eval_loader_.emplace(validation_examples_, *eval_schedule_);
@@ -122,6 +112,9 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
   set_learning_rates(model_->parameters, recipe_.optim, recipe_.adapter);
   model_->noise = recipe_.train.neftune_noise_alpha;
   set_keeping(*model_, recipe_);
+  if (const std::string dropout = config_dropout(base_.config); !dropout.empty())
+    log_info("The model's config asks for dropout in training ({}); dml trains the base model without dropout",
+             dropout);
   if (model_->parameters.trainable() == 0)
     throw UserError("nothing is trained: no parameter matches unfrozen_parameters");
   model_->set_length(std::max(recipe_.data.sequence_len, recipe_.data.eval_sequence_len.value_or(0)));
@@ -136,13 +129,14 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
   model_->reserve(memory_.activations);
 
   state_.seed = static_cast<std::uint64_t>(recipe_.train.seed);
-  state_.recipe = recipe_digest();
+  recipe_text_ = recipe_text();
+  state_.recipe = digest_of(recipe_text_);
   state_.data = std::filesystem::path(prepared_.folder()).filename().string();
   state_.base = base_digest_;
   state_.numerics = fmt::format("{} {}, loops {}", version(), kernels::blas_description(), kernels::isa_name());
 }
 
-std::string TrainingRun::recipe_digest() const {
+std::string TrainingRun::recipe_text() const {
   // Where results go, how many threads compute them and when they are saved does not change them.
   RecipeFile plain = file_;
   TrainSection& t = plain.recipe.train;
@@ -160,12 +154,13 @@ std::string TrainingRun::recipe_digest() const {
   t.gradient_accumulation_steps = fresh.gradient_accumulation_steps;
   plain.recipe.distribution = {};
   plain.recipe.adapter.quantised_cache_path = AdapterSection().quantised_cache_path;
-  return digest_of(resolved_yaml(plain));
+  return resolved_yaml(plain);
 }
 
 void TrainingRun::agree() {
   // The digest in the checkpoint leaves out what a resumed run may change; ranks must agree on every key.
-  std::vector<AgreementItem> items = lines_by_key(resolved_yaml(file_));
+  std::vector<AgreementItem> items;
+  for (auto& [key, value] : recipe_items(resolved_yaml(file_))) items.push_back({key, value});
   items.push_back({"the prepared data", digest_of(dump(prepared_.manifest()))});
   items.push_back({"the base model", state_.base});
   items.push_back({"the program", digest_of_file("/proc/self/exe")});
@@ -189,6 +184,7 @@ StepMetrics TrainingRun::step() {
     PackedBatch batch = loader_.load(state_.step, m);
     double loss = model_->train(batch, {state_.seed, serial(state_.step, m)}, *strategy_);
     sums.push_back({m, batch.size(), batch.learned(), loss});
+    if (on_part_) on_part_("training", i + 1, mine.count);
   }
   fault_point("exchange", comm_.rank(), state_.step);
   std::span<Shard> shards = strategy_->finish_gradients();
@@ -200,7 +196,17 @@ StepMetrics TrainingRun::step() {
     metrics.tokens += m.tokens;
     metrics.learned_tokens += m.learned;
   }
-  wish_ = static_cast<Wish>(comm_.max(static_cast<std::int64_t>(signals_.take())));
+  // Above the requests: a rank whose base was cut short.
+  constexpr auto kLost = static_cast<std::int64_t>(SignalRequest::stop) + 1;
+  const auto mine_now = static_cast<std::int64_t>(signals_.take());
+  const std::int64_t agreed = comm_.max(base_watch_.lost().empty() ? mine_now : kLost);
+  if (agreed == kLost) {
+    find_lost_base();
+    strategy_->publish();
+    strategy_->end_step();
+    return {};
+  }
+  request_ = static_cast<SignalRequest>(agreed);
   metrics.mem = static_cast<std::size_t>(comm_.sum(static_cast<std::int64_t>(memory_use().now)));
   double scale = metrics.learned_tokens > 0 ? 1 / static_cast<double>(metrics.learned_tokens) : 0;
   metrics.loss = loss * scale;
@@ -240,20 +246,57 @@ StepMetrics TrainingRun::step() {
 
 EvalMetrics TrainingRun::evaluate() {
   fault_point("evaluation", comm_.rank(), state_.step);
-  return {state_.step, state_.epoch, split_loss(*model_, *eval_loader_, *eval_schedule_, comm_, *strategy_).mean()};
+  auto each = [this](std::int64_t done, std::int64_t total) {
+    if (on_part_) on_part_("evaluation", done, total);
+  };
+  EvalMetrics eval{state_.step, state_.epoch,
+                   split_loss(*model_, *eval_loader_, *eval_schedule_, comm_, *strategy_, each).mean()};
+  find_lost_base();
+  return eval;
+}
+
+bool TrainingRun::find_lost_base() {
+  for (const std::string& path : comm_.all_gather(base_watch_.lost()))
+    if (lost_base_.empty()) lost_base_ = path;
+  return !lost_base_.empty();
+}
+
+TrainingRun::BaseChange TrainingRun::base_change() {
+  using Kind = MappedWatch::Kind;
+  const bool whole_model = recipe_.adapter.adapter == AdapterKind::none && recipe_.adapter.unfrozen_parameters.empty();
+  MappedWatch::Change mine = base_watch_.change();
+  if (comm_.max(mine.kind == Kind::none ? 0 : 1) == 0) return {};
+  if (comm_.max(mine.kind == Kind::changed ? 1 : 0) == 0 && comm_.max(mine.kind == Kind::touched ? 1 : 0) > 0) {
+    // Another time alone says little. A copy of all trained values does not read the base any more, but a checkpoint names it.
+    if (base_.examine(comm_) == base_digest_) {
+      if (mine.kind == Kind::touched) base_watch_.accept();
+      mine = base_watch_.change();
+    } else if (mine.kind == Kind::touched) {
+      mine.kind = Kind::changed;
+    }
+  }
+  std::string text;
+  if (mine.kind == Kind::changed || mine.kind == Kind::touched)
+    text = mine.path + ": the base model was changed in place during this run";
+  if (mine.kind == Kind::replaced)
+    text = mine.path + ": the base model was replaced or removed during this run, which used the earlier file";
+  const bool sound = comm_.max(mine.kind == Kind::changed || mine.kind == Kind::touched ? 1 : 0) == 0 || whole_model;
+  for (const std::string& other : comm_.all_gather(text))
+    if (!other.empty()) return {other, sound};
+  return {};
 }
 
 std::vector<Sample> TrainingRun::samples() {
   if (!recipe_.generation.generate_samples) return {};
   std::vector<Sample> out;
   strategy_->gather_values();
-  if (comm_.rank() == 0) out = generate_samples(*model_, *tokenizer_, validation_examples_, recipe_.generation);
+  if (comm_.rank() == 0) out = generate_samples(*model_, *tokenizer_, validation_examples_, recipe_.generation, recipe_.templates);
   strategy_->release_values();
   comm_.barrier();
   return out;
 }
 
-bool TrainingRun::gives_up(const EvalMetrics& eval) {
+bool TrainingRun::record_evaluation(const EvalMetrics& eval) {
   if (!state_.best_metric || eval.loss < *state_.best_metric) {
     state_.best_metric = eval.loss;
     state_.best_step = eval.step;

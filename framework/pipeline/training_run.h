@@ -1,8 +1,8 @@
-// A training run: everything that lives as long as it does, and its few moves. train() in train.cpp is the story; this is
-// the cast. training_run_plan.cpp holds what it knows before the first step, training_run_files.cpp what it reads and writes,
-// training_run_save.cpp its checkpoints.
+// TrainingRun owns the objects of a run; train() in train.cpp drives them. training_run_plan.cpp holds what is known before the
+// first step, training_run_files.cpp what is read and written, training_run_save.cpp the checkpoints.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,12 +12,14 @@
 #include "data/loader.h"
 #include "data/prepared.h"
 #include "data/schedule.h"
+#include "core/mapped_watch.h"
 #include "dist/strategy.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "pipeline/background.h"
 #include "pipeline/base_model.h"
 #include "pipeline/calendar.h"
+#include "pipeline/companions.h"
 #include "pipeline/memory_plan.h"
 #include "pipeline/metrics.h"
 #include "pipeline/relora.h"
@@ -36,23 +38,43 @@ class TrainingRun {
   void agree();
   /// Spreads the model over the ranks: as it is when `from` is empty, else as that checkpoint left it.
   void start(const std::string& from);
-  /// What was resolved, for the people who watch.
+  /// Five lines: model, training, data, schedule, memory.
   std::vector<std::string> header() const;
+  /// What else is known of data and schedule.
+  std::vector<std::string> details() const;
+  /// Called with "training" or "evaluation", and how many of this rank's micro-batches are through.
+  using OnPart = std::function<void(const char* what, std::int64_t done, std::int64_t total)>;
+  void on_part(OnPart observer) { on_part_ = std::move(observer); }
 
-  /// One optimizer step over the global batch. Error(diverged) when loss or gradients are no numbers.
+  /// One optimizer step over the global batch. Error(diverged) when loss or gradients are not finite. When pages of the base
+  /// were lost during the step (lost_base()), nothing is updated and the step counts as not done.
   StepMetrics step();
+  /// Means nothing when pages of the base were lost.
   EvalMetrics evaluate();
+
+  /// The base's file that was cut short while a step or an evaluation read it, on any rank; "" when there is none. What is
+  /// trained is as it was after the last step.
+  const std::string& lost_base() const { return lost_base_; }
+  struct BaseChange {
+    std::string text;    // "" when the base is what it was
+    bool sound = false;  // what was computed is right all the same
+  };
+  /// Compares the base's files with those that the run began with. A collective.
+  BaseChange base_change();
+  /// Whether a checkpoint now would lose nothing that a resumed run needs, although a step was discarded.
+  bool can_save_after_loss() const { return state_.step > 0 && strategy_->residuals().empty(); }
   /// With generate_samples: what the model says now. A collective; on rank 0 alone there are samples.
   std::vector<Sample> samples();
   /// Begins a checkpoint of this moment; none is under way. `log` on rank 0.
   void begin_save(const MetricsLog* log);
-  /// Moves it on; its path when it has become a checkpoint, else empty. Between steps, on all ranks.
+  /// Advances the save without waiting; returns its path when the checkpoint is complete, else "". Between steps, on all ranks.
   std::string poll_save();
-  /// The same, and waits.
+  /// Like poll_save(), but blocks until the checkpoint is complete.
   std::string finish_save();
   bool saves_in_background() const { return memory_.snapshot > 0; }
-  /// With load_best_model_at_end: the weights of the best evaluation, from its checkpoint.
-  void return_to_best();
+  /// With load_best_model_at_end: loads the weights of the best evaluation from its checkpoint. Returns the step whose weights
+  /// the model now has.
+  std::int64_t return_to_best();
   /// Adapter or model into the output directory itself.
   void write_result();
 
@@ -66,20 +88,21 @@ class TrainingRun {
   std::size_t checkpoint_bytes() const;
   /// The largest micro_batch_size whose memory there is, 0 when there is none.
   std::int64_t largest_micro_batch();
-  /// Seconds that forward and backward of all steps take, from a short trial on this machine.
+  /// Estimates the seconds of training and evaluations from a short trial. For small models the trial takes real training
+  /// steps, so do not use the run for anything else afterwards.
   double estimated_seconds();
   const Prepared& data() const { return prepared_; }
   const BaseModel& base() const { return base_; }
   CausalLm& model() { return *model_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
-  /// Takes notice of an evaluation: the best so far, and whether patience is used up.
-  bool gives_up(const EvalMetrics& eval);
-  /// Patience was used up before; a run that is resumed right there has nothing left to do.
+  /// Records an evaluation as the best so far or as one without improvement; whether patience is used up.
+  bool record_evaluation(const EvalMetrics& eval);
+  /// Whether patience was used up: a run that is resumed there has nothing left to do.
   bool out_of_patience() const;
-  /// Whether no evaluation was better than that of this moment.
+  /// Whether the evaluation of this step is the best so far.
   bool at_best() const { return state_.best_step == state_.step; }
-  /// What any rank was asked for since the last step.
-  Wish agreed_wish() const { return wish_; }
+  /// What any rank was asked for by a signal since the last step.
+  SignalRequest agreed_request() const { return request_; }
 
  private:
   /// What this rank will hold. UserError when that is more than the host has, for all its ranks.
@@ -88,9 +111,15 @@ class TrainingRun {
   std::size_t still_needed(std::size_t activations) const;
   TrainState load_values(const std::string& checkpoint);
   void read_values(const std::string& checkpoint);
-  std::string recipe_digest() const;
+  /// Whether a rank has lost pages of the base; sets lost_base_. A collective.
+  bool find_lost_base();
+  /// The settings that decide the result, as YAML.
+  std::string recipe_text() const;
+  /// UserError naming what changed unless the run that made the checkpoint may be continued with this recipe.
+  void check_recipe(const TrainState& found, const std::string& from) const;
   TrainerState trainer_state(const MetricsLog& log) const;
-  void save_tokenizer(const std::string& folder) const;
+  /// Results so far, for the model card.
+  CardFacts card_facts() const;
   /// Whether ranks hold slices of the optimizer's state, not all of it.
   bool holds_slices() const;
   /// What checkpoints take from copies: the trained model, or the adapter.
@@ -121,6 +150,7 @@ class TrainingRun {
   Comm& comm_;
   std::unique_ptr<Tokenizer> tokenizer_;
   BaseModel base_;
+  MappedWatch base_watch_;
   Prepared prepared_;
   Examples train_examples_, validation_examples_;
   Schedule schedule_;
@@ -134,13 +164,16 @@ class TrainingRun {
   std::string base_digest_;
   TrainableModel trainable_;
   CausalLm* model_;
+  std::optional<Companions> companions_;
   std::optional<Relora> relora_;
   std::unique_ptr<Optimizer> optimizer_;
   LearningRate learning_rate_;
   SignalWatch signals_;
+  std::string recipe_text_, lost_base_;
+  OnPart on_part_;
   TrainState state_;
   std::vector<OptimizerSlice> slices_;
-  Wish wish_ = Wish::none;
+  SignalRequest request_ = SignalRequest::none;
   std::int64_t without_improvement_ = 0, above_watchdog_ = 0;
   Snapshot snapshot_;
   std::optional<Save> saving_;

@@ -1,4 +1,7 @@
 // What a training run knows of itself before its first step: memory, time, the lines of its header.
+#include <algorithm>
+
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/memory_limits.h"
 #include "core/parallel.h"
@@ -19,18 +22,36 @@ std::string plan_text(const MemoryPlan& plan) {
   return text;
 }
 
+// Examples, tokens and what was dropped, in one line.
+std::string data_text(const DataReport& report, const Schedule& schedule) {
+  const std::int64_t tokens = report.total(&DatasetReport::tokens), trained = report.total(&DatasetReport::learned);
+  std::int64_t dropped = 0;
+  for (auto& d : report.datasets)
+    for (auto& [reason, rows] : d.dropped) dropped += rows;
+  std::string text = fmt::format("{}, {} for validation, {} ({:.0f} % trained)",
+                                 counted(report.train_examples, "training example", "training examples"),
+                                 grouped(report.validation_examples), counted(tokens, "token", "tokens"),
+                                 tokens > 0 ? 100 * static_cast<double>(trained) / static_cast<double>(tokens) : 0.0);
+  if (dropped > 0) text += fmt::format(", {} dropped", counted(dropped, "row", "rows"));
+  if (schedule.options().packing) text += fmt::format(", packing {:.0f} % full", 100 * schedule.fill());
+  return text;
+}
+
 }  // namespace
 
 void TrainingRun::plan_memory() {
   std::int64_t per_step = recipe_.train.micro_batches_per_step(comm_.size());
   strategy_->announce(model_->parameters);
   auto held = strategy_->memory(model_->parameters, optimizer_->state(), (per_step + comm_.size() - 1) / comm_.size());
-  std::int64_t longest = schedule_.longest();
-  memory_.activations = model_->measure({longest, longest - 1, schedule_.most_examples()}, true);
-  if (eval_schedule_) {
-    std::int64_t n = eval_schedule_->longest();
-    memory_.activations =
-        std::max(memory_.activations, model_->measure({n, n - 1, eval_schedule_->most_examples()}, false));
+  auto measured = [&](const Schedule& s, bool backward) {
+    return model_->measure({s.longest(), s.longest(), s.most_examples()}, backward);
+  };
+  memory_.activations = measured(schedule_, true);
+  if (eval_schedule_) memory_.activations = std::max(memory_.activations, measured(*eval_schedule_, false));
+  if (recipe_.generation.generate_samples && comm_.rank() == 0) {
+    auto [working, caches] = samples_memory(*model_, validation_examples_, recipe_.generation);
+    memory_.activations = std::max(memory_.activations, working);
+    memory_.samples = caches;
   }
   memory_.trained = static_cast<std::size_t>(held.values);
   FrozenMemory frozen = frozen_memory(base_, *model_, source_storage(recipe_.model, recipe_.adapter));
@@ -48,11 +69,11 @@ void TrainingRun::plan_memory() {
   memory_.communication = static_cast<std::size_t>(held.communication);
   if (std::size_t room = available_memory(), need = still_needed(memory_.activations); room > 0 && need > room) {
     std::int64_t fitting = largest_micro_batch();
-    throw UserError("this run needs {} more memory on this host, {} are available ({} on each rank): {}",
+    throw UserError("not enough memory: this run needs {} more on this host and {} is available (per rank: {}); {}",
                     memory_text(need), memory_text(room), plan_text(memory_),
-                    fitting > 0 ? fmt::format("micro_batch_size: {} fits", fitting)
-                                : "not even micro_batch_size: 1 fits; smaller sequence_len, "
-                                  "gradient_checkpointing: true, or adapter: qlora");
+                    fitting > 0 ? fmt::format("use micro_batch_size: {} or less", fitting)
+                                : "even micro_batch_size: 1 does not fit: reduce sequence_len, "
+                                  "set gradient_checkpointing: true, or use adapter: qlora");
   }
 }
 
@@ -92,7 +113,7 @@ std::int64_t TrainingRun::largest_micro_batch() {
   const std::size_t room = available_memory();
   auto fits = [&](std::int64_t n) {
     std::int64_t tokens = (longest * n + now - 1) / now, documents = std::max<std::int64_t>(1, examples * n / now);
-    return still_needed(model_->measure({tokens, tokens - 1, documents}, true)) <= room;
+    return still_needed(model_->measure({tokens, tokens, documents}, true)) <= room;
   };
   std::int64_t good = 0, bad = 1 << 12;
   while (bad - good > 1) {
@@ -103,9 +124,34 @@ std::int64_t TrainingRun::largest_micro_batch() {
 }
 
 double TrainingRun::estimated_seconds() {
-  PackedBatch batch = loader_.load(0, 0);
-  return estimate_pass(*model_, batch) / static_cast<double>(batch.size()) * static_cast<double>(schedule_.tokens()) /
-         comm_.size();
+  constexpr double kTrial = 3;  // seconds
+  RunSize run{.tokens = schedule_.tokens()};
+  if (has_validation()) {
+    const bool at_start = recipe_.train.eval_on_start;
+    run.evaluations = calendar_.evaluations() + (at_start ? 1 : 0);
+    run.evaluation_tokens = eval_schedule_->tokens();
+  }
+  TokenTimes times = estimate_pass(*model_, loader_.load(0, 0));
+  // In a small model the optimizer update and overheads can take longer than forward and backward: time whole steps.
+  if (times.training * static_cast<double>(run.tokens) < kTrial * static_cast<double>(total())) {
+    start("");
+    auto since = Clock::now();
+    std::int64_t tokens = 0;
+    try {
+      tokens = step().tokens;  // warm-up: touches memory for the first time
+      if (done() < total()) since = Clock::now(), tokens = 0;
+      while (done() < total() && seconds_since(since) < kTrial) tokens += step().tokens;
+    } catch (const Error& e) {  // training will report it
+      if (e.code() != ExitCode::diverged) throw;
+    }
+    if (tokens > 0) times.training = seconds_since(since) / static_cast<double>(tokens);
+  }
+  if (run.evaluations > 0 && times.evaluation * static_cast<double>(run.evaluation_tokens) < kTrial) {
+    auto since = Clock::now();
+    evaluate();
+    times.evaluation = seconds_since(since) / static_cast<double>(run.evaluation_tokens);
+  }
+  return run_seconds(times, run, comm_.size());
 }
 
 std::vector<std::string> TrainingRun::header() const {
@@ -130,7 +176,7 @@ std::vector<std::string> TrainingRun::header() const {
   lines.push_back(fmt::format("training   {}: {} parameters ({:.2f} %), {} at {:g}, {}", how, grouped(trained),
                               share(trained, parameters), recipe_.optim.optimizer, recipe_.optim.learning_rate,
                               recipe_.optim.lr_scheduler));
-  for (auto& line : describe(prepared_, &schedule_)) lines.push_back("data       " + line);
+  lines.push_back("data       " + data_text(prepared_.report(), schedule_));
   auto counted = [](std::int64_t n, const char* what) {
     return fmt::format("{} {}{}", n, what, n == 1 ? "" : std::string_view(what).ends_with("ch") ? "es" : "s");
   };
@@ -144,6 +190,13 @@ std::vector<std::string> TrainingRun::header() const {
                               counted(calendar_.checkpoints(), "checkpoint"), counted(comm_.size(), "rank"),
                               counted(threads(), "thread"), how_shared));
   lines.push_back(fmt::format("memory     {} per rank: {}", memory_text(memory_.total()), plan_text(memory_)));
+  return lines;
+}
+
+std::vector<std::string> TrainingRun::details() const {
+  std::vector<std::string> lines;
+  for (auto& line : describe(prepared_, &schedule_))
+    if (!line.starts_with("warning: ")) lines.push_back("data       " + line);
   return lines;
 }
 

@@ -59,6 +59,8 @@ void TrainingRun::begin_save(const MetricsLog* log) {
   Save& save = saving_.emplace();
   if (comm_.rank() == 0) {
     state_.extra["without_improvement"] = without_improvement_;
+    state_.extra["recipe"] = recipe_text_;
+    state_.extra["steps"] = schedule_.steps();
     save.state = state_;
     save.trainer = trainer_state(*log);
     save.writer.emplace(recipe_.train.output_dir, state_.step);
@@ -105,7 +107,7 @@ Jobs TrainingRun::copy_for(const std::string& folder) {
     jobs.push_back([=](const std::stop_token& stop) {
       parts->write(values ? std::span<const Shard>(copies) : std::span<const Shard>(), first, stop);
     });
-    if (first) jobs.push_back([=, this](const std::stop_token&) { save_tokenizer(folder); });
+    if (first) jobs.push_back([=, this, facts = card_facts()](const std::stop_token&) { companions_->write(folder, facts); });
   } else if (copies_adapter()) {
     strategy_->gather_values();
     std::vector<std::span<float>> all;
@@ -114,9 +116,9 @@ Jobs TrainingRun::copy_for(const std::string& folder) {
         all.push_back(snapshot_.copy({u.value, static_cast<std::size_t>(u.size)}));
     strategy_->release_values();
     if (first)
-      jobs.push_back([=, this](const std::stop_token&) {
+      jobs.push_back([=, this, facts = card_facts()](const std::stop_token&) {
         write_adapter_directory(folder, *trainable_.adapter, *model_, all);
-        save_tokenizer(folder);
+        companions_->write(folder, facts);
       });
   } else {
     write_weights(folder, Dtype::f32, false);

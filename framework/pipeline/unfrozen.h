@@ -9,8 +9,8 @@
 
 namespace dml {
 
-/// Empty without patterns. UserError for a pattern that is none, and, when asked, for rows that the tensor does not
-/// have or that do not hang together.
+/// Empty without patterns. UserError for a pattern that does not compile, and, when called, for rows that the tensor
+/// does not have or that leave a gap.
 decltype(Training::unfrozen) unfrozen_rule(const std::vector<std::string>& patterns);
 
 }  // namespace dml

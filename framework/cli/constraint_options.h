@@ -1,0 +1,24 @@
+// The options that constrain generated text, the same for every command that has them.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/options.h"
+#include "constraint/automaton.h"
+
+namespace dml {
+
+struct ConstraintOptions {
+  std::optional<std::string> schema, regex, grammar;
+  std::vector<std::string> choices;
+
+  /// Adds --schema, --regex, --grammar and --choice.
+  void add_to(Options& options);
+  /// Null when none was given. UserError when more than one was, or it is not supported.
+  std::unique_ptr<Automaton> automaton() const;
+};
+
+}  // namespace dml

@@ -1,0 +1,22 @@
+// Manual pages from the table of commands and the recipe's field list, as roff (man macros): dml(1), dml-COMMAND(1) and
+// dml-recipe(5).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+
+namespace dml {
+
+struct ManPage {
+  std::string file;  // "dml-train.1"
+  std::string roff;
+};
+
+/// dml(1), or dml-NAME(1) of one command, or dml-recipe(5) for "recipe". UserError with the nearest name otherwise.
+ManPage man_page(const std::string& name);
+/// All of them.
+std::vector<ManPage> man_pages();
+
+}  // namespace dml

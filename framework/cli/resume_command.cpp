@@ -1,0 +1,126 @@
+// resume: starts a run again as it was started (run.json of its output directory), from its newest checkpoint.
+#include <filesystem>
+
+#include "checkpoint/checkpoint_dir.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/stages.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "core/log.h"
+#include "pipeline/launch.h"
+#include "pipeline/run_record.h"
+
+namespace dml {
+namespace fs = std::filesystem;
+namespace {
+
+struct Resume {
+  std::string directory;
+  bool dry_run = false;
+  std::vector<Override> overrides;
+  Options options{"resume",
+                  "resume DIR [--KEY VALUE …]",
+                  {"dml resume outputs/run                       with the same recipe, settings and ranks",
+                   "dml resume outputs/run/checkpoint-300        from this checkpoint",
+                   "dml resume outputs/run --max_steps 2000      extends it, where the learning rate allows that",
+                   "dml resume outputs/run --dry-run             print the command line"}};
+  Resume() {
+    options.about(
+        "Continues a run with the recipe, settings, launcher and number of ranks that it was started with, from its newest "
+        "complete checkpoint. A setting given here replaces the run's, where the result stays exact.");
+    options.positional("DIR", directory, "the output directory of a run, or one of its checkpoints");
+    options.flag("dry-run", dry_run, "print the command line and start nothing");
+    options.take_overrides(overrides);
+  }
+};
+
+std::string absolute(const std::string& path) {
+  fs::path p = fs::absolute(path).lexically_normal();
+  return (p.has_filename() ? p : p.parent_path()).string();
+}
+
+std::string in_directory(const std::string& directory, const std::string& path) {
+  return (fs::path(directory) / path).string();
+}
+
+// The run's folder may have been moved, its recipe edited: it is continued where it lies, with the recipe it had.
+void follow(RunRecord& record, const std::string& folder) {
+  const std::string own = folder + "/recipe.yml", given = in_directory(record.directory, record.recipe);
+  if (file_exists(own) && (!file_exists(given) || read_file(given) != read_file(own))) {
+    log_info("{} has changed or is gone: resuming with the recipe that the run had, {}", record.recipe, own);
+    record.recipe = own;
+  }
+  const bool overridden = real_path(in_directory(record.directory, record.output_dir)) != real_path(folder);
+  if (overridden) {
+    std::erase_if(record.overrides, [](const std::string& o) { return o.starts_with("--output_dir="); });
+    record.overrides.push_back("--output_dir=" + folder);
+  }
+}
+
+// The checkpoint to resume from: `directory` itself, or "auto" when it is a run's folder that has one.
+std::string checkpoint_of(const std::string& directory, const std::string& folder, const RunRecord& record) {
+  if (directory != folder) {
+    if (auto problem = manifest_problem(directory, false); !problem.empty())
+      throw UserError("{}: not a complete checkpoint: {}", directory, problem);
+    return directory;
+  }
+  for (const Checkpoint& c : list_checkpoints(folder))
+    if (manifest_problem(c.path, false).empty()) return "auto";
+  throw UserError("{}: no complete checkpoint to resume from; to start the run again: {}", folder,
+                  train_command(record, "", program_name()));
+}
+
+int resume(const std::vector<std::string>& words) {
+  Resume r;
+  r.options.parse(words);
+  const std::string directory = absolute(r.directory);
+  const bool is_checkpoint = fs::path(directory).filename().string().starts_with("checkpoint-") &&
+                             !file_exists(directory + "/run.json");
+  const std::string folder = is_checkpoint ? fs::path(directory).parent_path().string() : directory;
+  RunRecord record = read_run_record(folder);
+  const std::string from = checkpoint_of(directory, folder, record);
+  follow(record, folder);
+  for (const Override& o : r.overrides) {
+    const std::string key = "--" + o.key + "=";
+    std::erase_if(record.overrides, [&](const std::string& earlier) { return earlier.starts_with(key); });
+    record.overrides.push_back(key + o.value);
+  }
+  if (is_started_rank()) record.launch = record.mpirun = {};
+  else if (record.ranks > 1 && record.launch.empty() && record.mpirun.empty())
+    throw UserError("{}: the run had {} ranks, started by a launcher that is not known here; start as many in the same way, as "
+                    "in: srun -n {} dml resume {}", folder, record.ranks, record.ranks, r.directory);
+  const std::string line = train_command(record, from, program_name());
+  if (r.dry_run) {
+    print(line + "\n");
+    return 0;
+  }
+  std::error_code error;
+  fs::current_path(record.directory, error);
+  if (error)
+    log_warning("{}: the directory in which the run was started is gone: relative paths now start in {}", record.directory,
+                fs::current_path().string());
+  log_info("Resuming: {}", line);
+  std::vector<std::string> train = train_words(record, from);
+  train.insert(train.end(), output_options().begin(), output_options().end());
+  if (!record.launch.empty()) {
+    std::vector<std::string> launch = record.launch;
+    launch.insert(launch.end(), train.begin(), train.end());
+    return launch_command().run(launch);
+  }
+  if (!record.mpirun.empty()) {
+    std::vector<std::string> all = record.mpirun;
+    all.push_back(this_host().program);
+    all.insert(all.end(), train.begin(), train.end());
+    return run_launcher(all, true);
+  }
+  return train_command().run({train.begin() + 1, train.end()});
+}
+
+}  // namespace
+
+Command resume_command() {
+  return {"resume", "continues a run that was stopped, as it was started", [] { return Resume().options.page(); }, resume};
+}
+
+}  // namespace dml

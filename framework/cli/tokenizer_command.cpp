@@ -1,0 +1,138 @@
+// tokenizer train: a tokenizer directory from text.
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/stages.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "data/report.h"
+#include "pipeline/progress.h"
+#include "pipeline/tokenizer_training.h"
+#include "tokenizer/tokenizer.h"
+
+namespace dml {
+namespace {
+
+struct TokenizerTrain {
+  std::string action;
+  TokenizerRequest request;
+  std::optional<std::string> output, model, normalization, unk, bos, eos;
+  std::optional<std::int64_t> vocab_size, sample_mb;
+  std::optional<double> coverage;
+  bool no_byte_fallback = false, join_digits = false;
+  Options options{
+      "tokenizer",
+      "tokenizer train FILE|DIR… --output DIR [--vocab-size N] [--model bpe|unigram] …",
+      {"dml tokenizer train book.txt --output tokenizer --vocab-size 4000",
+       "dml tokenizer train notes/ chat.jsonl --output tokenizer --special '<|im_start|>' --special '<|im_end|>'",
+       "dml tokenizer train faq.csv --field Question --field Answer --output tokenizer --model unigram"}};
+  TokenizerTrain() {
+    options.about(
+        "Trains a tokenizer on text with libsentencepiece and writes tokenizer.model, tokenizer.json, tokenizer_config.json "
+        "and special_tokens_map.json. Both models give the same token ids for every text. The inputs are files and folders: "
+        "plain text, Markdown, JSON, JSON lines, CSV and TSV, also packed with gzip or zstd. The same inputs and options give "
+        "the same files.");
+    options.positional("train", action, "what to do; the files and folders follow");
+    options.text("output", output, "the new tokenizer directory; also -o", "DIR");
+    options.integer("vocab-size", vocab_size, "number of tokens, special tokens and bytes included (8000)");
+    options.text("model", model, "bpe (the default), or unigram", "bpe|unigram");
+    options.texts("field", request.fields, "use only this field of JSON and CSV rows; may be repeated (all but roles)", "NAME");
+    options.texts("special", request.training.special,
+                  "a special token, like the markers of a chat template; may be repeated", "TOKEN");
+    options.texts("token", request.training.tokens,
+                  "a text that is always one token (\\n and \\t are newline and tab); may be repeated", "TOKEN");
+    options.flag("no-byte-fallback", no_byte_fallback, "unknown characters become the unknown token, not bytes");
+    options.flag("join-digits", join_digits, "numbers may be tokens; without: every digit is one");
+    options.number("character-coverage", coverage,
+                   "share of the text whose characters get tokens of their own (0.9995)");
+    options.text("normalization", normalization, "Unicode normalization (none): text as it is, NFKC, or NFKC with other rules",
+                 "none|nfkc|nfkc_cf|nmt_nfkc|nmt_nfkc_cf");
+    options.text("unk", unk, "the unknown token (<unk>)", "TOKEN");
+    options.text("bos", bos, "the token at the beginning of a text (<s>)", "TOKEN");
+    options.text("eos", eos, "the token at the end of a text (</s>)", "TOKEN");
+    options.text("pad", request.training.pad, "a padding token (none)", "TOKEN");
+    options.integer("sample-mb", sample_mb, "train on at most so many MB of the text, spread evenly over it (1024)");
+    options.flag("force", request.force, "replace a tokenizer that is there");
+  }
+
+  /// FILE and DIR are the words that no option takes.
+  void parse(const std::vector<std::string>& words) {
+    std::vector<std::string> own;
+    bool value = false;
+    for (const std::string& word : words) {
+      if (!value && !word.starts_with('-') && (!own.empty() && !action_missing(own))) {
+        request.inputs.push_back(word);
+        continue;
+      }
+      const std::string name = word == "-o" ? "--output" : word;
+      own.push_back(name);
+      value = !value && name.starts_with("--") && name.find('=') == name.npos && name != "--no-byte-fallback" &&
+              name != "--join-digits" && name != "--force";
+    }
+    options.parse(own);
+    if (action != "train") throw UserError("tokenizer: '{}' is unknown; the command is: dml tokenizer train", action);
+    TokenizerTraining& t = request.training;
+    request.output = output.value_or("");
+    if (model && *model != "bpe" && *model != "unigram")
+      throw UserError("--model must be bpe or unigram, is '{}'", *model);
+    if (model == "unigram") t.model = SubwordModel::unigram;
+    t.vocab_size = vocab_size.value_or(t.vocab_size);
+    t.byte_fallback = !no_byte_fallback;
+    t.split_digits = !join_digits;
+    t.character_coverage = coverage.value_or(t.character_coverage);
+    t.normalization = normalization.value_or(t.normalization);
+    t.unk = unk.value_or(t.unk), t.bos = bos.value_or(t.bos), t.eos = eos.value_or(t.eos);
+    for (auto& token : t.tokens) token = unescaped(token);
+    if (sample_mb) {
+      if (*sample_mb < 1 || *sample_mb > 100'000) throw UserError("--sample-mb must be between 1 and 100000");
+      request.sample_bytes = static_cast<std::size_t>(*sample_mb) << 20;
+    }
+  }
+
+ private:
+  static bool action_missing(const std::vector<std::string>& own) { return own[0] != "train"; }
+  static std::string unescaped(const std::string& text) {
+    std::string out;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      const char next = text[i] == '\\' && i + 1 < text.size() ? text[i + 1] : '\0';
+      if (next == 'n' || next == 't' || next == '\\') out += next == 'n' ? '\n' : next == 't' ? '\t' : '\\', ++i;
+      else out += text[i];
+    }
+    return out;
+  }
+};
+
+std::string corpus_size(std::size_t bytes) {
+  return bytes < 1'000'000 ? fmt::format("{:.1f} kB", static_cast<double>(bytes) / 1e3) : memory_text(bytes);
+}
+
+// The tokenizer at work.
+std::string example_of(const Tokenizer& tokenizer, const std::string& text) {
+  std::string out;
+  for (Token id : tokenizer.encode(text).ids) out += (out.empty() ? "" : "|") + tokenizer.piece(id);
+  return out;
+}
+
+int run_tokenizer_train(const std::vector<std::string>& words) {
+  TokenizerTrain t;
+  t.parse(words);
+  const TrainedTokenizer made = make_tokenizer(t.request);
+  auto tokenizer = load_tokenizer(t.request.output);
+  log_info("{}, {} tokens, from {} of text in {} texts{}",
+           t.request.training.model == SubwordModel::bpe ? "BPE" : "unigram", grouped(made.size),
+           corpus_size(made.bytes), grouped(made.texts),
+           made.trained < made.bytes ? fmt::format(" ({} of it, spread evenly)", corpus_size(made.trained)) : "");
+  log_info("example: {}", example_of(*tokenizer, "The quick brown fox jumps over 12 lazy dogs."));
+  log_info("next: dml init {} DATA writes a recipe that trains a model from scratch with this tokenizer",
+           t.request.output);
+  print(t.request.output + "\n");
+  return 0;
+}
+
+}  // namespace
+
+Command tokenizer_command() {
+  return {"tokenizer", "trains a tokenizer from text (BPE or unigram)",
+          [] { return TokenizerTrain().options.page(); }, run_tokenizer_train};
+}
+
+}  // namespace dml

@@ -1,0 +1,41 @@
+// dml init looks at data: which files, which format, which column says what. Nothing is decided here; what was found comes
+// with the words that tell a person about it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+#include "recipe/recipe.h"
+
+namespace dml {
+
+/// What the caller knows better than a look at the columns could tell.
+struct ColumnHints {
+  std::vector<std::string> user;  // several: instruction and its input
+  std::optional<std::string> assistant, system, text;
+  bool chosen_only = false;  // preference data: train on the preferred answers
+  bool empty() const { return user.empty() && !assistant && !system && !text; }
+};
+
+enum class DataKind { conversations, documents, tokens };
+
+struct DataFacts {
+  DatasetEntry entry;  // how a recipe reads it
+  DataKind kind = DataKind::conversations;
+  std::string files;     // "faq.csv: CSV, its name ends in .csv, with semicolons between the columns"
+  std::string contents;  // "user: Question, assistant: Answer"
+  std::vector<std::string> notes;
+  std::int64_t rows = 0;  // of all files; an estimate where `rows_estimated`
+  bool rows_estimated = false;
+  std::size_t bytes = 0;     // of all files as they lie there
+  std::vector<Json> sample;  // rows, evenly spread over those that were read
+};
+
+/// UserError when nothing can be read, when no column can be told to hold text (with what there is), and for preference
+/// data (with what can be done with it).
+DataFacts look_at_data(const std::string& path, const ColumnHints& hints);
+
+}  // namespace dml

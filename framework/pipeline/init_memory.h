@@ -1,0 +1,20 @@
+// The memory of a run before there is one: the model is put together without its weights and walked through, as the plan of
+// a training run does, so nothing is read and a base of any size takes milliseconds.
+#pragma once
+
+#include "core/json.h"
+#include "model/spec.h"
+#include "pipeline/init_model.h"
+#include "pipeline/memory_plan.h"
+#include "recipe/recipe.h"
+
+namespace dml {
+
+/// What one rank holds with a micro-batch of micro_batch_size examples of sequence_len. `model`: type and size of the
+/// base's weights.
+MemoryPlan plan_of(const Recipe& recipe, const ModelSpec& spec, const ModelFacts& model);
+
+/// The spec of a `model_config:`.
+ModelSpec spec_of_config(const Json& config);
+
+}  // namespace dml

@@ -1,0 +1,138 @@
+#include "pipeline/init_model.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "checkpoint/bitsandbytes.h"
+#include "checkpoint/model_config.h"
+#include "checkpoint/model_files.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "data/report.h"
+#include "pipeline/base_model.h"
+#include "pipeline/progress.h"
+#include "prompt/chat_formats.h"
+
+namespace dml {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Built-in templates in the order in which they are tried, each with the markers that a tokenizer for it knows.
+struct Markers {
+  const char* name;
+  std::vector<std::string> tokens;
+};
+const std::vector<Markers>& template_markers() {
+  static const std::vector<Markers> all{{"phi_4", {"<|im_start|>", "<|im_sep|>", "<|im_end|>"}},
+                                        {"chatml", {"<|im_start|>", "<|im_end|>"}},
+                                        {"llama3", {"<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"}},
+                                        {"gemma3", {"<start_of_turn>", "<end_of_turn>"}},
+                                        {"phi_3", {"<|user|>", "<|assistant|>", "<|end|>"}},
+                                        {"cohere", {"<|START_OF_TURN_TOKEN|>", "<|END_OF_TURN_TOKEN|>"}},
+                                        {"exaone", {"[|assistant|]", "[|endofturn|]"}},
+                                        {"deepseek_v2", {"<｜User｜>", "<｜Assistant｜>"}},
+                                        {"mistral_v2v3", {"[INST]", "[/INST]"}},
+                                        {"openchat", {"<|end_of_turn|>"}},
+                                        {"alpaca", {"### Instruction:", "### Response:"}}};
+  return all;
+}
+
+void check_directory(const std::string& directory) {
+  std::error_code error;
+  if (!fs::exists(directory, error))
+    throw UserError("{}: no such directory; MODEL is a directory with config.json, *.safetensors and a tokenizer (models "
+                    "are not downloaded), or with a tokenizer alone, for a model from scratch",
+                    directory);
+  if (!fs::is_directory(directory, error)) {
+    const bool gguf = directory.ends_with(".gguf");
+    throw UserError("{}: {}", directory,
+                    gguf ? "a GGUF file cannot be trained; MODEL is the Hugging Face directory that it was made from"
+                         : "is a file; MODEL is a directory, and DATA comes second: dml init MODEL DATA");
+  }
+  if (file_exists(directory + "/adapter_config.json") && !file_exists(directory + "/config.json"))
+    throw UserError("{}: is an adapter; give its base model, and in the recipe lora_model_dir: {} to train it further",
+                    directory, directory);
+}
+
+std::string token_text(const Tokenizer& t, std::optional<Token> id) { return id ? t.piece(*id) : "none"; }
+
+void look_at_weights(ModelFacts& m) {
+  ModelSection section;
+  section.base_model = m.directory;
+  BaseModel base = open_base_files(section);
+  m.spec = base.spec;
+  m.bytes = base.files->bytes();
+  m.quantised = is_bitsandbytes_config(base.config, m.directory + "/config.json");
+  m.dtype = std::string(dtype_name(base.dtype()));
+  m.lines.push_back(fmt::format("model      {}: {}, {} parameters, {}, context length {}{}", m.directory, m.spec.model_type,
+                                count_text(static_cast<double>(m.spec.parameters())),
+                                m.quantised ? "NF4 of bitsandbytes" : m.dtype, grouped(m.spec.max_positions),
+                                m.spec.tied ? ", head tied to the embedding" : ""));
+}
+
+}  // namespace
+
+ModelFacts look_at_model(const std::string& directory) {
+  check_directory(directory);
+  ModelFacts m;
+  m.directory = directory;
+  m.scratch = !file_exists(directory + "/config.json");
+  m.tokenizer = load_tokenizer(directory);
+  if (m.scratch) {
+    if (file_exists(directory + "/model.safetensors"))
+      throw UserError("{}: has weights but no config.json", directory);
+    m.lines.push_back(fmt::format("model      from scratch, with the tokenizer of {}", directory));
+  } else {
+    look_at_weights(m);
+  }
+  const Tokenizer& t = *m.tokenizer;
+  m.lines.push_back(fmt::format("tokenizer  {} tokens, BOS {}, EOS {}, {}", grouped(t.size()),
+                                t.adds_bos ? token_text(t, t.bos) : "none", token_text(t, t.eos),
+                                t.chat_template.empty() ? "no chat template" : "with a chat template"));
+  return m;
+}
+
+ChatChoice choose_chat(const ModelFacts& model, bool full_training) {
+  const Tokenizer& t = *model.tokenizer;
+  const std::string eos = t.eos ? t.piece(*t.eos) : "";
+  auto known = [&](const std::string& token) { return t.find(token).has_value(); };
+  ChatChoice out;
+  if (!t.chat_template.empty()) {
+    out.chat_template = "tokenizer_default";
+    out.reason = "the model's own";
+    for (const ChatFormat& f : chat_formats())
+      if (!f.terminator.empty() && f.terminator != eos && known(f.terminator) && t.chat_template.find(f.terminator) != std::string::npos &&
+          std::ranges::find(out.eot_tokens, f.terminator) == out.eot_tokens.end())
+        out.eot_tokens.push_back(f.terminator);
+    return out;
+  }
+  auto take = [&](const std::string& name) {
+    out.chat_template = name;
+    if (const ChatFormat* f = find_chat_format(name); f && !f->terminator.empty() && f->terminator != eos) out.eot_tokens = {f->terminator};
+  };
+  for (const Markers& m : template_markers())
+    if (std::ranges::all_of(m.tokens, known)) {
+      take(m.name);
+      out.reason = "the tokenizer knows its markers";
+      return out;
+    }
+  if (full_training) {
+    take("chatml");
+    for (const char* marker : {"<|im_start|>", "<|im_end|>"})
+      if (!known(marker)) out.new_tokens.emplace_back(marker);
+    out.reason = "the model has none; its markers are added to the vocabulary";
+  } else {
+    take("alpaca");
+    out.reason = "the model has none; this one needs no new tokens, which an adapter would leave untrained";
+  }
+  return out;
+}
+
+std::string missing_eos(const Tokenizer& tokenizer) {
+  for (const char* usual : {"</s>", "<|endoftext|>", "<|end_of_text|>", "<eos>", "[EOS]"})
+    if (tokenizer.find(usual)) return usual;
+  return "</s>";
+}
+
+}  // namespace dml

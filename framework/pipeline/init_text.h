@@ -1,0 +1,21 @@
+// dml init writes: settings as a recipe that people can read and go on with.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "pipeline/init_choice.h"
+
+namespace dml {
+
+/// YAML with a comment on every choice. `name`: of the recipe's file, for the commands in its head.
+std::string recipe_text(const ModelFacts& model, const DataFacts& data, const InitChoice& choice,
+                        const std::string& name);
+
+/// Lines for a terminal: what was found, and what was chosen.
+std::vector<std::string> describe(const ModelFacts& model, const DataFacts& data, const InitChoice& choice);
+
+/// The command that talks to the result, "dml infer faq.yml --chat".
+std::string infer_command_line(const DataFacts& data, const std::string& name);
+
+}  // namespace dml

@@ -1,0 +1,34 @@
+#include "pipeline/run_outcome.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+
+namespace dml {
+namespace {
+
+constexpr std::size_t kFewestSteps = 10;  // fewer say nothing: each is of other examples
+
+double mean_loss(std::span<const StepMetrics> steps) {
+  double sum = 0;
+  for (const StepMetrics& m : steps) sum += m.loss;
+  return sum / static_cast<double>(steps.size());
+}
+
+}  // namespace
+
+std::string RunOutcome::text() const { return what.empty() ? "" : fmt::format("{} {:.4f} → {:.4f}", what, first, last); }
+
+RunOutcome outcome_of(const std::vector<StepMetrics>& steps, const std::vector<EvalMetrics>& evals,
+                      std::int64_t result_step) {
+  auto result = std::ranges::find(evals, result_step, &EvalMetrics::step);
+  if (evals.size() > 1 && result != evals.end() && result != evals.begin())
+    return {"validation loss", evals.front().loss, result->loss};
+  if (steps.size() < kFewestSteps) return {};
+  const std::span<const StepMetrics> all(steps);
+  const std::size_t tenth = steps.size() / 10;
+  return {"training loss", mean_loss(all.first(tenth)), mean_loss(all.last(tenth))};
+}
+
+}  // namespace dml
