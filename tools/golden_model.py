@@ -3,6 +3,7 @@ published formulas and reading config.json by itself. It favours plainness over 
 may see, autograd gives the gradients. Nothing here is shared with the C++ sources, so agreement means something.
 
 A batch is a set of documents laid end to end: `positions` restart at every document, and no token sees another document.
+Where a rope depends on the length of a text, it is the document's own.
 """
 import json
 import math
@@ -57,6 +58,11 @@ class Config:
         self.parallel = get("use_parallel_residual", False)
         self.act = get("hidden_activation") or get("hidden_act") or get("activation_function")
         self.scale = (get("query_pre_attn_scalar") or self.head_dim) ** -0.5
+        if not get("scale_attn_weights", True):
+            self.scale = 1.0
+        self.scales = [self.scale / (i + 1) if get("scale_attn_by_inverse_layer_idx") else self.scale
+                       for i in range(self.layers)]
+        self.head_norms = get("qk_layernorm", False)
         self.attn_cap = get("attn_logit_softcapping") if kind == "gemma2" else None
         self.final_cap = get("final_logit_softcapping") if kind == "gemma2" else None
         window = get("sliding_window")
@@ -70,6 +76,8 @@ class Config:
         rope = dict(get("rope_parameters") or get("rope_scaling") or {})
         self.theta = rope.get("rope_theta") or get("rope_theta", 10000.0)
         self.scaling = rope
+        self.original = (get("original_max_position_embeddings") or rope.get("original_max_position_embeddings")
+                         or self.positions)
         self.scaling_type = rope.get("rope_type", rope.get("type", "default"))
         self.rotary = int(self.head_dim * get("partial_rotary_factor", rope.get("partial_rotary_factor", 1.0)))
         self.embedding_scale = 1.0
@@ -83,7 +91,7 @@ def inverse_frequencies(c, length):
     d, s, kind = c.rotary, c.scaling, c.scaling_type
     j = torch.arange(0, d, 2, dtype=torch.float64)
     inv = c.theta ** (-j / d)
-    original = s.get("original_max_position_embeddings") or c.raw.get("original_max_position_embeddings") or c.positions
+    original = c.original
     if kind == "default":
         return inv, 1.0
     if kind == "linear":
@@ -112,16 +120,25 @@ def inverse_frequencies(c, length):
         ramp = ((torch.arange(d // 2, dtype=torch.float64) - low) / max(high - low, 0.001)).clamp(0, 1)
         attention = s.get("attention_factor") or 0.1 * math.log(factor) + 1
         return inv / factor * ramp + inv * (1 - ramp), attention
-    if kind == "longrope":
+    if kind in ("longrope", "su"):
         factors = s["long_factor"] if length > original else s["short_factor"]
-        ratio = c.positions / original
-        attention = s.get("attention_factor") or math.sqrt(1 + math.log(ratio) / math.log(original))
+        ratio = s.get("factor") or c.positions / original
+        attention = s.get("attention_factor") or math.sqrt(1 + math.log(max(ratio, 1)) / math.log(original))
         return inv / torch.tensor(factors, dtype=torch.float64), attention
     raise ValueError(kind)
 
 
-def rope_tables(c, positions, layer):
-    length = int(positions.max()) + 1
+def rope_tables(c, positions, layer, lengths):
+    """cos, sin (T, rotary); `lengths` (T): of the document that each token is in."""
+    cos, sin = torch.empty(len(positions), c.rotary, dtype=torch.float64), torch.empty(len(positions), c.rotary,
+                                                                                      dtype=torch.float64)
+    for length in set(lengths.tolist()):
+        of = lengths == length
+        cos[of], sin[of] = tables_of_length(c, positions[of], layer, length)
+    return cos, sin
+
+
+def tables_of_length(c, positions, layer, length):
     if c.kind == "gemma3_text" and c.windows[layer]:
         inv = c.raw["rope_local_base_freq"] ** (-torch.arange(0, c.rotary, 2, dtype=torch.float64) / c.rotary)
         factor = 1.0
@@ -152,6 +169,16 @@ class Decoder:
 
     def __init__(self, config, weights, adapters=None, adapter_scale=0.0):
         self.c, self.w, self.adapters, self.adapter_scale = config, weights, adapters or {}, adapter_scale
+        self.length = None                                      # of the whole text, where a call has a part of it
+
+    def remember(self, layer, k, v):
+        return k, v
+
+    def head_norm(self, x, name):
+        """x (T, heads, E): LayerNorm of every head with its own weight, no bias."""
+        w = torch.stack([self.w[f"{name}.norms.{h}.weight"] for h in range(x.shape[1])])
+        x = x - x.mean(-1, keepdim=True)
+        return x / torch.sqrt((x * x).mean(-1, keepdim=True) + self.c.eps) * w
 
     def linear(self, x, name):
         w = self.w[name + ".weight"]
@@ -184,16 +211,22 @@ class Decoder:
         q, k, v = q.view(T, H, E), k.view(T, K, E), v.view(T, K, E)
         if c.qk_norm:                                           # over every head
             q, k = self.norm(q, prefix + "self_attn.q_norm"), self.norm(k, prefix + "self_attn.k_norm")
+        if c.head_norms:                                        # a weight for every head
+            q, k = self.head_norm(q, prefix + "self_attn.q_layernorm"), self.head_norm(k, prefix + "self_attn.k_layernorm")
         q, k, v = (t.transpose(0, 1) for t in (q, k, v))
         if not c.gpt2:
-            cos, sin = rope_tables(c, positions, layer)
+            lengths = torch.bincount(document)[document] if self.length is None else torch.full((T,), self.length)
+            cos, sin = rope_tables(c, positions, layer, lengths)
             q, k = rotate(q, cos, sin), rotate(k, cos, sin)
+        k, v = self.remember(layer, k, v)
         k, v = k.repeat_interleave(H // K, 0), v.repeat_interleave(H // K, 0)
-        scores = q @ k.transpose(1, 2) * c.scale
+        scores = q @ k.transpose(1, 2) * c.scales[layer]
         if c.attn_cap:
             scores = c.attn_cap * torch.tanh(scores / c.attn_cap)
-        distance = torch.arange(T)[:, None] - torch.arange(T)[None, :]
-        seen = (document[:, None] == document[None, :]) & (distance >= 0)
+        before = k.shape[1] - T                                 # tokens of earlier calls: CachedDecoder
+        distance = torch.arange(before, before + T)[:, None] - torch.arange(before + T)[None, :]
+        seen = distance >= 0
+        seen[:, before:] &= document[:, None] == document[None, :]
         if c.windows[layer]:
             seen &= distance < c.windows[layer]
         out = scores.masked_fill(~seen, -math.inf).softmax(-1) @ v
@@ -253,6 +286,42 @@ class Decoder:
         return F.cross_entropy(self.logits(batch), torch.tensor(batch["labels"]), ignore_index=-100, reduction="none")
 
 
+class CachedDecoder(Decoder):
+    """Generation as transformers does it: keys keep the angles they were cached with. A rope that goes by the length takes
+    the length so far; where longrope goes over to its long factors, the whole text is read again, as Phi-3's
+    prepare_inputs_for_generation does (for the other families, too)."""
+
+    def __init__(self, config, weights):
+        super().__init__(config, weights)
+        self.text, self.cache = [], {}
+
+    def remember(self, layer, k, v):
+        if layer in self.cache:
+            k, v = (torch.cat(pair, 1) for pair in zip(self.cache[layer], (k, v)))
+        self.cache[layer] = k, v
+        return k, v
+
+    def read(self, tokens):
+        """Logits (V) behind the last of the tokens that follow those read before."""
+        if self.c.scaling_type == "longrope" and len(self.text) <= self.c.original < len(self.text) + len(tokens):
+            tokens, self.text, self.cache = self.text + tokens, [], {}
+        first = len(self.text)
+        self.text = self.text + tokens
+        self.length = len(self.text)
+        batch = dict(tokens=tokens, positions=list(range(first, self.length)), starts=[0, len(tokens)])
+        return self.logits(batch)[-1]
+
+    def greedy(self, prompt, count):
+        """(tokens, log-probabilities) of `count` tokens, each the likeliest."""
+        tokens, logprobs, fresh = [], [], prompt
+        for _ in range(count):
+            p = self.read(fresh).log_softmax(-1)
+            fresh = [int(p.argmax())]
+            tokens += fresh
+            logprobs.append(p[fresh[0]].item())
+        return tokens, logprobs
+
+
 def tensor_shapes(c):
     """Every tensor of the model's file: name → shape."""
     D, V, Fn, H, K, E = c.hidden, c.vocab, c.ffn, c.heads * c.head_dim, c.kv * c.head_dim, c.head_dim
@@ -290,6 +359,10 @@ def tensor_shapes(c):
         linear(p + "mlp.down_proj", D, Fn, c.mlp_bias)
         if c.qk_norm:
             norm(p + "self_attn.q_norm", E), norm(p + "self_attn.k_norm", E)
+        for h in range(c.heads if c.head_norms else 0):
+            shapes[p + f"self_attn.q_layernorm.norms.{h}.weight"] = (E,)
+        for h in range(c.kv if c.head_norms else 0):
+            shapes[p + f"self_attn.k_layernorm.norms.{h}.weight"] = (E,)
         if c.kind == "olmo2":
             norm(p + "self_attn.q_norm", H), norm(p + "self_attn.k_norm", K)
             norm(p + "post_attention_layernorm"), norm(p + "post_feedforward_layernorm")

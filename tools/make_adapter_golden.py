@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Writes tests/golden/adapters: ten steps of training of every kind of adapter on tests/golden/llama_tiny.
+"""Writes tests/golden/adapters: ten steps of training of every kind of adapter on tests/golden/llama_tiny or qwen2.
 
-    /usr/bin/python3 tools/make_adapter_golden.py [--output tests/golden]
+    /usr/bin/python3 tools/make_adapter_golden.py [--output tests/golden] [KIND …]
 
 Needs Debian's python3-torch. float64 and autograd; an adapter is written as what it means, a changed weight, so nothing
 of how dml computes it is repeated here. The format is described in tests/golden/README.md.
@@ -45,6 +45,18 @@ KINDS = {
     "nf4_dora": dict(target_modules=ALL, use_dora=True, base="nf4"),
     "nf4_pissa": dict(target_modules=ALL, init_lora_weights="pissa", base="nf4"),
     "nf4_olora": dict(target_modules=["q_proj", "down_proj"], init_lora_weights="olora", base="nf4"),
+    # On qwen2, whose q, k and v have biases and whose head is its embedding.
+    "lora_bias": dict(lora_bias=True, model="qwen2"),
+    "bias_all": dict(bias="all", model="qwen2"),
+    "bias_lora_only": dict(bias="lora_only", model="qwen2"),
+    "tied_embedding": dict(modules_to_save=["embed_tokens"], model="qwen2"),
+    "tied_head": dict(modules_to_save=["lm_head"], model="qwen2"),
+    "tied_both": dict(modules_to_save=["embed_tokens", "lm_head"], model="qwen2"),
+    "tied_shared": dict(modules_to_save=["embed_tokens", "lm_head"], ensure_weight_tying=True, model="qwen2"),
+    "tied_lora_head": dict(target_modules=["lm_head", "q_proj"], model="qwen2"),
+    "tied_rows": dict(trainable_token_indices=[40, 5, 17], model="qwen2"),
+    "tied_head_rows": dict(trainable_token_indices={"lm_head": [8, 3]}, model="qwen2"),
+    "rows": dict(trainable_token_indices={"embed_tokens": [5, 31], "lm_head": [17, 40, 3]}),
 }
 
 
@@ -56,7 +68,8 @@ def read_safetensors(path):
     for name, t in header.items():
         if name != "__metadata__":
             first, last = t["data_offsets"]
-            out[name] = torch.frombuffer(bytearray(data[first:last]), dtype=torch.float32).double().view(t["shape"])
+            dtype = torch.bfloat16 if t["dtype"] == "BF16" else torch.float32
+            out[name] = torch.frombuffer(bytearray(data[first:last]), dtype=dtype).double().view(t["shape"])
     return out
 
 
@@ -110,10 +123,44 @@ def start(c, w, r, scale, embedding, generator):
     return a, b, nf4(rest, nested=True) if c.get("base") == "nf4" else rest
 
 
+EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
+
+
+def names(patterns, name):
+    return any(name[:-len(".weight")].endswith(m) for m in patterns)
+
+
+def parts_ends(c):
+    """Whether an adapter makes two matrices of the embedding and the head of a tied model."""
+    ends = [EMBEDDING, HEAD]
+    saves = any(names(c.get("modules_to_save") or [], e) for e in ends) and not c.get("ensure_weight_tying")
+    rows = c.get("trainable_token_indices")
+    return saves or any(names(c["target_modules"], e) for e in ends) or (isinstance(rows, dict) and "lm_head" in rows)
+
+
 def adapter(c, weights, generator):
     """(name in PEFT's file → parameter, function that gives the weights with the adapter in them)."""
     parameters, effects, base = {}, [], dict(weights)
+    rows = c.get("trainable_token_indices") or {}
+    trained_rows = []
+    for module, tokens in (rows if isinstance(rows, dict) else {"embed_tokens": rows}).items():
+        if tokens:
+            name = next(n for n in weights if names([module], n))
+            delta = weights[name][tokens] + 0.1 * torch.randn((len(tokens), weights[name].shape[1]), generator=generator).double()
+            parameters["base_model.model." + name[:-len(".weight")] + ".token_adapter.trainable_tokens_delta"] = delta = delta.float().double()
+            trained_rows.append((name, torch.tensor(tokens), delta))
+    saved_ends = [n for n in (EMBEDDING, HEAD) if names(c.get("modules_to_save") or [], n)]
+    if c.get("ensure_weight_tying") and saved_ends:
+        parameters["base_model.model." + EMBEDDING] = base[EMBEDDING] = weights[EMBEDDING].clone()
     for name, w in weights.items():
+        if name.endswith(".bias"):
+            adapted = names(c["target_modules"], name[:-len("bias")] + "weight")
+            if c.get("bias") == "all" or (c.get("bias") == "lora_only" and adapted):
+                key = name[:-len("bias")] + ("base_layer.bias" if adapted else "bias")
+                parameters["base_model.model." + key] = base[name] = w.clone()
+            continue
+        if c.get("ensure_weight_tying") and name == EMBEDDING:
+            continue
         module = name[:-len(".weight")]
         layer = re.search(r"\.layers\.(\d+)\.", name)
         if any(module.endswith(m) for m in c.get("modules_to_save") or []):
@@ -133,17 +180,25 @@ def adapter(c, weights, generator):
         m = None
         if c.get("use_dora"):
             m = parameters[stem + ".lora_magnitude_vector"] = (base[name] + scale * b @ a).norm(dim=1).float().double()
-        effects.append((name, a, b, m, scale, embedding))
+        shift = None
+        if c.get("lora_bias"):
+            shift = parameters[stem + ".lora_B.bias"] = 0.1 * torch.randn(w.shape[0], generator=generator).double()
+        effects.append((name, a, b, m, scale, embedding, shift))
     for p in parameters.values():
         p.requires_grad_(True)
 
     def changed():
         out = dict(base)
-        for name, a, b, m, scale, embedding in effects:
+        for name, tokens, delta in trained_rows:
+            out[name] = out[name].index_copy(0, tokens, delta)
+        for name, a, b, m, scale, embedding, shift in effects:
             w = base[name] + scale * ((b @ a).T if embedding else b @ a)
             if m is not None:
                 w = (m / w.detach().norm(dim=1))[:, None] * w
             out[name] = w
+            if shift is not None:
+                bias = name[:-len("weight")] + "bias"
+                out[bias] = out[bias] + scale * shift
         return out
 
     return parameters, changed
@@ -162,18 +217,21 @@ def groups(parameters, ratio):
 def write_kind(name, model, folder):
     changes = dict(KINDS[name])
     ratio = changes.pop("ratio", None)
+    model = os.path.join(model, changes.get("model", "llama_tiny"))
     c = dict(peft_type="LORA", task_type="CAUSAL_LM", r=4, lora_alpha=8, target_modules=["q_proj", "v_proj"])
     c.update(changes)
     spec = Config(json.load(open(os.path.join(model, "model/config.json"))))
     weights = read_safetensors(os.path.join(model, "model/model.safetensors"))
     batch = json.load(open(os.path.join(model, "batch.json")))
+    if spec.tied and parts_ends(c):
+        spec.tied, weights[HEAD] = False, weights[EMBEDDING]
     if c.get("base") == "nf4":
         weights = {k: nf4(w, nested=True) if "_proj." in k else w for k, w in weights.items()}
     parameters, changed = adapter(c, weights, torch.Generator().manual_seed(sum(map(ord, name))))
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
-    base = dict(base=c["base"]) if "base" in c else {}
-    write_json(os.path.join(folder, "adapter_config.json"), {k: v for k, v in c.items() if k != "base"})
+    base = {k: c[k] for k in ("base", "model") if k in c}
+    write_json(os.path.join(folder, "adapter_config.json"), {k: v for k, v in c.items() if k not in base})
     if "init_lora_weights" not in c:
         write_safetensors(os.path.join(folder, "adapter_model.safetensors"), parameters)
     optimizer = torch.optim.AdamW(groups(parameters, ratio), betas=tuple(ADAMW["betas"]), eps=ADAMW["eps"])
@@ -192,10 +250,11 @@ def main():
     here = os.path.dirname(os.path.abspath(__file__))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", default=os.path.join(here, "../tests/golden"))
+    parser.add_argument("kinds", nargs="*", help="some of them; all without")
     a = parser.parse_args()
     torch.set_num_threads(1)
-    for name in KINDS:
-        write_kind(name, os.path.join(a.output, "llama_tiny"), os.path.join(a.output, "adapters", name))
+    for name in a.kinds or KINDS:
+        write_kind(name, a.output, os.path.join(a.output, "adapters", name))
 
 
 if __name__ == "__main__":

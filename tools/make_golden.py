@@ -14,7 +14,7 @@ import shutil
 
 import torch
 
-from golden_model import Config, Decoder, tensor_shapes, write_safetensors
+from golden_model import CachedDecoder, Config, Decoder, tensor_shapes, write_safetensors
 
 BASE = dict(vocab_size=61, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
             num_key_value_heads=2, hidden_act="silu", max_position_embeddings=64, rms_norm_eps=1e-5, rope_theta=10000.0,
@@ -56,11 +56,16 @@ FAMILIES = {
                                      long_factor=[1.0, 1.5, 3.0, 5.0])),
     "stablelm": family("StableLmForCausalLM", "stablelm", STABLELM, use_parallel_residual=False),
     "stablelm_parallel": family("StableLmForCausalLM", "stablelm", STABLELM, use_parallel_residual=True),
+    "stablelm_heads": family("StableLmForCausalLM", "stablelm", STABLELM, num_attention_heads=4, qk_layernorm=True,
+                             use_qkv_bias=False, partial_rotary_factor=0.5, use_parallel_residual=True),
     "olmo2": family("Olmo2ForCausalLM", "olmo2", attention_bias=False, rms_norm_eps=1e-6, rope_theta=500000.0),
     "gpt2": dict(architectures=["GPT2LMHeadModel"], model_type="gpt2", vocab_size=61, n_embd=32, n_layer=2, n_head=4,
                  n_positions=24, n_inner=48, activation_function="gelu_new", layer_norm_epsilon=1e-5,
                  torch_dtype="bfloat16", bos_token_id=1, eos_token_id=1),
 }
+
+FAMILIES["gpt2_scaled"] = dict(FAMILIES["gpt2"], scale_attn_by_inverse_layer_idx=True, reorder_and_upcast_attn=True,
+                               n_layer=3)
 
 # Changes to llama_tiny's config; `long` runs one document longer than the positions the model was first trained on.
 LLAMA_ROPE = {
@@ -239,6 +244,27 @@ def write_rope(raw, weights, batch, root):
             full = trainable(weights)
             expected(Decoder(c, full), data, folder)
         write_json(os.path.join(root, name, "config.json"), changed)
+        if name in ("dynamic", "longrope"):
+            write_rope_of_documents(c, weights, os.path.join(root, name))
+
+
+def write_rope_of_documents(c, weights, root):
+    """`mixed`: documents on both sides of the length where the rope changes, with gradients; `greedy.json`: texts that grow
+    past it, one of which begins past it."""
+    generator = torch.Generator().manual_seed(49)
+    folder = os.path.join(root, "mixed")
+    os.makedirs(folder)
+    mixed = make_batch(c.vocab, generator, [40, 9, 33, 32, 47], [3, 0, 30, 5, 0])
+    write_json(os.path.join(folder, "batch.json"), mixed)
+    full = trainable(weights)
+    expected(Decoder(c, full), mixed, folder).backward()
+    write_safetensors(os.path.join(folder, "gradients.safetensors"), {k: v.grad for k, v in full.items()})
+    texts = []
+    for length in (27, 12, 36, 31):
+        prompt = torch.randint(3, c.vocab, (length,), generator=generator).tolist()
+        tokens, logprobs = CachedDecoder(c, weights).greedy(prompt, 12)
+        texts.append(dict(prompt=prompt, tokens=tokens, logprobs=[round(x, 9) for x in logprobs]))
+    write_json(os.path.join(root, "greedy.json"), dict(texts=texts))
 
 
 def main():

@@ -22,17 +22,23 @@ rm -rf "$out"
 mkdir -p "$out"
 started=$SECONDS
 
-heading "1  A small language model from scratch: plain English"
+heading "1  A tokenizer: 2048 tokens from plain English; the words around a question are one token each"
+shown $dml tokenizer train datasets/quickstart/plain_text.jsonl datasets/quickstart/plain_questions.jsonl \
+  --output $out/tokenizer --vocab-size 2048 --character-coverage 1 --token '\n\n' --token '\n' \
+  --token 'Below is an instruction that describes a task. Write a response that appropriately completes the request.' \
+  --token '### Instruction:' --token '### Response:'
+
+heading "2  A small language model from scratch: plain English"
 shown $dml train recipes/quickstart/pretrain.yml
 
-heading "2  What the adapter will learn from: prompts are read, answers are learned"
+heading "3  What the adapter will learn from: prompts are read, answers are learned"
 shown $dml preprocess recipes/quickstart/pirate-lora.yml
 shown $dml inspect recipes/quickstart/pirate-lora.yml --rows 3
 
-heading "3  LoRA on the frozen base, two ranks"
+heading "4  LoRA on the frozen base, two ranks"
 shown mpirun -np 2 $dml train recipes/quickstart/pirate-lora.yml
 
-heading "4  What has it learned?"
+heading "5  What has it learned?"
 shown $dml evaluate recipes/quickstart/pirate-lora.yml
 shown $dml infer recipes/quickstart/pretrain.yml --input $held_out --output $out/before.jsonl --greedy --max-new-tokens 64
 shown $dml infer recipes/quickstart/pirate-lora.yml --input $held_out --output $out/after.jsonl --greedy --max-new-tokens 64
