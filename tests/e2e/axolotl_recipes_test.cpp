@@ -102,6 +102,7 @@ TEST_F(AxolotlRecipes, ArePreparedAsTheyAreOrRefusedByTheirKeys) {
       ++refused;
       const Ended e = dml({"preprocess", path}, around_);
       EXPECT_EQ(e.exit, 2) << e.err;
+      EXPECT_EQ(dml({"validate", path}, around_).exit, 2);
       for (auto& key : known->keys) EXPECT_THAT(e.err, HasSubstr(fmt::format("'{}' is not supported: ", key)));
       EXPECT_EQ(std::ranges::count(e.err, '\n'), static_cast<std::ptrdiff_t>(known->keys.size())) << e.err;
       continue;
@@ -114,13 +115,27 @@ TEST_F(AxolotlRecipes, ArePreparedAsTheyAreOrRefusedByTheirKeys) {
     for (auto& dataset : datasets) fetch_dataset(dataset);
     for (bool own_family : {true, false}) {
       Words words{"preprocess", path, "--rebuild"};
-      if (!own_family) words.insert(words.end(), {"--base_model", shared("data/models/stories260K")});
+      if (!own_family) {
+        words.insert(words.end(), {"--base_model", shared("data/models/stories260K")});
+        Words check = words;
+        check[0] = "validate";
+        std::erase(check, "--rebuild");
+        const Ended valid = dml(check, around_);
+        EXPECT_EQ(valid.exit, 0) << valid.err;
+        check.insert(check.end(), {"--DATASETS.0.path", at("none.jsonl")});
+        const std::string list = recipe.contains("datasets") ? "datasets" : "pretraining_dataset";
+        check[check.size() - 2] = "--" + list + ".0.path";
+        for (const char* command : {"validate", "preprocess"}) {
+          check[0] = command;
+          EXPECT_EQ(dml(check, around_).exit, 2) << command;
+        }
+      }
       const Ended e = dml(words, around_);
       EXPECT_EQ(e.exit, 0) << e.err;
       EXPECT_THAT(e.err, HasSubstr(kept(datasets[0])));
       // The end token of another family's chat template is no token of the small model, which is said.
       const bool foreign = !own_family && recipe.contains("chat_template");
-      EXPECT_THAT(e.err, HasSubstr(foreign ? "the model may not learn to stop" : "the end is learned in 100.0 %"));
+      EXPECT_THAT(e.err, HasSubstr(foreign ? "the model may not learn to stop" : "EOS is trained in all "));
       if (recipe.value("dataset_exact_deduplication", false)) {  // the same dataset is named twice
         EXPECT_THAT(e.err, HasSubstr("dropped 40: duplicate"));
       } else {

@@ -68,9 +68,9 @@ TEST_F(BadInput, RowsWithoutALabelledToken) {
   Ended kept = dml({"preprocess", recipe("some.yml", tiny_model() + pre_tokenised(write("some.jsonl", some)))});
   EXPECT_EQ(kept.exit, 0) << kept.err;
   EXPECT_THAT(kept.err, HasSubstr("10 rows → 9 examples"));
-  EXPECT_THAT(kept.err, HasSubstr("dropped 1: no learned token, first"))
+  EXPECT_THAT(kept.err, HasSubstr("dropped 1: no trained tokens, first"))
       << "the dropped row is counted and its reason named";
-  expect_not_trained(tiny_model() + pre_tokenised(write("most.jsonl", most)), 2, {"6", "10", "learned"});
+  expect_not_trained(tiny_model() + pre_tokenised(write("most.jsonl", most)), 2, {"6", "10", "trained"});
 }
 
 TEST_F(BadInput, ABaseModelWhoseShapesDisagreeWithItsConfig) {
@@ -143,7 +143,7 @@ TEST_F(BadInput, AFullDiskWhileSaving) {
   EXPECT_EQ(results_in(at("out/checkpoint-1")), before);
   Ended resumed = train(1, good, {"--resume", "auto"});
   EXPECT_EQ(resumed.exit, 0) << resumed.err;
-  EXPECT_THAT(resumed.err, HasSubstr("going on from"));
+  EXPECT_THAT(resumed.err, HasSubstr("Resuming from"));
 }
 
 TEST_F(BadInput, AFullDiskWhilePreparing) {
@@ -182,14 +182,15 @@ TEST_F(BadInput, ADamagedCheckpoint) {
   expect_refused(train(1, good, {"--resume", at("out/checkpoint-10")}), 2, {"adapter_model.safetensors", "damaged"});
   Ended resumed = train(1, good, {"--resume", "auto"});
   EXPECT_EQ(resumed.exit, 0) << resumed.err;
-  EXPECT_THAT(resumed.err, AllOf(HasSubstr("passed over"), HasSubstr("checkpoint-5")));
+  EXPECT_THAT(resumed.err, AllOf(HasSubstr("skipped"), HasSubstr("checkpoint-5")));
   expect_refused(train(1, good, {"--resume", at("nowhere")}), 2, {at("nowhere")});
 }
 
 TEST_F(BadInput, AResumeWithAnotherRecipeOrOtherData) {
   Keys keys = tiny_lora() + Keys{{"save_steps", "5"}};
   ASSERT_EQ(train(1, recipe("r.yml", keys)).exit, 0);
-  expect_refused(train(1, at("r.yml"), {"--resume", at("out/checkpoint-5"), "--learning_rate", "1e-4"}), 2, {"recipe"});
+  expect_refused(train(1, at("r.yml"), {"--resume", at("out/checkpoint-5"), "--learning_rate", "1e-4"}), 2,
+                 {"The recipe changed since this checkpoint: learning_rate 0.005 → 0.0001"});
   alpaca("rows.jsonl", 44, 3);
   expect_refused(train(1, at("r.yml"), {"--resume", at("out/checkpoint-5")}), 2, {"data"});
 }
@@ -201,6 +202,7 @@ TEST_F(BadInput, OnOneOfSeveralRanks) {
   EXPECT_EQ(e.exit, 2);
   EXPECT_THAT(e.err, HasSubstr("rows.jsonl:1"));
   EXPECT_FALSE(e.timed_out);
+  EXPECT_EQ(e.err.find("error: "), e.err.rfind("error: ")) << "said by more than one rank:\n" << e.err;
 }
 
 }  // namespace

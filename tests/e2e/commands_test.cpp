@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <sstream>
 
 #include "core/files.h"
 #include "e2e/workshop.h"
@@ -54,7 +55,7 @@ TEST_F(Commands, HelpOfEveryCommandShowsAnExample) {
     EXPECT_THAT(e.out, HasSubstr("example")) << command;
     EXPECT_EQ(out_of({"help", command}), e.out);
   }
-  EXPECT_THAT(out_of({"--help"}), HasSubstr("dml train"));
+  EXPECT_THAT(out_of({"--help"}), HasSubstr("dml launch -n 4 train"));
   EXPECT_THAT(out_of({"help", "lora_r"}), HasSubstr("lora_r"));
   EXPECT_EQ(dml({}).exit, 2);
   EXPECT_THAT(out_of({"version"}), HasSubstr("dml 0"));
@@ -72,7 +73,7 @@ TEST_F(Commands, StandInTheReadmeAndTheReadmesRecipeIsValid) {
   std::size_t begin = readme.find("```yaml\n") + 8, end = readme.find("```", begin);
   Surroundings root;
   root.folder = DML_SOURCE_DIR;
-  Ended e = dml({"validate", write("readme.yml", readme.substr(begin, end - begin))}, root);
+  Ended e = dml({"validate", "--recipe-only", write("readme.yml", readme.substr(begin, end - begin))}, root);
   EXPECT_EQ(e.exit, 0) << e.err;
 }
 
@@ -84,10 +85,44 @@ TEST_F(Commands, ListAndSchema) {
   EXPECT_TRUE(schema.at("properties").contains("lora_r"));
 }
 
+// With what is on disk, everything that a later command would refuse is told in one go.
+TEST_F(Commands, ValidateOpensModelAndData) {
+  alpaca("rows.jsonl", 20);
+  const std::string lora = recipe("good.yml", tiny_lora());
+  const Ended good = dml({"validate", lora});
+  EXPECT_EQ(good.exit, 0) << good.err;
+  EXPECT_THAT(good.out, HasSubstr("good.yml: good"));
+
+  const Ended nothing =
+      dml({"validate", lora, "--base_model", at("no/such/model"), "--datasets.0.path", at("none.jsonl")});
+  EXPECT_EQ(nothing.exit, 2);
+  EXPECT_EQ(nothing.out, "");
+  EXPECT_THAT(nothing.err, HasSubstr("'base_model': no such file or directory: '" + at("no/such/model")));
+  EXPECT_THAT(nothing.err, HasSubstr("'datasets.0.path': no such file or directory: '" + at("none.jsonl")));
+
+  write("bad.jsonl", read_file(at("rows.jsonl")) + "{\"instruction\": 1}\nx\n");
+  const Ended bad = dml({"validate", lora, "--datasets.0.path", at("bad.jsonl"), "--chat_template", "chatmll",
+                         "--lora_target_modules", "[no_such_proj]", "--lora_target_linear", "false", "--optim_args",
+                         "{momentum: 1}", "--output_dir", at("rows.jsonl")});
+  EXPECT_EQ(bad.exit, 2);
+  for (const char* line : {"bad.jsonl:21: ", "bad.jsonl:22: ", "did you mean 'chatml'?",
+                           "'no_such_proj' match no module", "unknown argument 'momentum'", "is a file"})
+    EXPECT_THAT(bad.err, HasSubstr(line));
+  EXPECT_EQ(std::ranges::count(bad.err, '\n'), 6) << bad.err;
+  EXPECT_FALSE(file_exists(at("prepared")));
+
+  const Ended check = dml({"preprocess", lora, "--check", "--datasets.0.path", at("bad.jsonl")});
+  EXPECT_EQ(check.exit, 2);
+  EXPECT_EQ(std::ranges::count(check.out, '\n'), 2) << check.out;
+  EXPECT_THAT(check.out, HasSubstr("bad.jsonl:22: "));
+  EXPECT_THAT(check.err, HasSubstr("22 rows read, 2 problems"));
+  EXPECT_EQ(dml({"preprocess", lora, "--check"}).exit, 0);
+}
+
 TEST_F(Commands, ValidateChecksTheRecipeAlone) {
   std::string good = recipe("good.yml", Keys{{"base_model", at("no/such/model")},
                                              {"datasets", "[{path: no/such/rows.jsonl, type: alpaca}]"}});
-  Ended e = dml({"validate", good});
+  Ended e = dml({"validate", good, "--recipe-only"});
   EXPECT_EQ(e.exit, 0) << e.err;
   EXPECT_THAT(e.err, HasSubstr("no/such/model"));
   std::string resolved = out_of({"validate", good, "--resolved", "--learning_rate", "1e-4"});
@@ -113,6 +148,20 @@ TEST_F(Commands, ValidateChecksTheRecipeAlone) {
   EXPECT_THAT(bad.err, HasSubstr("bad.yml:2:1"));
   EXPECT_THAT(bad.err, HasSubstr("bad.yml:3:"));
   EXPECT_EQ(bad.out, "");
+}
+
+// What cannot be read is an error, not the end of the input.
+TEST_F(Commands, TokenizeTakesNoErrorForTheEnd) {
+  auto tokenize = [&](const std::string& input) { return dml({"tokenize", "--model", kTokenizer, "--input", input}); };
+  EXPECT_EQ(tokenize(at("")).exit, 2);
+  EXPECT_EQ(tokenize(at("nothing.jsonl")).exit, 2);
+  const Ended large = tokenize(write("large.jsonl", "{\"text\": \"" + std::string(9 << 20, 'x') + "\"}\n"));
+  EXPECT_EQ(large.exit, 2);
+  EXPECT_THAT(large.err, HasSubstr("large.jsonl:1: the row has more than 8 MiB"));
+  const Ended cut = tokenize(write("cut.jsonl", "{\"text\": \"a\"}\n{\"text"));
+  EXPECT_EQ(cut.exit, 2);
+  EXPECT_THAT(cut.err, HasSubstr("cut.jsonl:2: "));
+  EXPECT_EQ(tokenize(write("mark.jsonl", "\xef\xbb\xbf{\"text\": \"a\"}\n")).exit, 0);
 }
 
 TEST_F(Commands, TokenizeGoesThereAndBack) {
@@ -148,6 +197,30 @@ TEST_F(Commands, PreprocessAndInspectShowWhatIsLearned) {
   EXPECT_THAT(out_of({"inspect", r, "--split", "validation", "--row", "0", "--ids"}), HasSubstr("-100"));
   EXPECT_EQ(dml({"inspect", r, "--row", "44"}).exit, 2);
   EXPECT_EQ(dml({"inspect", r, "--split", "test"}).exit, 2);
+}
+
+// A model that has learned nothing answers in the form that is asked for, at any temperature.
+TEST_F(Commands, InferFollowsAConstraint) {
+  const std::string schema = write("s.json", R"({"type": "object", "properties": {"age": {"type": "integer", "minimum": 0, "maximum": 150}},
+      "required": ["age"], "additionalProperties": false})");
+  Words ask{"infer", "--base-model", base_directory(), "--temperature", "1", "--max-new-tokens", "200", "--prompt", "Tell me"};
+  auto with = [&](Words more) {
+    more.insert(more.begin(), ask.begin(), ask.end());
+    return out_of(more);
+  };
+  for (const char* seed : {"1", "2", "3"}) {
+    const std::string text = with({"--seed", seed, "--schema", schema});
+    const Json value = parse_json(text, "answer");
+    EXPECT_LE(value.at("age").get<int>(), 150) << text;
+    EXPECT_EQ(out_of({"grammar", "--schema", schema, "--check", write("answer", dump(value))}), "accept\n") << text;
+  }
+  EXPECT_THAT(with({"--choice", "yes", "--choice", "no"}), testing::AnyOf("yes\n", "no\n"));
+  EXPECT_THAT(with({"--regex", "[0-9]{4}-(0[1-9]|1[0-2])"}), testing::MatchesRegex("[0-9][0-9][0-9][0-9]-[01][0-9]\n"));
+  EXPECT_THAT(with({"--grammar", write("g.gbnf", "root ::= \"(\" [ab]{2,3} \")\"\n")}), testing::MatchesRegex("\\([ab]+\\)\n"));
+  ask.insert(ask.end(), {"--choice", "a"});
+  ask.insert(ask.end(), {"--regex", "a"});
+  expect_refused(dml(ask), 2, {"only one of --schema, --regex, --grammar and --choice"});
+  expect_refused(dml({"grammar", "--schema", write("bad.json", R"({"unevaluatedItems": false})")}), 2, {"'unevaluatedItems' at #"});
 }
 
 TEST_F(Commands, InferPrintsTheNewTextAlone) {
@@ -195,15 +268,120 @@ TEST_F(Commands, InferPrintsTheNewTextAlone) {
   EXPECT_EQ(broken.exit, 2);
   EXPECT_THAT(broken.err, HasSubstr("broken.jsonl:2"));
   EXPECT_FALSE(file_exists(at("none.jsonl")));
+  out_of({"infer", "--base-model", base_directory(), "--threads", "1", "--greedy", "--max-new-tokens", "2", "--prompt", "a"});
+  expect_refused(dml({"infer", "--base-model", base_directory(), "--threads", "0", "--prompt", "a"}), 2, {"--threads"});
+}
+
+TEST_F(Commands, TheFolderAloneAnswersLikeItsRecipe) {
+  train_adapter();
+  Words ask{"--greedy", "--max-new-tokens", "12", "--prompt", "Tell me about bread."};
+  auto answer = [&](Words words) {
+    words.insert(words.end(), ask.begin(), ask.end());
+    return out_of(words);
+  };
+  const std::string said = answer({"infer", at("lora.yml")});
+  EXPECT_EQ(answer({"infer", "--base-model", base_directory(), "--adapter", at("out")}), said);
+  out_of({"merge", at("lora.yml"), "--output", at("merged")});
+  EXPECT_EQ(answer({"infer", "--base-model", at("merged")}), said);
+  EXPECT_NE(answer({"infer", "--base-model", at("merged"), "--raw"}), said);
+  for (std::string folder : {at("out"), at("merged"), at("out/checkpoint-10")})
+    for (const char* file : {"chat_template.jinja", "generation_config.json", "README.md"})
+      EXPECT_TRUE(file_exists(folder + "/" + file)) << folder << " has no " << file;
+
+  Ended full = train(1, recipe("full.yml", Keys{{"base_model", base_directory()}, {"output_dir", at("full")}}));
+  ASSERT_EQ(full.exit, 0) << full.err;
+  EXPECT_EQ(answer({"infer", "--base-model", at("full")}), answer({"infer", at("full.yml")}));
+}
+
+TEST_F(Commands, WhatTrainsNothingAsksForNoLearningRate) {
+  train_adapter();
+  std::string r = recipe("still.yml", tiny_lora() + Keys{{"learning_rate", ""}});
+  out_of({"infer", r, "--greedy", "--max-new-tokens", "3", "--prompt", "Tell me."});
+  out_of({"evaluate", r});
+  out_of({"merge", r, "--output", at("merged")});
+  Ended e = dml({"train", r});
+  EXPECT_EQ(e.exit, 2);
+  EXPECT_THAT(e.err, HasSubstr("learning_rate"));
+  std::string empty = recipe("empty.yml", tiny_lora() + Keys{{"datasets", ""}});
+  expect_refused(dml({"evaluate", empty}), 2, {"datasets"});
+}
+
+TEST_F(Commands, EvaluateTakesSeveralAdapters) {
+  train_adapter();
+  std::string second = recipe("second.yml", tiny_lora() + Keys{{"output_dir", at("second")}, {"max_steps", "2"}});
+  ASSERT_EQ(train(1, second).exit, 0);
+  Words both{"evaluate", at("lora.yml"), "--json", "--adapter", at("out"), "--adapter", at("second")};
+  EXPECT_EQ(json_lines(write("both.jsonl", out_of(both))).size(), 3u);
+  EXPECT_EQ(loss_of(both, 1), loss_of({"evaluate", at("lora.yml"), "--json"}, 1));
+  EXPECT_EQ(loss_of(both, 2), loss_of({"evaluate", second, "--json"}, 1));
+  EXPECT_NE(loss_of(both, 1), loss_of(both, 2));
+}
+
+TEST_F(Commands, SamplesEndWhereAnswersEnd) {
+  std::string lines;
+  for (int i = 0; i < 44; ++i)
+    lines += dump(Json{{"instruction", fmt::format("Tell me {}.", i)}, {"output", ". . . . . . . ."}}) + "\n";
+  write("rows.jsonl", lines);
+  Keys keys = tiny_lora() + Keys{{"learning_rate", "2e-2"},         {"lora_dropout", "0"},
+                                 {"generate_samples", "true"},      {"generation_do_sample", "false"},
+                                 {"num_generation_samples", "4"},   {"generation_max_new_tokens", "9"}};
+  auto texts = [&](const std::string& folder) {
+    std::vector<std::string> out;
+    for (const Json& line : json_lines(folder + "/metrics.jsonl"))
+      if (line.value("event", "") == "sample" && line.at("step") == 10) out.push_back(line.at("text"));
+    return out;
+  };
+  Ended free = train(1, recipe("free.yml", keys + Keys{{"output_dir", at("free")}}));
+  ASSERT_EQ(free.exit, 0) << free.err;
+  ASSERT_EQ(texts(at("free")).size(), 4u);
+  for (const std::string& text : texts(at("free"))) EXPECT_THAT(text, HasSubstr("."));
+  ASSERT_EQ(train(1, recipe("ended.yml", keys + Keys{{"output_dir", at("ended")}, {"eot_tokens", "[\".\"]"}})).exit, 0);
+  ASSERT_EQ(texts(at("ended")).size(), 4u);
+  for (const std::string& text : texts(at("ended"))) EXPECT_EQ(text.find('.'), text.npos) << text;
+
+  // Three short lines at each evaluation, those of the start included; the report has before and after.
+  std::size_t shown = 0;
+  std::istringstream screen(free.err);
+  for (std::string line; std::getline(screen, line);)
+    if (line.find("### Response:") != line.npos && line.find(" → ") != line.npos) {
+      ++shown;
+      EXPECT_LT(line.size(), 200u);
+    }
+  EXPECT_EQ(shown, 3u * 3);
+  const std::string report = read_file(at("free/report.html"));
+  EXPECT_THAT(report, HasSubstr("Before and after"));
 }
 
 TEST_F(Commands, AConversationReadsStandardInput) {
   train_adapter();
+  const Words chat{"infer", at("lora.yml"), "--greedy", "--max-new-tokens", "5", "--chat"};
   Surroundings talk;
   talk.input = "Tell me about bread.\n/new\nTell me about rain.\n/quit\n";
-  Ended e = dml({"infer", at("lora.yml"), "--greedy", "--max-new-tokens", "5", "--chat"}, talk);
+  Ended e = dml(chat, talk);
   EXPECT_EQ(e.exit, 0) << e.err;
   EXPECT_GE(std::ranges::count(e.out, '\n'), 2);
+  EXPECT_THAT(e.err, HasSubstr("Prompt: "));
+  EXPECT_THAT(e.err, HasSubstr("Generated: "));
+
+  const std::string file = at("chat.jsonl");
+  talk.input = "/help\n/retry\nTell me\\\nabout bread.\n/retry\n/save " + file + "\n/undo\n/undo\n/save " + file +
+               "\n/set temperatur 1\n/set temperature 200\n/set top-k 3\n/set\n/sav\n/system Be brief.\nHello.\n/save " +
+               file + "\n" + std::string(3000, 'x') + "\n/exit\nnever read\n";
+  // The folder's template has roles, the recipe's instruction format has not.
+  EXPECT_THAT(dml(chat, {.input = "/system Be brief.\n"}).err, HasSubstr("no system message"));
+  e = dml({"infer", "--base-model", base_directory(), "--adapter", at("out"), "--greedy", "--max-new-tokens", "5", "--chat"}, talk);
+  EXPECT_EQ(e.exit, 0) << e.err;
+  for (const char* said :
+       {"/undo            take back", "nothing was asked yet", "nothing to take back", "the conversation is empty",
+        "did you mean 'temperature'", "'200' is not a number from 0 to 100", "top-k               3",
+        "did you mean '/save'", "leaves no room for an answer"})
+    EXPECT_THAT(e.err, HasSubstr(said));
+  auto rows = json_lines(file);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].at("messages")[0].at("content"), "Tell me\nabout bread.");
+  ASSERT_EQ(rows[0].at("messages").size(), 2u) << "the second answer took the place of the first";
+  EXPECT_EQ(rows[0].at("messages")[1].at("role"), "assistant");
+  EXPECT_EQ(rows[1].at("messages")[0].at("role"), "system");
 }
 
 TEST_F(Commands, AMergedModelSaysWhatBaseAndAdapterSay) {

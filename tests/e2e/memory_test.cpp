@@ -78,6 +78,17 @@ TEST_F(Memory, IsWhatThePlanSays) {
   expect_planned("full-from-files", Keys{{"base_model", at("full")}});
 }
 
+// A forward pass alone says little of a small model's step.
+TEST_F(Memory, AndTimeOfASmallModelArePlannedFromRealStepsThatLeaveNothingBehind) {
+  std::string r = recipe("small.yml", tiny_model() + Keys{{"output_dir", at("small")}});
+  Ended plan = dml({"plan", r});
+  EXPECT_EQ(plan.exit, 0) << plan.err;
+  EXPECT_THAT(plan.out, testing::HasSubstr("10 steps take about"));
+  EXPECT_EQ(names_left("small"), at("small.yml") + "\n");
+  EXPECT_EQ(dml({"plan", r}, {.environment = {"DML_FAULT=rank=0,point=step,kind=exit3,step=1"}}).exit, 3);
+  EXPECT_EQ(dml({"plan", r}, {.environment = {"DML_FAULT=rank=0,point=evaluation,kind=exit3"}}).exit, 3);
+}
+
 TEST_F(Memory, ThatIsNotThereEndsARunBeforeAnyIsTaken) {
   Keys keys{{"datasets", fmt::format("[{{path: {}, ds_type: json, type: }}]", at("long.jsonl"))},
             {"sequence_len", "1024"}};

@@ -23,16 +23,9 @@ class Signals : public Workshop {
     for (pid_t rank : ranks_with(folder_)) kill(rank, SIGKILL);
   }
 
-  // A run whose last rank stops itself before `step`, when it has got there: what is done to it comes neither before the
-  // run has begun nor after its end, however the machine deals out its time.
-  struct Stopped {
+  struct Stopped : StoppedRun {
     Stopped(int ranks, const std::string& recipe, int step)
-        : child(on_ranks(ranks, {"train", recipe}),
-                {.environment = {fmt::format("DML_FAULT=rank={},point=step,kind=stop,step={}", ranks - 1, step)}}),
-          rank(stopped_rank(recipe)) {}
-    void go_on() const { kill(rank, SIGCONT); }
-    Child child;
-    pid_t rank;
+        : StoppedRun(on_ranks(ranks, {"train", recipe}), recipe, ranks, step) {}
   };
 
   std::vector<fs::path> checkpoints(const std::string& out) const {
@@ -94,6 +87,17 @@ TEST_F(Signals, Usr1SavesAndGoesOn) {
 TEST_F(Signals, Usr2StopsAndTheRunGoesOnWithTheSameBits) { stop_and_go_on(1, SIGUSR2); }
 TEST_F(Signals, TermStopsAndTheRunGoesOnWithTheSameBits) { stop_and_go_on(1, SIGTERM); }
 TEST_F(Signals, IntStopsAndTheRunGoesOnWithTheSameBits) { stop_and_go_on(1, SIGINT); }
+TEST_F(Signals, HupStopsAndTheRunGoesOnWithTheSameBits) { stop_and_go_on(1, SIGHUP); }
+TEST_F(Signals, HupIsIgnoredWhereItWas) {
+  std::string r = recipe("r.yml", long_run(300));
+  StoppedRun run({"sh", "-c", "trap '' HUP; exec " + dml_path() + " train " + r}, r, 1, 5);
+  ASSERT_NE(run.rank, 0);
+  run.child.signal(SIGHUP);
+  run.go_on();
+  Ended e = run.child.wait();
+  EXPECT_EQ(e.exit, 0) << e.err;
+}
+
 TEST_F(Signals, Usr2StopsAllRanks) {
   if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
   stop_and_go_on(2, SIGUSR2);

@@ -62,11 +62,13 @@ TEST_P(Traces, LossesAndGradientNormsAgreeStepByStep) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Float64, Traces, testing::Values("lora-all", "rslora", "dora", "full-accum", "relora", "relora-dora"), [](auto& of) {
-  std::string name(of.param);
-  std::ranges::replace(name, '-', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Float64, Traces,
+                         testing::Values("lora-all", "rslora", "dora", "full-accum", "relora", "relora-dora"),
+                         [](auto& of) {
+                           std::string name(of.param);
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace dml::e2e

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 
@@ -109,6 +110,14 @@ void Workshop::expect_refused(const Ended& e, int exit, const Words& says) const
     EXPECT_LT(e.peak, kLittle) << line;
   }
 }
+
+StoppedRun::StoppedRun(const Words& words, const std::string& job, int ranks, int step)
+    : child(words, {.environment = {fmt::format("DML_FAULT=rank={},point=step,kind=stop,step={}", ranks - 1, step)}}),
+      rank(stopped_rank(job)) {}
+StoppedRun::~StoppedRun() {
+  if (rank > 0) kill(rank, SIGKILL);
+}
+void StoppedRun::go_on() const { kill(rank, SIGCONT); }
 
 Keys operator+(Keys a, const Keys& b) {
   for (auto& [key, value] : b) a[key] = value;

@@ -39,6 +39,17 @@ class Workshop : public testing::Test {
   std::string folder_;
 };
 
+/// A run whose last rank stops itself before `step`, when it has got there: what is done to it comes neither before the run has
+/// begun nor after its end, however the machine deals out its time. Should a test end early, that rank is ended, too.
+struct StoppedRun {
+  /// `words`: the whole command; `job`: text that is in the ranks' command lines.
+  StoppedRun(const Words& words, const std::string& job, int ranks, int step);
+  ~StoppedRun();
+  void go_on() const;
+  Child child;
+  pid_t rank;
+};
+
 Keys operator+(Keys a, const Keys& b);
 /// Architecture and tokenizer of a model from scratch.
 Keys tiny_model();

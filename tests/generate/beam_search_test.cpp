@@ -75,8 +75,10 @@ class BeamSearch : public testing::TestWithParam<std::string> {
     return Generator(*golden.model).run({&prompt, 1}, options)[0];
   }
 
-  GoldenLogits golden{GetParam()};
-  Tokens prompt{5, 17, 3, 40, 31};
+  // "longrope": llama_tiny with that rope, behind a prompt that grows past the length where it changes.
+  const bool long_text = GetParam() == "longrope";
+  GoldenLogits golden{long_text ? "llama_tiny" : GetParam(), long_text ? "llama_rope/longrope" : ""};
+  Tokens prompt = long_text ? Tokens(28, 9) : Tokens{5, 17, 3, 40, 31};
 };
 
 TEST_P(BeamSearch, FindsWhatThePlainSearchFinds) {
@@ -120,7 +122,7 @@ TEST_P(BeamSearch, TellsTheCallerTheTextInTheEnd) {
   EXPECT_EQ(all.reason, StopReason::caller);
 }
 
-INSTANTIATE_TEST_SUITE_P(Golden, BeamSearch, testing::Values("llama_tiny", "mistral", "gpt2"),
+INSTANTIATE_TEST_SUITE_P(Golden, BeamSearch, testing::Values("llama_tiny", "mistral", "gpt2", "longrope"),
                          [](auto& family) { return family.param; });
 
 }  // namespace

@@ -52,9 +52,44 @@ TEST_P(Families, ABatchGivesWhatOneByOneAndTheWholePrefixGive) {
   }
 }
 
+TEST_P(Families, TakesNoMoreMemoryThanIsMeasuredBefore) {
+  GenerationOptions options = greedy(12);
+  for (std::size_t together : {std::size_t{1}, std::size_t{3}, SIZE_MAX}) {
+    options.together = together;
+    const std::size_t measured = Generator(*model).measure(prompts, options).working;
+    model->reserve(measured);
+    Generator(*model).run(prompts, options);
+    EXPECT_EQ(model->reserved(), measured);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Golden, Families,
-                         testing::Values("llama_tiny", "mistral", "gemma2", "qwen3", "stablelm_parallel", "gpt2"),
+                         testing::Values("llama_tiny", "mistral", "gemma2", "qwen3", "stablelm_parallel",
+                                         "stablelm_heads", "gpt2_scaled"),
                          [](auto& family) { return family.param; });
+
+// Texts that grow past the length where the rope changes: tokens and probabilities that the reference gives.
+class GrowingRope : public testing::TestWithParam<std::string> {};
+TEST_P(GrowingRope, GivesTheReferencesTextTogetherAndAlone) {
+  GoldenLogits golden("llama_tiny", "llama_rope/" + GetParam());
+  Json texts = read_json(golden_path("llama_rope/" + GetParam() + "/greedy.json"))["texts"];
+  std::vector<Tokens> prompts;
+  for (auto& text : texts) prompts.push_back(text["prompt"].get<Tokens>());
+  GenerationOptions options;
+  options.sampling.greedy = true;
+  options.max_new_tokens = 12;
+  for (std::size_t together : {prompts.size(), std::size_t{2}, std::size_t{1}}) {
+    options.together = together;
+    auto results = Generator(*golden.model).run(prompts, options);
+    for (std::size_t i = 0; i < prompts.size(); ++i) {
+      EXPECT_EQ(results[i].tokens, texts[i]["tokens"].get<Tokens>()) << i;
+      auto want = texts[i]["logprobs"].get<std::vector<double>>();
+      for (std::size_t t = 0; t < want.size(); ++t) EXPECT_NEAR(results[i].logprobs[t], want[t], 1e-4) << i << " " << t;
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Golden, GrowingRope, testing::Values("dynamic", "longrope"),
+                         [](auto& row) { return row.param; });
 
 class LearnedPositions : public Families {};
 TEST_P(LearnedPositions, EndWhereTheyEnd) {
@@ -205,6 +240,38 @@ TEST_P(Generation, ManyPromptsAreReadInGroups) {
   auto together = Generator(*model).run(many, greedy(3));
   for (std::size_t i = 0; i < many.size(); i += 7)
     EXPECT_EQ(Generator(*model).run({&many[i], 1}, greedy(3))[0].tokens, together[i].tokens) << i;
+}
+
+// Each step takes the likeliest of the tokens that the constraint allows, alone as in company; the text ends where it must.
+TEST_P(Generation, FollowsAConstraint) {
+  std::vector<std::string> texts(static_cast<std::size_t>(model->spec.vocab));
+  for (std::size_t i = 2; i < texts.size(); ++i) texts[i] = std::string(1, static_cast<char>('a' + i % 26));
+  auto options = greedy(20);
+  options.stop_tokens = {1};
+  auto constrain = [&] {
+    options.constraint = std::make_shared<TokenConstraint>(regex_automaton("[a-m]{3}[n-z](x|[a-f]{2})"), std::make_shared<const TokenTree>(texts));
+  };
+  constrain();
+  const auto together = Generator(*model).run(prompts, options);
+  auto automaton = regex_automaton("[a-m]{3}[n-z](x|[a-f]{2})");
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    std::string text;
+    Tokens prefix = prompts[i];
+    for (Token token : together[i].tokens) {
+      const auto logits = golden.logits(prefix);
+      for (std::size_t t = 2; t < texts.size(); ++t)
+        if (automaton->after(automaton->start(), text + texts[t]) != Automaton::kDead)
+          EXPECT_GE(logits[static_cast<std::size_t>(token)], logits[t]);
+      text += texts[static_cast<std::size_t>(token)];
+      prefix.push_back(token);
+    }
+    EXPECT_TRUE(automaton->accepts(text)) << text;
+    EXPECT_EQ(together[i].reason, StopReason::token);
+    constrain();
+    EXPECT_EQ(Generator(*model).run({&prompts[i], 1}, options)[0].tokens, together[i].tokens);
+  }
+  options.beams = 2;
+  EXPECT_THROW(Generator(*model).run(prompts, options), UserError);
 }
 
 TEST_P(Generation, CountsItsTokens) {

@@ -14,10 +14,12 @@ namespace dml {
 struct GoldenLogits {
   std::unique_ptr<CausalLm> model;
 
-  explicit GoldenLogits(const std::string& family) {
+  /// `config`: a folder with another config.json for the same weights.
+  explicit GoldenLogits(const std::string& family, const std::string& config = "") {
     std::string directory = golden_path(family) + "/model";
     auto files = std::make_shared<ModelFiles>(directory);
-    model = build_model(read_model_spec(directory), golden_source(files), {}, directory);
+    model = build_model(read_model_spec(config.empty() ? directory : golden_path(config)), golden_source(files), {},
+                        directory);
     model->backing = files;
   }
 

@@ -25,9 +25,9 @@ fs::path temporary(const std::string& name) {
 }
 
 // `storage` "nf4": with its linear layers in 4 bits.
-BaseModel tiny(const std::string& storage = "") {
+BaseModel tiny(const std::string& storage = "", const std::string& family = "llama_tiny") {
   ModelSection section;
-  section.base_model = golden_path("llama_tiny") + "/model";
+  section.base_model = golden_path(family) + "/model";
   AdapterSection adapter;
   adapter.load_in_4bit = storage == "nf4";
   adapter.quantised_cache_path = temporary("quantised");
@@ -80,9 +80,10 @@ class AdapterKinds : public testing::TestWithParam<std::string> {};
 
 TEST_P(AdapterKinds, TrainAsTheReferenceMergeAndComeBack) {
   const std::string folder = golden_path("adapters/" + GetParam());
-  GoldenBatch batch(golden_path("llama_tiny") + "/batch.json");
   Json golden = read_json(folder + "/steps.json");
-  BaseModel base = tiny(golden.value("base", ""));
+  const std::string family = golden.value("model", "llama_tiny");
+  GoldenBatch batch(golden_path(family) + "/batch.json");
+  BaseModel base = tiny(golden.value("base", ""), family);
   Training training;
   training.adapter = read_adapter_config_of(folder, "llama");
   TensorSource source = base.source(Storage::automatic);
@@ -102,7 +103,9 @@ TEST_P(AdapterKinds, TrainAsTheReferenceMergeAndComeBack) {
 
   ModelSection section;
   section.base_model = place / "merged";
-  auto merged = make_inference_model(open_base_model(section), Storage::automatic);
+  const BaseModel whole = open_base_model(section);
+  EXPECT_EQ(whole.spec.tied, base.spec.tied && !plan_adapter(*training.adapter, base.spec, "x").parts_ends);
+  auto merged = make_inference_model(whole, Storage::automatic);
   EXPECT_LE(largest_difference(logits(*merged, batch), trained), 1e-5 * (high - low));
   auto again = make_inference_model(base, Storage::automatic, {(place / "adapter").string()});
   EXPECT_EQ(logits(*again, batch), trained);
@@ -111,7 +114,10 @@ TEST_P(AdapterKinds, TrainAsTheReferenceMergeAndComeBack) {
 INSTANTIATE_TEST_SUITE_P(Goldens, AdapterKinds,
                          testing::Values("lora", "rslora", "dora", "loraplus", "modules_to_save", "patterns", "layers",
                                          "embedding", "head", "ends", "pissa", "olora", "pissa_dora", "loftq",
-                                         "loftq_iterated", "nf4_lora", "nf4_dora", "nf4_pissa", "nf4_olora"),
+                                         "loftq_iterated", "nf4_lora", "nf4_dora", "nf4_pissa", "nf4_olora",
+                                         "lora_bias", "bias_all", "bias_lora_only", "tied_embedding", "tied_head",
+                                         "tied_both", "tied_shared", "tied_lora_head", "tied_rows", "tied_head_rows",
+                                         "rows"),
                          [](auto& row) { return row.param; });
 
 TEST(Adapters, ThatStartFromTheBaseLeaveTheModelAsItWas) {
@@ -167,16 +173,21 @@ std::string adapter_folder(const BaseModel& base, const std::string& name) {
 }
 
 // What the adapters leave of the weights, added up by hand: merged one after the other into float32.
-void expect_sum(const std::vector<std::pair<const char*, double>>& parts) {
-  BaseModel base = tiny();
+void expect_sum(const std::vector<std::pair<const char*, double>>& parts, const std::string& family = "llama_tiny") {
+  BaseModel base = tiny("", family);
   auto plain = make_inference_model(base, Storage::automatic);
   std::map<std::string, std::vector<double>> sums;
-  std::vector<WeightName> names = weight_names(base.spec);
   std::vector<std::string> given;
   for (auto [name, weight] : parts) {
     const std::string folder = adapter_folder(base, name);
     given.push_back(weight == 1 ? folder : fmt::format("{}={}", folder, weight));
-    auto model = make_inference_model(base, Storage::automatic, {folder});
+  }
+  auto together = make_inference_model(base, Storage::automatic, given);
+  ModelSpec spec = base.spec;
+  spec.tied = false;  // the values of the head, whether it is the embedding or not
+  const std::vector<WeightName> names = weight_names(spec);
+  for (auto [name, weight] : parts) {
+    auto model = make_inference_model(base, Storage::automatic, {adapter_folder(base, name)});
     for (const WeightName& w : names) {
       auto before = tensor_values(*plain, {&w, 1}, true), after = tensor_values(*model, {&w, 1}, true);
       auto& sum = sums[w.tensor];
@@ -184,7 +195,6 @@ void expect_sum(const std::vector<std::pair<const char*, double>>& parts) {
       for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += weight * (static_cast<double>(after[i]) - before[i]);
     }
   }
-  auto together = make_inference_model(base, Storage::automatic, given);
   for (const WeightName& w : names) {
     auto got = tensor_values(*together, {&w, 1}, true);
     for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], sums[w.tensor][i], 2e-6) << w.tensor;
@@ -193,6 +203,15 @@ void expect_sum(const std::vector<std::pair<const char*, double>>& parts) {
 
 TEST(Adapters, AddUp) {
   expect_sum({{"rslora", 1.0}, {"patterns", 0.5}, {"embedding", -2.0}, {"modules_to_save", 1.0}});
+}
+
+TEST(Adapters, OfATiedModelAddUp) {
+  expect_sum({{"lora_bias", 0.5}, {"lora_bias", -1.0}, {"bias_all", 1.0}}, "qwen2");
+  expect_sum({{"bias_lora_only", 1.0}, {"tied_lora_head", 2.0}}, "qwen2");
+  expect_sum({{"tied_embedding", 1.0}, {"tied_head", 1.0}, {"bias_lora_only", 1.0}}, "qwen2");
+  expect_sum({{"tied_rows", 1.0}, {"lora_bias", 0.5}}, "qwen2");
+  expect_sum({{"tied_head_rows", 1.0}, {"tied_embedding", 1.0}}, "qwen2");
+  expect_sum({{"tied_shared", 1.0}, {"lora_bias", 0.5}}, "qwen2");
 }
 
 TEST(Adapters, ThatAreNoProductsAddUpAsWeights) {
@@ -213,13 +232,19 @@ TEST(Adapters, ThatSaveTheSameTensorDoNotAddUp) {
     }
     return std::string();
   };
-  EXPECT_NE(problem({golden_adapter("dora"), golden_adapter("modules_to_save") + "=2"}).find("has no weight 2"),
-            std::string::npos);
   EXPECT_NE(
-      problem({golden_adapter("modules_to_save"), golden_adapter("modules_to_save")}).find("saved whole by another"),
+      problem({golden_adapter("dora"), golden_adapter("modules_to_save") + "=2"}).find("cannot have the weight 2"),
       std::string::npos);
+  EXPECT_NE(problem({golden_adapter("modules_to_save"), golden_adapter("modules_to_save")})
+                .find("has its own values of 'lm_head.weight', too"),
+            std::string::npos);
   EXPECT_NE(problem({golden_adapter("modules_to_save"), golden_adapter("head")})
-                .find("whole, which " + golden_adapter("head")),
+                .find("its own values of 'lm_head', which " + golden_adapter("head")),
+            std::string::npos);
+  EXPECT_NE(problem({golden_adapter("rows"), golden_adapter("modules_to_save")}).find("of which"), std::string::npos);
+  EXPECT_NE(problem({golden_adapter("rows"), golden_adapter("rows")}).find("row 5 of 'model.embed_tokens.weight'"),
+            std::string::npos);
+  EXPECT_NE(problem({golden_adapter("rows"), golden_adapter("dora")}).find("trainable_token_indices cannot be added"),
             std::string::npos);
   EXPECT_NE(problem({golden_adapter("lora") + "=x"}).find("'x' in"), std::string::npos);
 }
@@ -243,6 +268,35 @@ TEST(Adapters, RefuseWhatTheyCannotDoByName) {
             std::string::npos);
   for (const char* init : {"corda", "pissa_niter_4"})
     EXPECT_NE(problem({.target_modules = {"q_proj"}, .init = init}).find(init), std::string::npos);
+}
+
+TEST(Adapters, OnEveryLinearLayerSitOnTheChosenLayersAlone) {
+  BaseModel base = tiny();
+  AdapterSection section;
+  section.adapter = AdapterKind::lora;
+  section.lora_target_linear = true;
+  section.peft_layers_to_transform = {1};
+  const TrainableModel trained = make_trainable_model(base, {}, section, 1);
+  EXPECT_EQ(trained.adapter->target_modules,
+            (std::vector<std::string>{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}));
+  for (const Unit& u : trained.model->parameters.units())
+    for (const Parameter& p : u.parameters) EXPECT_NE(p.name.find("layers.1."), std::string::npos) << p.name;
+}
+
+TEST(Adapters, WithABiasNeedOneToBeMergedInto) {
+  BaseModel base = tiny();
+  Training training;
+  training.adapter = AdapterConfig{.r = 2, .target_modules = {"q_proj"}, .lora_bias = true};
+  auto model = build_on(base, Storage::automatic, training, "x");
+  const fs::path place = temporary("unmerged");
+  fs::create_directories(place);
+  try {
+    write_model_directory(place, base, *model, Dtype::f32, true);
+    FAIL();
+  } catch (const UserError& e) {
+    EXPECT_NE(std::string(e.what()).find("'model.layers.0.self_attn.q_proj' has no bias"), std::string::npos)
+        << e.what();
+  }
 }
 
 TEST(Adapters, OfLoftqKeepTheirBaseInFourBits) {

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <sstream>
 
 #include "core/error.h"
 #include "core/files.h"
+#include "pipeline/samples.h"
 #include "temporary_folder.h"
 
 namespace dml {
@@ -29,19 +31,32 @@ TEST_F(MetricsFile, WritesOneObjectALineThatReadsBackExactly) {
     MetricsLog log(path_);
     for (int s = 1; s <= 3; ++s) log.step(at(s));
     log.eval({3, 0.3, std::log(2.0)});
-    log.event("save", 3, {{"path", "checkpoint-3"}});
+    log.sample({3, "a \"b\"", "c", "d"});
     log.sync();
   }
   MetricsLog again(path_, 3);
   EXPECT_EQ(again.steps(), (std::vector<StepMetrics>{at(1), at(2), at(3)}));
   EXPECT_EQ(again.evals(), (std::vector<EvalMetrics>{{3, 0.3, std::log(2.0)}}));
+  EXPECT_EQ(again.samples(), (std::vector<SampleMetrics>{{3, "a \"b\"", "c", "d"}}));
   const std::string text = read_file(path_);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 5);
   EXPECT_THAT(
       text, testing::StartsWith(R"({"step":1,"epoch":0.1,"loss":1.6666666666666665,"grad_norm":1e-17,"lr":0.0002,)"
                                 R"("tokens":512,"learned_tokens":100,"tok_s":812.5,"step_s":0.63,"mem":1073741824})"));
   EXPECT_THAT(text, testing::HasSubstr(R"({"event":"eval","step":3,"epoch":0.3,"loss":0.6931471805599453,"ppl":2})"));
-  EXPECT_THAT(text, testing::EndsWith("{\"event\":\"save\",\"step\":3,\"path\":\"checkpoint-3\"}\n"));
+  EXPECT_THAT(text, testing::EndsWith(R"({"event":"sample","step":3,"prompt":"a \"b\"","expected":"c","text":"d"})"
+                                      "\n"));
+}
+
+TEST(Samples, AreShownOnShortLines) {
+  const Sample sample{"a very long prompt " + std::string(500, 'x') + " and its end\n", "",
+                      "short\nanswer, ünïcode " + std::string(500, 'y') + "\x1b[2J"};
+  const std::string line = sample_line(sample);
+  EXPECT_LT(line.size(), 140u);
+  EXPECT_EQ(line.find('\n'), line.npos);
+  EXPECT_THAT(line, testing::HasSubstr("and its end"));
+  EXPECT_THAT(line, testing::HasSubstr("→ short answer, ünïcode yyy"));
+  EXPECT_EQ(sample_line({"What?", "", "\x1b[2J"}).find('\x1b'), std::string::npos);
 }
 
 TEST_F(MetricsFile, CutsOffWhatLiesBehindTheStepARunGoesOnFrom) {
@@ -89,6 +104,39 @@ TEST_F(MetricsFile, WritesADivergedLossAsNull) {
   MetricsLog log(path_, 1);
   ASSERT_EQ(log.steps().size(), 1u);
   EXPECT_TRUE(std::isnan(log.steps()[0].loss));
+}
+
+// docs/metrics.md has a table for each kind of line: "### Training step", then a row `| `field` | …` for each field.
+std::map<std::string, std::vector<std::string>> documented_fields() {
+  std::map<std::string, std::vector<std::string>> out;
+  std::istringstream page(read_file(DML_SOURCE_DIR "/docs/metrics.md"));
+  std::string section;
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("#")) section = line.substr(line.find_first_not_of("# "));
+    if (line.starts_with("| `")) out[section].push_back(line.substr(3, line.find('`', 3) - 3));
+  }
+  return out;
+}
+
+TEST_F(MetricsFile, HasTheFieldsThatItsPageNames) {
+  {
+    MetricsLog log(path_);
+    log.step(at(1));
+    log.eval({1, 0.1, 1.0});
+    log.sample({1, "a", "b", "c"});
+  }
+  auto documented = documented_fields();
+  std::istringstream lines(read_file(path_));
+  std::size_t kinds = 0;
+  for (std::string line; std::getline(lines, line); ++kinds) {
+    const Json object = parse_json(line, "metrics.jsonl");
+    const std::string event = object.value("event", "");
+    const std::string section = event.empty() ? "Training step" : event == "eval" ? "Evaluation" : "Sample";
+    std::vector<std::string> written;
+    for (auto& [field, value] : object.items()) written.push_back(field);
+    EXPECT_THAT(documented[section], testing::ElementsAreArray(written)) << section;
+  }
+  EXPECT_EQ(kinds, 3u);
 }
 
 TEST_F(MetricsFile, NamesTheFileThatCannotBeWritten) {

@@ -39,6 +39,24 @@ std::string contents(std::FILE* f) {
   return text;
 }
 
+Progress::Options plain(std::FILE* f, std::int64_t interval) {
+  return {.log_interval = interval, .out = f, .style = {}};
+}
+
+// A clock that the test sets.
+struct TestClock {
+  std::chrono::steady_clock::time_point time{};
+  Progress::Now now() {
+    return [this] { return time; };
+  }
+};
+
+StepMetrics metrics_of(std::int64_t step) {
+  StepMetrics m = state().last;
+  m.step = step;
+  return m;
+}
+
 TEST(ProgressBar, ShowsEveryFieldOnAWideTerminal) {
   EXPECT_EQ(
       progress_bar(state(), {true, false, true, 120}),
@@ -68,7 +86,7 @@ TEST(ProgressBar, IsPlainAsciiWithoutUtf8AndColour) {
 TEST(Progress, PrintsAPlainLineEveryIntervalIntoAFile) {
   std::FILE* f = std::tmpfile();
   {
-    Progress progress(25, 10, f);
+    Progress progress(25, plain(f, 10));
     for (int s = 1; s <= 25; ++s) {
       StepMetrics m = state().last;
       m.step = s;
@@ -89,7 +107,7 @@ TEST(Progress, PrintsAPlainLineEveryIntervalIntoAFile) {
 TEST(Progress, RedrawsOneLineAtMostTenTimesASecondAndStepsAsideForNotes) {
   std::FILE* f = std::tmpfile();
   {
-    Progress progress(1000, 1, f, {true, false, true, 100});
+    Progress progress(1000, {.out = f, .style = {true, false, true, 100}});
     for (int s = 1; s <= 1000; ++s) {
       StepMetrics m = state().last;
       m.step = s;
@@ -102,6 +120,67 @@ TEST(Progress, RedrawsOneLineAtMostTenTimesASecondAndStepsAsideForNotes) {
   EXPECT_LT(std::count(text.begin(), text.end(), '\r'), 50);
   EXPECT_THAT(text, HasSubstr("\r\x1b[Ksaved\n\rstep 1000/1000 100%"));
   EXPECT_EQ(text.back(), '\n');
+}
+
+TEST(Progress, NeverIsSilentForMoreThanThirtySecondsWhereThereIsNoTerminal) {
+  using std::chrono::seconds;
+  std::FILE* f = std::tmpfile();
+  TestClock clock;
+  Progress::Options options = plain(f, 100);
+  options.now = clock.now();
+  {
+    Progress progress(1000, options);
+    clock.time += seconds(20);
+    progress.step(metrics_of(1));  // too soon
+    clock.time += seconds(11);
+    progress.step(metrics_of(2));  // 31 s after the beginning
+    clock.time += seconds(29);
+    progress.part("training", 3, 1, 8);  // too soon
+    clock.time += seconds(2);
+    progress.part("training", 3, 2, 8);
+    clock.time += seconds(31);
+    progress.part("evaluation", 3, 5, 40);
+    clock.time += seconds(10);
+    progress.step(metrics_of(3));  // 10 s after a line
+  }
+  const std::string text = contents(f);
+  std::fclose(f);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3) << text;
+  for (const char* s : {"step 2/1000  epoch", "step 3/1000: training, micro-batch 2 of 8",
+                        "step 3/1000: evaluation, micro-batch 5 of 40"})
+    EXPECT_THAT(text, HasSubstr(s));
+}
+
+TEST(Progress, ModeDecidesWhatIsShown) {
+  auto shown = [](ProgressMode mode, bool terminal) {
+    std::FILE* f = std::tmpfile();
+    {
+      Progress progress(2, {.mode = mode, .out = f, .style = {terminal, false, true, 100}});
+      progress.step(metrics_of(1));
+      progress.note("a note");
+      progress.step(metrics_of(2));
+    }
+    std::string text = contents(f);
+    std::fclose(f);
+    return text;
+  };
+  EXPECT_THAT(shown(ProgressMode::automatic, true), HasSubstr("\r"));
+  EXPECT_THAT(shown(ProgressMode::automatic, false), Not(HasSubstr("\r")));
+  EXPECT_THAT(shown(ProgressMode::bar, false), HasSubstr("\r"));
+  EXPECT_THAT(shown(ProgressMode::plain, true), testing::AllOf(HasSubstr("step 1/2"), Not(HasSubstr("\r"))));
+  EXPECT_EQ(shown(ProgressMode::none, true), "a note\n");
+  EXPECT_EQ(shown(ProgressMode::silent, true), "");
+}
+
+TEST(Progress, GoesOnWhereNothingCanBeWritten) {
+  std::FILE* full = std::fopen("/dev/full", "w");
+  ASSERT_NE(full, nullptr);
+  Progress progress(2, plain(full, 1));
+  progress.step(metrics_of(1));
+  progress.note("saved");
+  progress.step(metrics_of(2));
+  progress.finish();
+  std::fclose(full);
 }
 
 TEST(TerminalStyle, OfAFileIsPlain) {

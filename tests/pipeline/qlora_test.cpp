@@ -197,10 +197,10 @@ TEST_F(Qlora, TheMemoryPlanCountsCodesAndScales) {
 TEST_F(Qlora, MergesIntoTheBaseThatWasTrainedOn) {
   RecipeFile file = recipe(adapter("qlora", "base", "trained"));
   run(file);
-  merge(file.recipe, {}, at("merged"));
+  merge(file, {}, at("merged"));
   RecipeFile same = recipe(adapter("lora", "base-of-merge", "trained"));
   write_base(file.recipe, "base-of-merge");
-  merge(same.recipe, {at("trained")}, at("merged-in-f32"));
+  merge(same, {at("trained")}, at("merged-in-f32"));
   EXPECT_EQ(read_file(at("merged") + "/model.safetensors"), read_file(at("merged-in-f32") + "/model.safetensors"));
 }
 

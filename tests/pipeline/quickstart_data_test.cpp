@@ -13,11 +13,11 @@
 namespace dml {
 namespace {
 
-const std::string kFolder = DML_SOURCE_DIR "/datasets/quickstart/";
+const std::string kQuickstartFolder = DML_SOURCE_DIR "/datasets/quickstart/";
 
 std::vector<std::string> lines(const std::string& name) {
   std::vector<std::string> out;
-  const std::string text = read_file(kFolder + name);
+  const std::string text = read_file(kQuickstartFolder + name);
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = text.find('\n', begin);
     out.push_back(text.substr(begin, end - begin));

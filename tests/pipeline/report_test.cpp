@@ -8,6 +8,7 @@
 
 #include "core/files.h"
 #include "pipeline/report_chart.h"
+#include "pipeline/run_report.h"
 #include "temporary_folder.h"
 
 namespace dml {
@@ -30,6 +31,9 @@ Report sample_report(int steps) {
   }
   r.tables = {{"Data", {"file", "rows"}, {{"pirate.jsonl", "2400"}}}};
   r.samples = {{"Where does a fox live?", "A fox lives in the forest.", "Ahoy, matey! A fox be livin' in the forest."}};
+  r.command = "dml launch -n 2 train recipe.yml '--lora_r=8'";
+  r.recipe_name = "recipe.yml";
+  r.recipe_text = "base_model: outputs/base  # <small>\n";
   return r;
 }
 
@@ -58,9 +62,9 @@ TEST(Report, IsOneWellFormedPageWithoutScriptOrNetwork) {
   EXPECT_THAT(page, Not(HasSubstr("<script")));
   EXPECT_THAT(page, Not(HasSubstr("http")));
   EXPECT_THAT(page, HasSubstr("prefers-color-scheme"));
-  for (const char* part :
-       {">Loss<", ">Learning rate<", ">Gradient norm", ">Tokens per second<", ">Evaluations<", ">Before and after<",
-        "98,304 parameters", "be livin&#39; in the forest", ">pirate.jsonl<"}) {
+  for (const char* part : {">Loss<", ">Learning rate<", ">Gradient norm", ">Tokens per second<", ">Evaluations<",
+                           ">Before and after<", "98,304 parameters", "be livin&#39; in the forest", ">pirate.jsonl<",
+                           "<pre class=\"command\">dml launch -n 2 train", "# &lt;small&gt;\n</pre>"}) {
     EXPECT_THAT(page, HasSubstr(part));
   }
   EXPECT_LT(page.size(), 120'000u);
@@ -98,12 +102,69 @@ TEST(Report, StaysSmallHoweverLongTheRunAndEndsWithTheLastEvaluation) {
   }
 }
 
+Report report_of(const std::vector<double>& losses, std::int64_t every = 100) {
+  Report r;
+  for (std::size_t i = 0; i < losses.size(); ++i)
+    r.evals.push_back({every * static_cast<std::int64_t>(i), double(i), losses[i]});
+  return r;
+}
+
+TEST(Report, HeadlineIsTheValidationLossOfTheStartAndOfTheResult) {
+  Report r = report_of({2, 1.25, 1.5});
+  Headline h = headline(r);
+  EXPECT_EQ(h.what, "Validation loss");
+  EXPECT_EQ(h.from, 2);
+  EXPECT_EQ(h.to, 1.5);
+  EXPECT_EQ(h.detail, "step 0 → 200, perplexity 7.389 → 4.482; best 1.25 at step 100");
+  EXPECT_THAT(report_html(r), HasSubstr(R"(Validation loss 2 → <span class="to">1.5</span>)"));
+  r.result_step = 100;  // load_best_model_at_end
+  h = headline(r);
+  EXPECT_EQ(h.to, 1.25);
+  EXPECT_EQ(h.detail, "step 0 → 100, perplexity 7.389 → 3.49; the best of all evaluations");
+  // A run that made things worse does not look like a success.
+  EXPECT_THAT(report_html(report_of({1, 1.5})), HasSubstr(R"(<span class="to worse">1.5</span>)"));
+  EXPECT_THAT(report_html(report_of({1, NAN})), HasSubstr(R"(<span class="to worse">not a number</span>)"));
+}
+
+TEST(Report, HeadlineWithoutValidationIsTheTrainingLoss) {
+  Report r;
+  for (int s = 1; s <= 20; ++s) r.steps.push_back({s, 0, 21.0 - s, 0, 0, 0, 0, 0, 0, 0});
+  Headline h = headline(r);
+  EXPECT_EQ(h.what, "Training loss");
+  EXPECT_DOUBLE_EQ(h.from, 19);  // of 20, 19, 18
+  EXPECT_DOUBLE_EQ(h.to, 2);
+  EXPECT_EQ(h.detail, "means of the first and the last 3 steps of 20 steps; no validation data");
+  EXPECT_EQ(headline(report_of({2})).what, "");
+}
+
+TEST(Report, SamplesAreTheFirstAndTheLastTextOfAPrompt) {
+  const auto samples =
+      before_and_after({{0, "p", "e", "one"}, {0, "q", "", "two"}, {5, "p", "e", "three"}, {9, "p", "e", "four"}});
+  ASSERT_EQ(samples.size(), 2u);
+  EXPECT_EQ(samples[0].before, "one");
+  EXPECT_EQ(samples[0].after, "four");
+  EXPECT_EQ(samples[0].expected, "e");
+  EXPECT_EQ(samples[1].after, "two");
+  EXPECT_EQ(before_and_after({{5, "p", "", "late"}, {9, "p", "", "last"}})[0].before, "");  // none of the start
+}
+
+TEST(Report, WideTablesBecomeRowsWithLabelsOnAPhone) {
+  Report r;
+  r.tables = {{"Data", {"dataset", "rows", "examples", "tokens", "dropped"}, {{"a.jsonl", "2 400", "10", "5", "0"}}}};
+  const std::string page = report_html(r);
+  EXPECT_THAT(page, HasSubstr(R"(<table class="stack">)"));
+  EXPECT_THAT(page, HasSubstr(R"(<td class="n" data-label="rows">2 400</td>)"));
+  EXPECT_THAT(page, HasSubstr(R"(<td data-label="dataset">a.jsonl</td>)"));
+}
+
 TEST(Report, IsWrittenBesideAPictureOfTheLoss) {
   const testing_tools::TemporaryFolder folder;
   write_report(folder.path(), sample_report(100));
   const std::string picture = read_file(folder / "loss.svg");
   EXPECT_EQ(unclosed(picture), "");
   EXPECT_THAT(picture, HasSubstr("xmlns=\"http://www.w3.org/2000/svg\""));
+  EXPECT_THAT(picture, HasSubstr(">Validation loss 1.754 → 1.017<"));
+  EXPECT_THAT(picture, Not(HasSubstr("var(")));  // viewers of pictures know no variables
   EXPECT_TRUE(file_exists(folder / "report.html"));
 }
 
@@ -114,6 +175,34 @@ TEST(Chart, TicksAreRound) {
   EXPECT_THAT(nice_ticks(NAN, 1, 5), ElementsAre());
 }
 
+TEST(Chart, TicksOfALogarithmicAxisAreRound) {
+  EXPECT_THAT(log_ticks(0.3, 6), ElementsAre(testing::DoubleEq(0.5), 1, 2, 5));
+  EXPECT_THAT(log_ticks(1, 1e5), ElementsAre(1, 10, 100, 1e3, 1e4, 1e5));
+  EXPECT_THAT(log_ticks(0, 5), ElementsAre());
+}
+
+TEST(Chart, LogarithmicAxisIsForPositiveValuesOverAWideRange) {
+  const auto chart = [](double a, double b) { return Chart{"x", "", {{"", 1, false, false, {{1, a}, {2, b}}}}}; };
+  EXPECT_TRUE(wants_log(chart(8, 1)));
+  EXPECT_FALSE(wants_log(chart(7, 1)));
+  EXPECT_FALSE(wants_log(chart(8, 0)));
+  EXPECT_FALSE(wants_log(chart(8, -1)));
+  // Ten times less is the same way down from 100 to 10 as from 10 to 1.
+  Chart c{"x", "", {{"", 1, false, false, {{1, 100}, {2, 10}, {3, 1}}}}};
+  c.log_y = true;
+  const std::string svg = chart_svg(c, kSmallChart);
+  const double top = 2.4 * kSmallChart.font, bottom = kSmallChart.height - 3 * kSmallChart.font;
+  EXPECT_THAT(svg, HasSubstr(fmt::format(" {:.1f}L", top)));
+  EXPECT_THAT(svg, HasSubstr(fmt::format(" {:.1f}L", (top + bottom) / 2)));
+  EXPECT_THAT(svg, HasSubstr(fmt::format(" {:.1f}\"/>", bottom)));
+  EXPECT_THAT(svg, HasSubstr("log scale"));
+}
+
+TEST(Chart, TextIsTwelvePixelsHighWhenThePictureIsShownFourHundredWide) {
+  EXPECT_GE(kPictureChart.font * 400 / kPictureChart.width, 12);
+  EXPECT_GE(kNarrowChart.font * 360 / kNarrowChart.width, 12);  // a phone's screen without the page's margins
+}
+
 TEST(Chart, SmoothingOfAConstantIsTheConstant) {
   for (const ChartPoint& p : smoothed({{1, 4}, {2, 4}, {3, NAN}, {4, 4}}, 0.9)) EXPECT_NEAR(p.y, 4, 1e-12);
 }
@@ -121,9 +210,9 @@ TEST(Chart, SmoothingOfAConstantIsTheConstant) {
 TEST(Chart, KeepsASpikeOfALongRun) {
   Chart chart{"x", "", {{"", 1, false, false, {}}}};
   for (int i = 0; i < 100'000; ++i) chart.series[0].points.push_back({double(i), i == 77'777 ? 100.0 : 1.0});
-  const std::string svg = chart_svg(chart);
+  const std::string svg = chart_svg(chart, kSmallChart);
   EXPECT_LT(svg.size(), 20'000u);
-  EXPECT_THAT(svg, HasSubstr(" 40.0"));  // the top edge
+  EXPECT_THAT(svg, HasSubstr(fmt::format(" {:.1f}", 2.4 * kSmallChart.font)));  // the top edge
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "checkpoint/adapter_io.h"
+#include "checkpoint/safetensors.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "dist/strategy.h"
@@ -63,6 +64,24 @@ TEST(Vocabulary, GrowsWithoutChangingWhatWasThere) {
     }
 }
 
+// No batch holds padding, so a pad token that the recipe adds asks an adapter for nothing.
+TEST(Vocabulary, ANewPadTokenNeedsNoRowBesideAnAdapter) {
+  TokenizerOverrides padded, named;
+  padded.pad_token = "<new pad>";
+  named.tokens = {"<note>"};
+  const testing_tools::TemporaryFolder folder;
+  fs::copy(golden_path("tokenizer") + "/spm_bpe.model", folder / "tokenizer.model");
+  auto load = [&](const TokenizerOverrides& overrides = {}) { return load_tokenizer(folder.path(), overrides); };
+  AdapterSection lora;
+  lora.adapter = AdapterKind::lora;
+  const auto plain = load()->size();
+  const auto with_pad = load(padded), with_name = load(named);
+  EXPECT_EQ(with_pad->size(), plain + 1);
+  EXPECT_EQ(tokens_with_rows(*with_pad, lora), plain);
+  EXPECT_EQ(tokens_with_rows(*with_pad, {}), plain + 1);
+  EXPECT_EQ(tokens_with_rows(*with_name, lora), plain + 1);
+}
+
 TEST(Vocabulary, IsWrittenWithItsNewSize) {
   BaseModel base = base_of("llama_tiny");
   grow_vocabulary(base, 100, {}, {}, 1);
@@ -97,13 +116,17 @@ TEST(Vocabulary, OfAnAdapterIsFoundAgain) {
   const testing_tools::TemporaryFolder folder;
   const fs::path place = folder.path();
   write_adapter_directory(place, *trained.adapter, *trained.model);
+  const SafetensorsFile file(place / "adapter_model.safetensors");
+  for (const char* module : {"model.embed_tokens", "lm_head"})
+    for (const char* form : {".weight", ".modules_to_save.weight", ".original_module.weight"})
+      EXPECT_EQ(file.at(fmt::format("base_model.model.{}{}", module, form)).shape[0], 100) << module << form;
   BaseModel again = base_of("llama_tiny");
   fit_vocabulary(again, {place.string()});
   EXPECT_EQ(again.spec.vocab, 100);
   EXPECT_EQ(logits(*make_inference_model(again, Storage::automatic, {place.string()}), {5, 99, 98}), want);
 }
 
-TEST(Vocabulary, OfATiedModelNeedsTheEmbeddingAlone) {
+TEST(Vocabulary, OfATiedModelGrowsAtBothEnds) {
   BaseModel base = base_of("gemma2");
   AdapterSection adapter;
   adapter.adapter = AdapterKind::lora;
@@ -112,6 +135,62 @@ TEST(Vocabulary, OfATiedModelNeedsTheEmbeddingAlone) {
   grow_vocabulary(base, base.spec.vocab + 1, {}, adapter, 1);
   auto model = make_trainable_model(base, {}, adapter, 1).model;
   EXPECT_EQ(logits(*model, kTokens).size(), 62u);
+}
+
+// Rows of new tokens alone, at both ends: what the adapter's file says of the base is enough to go on from it.
+TEST(Vocabulary, GrowsForTrainedRows) {
+  for (const char* family : {"llama_tiny", "qwen2"}) {
+    SCOPED_TRACE(family);
+    BaseModel base = base_of(family);
+    const std::int64_t before = base.spec.vocab;
+    AdapterSection adapter;
+    adapter.adapter = AdapterKind::lora;
+    adapter.lora_target_linear = true;
+    auto problem = [&] {
+      BaseModel fresh = base_of(family);
+      try {
+        grow_vocabulary(fresh, before + 2, {}, adapter, 1);
+      } catch (const UserError& e) {
+        return std::string(e.what());
+      }
+      return std::string();
+    };
+    const std::string rows = fmt::format("[{}, {}]", before, before + 1);
+    EXPECT_NE(problem().find("lora_modules_to_save: [embed_tokens, lm_head], or peft_trainable_token_indices: "),
+              std::string::npos)
+        << problem();
+    EXPECT_NE(problem().find(base.spec.tied ? "indices: " + rows
+                                            : fmt::format("{{embed_tokens: {}, lm_head: {}}}", rows, rows)),
+              std::string::npos)
+        << problem();
+    adapter.peft_trainable_token_indices.by_module = {{"embed_tokens", {before}}, {"lm_head", {before}}};
+    EXPECT_NE(problem().find("embedding's rows"), std::string::npos) << problem();
+    adapter.peft_trainable_token_indices.by_module = {{"embed_tokens", {before, before + 1}},
+                                                      {"lm_head", {before, before + 1}}};
+    EXPECT_EQ(problem(), "");
+    grow_vocabulary(base, before + 2, {}, adapter, 1);
+    TrainableModel trained = make_trainable_model(base, {}, adapter, 1);
+    for (Unit& u : trained.model->parameters.units())
+      for (const Parameter& p : u.parameters)
+        if (p.name.ends_with("trainable_tokens_delta"))
+          for (std::int64_t i = 0; i < p.size(); ++i) u.value[p.offset + i] += 0.01f * static_cast<float>(i);
+    const std::vector<Token> tokens{5, static_cast<Token>(before + 1), 3, static_cast<Token>(before)};
+    const auto want = logits(*trained.model, tokens);
+    const testing_tools::TemporaryFolder folder;
+    write_adapter_directory(folder.path(), *trained.adapter, *trained.model);
+
+    BaseModel again = base_of(family);
+    fit_vocabulary(again, std::vector<std::string>{folder.path()});
+    EXPECT_EQ(again.spec.vocab, before + 2);
+    EXPECT_EQ(logits(*make_inference_model(again, Storage::automatic, {folder.path()}), tokens), want);
+    AdapterSection start;
+    start.adapter = AdapterKind::lora;
+    start.lora_model_dir = folder.path();
+    BaseModel third = base_of(family);
+    grow_vocabulary(third, before + 2, {}, start, 7);
+    EXPECT_EQ(logits(*make_trainable_model(third, {}, start, 7).model, tokens), want);
+    EXPECT_THROW(grow_vocabulary(third, before + 3, {}, start, 7), UserError);
+  }
 }
 
 TEST(Unfrozen, RowsAreReadFromThePattern) {
@@ -131,9 +210,9 @@ TEST(Unfrozen, RowsAreReadFromThePattern) {
     return std::string();
   };
   EXPECT_NE(problem({"lm_head.weight[:98]"}).find("has 97 rows"), std::string::npos);
-  EXPECT_NE(problem({"lm_head.weight[5:5]"}).find("names no row"), std::string::npos);
-  EXPECT_NE(problem({"lm_head.weight[99999999999999999999:]"}).find("not the number of a row"), std::string::npos);
-  EXPECT_NE(problem({"lm_head.weight[:5]", "lm_head[7:]"}).find("do not hang together"), std::string::npos);
+  EXPECT_NE(problem({"lm_head.weight[5:5]"}).find("selects no rows"), std::string::npos);
+  EXPECT_NE(problem({"lm_head.weight[99999999999999999999:]"}).find("not a row number"), std::string::npos);
+  EXPECT_NE(problem({"lm_head.weight[:5]", "lm_head[7:]"}).find("leave a gap"), std::string::npos);
   EXPECT_NE(problem({"lm_head.weight("}).find("not a regular expression"), std::string::npos);
 }
 

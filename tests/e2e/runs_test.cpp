@@ -1,0 +1,193 @@
+// A run and its folder: what it takes to resume or extend it, what a second run does there, and what its last line says.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+
+#include "core/files.h"
+#include "e2e/workshop.h"
+
+namespace dml::e2e {
+namespace fs = std::filesystem;
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class Runs : public Workshop {
+ protected:
+  Keys long_run(int steps) const {
+    return tiny_lora() + Keys{{"max_steps", std::to_string(steps)}, {"save_strategy", "no"}, {"eval_steps", "1000"}};
+  }
+  Keys constant(int steps) const {
+    return tiny_lora() + Keys{{"max_steps", std::to_string(steps)}, {"lr_scheduler", "constant"}, {"warmup_steps", ""}};
+  }
+  void expect_same_run(const std::string& one, const std::string& other) {
+    EXPECT_EQ(results_in(at(one)), results_in(at(other)));
+    EXPECT_FALSE(results_in(at(one)).empty());
+  }
+  Ended stop(const StoppedRun& run, Child& child, int signal) {
+    EXPECT_NE(run.rank, 0);
+    child.signal(signal);
+    EXPECT_TRUE(soon([&] { return has_pending(run.rank, signal) || has_pending(run.rank, SIGUSR2); }));
+    run.go_on();
+    return child.wait();
+  }
+};
+
+std::string last_line(std::string text) {
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text.substr(text.rfind('\n') + 1);
+}
+
+TEST_F(Runs, AreResumedByTheirFolderWithTheSettingsOfTheCommandLine) {
+  ASSERT_EQ(train(1, recipe("whole.yml", long_run(60) + Keys{{"output_dir", at("whole")}})).exit, 0);
+  std::string r = recipe("r.yml", long_run(5));
+  StoppedRun run(on_ranks(1, {"train", r, "--max_steps", "60"}), r, 1, 5);
+  Ended e = stop(run, run.child, SIGTERM);
+  EXPECT_EQ(e.exit, 75) << e.err;
+  EXPECT_THAT(e.err, HasSubstr(fmt::format("To resume: {} resume {}\n", dml_path(), at("out"))));
+  EXPECT_THAT(e.err, HasSubstr(fmt::format("{} train {} --max_steps 60 --resume auto\n", dml_path(), r)));
+
+  // The recipe may be edited and the folder moved: the run goes on as it was.
+  write("r.yml", "lora_r: 3\n");
+  fs::rename(at("out"), at("moved"));
+  Ended shown = dml({"resume", at("moved"), "--dry-run"});
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("--max_steps 60"), HasSubstr("--output_dir " + at("moved"))));
+  Ended resumed = dml({"resume", at("moved")});
+  EXPECT_EQ(resumed.exit, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, AllOf(HasSubstr("Resuming: "), HasSubstr("(step 6)")));
+  expect_same_run("moved", "whole");
+}
+
+TEST_F(Runs, UnderLaunchAreStoppedByCtrlCAndResumedOnAsManyRanks) {
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
+  ASSERT_EQ(train(1, recipe("whole.yml", long_run(40) + Keys{{"output_dir", at("whole")}})).exit, 0);
+  std::string r = recipe("r.yml", long_run(40));
+  StoppedRun run({dml_path(), "launch", "-n", "2", "train", r}, r, 2, 5);
+  Ended e = stop(run, run.child, SIGINT);
+  EXPECT_EQ(e.exit, 75) << e.err;
+  EXPECT_THAT(e.err, HasSubstr(fmt::format("launch -n 2 train {} --resume auto\n", r)));
+  Ended resumed = dml({"resume", at("out")});
+  EXPECT_EQ(resumed.exit, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, AllOf(HasSubstr("2 ranks"), HasSubstr("(step 6)")));
+  expect_same_run("out", "whole");
+}
+
+TEST_F(Runs, UnderMpirunAreResumedByTheSameLine) {
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
+  std::string r = recipe("r.yml", long_run(40));
+  StoppedRun run(on_ranks(2, {"train", r}), r, 2, 5);
+  Ended e = stop(run, run.child, SIGUSR2);
+  EXPECT_EQ(e.exit, 75) << e.err;
+  Ended shown = dml({"resume", at("out"), "--dry-run"});
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("mpirun --oversubscribe --bind-to none -np 2 "), HasSubstr("--resume auto")));
+  Ended resumed = dml({"resume", at("out")}, {.environment = {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}});
+  EXPECT_EQ(resumed.exit, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr("2 ranks"));
+}
+
+TEST_F(Runs, AreNotResumedWhereThereIsNone) {
+  expect_refused(dml({"resume", at("nowhere")}), 2, {at("nowhere"), "no such directory"});
+  fs::create_directory(at("empty"));
+  expect_refused(dml({"resume", at("empty")}), 2, {at("empty"), "holds no run"});
+  // Stopped before its first checkpoint: a resume would start anew.
+  std::string r = recipe("r.yml", long_run(40) + Keys{{"save_on_signal", "false"}});
+  StoppedRun run(on_ranks(1, {"train", r}), r, 1, 3);
+  Ended e = stop(run, run.child, SIGTERM);
+  EXPECT_EQ(e.exit, 75);
+  EXPECT_THAT(e.err, AllOf(HasSubstr("nothing was saved"), Not(HasSubstr("To resume")), HasSubstr("train " + r + "\n")));
+  expect_refused(dml({"resume", at("out")}), 2, {"no complete checkpoint", "train " + r});
+}
+
+TEST_F(Runs, AreExtendedWhereTheLearningRateOfTheStepsDoneStays) {
+  ASSERT_EQ(train(1, recipe("whole.yml", constant(20) + Keys{{"output_dir", at("whole")}})).exit, 0);
+  ASSERT_EQ(train(1, recipe("r.yml", constant(10))).exit, 0);
+  Ended longer = dml({"resume", at("out"), "--max_steps", "20"});
+  EXPECT_EQ(longer.exit, 0) << longer.err;
+  EXPECT_THAT(longer.err, HasSubstr("Extending the run from 10 to 20 steps (max_steps 10 → 20)"));
+  expect_same_run("out", "whole");
+
+  ASSERT_EQ(train(1, recipe("c.yml", tiny_lora() + Keys{{"num_epochs", "1"}, {"output_dir", at("cosine")}})).exit, 0);
+  expect_refused(dml({"resume", at("cosine"), "--num_epochs", "2"}), 2,
+                 {"The recipe changed since this checkpoint: num_epochs 1 → 2", "10", "20", "cosine", "lora_model_dir"});
+}
+
+TEST_F(Runs, DoNotWriteIntoTheSameFolderAtOnce) {
+  std::string r = recipe("r.yml", long_run(40));
+  StoppedRun run(on_ranks(1, {"train", r}), r, 1, 5);
+  ASSERT_NE(run.rank, 0);
+  expect_refused(train(1, r), 2, {"output_dir", at("out"), fmt::format("process {}", run.rank)});
+  expect_refused(train(1, r, {"--resume", "auto"}), 2, {"output_dir"});
+  run.go_on();
+  EXPECT_EQ(run.child.wait().exit, 0);
+  EXPECT_EQ(names_left(".lock"), "");
+  {
+    StoppedRun killed(on_ranks(1, {"train", r}), r, 1, 5);
+    ASSERT_NE(killed.rank, 0);
+    kill(killed.rank, SIGKILL);
+    EXPECT_EQ(killed.child.wait().exit, 128 + SIGKILL);
+  }
+  EXPECT_EQ(train(1, r).exit, 0) << "a dead run holds no lock";
+}
+
+TEST_F(Runs, MoveAnEarlierOneAsideWhole) {
+  std::string r = recipe("r.yml", tiny_lora());
+  ASSERT_EQ(train(1, r).exit, 0);
+  write("out/notes.txt", "mine\n");
+  auto first = results_in(at("out"));
+  Ended again = train(1, r, {"--seed", "11"});
+  ASSERT_EQ(again.exit, 0) << again.err;
+  EXPECT_EQ(results_in(at("out/earlier-1")), first);
+  EXPECT_NE(results_in(at("out")), first);
+  for (const char* name : {"metrics.jsonl", "checkpoint-10", "report.html", "run.json", "recipe.yml", "tokenizer_config.json"})
+    EXPECT_TRUE(file_exists(at("out/earlier-1/") + name)) << name;
+  EXPECT_TRUE(file_exists(at("out/notes.txt")));
+  EXPECT_THAT(again.err, AllOf(HasSubstr("Moved the earlier run (1 checkpoint and result, "), HasSubstr(" MB) to " + at("out/earlier-1")),
+                               HasSubstr(fmt::format("dml ckpt rm {} earlier-1", at("out")))));
+  Ended resumed = dml({"resume", at("out/earlier-1")});  // it is a run of its own
+  EXPECT_EQ(resumed.exit, 0) << resumed.err;
+
+  ASSERT_EQ(train(1, r).exit, 0);
+  Ended fourth = train(1, r);
+  EXPECT_THAT(fourth.err, AllOf(HasSubstr("warning: "), HasSubstr("holds 3 earlier runs"), HasSubstr("ckpt rm")));
+  EXPECT_THAT(dml({"ckpt", "ls", at("out")}).out, AllOf(HasSubstr("earlier-1"), HasSubstr("earlier-3")));
+  EXPECT_EQ(dml({"ckpt", "rm", at("out"), "earlier-2"}).exit, 0);
+  EXPECT_FALSE(file_exists(at("out/earlier-2")));
+  EXPECT_TRUE(file_exists(at("out/earlier-1")));
+  EXPECT_EQ(dml({"ckpt", "rm", at("out"), "earlier"}).exit, 0);
+  EXPECT_FALSE(file_exists(at("out/earlier-1")));
+  expect_refused(dml({"ckpt", "rm", at("out"), "earlier-9"}), 2, {"earlier-9"});
+}
+
+TEST_F(Runs, SayInTheirLastLineWhatBecameOfTheLoss) {
+  Ended good = train(1, recipe("good.yml", tiny_lora() + Keys{{"learning_rate", "1e-2"}}));
+  ASSERT_EQ(good.exit, 0) << good.err;
+  EXPECT_THAT(last_line(good.err), AllOf(HasSubstr("validation loss"), HasSubstr(" → "), Not(HasSubstr("worse"))));
+  Keys wild{{"learning_rate", "3"}, {"lr_scheduler", "constant"}, {"max_grad_norm", "0"}, {"output_dir", at("bad")}};
+  Ended bad = train(1, recipe("bad.yml", tiny_lora() + wild));
+  ASSERT_EQ(bad.exit, 0) << bad.err;
+  EXPECT_THAT(last_line(bad.err), AllOf(HasSubstr("ended worse than it began"), HasSubstr("validation loss")));
+}
+
+TEST_F(Runs, SayAsMuchAsTheyAreAskedTo) {
+  std::string r = recipe("r.yml", tiny_lora());
+  Ended plain = train(1, r);
+  ASSERT_EQ(plain.exit, 0) << plain.err;
+  const std::string header = plain.err.substr(0, plain.err.find("step "));
+  EXPECT_LE(std::ranges::count(header, '\n'), 8) << header;
+  Ended quiet = train(1, r, {"--quiet"});
+  EXPECT_EQ(quiet.exit, 0);
+  EXPECT_EQ(quiet.err, "");
+  Ended verbose = dml({"--verbose", "train", r, "--progress", "none"});
+  EXPECT_GT(std::ranges::count(verbose.err, '\n'), std::ranges::count(header, '\n'));
+  EXPECT_THAT(verbose.err, AllOf(HasSubstr("validation loss"), Not(HasSubstr("tok/s"))));
+  expect_refused(dml({"train", r, "--progress", "fancy"}), 2, {"--progress", "auto, bar, plain, none"});
+  EXPECT_EQ(dml({"-V"}).out, dml({"version"}).out);
+  EXPECT_EQ(dml({"-V"}).exit, 0);
+}
+
+}  // namespace
+}  // namespace dml::e2e

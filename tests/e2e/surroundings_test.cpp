@@ -1,0 +1,138 @@
+// What happens around a run: its log cannot be written, its base model is changed or cut short under it, another command was
+// killed where this one writes.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "core/files.h"
+#include "e2e/workshop.h"
+
+namespace dml::e2e {
+namespace fs = std::filesystem;
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+class Around : public Workshop {
+ protected:
+  /// LoRA over a base of this test's own.
+  Keys own_base(int steps) {
+    fs::remove_all(at("base"));
+    fs::copy(base_directory(), at("base"), fs::copy_options::recursive);
+    return tiny_lora() + Keys{{"base_model", at("base")},
+                              {"max_steps", std::to_string(steps)},
+                              {"save_steps", "10"},
+                              {"eval_steps", "1000"}};
+  }
+  std::string weights() const { return at("base/model.safetensors"); }
+
+  /// Stops a run before step 5 (the sixth), does something to it, and waits for its end.
+  template <class F>
+  Ended while_stopped(const std::string& recipe, F&& change) {
+    StoppedRun run(on_ranks(1, {"train", recipe}), recipe, 1, 5);
+    EXPECT_NE(run.rank, 0);
+    change();
+    run.go_on();
+    return run.child.wait();
+  }
+};
+
+TEST_F(Around, ARunOutlivesTheReaderOfItsLog) {
+  std::string r = recipe("r.yml", own_base(200));
+  Ended e = run({"sh", "-c", fmt::format("{{ {} train {} 2>&1; echo $? > {}; }} | head -c 1", dml_path(), r, at("code"))});
+  EXPECT_EQ(read_file(at("code")), "0\n");
+  EXPECT_TRUE(file_exists(at("out/adapter_model.safetensors")));
+}
+
+TEST_F(Around, ARunDoesNotMindALogOnAFullDisk) {
+  std::string r = recipe("r.yml", own_base(20));
+  EXPECT_EQ(run({"sh", "-c", fmt::format("exec {} train {} 2>/dev/full", dml_path(), r)}).exit, 0);
+  EXPECT_TRUE(file_exists(at("out/adapter_model.safetensors")));
+}
+
+TEST_F(Around, AResultThatNobodyReadsEndsTheCommandAsUsual) {
+  Ended e = run({"bash", "-c", fmt::format("{} schema | head -c 1 > /dev/null; exit ${{PIPESTATUS[0]}}", dml_path())});
+  EXPECT_TRUE(e.exit == 0 || e.exit == 128 + SIGPIPE) << e.exit;
+  EXPECT_EQ(e.err, "");
+}
+
+TEST_F(Around, ABaseThatIsChangedInPlaceEndsTheRunAtTheNextSave) {
+  std::string r = recipe("r.yml", own_base(30));
+  Ended e = while_stopped(r, [&] {
+    int fd = open(weights().c_str(), O_WRONLY);
+    ASSERT_GE(fd, 0);
+    ASSERT_EQ(pwrite(fd, "\1", 1, static_cast<off_t>(fs::file_size(weights())) - 5), 1);
+    close(fd);
+  });
+  EXPECT_EQ(e.exit, 2) << e.err;
+  EXPECT_THAT(e.err, AllOf(HasSubstr(weights()), HasSubstr("changed in place during this run")));
+  EXPECT_FALSE(file_exists(at("out/checkpoint-10"))) << "what was computed with it is not saved";
+}
+
+TEST_F(Around, ABaseThatIsReplacedEndsTheRunAfterTheNextSave) {
+  Keys keys = own_base(30);
+  std::string r = recipe("r.yml", keys);
+  Ended e = while_stopped(r, [&] {
+    fs::copy_file(weights(), at("copy"));
+    fs::rename(at("copy"), weights());
+  });
+  EXPECT_EQ(e.exit, 2) << e.err;
+  EXPECT_THAT(e.err, AllOf(HasSubstr("was replaced"), HasSubstr("resume from step 10")));
+  EXPECT_EQ(dml({"resume", at("out")}).exit, 0);
+}
+
+TEST_F(Around, ABaseThatIsOnlyTouchedIsStillTheSame) {
+  std::string r = recipe("r.yml", own_base(30));
+  Ended e = while_stopped(r, [&] { fs::last_write_time(weights(), fs::file_time_type::clock::now()); });
+  EXPECT_EQ(e.exit, 0) << e.err;
+}
+
+TEST_F(Around, ABaseThatIsCutShortEndsTheRunWithItsStepsSaved) {
+  Keys keys = own_base(30);
+  ASSERT_EQ(train(1, recipe("whole.yml", keys + Keys{{"output_dir", at("whole")}})).exit, 0);
+  for (int ranks : {1, 2}) {
+    if (ranks > 1 && !has_mpirun()) continue;
+    fs::remove_all(at("out"));
+    const std::string bytes = read_file(weights());
+    std::string r = recipe("r.yml", keys);
+    StoppedRun run(on_ranks(ranks, {"train", r}), r, ranks, 5);
+    ASSERT_NE(run.rank, 0);
+    fs::resize_file(weights(), 8192);
+    run.go_on();
+    Ended e = run.child.wait(r);
+    EXPECT_EQ(e.exit, 5) << e.err;
+    EXPECT_THAT(e.err, AllOf(HasSubstr(weights()), HasSubstr("cut short"), HasSubstr("resume from step ")));
+    write("base/model.safetensors", bytes);
+    Ended resumed = train(1, r, {"--resume", "auto"});
+    EXPECT_EQ(resumed.exit, 0) << resumed.err;
+    EXPECT_THAT(resumed.err, testing::ContainsRegex("Resuming from .*checkpoint-[4-6] "));
+    EXPECT_EQ(results_in(at("out")), results_in(at("whole")));
+  }
+}
+
+TEST_F(Around, WhatKilledMergesAndConvertsLeftIsCleared) {
+  Child child({"true"});
+  const pid_t dead = child.pid();
+  child.wait();
+  const std::string theirs = at(fmt::format(".merged.tmp-{}-0", dead)), other = at(fmt::format(".other.tmp-{}-0", dead)),
+                    living = at(fmt::format(".merged.tmp-{}-0", getpid()));
+  ASSERT_EQ(train(1, recipe("r.yml", tiny_lora())).exit, 0);
+  for (auto& folder : {theirs, other, living}) fs::create_directory(folder);
+  Ended e = dml({"merge", at("r.yml"), "--output", at("merged")});
+  EXPECT_EQ(e.exit, 0) << e.err;
+  EXPECT_FALSE(file_exists(theirs));
+  EXPECT_TRUE(file_exists(other)) << "of another command";
+  EXPECT_TRUE(file_exists(living)) << "of a process that lives";
+  fs::remove_all(living);
+  fs::remove_all(at("merged"));
+  fs::create_directory(theirs);
+  EXPECT_EQ(dml({"convert", base_directory(), "--output", at("merged"), "--dtype", "bf16"}).exit, 0);
+  EXPECT_FALSE(file_exists(theirs));
+}
+
+}  // namespace
+}  // namespace dml::e2e

@@ -1,0 +1,96 @@
+// What run.json remembers, what recipes differ in, and whether a run made its model better.
+#include "pipeline/run_record.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "core/error.h"
+#include "core/files.h"
+#include "pipeline/recipe_changes.h"
+#include "pipeline/run_outcome.h"
+#include "temporary_folder.h"
+
+namespace dml {
+namespace {
+
+RunRecord a_record() {
+  RunRecord r;
+  r.version = "1";
+  r.directory = "/somewhere";
+  r.recipe = "my recipe.yml";
+  r.output_dir = "out";
+  r.overrides = {"--num_epochs=30", "--lora_target_modules=[q_proj, v_proj]", "--resume_from_checkpoint="};
+  r.ranks = 2;
+  return r;
+}
+
+TEST(RunRecord, ReadsBackWhatWasWritten) {
+  testing_tools::TemporaryFolder folder;
+  RunRecord r = a_record();
+  r.launch = {"-n", "2"};
+  write_run_record(folder.path(), r);
+  EXPECT_EQ(read_run_record(folder.path()), r);
+}
+
+TEST(RunRecord, IsRefusedWhereItIsNone) {
+  testing_tools::TemporaryFolder folder;
+  EXPECT_THROW(read_run_record(folder.path()), UserError);
+  for (const char* text : {"[]", "{}", R"({"format": 2, "recipe": "r"})", R"({"format": 1})",
+                           R"({"format": 1, "recipe": "r", "overrides": [1]})", "{"}) {
+    write_file(folder / "run.json", text);
+    EXPECT_THROW(read_run_record(folder.path()), UserError) << text;
+  }
+}
+
+TEST(RunRecord, GivesTheWholeCommand) {
+  RunRecord r = a_record();
+  EXPECT_EQ(train_command(r, "auto", "dml"),
+            "dml train 'my recipe.yml' --num_epochs 30 --lora_target_modules '[q_proj, v_proj]' --resume_from_checkpoint= "
+            "--resume auto");
+  r.overrides.clear();
+  r.launch = {"-n", "2"};
+  EXPECT_EQ(train_command(r, "", "dml"), "dml launch -n 2 train 'my recipe.yml'");
+  r.launch.clear();
+  r.mpirun = {"mpirun", "-np", "2"};
+  EXPECT_EQ(train_command(r, "auto", "dml"), "mpirun -np 2 dml train 'my recipe.yml' --resume auto");
+}
+
+TEST(RecipeChanges, AreNamedWithBothValues) {
+  const std::string before = "# model\nlora_r: 8\nnum_epochs: 2\ngone: x\ndatasets:\n  - path: a\n    type: b\n";
+  EXPECT_EQ(changes_text(recipe_changes(before, "lora_r: 8\nnum_epochs: 3\ndatasets:\n  - path: a\n    type: b\nmore: 1\n")),
+            "num_epochs 2 → 3, more unset → 1, gone x → unset");
+  EXPECT_TRUE(recipe_changes(before, before).empty());
+  auto nested = recipe_changes(before, "lora_r: 8\nnum_epochs: 2\ngone: x\ndatasets:\n  - path: a\n    type: c\n");
+  ASSERT_EQ(nested.size(), 1u);
+  EXPECT_EQ(nested[0].key, "datasets");
+}
+
+StepMetrics step_of(std::int64_t step, double loss) {
+  StepMetrics m;
+  m.step = step;
+  m.loss = loss;
+  return m;
+}
+
+TEST(RunOutcome, ComparesTheFirstEvaluationWithThatOfTheResult) {
+  std::vector<EvalMetrics> evals{{0, 0, 2.5}, {10, 1, 2.0}, {20, 2, 2.75}};
+  EXPECT_TRUE(outcome_of({}, evals, 20).worse());
+  EXPECT_EQ(outcome_of({}, evals, 20).text(), "validation loss 2.5000 → 2.7500");
+  EXPECT_FALSE(outcome_of({}, evals, 10).worse());
+}
+
+TEST(RunOutcome, WithoutEvaluationsComparesTheFirstTenthOfTheStepsWithTheLast) {
+  std::vector<StepMetrics> steps;
+  for (int s = 0; s < 20; ++s) steps.push_back(step_of(s + 1, s < 2 ? 1 + s : s < 18 ? 0.5 : 4));
+  RunOutcome outcome = outcome_of(steps, {}, 20);
+  EXPECT_EQ(outcome.text(), "training loss 1.5000 → 4.0000");
+  EXPECT_TRUE(outcome.worse());
+  steps.resize(9);
+  EXPECT_EQ(outcome_of(steps, {}, 9).text(), "") << "too few steps to say";
+  EXPECT_FALSE(outcome_of(steps, {}, 9).worse());
+}
+
+}  // namespace
+}  // namespace dml
