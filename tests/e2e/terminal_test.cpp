@@ -88,11 +88,15 @@ TEST_F(ChatTerminal, LinesCanBeEditedAndRecalled) {
   const std::string file = at("chat.jsonl");
   t.type("Hellp\x7fo.\x01Oh! \n");  // a mistake taken back; Ctrl-A: to the beginning
   ASSERT_TRUE(t.shows("\n> ") || t.shows("\r> ")) << t.screen();
+  // Control keys are typed at a prompt only: between two prompts the kernel's line discipline would interpret them.
   t.type("/save " + file + "\n");
-  ASSERT_TRUE(t.shows("appended 2 messages")) << t.screen();
-  t.type("/new\n\x1b[A\x1b[A\x1b[A\n");  // three lines up in the history
+  ASSERT_TRUE(t.shows("appended 2 messages") && t.shows("> ")) << t.screen();
+  t.type("/new\n");
+  ASSERT_TRUE(t.shows("/new") && t.shows("> ")) << t.screen();
+  t.type("\x1b[A\x1b[A\x1b[A\n");  // three lines up in the history
+  ASSERT_TRUE(t.shows("\n") && t.shows("> ")) << t.screen();
   t.type("/save " + file + "\n");
-  ASSERT_TRUE(t.shows("appended 2 messages")) << t.screen();
+  ASSERT_TRUE(t.shows("appended 2 messages") && t.shows("> ")) << t.screen();
   t.type("\x04");
   EXPECT_EQ(t.wait(), 0);
   auto rows = json_lines(file);
