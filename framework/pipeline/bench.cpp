@@ -10,15 +10,15 @@
 #include "core/parallel.h"
 #include "core/profile.h"
 #include "kernels/gemm.h"
-#include "optim/clip.h"
 #include "optim/optimizer.h"
 #include "pipeline/base_model.h"
 #include "pipeline/distribution.h"
 #include "pipeline/job.h"
-#include "pipeline/micro_batch_sums.h"
 #include "pipeline/operation_count.h"
 #include "pipeline/optimization.h"
 #include "pipeline/vocabulary.h"
+#include "train/step.h"
+#include "train/token_loss.h"
 
 namespace dml {
 namespace {
@@ -87,6 +87,36 @@ class TimedHooks : public UnitHooks {
   BenchPhases& phases_;
   double* phase_ = nullptr;
   Clock::time_point since_ = Clock::now();
+};
+
+// Times the phases of one step.
+class TimedStep : public StepWatcher {
+ public:
+  TimedStep(DistributionStrategy& strategy, int head) : hooks_(strategy, head, phases_) {}
+
+  UnitHooks& hooks(UnitHooks&) override { return hooks_; }
+  void pass_begins() override { hooks_.start(); }
+  void pass_ended(std::int64_t, std::int64_t) override { hooks_.finish(); }
+  void exchange_begins() override { since_ = Clock::now(); }
+  void update_begins() override { book(phases_.communication); }
+  void update_ended() override { book(phases_.optimizer); }
+  BenchPhases finish() {
+    book(phases_.communication);
+    phases_.step = seconds_since(start_);
+    phases_.processor = processor_seconds() - spent_;
+    return phases_;
+  }
+
+ private:
+  void book(double& phase) {
+    phase += seconds_since(since_);
+    since_ = Clock::now();
+  }
+
+  BenchPhases phases_;
+  TimedHooks hooks_;
+  Clock::time_point start_ = Clock::now(), since_ = start_;
+  double spent_ = processor_seconds();
 };
 
 // Micro-batches of one step; every step computes the same ones.
@@ -175,7 +205,8 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
     largest.documents = std::max(largest.documents, b.batch().documents());
   }
   largest.learned = largest.tokens;
-  result.plan.activations = model.measure(largest, true);
+  TokenLoss objective;
+  result.plan.activations = objective.measure(model, largest, true);
   result.plan.trained = static_cast<std::size_t>(held.values);
   result.plan.gradients = static_cast<std::size_t>(held.gradients);
   result.plan.optimizer = static_cast<std::size_t>(held.state);
@@ -186,46 +217,20 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   result.trained = model.parameters.trainable();
   model.reserve(result.plan.activations);
   strategy->adopt(model.parameters, optimizer->state());
-  strategy->set_empty_pass([&] { model.train({}, {}, *strategy); });
+  set_empty_pass(model, objective, *strategy);
 
   std::vector<BenchPhases> measured;
   for (std::int64_t s = 0; s < options.warmup + options.steps; ++s) {
     if (s == options.warmup) reset_profile();
     ProfileScope whole("(between operations)");
-    BenchPhases phases;
     comm.barrier();
-    auto start = Clock::now();
-    double spent = processor_seconds();
-    TimedHooks hooks(*strategy, static_cast<int>(base.spec.layers) + 1, phases);
-    MicroBatches mine = strategy->share(per_step);
-    strategy->begin_step(mine, per_step);
-    std::vector<MicroBatchSum> sums;
-    for (std::int64_t i = 0, m = mine.first; i < mine.count; ++i, m += mine.stride) {
-      strategy->begin_micro_step(m);
-      PackedBatch batch = batches[static_cast<std::size_t>(m)].batch();
-      hooks.start();
-      double loss = model.train(
-          batch, {static_cast<std::uint64_t>(recipe.train.seed), static_cast<std::uint64_t>(s * per_step + m)}, hooks);
-      hooks.finish();
-      sums.push_back({m, batch.size(), batch.learned(), loss});
-    }
-    auto computed = Clock::now();
-    std::span<Shard> shards = strategy->finish_gradients();
-    double loss = 0, scale = 1 / static_cast<double>(result.learned);
-    for (const MicroBatchSum& m : gather_sums(comm, std::move(sums))) loss += m.loss;
-    double norm = gradient_norm(strategy->squared_gradient_norm(), scale);
-    phases.communication += seconds_since(computed);
-    auto updating = Clock::now();
-    auto slices = optimizer_slices(shards);
-    optimizer->step(slices, {recipe.optim.learning_rate, s, scale * clip_factor(norm, recipe.optim.max_grad_norm)});
-    phases.optimizer = seconds_since(updating);
-    auto publishing = Clock::now();
-    strategy->publish();
-    strategy->end_step();
-    phases.communication += seconds_since(publishing);
-    phases.step = seconds_since(start);
-    phases.processor = processor_seconds() - spent;
-    (s == 0 ? result.first_loss : result.last_loss) = loss * scale;
+    TimedStep watch(*strategy, static_cast<int>(base.spec.layers) + 1);
+    const StepResult step = run_step({model, objective, *strategy, *optimizer, comm},
+                                     {s, per_step, static_cast<std::uint64_t>(recipe.train.seed),
+                                      recipe.optim.learning_rate, recipe.optim.max_grad_norm},
+                                     [&](std::int64_t m) { return batches[static_cast<std::size_t>(m)].batch(); }, watch);
+    const BenchPhases phases = watch.finish();
+    (s == 0 ? result.first_loss : result.last_loss) = step.loss;
     if (s >= options.warmup) measured.push_back(phases);
   }
   if (profiling) result.profile = profile_table();

@@ -7,8 +7,9 @@
 #include "data/loader.h"
 #include "pipeline/base_model.h"
 #include "pipeline/job.h"
-#include "pipeline/split_loss.h"
 #include "pipeline/vocabulary.h"
+#include "train/split_loss.h"
+#include "train/token_loss.h"
 
 namespace dml {
 namespace {
@@ -19,10 +20,12 @@ Evaluation evaluate_one(std::string name, CausalLm& model, const Examples& examp
   Loader loader(examples, schedule);
   std::int64_t longest = schedule.longest();
   model.set_length(schedule.options().sequence_len);
-  model.reserve(model.measure({longest, longest, schedule.most_examples()}, false));
+  TokenLoss objective;
+  model.reserve(objective.measure(model, {longest, longest, schedule.most_examples()}, false));
   UnitHooks no_hooks;  // every rank holds the whole model
-  SplitLoss split = split_loss(model, loader, schedule, comm, no_hooks);
-  Evaluation e{std::move(name), split.mean(), std::exp(split.mean()), examples.size(), split.tokens, split.learned, 0};
+  const MicroBatchSum sum = split_loss(model, objective, loader, schedule, comm, no_hooks);
+  const double loss = sum.losses.mean();
+  Evaluation e{std::move(name), loss, std::exp(loss), examples.size(), sum.tokens, sum.trained_tokens, 0};
   e.seconds = seconds_since(start);
   return e;
 }

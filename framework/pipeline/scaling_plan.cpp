@@ -16,6 +16,8 @@
 #include "pipeline/optimization.h"
 #include "pipeline/synthetic.h"
 #include "pipeline/vocabulary.h"
+#include "train/step.h"
+#include "train/token_loss.h"
 
 namespace dml {
 namespace {
@@ -53,20 +55,36 @@ class MirrorComm : public Comm {
   int size_, local_;
 };
 
-// Seconds between the model's hooks, by unit.
-class Stopwatch : public UnitHooks {
+// Seconds between the model's hooks, by unit, and of the update, which follows the exchange (one rank exchanges nothing).
+class TimedUnits : public StepWatcher, public UnitHooks {
  public:
-  explicit Stopwatch(Calibration& to) : to_(to) {}
-  void start() { since_ = Clock::now(); }
-  void after_forward(int unit) override { book(to_.forward, unit); }
-  void after_backward(int unit) override { book(to_.backward, unit); }
+  TimedUnits(DistributionStrategy& strategy, std::size_t units) : to_(strategy) {
+    times_.forward.assign(units, 0);
+    times_.backward.assign(units, 0);
+  }
+  Calibration finish(std::int64_t tokens) {
+    times_.update = seconds_since(since_);
+    times_.tokens = tokens;
+    return times_;
+  }
+
+  UnitHooks& hooks(UnitHooks&) override { return *this; }
+  void pass_begins() override { since_ = Clock::now(); }
+  void exchange_ended() override { since_ = Clock::now(); }
+
+  void before_forward(int u) override { to_.before_forward(u); }
+  void after_forward(int u) override { to_.after_forward(u), book(times_.forward, u); }
+  void before_backward(int u) override { to_.before_backward(u); }
+  void before_gradient(int u) override { to_.before_gradient(u); }
+  void after_backward(int u) override { to_.after_backward(u), book(times_.backward, u); }
 
  private:
   void book(std::vector<double>& times, int unit) {
     times[static_cast<std::size_t>(unit)] = seconds_since(since_);
     since_ = Clock::now();
   }
-  Calibration& to_;
+  UnitHooks& to_;
+  Calibration times_;
   Clock::time_point since_;
 };
 
@@ -140,7 +158,6 @@ void ScalingPlan::calibrate() {
   std::vector<SyntheticDocument> documents(static_cast<std::size_t>(recipe_.train.micro_batch_size),
                                            {length, length - 1});
   SyntheticBatch batch(documents, model_->spec.vocab, 1);
-  calibration_.tokens = batch.batch().size();
   model_->set_length(length);
   activations_ = model_->measure(batch.batch(), true);
   ParameterStore& store = model_->parameters;
@@ -155,35 +172,14 @@ void ScalingPlan::calibrate() {
   auto comm = make_self_comm();
   auto strategy = strategies().at("none").make(*comm, {});
   strategy->adopt(model_->parameters, state_);
-  const std::size_t units = model_->parameters.units().size();
-  // The first pass touches the memory; of two more the faster counts.
-  for (int pass = 0; pass < 3; ++pass) {
-    Calibration now;
-    now.forward.assign(units, 0);
-    now.backward.assign(units, 0);
-    strategy->begin_step({0, 1, 1}, 1);
-    strategy->begin_micro_step(0);
-    Stopwatch watch(now);
-    struct Both : UnitHooks {
-      UnitHooks &a, &b;
-      Both(UnitHooks& first, UnitHooks& second) : a(first), b(second) {}
-      void before_forward(int u) override { a.before_forward(u); }
-      void after_forward(int u) override { a.after_forward(u), b.after_forward(u); }
-      void before_backward(int u) override { a.before_backward(u); }
-      void before_gradient(int u) override { a.before_gradient(u); }
-      void after_backward(int u) override { a.after_backward(u), b.after_backward(u); }
-    } hooks(*strategy, watch);
-    watch.start();
-    model_->train(batch.batch(), {1, static_cast<std::uint64_t>(pass)}, hooks);
-    auto shards = strategy->finish_gradients();
-    auto start = Clock::now();
-    strategy->squared_gradient_norm();
-    auto slices = optimizer_slices(shards);
-    optimizer->step(slices, {1e-6, pass, 1e-3});
-    strategy->end_step();
-    now.update = seconds_since(start);
-    now.tokens = calibration_.tokens;
-    if (pass == 1 || (pass == 2 && now.pass() + now.update < calibration_.pass() + calibration_.update))
+  TokenLoss objective;
+  // The first step touches the memory; of two more the faster counts.
+  for (std::int64_t step = 0; step < 3; ++step) {
+    TimedUnits watch(*strategy, model_->parameters.units().size());
+    run_step({*model_, objective, *strategy, *optimizer, *comm}, {.step = step, .micro_batches = 1, .seed = 1, .learning_rate = 1e-6},
+             [&](std::int64_t) { return batch.batch(); }, watch);
+    const Calibration now = watch.finish(batch.batch().size());
+    if (step == 1 || (step == 2 && now.pass() + now.update < calibration_.pass() + calibration_.update))
       calibration_ = now;
   }
   // What a byte and an addition cost, on memory that no cache holds.

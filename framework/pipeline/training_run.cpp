@@ -16,24 +16,18 @@
 #include "dist/agreement.h"
 #include "kernels/gemm.h"
 #include "kernels/simd/loops.h"
-#include "optim/clip.h"
 #include "pipeline/distribution.h"
 #include "pipeline/job.h"
-#include "pipeline/micro_batch_sums.h"
 #include "pipeline/optimization.h"
 #include "pipeline/preflight.h"
 #include "pipeline/progress.h"
 #include "pipeline/recipe_changes.h"
-#include "pipeline/split_loss.h"
 #include "pipeline/vocabulary.h"
+#include "train/split_loss.h"
+#include "train/token_loss.h"
 
 namespace dml {
 namespace {
-
-// A micro-batch's own number since the start of the run, for its dropout masks.
-std::uint64_t serial(std::int64_t step, std::int64_t micro_batch) {
-  return (static_cast<std::uint64_t>(step) << 24) | static_cast<std::uint64_t>(micro_batch);
-}
 
 Schedule train_plan(const Recipe& recipe, const Examples& examples, std::int64_t ranks) {
   if (examples.empty())
@@ -100,6 +94,7 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
                     refuse_hopeless(base_, recipe_, comm, strategy_->shard_ranks()), base_.examine(comm))),
       trainable_(make_trainable_model(base_, recipe_.model, recipe_.adapter, recipe_.train.seed, in_parts_)),
       model_(trainable_.model.get()),
+      objective_(std::make_unique<TokenLoss>()),
       optimizer_(make_optimizer(recipe_.optim)),
       learning_rate_(learning_rate_settings(recipe_.optim, schedule_.steps())) {
   comm.set_timeout(recipe_.distribution.dist_timeout);
@@ -169,6 +164,36 @@ void TrainingRun::agree() {
   plan_copies();
 }
 
+// Between the passes of a step and its update: faults of the tests, requests, memory, and what forbids the update.
+class TrainingRun::Watch : public StepWatcher {
+ public:
+  explicit Watch(TrainingRun& run) : run_(run) {}
+  std::size_t memory() const { return memory_; }
+
+  void pass_ended(std::int64_t done, std::int64_t total) override {
+    if (run_.on_part_) run_.on_part_("training", done, total);
+  }
+  void exchange_begins() override { fault_point("exchange", run_.comm_.rank(), run_.state_.step); }
+  bool accepts(const StepResult& result) override {
+    // Above the requests: a rank whose base was cut short.
+    constexpr auto kLost = static_cast<std::int64_t>(SignalRequest::stop) + 1;
+    const auto mine = static_cast<std::int64_t>(run_.signals_.take());
+    const std::int64_t agreed = run_.comm_.max(run_.base_watch_.lost().empty() ? mine : kLost);
+    if (agreed == kLost) return run_.find_lost_base(), false;
+    run_.request_ = static_cast<SignalRequest>(agreed);
+    memory_ = static_cast<std::size_t>(run_.comm_.sum(static_cast<std::int64_t>(memory_use().now)));
+    if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm))
+      throw Error(ExitCode::diverged, fmt::format("step {}: loss is {}, gradient norm {}; the weights were left as they "
+                                                  "were after step {} (try a lower learning_rate)",
+                                                  run_.state_.step + 1, result.loss, result.grad_norm, run_.state_.step));
+    return true;
+  }
+
+ private:
+  TrainingRun& run_;
+  std::size_t memory_ = 0;  // of all ranks
+};
+
 StepMetrics TrainingRun::step() {
   ProfileScope profiled("(between operations)");
   auto start = Clock::now();
@@ -176,62 +201,24 @@ StepMetrics TrainingRun::step() {
   fault_point("step", comm_.rank(), state_.step);
   if (relora_ && relora_->due(state_.step)) relora_->restart(state_.step, *strategy_, optimizer_->state(), comm_);
   const Schedule::Step plan = schedule_.step(state_.step);
-  MicroBatches mine = strategy_->share(plan.micro_batches);
-  strategy_->begin_step(mine, plan.micro_batches);
-  std::vector<MicroBatchSum> sums;
-  for (std::int64_t i = 0, m = mine.first; i < mine.count; ++i, m += mine.stride) {
-    strategy_->begin_micro_step(m);
-    PackedBatch batch = loader_.load(state_.step, m);
-    double loss = model_->train(batch, {state_.seed, serial(state_.step, m)}, *strategy_);
-    sums.push_back({m, batch.size(), batch.learned(), loss});
-    if (on_part_) on_part_("training", i + 1, mine.count);
-  }
-  fault_point("exchange", comm_.rank(), state_.step);
-  std::span<Shard> shards = strategy_->finish_gradients();
-
-  StepMetrics metrics;
-  double loss = 0;
-  for (const MicroBatchSum& m : gather_sums(comm_, std::move(sums))) {
-    loss += m.loss;
-    metrics.tokens += m.tokens;
-    metrics.learned_tokens += m.learned;
-  }
-  // Above the requests: a rank whose base was cut short.
-  constexpr auto kLost = static_cast<std::int64_t>(SignalRequest::stop) + 1;
-  const auto mine_now = static_cast<std::int64_t>(signals_.take());
-  const std::int64_t agreed = comm_.max(base_watch_.lost().empty() ? mine_now : kLost);
-  if (agreed == kLost) {
-    find_lost_base();
-    strategy_->publish();
-    strategy_->end_step();
-    return {};
-  }
-  request_ = static_cast<SignalRequest>(agreed);
-  metrics.mem = static_cast<std::size_t>(comm_.sum(static_cast<std::int64_t>(memory_use().now)));
-  double scale = metrics.learned_tokens > 0 ? 1 / static_cast<double>(metrics.learned_tokens) : 0;
-  metrics.loss = loss * scale;
-  metrics.grad_norm = gradient_norm(strategy_->squared_gradient_norm(), scale);
-  metrics.lr = learning_rate_.at(state_.step);
-  if (!std::isfinite(metrics.loss) || !std::isfinite(metrics.grad_norm))
-    throw Error(ExitCode::diverged, fmt::format("step {}: loss is {}, gradient norm {}; the weights were left as they "
-                                                "were after step {} (try a lower learning_rate)",
-                                                state_.step + 1, metrics.loss, metrics.grad_norm, state_.step));
-  if (metrics.learned_tokens > 0) {
-    slices_ = optimizer_slices(shards);
-    optimizer_->step(slices_,
-                     {metrics.lr, state_.step, scale * clip_factor(metrics.grad_norm, recipe_.optim.max_grad_norm)});
-  }
-  strategy_->publish();
-  strategy_->end_step();
+  const double lr = learning_rate_.at(state_.step);
+  Watch watch(*this);
+  const StepResult result =
+      run_step({*model_, *objective_, *strategy_, *optimizer_, comm_},
+               {state_.step, plan.micro_batches, state_.seed, lr, recipe_.optim.max_grad_norm},
+               [this](std::int64_t m) { return loader_.load(state_.step, m); }, watch);
+  if (!lost_base_.empty()) return {};
 
   state_.step += 1;
   state_.epoch = plan.epochs_done;
   state_.pass = plan.epoch;
   state_.row = plan.first_micro_batch + plan.micro_batches;
-  state_.tokens += metrics.tokens;
-  state_.learned_tokens += metrics.learned_tokens;
-  metrics.step = state_.step;
-  metrics.epoch = state_.epoch;
+  state_.tokens += result.sums.tokens;
+  state_.learned_tokens += result.sums.trained_tokens;
+  StepMetrics metrics{state_.step, state_.epoch, result.loss, result.grad_norm, lr};
+  metrics.tokens = result.sums.tokens;
+  metrics.learned_tokens = result.sums.trained_tokens;
+  metrics.mem = watch.memory();
   metrics.step_s = seconds_since(start);
   metrics.tok_s = static_cast<double>(metrics.tokens) / metrics.step_s;
   if (auto limit = recipe_.train.loss_watchdog_threshold) {
@@ -249,8 +236,8 @@ EvalMetrics TrainingRun::evaluate() {
   auto each = [this](std::int64_t done, std::int64_t total) {
     if (on_part_) on_part_("evaluation", done, total);
   };
-  EvalMetrics eval{state_.step, state_.epoch,
-                   split_loss(*model_, *eval_loader_, *eval_schedule_, comm_, *strategy_, each).mean()};
+  const MicroBatchSum sum = split_loss(*model_, *objective_, *eval_loader_, *eval_schedule_, comm_, *strategy_, each);
+  EvalMetrics eval{state_.step, state_.epoch, sum.losses.mean()};
   find_lost_base();
   return eval;
 }

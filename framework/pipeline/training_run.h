@@ -27,6 +27,7 @@
 #include "pipeline/signals.h"
 #include "recipe/recipe.h"
 #include "tokenizer/tokenizer.h"
+#include "train/step.h"
 
 namespace dml {
 
@@ -111,6 +112,7 @@ class TrainingRun {
   std::size_t still_needed(std::size_t activations) const;
   TrainState load_values(const std::string& checkpoint);
   void read_values(const std::string& checkpoint);
+  class Watch;  // of a step
   /// Whether a rank has lost pages of the base; sets lost_base_. A collective.
   bool find_lost_base();
   /// The settings that decide the result, as YAML.
@@ -166,13 +168,13 @@ class TrainingRun {
   CausalLm* model_;
   std::optional<Companions> companions_;
   std::optional<Relora> relora_;
+  std::unique_ptr<Objective> objective_;
   std::unique_ptr<Optimizer> optimizer_;
   LearningRate learning_rate_;
   SignalWatch signals_;
   std::string recipe_text_, lost_base_;
   OnPart on_part_;
   TrainState state_;
-  std::vector<OptimizerSlice> slices_;
   SignalRequest request_ = SignalRequest::none;
   std::int64_t without_improvement_ = 0, above_watchdog_ = 0;
   Snapshot snapshot_;

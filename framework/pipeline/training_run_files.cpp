@@ -19,7 +19,7 @@ void TrainingRun::start(const std::string& from) {
   std::optional<TrainState> found;
   if (!from.empty()) found = load_values(from);
   strategy_->adopt(model_->parameters, optimizer_->state());
-  strategy_->set_empty_pass([this] { model_->train({}, {}, *strategy_); });
+  set_empty_pass(*model_, *objective_, *strategy_);
   base_watch_.survive_lost_pages();
   if (!found) return;
   if (in_parts_) {

@@ -44,7 +44,7 @@ void TrainingRun::plan_memory() {
   strategy_->announce(model_->parameters);
   auto held = strategy_->memory(model_->parameters, optimizer_->state(), (per_step + comm_.size() - 1) / comm_.size());
   auto measured = [&](const Schedule& s, bool backward) {
-    return model_->measure({s.longest(), s.longest(), s.most_examples()}, backward);
+    return objective_->measure(*model_, {s.longest(), s.longest(), s.most_examples()}, backward);
   };
   memory_.activations = measured(schedule_, true);
   if (eval_schedule_) memory_.activations = std::max(memory_.activations, measured(*eval_schedule_, false));
@@ -113,7 +113,7 @@ std::int64_t TrainingRun::largest_micro_batch() {
   const std::size_t room = available_memory();
   auto fits = [&](std::int64_t n) {
     std::int64_t tokens = (longest * n + now - 1) / now, documents = std::max<std::int64_t>(1, examples * n / now);
-    return still_needed(model_->measure({tokens, tokens, documents}, true)) <= room;
+    return still_needed(objective_->measure(*model_, {tokens, tokens, documents}, true)) <= room;
   };
   std::int64_t good = 0, bad = 1 << 12;
   while (bad - good > 1) {

@@ -1,11 +1,14 @@
-#include "pipeline/micro_batch_sums.h"
+#include "train/micro_batch_sums.h"
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "core/error.h"
 
 namespace dml {
+
+static_assert(std::is_trivially_copyable_v<MicroBatchSum>);  // they travel as bytes
 
 std::vector<MicroBatchSum> gather_sums(Comm& comm, std::vector<MicroBatchSum> mine) {
   if (comm.size() > 1) {
@@ -20,6 +23,16 @@ std::vector<MicroBatchSum> gather_sums(Comm& comm, std::vector<MicroBatchSum> mi
   }
   std::ranges::sort(mine, {}, &MicroBatchSum::index);
   return mine;
+}
+
+MicroBatchSum added_up(const std::vector<MicroBatchSum>& sums) {
+  MicroBatchSum all;
+  for (const MicroBatchSum& m : sums) {
+    all.tokens += m.tokens;
+    all.trained_tokens += m.trained_tokens;
+    all.losses += m.losses;
+  }
+  return all;
 }
 
 }  // namespace dml

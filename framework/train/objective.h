@@ -1,0 +1,51 @@
+// What a micro-batch teaches: the passes over the model that it takes, the sum of losses whose gradient they add to the units,
+// and by what that sum is divided. Token loss (train/token_loss.h) is one of them.
+//
+// A loss is a sum over the global batch, divided once by a denominator that is summed over the global batch as well. So the
+// result does not depend on how the batch is cut into micro-batches and ranks.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "core/packed_batch.h"
+#include "model/causal_lm.h"
+#include "nn/hooks.h"
+
+namespace dml {
+
+/// Sums over a micro-batch. Those of a global batch are added up in the order of the micro-batches.
+struct LossSums {
+  static constexpr std::size_t kMostTerms = 16;
+  /// A further value for the log: sum ÷ weight, both over the global batch.
+  struct Term {
+    double sum = 0, weight = 0;
+  };
+
+  double loss = 0;                          // the sum whose gradient was added
+  double denominator = 0;                   // what it is divided by: trained tokens, groups of documents …
+  std::array<Term, kMostTerms> terms = {};  // as many as Objective::terms() names
+
+  LossSums& operator+=(const LossSums& other);
+  double mean() const { return denominator > 0 ? loss / denominator : 0; }
+};
+
+class Objective {
+ public:
+  virtual ~Objective() = default;
+  /// Names of the terms that are logged beside the loss, at most LossSums::kMostTerms.
+  virtual std::span<const std::string> terms() const { return {}; }
+  /// Every pass over one micro-batch, forward and backward: adds the gradient of the returned loss to the units. The passes
+  /// and their hooks are the same for every micro-batch, also one without tokens: other ranks may wait for its exchanges.
+  virtual LossSums train(CausalLm& model, const PackedBatch& batch, PassSeed seed, UnitHooks& hooks) = 0;
+  /// The same sums without gradients, noise or dropout.
+  virtual LossSums evaluate(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks) = 0;
+  /// Bytes of working memory for micro-batches of at most this shape.
+  virtual std::size_t measure(CausalLm& model, CausalLm::Shape shape, bool backward) {
+    return model.measure(shape, backward);
+  }
+};
+
+}  // namespace dml

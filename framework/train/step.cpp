@@ -1,0 +1,63 @@
+#include "train/step.h"
+
+#include <utility>
+#include <vector>
+
+#include "optim/clip.h"
+
+namespace dml {
+namespace {
+
+// Forward and backward of this rank's micro-batches; their sums.
+std::vector<MicroBatchSum> run_passes(const StepParts& parts, const StepPlan& plan,
+                                      const std::function<PackedBatch(std::int64_t)>& load, StepWatcher& watcher) {
+  UnitHooks& hooks = watcher.hooks(parts.strategy);
+  const MicroBatches mine = parts.strategy.share(plan.micro_batches);
+  parts.strategy.begin_step(mine, plan.micro_batches);
+  std::vector<MicroBatchSum> sums;
+  for (std::int64_t i = 0, m = mine.first; i < mine.count; ++i, m += mine.stride) {
+    parts.strategy.begin_micro_step(m);
+    const PackedBatch batch = load(m);
+    watcher.pass_begins();
+    const LossSums losses =
+        parts.objective.train(parts.model, batch, {plan.seed, micro_batch_number(plan.step, m)}, hooks);
+    sums.push_back({m, batch.size(), batch.learned(), losses});
+    watcher.pass_ended(i + 1, mine.count);
+  }
+  return sums;
+}
+
+}  // namespace
+
+StepResult run_step(const StepParts& parts, const StepPlan& plan,
+                    const std::function<PackedBatch(std::int64_t micro_batch)>& load, StepWatcher& watcher) {
+  std::vector<MicroBatchSum> mine = run_passes(parts, plan, load, watcher);
+  watcher.exchange_begins();
+  std::span<Shard> shards = parts.strategy.finish_gradients();
+  watcher.exchange_ended();
+
+  StepResult result;
+  result.sums = added_up(gather_sums(parts.comm, std::move(mine)));
+  const LossSums& losses = result.sums.losses;
+  const double scale = losses.denominator > 0 ? 1 / losses.denominator : 0;
+  result.loss = losses.loss * scale;
+  result.grad_norm = gradient_norm(parts.strategy.squared_gradient_norm(), scale);
+  const bool accepted = watcher.accepts(result);
+  watcher.update_begins();
+  if (accepted && scale > 0) {
+    const std::vector<OptimizerSlice> slices = optimizer_slices(shards);
+    parts.optimizer.step(slices,
+                         {plan.learning_rate, plan.step, scale * clip_factor(result.grad_norm, plan.max_grad_norm)});
+    result.updated = true;
+  }
+  watcher.update_ended();
+  parts.strategy.publish();
+  parts.strategy.end_step();
+  return result;
+}
+
+void set_empty_pass(CausalLm& model, Objective& objective, DistributionStrategy& strategy) {
+  strategy.set_empty_pass([&model, &objective, &strategy] { objective.train(model, {}, {}, strategy); });
+}
+
+}  // namespace dml
