@@ -31,7 +31,7 @@ struct Chunks {
   bool several;
 };
 Chunks chunks_of(std::int64_t rows, std::int64_t vocabulary, bool sparing) {
-  const std::int64_t unit = 2 * loops().tall;  // two equal halves
+  const std::int64_t unit = 2 * product_loops().mr;  // two equal halves
   const std::int64_t most =
       std::clamp(kMostLogits / (sparing ? 2 : 1) / vocabulary, kFewestRows, kMostRows / unit * unit);
   const std::int64_t chunks = std::max<std::int64_t>(1, (rows + most - 1) / most);
@@ -183,9 +183,9 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
   auto factor = [&](std::int64_t first, std::int64_t count, bool turned) {
     return Factor{weight_of(hidden.slice(first, count)), turned};
   };
-  float* packed = scratch.take<float>(packed_size(factor(0, most, false), Side::tall)).data();
+  float* packed = scratch.take<float>(packed_size(factor(0, most, false), Side::a)).data();
   float* packed_turned =
-      dhead.empty() ? nullptr : scratch.take<float>(packed_size(factor(0, most, true), Side::wide)).data();
+      dhead.empty() ? nullptr : scratch.take<float>(packed_size(factor(0, most, true), Side::b)).data();
   Mat down = low ? scratch.matrix(most, low->down.cols) : Mat{};
   Mat own = replaced ? scratch.matrix(most, replaced->rows.rows) : Mat{};
   double total = 0;
@@ -196,8 +196,8 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
       scale(down.slice(0, count), low->scale);
     }
     auto at = static_cast<std::size_t>(first), n = static_cast<std::size_t>(count);
-    Chunk c{pack(factor(first, count, false), Side::tall, packed),
-            dhead.empty() ? Factor{} : pack(factor(first, count, true), Side::wide, packed_turned),
+    Chunk c{pack(factor(first, count, false), Side::a, packed),
+            dhead.empty() ? Factor{} : pack(factor(first, count, true), Side::b, packed_turned),
             labels.subspan(at, n),
             block.data,
             label_logits.data(),
@@ -248,16 +248,16 @@ double cross_entropy(ConstMat hidden, const HeadParts& head, std::span<const Tok
   auto factor = [&](std::int64_t first, std::int64_t count, bool turned) {
     return Factor{weight_of(hidden.slice(first, count)), turned};
   };
-  float* packed = scratch.take<float>(packed_size(factor(0, most, false), Side::tall)).data();
+  float* packed = scratch.take<float>(packed_size(factor(0, most, false), Side::a)).data();
   float* packed_turned =
-      gradient ? scratch.take<float>(packed_size(factor(0, most, true), Side::wide)).data() : nullptr;
+      gradient ? scratch.take<float>(packed_size(factor(0, most, true), Side::b)).data() : nullptr;
   auto each_chunk = [&](const Part& part, bool turned, auto&& visit) {
     for (std::int64_t first = 0; first < rows; first += most) {
       const std::int64_t count = std::min(most, rows - first);
       const auto at = static_cast<std::size_t>(first), n = static_cast<std::size_t>(count),
                  each = static_cast<std::size_t>(panels);
-      visit(first, Chunk{pack(factor(first, count, false), Side::tall, packed),
-                         turned ? pack(factor(first, count, true), Side::wide, packed_turned) : Factor{},
+      visit(first, Chunk{pack(factor(first, count, false), Side::a, packed),
+                         turned ? pack(factor(first, count, true), Side::b, packed_turned) : Factor{},
                          labels.subspan(at, n),
                          first == 0 && gradient ? kept + part.first * count : passing,
                          label_logits.data() + first,

@@ -11,6 +11,7 @@
 #include "core/parallel.h"
 #include "kernels/elementwise.h"
 #include "kernels/simd/loops.h"
+#include "kernels/simd/product_loops.h"
 
 namespace dml::kernels {
 namespace {
@@ -30,16 +31,16 @@ std::int64_t equal_part(std::int64_t size, std::int64_t most, std::int64_t unit)
   return round_up(ceil_div(size, ceil_div(size, most)), unit);
 }
 std::int64_t step_of(const Factor& a) {
-  const std::int64_t unit = std::max<std::int64_t>(16, loops().grain);
-  return std::max(unit, equal_part(a.panel > 0 ? a.panel : a.depth(), loops().step, unit));
+  const std::int64_t unit = std::max<std::int64_t>(16, product_loops().kr);
+  return std::max(unit, equal_part(a.panel > 0 ? a.panel : a.depth(), product_loops().kc, unit));
 }
-std::int64_t block_of(Side side) { return side == Side::tall ? loops().tall : loops().wide; }
+std::int64_t block_of(Side side) { return side == Side::a ? product_loops().mr : product_loops().nr; }
 
 // Depth of a panel, and the floats that one of its rows takes.
-std::int64_t filled(std::int64_t depth) { return round_up(depth, loops().grain); }
-bool stays_bf16(const Factor& f, Side side) { return side == Side::wide && is_bf16(f.values) && loops().keeps_bf16; }
+std::int64_t filled(std::int64_t depth) { return round_up(depth, product_loops().kr); }
+bool stays_bf16(const Factor& f, Side side) { return side == Side::b && is_bf16(f.values) && product_loops().keeps_bf16; }
 std::int64_t row_floats(const Factor& f, Side side, std::int64_t depth) {
-  return filled(depth) * (stays_bf16(f, side) ? 1 : loops().halves) / 2;
+  return filled(depth) * (stays_bf16(f, side) ? 1 : product_loops().halves) / 2;
 }
 
 template <class T>
@@ -85,7 +86,7 @@ void pack_part(const Factor& f, Side side, std::int64_t first, std::int64_t coun
       }
       return;
     }
-    const std::int64_t together = std::max(kTurnedRows, loops().grain);
+    const std::int64_t together = std::max(kTurnedRows, product_loops().kr);
     for (std::int64_t d = 0; d < depth; d += together) {
       std::int64_t rows = std::min(together, depth - d);
       auto block = values(k + d, rows, first, count);
@@ -95,11 +96,11 @@ void pack_part(const Factor& f, Side side, std::int64_t first, std::int64_t coun
     }
   };
   using At = std::int64_t;
-  if (side == Side::wide && (f.values.storage == Storage::bf16 || stays_bf16(f, side)))
-    panels(loops().pack_wide_bf16,
+  if (side == Side::b && (f.values.storage == Storage::bf16 || stays_bf16(f, side)))
+    panels(product_loops().pack_b_bf16,
            [&](At row, At rows, At col, At some) { return bf16_of(f.values, row, rows, col, some, room); });
   else
-    panels(side == Side::tall ? loops().pack_tall : loops().pack_wide,
+    panels(side == Side::a ? product_loops().pack_a : product_loops().pack_b,
            [&](At row, At rows, At col, At some) { return values_of(f, row, rows, col, some, room); });
 }
 
@@ -130,7 +131,7 @@ struct Parts {
   std::int64_t rows, cols;
 };
 Parts parts_of(std::int64_t m, std::int64_t n) {
-  const std::int64_t tall = loops().tall, wide = 2 * loops().wide, fewest = ceil_div(m, kSlabRows);
+  const std::int64_t tall = product_loops().mr, wide = 2 * product_loops().nr, fewest = ceil_div(m, kSlabRows);
   const std::int64_t most_down = std::max(fewest, ceil_div(m, 8 * tall)), most_across = ceil_div(n, wide);
   Parts best{m, n};
   double least = 0;
@@ -163,11 +164,11 @@ struct Step {
 // Floats of `rows` rows of the first factor in a step, and those rows, packed into `to` unless they are.
 std::int64_t slab_size(const Factor& a, const Tail* tail, std::int64_t rows) {
   DML_CHECK(!(tail && a.packed));
-  return a.packed ? 0 : rows * deepest_row(a, tail ? &tail->a : nullptr, Side::tall);
+  return a.packed ? 0 : rows * deepest_row(a, tail ? &tail->a : nullptr, Side::a);
 }
 const float* slab_part(const Factor& a, const Tail* tail, std::int64_t row, std::int64_t rows, const Step& at,
                        float* to) {
-  return packed_part(a, at.ends ? &tail->a : nullptr, Side::tall, row, rows, at.k, at.deep, to, nullptr);
+  return packed_part(a, at.ends ? &tail->a : nullptr, Side::a, row, rows, at.k, at.deep, to, nullptr);
 }
 
 // The second factor, packed panel by panel.
@@ -175,14 +176,14 @@ class Panels {
  public:
   // For at most `cols` columns at a time.
   Panels(const Factor& b, const Tail* tail, std::int64_t step, std::int64_t cols)
-      : b_(b), tail_(tail), step_(step), cols_(equal_part(cols, kPanelCols, loops().wide)) {
+      : b_(b), tail_(tail), step_(step), cols_(equal_part(cols, kPanelCols, product_loops().nr)) {
     DML_CHECK((!b.packed || step_of(b) == step) && !(tail && b.packed));
   }
   // Floats.
   std::int64_t room() const {
     if (b_.packed) return 0;
     const std::int64_t deep = std::max(std::min(step_, b_.depth()), tail_ ? tail_->b.depth() : 0);
-    return panel() + std::max(loops().wide * deep, std::max(kTurnedRows, loops().grain) * cols_);
+    return panel() + std::max(product_loops().nr * deep, std::max(kTurnedRows, product_loops().kr) * cols_);
   }
   // Columns [col, col + cols) of a product, c the first, from one step: `left` is the first factor's slab. Further ones, up
   // to `end`, may follow.
@@ -198,16 +199,16 @@ class Panels {
         ahead = bytes_of(b_, next, std::min(width, end - next), at.k, at.deep);
       else if (later < b_.depth())
         ahead = bytes_of(b_, stop - cols, std::min(cols_, cols), later, std::min(step_, b_.depth() - later));
-      const float* right = packed_part(b_, behind, Side::wide, col, width, at.k, at.deep, room, room + panel());
-      loops().packed_gemm(rows, width, filled(at.deep) + (behind ? filled(behind->depth()) : 0),
-                          stays_bf16(b_, Side::wide) ? filled(at.deep) : 0, left, right, c, ldc, mode == Write::add,
+      const float* right = packed_part(b_, behind, Side::b, col, width, at.k, at.deep, room, room + panel());
+      product_loops().gemm(rows, width, filled(at.deep) + (behind ? filled(behind->depth()) : 0),
+                          stays_bf16(b_, Side::b) ? filled(at.deep) : 0, left, right, c, ldc, mode == Write::add,
                           ahead);
     }
   }
 
  private:
   std::int64_t panel() const {
-    return b_.packed ? 0 : cols_ * deepest_row(b_, tail_ ? &tail_->b : nullptr, Side::wide);
+    return b_.packed ? 0 : cols_ * deepest_row(b_, tail_ ? &tail_->b : nullptr, Side::b);
   }
 
   const Factor& b_;
@@ -271,7 +272,7 @@ Factor pack(const Factor& f, Side side, float* room) {
 
 void packed_tile(const Factor& a, std::int64_t row, std::int64_t rows, const Factor& b, std::int64_t col,
                  std::int64_t cols, float* c, std::int64_t ldc, Write mode, const Tail* tail) {
-  const std::int64_t tall = loops().tall, step = step_of(a), depth = a.depth();
+  const std::int64_t tall = product_loops().mr, step = step_of(a), depth = a.depth();
   const std::int64_t slab_rows = a.packed ? rows : std::min(round_up(rows, tall), round_up(kSlabRows, tall));
   const std::int64_t slab = slab_size(a, tail, slab_rows);
   const Panels panels(b, tail, step, cols);
@@ -295,7 +296,7 @@ void packed_product(const Factor& a, const Factor& b, Mat c, Write mode, const T
   const Parts part = parts_of(c.rows, c.cols);
   const std::int64_t across = ceil_div(c.cols, part.cols), tasks = ceil_div(c.rows, part.rows) * across;
   const std::int64_t step = step_of(a), depth = a.depth(), last = (depth - 1) / step * step;
-  const std::int64_t slab = slab_size(a, tail, round_up(part.rows, loops().tall));
+  const std::int64_t slab = slab_size(a, tail, round_up(part.rows, product_loops().mr));
   const Panels panels(b, tail, step, part.cols);
   const std::span<Shared> shared = shared_for(tasks);
   std::atomic<std::int64_t> begun = 0;

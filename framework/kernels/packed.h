@@ -21,7 +21,7 @@ struct Factor {
   std::int64_t depth() const { return turned ? values.rows : values.cols; }
 };
 
-enum class Side { tall, wide };  // the first factor of a product, the second
+enum class Side { a, b };  // the first factor of a product, the second
 
 /// Floats that packing all of a factor takes, and the packing, in parallel: for float32 factors that many tiles share.
 std::int64_t packed_size(const Factor& f, Side side);

@@ -14,7 +14,7 @@ namespace {
 template <class T>
 void unpack_nf4(const Weight& w, std::int64_t first, std::int64_t n, T* out) {
   auto values = [&](const void* codes, const float* scales, std::int64_t from, std::int64_t count) {
-    if constexpr (std::is_same_v<T, bf16>) loops().bf16_from_nf4(codes, scales, from, count, out);
+    if constexpr (std::is_same_v<T, bf16>) product_loops().bf16_from_nf4(codes, scales, from, count, out);
     else loops().from_nf4(codes, scales, w.bf16_values, from, count, out);
   };
   if (w.scales) return values(w.data, w.scales, first, n);

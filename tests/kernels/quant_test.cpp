@@ -77,12 +77,12 @@ TEST(Nf4, UnpacksToWhatRoundingItsValuesToBf16Gives) {
   for (Isa each : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
     if (!use_isa(each)) continue;
     unpack(w, 3, 5, 13, 67, part.data());
-    if (loops().bf16_from_nf4) unpack_bf16(w, 3, 5, 13, 67, halves.data());
+    if (product_loops().bf16_from_nf4) unpack_bf16(w, 3, 5, 13, 67, halves.data());
     for (std::size_t r = 0; r < 5; ++r)
       for (std::size_t c = 0; c < 67; ++c) {
         const float want = to_float(to_bf16(all[(r + 3) * 96 + c + 13]));
         EXPECT_EQ(part[r * 67 + c], want) << isa_name();
-        if (loops().bf16_from_nf4) {
+        if (product_loops().bf16_from_nf4) {
           EXPECT_EQ(to_float(halves[r * 67 + c]), want);
         }
       }

@@ -77,9 +77,9 @@ class KeysOnTiles {
     seen_until_ = t_.end;
     if (t_.shape.window > 0 && key_ + keys - 1 + t_.shape.window < t_.end)
       seen_until_ = key_ + keys - 1 + t_.shape.window;
-    pack_panels(pack_wide, false, keys, e_, t_.k.row(key_) + at, t_.k.cols, k_);
-    pack_panels(pack_wide, false, keys, e_, t_.v.row(key_) + at, t_.v.cols, v_);
-    pack_panels(pack_wide, true, keys, e_, t_.k.row(key_) + at, t_.k.cols, k_turned_);
+    pack_panels(pack_b<3>, false, keys, e_, t_.k.row(key_) + at, t_.k.cols, k_);
+    pack_panels(pack_b<3>, false, keys, e_, t_.v.row(key_) + at, t_.v.cols, v_);
+    pack_panels(pack_b<3>, true, keys, e_, t_.k.row(key_) + at, t_.k.cols, k_turned_);
     __builtin_memset(dk_, 0, static_cast<std::size_t>(kKeys * width_) * sizeof(float));
     __builtin_memset(dv_, 0, static_cast<std::size_t>(kKeys * width_) * sizeof(float));
     packed_ = turned_ = known_ = -1;
@@ -136,8 +136,8 @@ class KeysOnTiles {
 
   void pack_queries(const Visit& v, bool turned, char* q, char* dout) {
     const std::int64_t col = v.head * e_;
-    pack_panels(pack_tall, turned, rows_at(v.row), e_, t_.q.row(v.row) + col, t_.q.cols, q);
-    pack_panels(pack_tall, turned, rows_at(v.row), e_, t_.dout.row(v.row) + col, t_.dout.cols, dout);
+    pack_panels(pack_a<3>, turned, rows_at(v.row), e_, t_.q.row(v.row) + col, t_.q.cols, q);
+    pack_panels(pack_a<3>, turned, rows_at(v.row), e_, t_.dout.row(v.row) + col, t_.dout.cols, dout);
   }
   void find_stats(const Visit& v) {
     for (std::int64_t i = 0; i < kTileQueries; ++i) {  // a query that does not exist has no probabilities

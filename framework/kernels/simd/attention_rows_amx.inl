@@ -14,7 +14,7 @@ class RowsOnTiles {
   }
 
   void run() {
-    pack_panels(pack_wide, false, t_.rows, e_, t_.q.row(t_.row) + col_, t_.q.cols, q_);
+    pack_panels(pack_b<3>, false, t_.rows, e_, t_.q.row(t_.row) + col_, t_.q.cols, q_);
     __builtin_memset(o_, 0, static_cast<std::size_t>(panels_ * width_ * kPanel) * sizeof(float));
     for (std::int64_t i = 0; i < panels_; ++i)
       for (int j = 0; j < kPanel; ++j) stats_[i].top[j] = -__builtin_inff(), stats_[i].sum[j] = 0;
@@ -92,7 +92,7 @@ class RowsOnTiles {
   // False if it was before.
   bool pack(std::int64_t key, std::int64_t& packed, bool turned, ConstMat from, char* to) {
     if (packed == key) return false;
-    pack_panels(pack_tall, turned, keys_at(key), e_, from.row(key) + kv_, from.cols, to);
+    pack_panels(pack_a<3>, turned, keys_at(key), e_, from.row(key) + kv_, from.cols, to);
     packed = key;
     return true;
   }

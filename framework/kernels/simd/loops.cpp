@@ -11,16 +11,23 @@ namespace dml::kernels {
 
 namespace portable {
 extern const Loops table;
+extern const ProductLoops products, products_bf16;
 }
 #if defined(__x86_64__)
 namespace avx2 {
 extern const Loops table;
+extern const ProductLoops products, products_bf16;
 }
 namespace avx512 {
 extern const Loops table;
+extern const ProductLoops products, products_bf16;
+}
+namespace avx512_bf16 {
+extern const ProductLoops products_bf16;
 }
 namespace amx {
 const Loops* table();  // null where the system does not give tiles
+extern const ProductLoops products, products_bf16;
 }
 #endif
 
@@ -49,6 +56,23 @@ const Loops* loops_of(Isa isa) {
   return &portable::table;
 }
 
+// What multiplies panels, for each precision, and whether bf16 is multiplied by instructions of its own.
+struct Products {
+  const ProductLoops *f32, *bf16;
+  bool fast_bf16;
+};
+Products products_of(Isa isa) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (isa == Isa::amx) return {&amx::products, &amx::products_bf16, true};
+  if (isa == Isa::avx512 && __builtin_cpu_supports("avx512bf16"))
+    return {&avx512::products, &avx512_bf16::products_bf16, true};
+  if (isa == Isa::avx512) return {&avx512::products, &avx512::products_bf16, false};
+  if (isa == Isa::avx2) return {&avx2::products, &avx2::products_bf16, false};
+#endif
+  return {&portable::products, &portable::products_bf16, false};
+}
+
 constexpr const char* kNames[] = {"portable", "avx2", "avx512", "amx"};
 
 struct Free {
@@ -68,6 +92,17 @@ namespace {
 struct Choice {
   Isa isa = best_isa();
   const Loops* loops = loops_of(isa);
+  Products products = products_of(isa);
+  Precision precision = Precision::f32;
+  const ProductLoops* product_loops = products.f32;
+
+  void choose(Isa wanted, const Loops* found) {
+    isa = wanted, loops = found, products = products_of(wanted);
+    choose(precision);
+  }
+  void choose(Precision wanted) {
+    precision = wanted, product_loops = wanted == Precision::bf16 ? products.bf16 : products.f32;
+  }
 };
 Choice& choice() {
   static Choice chosen;
@@ -79,9 +114,13 @@ const Loops& loops() { return *choice().loops; }
 Isa isa() { return choice().isa; }
 bool use_isa(Isa wanted) {
   const Loops* found = loops_of(wanted);
-  if (found) choice().isa = wanted, choice().loops = found;
+  if (found) choice().choose(wanted, found);
   return found != nullptr;
 }
+const ProductLoops& product_loops() { return *choice().product_loops; }
+Precision precision() { return choice().precision; }
+void use_precision(Precision wanted) { choice().choose(wanted); }
+bool has_fast_bf16() { return choice().products.fast_bf16; }
 const char* isa_name() { return kNames[static_cast<int>(isa())]; }
 
 // In large pages: a second-level cache goes by physical addresses, and scattered small pages crowd in some of its sets.

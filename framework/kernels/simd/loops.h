@@ -1,7 +1,7 @@
 // The inner loops of all kernels, compiled once per instruction set from one source and picked when the program starts.
 //
 // A loop works on one thread and knows no tiles. Its bits depend on its arguments and the instruction set alone. In
-// packed_gemm, small_gemm and dot_block every element of the result is one fixed chain of additions over k, whatever the
+// small_gemm and dot_block every element of the result is one fixed chain of additions over k, whatever the
 // other sizes: a row computed alone, or beside others, gets the same bits.
 #pragma once
 
@@ -12,6 +12,7 @@
 #include "core/bf16.h"
 #include "kernels/attention_tasks.h"
 #include "kernels/optimizer_step.h"
+#include "kernels/simd/product_loops.h"
 #include "kernels/weight.h"
 
 namespace dml::kernels {
@@ -25,29 +26,7 @@ struct RowStats {
   double sum;  // of exp(x − max)
 };
 
-// Bytes to bring near while something else is computed: `rows` runs of `width` bytes, `stride` apart.
-struct Ahead {
-  const char* data = nullptr;
-  std::int64_t stride = 0, width = 0, rows = 0;
-};
-
 struct Loops {
-  // Large products, on packed panels (packed.h): panels of `tall` rows of one factor, of `wide` of the other.
-  std::int64_t tall, wide;
-  std::int64_t step;    // at most so deep at a time
-  std::int64_t grain;   // a panel's depth is filled up with zeros to a multiple of this, and may be cut there
-  std::int64_t halves;  // half floats that a packed value takes
-  /// A panel of `tall` or `wide` rows: of from[r · ld + k], or from[k · ld + r] when turned, for r < count and k < depth;
-  /// the other rows become zero. How its values lie is the instruction set's own.
-  void (*pack_tall)(bool turned, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld, float* to);
-  void (*pack_wide)(bool turned, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld, float* to);
-  void (*pack_wide_bf16)(bool turned, std::int64_t count, std::int64_t depth, const bf16* from, std::int64_t ld,
-                         float* to);
-  bool keeps_bf16;  // pack_wide_bf16 leaves its values what they are
-  /// c (m,n) = or += product of panels that follow one another. The first `bf16_depth` of b were packed as bf16.
-  void (*packed_gemm)(std::int64_t m, std::int64_t n, std::int64_t depth, std::int64_t bf16_depth, const float* a,
-                      const float* b, float* c, std::int64_t ldc, bool add, Ahead ahead);
-
   /// c (m,n) = or += alpha · a · b; a(i,k) is a[i·a_row + k·a_col], b (k,n) has contiguous rows ldb apart.
   void (*small_gemm)(std::int64_t m, std::int64_t n, std::int64_t k, const float* a, std::int64_t a_row,
                      std::int64_t a_col, const float* b, std::int64_t ldb, float alpha, float* c, std::int64_t ldc,
@@ -78,8 +57,6 @@ struct Loops {
   void (*from_int8)(const void* from, std::int64_t n, float scale, float* to);
   /// Values [first, first + n) of a stream of 4-bit codes with one scale per 64, rounded to bf16 if so.
   void (*from_nf4)(const void* from, const float* scales, bool rounded, std::int64_t first, std::int64_t n, float* to);
-  /// The same, rounded, as bf16; null unless keeps_bf16.
-  void (*bf16_from_nf4)(const void* from, const float* scales, std::int64_t first, std::int64_t n, bf16* to);
 
   // Norms of one row of d values. The backward passes add to dw and db, when not null, in the order of calls.
   void (*rms_norm)(const float* x, const float* w, float offset, float eps, std::int64_t d, float* y);

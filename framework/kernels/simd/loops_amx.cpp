@@ -25,7 +25,9 @@ namespace {
 // clang-format off
 #include "kernels/simd/vector.inl"
 #include "kernels/simd/packing.inl"
+#include "kernels/simd/halves.inl"
 #include "kernels/simd/packed_amx.inl"
+#include "kernels/simd/nf4_bf16.inl"
 #include "kernels/simd/nf4_amx.inl"
 #include "kernels/simd/int8_amx.inl"
 #include "kernels/simd/attention_amx.inl"
@@ -64,17 +66,6 @@ bool may_use_tiles() {
 
 Loops make() {
   Loops loops = avx512::table;
-  loops.tall = kTall;
-  loops.wide = kWide;
-  loops.step = 256;
-  loops.grain = kBlockDepth;
-  loops.halves = 3;
-  loops.pack_tall = pack_tall;
-  loops.pack_wide = pack_wide;
-  loops.pack_wide_bf16 = pack_wide_bf16;
-  loops.keeps_bf16 = true;
-  loops.packed_gemm = packed_gemm;
-  loops.bf16_from_nf4 = bf16_from_nf4;
   loops.room = 12;
   loops.few_rows = few_rows;
   loops.attention_rows = attention_rows;
@@ -89,6 +80,26 @@ const Loops* table() {
   static const bool allowed = may_use_tiles();
   return allowed ? &loops : nullptr;
 }
+
+namespace {
+template <int Parts>
+constexpr ProductLoops products_in = {
+    .mr = kMr,
+    .nr = kNr,
+    .kc = Parts == 3 ? 256 : 768,
+    .kr = kBlockDepth,
+    .halves = Parts,
+    .pack_a = pack_a<Parts>,
+    .pack_b = pack_b<Parts>,
+    .pack_b_bf16 = pack_b_bf16,
+    .keeps_bf16 = true,
+    .bf16_from_nf4 = bf16_from_nf4,
+    .gemm = packed_gemm<Parts>,
+};
+}  // namespace
+
+extern const ProductLoops products, products_bf16;
+const ProductLoops products = products_in<3>, products_bf16 = products_in<1>;
 
 }  // namespace amx
 }  // namespace dml::kernels

@@ -8,8 +8,9 @@
 // of 16 columns each.
 
 constexpr int kTile = 16, kBlockDepth = 32;
-constexpr std::int64_t kTall = 2 * kTile, kWide = 2 * kTile;
+constexpr std::int64_t kMr = 2 * kTile, kNr = 2 * kTile;
 constexpr std::int64_t kTileBytes = 1024, kPartBytes = 2 * kTileBytes, kBlockBytes = 3 * kPartBytes;
+// Where the precision of bf16 is asked for, all values have one part: themselves, rounded. `Parts` is 3 or 1 below.
 
 // Tiles 4 and 5 hold the first factor; 6 and 7 the second one, 0 and 2 sums with tile 6, 1 and 3 sums with tile 7.
 struct TileShapes {
@@ -26,7 +27,7 @@ DML_INLINE void memory_is_used() { __asm__ volatile("" ::: "memory"); }
 
 // Sums of Down × Across tiles, in tiles 0 to 3; small terms first. `between` is called before every Down × Across products:
 // with 0 before those that begin a block of the depth.
-template <int Down, int Across, class Between>
+template <int Down, int Across, class Between, int Parts = 3>
 void tile_block(std::int64_t blocks, std::int64_t bf16_blocks, const char* a, const char* b, float* c, std::int64_t ldc,
                 bool add, Between between) {
   const std::int64_t row = ldc * static_cast<std::int64_t>(sizeof(float));
@@ -56,7 +57,10 @@ void tile_block(std::int64_t blocks, std::int64_t bf16_blocks, const char* a, co
     if constexpr (Down > 1) _tile_dpbf16ps(2, 5, 6);
     if constexpr (Down > 1 && Across > 1) _tile_dpbf16ps(3, 5, 7);
   };
-  for (std::int64_t i = 0; i < bf16_blocks; ++i, a += kBlockBytes, b += kPartBytes) {
+  if constexpr (Parts == 1) bf16_blocks = blocks;
+  for (std::int64_t i = 0; Parts == 1 && i < blocks; ++i, a += kPartBytes, b += kPartBytes)
+    between(0), load_a(0), load_b(0), multiply();
+  for (std::int64_t i = 0; Parts == 3 && i < bf16_blocks; ++i, a += kBlockBytes, b += kPartBytes) {
     between(0), load_a(2), load_b(0), multiply();
     between(1), load_a(1), multiply();
     between(2), load_a(0), multiply();
@@ -77,65 +81,63 @@ void tile_block(std::int64_t blocks, std::int64_t bf16_blocks, const char* a, co
 }
 
 // `next` is the block of the result that comes then: its lines are asked for on the way.
+template <int Parts>
 DML_INLINE void tile_rows(std::int64_t rows, std::int64_t cols, std::int64_t blocks, std::int64_t bf16_blocks,
                           const char* a, const char* b, float* c, std::int64_t ldc, bool add, const float* next,
                           Fetch& fetch) {
   fetch.begin_block();
-  const std::int64_t rows_each = (kTall + blocks - 1) / blocks;
+  const std::int64_t rows_each = (kMr + blocks - 1) / blocks;
   std::int64_t asked = 0;
   auto ask = [&](int step) __attribute__((always_inline)) {
     if (step > 0) return;
-    for (std::int64_t end = asked + rows_each < kTall ? asked + rows_each : kTall; asked < end; ++asked) {
+    for (std::int64_t end = asked + rows_each < kMr ? asked + rows_each : kMr; asked < end; ++asked) {
       __builtin_prefetch(next + asked * ldc, 1);
       __builtin_prefetch(next + asked * ldc + kTile, 1);
     }
     for (int i = 0; i < 4; ++i) fetch.one();
   };
-  if (rows > kTile && cols > kTile) tile_block<2, 2>(blocks, bf16_blocks, a, b, c, ldc, add, ask);
-  else if (rows > kTile) tile_block<2, 1>(blocks, bf16_blocks, a, b, c, ldc, add, ask);
-  else if (cols > kTile) tile_block<1, 2>(blocks, bf16_blocks, a, b, c, ldc, add, ask);
-  else tile_block<1, 1>(blocks, bf16_blocks, a, b, c, ldc, add, ask);
+  if (rows > kTile && cols > kTile) tile_block<2, 2, decltype(ask)&, Parts>(blocks, bf16_blocks, a, b, c, ldc, add, ask);
+  else if (rows > kTile) tile_block<2, 1, decltype(ask)&, Parts>(blocks, bf16_blocks, a, b, c, ldc, add, ask);
+  else if (cols > kTile) tile_block<1, 2, decltype(ask)&, Parts>(blocks, bf16_blocks, a, b, c, ldc, add, ask);
+  else tile_block<1, 1, decltype(ask)&, Parts>(blocks, bf16_blocks, a, b, c, ldc, add, ask);
 }
 
+template <int Parts>
 void packed_gemm(std::int64_t m, std::int64_t n, std::int64_t depth, std::int64_t bf16_depth, const float* a,
                  const float* b, float* c, std::int64_t ldc, bool add, Ahead ahead) {
   _tile_loadconfig(&kShapes);
   const std::int64_t blocks = depth / kBlockDepth, bf16_blocks = bf16_depth / kBlockDepth;
-  const std::int64_t a_bytes = blocks * kBlockBytes, b_bytes = a_bytes - bf16_blocks * (kBlockBytes - kPartBytes);
-  Fetch fetch(ahead, (m + kTall - 1) / kTall * ((n + kWide - 1) / kWide));
-  for (std::int64_t i = 0; i < m; i += kTall)
-    for (std::int64_t j = 0; j < n; j += kWide) {
-      const std::int64_t rows = m - i < kTall ? m - i : kTall, cols = n - j < kWide ? n - j : kWide;
-      const char* ap = reinterpret_cast<const char*>(a) + i / kTall * a_bytes;
-      const char* bp = reinterpret_cast<const char*>(b) + j / kWide * b_bytes;
+  const std::int64_t a_bytes = blocks * Parts * kPartBytes, b_bytes = a_bytes - bf16_blocks * (Parts - 1) * kPartBytes;
+  Fetch fetch(ahead, (m + kMr - 1) / kMr * ((n + kNr - 1) / kNr));
+  for (std::int64_t i = 0; i < m; i += kMr)
+    for (std::int64_t j = 0; j < n; j += kNr) {
+      const std::int64_t rows = m - i < kMr ? m - i : kMr, cols = n - j < kNr ? n - j : kNr;
+      const char* ap = reinterpret_cast<const char*>(a) + i / kMr * a_bytes;
+      const char* bp = reinterpret_cast<const char*>(b) + j / kNr * b_bytes;
       float* to = c + i * ldc + j;
-      const float* next = j + kWide < n ? to + kWide : c + (i + kTall) * ldc;
+      const float* next = j + kNr < n ? to + kNr : c + (i + kMr) * ldc;
       if (rows % kTile == 0 && cols % kTile == 0) {
-        tile_rows(rows, cols, blocks, bf16_blocks, ap, bp, to, ldc, add, next, fetch);
+        tile_rows<Parts>(rows, cols, blocks, bf16_blocks, ap, bp, to, ldc, add, next, fetch);
         continue;
       }
-      alignas(64) float edge[kTall * kWide];
+      alignas(64) float edge[kMr * kNr];
       const auto width = static_cast<std::size_t>(cols) * sizeof(float);
-      for (std::int64_t r = 0; r < rows && add; ++r) __builtin_memcpy(edge + r * kWide, to + r * ldc, width);
-      tile_rows(rows, cols, blocks, bf16_blocks, ap, bp, edge, kWide, add, next, fetch);
-      for (std::int64_t r = 0; r < rows; ++r) __builtin_memcpy(to + r * ldc, edge + r * kWide, width);
+      for (std::int64_t r = 0; r < rows && add; ++r) __builtin_memcpy(edge + r * kNr, to + r * ldc, width);
+      tile_rows<Parts>(rows, cols, blocks, bf16_blocks, ap, bp, edge, kNr, add, next, fetch);
+      for (std::int64_t r = 0; r < rows; ++r) __builtin_memcpy(to + r * ldc, edge + r * kNr, width);
     }
   _tile_release();
 }
 
-typedef std::uint16_t Halves __attribute__((vector_size(64)));
-typedef std::uint16_t HalfOfHalves __attribute__((vector_size(32)));
-typedef std::uint32_t Words __attribute__((vector_size(64)));
-
 // The three parts of 32 values, each as 16 pairs of bf16: of `first` and of `second`. Rounded to eight digits, ties away from
 // zero, a value leaves a rest that float32 holds exactly, and the rest of that rest has no more than eight digits. So it is
 // when digits are cut off instead, which is quicker; where one of two factors is cut, products are off by 2⁻²⁵.
-struct Parts {
+struct ThreeParts {
   Halves part[3];
 };
 template <bool Cut = false>
-DML_INLINE Parts parts_of(V first, V second) {
-  Parts out;
+DML_INLINE ThreeParts parts_of(V first, V second) {
+  ThreeParts out;
 #pragma GCC unroll 3
   for (int p = 0; p < 3; ++p) {
     auto a = reinterpret_cast<Words>(first), b = reinterpret_cast<Words>(second);
@@ -150,16 +152,22 @@ DML_INLINE Parts parts_of(V first, V second) {
   return out;
 }
 
-DML_INLINE V load_some(const float* p, std::int64_t count) {
-  if (count >= W) return load(p);
-  if (count <= 0) return V{};
-  return reinterpret_cast<V>(_mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << count) - 1), p));
-}
-
-DML_INLINE void store_parts(char* to, std::int64_t row, const Parts& x) {
+DML_INLINE void store_parts(char* to, std::int64_t row, const ThreeParts& x) {
 #pragma GCC unroll 3
   for (int p = 0; p < 3; ++p)
     store(reinterpret_cast<float*>(to + p * kPartBytes + row * 64), reinterpret_cast<V>(x.part[p]));
+}
+
+// Row `row` of a tile: pairs of the values of `first` and of `second`, in so many parts.
+template <int Parts>
+DML_INLINE void store_pairs(char* to, std::int64_t row, V first, V second) {
+  if constexpr (Parts == 3) {
+    store_parts(to, row, parts_of(first, second));
+  } else {
+    const auto both = reinterpret_cast<Halves>(
+        _mm512_cvtne2ps_pbh(reinterpret_cast<__m512>(second), reinterpret_cast<__m512>(first)));
+    store(reinterpret_cast<float*>(to + row * 64), reinterpret_cast<V>(__builtin_shuffle(both, kPairs)));
+  }
 }
 
 // The two vectors of 16 values from which pair i of a tile is made: of row i of the tile, steps 0 to 15 and 16 to 31 of a
@@ -180,62 +188,51 @@ struct Source {
 };
 
 // A tile of 16 rows of 16 pairs, or of 16 pairs of 16 columns: which of the two lies in the source's vectors need not be turned.
-template <bool Turn, bool Whole, class From>
+template <int Parts, bool Turn, bool Whole, class From>
 void pack_tile(const From& from, char* tile) {
   if constexpr (!Turn) {
 #pragma GCC unroll 4
     for (int i = 0; i < kTile; ++i)
-      store_parts(tile, i, parts_of(from.template get<Whole>(i, 0), from.template get<Whole>(i, 1)));
+      store_pairs<Parts>(tile, i, from.template get<Whole>(i, 0), from.template get<Whole>(i, 1));
   } else {
     V early[W], late[W];
     for (int i = 0; i < W; ++i) early[i] = from.template get<Whole>(i, 0), late[i] = from.template get<Whole>(i, 1);
     turn(early);
     turn(late);
-    for (int i = 0; i < W; ++i) store_parts(tile, i, parts_of(early[i], late[i]));
+    for (int i = 0; i < W; ++i) store_pairs<Parts>(tile, i, early[i], late[i]);
   }
 }
 
-template <bool Turned, bool Turn>
+template <int Parts, bool Turned, bool Turn>
 void pack_blocks(std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld, float* packed) {
   char* tile = reinterpret_cast<char*>(packed);
-  for (std::int64_t k = 0; k < depth; k += kBlockDepth, tile += kBlockBytes - kPartBytes)
-    for (std::int64_t r = 0; r < kTall; r += kTile, tile += kTileBytes) {
+  for (std::int64_t k = 0; k < depth; k += kBlockDepth, tile += (Parts - 1) * kPartBytes)
+    for (std::int64_t r = 0; r < kMr; r += kTile, tile += kTileBytes) {
       const Source<Turned> source{from + (Turned ? k * ld + r : r * ld + k), ld, count - r, depth - k};
-      if (source.whole()) pack_tile<Turn, true>(source, tile);
-      else pack_tile<Turn, false>(source, tile);
+      if (source.whole()) pack_tile<Parts, Turn, true>(source, tile);
+      else pack_tile<Parts, Turn, false>(source, tile);
     }
 }
 
 // Tiles of rows.
-void pack_tall(bool turned, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld, float* packed) {
-  if (turned) pack_blocks<true, true>(count, depth, from, ld, packed);
-  else pack_blocks<false, false>(count, depth, from, ld, packed);
+template <int Parts>
+void pack_a(bool turned, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld, float* packed) {
+  if (turned) pack_blocks<Parts, true, true>(count, depth, from, ld, packed);
+  else pack_blocks<Parts, false, false>(count, depth, from, ld, packed);
 }
 
 // Tiles of pairs of steps.
-void pack_wide(bool turned, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld, float* packed) {
-  if (turned) pack_blocks<true, false>(count, depth, from, ld, packed);
-  else pack_blocks<false, true>(count, depth, from, ld, packed);
+template <int Parts>
+void pack_b(bool turned, std::int64_t count, std::int64_t depth, const float* from, std::int64_t ld, float* packed) {
+  if (turned) pack_blocks<Parts, true, false>(count, depth, from, ld, packed);
+  else pack_blocks<Parts, false, true>(count, depth, from, ld, packed);
 }
 
-// The first 16 halves and the last 16 by turns.
-constexpr Halves kPairs = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
-                           8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-
-// 16 or 32 values in a row, as far as there are `some`.
-template <class H>
-DML_INLINE H load_halves(const bf16* p, std::int64_t some) {
-  H x{};
-  if (some >= static_cast<std::int64_t>(sizeof x / sizeof *p)) __builtin_memcpy(&x, p, sizeof x);
-  else if (some > 0) __builtin_memcpy(&x, p, static_cast<std::size_t>(some) * sizeof *p);
-  return x;
-}
-
-void pack_wide_bf16(bool turned, std::int64_t count, std::int64_t depth, const bf16* from, std::int64_t ld,
+void pack_b_bf16(bool turned, std::int64_t count, std::int64_t depth, const bf16* from, std::int64_t ld,
                     float* packed) {
   char* to = reinterpret_cast<char*>(packed);
   for (std::int64_t k = 0; k < depth; k += kBlockDepth, to += kPartBytes)
-    for (std::int64_t left = 0; left < kWide; left += kTile) {
+    for (std::int64_t left = 0; left < kNr; left += kTile) {
       auto* tile = reinterpret_cast<float*>(to + left / kTile * kTileBytes);
       if (turned) {
         const bf16* step = from + k * ld + left;

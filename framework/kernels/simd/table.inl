@@ -1,16 +1,35 @@
-// Everything above as one table, in the order of Loops.
+// Everything above as tables, in the order of Loops and ProductLoops.
+extern const ProductLoops products, products_bf16;
+const ProductLoops products = {
+    .mr = kMr,
+    .nr = kNr,
+    .kc = 512,
+    .kr = 1,
+    .halves = 2,
+    .pack_a = pack<kMr, false, float>,
+    .pack_b = pack<kNr, false, float>,
+    .pack_b_bf16 = pack<kNr, false, bf16>,
+    .keeps_bf16 = false,
+    .bf16_from_nf4 = nullptr,
+    .gemm = packed_gemm,
+};
+// Without instructions for it: factors are rounded, and multiplied as float32.
+const ProductLoops products_bf16 = {
+    .mr = kMr,
+    .nr = kNr,
+    .kc = 512,
+    .kr = 1,
+    .halves = 2,
+    .pack_a = pack<kMr, true, float>,
+    .pack_b = pack<kNr, true, float>,
+    .pack_b_bf16 = pack<kNr, true, bf16>,
+    .keeps_bf16 = false,
+    .bf16_from_nf4 = nullptr,
+    .gemm = packed_gemm,
+};
+
 extern const Loops table;
 const Loops table = {
-    .tall = kTall,
-    .wide = kWide,
-    .step = 512,
-    .grain = 1,
-    .halves = 2,
-    .pack_tall = pack_tall,
-    .pack_wide = pack_wide,
-    .pack_wide_bf16 = pack_wide_bf16,
-    .keeps_bf16 = false,
-    .packed_gemm = packed_gemm,
     .small_gemm = small_gemm,
     .dot_block = dot_block,
     .transpose = transpose,
@@ -22,7 +41,6 @@ const Loops table = {
     .from_f16 = from_f16,
     .from_int8 = from_int8,
     .from_nf4 = from_nf4,
-    .bf16_from_nf4 = nullptr,
     .rms_norm = rms_norm,
     .rms_norm_backward = rms_norm_backward,
     .layer_norm = layer_norm,

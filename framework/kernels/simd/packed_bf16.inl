@@ -1,0 +1,91 @@
+// Large products of bf16 by VDPBF16PS: a lane of a panel is a pair of steps of the depth, and the register block is that of
+// float32 on half the depth. The instruction adds the product of the pair's second values, then that of the first ones, to a
+// float32 sum; it rounds to nearest and takes denormals for zero.
+
+DML_INLINE V multiply_add(V sum, V a, V b) {
+  return reinterpret_cast<V>(_mm512_dpbf16_ps(reinterpret_cast<__m512>(sum), reinterpret_cast<__m512bh>(a),
+                                              reinterpret_cast<__m512bh>(b)));
+}
+#include "kernels/simd/packed_block.inl"
+
+DML_INLINE Halves rounded(V low, V high) {
+  return reinterpret_cast<Halves>(_mm512_cvtne2ps_pbh(reinterpret_cast<__m512>(high), reinterpret_cast<__m512>(low)));
+}
+
+// 16 pairs of neighbours in a row, as far as there are `some` values.
+DML_INLINE V pairs_of_row(const float* p, std::int64_t some) {
+  return reinterpret_cast<V>(rounded(load_some(p, some), load_some(p + W, some - W)));
+}
+DML_INLINE V pairs_of_row(const bf16* p, std::int64_t some) {
+  return reinterpret_cast<V>(load_halves<Halves>(p, some));
+}
+
+// 16 columns of two rows, as far as there are `some`, as pairs; without the second row of zeros with it.
+DML_INLINE V pairs_of_columns(const float* p, const float* second, std::int64_t some) {
+  const V high = second ? load_some(second, some) : V{};
+  return reinterpret_cast<V>(__builtin_shuffle(rounded(load_some(p, some), high), kPairs));
+}
+DML_INLINE V pairs_of_columns(const bf16* p, const bf16* second, std::int64_t some) {
+  const HalfOfHalves two[] = {load_halves<HalfOfHalves>(p, some),
+                              second ? load_halves<HalfOfHalves>(second, some) : HalfOfHalves{}};
+  Halves both;
+  __builtin_memcpy(&both, two, sizeof both);
+  return reinterpret_cast<V>(__builtin_shuffle(both, kPairs));
+}
+
+// Lanes [Top, Size) of a panel's column, 16 at most. Those behind a panel's height are written over by the next column, but
+// for the last one, behind which another panel may lie.
+template <int Size, int Top>
+DML_INLINE void store_pairs(float* column, V x, bool last) {
+  if (Top + W > Size && last) store_part(column + Top, x, Size - Top);
+  else store(column + Top, x);
+}
+
+// Lanes [Top, Size) of the 16 pair columns of the next 32 steps; later lanes first, as store_pairs wants.
+template <int Size, int Top, class T>
+DML_INLINE void turn_pairs(std::int64_t count, std::int64_t depth, const T* from, std::int64_t ld, float* to) {
+  V x[W]{};
+#pragma GCC unroll 16
+  for (int r = 0; r < W; ++r)
+    if (Top + r < Size && Top + r < count) {
+      x[r] = pairs_of_row(from + (Top + r) * ld, depth);
+      __builtin_prefetch(from + (Size + Top + r) * ld);  // the next panel
+    }
+  turn(x);
+  const std::int64_t pairs = depth < 2 * W ? (depth + 1) / 2 : W;
+  if (pairs == W) {
+#pragma GCC unroll 16
+    for (int j = 0; j < W; ++j) store_pairs<Size, Top>(to + j * Size, x[j], j == W - 1);
+  } else {
+    for (std::int64_t j = 0; j < pairs; ++j) store_pairs<Size, Top>(to + j * Size, x[j], j == pairs - 1);
+  }
+  if constexpr (Top > 0) turn_pairs<Size, Top - W>(count, depth, from, ld, to);
+}
+
+template <int Size, class T>
+void pack(bool turned, std::int64_t count, std::int64_t depth, const T* from, std::int64_t ld, float* to) {
+  constexpr int kLast = (Size - 1) / W * W;
+  if (!turned) {
+    for (std::int64_t k = 0; k < depth; k += 2 * W)
+      turn_pairs<Size, kLast>(count, depth - k, from + k, ld, to + k / 2 * Size);
+    return;
+  }
+  constexpr std::int64_t kRowsAhead = 16;
+  for (std::int64_t k = 0; k < depth; k += 2, from += 2 * ld, to += Size) {
+    __builtin_prefetch(from + kRowsAhead * ld);
+    __builtin_prefetch(from + (kRowsAhead + 1) * ld);
+    const T* second = k + 1 < depth ? from + ld : nullptr;
+#pragma GCC unroll 2
+    for (int top = 0; top <= kLast; top += W) {
+      const V x = pairs_of_columns(from + top, second ? second + top : nullptr, count - top);
+      if (top + W > Size && k + 2 >= depth) store_part(to + top, x, Size - top);
+      else store(to + top, x);
+    }
+  }
+}
+
+// The depth is a multiple of two.
+void packed_gemm_bf16(std::int64_t m, std::int64_t n, std::int64_t depth, std::int64_t, const float* a, const float* b,
+                      float* c, std::int64_t ldc, bool add, Ahead ahead) {
+  packed_gemm(m, n, depth / 2, 0, a, b, c, ldc, add, ahead);
+}

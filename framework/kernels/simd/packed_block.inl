@@ -1,0 +1,78 @@
+// The register block of the large products. Both factors come packed: kMr rows of one interleaved over the depth,
+// kNr columns of the other likewise, so that the inner loop walks through memory in order. Every element of the
+// result is one chain of multiply_add over the depth, whatever the sizes. Who includes this defines multiply_add(sum, a, b):
+// a lane is a float32, or a pair of bf16 and the depth counts pairs.
+
+#if DML_VECTOR_BYTES == 64
+constexpr int kMr = 14, kNrVectors = 2;  // 28 of 32 registers add up
+#elif defined(__aarch64__)
+constexpr int kMr = 12, kNrVectors = 2;  // 24 of 32
+#else
+constexpr int kMr = 6, kNrVectors = 2;  // 12 of 16
+#endif
+constexpr std::int64_t kNr = kNrVectors * W;
+
+template <int M>
+void packed_block(std::int64_t depth, const float* a, const float* b, float* c, std::int64_t ldc, bool add,
+                  Fetch& fetch) {
+  constexpr std::int64_t kSteps = 8;  // between fetches
+  V acc[M][kNrVectors] = {};
+  fetch.begin_block();
+  std::int64_t line = 0;
+  for (std::int64_t done = 0; done < depth; done += kSteps) {
+    if (line < M * kNrVectors) {
+      __builtin_prefetch(c + line / kNrVectors * ldc + line % kNrVectors * W, 1);
+      ++line;
+    }
+    fetch.one();
+    const std::int64_t steps = depth - done < kSteps ? depth - done : kSteps;
+    for (std::int64_t k = 0; k < steps; ++k, a += kMr, b += kNr) {
+      V bv[kNrVectors];
+#pragma GCC unroll 8
+      for (int n = 0; n < kNrVectors; ++n) bv[n] = load(b + n * W);
+#pragma GCC unroll 16
+      for (int m = 0; m < M; ++m) {
+        V av = all(a[m]);
+#pragma GCC unroll 8
+        for (int n = 0; n < kNrVectors; ++n) acc[m][n] = multiply_add(acc[m][n], av, bv[n]);
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int m = 0; m < M; ++m)
+#pragma GCC unroll 8
+    for (int n = 0; n < kNrVectors; ++n) {
+      float* to = c + m * ldc + n * W;
+      store(to, add ? load(to) + acc[m][n] : acc[m][n]);
+    }
+}
+
+// At most kMr rows: the lowest of three blocks that holds them.
+DML_INLINE void packed_rows(std::int64_t rows, std::int64_t depth, const float* a, const float* b, float* c,
+                            std::int64_t ldc, bool add, Fetch& fetch) {
+  if (rows > kMr / 2) packed_block<kMr>(depth, a, b, c, ldc, add, fetch);
+  else if (rows > 2) packed_block<kMr / 2>(depth, a, b, c, ldc, add, fetch);
+  else packed_block<2>(depth, a, b, c, ldc, add, fetch);
+}
+
+void packed_gemm(std::int64_t m, std::int64_t n, std::int64_t depth, std::int64_t, const float* a, const float* b,
+                 float* c, std::int64_t ldc, bool add, Ahead ahead) {
+  Fetch fetch(ahead, (m + kMr - 1) / kMr * ((n + kNr - 1) / kNr));
+  for (std::int64_t i = 0; i < m; i += kMr)
+    for (std::int64_t j = 0; j < n; j += kNr) {
+      std::int64_t rows = m - i < kMr ? m - i : kMr, cols = n - j < kNr ? n - j : kNr;
+      const float *ap = a + i * depth, *bp = b + j * depth;
+      float* to = c + i * ldc + j;
+      if (cols == kNr && (rows == kMr || rows == kMr / 2 || rows == 2)) {
+        packed_rows(rows, depth, ap, bp, to, ldc, add, fetch);
+        continue;
+      }
+      alignas(64) float edge[kMr * kNr];
+      packed_rows(rows, depth, ap, bp, edge, kNr, false, fetch);
+      for (std::int64_t r = 0; r < rows; ++r)
+        for (std::int64_t q = 0; q < cols; ++q) {
+          float value = edge[r * kNr + q];
+          to[r * ldc + q] = add ? to[r * ldc + q] + value : value;
+        }
+    }
+}

@@ -1,0 +1,125 @@
+// Large products in the precision of bf16: factors rounded, sums in float32.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "core/bf16.h"
+#include "core/parallel.h"
+#include "kernels/gemm.h"
+#include "kernels/quant_nf4.h"
+#include "kernels/simd/loops.h"
+#include "values.h"
+
+namespace dml::kernels {
+namespace {
+
+// Every instruction set this machine has, with products in bf16.
+class InBf16 : public testing::TestWithParam<Isa> {
+ protected:
+  void SetUp() override {
+    if (!use_isa(GetParam())) GTEST_SKIP() << "this machine lacks it";
+    use_precision(Precision::bf16);
+  }
+  void TearDown() override {
+    use_precision(Precision::f32);
+    use_isa(best_isa());
+  }
+};
+INSTANTIATE_TEST_SUITE_P(, InBf16, testing::Values(Isa::portable, Isa::avx2, Isa::avx512, Isa::amx),
+                         [](const auto& given) {
+                           return std::string(std::array{"portable", "avx2", "avx512", "amx"}[static_cast<int>(given.param)]);
+                         });
+
+double rounded(float x) { return to_float(to_bf16(x)); }
+
+// The sum over d of a(i, d) · b(j, d), rounded, and the sum of the terms' sizes.
+template <class A, class B>
+void expect_product(const std::vector<float>& got, std::int64_t m, std::int64_t n, std::int64_t depth, A a, B b) {
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t j = 0; j < n; ++j) {
+      double sum = 0, size = 0;
+      for (std::int64_t d = 0; d < depth; ++d) {
+        const double term = rounded(a(i, d)) * rounded(b(j, d));
+        sum += term, size += std::fabs(term);
+      }
+      ASSERT_NEAR(got[static_cast<std::size_t>(i * n + j)], sum, 2e-6 * size) << i << " " << j;
+    }
+}
+
+TEST_P(InBf16, ProductsAreThoseOfRoundedFactors) {
+  for (auto [t, n, k] : {std::array<std::int64_t, 3>{9, 1, 1}, {15, 33, 35}, {45, 70, 900}, {31, 64, 1027}}) {
+    auto x = values(static_cast<std::size_t>(t * k), 1), w = values(static_cast<std::size_t>(n * k), 2),
+         dy = values(static_cast<std::size_t>(t * n), 3);
+    std::vector<float> y(dy.size()), dx(x.size()), dw(w.size());
+    const Weight weight = weight_of(mat(w, n, k));
+    gemm_nt(mat(x, t, k), weight, mat(y, t, n), Write::set);
+    gemm_nn(mat(dy, t, n), weight, mat(dx, t, k), Write::set);
+    gemm_tn(mat(dy, t, n), mat(x, t, k), mat(dw, n, k), Write::set);
+    auto at = [](const std::vector<float>& v, std::int64_t cols, bool turned) {
+      return [&v, cols, turned](std::int64_t i, std::int64_t d) {
+        return v[static_cast<std::size_t>(turned ? d * cols + i : i * cols + d)];
+      };
+    };
+    expect_product(y, t, n, k, at(x, k, false), at(w, k, false));
+    expect_product(dx, t, k, n, at(dy, n, false), at(w, k, true));
+    expect_product(dw, n, k, t, at(dy, n, true), at(x, k, true));
+  }
+}
+
+TEST_P(InBf16, AWeightStoredInBf16OrNf4HasTheBitsOfItsFloat32Values) {
+  constexpr std::int64_t t = 70, n = 130, k = 2112;
+  auto x = values(t * k, 1), w = values(n * k, 2), dy = values(t * n, 3);
+  std::vector<bf16> stored(w.size());
+  for (std::size_t i = 0; i < w.size(); ++i) stored[i] = to_bf16(w[i]), w[i] = to_float(stored[i]);
+  std::vector<std::uint8_t> codes(w.size() / 2);
+  std::vector<float> scales(w.size() / 64), unpacked(w.size());
+  quantize_nf4(w, codes, scales);
+  Weight nf4{Storage::nf4, n, k, codes.data(), scales.data()};
+  nf4.bf16_values = true;
+  unpack(nf4, 0, n, 0, k, unpacked.data());
+  for (auto [packed, plain] : {std::pair{Weight{Storage::bf16, n, k, stored.data()}, weight_of(mat(w, n, k))},
+                               std::pair{nf4, weight_of(mat(unpacked, n, k))}}) {
+    std::vector<float> y1(dy.size()), y2(dy.size()), dx1(x.size()), dx2(x.size());
+    gemm_nt(mat(x, t, k), packed, mat(y1, t, n), Write::set);
+    gemm_nt(mat(x, t, k), plain, mat(y2, t, n), Write::set);
+    gemm_nn(mat(dy, t, n), packed, mat(dx1, t, k), Write::set);
+    gemm_nn(mat(dy, t, n), plain, mat(dx2, t, k), Write::set);
+    EXPECT_EQ(y1, y2);
+    EXPECT_EQ(dx1, dx2);
+  }
+}
+
+TEST_P(InBf16, BitsDependNeitherOnThreadsNorOnWhatIsComputedBeside) {
+  constexpr std::int64_t t = 300, n = 333, k = 1500, r = 8;
+  auto x = values(t * k, 1), w = values(n * k, 2), down = values(t * r, 4), up = values(n * r, 5);
+  const int threads_before = threads();
+  std::vector<float> y(t * n), part(t * n);
+  auto product = [&](std::int64_t first, std::int64_t count, std::vector<float>& to) {
+    gemm_nt_with(mat(x, t, k).slice(first, count), weight_of(mat(w, n, k)), mat(down, t, r).slice(first, count),
+                 mat(up, n, r), mat(to, t, n).slice(first, count), Write::set);
+  };
+  set_threads(1);
+  product(0, t, y);
+  for (int count : {2, 3, 7}) {
+    set_threads(count);
+    for (auto [first, rows] : {std::pair{0, 29}, {29, 10}, {39, 200}, {239, 61}}) product(first, rows, part);
+    EXPECT_EQ(y, part) << count;
+  }
+  set_threads(threads_before);
+}
+
+TEST_P(InBf16, InfinityAndNanStayWhatTheyAre) {
+  constexpr std::int64_t t = 20, n = 33, k = 41;
+  auto x = values(t * k, 1), w = values(n * k, 2);
+  std::vector<float> y(t * n);
+  for (float bad : {std::numeric_limits<float>::infinity(), std::nanf(""), std::numeric_limits<float>::max()}) {
+    auto spoilt = x;
+    spoilt[3 * k + 40] = bad;  // the largest float32 rounds to infinity
+    gemm_nt(mat(spoilt, t, k), weight_of(mat(w, n, k)), mat(y, t, n), Write::set);
+    for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(std::isfinite(y[i]), i / n != 3) << i;
+  }
+}
+
+}  // namespace
+}  // namespace dml::kernels
