@@ -61,7 +61,7 @@ int preprocess(std::vector<std::string> words) {
   return run_on_ranks([&](Comm& comm) {
     RecipeFile file = load_recipe(p.recipe, p.overrides);
     show_notes(file);
-    set_job_threads(file.recipe.train, comm);
+    set_up_processor(file.recipe.train, comm);
     auto tokenizer = open_tokenizer(file.recipe.model);
     if (p.check) return comm.rank() == 0 ? check_all_rows(file.recipe, *tokenizer) : 0;
     Prepared prepared = prepare_on_ranks(file.recipe, *tokenizer, comm, p.rebuild);

@@ -183,7 +183,7 @@ int plan_ranks(const Plan& p) {
   RecipeFile file = load_recipe(p.recipe, p.overrides, RecipeUse::measure);
   show_notes(file);
   auto self = make_self_comm();
-  set_job_threads(file.recipe.train, *self);
+  set_up_processor(file.recipe.train, *self);
   ScalingPlan plan(file.recipe);
   const Calibration& c = plan.calibration();
   log_info(
@@ -217,7 +217,7 @@ int run_plan(const std::vector<std::string>& words) {
   RecipeFile file = load_recipe(p.recipe, p.overrides);
   show_notes(file);
   auto self = make_self_comm();
-  set_job_threads(file.recipe.train, *self);
+  set_up_processor(file.recipe.train, *self);
   TrainingRun run(file, *self);
   for (auto& line : run.header()) log_info("{}", line);
   for (auto& line : run.details()) log_info("{}", line);

@@ -161,7 +161,7 @@ double sgemm_rate(Comm& comm) {
 }  // namespace
 
 BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options) {
-  set_job_threads(recipe.train, comm);
+  set_up_processor(recipe.train, comm);
   BenchResult result;
   result.ranks = comm.size();
   result.threads = threads();

@@ -22,7 +22,7 @@
 #include "core/parallel.h"
 #include "core/version.h"
 #include "kernels/gemm.h"
-#include "kernels/simd/loops.h"
+#include "kernels/processor.h"
 #include "pipeline/launch.h"
 #include "pipeline/memory_plan.h"
 #include "pipeline/progress.h"
@@ -105,6 +105,8 @@ void examine_processor(std::vector<Finding>& out, bool measure) {
   std::string isa = kernels::isa_name();
   out.push_back({isa == "portable" ? Verdict::note : Verdict::fine, "inner loops", isa,
                  isa == "portable" ? "no AVX2: expect a tenth of the usual speed" : ""});
+  out.push_back({Verdict::fine, "bf16", kernels::has_fast_bf16() ? "yes: bf16: auto multiplies in bfloat16"
+                                                                 : "no: bf16: auto stays in float32", ""});
   int usable = available_cores();
   auto online = static_cast<int>(std::thread::hardware_concurrency());
   long all = sysconf(_SC_NPROCESSORS_ONLN);

@@ -33,7 +33,7 @@ Evaluation evaluate_one(std::string name, CausalLm& model, const Examples& examp
 }  // namespace
 
 std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, std::vector<std::string> adapters) {
-  set_job_threads(recipe.train, comm);
+  set_up_processor(recipe.train, comm);
   bool full = recipe.adapter.makes_model();
   if (full && !adapters.empty())
     throw UserError("--adapter: this recipe trains the whole model; name a recipe that trains an adapter");

@@ -12,6 +12,7 @@
 #include "core/log.h"
 #include "core/parallel.h"
 #include "kernels/gemm.h"
+#include "kernels/processor.h"
 
 namespace dml {
 namespace {
@@ -116,7 +117,13 @@ void set_keeping(CausalLm& model, const Recipe& recipe) {
   model.keep_rounded = storage == Storage::bf16 || (storage == Storage::automatic && quantised);
 }
 
-void set_job_threads(const TrainSection& train, Comm& comm) {
+void set_up_processor(const TrainSection& train, Comm& comm) {
+  using kernels::Precision;
+  const bool bf16 = train.bf16 == Bf16::on || (train.bf16 == Bf16::automatic && kernels::has_fast_bf16());
+  kernels::use_precision(bf16 ? Precision::bf16 : Precision::f32);
+  if (bf16 && !kernels::has_fast_bf16())
+    log_warning("bf16: true: this processor has no bf16 instructions (AMX or AVX512_BF16); products round to bf16 and run "
+                "no faster than float32");
   // Cores that several ranks of a host may use are shared among them; a rank's own are its own.
   cpu_set_t mine;
   CPU_ZERO(&mine);

@@ -19,9 +19,9 @@ std::unique_ptr<Tokenizer> open_tokenizer(const ModelSection& model);
 
 Prepared prepare_on_ranks(const Recipe& recipe, const Tokenizer& tokenizer, Comm& comm, bool rebuild = false);
 
-/// Threads of this rank: as the recipe says, else the cores it may use, shared with the ranks that may use them too. Warns
-/// when a rank is bound to fewer cores than its threads, or most of a host lies idle. A collective.
-void set_job_threads(const TrainSection& train, Comm& comm);
+/// Precision of products, and threads of this rank: as the recipe says, else the cores it may use, shared with the ranks that
+/// may use them too. Warns when a rank is bound to fewer cores than its threads, or most of a host lies idle. A collective.
+void set_up_processor(const TrainSection& train, Comm& comm);
 
 /// What the model keeps between forward and backward, and how.
 void set_keeping(CausalLm& model, const Recipe& recipe);

@@ -91,7 +91,7 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
   const TrainSection& settings = file.recipe.train;
   const bool speaks = comm.rank() == 0;
   auto started = Clock::now();
-  set_job_threads(settings, comm);
+  set_up_processor(settings, comm);
   const RunRecord record = this_run(file, options.overrides, comm);
   std::optional<OutputLock> lock;
   auto take_lock = [&] {

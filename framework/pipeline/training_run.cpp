@@ -15,7 +15,7 @@
 #include "core/version.h"
 #include "dist/agreement.h"
 #include "kernels/gemm.h"
-#include "kernels/simd/loops.h"
+#include "kernels/processor.h"
 #include "pipeline/distribution.h"
 #include "pipeline/job.h"
 #include "pipeline/optimization.h"
@@ -128,7 +128,8 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
   state_.recipe = digest_of(recipe_text_);
   state_.data = std::filesystem::path(prepared_.folder()).filename().string();
   state_.base = base_digest_;
-  state_.numerics = fmt::format("{} {}, loops {}", version(), kernels::blas_description(), kernels::isa_name());
+  state_.numerics = fmt::format("{} {}, loops {}{}", version(), kernels::blas_description(), kernels::isa_name(),
+                                kernels::precision() == kernels::Precision::bf16 ? ", bf16 products" : "");
 }
 
 std::string TrainingRun::recipe_text() const {
@@ -136,6 +137,7 @@ std::string TrainingRun::recipe_text() const {
   RecipeFile plain = file_;
   TrainSection& t = plain.recipe.train;
   TrainSection fresh;
+  t.bf16 = kernels::precision() == kernels::Precision::bf16 ? Bf16::on : Bf16::off;  // what auto came to
   t.output_dir = fresh.output_dir;
   t.threads = fresh.threads;
   t.resume_from_checkpoint = fresh.resume_from_checkpoint;

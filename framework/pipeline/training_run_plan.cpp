@@ -7,6 +7,7 @@
 #include "core/parallel.h"
 #include "data/inspect.h"
 #include "dist/frozen_shards.h"
+#include "kernels/processor.h"
 #include "pipeline/distribution.h"
 #include "pipeline/estimate.h"
 #include "pipeline/progress.h"
@@ -189,6 +190,7 @@ std::vector<std::string> TrainingRun::header() const {
                               counted(has_validation() ? calendar_.evaluations() : 0, "evaluation"),
                               counted(calendar_.checkpoints(), "checkpoint"), counted(comm_.size(), "rank"),
                               counted(threads(), "thread"), how_shared));
+  if (kernels::precision() == kernels::Precision::bf16) lines.back() += ", bf16 products";
   lines.push_back(fmt::format("memory     {} per rank: {}", memory_text(memory_.total()), plan_text(memory_)));
   return lines;
 }

@@ -272,6 +272,15 @@ const std::vector<EnumRow<Storage>>& enum_rows() {
   return rows;
 }
 template <>
+const std::vector<EnumRow<Bf16>>& enum_rows() {
+  static const std::vector<EnumRow<Bf16>> rows = {
+      {"false", Bf16::off},
+      {"true", Bf16::on},
+      {"auto", Bf16::automatic},
+      {"full", Bf16::on, "full: weights and optimizer state stay float32; same as 'true'"}};
+  return rows;
+}
+template <>
 const std::vector<EnumRow<Cadence>>& enum_rows() {
   static const std::vector<EnumRow<Cadence>> rows = {{"auto", Cadence::automatic}, {"no", Cadence::never},
                                                      {"false", Cadence::never},    {"steps", Cadence::steps},

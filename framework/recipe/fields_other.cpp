@@ -37,8 +37,8 @@ void add_inert(Table& t) {
                                                                        "chunked_cross_entropy*",
                                                                        "ring_attn_func",
                                                                        "heads_k_stride"});
-  t.inert("dml computes in float32; frozen_storage and activation_storage choose how values are stored",
-          {"bf16", "fp16", "tf32", "bfloat16", "float16", "float32", "fp8", "fp8_*", "torch_dtype", "dtype",
+  t.inert("sums are float32; bf16 chooses the factors' precision, frozen_storage and activation_storage how values are stored",
+          {"tf32", "float32", "fp8", "fp8_*", "torch_dtype", "dtype",
            "embeddings_skip_upcast", "peft_autocast_adapter_dtype", "bnb_config_kwargs", "fp32_norms"});
   t.inert("it is mapped to 'distribution'", {"deepspeed", "fsdp", "fsdp_*", "dp_replicate_size"});
   t.inert("it manages GPU memory or PyTorch processes", {"device_map",
@@ -112,6 +112,7 @@ void add_undone(Table& t) {
 }
 
 void add_refused(Table& t) {
+  t.refuse("dml computes in float32 or bfloat16; use bf16: true, or auto", {"fp16", "float16"});
   t.refuse(
       "dml does supervised fine-tuning, not preference or reinforcement learning; remove it to train on the answers",
       {"rl", "rl_beta", "dpo_*", "kto_*", "orpo_alpha", "simpo_*", "cpo_*", "rpo_alpha", "trl", "vllm", "ebft",

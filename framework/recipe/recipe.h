@@ -24,6 +24,7 @@ enum class BadRow { error, skip };
 enum class LearnEnd { none, turn, last, all };  // whose end tokens are learned: no, learned, the last, all turns
 enum class Recompute { none, layer, mlp };      // gradient_checkpointing: false, true, mlp
 enum class Storage { automatic, f32, bf16 };    // automatic: as the files have it
+enum class Bf16 { off, on, automatic };          // automatic: where the processor has instructions for it
 enum class Cadence { automatic, never, steps, epoch, best };
 
 // ---- model
@@ -243,6 +244,7 @@ struct TrainSection {
   std::optional<int> gradient_checkpointing_layers;
   Storage activation_storage =
       Storage::automatic;  // between forward and backward; automatic: bf16 on a quantised base, else f32
+  Bf16 bf16 = Bf16::off;  // factors of matrix products
   double neftune_noise_alpha = 0;
   // cadence; fractions below 1 are shares of the whole run
   Cadence eval_strategy = Cadence::automatic;  // automatic: eval_steps, else evals_per_epoch, else once per epoch

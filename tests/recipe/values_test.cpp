@@ -178,13 +178,22 @@ TEST(AxolotlsSpellings, AreMappedOrGatheredInOneNotice) {
   EXPECT_EQ(file.recipe.optim.optimizer, "adamw_8bit");
   EXPECT_EQ(file.recipe.distribution.distribution, "zero2");
   EXPECT_EQ(file.recipe.train.eval_strategy, Cadence::never);
+  EXPECT_EQ(file.recipe.train.bf16, Bf16::automatic);
   EXPECT_THAT(
       file.notices,
       ElementsAre(HasSubstr("distribution: zero2"), HasSubstr("ao_adamw_8bit"),
-                  "no effect on CPUs: bf16 (line 7), flash_attention (line 9), plugins (line 13) ('dml help KEY' "
+                  "no effect on CPUs: flash_attention (line 9), plugins (line 13) ('dml help KEY' "
                   "gives the reason)",
                   "not done: wandb_project (line 10): dml does not log to Weights & Biases; metrics are in "
                   "metrics.jsonl and report.html of output_dir"));
+}
+
+TEST(AxolotlsSpellings, ChoosePrecisionAndHalfFloatsAreRefused) {
+  EXPECT_EQ(read_recipe(kSample + "bf16: true\nfp16: false\n", "r.yml").recipe.train.bf16, Bf16::on);
+  EXPECT_EQ(read_recipe(kSample + "bfloat16: true\n", "r.yml").recipe.train.bf16, Bf16::on);
+  EXPECT_EQ(read_recipe(kSample + "fp16:\n", "r.yml").recipe.train.bf16, Bf16::off);
+  EXPECT_THAT([] { read_recipe(kSample + "fp16: true\n", "r.yml"); },
+              testing::ThrowsMessage<UserError>(HasSubstr("r.yml:6:1: 'fp16' is not supported: dml computes in float32 or bfloat16")));
 }
 
 TEST(AxolotlsSpellings, OfItsSchemaAndPlugInsAreKnown) {

@@ -12,12 +12,11 @@
 #include "core/bf16.h"
 #include "kernels/attention_tasks.h"
 #include "kernels/optimizer_step.h"
+#include "kernels/processor.h"
 #include "kernels/simd/product_loops.h"
 #include "kernels/weight.h"
 
 namespace dml::kernels {
-
-enum class Isa { portable, avx2, avx512, amx };
 
 constexpr std::int64_t kDotRows = 8;  // up to here products of a row are dots, one fixed order per element
 
@@ -119,14 +118,8 @@ struct Loops {
                float* m, std::int64_t n);
 };
 
-/// The loops in use: those of the best instruction set this machine has, unless DML_ISA=portable|avx2|avx512|amx or use_isa
-/// says otherwise.
+/// Of the instruction set in use (kernels/processor.h).
 const Loops& loops();
-Isa isa();
-const char* isa_name();
-Isa best_isa();
-/// For tests, while no kernel runs. False where this machine lacks the instruction set.
-bool use_isa(Isa wanted);
 
 /// A block of this thread's own scratch memory, 64-byte aligned; grows and stays, so that a steady state allocates
 /// nothing. The next call on the same thread gives the same block.

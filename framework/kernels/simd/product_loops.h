@@ -8,12 +8,6 @@
 
 namespace dml::kernels {
 
-/// Of the factors of large products; sums are float32.
-enum class Precision {
-  f32,
-  bf16,  // factors are rounded to nearest, ties to even
-};
-
 // Bytes to bring near while something else is computed: `rows` runs of `width` bytes, `stride` apart.
 struct Ahead {
   const char* data = nullptr;
@@ -39,12 +33,7 @@ struct ProductLoops {
                const float* b, float* c, std::int64_t ldc, bool add, Ahead ahead);
 };
 
-/// Of the instruction set in use (loops.h) and the precision asked for.
+/// Of the instruction set and the precision in use (kernels/processor.h).
 const ProductLoops& product_loops();
-Precision precision();
-/// For the whole process, while no kernel runs.
-void use_precision(Precision wanted);
-/// Whether this machine multiplies bf16 faster than float32, in the instruction set in use.
-bool has_fast_bf16();
 
 }  // namespace dml::kernels
