@@ -3,6 +3,7 @@
 
 #include "core/error.h"
 #include "golden.h"
+#include "kernels/processor.h"
 #include "nn/hooks.h"
 
 namespace dml {
@@ -107,6 +108,34 @@ TEST_P(Family, GeneratingReadsTheLogitsOfTraining) {
       m.model->generate(part, {&rows, 1}, {logits.data(), 1, vocab});
     }
     expect_close(logits, last, step == 1 ? "token by token" : "at once");
+  }
+}
+
+// Within 2 % of the tensor's largest value, in the same direction; the same bits however the gradients are recomputed.
+TEST_P(Family, GradientsWithProductsInBf16PointWhereThoseInFloat32Do) {
+  GoldenBatch batch(golden_path(GetParam()) + "/batch.json");
+  for (bool lora : {false, true}) {
+    GoldenModel exact(GetParam(), lora, batch);
+    const double exact_sum = exact.model->train(batch.view(), {}, no_hooks);
+    kernels::use_precision(kernels::Precision::bf16);
+    GoldenModel rounded(GetParam(), lora, batch);
+    const double sum = rounded.model->train(batch.view(), {}, no_hooks);
+    kernels::use_precision(kernels::Precision::f32);
+    EXPECT_NEAR(sum, exact_sum, 5e-3 * exact_sum);
+    EXPECT_NE(rounded.gradients, exact.gradients);
+    for (std::size_t u = 0; u < exact.gradients.size(); ++u)
+      for (const Parameter& p : exact.model->parameters.units()[u].parameters) {
+        double dot = 0, a2 = 0, b2 = 0, top = 0, off = 0;
+        for (std::int64_t i = p.offset; i < p.offset + p.size(); ++i) {
+          const auto at = static_cast<std::size_t>(i);
+          const double a = exact.gradients[u][at], b = rounded.gradients[u][at];
+          dot += a * b, a2 += a * a, b2 += b * b, top = std::max(top, std::abs(a)), off = std::max(off, std::abs(a - b));
+        }
+        EXPECT_LE(off, 2e-2 * top + 1e-9) << p.name;
+        if (top > 1e-6) {
+          EXPECT_GE(dot / std::sqrt(a2 * b2), 0.999) << p.name;
+        }
+      }
   }
 }
 
