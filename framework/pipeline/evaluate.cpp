@@ -23,7 +23,7 @@ Evaluation evaluate_one(std::string name, CausalLm& model, const Examples& examp
   TokenLoss objective;
   model.reserve(objective.measure(model, {longest, longest, schedule.most_examples()}, false));
   UnitHooks no_hooks;  // every rank holds the whole model
-  const MicroBatchSum sum = split_loss(model, objective, loader, schedule, comm, no_hooks);
+  const MicroBatchSum sum = split_loss({model, objective, loader, schedule, comm, no_hooks}).all;
   const double loss = sum.losses.mean();
   Evaluation e{std::move(name), loss, std::exp(loss), examples.size(), sum.tokens, sum.trained_tokens, 0};
   e.seconds = seconds_since(start);

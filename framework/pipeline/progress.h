@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-#include "pipeline/metrics.h"
+#include "train/metrics.h"
 
 namespace dml {
 

@@ -57,7 +57,7 @@ std::string loss_text(double loss) { return std::isfinite(loss) ? fmt::format("{
 const EvalMetrics* best_of(const std::vector<EvalMetrics>& evals) {
   const EvalMetrics* best = nullptr;
   for (const EvalMetrics& e : evals) {
-    if (std::isfinite(e.loss) && (!best || e.loss < best->loss)) best = &e;
+    if (std::isfinite(e.loss()) && (!best || e.loss() < best->loss())) best = &e;
   }
   return best;
 }
@@ -72,9 +72,9 @@ Chart loss_chart(const Report& r, const std::string& title) {
   const double keep = std::clamp(1 - 10 / std::max(1.0, static_cast<double>(r.steps.size())), 0.0, kSmoothing);
   ChartSeries average{"smoothed", 1, false, false, smoothed(raw.points, keep)};
   ChartSeries validation{"validation", 2, false, true, {}};
-  for (const EvalMetrics& e : r.evals) validation.points.push_back({static_cast<double>(e.step), e.loss});
+  for (const EvalMetrics& e : r.evals) validation.points.push_back({static_cast<double>(e.step), e.loss()});
   if (const EvalMetrics* best = best_of(r.evals))
-    validation.marks.push_back({{static_cast<double>(best->step), best->loss}, loss_text(best->loss)});
+    validation.marks.push_back({{static_cast<double>(best->step), best->loss()}, loss_text(best->loss())});
   Chart chart{title, "optimizer step", {}};
   for (ChartSeries* s : {&raw, &average, &validation}) {
     if (!s->points.empty()) chart.series.push_back(std::move(*s));
@@ -140,14 +140,29 @@ std::string table(const ReportTable& t) {
   return out + "</tbody></table></div>\n";
 }
 
+// Beside the loss, in the order in which they come.
+std::vector<std::string> other_metrics(const std::vector<EvalMetrics>& evals) {
+  std::vector<std::string> names;
+  for (const EvalMetrics& e : evals)
+    for (const NamedValue& v : e.values)
+      if (v.name != kEvalLoss && std::ranges::find(names, v.name) == names.end()) names.push_back(v.name);
+  return names;
+}
+
 std::string evaluations(const Report& r) {
   ReportTable t{"Evaluations", {"step", "epoch", "loss", "perplexity"}, {}};
+  const std::vector<std::string> others = other_metrics(r.evals);
+  t.header.insert(t.header.end(), others.begin(), others.end());
   const std::size_t every = r.evals.size() / kMostRows + 1;
   for (std::size_t i = (r.evals.size() + every - 1) % every; i < r.evals.size();
        i += every) {  // the last is among them
     const EvalMetrics& e = r.evals[i];
-    t.rows.push_back({fmt::format("{}", e.step), fmt::format("{:.2f}", e.epoch), fmt::format("{:.4f}", e.loss),
+    t.rows.push_back({fmt::format("{}", e.step), fmt::format("{:.2f}", e.epoch), fmt::format("{:.4f}", e.loss()),
                       fmt::format("{:.3f}", e.perplexity())});
+    for (const std::string& name : others) {
+      const std::optional<double> value = e.value(name);
+      t.rows.back().push_back(value ? fmt::format("{:.4f}", *value) : "");
+    }
   }
   return t.rows.empty() ? std::string() : table(t);
 }
@@ -185,12 +200,12 @@ Headline headline(const Report& r) {
     for (const EvalMetrics& e : r.evals) {
       if (r.result_step >= 0 && e.step <= r.result_step) last = &e;
     }
-    Headline h{"Validation loss", first.loss, last->loss,
+    Headline h{"Validation loss", first.loss(), last->loss(),
                fmt::format("step {} → {}, perplexity {:.4g} → {:.4g}", first.step, last->step, first.perplexity(),
                            last->perplexity())};
     if (const EvalMetrics* best = best_of(r.evals)) {
       h.detail += best->step == last->step ? "; the best of all evaluations"
-                                           : fmt::format("; best {} at step {}", loss_text(best->loss), best->step);
+                                           : fmt::format("; best {} at step {}", loss_text(best->loss()), best->step);
     }
     return h;
   }

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "pipeline/metrics.h"
+#include "train/metrics.h"
 
 namespace dml {
 

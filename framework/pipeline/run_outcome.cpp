@@ -24,7 +24,7 @@ RunOutcome outcome_of(const std::vector<StepMetrics>& steps, const std::vector<E
                       std::int64_t result_step) {
   auto result = std::ranges::find(evals, result_step, &EvalMetrics::step);
   if (evals.size() > 1 && result != evals.end() && result != evals.begin())
-    return {"validation loss", evals.front().loss, result->loss};
+    return {"validation loss", evals.front().loss(), result->loss()};
   if (steps.size() < kFewestSteps) return {};
   const std::span<const StepMetrics> all(steps);
   const std::size_t tenth = steps.size() / 10;

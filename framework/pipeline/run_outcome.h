@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/metrics.h"
+#include "train/metrics.h"
 
 namespace dml {
 

@@ -16,6 +16,7 @@
 #include "pipeline/run_record.h"
 #include "pipeline/run_report.h"
 #include "pipeline/training_run.h"
+#include "train/metrics_log.h"
 
 namespace dml {
 namespace fs = std::filesystem;
@@ -54,7 +55,12 @@ std::string step_text(std::int64_t saved_at, std::int64_t done) {
 }
 
 std::string eval_line(const EvalMetrics& eval) {
-  return fmt::format("step {}: validation loss {:.4f}, perplexity {:.2f}", eval.step, eval.loss, eval.perplexity());
+  std::vector<std::string> parts;
+  for (const NamedValue& v : eval.values)
+    parts.push_back(v.name == kEvalLoss
+                        ? fmt::format("validation loss {:.4f}, perplexity {:.2f}", v.value, eval.perplexity())
+                        : fmt::format("{} {:.4f}", v.name, v.value));
+  return fmt::format("step {}: {}", eval.step, fmt::join(parts, ", "));
 }
 
 void say_stopped(const TrainingRun& run, const RunRecord& record, std::int64_t saved_at) {
@@ -232,7 +238,8 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
     return ExitCode::stopped;
   }
   if (gave_up)
-    log_info("Stopped early at step {}: the validation loss has not improved for {} evaluations", run.done(),
+    log_info("Stopped early at step {}: {} has not improved for {} evaluations", run.done(),
+             run.best_metric().name == kEvalLoss ? "the validation loss" : run.best_metric().name,
              *settings.early_stopping_patience);
   const TrainingRun::BaseChange change = run.base_change();
   if (!change.text.empty() && !change.sound) throw UserError("{}. Restore the file, {}", change.text, resume_hint());

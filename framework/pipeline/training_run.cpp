@@ -17,13 +17,13 @@
 #include "kernels/gemm.h"
 #include "kernels/processor.h"
 #include "pipeline/distribution.h"
+#include "pipeline/evaluators.h"
 #include "pipeline/job.h"
 #include "pipeline/optimization.h"
 #include "pipeline/preflight.h"
 #include "pipeline/progress.h"
 #include "pipeline/recipe_changes.h"
 #include "pipeline/vocabulary.h"
-#include "train/split_loss.h"
 #include "train/token_loss.h"
 
 namespace dml {
@@ -102,8 +102,9 @@ TrainingRun::TrainingRun(const RecipeFile& file, Comm& comm)
   companions_.emplace(file, *tokenizer_, base_);
   if (!validation_examples_.empty()) {
     eval_schedule_.emplace(validation_examples_.lengths(), eval_schedule(recipe_.data, recipe_.train, comm.size()));
-    eval_loader_.emplace(validation_examples_, *eval_schedule_);
   }
+  evaluators_ = make_evaluators(recipe_, prepared_, eval_schedule_ ? &*eval_schedule_ : nullptr);
+  best_metric_ = dml::best_metric(file_, evaluators_);
   set_learning_rates(model_->parameters, recipe_.optim, recipe_.adapter);
   model_->noise = recipe_.train.neftune_noise_alpha;
   set_keeping(*model_, recipe_);
@@ -238,10 +239,11 @@ EvalMetrics TrainingRun::evaluate() {
   auto each = [this](std::int64_t done, std::int64_t total) {
     if (on_part_) on_part_("evaluation", done, total);
   };
-  const MicroBatchSum sum = split_loss(*model_, *objective_, *eval_loader_, *eval_schedule_, comm_, *strategy_, each);
-  EvalMetrics eval{state_.step, state_.epoch, sum.losses.mean()};
+  EvaluationResult result;
+  for (auto& evaluator : evaluators_)
+    evaluator->evaluate({*model_, *objective_, *strategy_, comm_, state_.step, each}, result);
   find_lost_base();
-  return eval;
+  return {state_.step, state_.epoch, std::move(result.values)};
 }
 
 bool TrainingRun::find_lost_base() {
@@ -286,8 +288,11 @@ std::vector<Sample> TrainingRun::samples() {
 }
 
 bool TrainingRun::record_evaluation(const EvalMetrics& eval) {
-  if (!state_.best_metric || eval.loss < *state_.best_metric) {
-    state_.best_metric = eval.loss;
+  const double value = eval.value(best_metric_.name).value_or(NAN);
+  const bool better = best_metric_.greater_is_better ? value > state_.best_metric.value_or(-INFINITY)
+                                                     : value < state_.best_metric.value_or(INFINITY);
+  if (better) {
+    state_.best_metric = value;
     state_.best_step = eval.step;
     without_improvement_ = 0;
   } else {

@@ -21,12 +21,13 @@
 #include "pipeline/calendar.h"
 #include "pipeline/companions.h"
 #include "pipeline/memory_plan.h"
-#include "pipeline/metrics.h"
 #include "pipeline/relora.h"
 #include "pipeline/samples.h"
 #include "pipeline/signals.h"
 #include "recipe/recipe.h"
 #include "tokenizer/tokenizer.h"
+#include "train/evaluator.h"
+#include "train/metrics_log.h"
 #include "train/step.h"
 
 namespace dml {
@@ -52,6 +53,7 @@ class TrainingRun {
   StepMetrics step();
   /// Means nothing when pages of the base were lost.
   EvalMetrics evaluate();
+  const Metric& best_metric() const { return best_metric_; }
 
   /// The base's file that was cut short while a step or an evaluation read it, on any rank; "" when there is none. What is
   /// trained is as it was after the last step.
@@ -158,7 +160,6 @@ class TrainingRun {
   Schedule schedule_;
   std::optional<Schedule> eval_schedule_;
   Loader loader_;
-  std::optional<Loader> eval_loader_;
   Calendar calendar_;
   MemoryPlan memory_;  // its `process` is taken before the model is there
   std::unique_ptr<DistributionStrategy> strategy_;
@@ -169,6 +170,8 @@ class TrainingRun {
   std::optional<Companions> companions_;
   std::optional<Relora> relora_;
   std::unique_ptr<Objective> objective_;
+  std::vector<std::unique_ptr<Evaluator>> evaluators_;
+  Metric best_metric_;
   std::unique_ptr<Optimizer> optimizer_;
   LearningRate learning_rate_;
   SignalWatch signals_;

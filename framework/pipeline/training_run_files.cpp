@@ -14,6 +14,17 @@
 #include "pipeline/training_run.h"
 
 namespace dml {
+namespace {
+
+// As the Trainer of transformers logs an evaluation.
+Json history_entry(const EvalMetrics& eval) {
+  Json entry{{"epoch", eval.epoch}, {"step", eval.step}};
+  for (const NamedValue& v : eval.values) entry[v.name] = v.value;
+  return entry;
+}
+
+}  // namespace
+
 void TrainingRun::start(const std::string& from) {
   // Values come before the strategy spreads them over the ranks, optimizer state when its places are known.
   std::optional<TrainState> found;
@@ -117,8 +128,12 @@ std::int64_t TrainingRun::return_to_best() {
     read_values(best);
     publish_values(model_->parameters, *strategy_);
   }
-  log_info("The result has the weights of step {}, whose validation loss {:.4f} is the lowest", state_.best_step,
-           *state_.best_metric);
+  if (best_metric_.name == kEvalLoss && !best_metric_.greater_is_better)
+    log_info("The result has the weights of step {}, whose validation loss {:.4f} is the lowest", state_.best_step,
+             *state_.best_metric);
+  else
+    log_info("The result has the weights of step {}, whose {} {:.4f} is the best", state_.best_step, best_metric_.name,
+             *state_.best_metric);
   return state_.best_step;
 }
 
@@ -138,7 +153,7 @@ TrainerState TrainingRun::trainer_state(const MetricsLog& log) const {
     t.log_history.push_back(
         {{"epoch", m.epoch}, {"step", m.step}, {"loss", m.loss}, {"grad_norm", m.grad_norm}, {"learning_rate", m.lr}});
     for (; eval != log.evals().end() && eval->step <= m.step; ++eval)
-      t.log_history.push_back({{"epoch", eval->epoch}, {"step", eval->step}, {"eval_loss", eval->loss}});
+      t.log_history.push_back(history_entry(*eval));
   }
   return t;
 }

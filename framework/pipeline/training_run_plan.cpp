@@ -44,15 +44,16 @@ void TrainingRun::plan_memory() {
   std::int64_t per_step = recipe_.train.micro_batches_per_step(comm_.size());
   strategy_->announce(model_->parameters);
   auto held = strategy_->memory(model_->parameters, optimizer_->state(), (per_step + comm_.size() - 1) / comm_.size());
-  auto measured = [&](const Schedule& s, bool backward) {
-    return objective_->measure(*model_, {s.longest(), s.longest(), s.most_examples()}, backward);
-  };
-  memory_.activations = measured(schedule_, true);
-  if (eval_schedule_) memory_.activations = std::max(memory_.activations, measured(*eval_schedule_, false));
+  memory_.activations = objective_->measure(*model_, {schedule_.longest(), schedule_.longest(), schedule_.most_examples()}, true);
+  for (auto& evaluator : evaluators_) {
+    const Evaluator::Memory need = evaluator->memory(*model_, *objective_, comm_.rank());
+    memory_.activations = std::max(memory_.activations, need.working);
+    memory_.samples += need.beside;
+  }
   if (recipe_.generation.generate_samples && comm_.rank() == 0) {
     auto [working, caches] = samples_memory(*model_, validation_examples_, recipe_.generation);
     memory_.activations = std::max(memory_.activations, working);
-    memory_.samples = caches;
+    memory_.samples += caches;
   }
   memory_.trained = static_cast<std::size_t>(held.values);
   FrozenMemory frozen = frozen_memory(base_, *model_, source_storage(recipe_.model, recipe_.adapter));

@@ -134,7 +134,6 @@ void add_refused(Table& t) {
   t.refuse("dml does not measure which layers to train; list them in unfrozen_parameters", {"spectrum_*"});
   t.refuse("dml adds embedding rows for new tokens; it never removes or resets rows",
            {"shrink_embeddings", "fix_untrained_tokens"});
-  t.refuse("the best model is the one with the lowest validation loss", {"greater_is_better"});
   t.refuse("only LoftQ is read here: write peft_init_lora_weights: loftq and loftq_iter", {"peft"});
   t.refuse("dml adapts modules, selected by name, pattern and layer",
            {"lora_target_parameters", "peft_layer_replication"});

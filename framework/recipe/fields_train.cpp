@@ -192,8 +192,12 @@ Section train_section() {
   t.add("load_best_model_at_end", &S::load_best_model_at_end, "Load the weights with the best evaluation at the end.",
         {.example = "true"});
   t.add("metric_for_best_model", &S::metric_for_best_model,
-        "Metric that defines the best model; only the validation loss is available.",
-        {.choices = {{"eval_loss", "eval_loss"}, {"loss", "eval_loss"}}, .example = "eval_loss"});
+        "Metric that defines the best model, for load_best_model_at_end, save_strategy: best and "
+        "early_stopping_patience: eval_loss, eval_NAME_loss of a dataset NAME where there are several, or another value "
+        "that the run's evaluations give; with or without eval_ in front.",
+        {.example = "eval_loss"});
+  t.add("greater_is_better", &S::greater_is_better, "Whether a greater value of metric_for_best_model is a better one.",
+        {.example = "false", .unset = "as the metric says; false for losses"});
   t.add("early_stopping_patience", &S::early_stopping_patience, "Stop after this many evaluations without improvement.",
         {.min = 1, .off = 0, .example = "3", .unset = "never"});
   t.add("loss_watchdog_threshold", &S::loss_watchdog_threshold, "Training loss above which a step counts as diverging.",

@@ -262,7 +262,8 @@ struct TrainSection {
   std::optional<std::string> resume_from_checkpoint;
   bool auto_resume_from_checkpoints = false;
   bool load_best_model_at_end = false;
-  std::string metric_for_best_model = "eval_loss";  // the only one there is
+  std::string metric_for_best_model = "eval_loss";
+  std::optional<bool> greater_is_better;
   std::optional<std::int64_t> early_stopping_patience;
   std::optional<double> loss_watchdog_threshold;
   std::int64_t loss_watchdog_patience = 3;

@@ -32,6 +32,11 @@ struct LossSums {
   double mean() const { return denominator > 0 ? loss / denominator : 0; }
 };
 
+/// The part of a loss that belongs to one document.
+struct DocumentLoss {
+  double loss = 0, denominator = 0;
+};
+
 class Objective {
  public:
   virtual ~Objective() = default;
@@ -40,8 +45,10 @@ class Objective {
   /// Every pass over one micro-batch, forward and backward: adds the gradient of the returned loss to the units. The passes
   /// and their hooks are the same for every micro-batch, also one without tokens: other ranks may wait for its exchanges.
   virtual LossSums train(CausalLm& model, const PackedBatch& batch, PassSeed seed, UnitHooks& hooks) = 0;
-  /// The same sums without gradients, noise or dropout.
-  virtual LossSums evaluate(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks) = 0;
+  /// The same sums without gradients, noise or dropout. `documents`, unless empty, is set: one entry per document of the
+  /// batch, with a denominator of 0 where a document has no loss of its own.
+  virtual LossSums evaluate(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks,
+                            std::span<DocumentLoss> documents = {}) = 0;
   /// Bytes of working memory for micro-batches of at most this shape.
   virtual std::size_t measure(CausalLm& model, CausalLm::Shape shape, bool backward) {
     return model.measure(shape, backward);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "data/loader.h"
 #include "dist/comm.h"
@@ -11,8 +12,30 @@
 
 namespace dml {
 
-/// `each(done, total)` is called after each micro-batch of this rank.
-MicroBatchSum split_loss(CausalLm& model, Objective& objective, Loader& loader, const Schedule& schedule, Comm& comm,
-                         UnitHooks& hooks, const std::function<void(std::int64_t, std::int64_t)>& each = {});
+/// What is passed over, and how.
+struct SplitPasses {
+  CausalLm& model;
+  Objective& objective;
+  Loader& loader;
+  const Schedule& schedule;
+  Comm& comm;
+  UnitHooks& hooks;
+  /// Called after each micro-batch of this rank.
+  std::function<void(std::int64_t done, std::int64_t total)> each = [](std::int64_t, std::int64_t) {};
+};
+
+/// The groups that a loss is divided into, none for no division.
+struct DocumentGroups {
+  std::size_t count = 0;
+  /// The group of each document of a micro-batch, in their order.
+  std::function<void(std::int64_t step, std::int64_t micro_batch, std::vector<std::int32_t>& groups)> of;
+};
+
+struct SplitLoss {
+  MicroBatchSum all;
+  std::vector<DocumentLoss> groups;  // as many as DocumentGroups counts
+};
+
+SplitLoss split_loss(const SplitPasses& passes, const DocumentGroups& groups = {});
 
 }  // namespace dml

@@ -162,6 +162,35 @@ TEST_F(Runs, MoveAnEarlierOneAsideWhole) {
   expect_refused(dml({"ckpt", "rm", at("out"), "earlier-9"}), 2, {"earlier-9"});
 }
 
+TEST_F(Runs, TakeTheirBestModelByAnyMetricOfTheirEvaluations) {
+  alpaca("near.jsonl", 4, 100);
+  alpaca("far.jsonl", 6, 200);
+  const Keys keys = tiny_lora() + Keys{{"val_set_size", ""},
+                                       {"test_datasets", fmt::format("[{{path: {}, type: alpaca}}, {{path: {}, type: alpaca}}]",
+                                                                     at("near.jsonl"), at("far.jsonl"))},
+                                       {"eval_steps", "2"},
+                                       {"save_strategy", "best"},
+                                       {"load_best_model_at_end", "true"},
+                                       {"metric_for_best_model", "far_loss"},
+                                       {"greater_is_better", "true"}};
+  Ended e = train(1, recipe("r.yml", keys));
+  ASSERT_EQ(e.exit, 0) << e.err;
+  double worst = -1;
+  int worst_step = -1;
+  for (const Json& line : json_lines(at("out/metrics.jsonl"))) {
+    if (line.value("event", "") != "eval") continue;
+    EXPECT_TRUE(line.contains("eval_near_loss")) << line.dump();
+    if (line.at("eval_far_loss").get<double>() > worst) worst = line["eval_far_loss"], worst_step = line["step"];
+  }
+  EXPECT_THAT(e.err, HasSubstr(worst_step == 0 ? std::string("no evaluation was better than the one before training")
+                                               : fmt::format("of step {}, whose eval_far_loss", worst_step)));
+
+  Ended wrong = train(1, recipe("w.yml", keys + Keys{{"metric_for_best_model", "eval_fat_loss"}}));
+  EXPECT_EQ(wrong.exit, 2);
+  EXPECT_THAT(wrong.err, AllOf(HasSubstr("w.yml:"), HasSubstr("'eval_fat_loss'"), HasSubstr("did you mean 'eval_far_loss'"),
+                               HasSubstr("eval_loss, eval_near_loss, eval_far_loss")));
+}
+
 TEST_F(Runs, SayInTheirLastLineWhatBecameOfTheLoss) {
   Ended good = train(1, recipe("good.yml", tiny_lora() + Keys{{"learning_rate", "1e-2"}}));
   ASSERT_EQ(good.exit, 0) << good.err;

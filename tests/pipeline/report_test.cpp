@@ -27,7 +27,7 @@ Report sample_report(int steps) {
     r.steps.push_back({s, s / 100.0, 3 * std::exp(-s / 60.0) + 0.4 + 0.1 * std::sin(s * 1.7), 0.5 + 1.0 / s,
                        2e-3 * (1 + std::cos(3.14159 * s / steps)) / 2, 1024, 500, 4000 + 10.0 * (s % 7), 0.25,
                        200'000'000u + 1000u * static_cast<unsigned>(s)});
-    if (s % 50 == 0) r.evals.push_back({s, s / 100.0, 3 * std::exp(-s / 60.0) + 0.45});
+    if (s % 50 == 0) r.evals.push_back({s, s / 100.0, {{kEvalLoss, 3 * std::exp(-s / 60.0) + 0.45}}});
   }
   r.tables = {{"Data", {"file", "rows"}, {{"pirate.jsonl", "2400"}}}};
   r.samples = {{"Where does a fox live?", "A fox lives in the forest.", "Ahoy, matey! A fox be livin' in the forest."}};
@@ -105,7 +105,7 @@ TEST(Report, StaysSmallHoweverLongTheRunAndEndsWithTheLastEvaluation) {
 Report report_of(const std::vector<double>& losses, std::int64_t every = 100) {
   Report r;
   for (std::size_t i = 0; i < losses.size(); ++i)
-    r.evals.push_back({every * static_cast<std::int64_t>(i), double(i), losses[i]});
+    r.evals.push_back({every * static_cast<std::int64_t>(i), double(i), {{kEvalLoss, losses[i]}}});
   return r;
 }
 

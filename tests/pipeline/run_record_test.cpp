@@ -75,7 +75,7 @@ StepMetrics step_of(std::int64_t step, double loss) {
 }
 
 TEST(RunOutcome, ComparesTheFirstEvaluationWithThatOfTheResult) {
-  std::vector<EvalMetrics> evals{{0, 0, 2.5}, {10, 1, 2.0}, {20, 2, 2.75}};
+  std::vector<EvalMetrics> evals{{0, 0, {{kEvalLoss, 2.5}}}, {10, 1, {{kEvalLoss, 2.0}}}, {20, 2, {{kEvalLoss, 2.75}}}};
   EXPECT_TRUE(outcome_of({}, evals, 20).worse());
   EXPECT_EQ(outcome_of({}, evals, 20).text(), "validation loss 2.5000 → 2.7500");
   EXPECT_FALSE(outcome_of({}, evals, 10).worse());

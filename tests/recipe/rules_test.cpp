@@ -47,7 +47,6 @@ TEST(Rules, AreToldWithBothPlaces) {
       {"jagged_restart_warmup_steps: 5", "'jagged_restart_warmup_steps' needs jagged_restart_steps"},
       {"jagged_restart_steps: 20\nlr_scheduler: one_cycle", "does not work with 'lr_scheduler' (line 7): one_cycle"},
       {"jagged_restart_steps: 5", "is too short for 'jagged_restart_warmup_steps' of 10"},
-      {"metric_for_best_model: accuracy", "'metric_for_best_model' must be"},
       {lora + "loraplus_lr_ratio: 16\nlr_groups: [{name: a, modules: [b], lr: 1}]", "not both"},
       {"eval_steps: 3", "'eval_steps': there is no validation data"},
       {"eval_strategy: epoch", "'eval_strategy': there is no validation data"},

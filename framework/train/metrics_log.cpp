@@ -1,14 +1,17 @@
-#include "pipeline/metrics.h"
+#include "train/metrics_log.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cmath>
 #include <limits>
 
 #include "core/error.h"
 #include "core/files.h"
+#include "core/json.h"
 
 namespace dml {
 
@@ -19,6 +22,25 @@ std::string number(double value) { return std::isfinite(value) ? fmt::format("{}
 
 double read_number(const Json& object, const char* key, const std::string& source) {
   return json_number(object, key, std::numeric_limits<double>::quiet_NaN(), source);
+}
+
+constexpr std::array kStepFields{"step",   "epoch",          "loss",  "grad_norm", "lr",
+                                 "tokens", "learned_tokens", "tok_s", "step_s",    "mem"};
+constexpr std::array kEvalFields{"event", "step", "epoch", "loss", "ppl"};
+
+// Of all fields but these; null stands for a number that was not finite.
+std::vector<NamedValue> named_values(const Json& object, std::span<const char* const> but) {
+  std::vector<NamedValue> out;
+  for (auto& [key, value] : object.items())
+    if (std::ranges::find(but, key) == but.end() && (value.is_number() || value.is_null()))
+      out.push_back({key, value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>()});
+  return out;
+}
+
+std::string text_of(const std::vector<NamedValue>& values) {
+  std::string out;
+  for (const NamedValue& v : values) out += fmt::format(",{}:{}", dump(Json(v.name)), number(v.value));
+  return out;
 }
 
 StepMetrics read_step(const Json& o, const std::string& source) {
@@ -33,12 +55,18 @@ StepMetrics read_step(const Json& o, const std::string& source) {
   m.tok_s = read_number(o, "tok_s", source);
   m.step_s = read_number(o, "step_s", source);
   m.mem = static_cast<std::size_t>(json_integer(o, "mem", 0, source));
+  m.values = named_values(o, kStepFields);
+  return m;
+}
+
+EvalMetrics read_eval(const Json& o, const std::string& source) {
+  EvalMetrics m{json_integer(o, "step", 0, source), read_number(o, "epoch", source)};
+  if (o.contains("loss")) m.values.push_back({kEvalLoss, read_number(o, "loss", source)});
+  for (NamedValue& v : named_values(o, kEvalFields)) m.values.push_back(std::move(v));
   return m;
 }
 
 }  // namespace
-
-double EvalMetrics::perplexity() const { return std::exp(loss); }
 
 MetricsLog::MetricsLog(std::string path, std::int64_t keep_until_step) : path_(std::move(path)) {
   fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
@@ -67,8 +95,7 @@ void MetricsLog::read_kept(std::int64_t keep_until_step) {
       if (event.empty()) {
         steps_.push_back(read_step(object, source));
       } else if (event == "eval") {
-        evals_.push_back({json_integer(object, "step", 0, source), read_number(object, "epoch", source),
-                          read_number(object, "loss", source)});
+        evals_.push_back(read_eval(object, source));
       } else if (event == "sample") {
         samples_.push_back({json_integer(object, "step", 0, source), json_string(object, "prompt", "", source),
                             json_string(object, "expected", "", source), json_string(object, "text", "", source)});
@@ -94,15 +121,18 @@ void MetricsLog::append(std::string line) {
 void MetricsLog::step(const StepMetrics& m) {
   steps_.push_back(m);
   append(fmt::format(R"({{"step":{},"epoch":{},"loss":{},"grad_norm":{},"lr":{},"tokens":{},"learned_tokens":{},)"
-                     R"("tok_s":{},"step_s":{},"mem":{}}})",
+                     R"("tok_s":{},"step_s":{},"mem":{}{}}})",
                      m.step, number(m.epoch), number(m.loss), number(m.grad_norm), number(m.lr), m.tokens,
-                     m.learned_tokens, number(m.tok_s), number(m.step_s), m.mem));
+                     m.learned_tokens, number(m.tok_s), number(m.step_s), m.mem, text_of(m.values)));
 }
 
 void MetricsLog::eval(const EvalMetrics& m) {
   evals_.push_back(m);
-  append(fmt::format(R"({{"event":"eval","step":{},"epoch":{},"loss":{},"ppl":{}}})", m.step, number(m.epoch),
-                     number(m.loss), number(m.perplexity())));
+  std::vector<NamedValue> others = m.values;
+  std::erase_if(others, [](const NamedValue& v) { return v.name == kEvalLoss; });
+  const std::string loss =
+      m.value(kEvalLoss) ? fmt::format(R"(,"loss":{},"ppl":{})", number(m.loss()), number(m.perplexity())) : "";
+  append(fmt::format(R"({{"event":"eval","step":{},"epoch":{}{}{}}})", m.step, number(m.epoch), loss, text_of(others)));
 }
 
 void MetricsLog::sample(const SampleMetrics& m) {

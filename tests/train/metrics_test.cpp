@@ -1,4 +1,4 @@
-#include "pipeline/metrics.h"
+#include "train/metrics_log.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 #include "core/files.h"
-#include "pipeline/samples.h"
+#include "core/json.h"
 #include "temporary_folder.h"
 
 namespace dml {
@@ -22,6 +22,8 @@ class MetricsFile : public testing::Test {
     return {step, 0.1 * step, 2.0 / 3 + 1.0 / step, 1e-17, 2e-4, 512, 100, 812.5, 0.63, 1u << 30};
   }
 
+  static EvalMetrics eval_at(std::int64_t step) { return {step, 0.1 * step, {{kEvalLoss, 1.0}}}; }
+
   testing_tools::TemporaryFolder folder_;
   std::string path_;
 };
@@ -30,13 +32,13 @@ TEST_F(MetricsFile, WritesOneObjectALineThatReadsBackExactly) {
   {
     MetricsLog log(path_);
     for (int s = 1; s <= 3; ++s) log.step(at(s));
-    log.eval({3, 0.3, std::log(2.0)});
+    log.eval({3, 0.3, {{kEvalLoss, std::log(2.0)}}});
     log.sample({3, "a \"b\"", "c", "d"});
     log.sync();
   }
   MetricsLog again(path_, 3);
   EXPECT_EQ(again.steps(), (std::vector<StepMetrics>{at(1), at(2), at(3)}));
-  EXPECT_EQ(again.evals(), (std::vector<EvalMetrics>{{3, 0.3, std::log(2.0)}}));
+  EXPECT_EQ(again.evals(), (std::vector<EvalMetrics>{{3, 0.3, {{kEvalLoss, std::log(2.0)}}}}));
   EXPECT_EQ(again.samples(), (std::vector<SampleMetrics>{{3, "a \"b\"", "c", "d"}}));
   const std::string text = read_file(path_);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 5);
@@ -48,15 +50,24 @@ TEST_F(MetricsFile, WritesOneObjectALineThatReadsBackExactly) {
                                       "\n"));
 }
 
-TEST(Samples, AreShownOnShortLines) {
-  const Sample sample{"a very long prompt " + std::string(500, 'x') + " and its end\n", "",
-                      "short\nanswer, ünïcode " + std::string(500, 'y') + "\x1b[2J"};
-  const std::string line = sample_line(sample);
-  EXPECT_LT(line.size(), 140u);
-  EXPECT_EQ(line.find('\n'), line.npos);
-  EXPECT_THAT(line, testing::HasSubstr("and its end"));
-  EXPECT_THAT(line, testing::HasSubstr("→ short answer, ünïcode yyy"));
-  EXPECT_EQ(sample_line({"What?", "", "\x1b[2J"}).find('\x1b'), std::string::npos);
+TEST_F(MetricsFile, KeepsNamedValuesBehindItsOwnFields) {
+  StepMetrics step = at(1);
+  step.values = {{"rewards/margins", 0.25}, {"a \"name\"", -1.5}};
+  const EvalMetrics all{1, 0.1, {{kEvalLoss, 1.0}, {"eval_words_loss", 1.25}}}, other{1, 0.1, {{"accuracy", 0.75}}};
+  {
+    MetricsLog log(path_);
+    log.step(step);
+    log.eval(all);
+    log.eval(other);
+  }
+  EXPECT_THAT(read_file(path_), testing::HasSubstr(R"("mem":1073741824,"rewards/margins":0.25,"a \"name\"":-1.5})"));
+  EXPECT_THAT(read_file(path_), testing::HasSubstr(R"("loss":1,"ppl":2.718281828459045,"eval_words_loss":1.25})"));
+  EXPECT_THAT(read_file(path_), testing::HasSubstr(R"({"event":"eval","step":1,"epoch":0.1,"accuracy":0.75})"));
+  MetricsLog again(path_, 1);
+  ASSERT_EQ(again.steps().size(), 1u);
+  EXPECT_THAT(again.steps()[0].values, testing::UnorderedElementsAreArray(step.values));
+  EXPECT_EQ(again.evals(), (std::vector<EvalMetrics>{all, other}));
+  EXPECT_TRUE(std::isnan(again.evals()[1].loss()));
 }
 
 TEST_F(MetricsFile, CutsOffWhatLiesBehindTheStepARunGoesOnFrom) {
@@ -64,7 +75,7 @@ TEST_F(MetricsFile, CutsOffWhatLiesBehindTheStepARunGoesOnFrom) {
     MetricsLog log(path_);
     for (int s = 1; s <= 4; ++s) {
       log.step(at(s));
-      if (s % 2 == 0) log.eval({s, 0.1 * s, 1.0});
+      if (s % 2 == 0) log.eval(eval_at(s));
     }
   }
   const std::string whole = read_file(path_);
@@ -73,7 +84,7 @@ TEST_F(MetricsFile, CutsOffWhatLiesBehindTheStepARunGoesOnFrom) {
     EXPECT_EQ(log.steps().size(), 2u);
     EXPECT_EQ(log.evals().size(), 1u);
     for (int s = 3; s <= 4; ++s) log.step(at(s));
-    log.eval({4, 0.4, 1.0});
+    log.eval(eval_at(4));
   }
   EXPECT_EQ(read_file(path_), whole);
 }
@@ -122,7 +133,7 @@ TEST_F(MetricsFile, HasTheFieldsThatItsPageNames) {
   {
     MetricsLog log(path_);
     log.step(at(1));
-    log.eval({1, 0.1, 1.0});
+    log.eval(eval_at(1));
     log.sample({1, "a", "b", "c"});
   }
   auto documented = documented_fields();

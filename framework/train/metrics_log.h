@@ -4,52 +4,17 @@
 //   {"event":"eval","step":12,"epoch":0.25,"loss":…,"ppl":…}
 //   {"event":"sample","step":12,"prompt":…,"expected":…,"text":…}
 //
-// docs/metrics.md explains every field; a test compares that page with what is written here. Steps never decrease along the
-// file. A resumed run removes the lines after the step it resumes from, so that the file reads like one uninterrupted run.
-// A number that is not finite (a diverged loss) is written as null.
+// Named values stand behind these fields, under their names. docs/metrics.md explains every field; a test compares that page
+// with what is written here. Steps never decrease along the file. A resumed run removes the lines after the step it resumes
+// from, so that the file reads like one uninterrupted run. A number that is not finite (a diverged loss) is written as null.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "core/json.h"
+#include "train/metrics.h"
 
 namespace dml {
-
-/// One optimizer step. `step` counts from 1: the number of steps done.
-struct StepMetrics {
-  std::int64_t step = 0;
-  double epoch = 0;      // passes over the data done, with the share of the current one
-  double loss = 0;       // mean over the labelled tokens of the global batch
-  double grad_norm = 0;  // before clipping
-  double lr = 0;
-  std::int64_t tokens = 0;          // of the global batch
-  std::int64_t learned_tokens = 0;  // … that count in the loss
-  double tok_s = 0, step_s = 0;
-  std::size_t mem = 0;  // resident bytes, summed over the ranks
-
-  bool operator==(const StepMetrics&) const = default;
-};
-
-struct EvalMetrics {
-  std::int64_t step = 0;
-  double epoch = 0;
-  double loss = 0;  // mean over the labelled tokens of the validation split
-
-  double perplexity() const;
-  bool operator==(const EvalMetrics&) const = default;
-};
-
-/// What the model generated for a validation example, with generate_samples.
-struct SampleMetrics {
-  std::int64_t step = 0;
-  std::string prompt, expected, text;
-
-  bool operator==(const SampleMetrics&) const = default;
-};
 
 class MetricsLog {
  public:

@@ -1,0 +1,63 @@
+// What is measured of a model during training. An evaluator gives values with names, in an order and with a direction; the
+// loss over the validation split is the first of them (train/validation_loss.h). Any value can choose the best model, decide
+// when to stop early, and is logged.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "dist/comm.h"
+#include "dist/strategy.h"
+#include "model/causal_lm.h"
+#include "train/metrics.h"
+#include "train/objective.h"
+
+namespace dml {
+
+struct Metric {
+  std::string name;  // unique within a run
+  bool greater_is_better = false;
+};
+
+struct EvaluationContext {
+  CausalLm& model;
+  Objective& objective;
+  DistributionStrategy& strategy;
+  Comm& comm;
+  std::int64_t step = 0;  // optimizer steps done
+  /// Called while an evaluation goes on: so many of this rank's parts are done.
+  std::function<void(std::int64_t done, std::int64_t total)> part = [](std::int64_t, std::int64_t) {};
+};
+
+/// What evaluators have measured at one moment.
+struct EvaluationResult {
+  std::vector<NamedValue> values;
+  std::vector<SampleMetrics> samples;
+};
+
+/// When an evaluation is asked for.
+struct EvaluationMoment {
+  std::int64_t step = 0;   // optimizer steps done; 0: before training
+  bool scheduled = false;  // by eval_steps, eval_strategy …, and after the last step
+};
+
+class Evaluator {
+ public:
+  virtual ~Evaluator() = default;
+  /// The values that evaluate() appends, known before the run begins.
+  virtual std::vector<Metric> metrics() const = 0;
+  virtual bool due(const EvaluationMoment& moment) const { return moment.scheduled; }
+  /// A collective: called on all ranks, all of which append the same values. Samples count on rank 0 only. The model's memory
+  /// and length are left as they were found.
+  virtual void evaluate(const EvaluationContext& context, EvaluationResult& result) = 0;
+  /// What it takes on this rank, in bytes: of the model's working memory, and beside it.
+  struct Memory {
+    std::size_t working = 0, beside = 0;
+  };
+  virtual Memory memory(CausalLm& /*model*/, Objective& /*objective*/, int /*rank*/) { return {}; }
+};
+
+}  // namespace dml

@@ -1,0 +1,18 @@
+#include "train/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace dml {
+
+std::optional<double> EvalMetrics::value(std::string_view name) const {
+  const auto found = std::ranges::find(values, name, &NamedValue::name);
+  return found == values.end() ? std::nullopt : std::optional(found->value);
+}
+
+double EvalMetrics::loss() const { return value(kEvalLoss).value_or(std::numeric_limits<double>::quiet_NaN()); }
+
+double EvalMetrics::perplexity() const { return std::exp(loss()); }
+
+}  // namespace dml

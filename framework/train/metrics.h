@@ -1,0 +1,61 @@
+// What is known of a step, an evaluation, and a text that the model generated. Values beside the fixed ones have names, and
+// keep the order in which their owner (an objective, an evaluator) gives them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dml {
+
+struct NamedValue {
+  std::string name;
+  double value = 0;
+
+  bool operator==(const NamedValue&) const = default;
+};
+
+/// One optimizer step. `step` counts from 1: the number of steps done.
+struct StepMetrics {
+  std::int64_t step = 0;
+  double epoch = 0;      // passes over the data done, with the share of the current one
+  double loss = 0;       // mean over the labelled tokens of the global batch, or as the objective says
+  double grad_norm = 0;  // before clipping
+  double lr = 0;
+  std::int64_t tokens = 0;          // of the global batch
+  std::int64_t learned_tokens = 0;  // … that count in the loss
+  double tok_s = 0, step_s = 0;
+  std::size_t mem = 0;                  // resident bytes, summed over the ranks
+  std::vector<NamedValue> values = {};  // the objective's terms
+
+  bool operator==(const StepMetrics&) const = default;
+};
+
+/// The loss over the validation split: the first of all metrics.
+inline constexpr const char* kEvalLoss = "eval_loss";
+
+struct EvalMetrics {
+  std::int64_t step = 0;
+  double epoch = 0;
+  std::vector<NamedValue> values = {};
+
+  std::optional<double> value(std::string_view name) const;
+  /// Of kEvalLoss; NaN where this evaluation has none.
+  double loss() const;
+  /// exp(loss()).
+  double perplexity() const;
+  bool operator==(const EvalMetrics&) const = default;
+};
+
+/// What the model generated, beside what the data say.
+struct SampleMetrics {
+  std::int64_t step = 0;
+  std::string prompt, expected, text;
+
+  bool operator==(const SampleMetrics&) const = default;
+};
+
+}  // namespace dml

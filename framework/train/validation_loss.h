@@ -1,0 +1,35 @@
+// The loss over the validation split: eval_loss, and, where the split has examples of several datasets, eval_NAME_loss of
+// each.
+#pragma once
+
+#include <vector>
+
+#include "data/loader.h"
+#include "train/evaluator.h"
+
+namespace dml {
+
+class ValidationLoss : public Evaluator {
+ public:
+  struct Datasets {
+    std::vector<std::string> names;     // of the datasets, without the examples of any other
+    std::vector<std::int32_t> numbers;  // of each example of the split: an index into `names`
+  };
+  /// `on_start`: also before training. With fewer than two datasets there is only eval_loss. Examples and schedule must
+  /// outlive this.
+  ValidationLoss(const Examples& examples, const Schedule& schedule, Datasets datasets, bool on_start);
+
+  std::vector<Metric> metrics() const override;
+  bool due(const EvaluationMoment& moment) const override { return moment.step == 0 ? on_start_ : moment.scheduled; }
+  void evaluate(const EvaluationContext& context, EvaluationResult& result) override;
+  Memory memory(CausalLm& model, Objective& objective, int rank) override;
+
+ private:
+  Examples examples_;
+  const Schedule& schedule_;
+  Loader loader_;
+  Datasets datasets_;
+  bool on_start_;
+};
+
+}  // namespace dml
