@@ -52,7 +52,9 @@ std::vector<Include> all_includes() {
   static const std::regex pattern(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"])");
   std::vector<Include> out;
   for (auto& entry : fs::recursive_directory_iterator(kFramework)) {
-    if (entry.path().extension() != ".h" && entry.path().extension() != ".cpp") continue;
+    if (entry.path().extension() != ".h" && entry.path().extension() != ".cpp" &&
+        entry.path().extension() != ".inl")
+      continue;
     fs::path relative = fs::relative(entry.path(), kFramework);
     std::istringstream lines(text_of(entry.path()));
     std::smatch match;
@@ -93,6 +95,13 @@ TEST(Layers, NothingIsIncludedThatIsNotDeclared) {
     std::string folder = i.header.substr(0, i.header.find('/'));
     EXPECT_TRUE(folder == i.folder || modules.may[i.folder].contains(folder)) << i.file << " includes " << i.header;
   }
+}
+
+TEST(Layers, TheInnerLoopsAreKnownToKernelsAlone) {
+  for (const Include& i : all_includes())
+    if (i.header.starts_with("kernels/simd/")) {
+      EXPECT_EQ(i.folder, "kernels") << i.file << " includes " << i.header;
+    }
 }
 
 TEST(Layers, TheTextHalfAndTheMathHalfDoNotKnowEachOther) {

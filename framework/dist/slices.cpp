@@ -5,7 +5,7 @@
 #include "core/parallel.h"
 #include "core/profile.h"
 #include "kernels/elementwise.h"
-#include "kernels/simd/loops.h"
+#include "kernels/runs.h"
 
 namespace dml {
 namespace {
@@ -87,7 +87,8 @@ double squared_norm(Comm& comm, std::span<const Stretch> stretches,
     parallel_ranges(std::ssize(sums), kBlocksATask, [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t b = first; b < last; ++b) {
         std::int64_t at = b * kSliceBlock, size = std::min(kSliceBlock, slice.size() - at);
-        sums[static_cast<std::size_t>(b)] = kernels::loops().sum_of_squares(gradient + at, size);
+        sums[static_cast<std::size_t>(b)] =
+            kernels::sum_of_squares({gradient + at, static_cast<std::size_t>(size)});
       }
     });
     mine.append(reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(double));

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "kernels/simd/loops.h"
+#include "kernels/runs.h"
 
 namespace dml {
 namespace {
@@ -26,22 +26,22 @@ std::span<std::byte> Wire::bytes(float* data, std::int64_t n) const {
 
 void Wire::pack(float* data, std::int64_t n, bf16* residual) const {
   if (type == CommDtype::f32) return;
-  const kernels::Loops& loops = kernels::loops();
   // From the end: block k goes to where only blocks behind it were read from already.
   for (std::int64_t first = (n - 1) / kBlock * kBlock; n > 0 && first >= 0; first -= kBlock) {
     const std::int64_t count = std::min(kBlock, n - first);
+    const auto size = static_cast<std::size_t>(count);
     float values[kBlock] = {}, others[kBlock] = {};
     bf16 halves[kBlock];
     std::memcpy(values, data + first, static_cast<std::size_t>(count) * sizeof(float));
     if (residual) {
-      loops.from_bf16(residual + first, count, others);
+      kernels::from_bf16(residual + first, std::span(others).first(size));
       for (std::int64_t i = 0; i < kBlock; ++i) values[i] += others[i];
     }
-    loops.to_bf16(values, count, halves);
+    kernels::to_bf16(std::span(values).first(size), halves);
     if (residual) {
-      loops.from_bf16(halves, count, others);
+      kernels::from_bf16(halves, std::span(others).first(size));
       for (std::int64_t i = 0; i < kBlock; ++i) values[i] -= others[i];
-      loops.to_bf16(values, count, residual + first);
+      kernels::to_bf16(std::span(values).first(size), residual + first);
     }
     std::memcpy(packed(data, n) + static_cast<std::size_t>(first) * sizeof(bf16), halves,
                 static_cast<std::size_t>(count) * sizeof(bf16));
@@ -55,7 +55,7 @@ void Wire::unpack(float* data, std::int64_t n) const {
     bf16 halves[kBlock];
     std::memcpy(halves, packed(data, n) + static_cast<std::size_t>(first) * sizeof(bf16),
                 static_cast<std::size_t>(count) * sizeof(bf16));
-    kernels::loops().from_bf16(halves, count, data + first);
+    kernels::from_bf16(halves, {data + first, static_cast<std::size_t>(count)});
   }
 }
 

@@ -7,7 +7,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "generate/decoding.h"
-#include "kernels/simd/loops.h"
+#include "kernels/runs.h"
 
 namespace dml {
 namespace {
@@ -83,7 +83,7 @@ class Search {
     std::vector<Candidate> all, row;
     for (std::size_t r = 0; r < live_.size(); ++r) {
       std::span<const float> logits = decoding_.logits(r);
-      auto [top, sum] = kernels::loops().row_stats(logits.data(), std::ssize(logits));
+      auto [top, sum] = kernels::row_stats(logits);
       const double total = top + std::log(sum), before = beams_[live_[r]].sum;
       if (!std::isfinite(total)) throw Error(ExitCode::diverged, "the model's outputs are not numbers any more");
       row.clear();

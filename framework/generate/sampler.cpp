@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "core/random.h"
-#include "kernels/simd/loops.h"
+#include "kernels/runs.h"
 
 namespace dml {
 namespace {
@@ -15,7 +15,7 @@ std::size_t at(Token t) { return static_cast<std::size_t>(t); }
 
 // log Σ exp(logits): what a logit lacks to be a log probability.
 double log_total(std::span<const float> logits) {
-  auto [top, sum] = kernels::loops().row_stats(logits.data(), std::ssize(logits));
+  auto [top, sum] = kernels::row_stats(logits);
   double total = top + std::log(sum);
   if (!std::isfinite(total)) throw Error(ExitCode::diverged, "the model's outputs are not numbers any more");
   return total;

@@ -13,17 +13,13 @@
 #include "kernels/attention_tasks.h"
 #include "kernels/optimizer_step.h"
 #include "kernels/processor.h"
+#include "kernels/runs.h"
 #include "kernels/simd/product_loops.h"
 #include "kernels/weight.h"
 
 namespace dml::kernels {
 
 constexpr std::int64_t kDotRows = 8;  // up to here products of a row are dots, one fixed order per element
-
-struct RowStats {
-  float max;
-  double sum;  // of exp(x − max)
-};
 
 struct Loops {
   /// c (m,n) = or += alpha · a · b; a(i,k) is a[i·a_row + k·a_col], b (k,n) has contiguous rows ldb apart.

@@ -1,0 +1,22 @@
+// Loops over one run of values, on the calling thread: for callers that cut their work themselves.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/bf16.h"
+
+namespace dml::kernels {
+
+/// Rounded to nearest, ties to even; NaN stays NaN. `to` has the size of `from`.
+void to_bf16(std::span<const float> from, bf16* to);
+void from_bf16(const bf16* from, std::span<float> to);
+double sum_of_squares(std::span<const float> x);
+
+struct RowStats {
+  float max;
+  double sum;  // of exp(x − max)
+};
+RowStats row_stats(std::span<const float> x);
+
+}  // namespace dml::kernels
