@@ -13,9 +13,9 @@
 #include "pipeline/job.h"
 #include "pipeline/merge.h"
 #include "pipeline/progress.h"
+#include "pipeline/run_plan.h"
 #include "pipeline/scaling_plan.h"
 #include "pipeline/train.h"
-#include "pipeline/training_run.h"
 
 namespace dml {
 namespace {
@@ -218,17 +218,18 @@ int run_plan(const std::vector<std::string>& words) {
   show_notes(file);
   auto self = make_self_comm();
   set_up_processor(file.recipe.train, *self);
-  TrainingRun run(file, *self);
-  for (auto& line : run.header()) log_info("{}", line);
-  for (auto& line : run.details()) log_info("{}", line);
-  for (auto& line : run.data().report().warnings()) log_warning("{}", line);
-  for (auto& [name, bytes] : run.memory().rows()) print(fmt::format("{:<24} {:>10}\n", name, memory_text(bytes)));
-  print(fmt::format("{:<24} {:>10}\n", "total", memory_text(run.memory().total())));
-  print(fmt::format("{:<24} {:>10}\n", "a checkpoint, on disk", memory_text(run.checkpoint_bytes())));
+  RunPlan plan(file, *self);
+  const std::int64_t steps = plan.data.schedule.steps();
+  for (auto& line : plan.header()) log_info("{}", line);
+  for (auto& line : plan.details()) log_info("{}", line);
+  for (auto& line : plan.data.prepared.report().warnings()) log_warning("{}", line);
+  for (auto& [name, bytes] : plan.memory.rows()) print(fmt::format("{:<24} {:>10}\n", name, memory_text(bytes)));
+  print(fmt::format("{:<24} {:>10}\n", "total", memory_text(plan.memory.total())));
+  print(fmt::format("{:<24} {:>10}\n", "a checkpoint, on disk", memory_text(plan.checkpoint_bytes())));
   print(fmt::format("micro_batch_size up to {} fits in the {} of available memory; {} take about {} on this machine\n",
-                    run.largest_micro_batch(), memory_text(available_memory()),
-                    count_text(static_cast<double>(run.total())) + (run.total() == 1 ? " step" : " steps"),
-                    clock_text(run.estimated_seconds())));
+                    plan.largest_micro_batch(), memory_text(available_memory()),
+                    count_text(static_cast<double>(steps)) + (steps == 1 ? " step" : " steps"),
+                    clock_text(plan.estimated_seconds())));
   return 0;
 }
 

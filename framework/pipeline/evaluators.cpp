@@ -6,6 +6,7 @@
 
 #include "core/closest.h"
 #include "core/error.h"
+#include "pipeline/samples.h"
 #include "train/validation_loss.h"
 
 namespace dml {
@@ -38,12 +39,13 @@ ValidationLoss::Datasets datasets_of(const Prepared& prepared, const Examples& e
 }  // namespace
 
 std::vector<std::unique_ptr<Evaluator>> make_evaluators(const Recipe& recipe, const Prepared& prepared,
-                                                        const Schedule* schedule) {
+                                                        const Schedule* schedule, const Tokenizer& tokenizer) {
   std::vector<std::unique_ptr<Evaluator>> out;
   const Examples split = prepared.validation();
   if (schedule)
     out.push_back(
         std::make_unique<ValidationLoss>(split, *schedule, datasets_of(prepared, split), recipe.train.eval_on_start));
+  if (recipe.generation.generate_samples) out.push_back(std::make_unique<SampleTexts>(tokenizer, split, recipe));
   return out;
 }
 

@@ -17,9 +17,9 @@ std::string today() {
   return fmt::format("{:04}-{:02}-{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday);
 }
 
-ReportTable data_table(const TrainingRun& run) {
+ReportTable data_table(const RunPlan& plan) {
   ReportTable table{"Data", {"dataset", "rows", "examples", "tokens", "trained", "dropped"}, {}};
-  for (auto& d : run.data().report().datasets) {
+  for (auto& d : plan.data.prepared.report().datasets) {
     std::int64_t dropped = 0;
     for (auto& [reason, n] : d.dropped) dropped += n;
     table.rows.push_back(
@@ -50,14 +50,15 @@ std::vector<ReportSample> before_and_after(const std::vector<SampleMetrics>& sam
   return out;
 }
 
-Report run_report(const RecipeFile& file, const TrainingRun& run, const MetricsLog& log, double seconds,
-                  std::int64_t result_step, const std::string& command) {
+Report run_report(const RunPlan& plan, const MetricsLog& log, double seconds, std::int64_t result_step,
+                  const std::string& command) {
+  const RecipeFile& file = plan.file;
   Report report;
   const std::string& folder = file.recipe.train.output_dir;
   report.title = std::filesystem::path(folder).lexically_normal().filename().string();
   if (report.title.empty() || report.title == ".") report.title = folder;
-  report.subtitle = fmt::format("{} on {} examples", file.path, grouped(run.data().report().train_examples));
-  for (auto& line : run.header()) {
+  report.subtitle = fmt::format("{} on {} examples", file.path, grouped(plan.data.prepared.report().train_examples));
+  for (auto& line : plan.header()) {
     auto space = line.find(' ');
     report.facts.push_back({line.substr(0, space), line.substr(line.find_first_not_of(' ', space))});
   }
@@ -69,8 +70,8 @@ Report run_report(const RecipeFile& file, const TrainingRun& run, const MetricsL
   report.evals = log.evals();
   report.result_step = result_step;
   report.samples = before_and_after(log.samples());
-  report.tables.push_back(data_table(run));
-  report.warnings = run.data().report().warnings();
+  report.tables.push_back(data_table(plan));
+  report.warnings = plan.data.prepared.report().warnings();
   report.command = command;
   report.recipe_name = file.path;
   report.recipe_text = file.text;

@@ -1,16 +1,17 @@
-// What report.html says of a training run, gathered from the run, its metrics and this host.
+// What report.html says of a training run, gathered from its plan, its metrics and this host.
 #pragma once
 
 #include <string>
 
 #include "pipeline/report.h"
-#include "pipeline/training_run.h"
+#include "pipeline/run_plan.h"
+#include "train/metrics_log.h"
 
 namespace dml {
 
 /// `seconds`: how long the run took; `result_step`: the step of the weights that were written; `command`: as for a shell.
-Report run_report(const RecipeFile& file, const TrainingRun& run, const MetricsLog& log, double seconds,
-                  std::int64_t result_step, const std::string& command);
+Report run_report(const RunPlan& plan, const MetricsLog& log, double seconds, std::int64_t result_step,
+                  const std::string& command);
 
 /// Pairs the first with the last text that was generated for each prompt.
 std::vector<ReportSample> before_and_after(const std::vector<SampleMetrics>& samples);

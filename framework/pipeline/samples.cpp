@@ -25,6 +25,16 @@ std::span<const Token> prompt_of(const ModelSpec& spec, const Examples& examples
   return ids.first(std::min({prompt_length(examples.labels(i), section.generation_prompt_ratio), ids.size(), longest}));
 }
 
+std::vector<std::vector<Token>> prompts_of(const ModelSpec& spec, const Examples& examples,
+                                           const GenerationSection& section) {
+  std::vector<std::vector<Token>> prompts;
+  for (std::int64_t i = 0; i < std::min(section.num_generation_samples, examples.size()); ++i) {
+    const auto prompt = prompt_of(spec, examples, i, section);
+    prompts.emplace_back(prompt.begin(), prompt.end());
+  }
+  return prompts;
+}
+
 GenerationOptions options_of(const ModelSpec& spec, const GenerationSection& section) {
   GenerationOptions options = generation_defaults(section);
   options.context = spec.max_positions;
@@ -46,7 +56,8 @@ class LengthOfTraining {
 
 // The first or last `count` characters on one line, with … where something is missing.
 std::string shortened(std::string text, std::size_t count, bool from_end) {
-  std::ranges::replace_if(text, [](char c) { return c == '\n' || c == '\t' || c == '\r'; }, ' ');
+  std::ranges::replace_if(
+      text, [](char c) { return c == '\n' || c == '\t' || c == '\r'; }, ' ');
   std::vector<std::size_t> starts;
   for (std::size_t i = 0; i < text.size(); ++i)
     if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) starts.push_back(i);
@@ -57,35 +68,38 @@ std::string shortened(std::string text, std::size_t count, bool from_end) {
 
 }  // namespace
 
-std::vector<Sample> generate_samples(CausalLm& model, const Tokenizer& tokenizer, const Examples& examples,
-                                     const GenerationSection& section, const TemplateSection& templates) {
-  const auto count = std::min(section.num_generation_samples, examples.size());
-  std::vector<std::vector<Token>> prompts;
-  std::vector<Sample> samples;
-  for (std::int64_t i = 0; i < count; ++i) {
-    auto prompt = prompt_of(model.spec, examples, i, section);
-    prompts.emplace_back(prompt.begin(), prompt.end());
-    samples.push_back({tokenizer.decode(prompt), tokenizer.decode(examples.ids(i).subspan(prompt.size()), true), ""});
-  }
-  GenerationOptions options = options_of(model.spec, section);
-  options.stop_tokens = stop_tokens(templates, tokenizer, model.spec.eos);
+std::vector<SampleMetrics> SampleTexts::generate(CausalLm& model, std::int64_t step) const {
+  const std::vector<std::vector<Token>> prompts = prompts_of(model.spec, examples_, section_);
+  GenerationOptions options = options_of(model.spec, section_);
+  options.stop_tokens = stop_tokens(templates_, tokenizer_, model.spec.eos);
   const LengthOfTraining length(model);
-  auto results = Generator(model).run(prompts, options);
-  for (std::size_t i = 0; i < samples.size(); ++i) samples[i].text = tokenizer.decode(results[i].tokens, true);
+  const auto results = Generator(model).run(prompts, options);
+  std::vector<SampleMetrics> samples;
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    const auto rest = examples_.ids(static_cast<std::int64_t>(i)).subspan(prompts[i].size());
+    samples.push_back({step, tokenizer_.decode(prompts[i]), tokenizer_.decode(rest, true),
+                       tokenizer_.decode(results[i].tokens, true)});
+  }
   return samples;
 }
 
-Generator::Memory samples_memory(CausalLm& model, const Examples& examples, const GenerationSection& section) {
-  std::vector<std::vector<Token>> prompts;
-  for (std::int64_t i = 0; i < std::min(section.num_generation_samples, examples.size()); ++i) {
-    auto prompt = prompt_of(model.spec, examples, i, section);
-    prompts.emplace_back(prompt.begin(), prompt.end());
-  }
-  const LengthOfTraining length(model);
-  return Generator(model).measure(prompts, options_of(model.spec, section));
+void SampleTexts::evaluate(const EvaluationContext& context, EvaluationResult& result) {
+  context.strategy.gather_values();
+  if (context.comm.rank() == 0)
+    for (SampleMetrics& s : generate(context.model, context.step)) result.samples.push_back(std::move(s));
+  context.strategy.release_values();
+  context.comm.barrier();
 }
 
-std::string sample_line(const Sample& sample) {
+Evaluator::Memory SampleTexts::memory(CausalLm& model, Objective& /*objective*/, int rank) {
+  if (rank != 0) return {};
+  const LengthOfTraining length(model);
+  const auto [working, caches] =
+      Generator(model).measure(prompts_of(model.spec, examples_, section_), options_of(model.spec, section_));
+  return {working, caches};
+}
+
+std::string sample_line(const SampleMetrics& sample) {
   constexpr std::size_t kPrompt = 40, kAnswer = 70;
   return fmt::format("  {} → {}", shortened(sample.prompt, kPrompt, true), shortened(sample.text, kAnswer, false));
 }

@@ -4,25 +4,25 @@
 
 #include <filesystem>
 
+#include "checkpoint/checkpoint_dir.h"
 #include "core/clock.h"
 #include "core/files.h"
 #include "core/log.h"
 #include "core/profile.h"
 #include "pipeline/job.h"
 #include "pipeline/launch.h"
+#include "pipeline/observers.h"
 #include "pipeline/output_folder.h"
 #include "pipeline/progress.h"
+#include "pipeline/recipe_changes.h"
 #include "pipeline/run_outcome.h"
 #include "pipeline/run_record.h"
 #include "pipeline/run_report.h"
-#include "pipeline/training_run.h"
-#include "train/metrics_log.h"
+#include "train/trainer.h"
 
 namespace dml {
 namespace fs = std::filesystem;
 namespace {
-
-constexpr std::size_t kSamplesShown = 3;  // on the terminal, at each evaluation; metrics.jsonl has them all
 
 // The checkpoint to resume from: "" to start anew.
 std::string starting_point(const TrainSection& train, const TrainOptions& options) {
@@ -43,8 +43,9 @@ std::string starting_point(const TrainSection& train, const TrainOptions& option
 // Directories that training reads while it runs or at its end.
 std::vector<std::string> inputs_of(const Recipe& recipe) {
   std::vector<std::string> inputs;
-  for (const std::string& input : {recipe.model.base_model, recipe.model.base_model_config.value_or(""),
-                                   recipe.model.tokenizer_config.value_or(""), recipe.adapter.lora_model_dir.value_or("")})
+  for (const std::string& input :
+       {recipe.model.base_model, recipe.model.base_model_config.value_or(""),
+        recipe.model.tokenizer_config.value_or(""), recipe.adapter.lora_model_dir.value_or("")})
     if (!input.empty()) inputs.push_back(input);
   return inputs;
 }
@@ -54,19 +55,10 @@ std::string step_text(std::int64_t saved_at, std::int64_t done) {
   return saved_at == done ? "checkpoint saved" : fmt::format("the last checkpoint is of step {}", saved_at);
 }
 
-std::string eval_line(const EvalMetrics& eval) {
-  std::vector<std::string> parts;
-  for (const NamedValue& v : eval.values)
-    parts.push_back(v.name == kEvalLoss
-                        ? fmt::format("validation loss {:.4f}, perplexity {:.2f}", v.value, eval.perplexity())
-                        : fmt::format("{} {:.4f}", v.name, v.value));
-  return fmt::format("step {}: {}", eval.step, fmt::join(parts, ", "));
-}
-
-void say_stopped(const TrainingRun& run, const RunRecord& record, std::int64_t saved_at) {
+void say_stopped(const RunEnd& end, std::int64_t steps, const RunRecord& record) {
   const std::string program = program_name();
-  const bool can_resume = saved_at >= 0;
-  log_info("Stopped after step {} of {}; {}", run.done(), run.total(), step_text(saved_at, run.done()));
+  const bool can_resume = end.saved_at >= 0;
+  log_info("Stopped after step {} of {}; {}", end.step, steps, step_text(end.saved_at, end.step));
   if (can_resume) {
     log_info("To resume: {}", shell_text({program, "resume", record.output_dir}));
     log_info("that is:   {}", train_command(record, "auto", program));
@@ -91,167 +83,132 @@ void say_done(const RunOutcome& outcome, const TrainState& state, const TrainSec
               clock_text(seconds), where);
 }
 
+// What is said of a run before its first step.
+void introduce(const RunPlan& plan, const TrainState& state) {
+  for (auto& line : plan.header()) log_info("{}", line);
+  for (auto& line : plan.details()) log_debug("{}", line);
+  for (auto& line : plan.data.prepared.report().warnings()) log_warning("{}", line);
+  if (state.step >=
+      plan.data.schedule.steps())  // its result is written again: the run may have been killed right before that
+    log_info(
+        "This run is complete: step {} of {}. Raise num_epochs or max_steps to extend it, or start a new run with "
+        "--resume none",
+        state.step, plan.data.schedule.steps());
+}
+
+// The output directory of a run, on rank 0: locked, cleared of what lies in its way, with the recipe in it.
+class RunFolder {
+ public:
+  RunFolder(const RecipeFile& file, const RunRecord& record, const Comm& comm)
+      : file_(file), record_(record), comm_(comm) {
+    if (fs::is_directory(path())) lock();  // refused now rather than when the data have been prepared
+  }
+  void make_and_lock() {
+    if (comm_.rank() != 0) return;
+    make_directories(path());
+    lock();
+  }
+  /// `from`: the checkpoint that the run resumes from.
+  void prepare(const std::string& from, std::int64_t step) const {
+    remove_left_over(path());
+    if (from.empty()) set_earlier_run_aside(path(), inputs_of(file_.recipe));
+    write_file(path() + "/recipe.yml", file_.text);
+    write_file(path() + "/recipe.resolved.yml", resolved_yaml(file_, true));
+    write_run_record(path(), record_);
+    if (!from.empty()) log_info("Resuming from {} (step {})", from, step);
+  }
+
+ private:
+  const std::string& path() const { return file_.recipe.train.output_dir; }
+  void lock() {
+    if (comm_.rank() == 0 && !lock_)
+      lock_.emplace(path(),
+                    fmt::format("process {} on {}: {}", getpid(), comm_.host(), train_command(record_, "", "dml")));
+  }
+
+  const RecipeFile& file_;
+  const RunRecord& record_;
+  const Comm& comm_;
+  std::optional<OutputLock> lock_;
+};
+
+TrainerSettings trainer_settings(const RunPlan& plan, const TrainState& state, const std::string& from,
+                                 const RunRecord& record) {
+  const TrainSection& t = plan.recipe.train;
+  TrainerSettings s;
+  s.facts = {
+      .first_step = state.step, .steps = plan.data.schedule.steps(), .output_dir = t.output_dir, .resumed_from = from};
+  for (auto& evaluator : plan.evaluators)
+    for (Metric& metric : evaluator->metrics()) s.facts.metrics.push_back(std::move(metric));
+  s.facts.settings = recipe_items(resolved_yaml(plan.file, true));
+  s.max_grad_norm = plan.recipe.optim.max_grad_norm;
+  s.evaluates = [&plan](std::int64_t step) { return !plan.evaluators.empty() && plan.data.calendar.evaluates(step); };
+  const bool best_only = t.save_strategy == Cadence::best;
+  s.saves = [&plan, best_only, first = t.save_first_step](std::int64_t step) {
+    return best_only ? first && step == 0 : plan.data.calendar.saves(step);
+  };
+  s.save_last = !best_only && t.save_strategy != Cadence::never;
+  s.save_when_stopped = t.save_on_signal;
+  s.resume_command = shell_text({program_name(), "resume", record.output_dir});
+  s.micro_batch_size = t.micro_batch_size;
+  s.num_epochs = t.num_epochs;
+  return s;
+}
+
 }  // namespace
 
 ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) {
+  const auto started = Clock::now();
   const TrainSection& settings = file.recipe.train;
   const bool speaks = comm.rank() == 0;
-  auto started = Clock::now();
   set_up_processor(settings, comm);
   const RunRecord record = this_run(file, options.overrides, comm);
-  std::optional<OutputLock> lock;
-  auto take_lock = [&] {
-    if (speaks && !lock)
-      lock.emplace(settings.output_dir, fmt::format("process {} on {}: {}", getpid(), comm.host(),
-                                                    train_command(record, "", "dml")));
-  };
-  if (fs::is_directory(settings.output_dir)) take_lock();  // refused now rather than when the data have been prepared
+  RunFolder folder(file, record, comm);
 
-  TrainingRun run(file, comm);
-  run.agree();
-  if (speaks) make_directories(settings.output_dir);
-  take_lock();
-  std::string from = comm.broadcast_text(speaks ? starting_point(settings, options) : "", 0);
-  run.start(from);
-  for (auto& line : run.header()) log_info("{}", line);
-  for (auto& line : run.details()) log_debug("{}", line);
-  for (auto& line : run.data().report().warnings()) log_warning("{}", line);
-  if (run.done() >= run.total())  // its result is written again: the run may have been killed right before that
-    log_info("This run is complete: step {} of {}. Raise num_epochs or max_steps to extend it, or start a new run with "
-             "--resume none", run.done(), run.total());
-
-  std::optional<MetricsLog> log;
-  std::optional<Progress> progress;
+  RunPlan plan(file, comm);
+  Observers observers = make_policies(plan, started);
+  plan.agree();
+  folder.make_and_lock();
+  const std::string from = comm.broadcast_text(speaks ? starting_point(settings, options) : "", 0);
+  const TrainState state = plan.start(from);
+  introduce(plan, state);
+  MetricsLog* log = nullptr;
   if (speaks) {
-    remove_left_over(settings.output_dir);
-    if (from.empty()) set_earlier_run_aside(settings.output_dir, inputs_of(file.recipe));
-    write_file(settings.output_dir + "/recipe.yml", file.text);
-    write_file(settings.output_dir + "/recipe.resolved.yml", resolved_yaml(file, true));
-    write_run_record(settings.output_dir, record);
-    log.emplace(settings.output_dir + "/metrics.jsonl", from.empty() ? -1 : run.done());
-    if (!from.empty()) log_info("Resuming from {} (step {})", from, run.done());
-    progress.emplace(run.total(),
-                     Progress::Options{.mode = options.progress,
-                                       .log_interval = settings.logging_steps.value_or(
-                                           std::max<std::int64_t>(1, run.total() / 20))});
-    run.on_part([&](const char* what, std::int64_t done, std::int64_t total) {
-      progress->part(what, run.done() + 1, done, total);
-    });
+    folder.prepare(from, state.step);
+    log = add_writers(observers, plan, state, from, options.progress);
   }
-  auto note = [&](const std::string& line) {
-    if (progress) progress->note(line);
-  };
-  auto sample = [&] {
-    const std::vector<Sample> samples = run.samples();
-    for (const Sample& s : samples)
-      if (log) log->sample({run.done(), s.prompt, s.expected, s.text});
-    for (std::size_t i = 0; i < std::min(samples.size(), kSamplesShown); ++i) note(sample_line(samples[i]));
-  };
-  auto saved = [&](const std::string& path) {
-    if (!path.empty()) note(fmt::format("saved {}", path));
-  };
-  auto begin_save = [&] {
-    saved(run.finish_save());
-    if (log) log->sync();
-    run.begin_save(log ? &*log : nullptr);
-    if (!run.saves_in_background()) saved(run.finish_save());
-  };
-  std::int64_t saved_at = from.empty() ? -1 : run.done();
-  const auto resume_hint = [&] {
-    return saved_at < 0 ? std::string("nothing was saved")
-                        : fmt::format("then resume from step {}: {}", saved_at,
-                                      shell_text({program_name(), "resume", record.output_dir}));
-  };
-  // The base was changed under the run. What it computed is only saved if it is right.
-  auto save = [&] {
-    const TrainingRun::BaseChange change = run.base_change();
-    if (change.text.empty() || change.sound) {
-      begin_save();
-      saved_at = run.done();
-    }
-    if (change.text.empty()) return;
-    saved(run.finish_save());
-    throw UserError("{}. Restore the file, {}", change.text, resume_hint());
-  };
-  auto stop_where_base_is_lost = [&] {
-    if (run.lost_base().empty()) return;
-    saved(run.finish_save());
-    if (saved_at != run.done() && settings.save_on_signal && run.can_save_after_loss()) {
-      begin_save();
-      saved(run.finish_save());
-      saved_at = run.done();
-    }
-    throw IoError(fmt::format("{}: the file was cut short while it was in use, or its disk failed. Restore it, {}",
-                              run.lost_base(), resume_hint()));
-  };
-  auto evaluate = [&] {
-    EvalMetrics eval = run.evaluate();
-    stop_where_base_is_lost();
-    if (log) log->eval(eval);
-    note(eval_line(eval));
-    sample();
-    return run.record_evaluation(eval);
-  };
-  auto step_once = [&] {
-    try {
-      return run.step();
-    } catch (const Error& e) {  // on all ranks alike, when it is this
-      if (e.code() == ExitCode::diverged) saved(run.finish_save());
-      throw;
-    }
-  };
 
-  if (from.empty() && run.has_validation()) {
-    if (settings.eval_on_start) evaluate();
-    else sample();  // what the model says before training, for the report
-  }
-  reset_profile();
-  bool stopped = false, gave_up = run.out_of_patience();
-  while (run.done() < run.total() && !stopped && !gave_up) {
-    StepMetrics metrics = step_once();
-    stop_where_base_is_lost();
-    saved(run.poll_save());
-    if (log) log->step(metrics);
-    if (progress) progress->step(metrics);
-    std::int64_t step = run.done() - 1;
-    bool evaluated = run.has_validation() && run.calendar().evaluates(step);
-    if (evaluated) gave_up = evaluate();
-    bool late = settings.max_time && comm.max(seconds_since(started) >= *settings.max_time) > 0;
-    const SignalRequest request = run.agreed_request();
-    stopped = (request == SignalRequest::stop || late) && run.done() < run.total();
-    bool best =
-        evaluated && run.at_best() && (settings.save_strategy == Cadence::best || settings.load_best_model_at_end);
-    bool due =
-        settings.save_strategy == Cadence::best ? settings.save_first_step && step == 0 : run.calendar().saves(step);
-    bool asked = late || request == SignalRequest::save || (request == SignalRequest::stop && settings.save_on_signal);
-    if (due || best || asked) save();
-  }
-  if (saved_at != run.done() && !stopped && settings.save_strategy != Cadence::never &&
-      settings.save_strategy != Cadence::best)
-    save();
-  saved(run.finish_save());
-  if (progress) progress->finish();
+  Saver saver(plan.step_parts, plan.files, {settings.output_dir, settings.save_total_limit, plan.memory.snapshot > 0});
+  BaseWatch base(
+      comm, plan.base_files, plan.base_digest, [&] { return plan.base.examine(comm); }, plan.trained->copies_base());
+  Trainer trainer({plan.step_parts, plan.data.schedule, plan.data.loader, plan.learning_rate, plan.evaluators,
+                   observers, saver, base, log},
+                  trainer_settings(plan, state, from, record), state);
+  plan.files.card_facts = [&]() -> CardFacts {
+    const TrainState& now = trainer.state();
+    return {now.step, plan.best_metric.name == kEvalLoss ? now.best_metric : std::nullopt, now.best_step};
+  };
+  const RunEnd end = trainer.run();
+
   if (profiling && speaks)
     for (auto& line : profile_table()) log_info("{}", line);
-  if (stopped) {
-    if (speaks) say_stopped(run, record, saved_at);
+  if (end.reason == RunEnd::Reason::stopped) {
+    if (speaks) say_stopped(end, plan.data.schedule.steps(), record);
     return ExitCode::stopped;
   }
-  if (gave_up)
-    log_info("Stopped early at step {}: {} has not improved for {} evaluations", run.done(),
-             run.best_metric().name == kEvalLoss ? "the validation loss" : run.best_metric().name,
+  if (end.reason == RunEnd::Reason::finished_early)
+    log_info("Stopped early at step {}: {} has not improved for {} evaluations", end.step,
+             plan.best_metric.name == kEvalLoss ? "the validation loss" : plan.best_metric.name,
              *settings.early_stopping_patience);
-  const TrainingRun::BaseChange change = run.base_change();
-  if (!change.text.empty() && !change.sound) throw UserError("{}. Restore the file, {}", change.text, resume_hint());
-  const std::int64_t result_step = run.return_to_best();
-  run.write_result();
-  if (!change.text.empty())
-    throw UserError("{}. The result in {} belongs to the earlier file", change.text, settings.output_dir);
+  const std::string changed = trainer.checked_base();
+  const std::int64_t result_step = plan.return_to_best(trainer.state());
+  plan.files.write_result();
+  if (!changed.empty())
+    throw UserError("{}. The result in {} belongs to the earlier file", changed, settings.output_dir);
   if (speaks) {
     const double seconds = seconds_since(started);
-    write_report(settings.output_dir,
-                 run_report(file, run, *log, seconds, result_step, train_command(record, "", "dml")));
-    say_done(outcome_of(log->steps(), log->evals(), result_step), run.state(), settings, seconds);
+    write_report(settings.output_dir, run_report(plan, *log, seconds, result_step, train_command(record, "", "dml")));
+    say_done(outcome_of(log->steps(), log->evals(), result_step), trainer.state(), settings, seconds);
   }
   return ExitCode::ok;
 }

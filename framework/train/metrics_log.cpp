@@ -1,11 +1,7 @@
 #include "train/metrics_log.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cmath>
 #include <limits>
 
@@ -68,26 +64,17 @@ EvalMetrics read_eval(const Json& o, const std::string& source) {
 
 }  // namespace
 
-MetricsLog::MetricsLog(std::string path, std::int64_t keep_until_step) : path_(std::move(path)) {
-  fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (fd_ < 0) throw IoError(path_, "cannot open for writing");
-  try {
-    read_kept(keep_until_step);
-  } catch (...) {
-    ::close(fd_);
-    throw;
-  }
+MetricsLog::MetricsLog(std::string path, std::int64_t keep_until_step) : file_(std::move(path)) {
+  read_kept(keep_until_step);
 }
 
-MetricsLog::~MetricsLog() { ::close(fd_); }
-
 void MetricsLog::read_kept(std::int64_t keep_until_step) {
-  const std::string text = keep_until_step < 0 ? std::string() : read_file(path_);
+  const std::string text = keep_until_step < 0 ? std::string() : read_file(file_.path());
   std::size_t kept = 0;
   for (std::size_t line = 1; kept < text.size(); ++line) {
     const std::size_t end = text.find('\n', kept);
     if (end == std::string::npos) break;  // torn by a crash
-    const std::string source = fmt::format("{}:{}", path_, line);
+    const std::string source = fmt::format("{}:{}", file_.path(), line);
     try {
       const Json object = parse_json(std::string_view(text).substr(kept, end - kept), source);
       if (!object.is_object() || json_integer(object, "step", 0, source) > keep_until_step) break;
@@ -105,17 +92,7 @@ void MetricsLog::read_kept(std::int64_t keep_until_step) {
     }
     kept = end + 1;
   }
-  if (::ftruncate(fd_, static_cast<off_t>(kept)) != 0) throw IoError(path_, "cannot truncate");
-}
-
-void MetricsLog::append(std::string line) {
-  line += '\n';
-  for (std::size_t done = 0; done < line.size();) {
-    const ssize_t n = ::write(fd_, line.data() + done, line.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw IoError(path_, "cannot write");
-    done += static_cast<std::size_t>(n);
-  }
+  file_.truncate(kept);
 }
 
 void MetricsLog::step(const StepMetrics& m) {
@@ -141,8 +118,10 @@ void MetricsLog::sample(const SampleMetrics& m) {
       Json{{"event", "sample"}, {"step", m.step}, {"prompt", m.prompt}, {"expected", m.expected}, {"text", m.text}}));
 }
 
-void MetricsLog::sync() {
-  if (::fsync(fd_) != 0) throw IoError(path_, "cannot flush to disk");
+Action MetricsLog::on_eval(const EvalMetrics& metrics, const std::vector<SampleMetrics>& samples) {
+  if (!metrics.values.empty()) eval(metrics);
+  for (const SampleMetrics& s : samples) sample(s);
+  return {};
 }
 
 }  // namespace dml

@@ -12,25 +12,31 @@
 #include <string>
 #include <vector>
 
+#include "train/appended_file.h"
 #include "train/metrics.h"
+#include "train/observer.h"
 
 namespace dml {
 
-class MetricsLog {
+class MetricsLog : public Observer {
  public:
   /// Opens `path` for appending. Of an existing file, the lines up to and including `keep_until_step` are kept; the first
   /// line after that step, or the first damaged one, and everything behind it are removed. A new run keeps nothing (−1).
   /// IoError when it cannot be written.
   explicit MetricsLog(std::string path, std::int64_t keep_until_step = -1);
-  ~MetricsLog();
-  MetricsLog(const MetricsLog&) = delete;
-  MetricsLog& operator=(const MetricsLog&) = delete;
 
   void step(const StepMetrics& metrics);
   void eval(const EvalMetrics& metrics);
   void sample(const SampleMetrics& metrics);
   /// Flushes to disk; called when a checkpoint is saved.
-  void sync();
+  void sync() { file_.sync(); }
+
+  Action on_step(const StepMetrics& metrics) override {
+    step(metrics);
+    return {};
+  }
+  Action on_eval(const EvalMetrics& metrics, const std::vector<SampleMetrics>& samples) override;
+  void before_save() override { sync(); }
 
   /// Everything in the file, including the lines kept of the run that this one resumes.
   const std::vector<StepMetrics>& steps() const { return steps_; }
@@ -39,10 +45,9 @@ class MetricsLog {
 
  private:
   void read_kept(std::int64_t keep_until_step);
-  void append(std::string line);
+  void append(const std::string& line) { file_.append(line + "\n"); }
 
-  std::string path_;
-  int fd_ = -1;
+  AppendedFile file_;
   std::vector<StepMetrics> steps_;
   std::vector<EvalMetrics> evals_;
   std::vector<SampleMetrics> samples_;

@@ -12,4 +12,13 @@ LossSums& LossSums::operator+=(const LossSums& other) {
   return *this;
 }
 
+std::vector<NamedValue> named_terms(const Objective& objective, const LossSums& sums) {
+  std::vector<NamedValue> out;
+  for (std::size_t i = 0; i < objective.terms().size(); ++i) {
+    const LossSums::Term& term = sums.terms[i];
+    out.push_back({objective.terms()[i], term.weight != 0 ? term.sum / term.weight : 0});
+  }
+  return out;
+}
+
 }  // namespace dml

@@ -9,10 +9,12 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/packed_batch.h"
 #include "model/causal_lm.h"
 #include "nn/hooks.h"
+#include "train/metrics.h"
 
 namespace dml {
 
@@ -54,5 +56,8 @@ class Objective {
     return model.measure(shape, backward);
   }
 };
+
+/// The terms of a global batch under their names.
+std::vector<NamedValue> named_terms(const Objective& objective, const LossSums& sums);
 
 }  // namespace dml

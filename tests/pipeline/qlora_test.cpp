@@ -12,8 +12,8 @@
 #include "pipeline/base_model.h"
 #include "pipeline/merge.h"
 #include "pipeline/model_output.h"
+#include "pipeline/run_plan.h"
 #include "pipeline/train.h"
-#include "pipeline/training_run.h"
 #include "temporary_folder.h"
 
 namespace dml {
@@ -186,12 +186,12 @@ TEST_F(Qlora, ThreadsAndRanksDoNotChangeTheResult) {
 TEST_F(Qlora, TheMemoryPlanCountsCodesAndScales) {
   RecipeFile file = recipe(adapter("qlora", "base", "plan"));
   auto comm = make_self_comm();
-  TrainingRun run(file, *comm);
+  RunPlan plan(file, *comm);
   // 64-bit arithmetic of the layers: q, o 64 × 64, k, v 32 × 64, gate, up, down 64 × 96; the embedding and five norms.
   std::size_t linear = 2 * (2 * 64 * 64 + 2 * 32 * 64 + 3 * 64 * 96);
   // Of 14 matrices: codes, a byte for every scale, and two numbers for these.
-  EXPECT_EQ(run.memory().frozen, linear / 2 + linear / 64 + 14 * 2 * 4 + 2048 * 64 * 4);
-  EXPECT_EQ(run.memory().owned, 5u * 64 * 4);
+  EXPECT_EQ(plan.memory.frozen, linear / 2 + linear / 64 + 14 * 2 * 4 + 2048 * 64 * 4);
+  EXPECT_EQ(plan.memory.owned, 5u * 64 * 4);
 }
 
 TEST_F(Qlora, MergesIntoTheBaseThatWasTrainedOn) {

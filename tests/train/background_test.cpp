@@ -1,4 +1,4 @@
-#include "pipeline/background.h"
+#include "train/background.h"
 
 #include <gtest/gtest.h>
 

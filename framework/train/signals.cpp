@@ -1,4 +1,4 @@
-#include "pipeline/signals.h"
+#include "train/signals.h"
 
 #include <unistd.h>
 #include <csignal>

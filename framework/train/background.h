@@ -1,5 +1,5 @@
 // Work beside the training: a thread that writes a checkpoint from copies while steps go on. It touches files and what it was
-// given, nothing else; what ranks have to do together is done by the run, between steps (training_run_save.cpp).
+// given, nothing else; what ranks have to do together is done between steps (train/saver.h).
 #pragma once
 
 #include <atomic>

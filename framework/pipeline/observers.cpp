@@ -1,0 +1,85 @@
+#include "pipeline/observers.h"
+
+#include <algorithm>
+
+#include "pipeline/samples.h"
+#include "train/best_model.h"
+#include "train/limits.h"
+
+namespace dml {
+namespace {
+
+constexpr std::size_t kSamplesShown = 3;  // on the terminal, at each evaluation; metrics.jsonl has them all
+
+// What the form that is trained does between steps: ReLoRA's restarts.
+class FormSteps : public Observer {
+ public:
+  explicit FormSteps(RunPlan& plan) : plan_(plan) {}
+  void before_step(std::int64_t done) override { plan_.trained->before_step(done, plan_.optimizer->state()); }
+
+ private:
+  RunPlan& plan_;
+};
+
+std::string eval_line(const EvalMetrics& eval) {
+  std::vector<std::string> parts;
+  for (const NamedValue& v : eval.values)
+    parts.push_back(v.name == kEvalLoss
+                        ? fmt::format("validation loss {:.4f}, perplexity {:.2f}", v.value, eval.perplexity())
+                        : fmt::format("{} {:.4f}", v.name, v.value));
+  return fmt::format("step {}: {}", eval.step, fmt::join(parts, ", "));
+}
+
+// The terminal.
+class ProgressLines : public Observer {
+ public:
+  ProgressLines(std::int64_t steps, Progress::Options options) : progress_(steps, std::move(options)) {}
+
+  void on_part(std::string_view what, std::int64_t step, std::int64_t done, std::int64_t total) override {
+    progress_.part(what, step, done, total);
+  }
+  Action on_step(const StepMetrics& metrics) override {
+    progress_.step(metrics);
+    return {};
+  }
+  Action on_eval(const EvalMetrics& metrics, const std::vector<SampleMetrics>& samples) override {
+    if (!metrics.values.empty()) progress_.note(eval_line(metrics));
+    for (std::size_t i = 0; i < std::min(samples.size(), kSamplesShown); ++i) progress_.note(sample_line(samples[i]));
+    return {};
+  }
+  void on_save(const SavedCheckpoint& saved) override { progress_.note(fmt::format("saved {}", saved.path)); }
+  void on_end(const RunEnd&) override { progress_.finish(); }
+
+ private:
+  Progress progress_;
+};
+
+}  // namespace
+
+Observers make_policies(RunPlan& plan, Clock::time_point started) {
+  const TrainSection& t = plan.recipe.train;
+  Observers all;
+  all.push_back(std::make_unique<FormSteps>(plan));
+  all.push_back(std::make_unique<SignalRequests>(t.save_on_signal));
+  if (t.max_time) all.push_back(std::make_unique<TimeLimit>(started, *t.max_time));
+  if (t.loss_watchdog_threshold)
+    all.push_back(std::make_unique<LossWatchdog>(*t.loss_watchdog_threshold, t.loss_watchdog_patience));
+  all.push_back(std::make_unique<BestModel>(BestModel::Settings{
+      plan.best_metric, t.save_strategy == Cadence::best || t.load_best_model_at_end, t.early_stopping_patience}));
+  return all;
+}
+
+MetricsLog* add_writers(Observers& observers, const RunPlan& plan, const TrainState& state, const std::string& from,
+                        ProgressMode progress) {
+  const TrainSection& t = plan.recipe.train;
+  auto log = std::make_unique<MetricsLog>(t.output_dir + "/metrics.jsonl", from.empty() ? -1 : state.step);
+  MetricsLog* kept = log.get();
+  observers.push_back(std::move(log));
+  const std::int64_t steps = plan.data.schedule.steps();
+  observers.push_back(std::make_unique<ProgressLines>(
+      steps, Progress::Options{.mode = progress,
+                               .log_interval = t.logging_steps.value_or(std::max<std::int64_t>(1, steps / 20))}));
+  return kept;
+}
+
+}  // namespace dml

@@ -1,0 +1,187 @@
+#include "pipeline/run_plan.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "checkpoint/model_config.h"
+#include "core/error.h"
+#include "core/fault.h"
+#include "core/hash.h"
+#include "core/log.h"
+#include "core/memory_limits.h"
+#include "core/version.h"
+#include "dist/agreement.h"
+#include "kernels/gemm.h"
+#include "kernels/processor.h"
+#include "pipeline/distribution.h"
+#include "pipeline/evaluators.h"
+#include "pipeline/job.h"
+#include "pipeline/optimization.h"
+#include "pipeline/preflight.h"
+#include "pipeline/progress.h"
+#include "pipeline/recipe_changes.h"
+#include "pipeline/vocabulary.h"
+#include "train/token_loss.h"
+
+namespace dml {
+namespace {
+
+Schedule train_plan(const Recipe& recipe, const Examples& examples, std::int64_t ranks) {
+  if (examples.empty())
+    throw UserError("there is nothing to train on: every row went to validation or was dropped (see dml inspect)");
+  return Schedule(examples.lengths(), train_schedule(recipe.data, recipe.train, ranks));
+}
+
+std::optional<Schedule> evaluation_plan(const Recipe& recipe, const Examples& examples, std::int64_t ranks) {
+  if (examples.empty()) return std::nullopt;
+  return Schedule(examples.lengths(), eval_schedule(recipe.data, recipe.train, ranks));
+}
+
+// What cannot be trained is refused before hours go into preparing data for it.
+BaseModel open_checked_base(const Recipe& recipe, const Tokenizer& tokenizer) {
+  BaseModel base = open_base_files(recipe.model);
+  Problems problems;
+  for (auto& line : training_problems(recipe, base, tokenizer)) problems.add(line);
+  problems.raise();
+  return base;
+}
+
+// Trained values are made before anything can be planned in detail. `ranks` share those of full fine-tuning.
+void check_room_for_values(const BaseModel& base, const Recipe& recipe, const Comm& comm, int ranks) {
+  const bool full = recipe.adapter.adapter == AdapterKind::none;
+  if ((full && !recipe.adapter.unfrozen_parameters.empty()) || recipe.adapter.lora_model_dir) return;
+  std::int64_t parameters = base.spec.parameters();
+  if (!full) {
+    parameters = 0;
+    AdapterPlan plan = plan_adapter(adapter_config(recipe.adapter, base.directory), base.spec, base.directory);
+    for (const AdaptedModule& m : plan.modules) parameters += m.r * (m.module.rows + m.module.cols);
+    for (auto* trained : {&plan.saved, &plan.biases})
+      for (const WeightName& w : *trained) parameters += w.tensor_rows * w.cols;
+    for (const TrainedRows& rows : plan.rows) parameters += std::ssize(rows.tokens) * rows.weight.cols;
+  }
+  const bool gradients = !full || comm.size() == 1;
+  const auto values = static_cast<std::size_t>(parameters) * sizeof(float);
+  const std::size_t need = gradients ? 2 * values : values / static_cast<std::size_t>(ranks), room = available_memory();
+  if (room > 0 && need > room)
+    throw UserError("{} of {} parameters needs {} for values{} alone, {} are available; {}",
+                    full ? "full fine-tuning" : "an adapter", count_text(static_cast<double>(parameters)),
+                    memory_text(need), gradients ? " and gradients" : "", memory_text(room),
+                    full ? "adapter: lora or qlora needs a fraction of it" : "choose a smaller lora_r");
+}
+
+// What takes time is done after the data have been prepared: the base is quantised, grown and read once. Its digest.
+std::string complete_base(BaseModel& base, const Recipe& recipe, const Tokenizer& tokenizer, Comm& comm,
+                          const DistributionStrategy& strategy) {
+  quantise_base(base, recipe.model, recipe.adapter);
+  grow_vocabulary(base, tokens_with_rows(tokenizer, recipe.adapter), recipe.model, recipe.adapter, recipe.train.seed);
+  check_room_for_values(base, recipe, comm, strategy.shard_ranks());
+  return base.examine(comm);
+}
+
+// Built, and ready for the longest examples of the recipe.
+TrainableModel make_model(const BaseModel& base, const Recipe& recipe, const DistributionStrategy& strategy) {
+  TrainableModel out =
+      make_trainable_model(base, recipe.model, recipe.adapter, recipe.train.seed, trains_in_parts(recipe, strategy));
+  CausalLm& model = *out.model;
+  set_learning_rates(model.parameters, recipe.optim, recipe.adapter);
+  model.noise = recipe.train.neftune_noise_alpha;
+  set_keeping(model, recipe);
+  if (const std::string dropout = config_dropout(base.config); !dropout.empty())
+    log_info("The model's config asks for dropout in training ({}); dml trains the base model without dropout",
+             dropout);
+  if (model.parameters.trainable() == 0)
+    throw UserError("nothing is trained: no parameter matches unfrozen_parameters");
+  model.set_length(std::max(recipe.data.sequence_len, recipe.data.eval_sequence_len.value_or(0)));
+  return out;
+}
+
+}  // namespace
+
+RunData::RunData(const Recipe& recipe, const Tokenizer& tokenizer, Comm& comm)
+    : prepared(prepare_on_ranks(recipe, tokenizer, comm)),
+      train(prepared.train()),
+      validation(prepared.validation()),
+      schedule(train_plan(recipe, train, comm.size())),
+      eval_schedule(evaluation_plan(recipe, validation, comm.size())),
+      loader(train, schedule),
+      calendar(recipe.train, schedule) {}
+
+RunPlan::RunPlan(const RecipeFile& recipe_file, Comm& ranks)
+    : file(recipe_file),
+      recipe(file.recipe),
+      comm(ranks),
+      tokenizer(open_tokenizer(recipe.model)),
+      base(open_checked_base(recipe, *tokenizer)),
+      base_files(base.files ? base.files->paths() : std::vector<std::string>()),
+      data(recipe, *tokenizer, comm),
+      memory{.process = memory_use().now},
+      strategy(make_strategy(recipe, comm)),
+      base_digest(complete_base(base, recipe, *tokenizer, comm, *strategy)),
+      trainable(make_model(base, recipe, *strategy)),
+      trained(make_trained_form({recipe, base, trainable, *strategy, comm})),
+      objective(std::make_unique<TokenLoss>()),
+      optimizer(make_optimizer(recipe.optim)),
+      learning_rate(learning_rate_settings(recipe.optim, data.schedule.steps())),
+      evaluators(
+          make_evaluators(recipe, data.prepared, data.eval_schedule ? &*data.eval_schedule : nullptr, *tokenizer)),
+      best_metric(dml::best_metric(file, evaluators)),
+      companions(file, *tokenizer, base),
+      files({{recipe, base, trainable, *strategy, comm}, *trained, *optimizer, companions}),
+      step_parts{model(), *objective, *strategy, *optimizer, comm} {
+  comm.set_timeout(recipe.distribution.dist_timeout);
+  fault_point("load", comm.rank());
+  plan_memory();
+  if (comm.size() == 1) plan_copies();  // several ranks: once they agree
+  model().reserve(memory.activations);
+
+  recipe_text_ = recipe_text();
+  fresh_.seed = static_cast<std::uint64_t>(recipe.train.seed);
+  fresh_.recipe = digest_of(recipe_text_);
+  fresh_.data = std::filesystem::path(data.prepared.folder()).filename().string();
+  fresh_.base = base_digest;
+  fresh_.numerics = fmt::format("{} {}, loops {}{}", version(), kernels::blas_description(), kernels::isa_name(),
+                                kernels::precision() == kernels::Precision::bf16 ? ", bf16 products" : "");
+  fresh_.extra["recipe"] = recipe_text_;
+  fresh_.extra["steps"] = data.schedule.steps();
+}
+
+StepPlan RunPlan::step_plan(std::int64_t step) const {
+  return {step, data.schedule.step(step).micro_batches, static_cast<std::uint64_t>(recipe.train.seed),
+          learning_rate.at(step), recipe.optim.max_grad_norm};
+}
+
+std::string RunPlan::recipe_text() const {
+  // Where results go, how many threads compute them and when they are saved does not change them.
+  RecipeFile plain = file;
+  TrainSection& t = plain.recipe.train;
+  TrainSection fresh;
+  t.output_dir = fresh.output_dir;
+  t.threads = fresh.threads;
+  t.resume_from_checkpoint = fresh.resume_from_checkpoint;
+  t.auto_resume_from_checkpoints = fresh.auto_resume_from_checkpoints;
+  t.save_steps = fresh.save_steps, t.saves_per_epoch = fresh.saves_per_epoch, t.save_strategy = fresh.save_strategy;
+  t.save_total_limit = fresh.save_total_limit, t.save_first_step = fresh.save_first_step,
+  t.save_on_signal = fresh.save_on_signal, t.save_in_background = fresh.save_in_background;
+  t.max_time = fresh.max_time, t.logging_steps = fresh.logging_steps;
+  t.bf16 = kernels::precision() == kernels::Precision::bf16 ? Bf16::on : Bf16::off;  // what auto came to
+  // One step's micro-batches may be cut over ranks in any way.
+  t.batch_size = t.micro_batches_per_step(comm.size()) * t.micro_batch_size;
+  t.gradient_accumulation_steps = fresh.gradient_accumulation_steps;
+  plain.recipe.distribution = {};
+  plain.recipe.adapter.quantised_cache_path = AdapterSection().quantised_cache_path;
+  return resolved_yaml(plain);
+}
+
+void RunPlan::agree() {
+  // The digest in the checkpoint leaves out what a resumed run may change; ranks must agree on every key.
+  std::vector<AgreementItem> items;
+  for (auto& [key, value] : recipe_items(resolved_yaml(file))) items.push_back({key, value});
+  items.push_back({"the prepared data", digest_of(dump(data.prepared.manifest()))});
+  items.push_back({"the base model", fresh_.base});
+  items.push_back({"the program", digest_of_file("/proc/self/exe")});
+  items.push_back({"version and BLAS", fresh_.numerics});
+  check_agreement(comm, items);
+  plan_copies();
+}
+
+}  // namespace dml

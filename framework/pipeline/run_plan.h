@@ -1,0 +1,109 @@
+// All that is known of a run before its first step: data, model, strategy, optimizer, memory, and the state it starts from.
+// run_plan.cpp puts the parts together, run_plan_memory.cpp plans memory and time, run_plan_text.cpp describes it to people,
+// run_resume.cpp decides what may be resumed.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/mapped_watch.h"
+#include "data/loader.h"
+#include "data/prepared.h"
+#include "data/schedule.h"
+#include "optim/schedule.h"
+#include "pipeline/calendar.h"
+#include "pipeline/checkpoint_files.h"
+#include "pipeline/memory_plan.h"
+#include "tokenizer/tokenizer.h"
+#include "train/evaluator.h"
+#include "train/step.h"
+
+namespace dml {
+
+/// Every kind of memory with its size, in one line.
+std::string plan_text(const MemoryPlan& plan);
+
+/// The examples of a run, and when each of them comes.
+struct RunData {
+  RunData(const Recipe& recipe, const Tokenizer& tokenizer, Comm& comm);
+  RunData(const RunData&) = delete;
+  RunData& operator=(const RunData&) = delete;
+
+  Prepared prepared;
+  Examples train, validation;
+  Schedule schedule;
+  std::optional<Schedule> eval_schedule;  // none without a validation split
+  Loader loader;
+  Calendar calendar;
+};
+
+struct RunPlan {
+  RunPlan(const RecipeFile& file, Comm& comm);
+  RunPlan(const RunPlan&) = delete;
+  RunPlan& operator=(const RunPlan&) = delete;
+
+  const RecipeFile& file;
+  const Recipe& recipe;
+  Comm& comm;
+  std::unique_ptr<Tokenizer> tokenizer;
+  BaseModel base;
+  MappedWatch base_files;
+  RunData data;
+  MemoryPlan memory;  // its `process` is taken before the model is there
+  std::unique_ptr<DistributionStrategy> strategy;
+  std::string base_digest;
+  TrainableModel trainable;
+  std::unique_ptr<TrainedForm> trained;
+  std::unique_ptr<Objective> objective;
+  std::unique_ptr<Optimizer> optimizer;
+  LearningRate learning_rate;
+  std::vector<std::unique_ptr<Evaluator>> evaluators;
+  Metric best_metric;
+  Companions companions;
+  CheckpointFiles files;
+  StepParts step_parts;
+
+  CausalLm& model() const { return *trainable.model; }
+  StepPlan step_plan(std::int64_t step) const;
+  /// Ranks compare what they were given; Error(distributed) with a table when they differ.
+  void agree();
+  /// Spreads the model over the ranks: as it is when `from` is empty, else as that checkpoint left it. The state that the run
+  /// starts from.
+  TrainState start(const std::string& from);
+  /// With load_best_model_at_end: loads the weights of the best evaluation from its checkpoint. Returns the step whose weights
+  /// the model now has.
+  std::int64_t return_to_best(const TrainState& state);
+
+  /// Five lines: model, training, data, schedule, memory.
+  std::vector<std::string> header() const;
+  /// What else is known of data and schedule.
+  std::vector<std::string> details() const;
+  /// On disk, of all ranks together.
+  std::size_t checkpoint_bytes() const;
+  /// The largest micro_batch_size whose memory there is, 0 when there is none.
+  std::int64_t largest_micro_batch();
+  /// Estimates the seconds of training and evaluations from a short trial. For small models the trial takes real training
+  /// steps, so do not use the plan for anything else afterwards.
+  double estimated_seconds();
+
+ private:
+  void plan_memory();
+  /// Takes real steps for so many seconds: seconds per token, 0 when that did not work.
+  double measured_token_seconds(double seconds);
+  /// What the ranks of this host will still take, with so many bytes of activations each.
+  std::size_t still_needed(std::size_t activations) const;
+  /// Whether checkpoints are written from copies. A collective, of ranks that agree on what they train.
+  void plan_copies();
+  /// The settings that decide the result, as YAML.
+  std::string recipe_text() const;
+  TrainState load_values(const std::string& checkpoint);
+  /// UserError naming what changed unless the run that made the checkpoint may be continued with this recipe.
+  void check_recipe(const TrainState& found, const std::string& from) const;
+
+  TrainState fresh_;  // the state of a new run
+  std::string recipe_text_;
+};
+
+}  // namespace dml

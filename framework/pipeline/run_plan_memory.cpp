@@ -1,0 +1,138 @@
+// What a run will take, before it takes it: memory and time.
+#include <algorithm>
+#include <cmath>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/memory_limits.h"
+#include "dist/frozen_shards.h"
+#include "pipeline/distribution.h"
+#include "pipeline/estimate.h"
+#include "pipeline/progress.h"
+#include "pipeline/run_plan.h"
+
+namespace dml {
+
+void RunPlan::plan_memory() {
+  std::int64_t per_step = recipe.train.micro_batches_per_step(comm.size());
+  strategy->announce(model().parameters);
+  auto held = strategy->memory(model().parameters, optimizer->state(), (per_step + comm.size() - 1) / comm.size());
+  const Schedule& plan = data.schedule;
+  memory.activations = objective->measure(model(), {plan.longest(), plan.longest(), plan.most_examples()}, true);
+  for (auto& evaluator : evaluators) {
+    const Evaluator::Memory need = evaluator->memory(model(), *objective, comm.rank());
+    memory.activations = std::max(memory.activations, need.working);
+    memory.samples += need.beside;
+  }
+  memory.trained = static_cast<std::size_t>(held.values);
+  FrozenMemory frozen = frozen_memory(base, model(), source_storage(recipe.model, recipe.adapter));
+  memory.frozen = frozen.mapped;
+  memory.frozen -= std::min(memory.frozen, trained->replaced());
+  memory.owned = frozen.copied;
+  memory.gradients = static_cast<std::size_t>(held.gradients);
+  if (memory.frozen > 0 && !trained->changes_base() &&
+      shards_frozen(recipe.distribution, *strategy, base.bytes(), comm)) {
+    auto layers = frozen_of_layers(model());
+    strategy->shard_frozen(layers);
+    memory.frozen -= std::min(memory.frozen, FrozenShards::memory(layers, 1));
+    memory.owned += FrozenShards::memory(layers, strategy->shard_ranks());
+  }
+  memory.optimizer = static_cast<std::size_t>(held.state);
+  memory.communication = static_cast<std::size_t>(held.communication);
+  if (std::size_t room = available_memory(), need = still_needed(memory.activations); room > 0 && need > room) {
+    std::int64_t fitting = largest_micro_batch();
+    throw UserError("not enough memory: this run needs {} more on this host and {} is available (per rank: {}); {}",
+                    memory_text(need), memory_text(room), plan_text(memory),
+                    fitting > 0 ? fmt::format("use micro_batch_size: {} or less", fitting)
+                                : "even micro_batch_size: 1 does not fit: reduce sequence_len, "
+                                  "set gradient_checkpointing: true, or use adapter: qlora");
+  }
+}
+
+void RunPlan::plan_copies() {
+  // Where memory is short, or counted out in addresses, training waits while a checkpoint is written. The last tenth of
+  // what is available is not ours to take.
+  memory.snapshot = files.planned_copies(memory.optimizer);
+  const std::size_t room = available_memory(), copies = memory.snapshot * static_cast<std::size_t>(comm.local_size());
+  const bool too_much = addresses_limited() || (room > 0 && still_needed(memory.activations) + copies > room / 10 * 9);
+  if (comm.max(too_much ? 1 : 0) > 0) memory.snapshot = 0;
+}
+
+std::size_t RunPlan::still_needed(std::size_t activations) const {
+  // The process is there already, and so are values that were copied or made. Mapped weights and data are there once.
+  // Copies for checkpoints can be done without.
+  const std::size_t shared = memory.frozen + memory.data;
+  const std::size_t own =
+      memory.total() - shared - memory.activations + activations - memory.process - memory.owned - memory.snapshot -
+      (trains_in_parts(recipe, *strategy) ? 0 : static_cast<std::size_t>(model().parameters.floats()) * sizeof(float));
+  return shared + own * static_cast<std::size_t>(comm.local_size());
+}
+
+std::size_t RunPlan::checkpoint_bytes() const {
+  std::int64_t floats = 0;
+  const StateLayout state = optimizer->state();
+  for (const Unit& unit : model().parameters.units())
+    for (const Parameter& p : unit.parameters)
+      if (!recipe.train.save_only_model) floats += state.floats(p.size(), p.size());
+  return static_cast<std::size_t>(floats) * sizeof(float) + trained->stored_bytes();
+}
+
+std::int64_t RunPlan::largest_micro_batch() {
+  const std::int64_t now = recipe.train.micro_batch_size, longest = data.schedule.longest(),
+                     examples = data.schedule.most_examples();
+  // Reserved but not yet touched: what the system calls available holds it.
+  const std::size_t room = available_memory();
+  auto fits = [&](std::int64_t n) {
+    std::int64_t tokens = (longest * n + now - 1) / now, documents = std::max<std::int64_t>(1, examples * n / now);
+    return still_needed(objective->measure(model(), {tokens, tokens, documents}, true)) <= room;
+  };
+  std::int64_t good = 0, bad = 1 << 12;
+  while (bad - good > 1) {
+    std::int64_t middle = good == 0 && bad > 2 ? std::max<std::int64_t>(1, bad / 8) : (good + bad) / 2;
+    (fits(middle) ? good : bad) = middle;
+  }
+  return good;
+}
+
+double RunPlan::measured_token_seconds(double seconds) {
+  start("");
+  StepWatcher nobody;
+  const std::int64_t steps = data.schedule.steps();
+  auto since = Clock::now();
+  std::int64_t tokens = 0;
+  for (std::int64_t s = 0; s < steps && (s < 2 || seconds_since(since) < seconds); ++s) {
+    trained->before_step(s, optimizer->state());
+    const StepResult result = run_step(
+        step_parts, step_plan(s), [&](std::int64_t m) { return data.loader.load(s, m); }, nobody);
+    if (!std::isfinite(result.loss)) break;  // training will report it
+    tokens += result.sums.tokens;
+    if (s == 0 && steps > 1) since = Clock::now(), tokens = 0;  // the first one touches memory for the first time
+  }
+  return tokens > 0 ? seconds_since(since) / static_cast<double>(tokens) : 0;
+}
+
+double RunPlan::estimated_seconds() {
+  constexpr double kTrial = 3;  // seconds
+  RunSize run{.tokens = data.schedule.tokens()};
+  if (data.eval_schedule) {
+    const bool at_start = recipe.train.eval_on_start;
+    run.evaluations = data.calendar.evaluations() + (at_start ? 1 : 0);
+    run.evaluation_tokens = data.eval_schedule->tokens();
+  }
+  TokenTimes times = estimate_pass(model(), data.loader.load(0, 0));
+  // In a small model the optimizer update and overheads can take longer than forward and backward: time whole steps.
+  if (times.training * static_cast<double>(run.tokens) < kTrial * static_cast<double>(data.schedule.steps())) {
+    if (const double measured = measured_token_seconds(kTrial); measured > 0) times.training = measured;
+  }
+  if (run.evaluations > 0 && times.evaluation * static_cast<double>(run.evaluation_tokens) < kTrial) {
+    auto since = Clock::now();
+    EvaluationResult ignored;
+    for (auto& evaluator : evaluators)
+      if (evaluator->due({.step = 1, .scheduled = true}))
+        evaluator->evaluate({model(), *objective, *strategy, comm, 0}, ignored);
+    times.evaluation = seconds_since(since) / static_cast<double>(run.evaluation_tokens);
+  }
+  return run_seconds(times, run, comm.size());
+}
+
+}  // namespace dml

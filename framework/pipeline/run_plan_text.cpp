@@ -1,0 +1,77 @@
+// What a run says of itself before its first step.
+#include "core/parallel.h"
+#include "data/inspect.h"
+#include "kernels/processor.h"
+#include "pipeline/distribution.h"
+#include "pipeline/progress.h"
+#include "pipeline/run_plan.h"
+
+namespace dml {
+namespace {
+
+// Examples, tokens and what was dropped, in one line.
+std::string data_text(const DataReport& report, const Schedule& schedule) {
+  const std::int64_t tokens = report.total(&DatasetReport::tokens), trained = report.total(&DatasetReport::learned);
+  std::int64_t dropped = 0;
+  for (auto& d : report.datasets)
+    for (auto& [reason, rows] : d.dropped) dropped += rows;
+  std::string text = fmt::format("{}, {} for validation, {} ({:.0f} % trained)",
+                                 counted(report.train_examples, "training example", "training examples"),
+                                 grouped(report.validation_examples), counted(tokens, "token", "tokens"),
+                                 tokens > 0 ? 100 * static_cast<double>(trained) / static_cast<double>(tokens) : 0.0);
+  if (dropped > 0) text += fmt::format(", {} dropped", counted(dropped, "row", "rows"));
+  if (schedule.options().packing) text += fmt::format(", packing {:.0f} % full", 100 * schedule.fill());
+  return text;
+}
+
+}  // namespace
+
+std::string plan_text(const MemoryPlan& plan) {
+  std::string text;
+  for (auto& [name, bytes] : plan.rows())
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, memory_text(bytes));
+  return text;
+}
+
+std::vector<std::string> RunPlan::header() const {
+  const ModelSpec& spec = base.spec;
+  auto share = [](std::int64_t part, std::int64_t whole) {
+    return whole > 0 ? 100.0 * static_cast<double>(part) / static_cast<double>(whole) : 0.0;
+  };
+  const std::int64_t parameters = spec.parameters(), trainable_values = model().parameters.trainable();
+  std::vector<std::string> lines;
+  lines.push_back(fmt::format("model      {} {}, {} layers × {}, {} parameters{}", spec.model_type,
+                              base.directory.empty() ? "from scratch" : base.directory, spec.layers, spec.hidden,
+                              count_text(static_cast<double>(parameters)),
+                              base.quantised ? fmt::format(", {}", scheme_name(base.quantised->scheme()))
+                              : base.files   ? fmt::format(", {}", dtype_name(base.dtype()))
+                                             : ""));
+  lines.push_back(fmt::format("training   {}: {} parameters ({:.2f} %), {} at {:g}, {}", trained->description(),
+                              grouped(trainable_values), share(trainable_values, parameters), recipe.optim.optimizer,
+                              recipe.optim.learning_rate, recipe.optim.lr_scheduler));
+  lines.push_back("data       " + data_text(data.prepared.report(), data.schedule));
+  auto counted = [](std::int64_t n, const char* what) {
+    return fmt::format("{} {}{}", n, what, n == 1 ? "" : std::string_view(what).ends_with("ch") ? "es" : "s");
+  };
+  std::string how_shared = strategy_name(recipe, comm);
+  if (comm.size() > 1 && recipe.distribution.comm_dtype == Storage::bf16)
+    how_shared +=
+        fmt::format(", gradients sent in bf16: the bits are those of {} on {} ranks", how_shared, comm.size());
+  lines.push_back(fmt::format("schedule   {} of up to {}, {}, {}, {} × {} ({})", counted(data.schedule.steps(), "step"),
+                              counted(recipe.train.micro_batches_per_step(comm.size()), "micro-batch"),
+                              counted(data.eval_schedule ? data.calendar.evaluations() : 0, "evaluation"),
+                              counted(data.calendar.checkpoints(), "checkpoint"), counted(comm.size(), "rank"),
+                              counted(threads(), "thread"), how_shared));
+  if (kernels::precision() == kernels::Precision::bf16) lines.back() += ", bf16 products";
+  lines.push_back(fmt::format("memory     {} per rank: {}", memory_text(memory.total()), plan_text(memory)));
+  return lines;
+}
+
+std::vector<std::string> RunPlan::details() const {
+  std::vector<std::string> lines;
+  for (auto& line : describe(data.prepared, &data.schedule))
+    if (!line.starts_with("warning: ")) lines.push_back("data       " + line);
+  return lines;
+}
+
+}  // namespace dml

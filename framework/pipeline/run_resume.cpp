@@ -1,0 +1,121 @@
+// What a run resumes from, and what it ends with: checkpoints read back into the plan.
+#include "checkpoint/checkpoint_dir.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "pipeline/distribution.h"
+#include "pipeline/model_output.h"
+#include "pipeline/optimization.h"
+#include "pipeline/optimizer_state.h"
+#include "pipeline/recipe_changes.h"
+#include "pipeline/run_plan.h"
+
+namespace dml {
+
+TrainState RunPlan::start(const std::string& from) {
+  // Values come before the strategy spreads them over the ranks, optimizer state when its places are known.
+  std::optional<TrainState> found;
+  if (!from.empty()) found = load_values(from);
+  strategy->adopt(model().parameters, optimizer->state());
+  set_empty_pass(model(), *objective, *strategy);
+  base_files.survive_lost_pages();
+  if (!found) return fresh_;
+  if (trains_in_parts(recipe, *strategy)) {
+    load_shard_values(model(), from, strategy->shards());
+    strategy->publish();
+  }
+  read_optimizer_state(from, *strategy, optimizer->state());
+  if (!strategy->residuals().empty() && !read_residuals(from, *strategy, strategy_name(recipe, comm), comm) &&
+      comm.rank() == 0)
+    log_warning(
+        "comm_dtype: {} was saved by another strategy or number of ranks, so the rounding errors it carried are lost: "
+        "bits "
+        "differ from those of an uninterrupted run",
+        from);
+  found->recipe = fresh_.recipe;  // of an extended run, not the checkpoint's
+  for (auto& [key, value] : fresh_.extra.items()) found->extra[key] = value;
+  return *found;
+}
+
+TrainState RunPlan::load_values(const std::string& from) {
+  TrainState found = load_train_state(from);
+  auto same = [&](const std::string& a, const std::string& b, const char* what) {
+    if (a != b)
+      throw UserError(
+          "{}: The {} changed since this checkpoint. Undo the change, or start a new run with --resume none", from,
+          what);
+  };
+  same(found.data, fresh_.data, "training data");
+  same(found.base, fresh_.base, "base model");
+  check_recipe(found, from);
+  if (found.numerics != fresh_.numerics)
+    log_warning("{}: was written by '{}', this program is '{}': results may differ in the last bits", from,
+                found.numerics, fresh_.numerics);
+  if (!trains_in_parts(recipe, *strategy)) trained->load(from);
+  return found;
+}
+
+void RunPlan::check_recipe(const TrainState& found, const std::string& from) const {
+  if (found.recipe == fresh_.recipe) return;
+  const std::string before = json_string(found.extra, "recipe", "", from);
+  const std::vector<RecipeChange> changes = recipe_changes(before, recipe_text_);
+  if (before.empty() || changes.empty())
+    throw UserError(
+        "{}: The recipe changed since this checkpoint, in settings that change the result. Undo the change, or start a "
+        "new "
+        "run with --resume none",
+        from);
+  const std::string what = changes_text(changes);
+  for (const RecipeChange& c : changes)
+    if (c.key != "num_epochs" && c.key != "max_steps")
+      throw UserError(
+          "{}: The recipe changed since this checkpoint: {}{}. Undo the change, or start a new run with --resume none",
+          from, what,
+          c.key == "batch_size" && !recipe.train.batch_size
+              ? " (micro_batch_size × gradient_accumulation_steps × ranks)"
+              : "");
+  // Another number of steps. The examples of a step do not depend on it; its learning rate may.
+  const std::int64_t steps = data.schedule.steps(), planned = json_integer(found.extra, "steps", 0, from);
+  if (found.step > steps)
+    throw UserError(
+        "{}: The recipe changed since this checkpoint: {}. It now ends after step {}, the checkpoint is of step {}",
+        from, what, steps, found.step);
+  const LearningRate earlier(learning_rate_settings(recipe.optim, planned));
+  for (std::int64_t s = 0; s < found.step; ++s)
+    if (earlier.at(s) != learning_rate.at(s))
+      throw UserError(
+          "{}: The recipe changed since this checkpoint: {}. With {} steps instead of {}, lr_scheduler: {} gives steps "
+          "that are "
+          "already trained another learning rate (step {}: {:.3e} → {:.3e}), so this run cannot be extended; with "
+          "lr_scheduler: constant it could. To train its result further, start a new run from it: {}: {} and another "
+          "output_dir",
+          from, what, steps, planned, recipe.optim.lr_scheduler, s + 1, earlier.at(s), learning_rate.at(s),
+          trained->continued_by(), recipe.train.output_dir);
+  if (comm.rank() == 0)
+    log_info(
+        "{} the run from {} to {} steps ({}). The steps already trained are the same in both, and so is the result",
+        steps > planned ? "Extending" : "Shortening", planned, steps, what);
+}
+
+std::int64_t RunPlan::return_to_best(const TrainState& state) {
+  if (!recipe.train.load_best_model_at_end || state.best_step < 0 || state.best_step == state.step) return state.step;
+  if (state.best_step == 0) {
+    log_warning(
+        "load_best_model_at_end: no evaluation was better than the one before training; the last weights are kept");
+    return state.step;
+  }
+  std::string best = fmt::format("{}/checkpoint-{}", recipe.train.output_dir, state.best_step);
+  if (auto problem = manifest_problem(best); !problem.empty())
+    throw UserError(
+        "load_best_model_at_end: the best evaluation was after step {}, but its checkpoint {} is not complete: {}",
+        state.best_step, best, problem);
+  files.return_to(best);
+  if (best_metric.name == kEvalLoss && !best_metric.greater_is_better)
+    log_info("The result has the weights of step {}, whose validation loss {:.4f} is the lowest", state.best_step,
+             *state.best_metric);
+  else
+    log_info("The result has the weights of step {}, whose {} {:.4f} is the best", state.best_step, best_metric.name,
+             *state.best_metric);
+  return state.best_step;
+}
+
+}  // namespace dml

@@ -1,0 +1,35 @@
+#include "train/base_watch.h"
+
+namespace dml {
+
+const std::string& BaseWatch::find_lost() {
+  for (const std::string& path : comm_.all_gather(files_.lost()))
+    if (lost_.empty()) lost_ = path;
+  return lost_;
+}
+
+BaseWatch::Change BaseWatch::change() {
+  using Kind = MappedWatch::Kind;
+  MappedWatch::Change mine = files_.change();
+  if (comm_.max(mine.kind == Kind::none ? 0 : 1) == 0) return {};
+  if (comm_.max(mine.kind == Kind::changed ? 1 : 0) == 0 && comm_.max(mine.kind == Kind::touched ? 1 : 0) > 0) {
+    // Another time alone says little. A copy of all trained values does not read the base any more, but a checkpoint names it.
+    if (examine_() == digest_) {
+      if (mine.kind == Kind::touched) files_.accept();
+      mine = files_.change();
+    } else if (mine.kind == Kind::touched) {
+      mine.kind = Kind::changed;
+    }
+  }
+  std::string text;
+  if (mine.kind == Kind::changed || mine.kind == Kind::touched)
+    text = mine.path + ": the base model was changed in place during this run";
+  if (mine.kind == Kind::replaced)
+    text = mine.path + ": the base model was replaced or removed during this run, which used the earlier file";
+  const bool sound = comm_.max(mine.kind == Kind::changed || mine.kind == Kind::touched ? 1 : 0) == 0 || copied_;
+  for (const std::string& other : comm_.all_gather(text))
+    if (!other.empty()) return {other, sound};
+  return {};
+}
+
+}  // namespace dml

@@ -1,0 +1,79 @@
+// Everything that watches a run, and what it asks of the run in return: metrics, progress, signals, time limit, watchdog,
+// early stopping. An observer is a file of its own, added to the list in pipeline/observers.cpp.
+//
+// An observer that answers with more than {}, or that takes part in collectives, is on the list of every rank; the answers of
+// all ranks together decide. One that only writes is on the list of rank 0 alone.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/train_state.h"
+#include "train/evaluator.h"
+#include "train/metrics.h"
+
+namespace dml {
+
+/// What is known of a run when it begins.
+struct RunFacts {
+  std::int64_t first_step = 0;  // steps done before: 0, or those of the checkpoint that the run resumes from
+  std::int64_t steps = 0;       // of the whole run
+  std::string output_dir;
+  std::string resumed_from;                                   // a checkpoint; "" for a new run
+  std::vector<Metric> metrics;                                // that evaluations will give
+  std::vector<std::pair<std::string, std::string>> settings;  // keys of the recipe and their values, as YAML
+};
+
+/// What is asked of the run after a step or an evaluation.
+struct Action {
+  bool save = false;    // a checkpoint, now
+  bool finish = false;  // training ends here, as if this step were the last
+  bool stop = false;    // the run is interrupted; it can be resumed
+
+  Action& operator|=(const Action& other) {
+    save |= other.save, finish |= other.finish, stop |= other.stop;
+    return *this;
+  }
+};
+
+struct SavedCheckpoint {
+  std::string path;
+  std::int64_t step = 0;
+};
+
+/// How the loop of a run ended.
+struct RunEnd {
+  enum class Reason { complete, finished_early, stopped };
+  Reason reason = Reason::complete;
+  std::int64_t step = 0;       // steps done
+  std::int64_t saved_at = -1;  // step of the newest checkpoint; −1: there is none
+};
+
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual Action on_start(const RunFacts& /*facts*/) { return {}; }
+  /// Before each step; `done` steps have been made. The model is not in use.
+  virtual void before_step(std::int64_t /*done*/) {}
+  /// Within a step or an evaluation (`what`): so many of this rank's micro-batches are done.
+  virtual void on_part(std::string_view /*what*/, std::int64_t /*step*/, std::int64_t /*done*/,
+                       std::int64_t /*total*/) {}
+  virtual Action on_step(const StepMetrics& /*metrics*/) { return {}; }
+  /// Around evaluators: between them the model's values are read by more than training steps.
+  virtual void before_eval() {}
+  virtual void after_eval() {}
+  virtual Action on_eval(const EvalMetrics& /*metrics*/, const std::vector<SampleMetrics>& /*samples*/) { return {}; }
+  /// A checkpoint is about to be made: what is written so far goes to the disk.
+  virtual void before_save() {}
+  virtual void on_save(const SavedCheckpoint& /*saved*/) {}
+  /// Training ended. Not called when an exception ends the run.
+  virtual void on_end(const RunEnd& /*end*/) {}
+  /// What a resumed run must know of this observer; `state` is part of every checkpoint.
+  virtual void write_state(TrainState& /*state*/) const {}
+  virtual void read_state(const TrainState& /*state*/, const std::string& /*source*/) {}
+};
+
+}  // namespace dml

@@ -1,0 +1,233 @@
+#include "train/trainer.h"
+
+#include <cmath>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/fault.h"
+#include "core/memory_limits.h"
+#include "core/profile.h"
+
+namespace dml {
+namespace {
+
+// As the Trainer of transformers logs it.
+Json history_entry(const StepMetrics& m) {
+  Json entry{
+      {"epoch", m.epoch}, {"step", m.step}, {"loss", m.loss}, {"grad_norm", m.grad_norm}, {"learning_rate", m.lr}};
+  for (const NamedValue& v : m.values) entry[v.name] = v.value;
+  return entry;
+}
+
+Json history_entry(const EvalMetrics& m) {
+  Json entry{{"epoch", m.epoch}, {"step", m.step}};
+  for (const NamedValue& v : m.values) entry[v.name] = v.value;
+  return entry;
+}
+
+}  // namespace
+
+// Between the passes of a step and its update: faults of the tests, and what forbids the update.
+class Trainer::Watch : public StepWatcher {
+ public:
+  explicit Watch(Trainer& trainer) : trainer_(trainer) {}
+
+  void pass_ended(std::int64_t done, std::int64_t total) override {
+    for (auto& o : trainer_.parts_.observers) o->on_part("training", trainer_.state_.step + 1, done, total);
+  }
+  void exchange_begins() override { fault_point("exchange", comm().rank(), trainer_.state_.step); }
+  bool accepts(const StepResult& result) override {
+    BaseWatch& base = trainer_.parts_.base;
+    if (comm().max(base.lost_here() ? 1 : 0) > 0) return base.find_lost(), false;
+    const std::int64_t done = trainer_.state_.step;
+    if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm))
+      throw Error(ExitCode::diverged,
+                  fmt::format("step {}: loss is {}, gradient norm {}; the weights were left as they "
+                              "were after step {} (try a lower learning_rate)",
+                              done + 1, result.loss, result.grad_norm, done));
+    return true;
+  }
+
+ private:
+  Comm& comm() { return trainer_.parts_.step.comm; }
+  Trainer& trainer_;
+};
+
+Trainer::Trainer(TrainerParts parts, TrainerSettings settings, TrainState state)
+    : parts_(parts), settings_(std::move(settings)), state_(std::move(state)) {
+  if (settings_.facts.resumed_from.empty()) return;
+  saved_at_ = state_.step;
+  for (auto& o : parts_.observers) o->read_state(state_, settings_.facts.resumed_from);
+}
+
+RunEnd Trainer::run() {
+  Action now = start();
+  while (state_.step < total() && !now.stop && !now.finish) now = advance();
+  if (saved_at_ != state_.step && !now.stop && settings_.save_last) save();
+  finish_save();
+  for (auto& o : parts_.observers) o->write_state(state_);
+  const RunEnd end{now.stop     ? RunEnd::Reason::stopped
+                   : now.finish ? RunEnd::Reason::finished_early
+                                : RunEnd::Reason::complete,
+                   state_.step, saved_at_};
+  for (auto& o : parts_.observers) o->on_end(end);
+  return end;
+}
+
+Action Trainer::start() {
+  Action now;
+  for (auto& o : parts_.observers) now |= o->on_start(settings_.facts);
+  if (settings_.facts.resumed_from.empty()) evaluate({.step = 0});
+  reset_profile();
+  return agreed(now);
+}
+
+Action Trainer::advance() {
+  Action now;
+  try {
+    const StepMetrics metrics = step();
+    stop_where_base_is_lost();
+    tell_saved(parts_.saver.poll());
+    for (auto& o : parts_.observers) now |= o->on_step(metrics);
+  } catch (const Error& e) {  // on all ranks alike, when it is this
+    if (e.code() == ExitCode::diverged) finish_save();
+    throw;
+  }
+  now |= evaluate({state_.step, settings_.evaluates(state_.step - 1)});
+  now = agreed(now);
+  now.stop = now.stop && state_.step < total();
+  if (now.save || settings_.saves(state_.step - 1)) save();
+  return now;
+}
+
+StepMetrics Trainer::step() {
+  ProfileScope profiled("(between operations)");
+  const auto start = Clock::now();
+  const StepParts& step = parts_.step;
+  step.comm.set_step(state_.step);
+  fault_point("step", step.comm.rank(), state_.step);
+  for (auto& o : parts_.observers) o->before_step(state_.step);
+  const Schedule::Step plan = parts_.schedule.step(state_.step);
+  const double lr = parts_.learning_rate.at(state_.step);
+  Watch watch(*this);
+  const StepResult result = run_step(
+      step, {state_.step, plan.micro_batches, state_.seed, lr, settings_.max_grad_norm},
+      [this](std::int64_t m) { return parts_.loader.load(state_.step, m); }, watch);
+  if (!parts_.base.lost().empty()) return {};
+
+  state_.step += 1;
+  state_.epoch = plan.epochs_done;
+  state_.pass = plan.epoch;
+  state_.row = plan.first_micro_batch + plan.micro_batches;
+  state_.tokens += result.sums.tokens;
+  state_.learned_tokens += result.sums.trained_tokens;
+  StepMetrics metrics{state_.step, state_.epoch, result.loss, result.grad_norm, lr};
+  metrics.tokens = result.sums.tokens;
+  metrics.learned_tokens = result.sums.trained_tokens;
+  metrics.mem = static_cast<std::size_t>(step.comm.sum(static_cast<std::int64_t>(memory_use().now)));
+  metrics.values = named_terms(step.objective, result.sums.losses);
+  metrics.step_s = seconds_since(start);
+  metrics.tok_s = static_cast<double>(metrics.tokens) / metrics.step_s;
+  return metrics;
+}
+
+Action Trainer::evaluate(const EvaluationMoment& moment) {
+  EvaluationResult result;
+  bool any = false;
+  const auto part = [&](std::int64_t done, std::int64_t total) {
+    for (auto& o : parts_.observers) o->on_part("evaluation", state_.step + 1, done, total);
+  };
+  for (auto& evaluator : parts_.evaluators) {
+    if (!evaluator->due(moment)) continue;
+    if (!any)
+      for (auto& o : parts_.observers) o->before_eval();
+    any = true;
+    fault_point("evaluation", parts_.step.comm.rank(), state_.step);
+    evaluator->evaluate(
+        {parts_.step.model, parts_.step.objective, parts_.step.strategy, parts_.step.comm, state_.step, part}, result);
+  }
+  if (!any) return {};
+  for (auto& o : parts_.observers) o->after_eval();
+  parts_.base.find_lost();
+  stop_where_base_is_lost();
+  Action now;
+  for (auto& o : parts_.observers) now |= o->on_eval({state_.step, state_.epoch, result.values}, result.samples);
+  return now;
+}
+
+Action Trainer::agreed(const Action& mine) {
+  constexpr std::int64_t kField = std::int64_t{1} << 20;  // ranks fit into a field
+  const std::int64_t sum = parts_.step.comm.sum(
+      std::int64_t{mine.save} + kField * (std::int64_t{mine.finish} + kField * std::int64_t{mine.stop}));
+  return {sum % kField > 0, sum / kField % kField > 0, sum / kField / kField > 0};
+}
+
+void Trainer::tell_saved(const std::string& path) {
+  if (path.empty()) return;
+  for (auto& o : parts_.observers) o->on_save({path, saved_at_});
+}
+
+void Trainer::begin_save() {
+  finish_save();
+  for (auto& o : parts_.observers) o->before_save();
+  for (auto& o : parts_.observers) o->write_state(state_);
+  parts_.saver.begin(state_, trainer_state());
+  saved_at_ = state_.step;
+  if (!parts_.saver.in_background()) finish_save();
+}
+
+void Trainer::save() {
+  // The base was changed under the run. What it computed is only saved if it is right.
+  const BaseWatch::Change change = parts_.base.change();
+  if (change.text.empty() || change.sound) begin_save();
+  if (change.text.empty()) return;
+  finish_save();
+  throw UserError("{}. Restore the file, {}", change.text, resume_hint());
+}
+
+std::string Trainer::checked_base() {
+  const BaseWatch::Change change = parts_.base.change();
+  if (!change.text.empty() && !change.sound) throw UserError("{}. Restore the file, {}", change.text, resume_hint());
+  return change.text;
+}
+
+void Trainer::stop_where_base_is_lost() {
+  if (parts_.base.lost().empty()) return;
+  finish_save();
+  // Of gradients in bfloat16 the discarded step has changed what is carried over.
+  const bool whole = state_.step > 0 && parts_.step.strategy.residuals().empty();
+  if (saved_at_ != state_.step && settings_.save_when_stopped && whole) {
+    begin_save();
+    finish_save();
+  }
+  throw IoError(fmt::format("{}: the file was cut short while it was in use, or its disk failed. Restore it, {}",
+                            parts_.base.lost(), resume_hint()));
+}
+
+std::string Trainer::resume_hint() const {
+  return saved_at_ < 0 ? std::string("nothing was saved")
+                       : fmt::format("then resume from step {}: {}", saved_at_, settings_.resume_command);
+}
+
+TrainerState Trainer::trainer_state() const {
+  TrainerState t;
+  if (!parts_.history) return t;
+  t.step = state_.step;
+  t.max_steps = total();
+  t.batch_size = settings_.micro_batch_size;
+  t.tokens = state_.tokens;
+  t.epoch = state_.epoch;
+  t.epochs = settings_.num_epochs;
+  t.best_metric = state_.best_metric;
+  t.best_step = state_.best_step;
+  if (t.best_step >= 0) t.best_checkpoint = fmt::format("{}/checkpoint-{}", settings_.facts.output_dir, t.best_step);
+  auto eval = parts_.history->evals().begin();
+  for (const StepMetrics& m : parts_.history->steps()) {
+    t.log_history.push_back(history_entry(m));
+    for (; eval != parts_.history->evals().end() && eval->step <= m.step; ++eval)
+      t.log_history.push_back(history_entry(*eval));
+  }
+  return t;
+}
+
+}  // namespace dml

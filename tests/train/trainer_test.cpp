@@ -1,0 +1,202 @@
+// The loop of a run, with a golden model: who is told what and when, and whose answers decide.
+#include "train/trainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "core/files.h"
+#include "model/golden.h"
+#include "temporary_folder.h"
+#include "train/best_model.h"
+#include "train/limits.h"
+#include "train/token_loss.h"
+
+namespace dml {
+namespace {
+
+using testing::ElementsAre;
+
+// Writes down what it is told, and answers as it is asked to.
+class Diary : public Observer {
+ public:
+  explicit Diary(std::vector<std::string>& lines) : lines_(lines) {}
+  std::function<Action(std::int64_t step)> answer = [](std::int64_t) { return Action{}; };
+
+  Action on_start(const RunFacts& facts) override {
+    return note("start {} of {}", facts.first_step, facts.steps), Action{};
+  }
+  void before_step(std::int64_t done) override { note("before step {}", done); }
+  Action on_step(const StepMetrics& m) override { return note("step {}", m.step), answer(m.step); }
+  void before_eval() override { note("before eval"); }
+  void after_eval() override { note("after eval"); }
+  Action on_eval(const EvalMetrics& m, const std::vector<SampleMetrics>&) override {
+    return note("eval {}: {}", m.step, m.values.at(0).value), Action{};
+  }
+  void before_save() override { note("before save"); }
+  void on_save(const SavedCheckpoint& saved) override { note("saved {}", saved.step); }
+  void on_end(const RunEnd& end) override { note("end {} saved {}", end.step, end.saved_at); }
+
+ private:
+  template <class... Args>
+  void note(fmt::format_string<Args...> text, Args&&... args) {
+    lines_.push_back(fmt::format(text, std::forward<Args>(args)...));
+  }
+  std::vector<std::string>& lines_;
+};
+
+// Gives the numbers of a list, one an evaluation.
+class Numbers : public Evaluator {
+ public:
+  explicit Numbers(std::vector<double> numbers) : numbers_(std::move(numbers)) {}
+  std::vector<Metric> metrics() const override { return {{"score", true}}; }
+  void evaluate(const EvaluationContext&, EvaluationResult& result) override {
+    result.values.push_back({"score", numbers_.at(next_++)});
+  }
+
+ private:
+  std::vector<double> numbers_;
+  std::size_t next_ = 0;
+};
+
+struct EmptyContents : CheckpointContents {
+  Jobs write(const std::string&) override { return {}; }
+  Jobs copy(const std::string&, Snapshot&) override { return {}; }
+};
+
+// A run over the documents of the golden batch, one a step.
+struct SmallRun {
+  GoldenBatch batch{golden_path("llama_tiny") + "/batch.json"};
+  std::vector<std::int64_t> offsets{batch.starts.begin(), batch.starts.end()};
+  std::vector<std::int32_t> chosen;
+  testing_tools::TemporaryFolder folder;
+  std::vector<std::string> lines;
+  std::vector<std::unique_ptr<Observer>> observers;
+  std::vector<std::unique_ptr<Evaluator>> evaluators;
+  std::int64_t steps = 4, every = 100;
+  std::vector<float> values;
+
+  SmallRun() {
+    for (std::size_t d = 0; d + 1 < batch.starts.size(); ++d) chosen.push_back(static_cast<std::int32_t>(d));
+    observers.push_back(std::make_unique<Diary>(lines));
+  }
+  Diary& diary() { return static_cast<Diary&>(*observers[0]); }
+
+  RunEnd run(Comm& comm, TrainState state = {}, const std::string& from = "") {
+    const Examples examples(batch.tokens, batch.tokens, offsets, chosen);
+    const Schedule schedule(examples.lengths(), {.micro_batches_per_step = comm.size(), .max_steps = steps});
+    Loader loader(examples, schedule);
+    const std::string directory = golden_path("llama_tiny") + "/model";
+    auto files = std::make_shared<ModelFiles>(directory);
+    auto model = build_model(read_model_spec(directory), golden_source(files), {.full = true}, directory);
+    model->set_length(batch.longest());
+    TokenLoss objective;
+    model->reserve(objective.measure(*model, {schedule.longest(), schedule.longest(), 1}, true));
+    auto optimizer = optimizers().at("sgd").make({});
+    auto strategy = strategies().at(comm.size() > 1 ? "ddp" : "none").make(comm, {});
+    strategy->adopt(model->parameters, optimizer->state());
+    set_empty_pass(*model, objective, *strategy);
+    const StepParts parts{*model, objective, *strategy, *optimizer, comm};
+    const LearningRate rate({.name = "constant", .peak = 0.01, .steps = steps});
+    EmptyContents contents;
+    Saver saver(parts, contents, {folder.path(), 0, false});
+    MappedWatch nothing({});
+    BaseWatch base(
+        comm, nothing, "", [] { return std::string(); }, false);
+    TrainerSettings settings;
+    settings.facts = {.first_step = state.step, .steps = steps, .output_dir = folder.path(), .resumed_from = from};
+    settings.evaluates = [this](std::int64_t s) { return (s + 1) % every == 0; };
+    settings.saves = [](std::int64_t) { return false; };
+    Trainer trainer({parts, schedule, loader, rate, evaluators, observers, saver, base, nullptr}, settings, state);
+    const RunEnd end = trainer.run();
+    for (const Unit& u : model->parameters.units()) values.insert(values.end(), u.value, u.value + u.size);
+    return end;
+  }
+};
+
+TEST(Trainer, TellsObserversInTheOrderOfEvents) {
+  SmallRun run;
+  run.steps = 2;
+  run.every = 2;
+  run.evaluators.push_back(std::make_unique<Numbers>(std::vector<double>{0.5}));
+  auto comm = make_self_comm();
+  const RunEnd end = run.run(*comm);
+  EXPECT_EQ(end.reason, RunEnd::Reason::complete);
+  EXPECT_THAT(run.lines,
+              ElementsAre("start 0 of 2", "before step 0", "step 1", "before step 1", "step 2", "before eval",
+                          "after eval", "eval 2: 0.5", "before save", "saved 2", "end 2 saved 2"));
+}
+
+TEST(Trainer, SavesAndStopsWhenAnyRankAsks) {
+  run_thread_ranks(3, [&](Comm& comm) {
+    SmallRun run;
+    run.diary().answer = [&](std::int64_t step) {
+      return Action{.save = comm.rank() == 1 && step == 1, .stop = comm.rank() == 2 && step == 3};
+    };
+    const RunEnd end = run.run(comm);
+    EXPECT_EQ(end.reason, RunEnd::Reason::stopped);
+    EXPECT_EQ(end.step, 3);
+    EXPECT_EQ(end.saved_at, 1);
+  });
+}
+
+TEST(Trainer, FinishesEarlyAsIfThatStepWereTheLast) {
+  SmallRun run;
+  run.diary().answer = [](std::int64_t step) { return Action{.finish = step == 2}; };
+  auto comm = make_self_comm();
+  const RunEnd end = run.run(*comm);
+  EXPECT_EQ(end.reason, RunEnd::Reason::finished_early);
+  EXPECT_EQ(end.step, 2);
+  EXPECT_EQ(end.saved_at, 2);
+  EXPECT_TRUE(file_exists(run.folder / "checkpoint-2/manifest.json"));
+}
+
+TEST(Trainer, AStopAfterTheLastStepIsNone) {
+  SmallRun run;
+  run.diary().answer = [&](std::int64_t step) { return Action{.stop = step == run.steps}; };
+  auto comm = make_self_comm();
+  EXPECT_EQ(run.run(*comm).reason, RunEnd::Reason::complete);
+}
+
+TEST(BestModel, GoesByItsMetricAndDirectionAndForgetsNothingWhenResumed) {
+  const auto eval = [](std::int64_t step, std::vector<NamedValue> values) {
+    return EvalMetrics{step, 0, std::move(values)};
+  };
+  BestModel best({{"score", true}, true, 2});
+  EXPECT_TRUE(best.on_eval(eval(1, {{"eval_loss", 9}, {"score", 0.5}}), {}).save);
+  EXPECT_FALSE(best.on_eval(eval(2, {{"eval_loss", 1}}), {}).finish);  // says nothing of the metric
+  EXPECT_FALSE(best.on_eval(eval(3, {{"score", 0.5}}), {}).save);      // as good is not better
+  TrainState state;
+  best.write_state(state);
+  EXPECT_EQ(state.best_metric, 0.5);
+  EXPECT_EQ(state.best_step, 1);
+  BestModel resumed({{"score", true}, true, 2});
+  resumed.read_state(state, "checkpoint-3");
+  EXPECT_FALSE(resumed.on_start({}).finish);
+  EXPECT_TRUE(resumed.on_eval(eval(4, {{"score", NAN}}), {}).finish);  // the second without improvement
+  EXPECT_TRUE(resumed.on_eval(eval(5, {{"score", 0.75}}), {}).save);
+
+  BestModel loss({{"eval_loss"}, false, {}});
+  EXPECT_FALSE(loss.on_eval(eval(1, {{"eval_loss", NAN}}), {}).save);
+  loss.on_eval(eval(2, {{"eval_loss", 2.0}}), {});
+  loss.write_state(state);
+  EXPECT_EQ(state.best_step, 2);
+}
+
+TEST(LossWatchdog, TripsAfterSoManyStepsInARow) {
+  LossWatchdog dog(5, 3);
+  const auto at = [&](double loss) { dog.on_step({.step = 7, .loss = loss}); };
+  for (const double loss : {6.0, 6.0, 4.0, 6.0, 6.0}) EXPECT_NO_THROW(at(loss));
+  try {
+    at(6.0);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ExitCode::diverged);
+    EXPECT_STREQ(e.what(), "step 7: loss 6.0000 is above loss_watchdog_threshold 5 for 3 steps");
+  }
+}
+
+}  // namespace
+}  // namespace dml
