@@ -30,6 +30,39 @@ def write_safetensors(path, tensors, dtype="F32"):
         f.write(struct.pack("<Q", len(text)) + text + b"".join(blobs))
 
 
+class Names:
+    """Where a family keeps its weights, unlike Llama."""
+    LLAMA = dict(embed="model.embed_tokens", positions="", layer="model.layers", final="model.norm", head="lm_head",
+                 before_attention="input_layernorm", behind_attention="post_attention_layernorm",
+                 before_mlp="post_attention_layernorm", behind_mlp="post_feedforward_layernorm",
+                 q="self_attn.q_proj", k="self_attn.k_proj", v="self_attn.v_proj", qkv="", out="self_attn.o_proj",
+                 q_norm="self_attn.q_norm", k_norm="self_attn.k_norm",
+                 gate="mlp.gate_proj", up="mlp.up_proj", down="mlp.down_proj", gate_up="")
+    UNLIKE = {
+        "gpt2": dict(embed="transformer.wte", positions="transformer.wpe", layer="transformer.h", final="transformer.ln_f",
+                     before_attention="ln_1", before_mlp="ln_2", qkv="attn.c_attn", out="attn.c_proj", up="mlp.c_fc",
+                     down="mlp.c_proj"),
+        "phi3": dict(qkv="self_attn.qkv_proj", gate_up="mlp.gate_up_proj"),
+        "glm4": dict(behind_attention="post_self_attn_layernorm", before_mlp="post_attention_layernorm",
+                     behind_mlp="post_mlp_layernorm", gate_up="mlp.gate_up_proj"),
+        "gemma2": dict(before_mlp="pre_feedforward_layernorm"),
+        "gemma3_text": dict(before_mlp="pre_feedforward_layernorm"),
+        "stablelm": dict(q_norm="self_attn.q_layernorm", k_norm="self_attn.k_layernorm"),
+        "hunyuan_v1_dense": dict(q_norm="self_attn.query_layernorm", k_norm="self_attn.key_layernorm"),
+        "apertus": dict(before_attention="attention_layernorm", before_mlp="feedforward_layernorm"),
+        "starcoder2": dict(up="mlp.c_fc", down="mlp.c_proj"),
+        "phi": dict(final="model.final_layernorm", out="self_attn.dense", up="mlp.fc1", down="mlp.fc2",
+                    q_norm="self_attn.q_layernorm", k_norm="self_attn.k_layernorm"),
+        "gpt_neox": dict(embed="gpt_neox.embed_in", layer="gpt_neox.layers", final="gpt_neox.final_layer_norm",
+                         head="embed_out", qkv="attention.query_key_value", out="attention.dense",
+                         up="mlp.dense_h_to_4h", down="mlp.dense_4h_to_h"),
+    }
+
+    def __init__(self, kind):
+        self.__dict__.update(self.LLAMA)
+        self.__dict__.update(self.UNLIKE.get(kind, {}))
+
+
 class Config:
     """config.json with the defaults of its model_type filled in."""
 
@@ -39,7 +72,10 @@ class Config:
         kind = self.kind = raw["model_type"]
         self.gemma = kind in ("gemma", "gemma2", "gemma3_text")
         self.gpt2 = kind == "gpt2"
-        self.layer_norm = kind in ("stablelm", "gpt2")
+        self.layer_norm = kind in ("stablelm", "gpt2", "cohere", "cohere2", "nemotron", "starcoder2", "phi", "gpt_neox", "falcon")
+        self.norm_bias = self.layer_norm and not kind.startswith("cohere")
+        self.one_plus = self.gemma or kind == "nemotron"        # norms hold w - 1
+        self.names = Names(kind)
         self.vocab = raw["vocab_size"]
         self.hidden = raw["n_embd"] if self.gpt2 else raw["hidden_size"]
         self.layers = raw["n_layer"] if self.gpt2 else raw["num_hidden_layers"]
@@ -48,39 +84,63 @@ class Config:
         self.head_dim = get("head_dim") or self.hidden // self.heads
         self.ffn = (get("n_inner") or 4 * self.hidden) if self.gpt2 else raw["intermediate_size"]
         self.positions = raw["n_positions"] if self.gpt2 else raw["max_position_embeddings"]
-        self.eps = next(raw[k] for k in ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon") if k in raw)
+        self.eps = next(raw[k] for k in ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps",
+                                         "norm_epsilon") if k in raw)
         self.tied = get("tie_word_embeddings", self.gemma or self.gpt2)
-        self.qkv_bias = {"qwen2": True, "gpt2": True, "stablelm": get("use_qkv_bias", False)}.get(
+        everywhere = get("use_bias", False) or kind in ("gpt2", "phi")   # in attention and MLP
+        self.qkv_bias = everywhere or {"qwen2": True, "stablelm": get("use_qkv_bias", False)}.get(
             kind, get("attention_bias", False))
-        self.out_bias = get("attention_bias", False) if kind not in ("qwen2", "stablelm") else False
-        self.mlp_bias = self.gpt2 or get("mlp_bias", False)
-        self.qk_norm = kind in ("qwen3", "gemma3_text")
-        self.parallel = get("use_parallel_residual", False)
-        self.act = get("hidden_activation") or get("hidden_act") or get("activation_function")
-        self.scale = (get("query_pre_attn_scalar") or self.head_dim) ** -0.5
+        self.out_bias = everywhere or get("attention_out_bias", get("attention_bias", False)
+                                          if kind not in ("qwen2", "stablelm", "glm4", "seed_oss") else False)
+        self.mlp_bias = everywhere or kind == "gpt_neox" or get("mlp_bias", False)
+        self.head_bias = kind == "phi"
+        self.gated = kind not in ("gpt2", "arcee", "nemotron", "starcoder2", "phi", "gpt_neox", "apertus", "falcon")
+        self.qk_norm = (kind in ("qwen3", "gemma3_text", "exaone4", "hunyuan_v1_dense", "apertus")
+                        or kind == "phi" and get("qk_layernorm"))
+        self.norms_behind = kind in ("olmo2", "olmo3", "exaone4")
+        self.sandwich = kind in ("gemma2", "gemma3_text", "glm4")
+        self.one_norm = kind in ("cohere", "cohere2", "phi") or kind == "stablelm" and get("use_parallel_residual", False)
+        self.parallel = self.one_norm or get("use_parallel_residual", False)
+        self.activation = get("hidden_activation") or get("hidden_act") or get("activation_function")
+        self.scale = get("attention_multiplier") or (get("query_pre_attn_scalar") or self.head_dim) ** -0.5
+        self.residual = get("residual_multiplier", 1.0)
+        self.logit_scale = get("logit_scale", 1.0) / get("logits_scaling", 1.0)
+        self.interleaved = kind in ("cohere", "cohere2", "glm4", "ernie4_5")
         if not get("scale_attn_weights", True):
             self.scale = 1.0
         self.scales = [self.scale / (i + 1) if get("scale_attn_by_inverse_layer_idx") else self.scale
                        for i in range(self.layers)]
-        self.head_norms = get("qk_layernorm", False)
+        self.head_norms = kind == "stablelm" and get("qk_layernorm", False)
+        self.stacked_norms = get("use_qk_norm", False)
         self.attn_cap = get("attn_logit_softcapping") if kind == "gemma2" else None
         self.final_cap = get("final_logit_softcapping") if kind == "gemma2" else None
         window = get("sliding_window")
         self.windows = [0] * self.layers
-        if kind in ("mistral", "phi3"):
+        if "layer_types" in raw and (kind != "smollm3" or get("use_sliding_window")):
+            self.windows = [window if t == "sliding_attention" else 0 for t in raw["layer_types"]]
+        elif kind in ("mistral", "phi3", "starcoder2"):
             self.windows = [window or 0] * self.layers
         elif kind == "gemma2":
             self.windows = [window if i % 2 == 0 else 0 for i in range(self.layers)]
-        elif kind == "gemma3_text":
-            self.windows = [window if t == "sliding_attention" else 0 for t in raw["layer_types"]]
+        self.turns = [True] * self.layers
+        if kind == "cohere2" or kind == "exaone4" and window:   # full layers have no rope
+            self.turns = [w > 0 for w in self.windows]
+        elif kind == "smollm3":
+            self.turns = [t == 1 for t in raw["no_rope_layers"]]
         rope = dict(get("rope_parameters") or get("rope_scaling") or {})
-        self.theta = rope.get("rope_theta") or get("rope_theta", 10000.0)
+        if "full_attention" in rope:
+            rope = rope["full_attention"]
+        self.theta = rope.get("rope_theta") or get("rope_theta") or get("rotary_emb_base", 10000.0)
         self.scaling = rope
         self.original = (get("original_max_position_embeddings") or rope.get("original_max_position_embeddings")
                          or self.positions)
         self.scaling_type = rope.get("rope_type", rope.get("type", "default"))
-        self.rotary = int(self.head_dim * get("partial_rotary_factor", rope.get("partial_rotary_factor", 1.0)))
-        self.embedding_scale = 1.0
+        self.rotary = int(self.head_dim * get("rotary_pct", get("partial_rotary_factor",
+                                                                rope.get("partial_rotary_factor", 1.0))))
+        if "alpha" in rope:                                     # HunYuan: a larger base, whatever the length
+            self.theta *= rope["alpha"] ** (self.head_dim / (self.head_dim - 2))
+            self.scaling_type = "default"
+        self.embedding_scale = get("embedding_multiplier", 1.0)
         if self.gemma:
             storage = {"float32": torch.float32, "bfloat16": torch.bfloat16}[get("torch_dtype") or get("dtype")]
             self.embedding_scale = float(torch.tensor(self.hidden ** 0.5, dtype=storage))
@@ -139,21 +199,25 @@ def rope_tables(c, positions, layer, lengths):
 
 
 def tables_of_length(c, positions, layer, length):
-    if c.kind == "gemma3_text" and c.windows[layer]:
-        inv = c.raw["rope_local_base_freq"] ** (-torch.arange(0, c.rotary, 2, dtype=torch.float64) / c.rotary)
+    if c.kind in ("gemma3_text", "olmo3") and c.windows[layer]:   # a rope of their own, without scaling
+        theta = c.raw.get("rope_local_base_freq", c.theta)
+        inv = theta ** (-torch.arange(0, c.rotary, 2, dtype=torch.float64) / c.rotary)
         factor = 1.0
     else:
         inv, factor = inverse_frequencies(c, length)
     angle = torch.outer(positions.double(), inv)
-    angle = torch.cat([angle, angle], -1)
+    angle = angle.repeat_interleave(2, -1) if c.interleaved else torch.cat([angle, angle], -1)
     return angle.cos() * factor, angle.sin() * factor
 
 
-def rotate(x, cos, sin):
-    """x (heads, T, head_dim): rotate-half on the first cos.shape[-1] elements, the rest passes."""
+def rotate(x, cos, sin, interleaved):
+    """x (heads, T, head_dim): pairs of the first cos.shape[-1] elements turn, the rest passes."""
     d = cos.shape[-1]
     turned, rest = x[..., :d], x[..., d:]
-    half = torch.cat([-turned[..., d // 2:], turned[..., :d // 2]], -1)
+    if interleaved:
+        half = torch.stack([-turned[..., 1::2], turned[..., ::2]], -1).flatten(-2)
+    else:
+        half = torch.cat([-turned[..., d // 2:], turned[..., :d // 2]], -1)
     return torch.cat([turned * cos + half * sin, rest], -1)
 
 
@@ -162,6 +226,8 @@ ACTIVATIONS = {
     "gelu_pytorch_tanh": lambda x: 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3))),
 }
 ACTIVATIONS["gelu_new"] = ACTIVATIONS["gelu_pytorch_tanh"]
+ACTIVATIONS["gelu"] = lambda x: 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
+ACTIVATIONS["relu2"] = lambda x: x.clamp(min=0) ** 2
 
 
 class Decoder:
@@ -176,7 +242,8 @@ class Decoder:
 
     def head_norm(self, x, name):
         """x (T, heads, E): LayerNorm of every head with its own weight, no bias."""
-        w = torch.stack([self.w[f"{name}.norms.{h}.weight"] for h in range(x.shape[1])])
+        w = (self.w[name + ".weight"] if self.c.stacked_norms else
+             torch.stack([self.w[f"{name}.norms.{h}.weight"] for h in range(x.shape[1])]))
         x = x - x.mean(-1, keepdim=True)
         return x / torch.sqrt((x * x).mean(-1, keepdim=True) + self.c.eps) * w
 
@@ -192,32 +259,50 @@ class Decoder:
 
     def norm(self, x, name):
         w = self.w[name + ".weight"]
+        if self.c.one_plus:
+            w = 1 + w
         if self.c.layer_norm:
             x = x - x.mean(-1, keepdim=True)
-            return x / torch.sqrt((x * x).mean(-1, keepdim=True) + self.c.eps) * w + self.w[name + ".bias"]
-        return x / torch.sqrt((x * x).mean(-1, keepdim=True) + self.c.eps) * (1 + w if self.c.gemma else w)
+        x = x / torch.sqrt((x * x).mean(-1, keepdim=True) + self.c.eps) * w
+        return x + self.w[name + ".bias"] if name + ".bias" in self.w else x
+
+    def project(self, x, prefix):
+        """q (T, H, E), k and v (T, K, E)."""
+        c, n = self.c, self.c.names
+        T, H, K, E = x.shape[0], c.heads, c.kv, c.head_dim
+        if c.kind == "gpt_neox":                                # q, k, v of each head in turn
+            return self.linear(x, prefix + n.qkv).view(T, H, 3, E).unbind(2)
+        if n.qkv:
+            q, k, v = self.linear(x, prefix + n.qkv).split([H * E, K * E, K * E], -1)
+        else:
+            q, k, v = (self.linear(x, prefix + name) for name in (n.q, n.k, n.v))
+        if c.kind in ("olmo2", "olmo3"):                        # over the whole width
+            q, k = self.norm(q, prefix + n.q_norm), self.norm(k, prefix + n.k_norm)
+        return q.view(T, H, E), k.view(T, K, E), v.view(T, K, E)
+
+    def normed(self, q, k, prefix):
+        c, n = self.c, self.c.names
+        norm = self.head_norm if c.head_norms or c.stacked_norms else self.norm if c.qk_norm else None
+        return (norm(q, prefix + n.q_norm), norm(k, prefix + n.k_norm)) if norm else (q, k)
+
+    def turned(self, q, k, layer, positions, document):
+        c = self.c
+        if c.gpt2 or not c.turns[layer]:
+            return q, k
+        lengths = (torch.bincount(document)[document] if self.length is None
+                   else torch.full((len(positions),), self.length))
+        cos, sin = rope_tables(c, positions, layer, lengths)
+        return tuple(rotate(t.transpose(0, 1), cos, sin, c.interleaved).transpose(0, 1) for t in (q, k))
 
     def attention(self, x, layer, prefix, positions, document):
         c = self.c
         T, H, K, E = x.shape[0], c.heads, c.kv, c.head_dim
-        if c.gpt2:
-            q, k, v = self.linear(x, prefix + "attn.c_attn").split([H * E, K * E, K * E], -1)
-        elif c.kind == "phi3":
-            q, k, v = self.linear(x, prefix + "self_attn.qkv_proj").split([H * E, K * E, K * E], -1)
+        q, k, v = self.project(x, prefix)
+        if c.kind == "hunyuan_v1_dense":
+            q, k = self.normed(*self.turned(q, k, layer, positions, document), prefix)
         else:
-            q, k, v = (self.linear(x, prefix + f"self_attn.{n}_proj") for n in "qkv")
-        if c.kind == "olmo2":                                   # over the whole width
-            q, k = self.norm(q, prefix + "self_attn.q_norm"), self.norm(k, prefix + "self_attn.k_norm")
-        q, k, v = q.view(T, H, E), k.view(T, K, E), v.view(T, K, E)
-        if c.qk_norm:                                           # over every head
-            q, k = self.norm(q, prefix + "self_attn.q_norm"), self.norm(k, prefix + "self_attn.k_norm")
-        if c.head_norms:                                        # a weight for every head
-            q, k = self.head_norm(q, prefix + "self_attn.q_layernorm"), self.head_norm(k, prefix + "self_attn.k_layernorm")
+            q, k = self.turned(*self.normed(q, k, prefix), layer, positions, document)
         q, k, v = (t.transpose(0, 1) for t in (q, k, v))
-        if not c.gpt2:
-            lengths = torch.bincount(document)[document] if self.length is None else torch.full((T,), self.length)
-            cos, sin = rope_tables(c, positions, layer, lengths)
-            q, k = rotate(q, cos, sin), rotate(k, cos, sin)
         k, v = self.remember(layer, k, v)
         k, v = k.repeat_interleave(H // K, 0), v.repeat_interleave(H // K, 0)
         scores = q @ k.transpose(1, 2) * c.scales[layer]
@@ -230,55 +315,58 @@ class Decoder:
         if c.windows[layer]:
             seen &= distance < c.windows[layer]
         out = scores.masked_fill(~seen, -math.inf).softmax(-1) @ v
-        return self.linear(out.transpose(0, 1).reshape(T, H * E),
-                           prefix + ("attn.c_proj" if c.gpt2 else "self_attn.o_proj"))
+        return self.linear(out.transpose(0, 1).reshape(T, H * E), prefix + c.names.out)
+
+    def act(self, x, prefix):
+        if self.c.activation != "xielu":
+            return ACTIVATIONS[self.c.activation](x)
+        w = {k: self.w[prefix + "mlp.act_fn." + k] for k in ("alpha_p", "alpha_n", "beta", "eps")}
+        positive, negative = F.softplus(w["alpha_p"]), w["beta"] + F.softplus(w["alpha_n"])
+        return torch.where(x > 0, positive * x * x + w["beta"] * x,
+                           (torch.expm1(torch.minimum(x, w["eps"])) - x) * negative + w["beta"] * x)
 
     def mlp(self, x, prefix):
-        act = ACTIVATIONS[self.c.act]
-        if self.c.gpt2:
-            return self.linear(act(self.linear(x, prefix + "mlp.c_fc")), prefix + "mlp.c_proj")
-        if self.c.kind == "phi3":
-            gate, up = self.linear(x, prefix + "mlp.gate_up_proj").chunk(2, -1)
+        n = self.c.names
+        if not self.c.gated:
+            return self.linear(self.act(self.linear(x, prefix + n.up), prefix), prefix + n.down)
+        if n.gate_up:
+            gate, up = self.linear(x, prefix + n.gate_up).chunk(2, -1)
         else:
-            gate, up = self.linear(x, prefix + "mlp.gate_proj"), self.linear(x, prefix + "mlp.up_proj")
-        return self.linear(act(gate) * up, prefix + "mlp.down_proj")
+            gate, up = self.linear(x, prefix + n.gate), self.linear(x, prefix + n.up)
+        return self.linear(self.act(gate, prefix) * up, prefix + n.down)
 
     def layer(self, x, i, positions, document):
-        c = self.c
-        p = f"transformer.h.{i}." if c.gpt2 else f"model.layers.{i}."
+        c, n = self.c, self.c.names
+        p = f"{n.layer}.{i}."
 
         def attend(h):
             return self.attention(h, i, p, positions, document)
 
-        if c.gpt2:
-            x = x + attend(self.norm(x, p + "ln_1"))
-            return x + self.mlp(self.norm(x, p + "ln_2"), p)
-        if c.kind == "olmo2":                                   # norms behind, none in front
-            x = x + self.norm(attend(x), p + "post_attention_layernorm")
-            return x + self.norm(self.mlp(x, p), p + "post_feedforward_layernorm")
-        h = self.norm(x, p + "input_layernorm")
+        if c.norms_behind:                                      # none in front
+            x = x + self.norm(attend(x), p + n.behind_attention)
+            return x + self.norm(self.mlp(x, p), p + n.behind_mlp)
+        h = self.norm(x, p + n.before_attention)
         if c.parallel:
-            return x + attend(h) + self.mlp(h, p)
-        if c.kind in ("gemma2", "gemma3_text"):                 # in front and behind
-            x = x + self.norm(attend(h), p + "post_attention_layernorm")
-            h = self.mlp(self.norm(x, p + "pre_feedforward_layernorm"), p)
-            return x + self.norm(h, p + "post_feedforward_layernorm")
-        x = x + attend(h)
-        return x + self.mlp(self.norm(x, p + "post_attention_layernorm"), p)
+            return x + attend(h) + self.mlp(h if c.one_norm else self.norm(x, p + n.before_mlp), p)
+        if c.sandwich:                                          # in front and behind
+            x = x + self.norm(attend(h), p + n.behind_attention)
+            return x + self.norm(self.mlp(self.norm(x, p + n.before_mlp), p), p + n.behind_mlp)
+        x = x + c.residual * attend(h)
+        return x + c.residual * self.mlp(self.norm(x, p + n.before_mlp), p)
 
     def logits(self, batch):
-        c, w = self.c, self.w
+        c, w, n = self.c, self.w, self.c.names
         tokens, positions = torch.tensor(batch["tokens"]), torch.tensor(batch["positions"])
         starts = batch["starts"]
         document = torch.cat([torch.full((e - s,), i) for i, (s, e) in enumerate(zip(starts, starts[1:]))])
-        embedding = w["transformer.wte.weight" if c.gpt2 else "model.embed_tokens.weight"]
+        embedding = w[n.embed + ".weight"]
         x = embedding[tokens] * c.embedding_scale
-        if c.gpt2:
-            x = x + w["transformer.wpe.weight"][positions]
+        if n.positions:
+            x = x + w[n.positions + ".weight"][positions]
         for i in range(c.layers):
             x = self.layer(x, i, positions, document)
-        x = self.norm(x, "transformer.ln_f" if c.gpt2 else "model.norm")
-        out = x @ embedding.T if c.tied else self.linear(x, "lm_head")
+        x = self.norm(x, n.final)
+        out = (x @ embedding.T if c.tied else self.linear(x, n.head)) * c.logit_scale
         return c.final_cap * torch.tanh(out / c.final_cap) if c.final_cap else out
 
     def token_losses(self, batch):
@@ -325,54 +413,63 @@ class CachedDecoder(Decoder):
 def tensor_shapes(c):
     """Every tensor of the model's file: name → shape."""
     D, V, Fn, H, K, E = c.hidden, c.vocab, c.ffn, c.heads * c.head_dim, c.kv * c.head_dim, c.head_dim
-    shapes = {}
+    n, shapes = c.names, {}
 
     def linear(name, rows, cols, bias):
         shapes[name + ".weight"] = (cols, rows) if c.gpt2 else (rows, cols)
         if bias:
             shapes[name + ".bias"] = (rows,)
 
-    def norm(name, width=D):
+    def norm(name, width=D, bias=c.norm_bias):
         shapes[name + ".weight"] = (width,)
-        if c.layer_norm:
+        if bias:
             shapes[name + ".bias"] = (width,)
 
-    if c.gpt2:
-        shapes["transformer.wte.weight"], shapes["transformer.wpe.weight"] = (V, D), (c.positions, D)
-        for i in range(c.layers):
-            p = f"transformer.h.{i}."
-            norm(p + "ln_1"), norm(p + "ln_2")
-            linear(p + "attn.c_attn", 3 * D, D, True), linear(p + "attn.c_proj", D, D, True)
-            linear(p + "mlp.c_fc", Fn, D, True), linear(p + "mlp.c_proj", D, Fn, True)
-        norm("transformer.ln_f")
-        return shapes
-    shapes["model.embed_tokens.weight"] = (V, D)
+    shapes[n.embed + ".weight"] = (V, D)
+    if n.positions:
+        shapes[n.positions + ".weight"] = (c.positions, D)
+    def norms_of_layer(p):
+        if c.norms_behind:
+            return norm(p + n.behind_attention), norm(p + n.behind_mlp)
+        norm(p + n.before_attention)
+        if c.sandwich:
+            norm(p + n.behind_attention)
+        if not c.one_norm:
+            norm(p + n.before_mlp)
+        if c.sandwich:
+            norm(p + n.behind_mlp)
+
     for i in range(c.layers):
-        p = f"model.layers.{i}."
-        if c.kind == "phi3":
-            linear(p + "self_attn.qkv_proj", H + 2 * K, D, False), linear(p + "mlp.gate_up_proj", 2 * Fn, D, False)
-        else:
-            linear(p + "self_attn.q_proj", H, D, c.qkv_bias)
-            linear(p + "self_attn.k_proj", K, D, c.qkv_bias), linear(p + "self_attn.v_proj", K, D, c.qkv_bias)
-            linear(p + "mlp.gate_proj", Fn, D, c.mlp_bias), linear(p + "mlp.up_proj", Fn, D, c.mlp_bias)
-        linear(p + "self_attn.o_proj", D, H, c.out_bias)
-        linear(p + "mlp.down_proj", D, Fn, c.mlp_bias)
+        p = f"{n.layer}.{i}."
+        if c.gpt2:
+            norms_of_layer(p)
+        projections = [(n.qkv, H + 2 * K)] if n.qkv else [(n.q, H), (n.k, K), (n.v, K)]
+        for name, rows in projections:
+            linear(p + name, rows, D, c.qkv_bias)
+        if c.gpt2:
+            linear(p + n.out, D, H, c.out_bias)
+        ups = [(n.gate_up, 2 * Fn)] if n.gate_up else [(n.gate, Fn), (n.up, Fn)] if c.gated else [(n.up, Fn)]
+        for name, rows in ups:
+            linear(p + name, rows, D, c.mlp_bias)
+        if not c.gpt2:
+            linear(p + n.out, D, H, c.out_bias)
+        linear(p + n.down, D, Fn, c.mlp_bias)
+        if c.activation == "xielu":
+            shapes.update({p + "mlp.act_fn.alpha_p": (1,), p + "mlp.act_fn.alpha_n": (1,),
+                           p + "mlp.act_fn.beta": (), p + "mlp.act_fn.eps": ()})
         if c.qk_norm:
-            norm(p + "self_attn.q_norm", E), norm(p + "self_attn.k_norm", E)
+            norm(p + n.q_norm, E, c.kind == "phi"), norm(p + n.k_norm, E, c.kind == "phi")
+        if c.stacked_norms:
+            shapes[p + n.q_norm + ".weight"], shapes[p + n.k_norm + ".weight"] = (c.heads, E), (c.kv, E)
         for h in range(c.heads if c.head_norms else 0):
-            shapes[p + f"self_attn.q_layernorm.norms.{h}.weight"] = (E,)
+            shapes[p + f"{n.q_norm}.norms.{h}.weight"] = (E,)
         for h in range(c.kv if c.head_norms else 0):
-            shapes[p + f"self_attn.k_layernorm.norms.{h}.weight"] = (E,)
-        if c.kind == "olmo2":
-            norm(p + "self_attn.q_norm", H), norm(p + "self_attn.k_norm", K)
-            norm(p + "post_attention_layernorm"), norm(p + "post_feedforward_layernorm")
-        else:
-            norm(p + "input_layernorm")
-            if not c.parallel:
-                norm(p + "post_attention_layernorm")
-            if c.kind in ("gemma2", "gemma3_text"):
-                norm(p + "pre_feedforward_layernorm"), norm(p + "post_feedforward_layernorm")
-    norm("model.norm")
+            shapes[p + f"{n.k_norm}.norms.{h}.weight"] = (E,)
+        if c.kind in ("olmo2", "olmo3"):
+            norm(p + n.q_norm, H), norm(p + n.k_norm, K)
+        if not c.gpt2:
+            norms_of_layer(p)
+    norm(n.final)
     if not c.tied:
-        linear("lm_head", V, D, False)
+        linear(n.head, V, D, c.head_bias)
     return shapes

@@ -21,6 +21,7 @@ BASE = dict(vocab_size=61, hidden_size=32, intermediate_size=48, num_hidden_laye
             tie_word_embeddings=False, torch_dtype="bfloat16", initializer_range=0.02, bos_token_id=1, eos_token_id=2)
 GEMMA = dict(hidden_size=40, head_dim=8, hidden_act=None, hidden_activation="gelu_pytorch_tanh", rms_norm_eps=1e-6,
              tie_word_embeddings=True, bos_token_id=2, eos_token_id=1, pad_token_id=0)
+LAYER_NORM = dict(layer_norm_eps=1e-5, rms_norm_eps=None)
 STABLELM = dict(num_attention_heads=2, num_key_value_heads=2, partial_rotary_factor=0.25, use_qkv_bias=True,
                 layer_norm_eps=1e-5, rms_norm_eps=None)
 
@@ -59,6 +60,33 @@ FAMILIES = {
     "stablelm_heads": family("StableLmForCausalLM", "stablelm", STABLELM, num_attention_heads=4, qk_layernorm=True,
                              use_qkv_bias=False, partial_rotary_factor=0.5, use_parallel_residual=True),
     "olmo2": family("Olmo2ForCausalLM", "olmo2", attention_bias=False, rms_norm_eps=1e-6, rope_theta=500000.0),
+    "ministral": family("MinistralForCausalLM", "ministral", head_dim=12, sliding_window=4,
+                        layer_types=["sliding_attention", "full_attention"]),
+    "smollm3": family("SmolLM3ForCausalLM", "smollm3", num_hidden_layers=3, no_rope_layers=[1, 0, 1], mlp_bias=True,
+                      use_sliding_window=True, sliding_window=6, tie_word_embeddings=True,
+                      layer_types=["full_attention", "sliding_attention", "full_attention"]),
+    "arcee": family("ArceeForCausalLM", "arcee", hidden_act="relu2", attention_bias=True, mlp_bias=True),
+    "seed_oss": family("SeedOssForCausalLM", "seed_oss", head_dim=12, attention_bias=True, attention_out_bias=False,
+                       mlp_bias=True),
+    "ernie4_5": family("Ernie4_5ForCausalLM", "ernie4_5", head_dim=12, use_bias=True, tie_word_embeddings=True),
+    "hunyuan": family("HunYuanDenseV1ForCausalLM", "hunyuan_v1_dense", head_dim=12, attention_bias=True,
+                      rope_scaling=dict(type="dynamic", alpha=50.0, factor=1.0)),
+    "granite": family("GraniteForCausalLM", "granite", embedding_multiplier=3.0, residual_multiplier=0.4,
+                      attention_multiplier=0.3, logits_scaling=1.6, mlp_bias=True),
+    "olmo3": family("Olmo3ForCausalLM", "olmo3", sliding_window=5, num_hidden_layers=3, attention_bias=True,
+                    rope_scaling=dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=32),
+                    layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
+    "exaone4": family("Exaone4ForCausalLM", "exaone4", sliding_window=5, num_hidden_layers=3,
+                      layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
+    "glm4": family("Glm4ForCausalLM", "glm4", head_dim=12, partial_rotary_factor=0.5, attention_bias=True),
+    "cohere": family("CohereForCausalLM", "cohere", LAYER_NORM, tie_word_embeddings=True, logit_scale=0.4,
+                     use_qk_norm=True, attention_bias=True),
+    "cohere2": family("Cohere2ForCausalLM", "cohere2", LAYER_NORM, tie_word_embeddings=True, logit_scale=0.4,
+                      sliding_window=5, layer_types=["sliding_attention", "full_attention"]),
+    "nemotron": family("NemotronForCausalLM", "nemotron", LAYER_NORM, layer_norm_eps=None, norm_eps=1e-5,
+                       hidden_act="relu2", partial_rotary_factor=0.5, mlp_bias=True),
+    "starcoder2": family("Starcoder2ForCausalLM", "starcoder2", LAYER_NORM, layer_norm_eps=None, norm_epsilon=1e-5,
+                         hidden_act="gelu_pytorch_tanh", use_bias=True, sliding_window=5, tie_word_embeddings=True),
     "gpt2": dict(architectures=["GPT2LMHeadModel"], model_type="gpt2", vocab_size=61, n_embd=32, n_layer=2, n_head=4,
                  n_positions=24, n_inner=48, activation_function="gelu_new", layer_norm_epsilon=1e-5,
                  torch_dtype="bfloat16", bos_token_id=1, eos_token_id=1),
@@ -91,8 +119,10 @@ def random_weights(c, generator, storage):
         x = torch.randn(shape, generator=generator, dtype=torch.float64)
         if len(shape) == 1:
             norm = "norm" in name or ".ln_" in name
-            x = 0.2 * x + (1 if norm and name.endswith("weight") and not c.gemma else 0)
-        elif "embed_tokens" in name or "wte" in name or "wpe" in name:
+            x = 0.2 * x + (1 if norm and name.endswith("weight") and not c.one_plus else 0)
+        elif "norm" in name:                                    # of every head a row
+            x = 1 + 0.2 * x
+        elif "embed_" in name or "wte" in name or "wpe" in name:
             x = x * (0.2 if c.tied else 0.4)
         else:
             x = x * (1.1 / math.sqrt(shape[0] if c.gpt2 else shape[1]))
@@ -165,7 +195,7 @@ def make_lora(c, weights, generator):
     adapters = {}
     for name, w in weights.items():
         module, kind = name.rsplit(".", 1)
-        if kind != "weight" or w.dim() < 2 or not (".layers." in name or ".h." in name):
+        if kind != "weight" or w.dim() < 2 or "norm" in name or not (".layers." in name or ".h." in name):
             continue
         rows, cols = (w.shape[1], w.shape[0]) if c.gpt2 else w.shape
         a = torch.randn((LORA_RANK, cols), generator=generator, dtype=torch.float64) / math.sqrt(cols)

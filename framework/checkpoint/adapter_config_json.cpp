@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "checkpoint/adapter_io.h"
+#include "checkpoint/model_config.h"
 #include "core/error.h"
 
 namespace dml {

@@ -20,7 +20,8 @@ constexpr ActivationName kActivations[] = {
     {"gelu", Activation::gelu},          {"gelu_pytorch_tanh", Activation::gelu_tanh},
     {"gelu_new", Activation::gelu_tanh}, {"gelu_fast", Activation::gelu_tanh},
     {"gelu_python", Activation::gelu},   {"gelu_python_tanh", Activation::gelu_tanh},
-    {"relu", Activation::relu},          {"gelu_accurate", Activation::gelu_tanh}};
+    {"relu", Activation::relu},          {"gelu_accurate", Activation::gelu_tanh},
+    {"relu2", Activation::relu2}};
 
 struct ScalingName {
   const char* name;
@@ -43,7 +44,7 @@ std::vector<double> numbers(const Json& object, const char* key, const std::stri
   return out;
 }
 
-void check_rope_keys(const Json& object, const std::string& source) {
+void check_rope_keys(const Json& object, const std::string& source, bool alpha) {
   static const std::vector<std::string> known = {"rope_type",        "type",
                                                  "rope_theta",       "partial_rotary_factor",
                                                  "factor",           "low_freq_factor",
@@ -54,7 +55,7 @@ void check_rope_keys(const Json& object, const std::string& source) {
                                                  "long_factor",      "short_factor",
                                                  "finetuned",        "max_position_embeddings"};
   for (auto& [key, value] : object.items()) {
-    bool is_known = false;
+    bool is_known = alpha && key == "alpha";
     for (auto& k : known) is_known |= k == key;
     if (!is_known && !value.is_null())
       throw UserError("{}: '{}' changes the rotary embedding in a way dml does not know{}", source, key.substr(0, 80),
@@ -77,7 +78,7 @@ std::string activation_name(Activation activation) {
 }
 
 bool ConfigReader::has(const char* key) const {
-  auto it = config_.find(key);
+  auto it = config_.find(note(key));
   return it != config_.end() && !it->is_null();
 }
 
@@ -142,17 +143,19 @@ void ConfigReader::read_common(ModelSpec& spec, const ConfigDefaults& defaults) 
                           is_null("num_key_value_heads") || defaults.kv_heads == 0 ? spec.heads : defaults.kv_heads);
   if (spec.hidden < 1 || spec.heads < 1) spec.check(source_);  // says what is wrong before it is divided by
   if (spec.layers > 2048) throw UserError("{}: 'num_hidden_layers' must be 1 to 2048, is {}", source_, spec.layers);
-  std::int64_t head_dim = integer("head_dim", defaults.head_dim);
+  spec.head_dim = integer("head_dim", defaults.head_dim);
   if (!has("head_dim") && defaults.head_dim == 0) {
     if (spec.hidden % spec.heads != 0)
       throw UserError("{}: hidden_size {} is not divisible by {} attention heads, and no 'head_dim' is given", source_,
                       spec.hidden, spec.heads);
-    head_dim = spec.hidden / spec.heads;
+    spec.head_dim = spec.hidden / spec.heads;
   }
-  spec.head_dim = head_dim;
+  if (defaults.derived_head_dim && spec.head_dim * spec.heads != spec.hidden)
+    throw UserError("{}: 'head_dim' is {}, but heads of a {} are hidden_size / num_attention_heads wide", source_,
+                    spec.head_dim, spec.model_type);
   spec.max_positions = integer("max_position_embeddings", defaults.max_positions);
-  spec.norm_eps = number(has("layer_norm_eps") && spec.norm == NormKind::layer ? "layer_norm_eps" : "rms_norm_eps",
-                         defaults.norm_eps);
+  spec.norm_eps = number(defaults.eps_key, defaults.norm_eps);
+  spec.activation = activation({defaults.activation_key}, defaults.activation);
   spec.tied = boolean("tie_word_embeddings", defaults.tied);
   spec.init_range = number("initializer_range", 0.02);
   spec.bos = token("bos_token_id", defaults.bos < spec.vocab ? defaults.bos : -1);
@@ -160,13 +163,24 @@ void ConfigReader::read_common(ModelSpec& spec, const ConfigDefaults& defaults) 
   spec.pad = token("pad_token_id", -1);
   if (spec.pad >= spec.vocab)
     spec.pad = -1;  // older Llama folders name a token that was never added; nothing is padded
-  const bool nested = spec.model_type == "gemma3_text" && has("rope_parameters");
+  const bool nested = defaults.ropes_of_layers && nested_ropes();
   spec.rope = nested ? read_rope_of("full_attention", "rope_theta", spec, defaults) : read_rope(spec, defaults);
+}
+
+bool ConfigReader::nested_ropes() const {
+  if (!has("rope_parameters")) return false;
+  const Json& all = config_["rope_parameters"];
+  return all.is_object() && (all.contains("full_attention") || all.contains("sliding_attention"));
 }
 
 RopeSpec ConfigReader::read_rope(const ModelSpec& spec, const ConfigDefaults& defaults) const {
   const char* key = has("rope_scaling") && !config_["rope_scaling"].empty() ? "rope_scaling" : "rope_parameters";
-  return rope_from(has(key) ? config_[key] : Json::object(), key, "rope_theta", spec, defaults);
+  if (!has(key) && defaults.rope.scaling != RopeScaling::none) {
+    RopeSpec rope = defaults.rope;
+    rope.theta = number(defaults.theta_key, defaults.rope_theta);
+    return rope;
+  }
+  return rope_from(has(key) ? config_[key] : Json::object(), key, defaults.theta_key, spec, defaults);
 }
 
 RopeSpec ConfigReader::read_rope_of(const char* layer_type, const char* theta_key, const ModelSpec& spec,
@@ -187,17 +201,22 @@ RopeSpec ConfigReader::rope_from(const Json& object, const char* where, const ch
   if (!object.is_object())
     throw UserError("{}: '{}' must be an object, is {}", source_, where, dump(object).substr(0, 60));
   std::string place = source_ + ": " + where;
-  check_rope_keys(object, place);
+  check_rope_keys(object, place, defaults.ntk_alpha);
   RopeSpec rope;
   rope.theta = json_number(object, "rope_theta", number(theta_key, defaults.rope_theta), place);
   const double whole = defaults.partial_rotary > 0 ? defaults.partial_rotary : 1;
-  rope.partial = json_number(object, "partial_rotary_factor", number("partial_rotary_factor", whole), place);
+  rope.partial = json_number(object, "partial_rotary_factor", number(defaults.partial_key, whole), place);
   if (defaults.partial_rotary == 0 && rope.partial != 1)
     throw UserError("{}: 'partial_rotary_factor' is {}, but a model of type '{}' rotates whole heads", source_,
                     rope.partial, spec.model_type);
 
   std::string type = json_string(object, "rope_type", json_string(object, "type", "default", place), place);
-  if (spec.model_type == "phi3" && type == "yarn") type = "longrope";  // as first Phi-3 folders spelled it
+  if (defaults.phi3_rope && type == "yarn") type = "longrope";
+  if (defaults.ntk_alpha && type == "dynamic" && json_number(object, "alpha", 0, place) > 0) {
+    const auto d = static_cast<double>(spec.head_dim);
+    rope.theta *= std::pow(json_number(object, "alpha", 0, place), d / (d - 2));
+    return rope;
+  }
   const ScalingName* found = nullptr;
   std::vector<std::string> names;
   for (auto& s : kScalings) {
@@ -206,16 +225,17 @@ RopeSpec ConfigReader::rope_from(const Json& object, const char* where, const ch
   }
   if (!found) throw UserError("{}: unknown rope type '{}'{}", place, type.substr(0, 60), did_you_mean(type, names));
   rope.scaling = found->scaling;
-  if (spec.model_type == "phi3" && rope.scaling != RopeScaling::none && rope.scaling != RopeScaling::longrope)
-    throw UserError("{}: rope type '{}': a phi3 knows \"default\" and \"longrope\"", place, type);
-  const bool nested = std::string_view(where).ends_with("_attention");
-  if (rope.scaling != RopeScaling::none) read_scaling(rope, object, place, nested, spec);
+  if (defaults.phi3_rope && rope.scaling != RopeScaling::none && rope.scaling != RopeScaling::longrope)
+    throw UserError("{}: rope type '{}': a {} knows \"default\" and \"longrope\"", place, type, spec.model_type);
+  const bool beside = !std::string_view(where).ends_with("_attention") &&
+                      (defaults.phi3_rope || has("original_max_position_embeddings"));
+  if (rope.scaling != RopeScaling::none) read_scaling(rope, object, place, beside, spec);
   return rope;
 }
 
 // transformers' standardize_rope_params(): the original length beside rope_parameters wins against the one inside, and
 // Phi-3 always has one beside.
-void ConfigReader::read_scaling(RopeSpec& rope, const Json& object, const std::string& place, bool nested,
+void ConfigReader::read_scaling(RopeSpec& rope, const Json& object, const std::string& place, bool beside,
                                 const ModelSpec& spec) const {
   constexpr const char* kOriginal = "original_max_position_embeddings";
   constexpr std::int64_t kPhi3Original = 4096;
@@ -226,7 +246,6 @@ void ConfigReader::read_scaling(RopeSpec& rope, const Json& object, const std::s
                       json_string(object, "rope_type", json_string(object, "type", "", place), place), key);
     return json_number(object, key, 0, place);
   };
-  const bool beside = !nested && (has(kOriginal) || spec.model_type == "phi3");
   rope.original_positions =
       beside ? integer(kOriginal, kPhi3Original) : json_integer(object, kOriginal, spec.max_positions, place);
   rope.attention_factor = json_number(object, "attention_factor", 0, place);

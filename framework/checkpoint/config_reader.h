@@ -1,8 +1,9 @@
 // The parts of config.json that all families share: sizes under their two spellings, rotary embedding in both dialects
-// (rope_theta + rope_scaling, and rope_parameters), attention windows, ids. The families' quirks are in families.cpp.
+// (rope_theta + rope_scaling, and rope_parameters), attention windows, ids. The families' quirks are in families/.
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,7 @@
 
 namespace dml {
 
-/// What transformers assumes for a family when a key is absent.
+/// What transformers assumes for a family when a key is absent, and how it spells its keys.
 struct ConfigDefaults {
   double norm_eps = 1e-6;
   bool tied = false;
@@ -21,6 +22,14 @@ struct ConfigDefaults {
   double partial_rotary = 0;  // share of a head that turns; 0: always 1, whatever the config says
   std::int64_t max_positions = 2048;
   Token bos = 1, eos = 2;  // −1: none
+  const char* activation = "silu";
+  const char *eps_key = "rms_norm_eps", *activation_key = "hidden_act";
+  const char *theta_key = "rope_theta", *partial_key = "partial_rotary_factor";
+  bool derived_head_dim = false;  // heads are hidden / heads wide, whatever the config says
+  bool ropes_of_layers = false;   // "rope_parameters" may hold an object for each kind of layer
+  bool phi3_rope = false;         // longrope alone, which first folders call yarn; its original length is 4096 if not given
+  bool ntk_alpha = false;         // HunYuan: "dynamic" with "alpha" is a larger base from the start
+  RopeSpec rope = {};             // without rope parameters, if it has a scaling (Apertus)
 };
 
 class ConfigReader {
@@ -28,18 +37,22 @@ class ConfigReader {
   ConfigReader(const Json& config, std::string source) : config_(config), source_(std::move(source)) {}
 
   const std::string& source() const { return source_; }
+  /// Whether the family has asked for this key: then it is honoured.
+  bool asked(const std::string& key) const { return asked_.contains(key); }
   /// Present and not null.
   bool has(const char* key) const;
+  /// The value of a key that is there.
+  const Json& at(const char* key) const { return config_[note(key)]; }
   /// Present and null, which in some keys means something else than absent.
   bool is_null(const char* key) const;
   std::int64_t integer(const char* key, std::int64_t fallback) const {
-    return json_integer(config_, key, fallback, source_);
+    return json_integer(config_, note(key), fallback, source_);
   }
   std::int64_t required(const char* key) const;
-  double number(const char* key, double fallback) const { return json_number(config_, key, fallback, source_); }
-  bool boolean(const char* key, bool fallback) const { return json_bool(config_, key, fallback, source_); }
+  double number(const char* key, double fallback) const { return json_number(config_, note(key), fallback, source_); }
+  bool boolean(const char* key, bool fallback) const { return json_bool(config_, note(key), fallback, source_); }
   std::string text(const char* key, std::string_view fallback) const {
-    return json_string(config_, key, fallback, source_);
+    return json_string(config_, note(key), fallback, source_);
   }
 
   /// "dtype" or "torch_dtype"; "float32" when neither is there.
@@ -58,6 +71,9 @@ class ConfigReader {
   RopeSpec read_rope_of(const char* layer_type, const char* theta_key, const ModelSpec& spec,
                         const ConfigDefaults& defaults) const;
 
+  /// Whether "rope_parameters" holds an object for each kind of layer.
+  bool nested_ropes() const;
+
   /// Above 0, or the fallback; 0 when null.
   std::int64_t sliding_window(std::int64_t fallback) const;
   /// `window` on every layer. The families that ask for this do not read "layer_types" in transformers: UserError where
@@ -75,14 +91,16 @@ class ConfigReader {
   }
 
  private:
+  const char* note(const char* key) const { return asked_.insert(key), key; }
   std::vector<std::int64_t> windows_of_types(const ModelSpec& spec, std::int64_t window) const;
   RopeSpec rope_from(const Json& object, const char* where, const char* theta_key, const ModelSpec& spec,
                      const ConfigDefaults& defaults) const;
-  void read_scaling(RopeSpec& rope, const Json& object, const std::string& place, bool nested,
+  void read_scaling(RopeSpec& rope, const Json& object, const std::string& place, bool beside,
                     const ModelSpec& spec) const;
 
   const Json& config_;
   std::string source_;
+  mutable std::set<std::string> asked_;
 };
 
 /// "silu" …; the name transformers uses.

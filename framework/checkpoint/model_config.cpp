@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "checkpoint/bitsandbytes.h"
-#include "checkpoint/config_reader.h"
+#include "checkpoint/config_fields.h"
 #include "core/closest.h"
 #include "core/error.h"
 #include "core/files.h"
@@ -15,13 +15,11 @@ namespace {
 
 constexpr JsonLimits kLimits{std::size_t{1} << 20, 64, 4096, 1u << 16};
 
-/// Keys of other architectures, and switches of ours, that change the mathematics unless they have this value (or
-/// null).
+/// Keys that change the mathematics unless they have this value (or null), where a family does not read them.
 struct Neutral {
   const char* key;
   Json value;
   const char* why;
-  const char* honoured = "";  // by the family that has this switch
 };
 
 const std::vector<Neutral>& neutral_values() {
@@ -40,20 +38,20 @@ const std::vector<Neutral>& neutral_values() {
       {"num_experts", 0, "mixtures of experts are not supported"},
       {"num_local_experts", 0, "mixtures of experts are not supported"},
       {"num_kv_shared_layers", 0, ""},
-      {"qk_layernorm", false, "", "stablelm"},
+      {"qk_layernorm", false, ""},
       {"residual_multiplier", 1, ""},
-      {"scale_attn_by_inverse_layer_idx", false, "", "gpt2"},
-      {"scale_attn_weights", true, "", "gpt2"},
+      {"use_qk_norm", false, ""},
+      {"scale_attn_by_inverse_layer_idx", false, ""},
+      {"scale_attn_weights", true, ""},
   };
   return table;
 }
 
-void refuse_unknown_mathematics(const Json& config, const std::string& family, const std::string& source) {
-  is_bitsandbytes_config(config, source);  // refuses every other quantisation
+void refuse_unknown_mathematics(const Json& config, const ConfigReader& reader, const std::string& source) {
   Problems problems;
   for (auto& n : neutral_values()) {
     auto it = config.find(n.key);
-    if (it == config.end() || it->is_null() || *it == n.value || family == n.honoured) continue;
+    if (it == config.end() || it->is_null() || *it == n.value || reader.asked(n.key)) continue;
     problems.add(fmt::format("{}: '{}' is {}, which dml does not support{}{}", source, n.key, dump(*it).substr(0, 80),
                              *n.why ? ": " : "", n.why));
   }
@@ -76,18 +74,15 @@ constexpr Refused kRefused[] = {
     {"gpt_oss", kExperts},
     {"llama4", kExperts},
     {"gemma3", "it reads images, too; its language model saved alone is 'gemma3_text'"},
-    {"phi", "Phi 1 and 2 have another block than 'phi3'"},
 };
 
 const Family& family_of(const Json& config, const std::string& source) {
   if (!config.is_object()) throw UserError("{}: expected an object of settings", source);
   std::string type = json_string(config, "model_type", "", source);
   if (type.empty()) throw UserError("{}: no 'model_type'", source);
+  if (const Family* family = find_family(type)) return *family;
   std::vector<std::string> names;
-  for (auto& f : families()) {
-    if (f.model_type == type) return f;
-    names.push_back(f.model_type);
-  }
+  for (auto& f : families()) names.push_back(f.model_type);
   for (auto& r : kRefused)
     if (type == r.model_type) throw UserError("{}: model_type '{}' is not supported: {}", source, type, r.why);
   throw UserError("{}: model_type '{}' is not supported{}", source, type.substr(0, 60), did_you_mean(type, names));
@@ -106,11 +101,15 @@ void check_architecture(const Json& config, const Family& family, const std::str
 ModelSpec read_model_config(const Json& config, const std::string& source) {
   const Family& family = family_of(config, source);
   check_architecture(config, family, source);
-  refuse_unknown_mathematics(config, family.model_type, source);
+  is_bitsandbytes_config(config, source);  // refuses every other quantisation
   if (config.contains("auto_map")) log_info("{}: 'auto_map' names Python code, which is not run", source);
   ModelSpec spec;
   spec.model_type = family.model_type;
-  family.read(ConfigReader(config, source), spec);
+  spec.naming = family.naming;
+  const ConfigReader reader(config, source);
+  ConfigFields fields(reader);
+  family.fields(fields, spec);
+  refuse_unknown_mathematics(config, reader, source);
   spec.check(source);
   return spec;
 }
@@ -134,7 +133,8 @@ ModelSpec read_model_spec(const std::string& directory) {
 std::string config_dropout(const Json& config) {
   const bool gpt2 = config.value("model_type", "") == "gpt2";
   std::vector<std::string> asked;
-  for (const char* key : {"attention_dropout", "attn_pdrop", "embd_pdrop", "hidden_dropout", "resid_pdrop"}) {
+  for (const char* key : {"attention_dropout", "attn_pdrop", "embd_pdrop", "embedding_dropout", "hidden_dropout", "resid_pdrop",
+                          "residual_dropout"}) {
     auto it = config.find(key);
     const double absent = gpt2 && std::string_view(key).ends_with("_pdrop") ? 0.1 : 0;
     const double p = it == config.end() ? absent : it->is_number() ? it->get<double>() : 0;

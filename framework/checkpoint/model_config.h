@@ -10,13 +10,19 @@
 
 namespace dml {
 
-class ConfigReader;
+class ConfigFields;
 
+/// A row of the table: all that dml knows of a family beside its blocks.
 struct Family {
   std::string model_type, architecture, help;
-  void (*read)(const ConfigReader& config, ModelSpec& spec);
+  void (*fields)(ConfigFields& config, ModelSpec& spec);  // reads a config, and writes one
+  const Naming* naming = &kLlamaNaming;
 };
 const std::vector<Family>& families();
+/// Null if there is none.
+const Family* find_family(std::string_view model_type);
+/// What PEFT adapts in a family when target_modules is null.
+std::vector<std::string> default_targets(std::string_view model_type);
 
 /// A config as an object (config.json, or `model_config:` of a recipe). `source` stands in front of errors. Checked.
 ModelSpec read_model_config(const Json& config, const std::string& source);

@@ -1,11 +1,12 @@
-// Gated activations: h = act(gate) · up (Shazeer 2020), and the plain activation h = act(x).
+// Gated activations: h = act(gate) · up (Shazeer 2020), and the plain activation h = act(x). relu2 is max(x, 0)² (So et al.
+// 2021).
 #pragma once
 
 #include "core/matrix.h"
 
 namespace dml::kernels {
 
-enum class Activation { silu, gelu, gelu_tanh, relu };
+enum class Activation { silu, gelu, gelu_tanh, relu, relu2 };
 
 void gated_act(Activation act, ConstMat gate, ConstMat up, Mat h);
 /// gate and up come in as values and go out as their own gradients.

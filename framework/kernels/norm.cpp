@@ -64,20 +64,21 @@ void rms_norm_backward(ConstMat dy, ConstMat x, const float* w, float offset, fl
   });
 }
 
-void layer_norm(ConstMat x, const float* w, const float* b, float eps, Mat y) {
+void layer_norm(ConstMat x, const float* w, const float* b, float offset, float eps, Mat y) {
   ProfileScope profiled("layer_norm");
   DML_CHECK(x.rows == y.rows && x.cols == y.cols);
   parallel_ranges(x.rows, rows_per_task(x.cols), [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t t = first; t < last; ++t) loops().layer_norm(x.row(t), w, b, eps, x.cols, y.row(t));
+    for (std::int64_t t = first; t < last; ++t) loops().layer_norm(x.row(t), w, b, offset, eps, x.cols, y.row(t));
   });
 }
 
-void layer_norm_backward(ConstMat dy, ConstMat x, const float* w, float eps, Mat dx, Write mode, float* dw, float* db,
-                         Arena& scratch) {
+void layer_norm_backward(ConstMat dy, ConstMat x, const float* w, float offset, float eps, Mat dx, Write mode,
+                         float* dw, float* db, Arena& scratch) {
   ProfileScope profiled("layer_norm_backward");
   DML_CHECK(dy.rows == x.rows && dy.cols == x.cols && dx.rows == x.rows && dx.cols == x.cols);
   backward_rows(x, dw, db, scratch, [&](std::int64_t t, float* own_dw, float* own_db) {
-    loops().layer_norm_backward(dy.row(t), x.row(t), w, eps, x.cols, dx.row(t), mode == Write::add, own_dw, own_db);
+    loops().layer_norm_backward(dy.row(t), x.row(t), w, offset, eps, x.cols, dx.row(t), mode == Write::add, own_dw,
+                                own_db);
   });
 }
 

@@ -1,5 +1,6 @@
 // Rotary position embedding, rotate-half form as in Hugging Face: pairs (j, j + d/2) of the first d = 2 · table.cols
-// elements of every head turn by the angle position · inv_freq[j] (Su et al. 2021).
+// elements of every head turn by the angle position · inv_freq[j] (Su et al. 2021). Interleaved, as first published, the
+// pairs are (2j, 2j + 1).
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@ namespace dml::kernels {
 /// cos and sin, (rows, d/2) each.
 struct RopeTable {
   ConstMat cos, sin;
+  bool interleaved = false;
 };
 
 /// The angles of T tokens: token t is turned by row rows[t] of the table. Where the angle depends on the position alone,

@@ -36,12 +36,6 @@ std::int64_t layer_number(std::string_view module) {
 
 }  // namespace
 
-std::vector<std::string> default_targets(const std::string& model_type) {
-  if (model_type == "phi3") return {"qkv_proj"};
-  if (model_type == "gpt2") return {"c_attn"};
-  return {"q_proj", "v_proj"};
-}
-
 std::vector<std::string> linear_targets(const ModelSpec& spec) {
   std::vector<std::string> out;
   for (const AdaptableModule& m : adaptable_modules(spec)) {

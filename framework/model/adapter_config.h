@@ -55,9 +55,6 @@ struct AdapterConfig {
   bool operator==(const AdapterConfig&) const = default;
 };
 
-/// What PEFT adapts in a family when target_modules is null.
-std::vector<std::string> default_targets(const std::string& model_type);
-
 /// How target_modules names the linear layers that all_linear stands for: by their last parts ("q_proj").
 std::vector<std::string> linear_targets(const ModelSpec& spec);
 

@@ -128,9 +128,11 @@ class Builder {
     model_->embedding.scale = static_cast<float>(spec_.embedding_scale);
     model_->head.norm = norm_of(spec_.norm_offset);
     model_->head.softcap = static_cast<float>(spec_.final_softcap);
+    model_->head.scale = static_cast<float>(spec_.logit_scale);
     for (std::size_t l = 0; l < model_->layers.size(); ++l) {
       DecoderLayer& layer = model_->layers[l];
       layer.parallel = spec_.parallel_residual;
+      layer.residual_scale = static_cast<float>(spec_.residual_scale);
       layer.attention_norm = layer.attention_post_norm = layer.mlp_norm = layer.mlp_post_norm =
           norm_of(spec_.norm_offset);
       layer.mlp.activation = spec_.activation;
@@ -143,13 +145,14 @@ class Builder {
                  static_cast<float>(spec_.attention_softcap),
                  window};
       a.q_norm = a.k_norm = norm_of(spec_.norm_offset);
-      a.q_norm.layer_norm = a.k_norm.layer_norm = false;
+      a.q_norm.layer_norm = a.k_norm.layer_norm = spec_.qk_norm_kind == NormKind::layer;
       a.norm_whole = spec_.qk_norm_whole;
+      a.norm_behind_rope = spec_.qk_norm_behind_rope;
       if (spec_.qk_head_norms) {
-        a.q_norms.assign(static_cast<std::size_t>(spec_.heads), norm_of(0));
-        a.k_norms.assign(static_cast<std::size_t>(spec_.kv_heads), norm_of(0));
+        a.q_norms.assign(static_cast<std::size_t>(spec_.heads), a.q_norm);
+        a.k_norms.assign(static_cast<std::size_t>(spec_.kv_heads), a.k_norm);
       }
-      a.use_rope = spec_.use_rope;
+      a.use_rope = spec_.use_rope && !(l < spec_.without_rope.size() && spec_.without_rope[l]);
       a.local_rope = spec_.has_local_rope && window > 0;
     }
   }
@@ -237,7 +240,7 @@ class Builder {
     ParameterRef& whole = whole_[w.tensor];
     if (!whole) {
       const std::string name = training_.adapter ? parameter_key(w, plan_) : w.tensor;
-      std::vector<std::int64_t> shape = w.vector ? std::vector{w.tensor_rows} : std::vector{w.tensor_rows, w.cols};
+      std::vector<std::int64_t> shape = w.vector ? w.tensor_shape() : std::vector{w.tensor_rows, w.cols};
       whole = model_->parameters.add(unit_of(w), name, shape, !w.vector, part_rows(w));
       if (w.transposed) model_->transposed.push_back(name);
       if (training_.full && training_.unfrozen) train_rows(w, whole.unit->parameters.back());

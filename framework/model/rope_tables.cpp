@@ -102,7 +102,7 @@ std::int64_t rope_switch(const RopeSpec& rope, std::int64_t max_positions) {
   return std::numeric_limits<std::int64_t>::max();
 }
 
-RopeTables::RopeTables(const ModelSpec& spec, std::int64_t length) : length_(length) {
+RopeTables::RopeTables(const ModelSpec& spec, std::int64_t length) : length_(length), interleaved_(spec.rope_interleaved) {
   if (!spec.use_rope) return;
   full_ = make(spec.rope, spec);
   if (spec.has_local_rope) local_ = make(spec.rope_local, spec);
@@ -136,7 +136,7 @@ void RopeTables::Table::add_rows(std::int64_t count, std::int64_t length) {
 kernels::RopeAngles RopeTables::angles(const Table& t, std::span<const std::int32_t> positions,
                                        std::span<const RopeDocument> documents, Arena& arena) const {
   const auto stored = t.half == 0 ? 0 : static_cast<std::int64_t>(t.cos.size()) / t.half;
-  const kernels::RopeTable table{{t.cos.data(), stored, t.half}, {t.sin.data(), stored, t.half}};
+  const kernels::RopeTable table{{t.cos.data(), stored, t.half}, {t.sin.data(), stored, t.half}, interleaved_};
   if (length_ <= t.last) return {table, positions};
   const auto tokens = std::ssize(positions);
   std::span<std::int32_t> rows = arena.take<std::int32_t>(tokens);
@@ -151,7 +151,7 @@ kernels::RopeAngles RopeTables::angles(const Table& t, std::span<const std::int3
   }
   const Mat cos = arena.matrix(tokens, t.half), sin = arena.matrix(tokens, t.half);
   std::span<double> inverse = arena.take<double>(t.half);
-  if (dry_run()) return {{cos, sin}, rows};
+  if (dry_run()) return {{cos, sin, interleaved_}, rows};
   std::iota(rows.begin(), rows.end(), 0);
   for (const RopeDocument& d : documents) {
     const double factor = rope_frequencies(t.rope, t.max_positions, d.length, inverse);
@@ -160,7 +160,7 @@ kernels::RopeAngles RopeTables::angles(const Table& t, std::span<const std::int3
         fill_row(positions[static_cast<std::size_t>(i)], inverse, factor, cos.row(i), sin.row(i));
     });
   }
-  return {{cos, sin}, rows};
+  return {{cos, sin, interleaved_}, rows};
 }
 
 }  // namespace dml

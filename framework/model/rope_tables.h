@@ -60,6 +60,7 @@ class RopeTables {
 
   Table full_, local_;
   std::int64_t length_ = 0;
+  bool interleaved_ = false;
 };
 
 }  // namespace dml

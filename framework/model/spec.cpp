@@ -103,6 +103,8 @@ void ModelSpec::check(const std::string& source) const {
   bad(!(final_softcap >= 0 && final_softcap < 1e6), fmt::format("final soft-cap {} is out of range", final_softcap));
   bad(!(embedding_scale > 0 && embedding_scale < 1e6),
       fmt::format("embedding scale {} is out of range", embedding_scale));
+  bad(!(residual_scale > 0 && residual_scale < 1e6) || !(logit_scale > 0 && logit_scale < 1e6 + 1),
+      fmt::format("residual scale {} or logit scale {} is out of range", residual_scale, logit_scale));
   bad(!(init_range > 0 && init_range <= 10),
       fmt::format("initializer_range must be above 0 and at most 10, is {}", init_range));
   if (use_rope) {
@@ -111,6 +113,8 @@ void ModelSpec::check(const std::string& source) const {
   }
   bad(!windows.empty() && static_cast<std::int64_t>(windows.size()) != layers,
       fmt::format("{} attention windows for {} layers", windows.size(), layers));
+  bad(!without_rope.empty() && static_cast<std::int64_t>(without_rope.size()) != layers,
+      fmt::format("{} layers with or without rope for {} layers", without_rope.size(), layers));
   for (auto w : windows)
     if (w < 0) {
       bad(true, fmt::format("an attention window of {}", w));

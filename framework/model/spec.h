@@ -8,6 +8,7 @@
 
 #include "core/packed_batch.h"
 #include "kernels/gated_act.h"
+#include "model/naming.h"
 
 namespace dml {
 
@@ -25,45 +26,54 @@ struct RopeSpec {
   double beta_fast = 32, beta_slow = 1;              // yarn
   double attention_factor = 0;                       // yarn, longrope; 0: from the factor
   bool truncate = true;                              // yarn
-  std::vector<double> long_factor, short_factor;     // longrope
+  std::vector<double> long_factor = {}, short_factor = {};  // longrope
 
   bool operator==(const RopeSpec&) const = default;
 };
 
 struct ModelSpec {
   std::string model_type = "llama";  // as in config.json
+  const Naming* naming = &kLlamaNaming;
   std::int64_t vocab = 0, hidden = 0, ffn = 0, layers = 0;
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   std::int64_t max_positions = 2048;
 
   NormKind norm = NormKind::rms;
   double norm_eps = 1e-6;
-  float norm_offset = 0;           // Gemma: y = x/rms · (1 + w)
+  float norm_offset = 0;           // Gemma, Nemotron: the weight is stored as w − 1
   bool norm_bias = false;          // LayerNorm with bias
   bool norm_after = false;         // OLMo 2: norms stand behind attention and MLP, none in front
   bool sandwich_norms = false;     // Gemma 2/3: norms in front of and behind both
   bool parallel_residual = false;  // StableLM, GPT-NeoX: attention and MLP read the same input
   bool shared_input_norm = false;  // … and the same norm
+  double residual_scale = 1;       // Granite: of what attention and MLP add
 
   bool qkv_bias = false, out_bias = false, mlp_bias = false, head_bias = false;
-  bool qk_norm = false;        // RMSNorm on every head's q and k, before RoPE
-  bool qk_norm_whole = false;  // … on the whole width (OLMo 2)
-  bool qk_head_norms =
-      false;          // StableLM: every head of q and of k has a LayerNorm without bias of its own, before RoPE
-  bool gated = true;  // act(gate) · up, else act(up)
+  bool qk_norm = false;             // a norm on every head's q and k
+  bool qk_norm_whole = false;       // … on the whole width (OLMo 2)
+  bool qk_head_norms = false;       // … of every head a weight of its own (StableLM), in tensors of their own
+  bool qk_norms_stacked = false;    // … or in one tensor (heads, head_dim) (Cohere)
+  bool qk_norm_bias = false;        // … with a bias (Phi)
+  NormKind qk_norm_kind = NormKind::rms;
+  bool qk_norm_behind_rope = false;  // HunYuan; the others' stand in front of it
+  bool gated = true;                 // act(gate) · up, else act(up)
   kernels::Activation activation = kernels::Activation::silu;
 
   bool use_rope = true;
   bool learned_positions = false;                 // GPT-2
   bool conv1d_layout = false;                     // GPT-2: linear weights are stored (in, out)
   bool fused_qkv = false, fused_gate_up = false;  // Phi-3: rows q|k|v and gate|up of one tensor
+  bool fused_by_head = false;                     // … GPT-NeoX: q|k|v of each key/value head in turn
   RopeSpec rope, rope_local;                      // rope_local: sliding layers of Gemma 3
   bool has_local_rope = false;
+  bool rope_interleaved = false;       // Cohere, GLM: pairs (2j, 2j + 1) turn instead of (j, j + d/2)
+  std::vector<bool> without_rope = {};  // per layer; empty: all turn
 
   double query_scale = 0;            // scores are q·k · query_scale; 0: 1/sqrt(head_dim)
   bool inverse_layer_scale = false;  // GPT-2: those of layer i, counted from 0, are divided by i + 1
   double attention_softcap = 0, final_softcap = 0;
   double embedding_scale = 1;         // Gemma: sqrt(hidden), rounded to the storage type
+  double logit_scale = 1;             // Cohere, Granite: of the logits, in front of the soft-cap
   std::vector<std::int64_t> windows;  // per layer, 0 = full attention
 
   bool tied = false;  // head = embedding

@@ -21,6 +21,7 @@ enum class WeightRole {
   q,
   k,
   v,
+  qkv,  // the three of each key/value head in turn
   o,
   q_norm,
   k_norm,
@@ -45,6 +46,7 @@ struct WeightName {
   std::int64_t tensor_rows = 0;     // rows of the whole tensor; = rows unless fused
   bool transposed = false;          // stored as (in, out)
   std::int64_t head = -1;           // of q_norm and k_norm where every head has its own; −1: of all heads
+  std::int64_t stacked = 0;         // vectors that the file holds as a matrix of so many rows
 
   std::int64_t size() const { return rows * cols; }
   bool fused() const { return rows != tensor_rows; }

@@ -62,6 +62,8 @@ Linear* linear_at(CausalLm& model, const WeightName& w) {
       return &layer.attention.k;
     case WeightRole::v:
       return &layer.attention.v;
+    case WeightRole::qkv:
+      return &layer.attention.qkv;
     case WeightRole::o:
       return &layer.attention.o;
     case WeightRole::gate:

@@ -14,19 +14,39 @@ constexpr std::int64_t kRowsPerTask = 256;
 // A norm over heads sees every head as a row.
 Mat as_rows(Mat m, std::int64_t width) { return {m.data, m.size() / width, width}; }
 
-// The columns of one head, copied out of a matrix of several, or into it.
-void copy_head(ConstMat from, std::int64_t head, Mat to) {
-  parallel_ranges(to.rows, kRowsPerTask, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t t = first; t < last; ++t) std::copy_n(from.row(t) + head * to.cols, to.cols, to.row(t));
+// Columns of a matrix in equal groups: `width` of each, from `first` on.
+struct Columns {
+  std::int64_t groups, stride, first, width;
+};
+
+// Where queries, keys and values are in the output of one projection: of each key/value head its queries, key and value.
+struct Fused {
+  const kernels::AttentionShape& shape;
+
+  std::int64_t queries() const { return shape.heads / shape.kv_heads * shape.head_dim; }
+  std::int64_t stride() const { return queries() + 2 * shape.head_dim; }
+  Columns q() const { return {shape.kv_heads, stride(), 0, queries()}; }
+  Columns k() const { return {shape.kv_heads, stride(), queries(), shape.head_dim}; }
+  Columns v() const { return {shape.kv_heads, stride(), queries() + shape.head_dim, shape.head_dim}; }
+};
+
+// The columns of `from`, side by side, and back.
+void copy_columns(ConstMat from, Columns c, Mat to) {
+  parallel_ranges(from.rows, kRowsPerTask, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t t = first; t < last; ++t)
+      for (std::int64_t g = 0; g < c.groups; ++g)
+        std::copy_n(from.row(t) + g * c.stride + c.first, c.width, to.row(t) + g * c.width);
   });
 }
-void put_head(ConstMat from, std::int64_t head, Mat to) {
+void put_columns(ConstMat from, Columns c, Mat to) {
   parallel_ranges(from.rows, kRowsPerTask, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t t = first; t < last; ++t) std::copy_n(from.row(t), from.cols, to.row(t) + head * from.cols);
+    for (std::int64_t t = first; t < last; ++t)
+      for (std::int64_t g = 0; g < c.groups; ++g)
+        std::copy_n(from.row(t) + g * c.width, c.width, to.row(t) + g * c.stride + c.first);
   });
 }
 
-// What stands in front of the rope: one norm for the heads together or each by itself, or one norm per head.
+// The norms of q or k: one for the heads together or each by itself, or one norm per head.
 struct HeadNorms {
   const Norm& one;
   const std::vector<Norm>& each;
@@ -39,9 +59,9 @@ struct HeadNorms {
     Arena::Scope scope(scratch);
     Mat head = scratch.matrix(x.rows, head_dim);
     for (std::int64_t h = 0; h < std::ssize(each); ++h) {
-      copy_head(x, h, head);
+      copy_columns(x, one_head(h), head);
       each[static_cast<std::size_t>(h)].forward(head, head);
-      put_head(head, h, y);
+      put_columns(head, one_head(h), y);
     }
   }
   // Gradients of y become those of x.
@@ -51,15 +71,16 @@ struct HeadNorms {
     Arena::Scope scope(scratch);
     Mat head = scratch.matrix(x.rows, head_dim), dhead = scratch.matrix(x.rows, head_dim);
     for (std::int64_t h = 0; h < std::ssize(each); ++h) {
-      copy_head(x, h, head);
-      copy_head(d, h, dhead);
+      copy_columns(x, one_head(h), head);
+      copy_columns(d, one_head(h), dhead);
       each[static_cast<std::size_t>(h)].backward(dhead, head, dhead, Write::set, scratch);
-      put_head(dhead, h, d);
+      put_columns(dhead, one_head(h), d);
     }
   }
 
  private:
   std::int64_t width(Mat x) const { return whole ? x.cols : head_dim; }
+  Columns one_head(std::int64_t h) const { return {1, 0, h * head_dim, head_dim}; }
 };
 
 }  // namespace
@@ -77,39 +98,67 @@ Attention::Saved Attention::plan(std::int64_t tokens, std::int64_t queries, std:
   s.q_proj = q.plan(queries, keeping, saved);
   s.k_proj = k.plan(tokens, keeping, saved);
   s.v_proj = v.plan(tokens, keeping, saved);
+  s.qkv_proj = qkv.plan(tokens, keeping, saved);
   s.o_proj = o.plan(rows, keeping, saved);
   return s;
 }
 
+void Attention::turn(Mat heads, std::span<const std::int32_t> rope_rows, bool backward, const Pass& pass) const {
+  if (!use_rope) return;
+  kernels::rope(heads, shape.head_dim, {(local_rope ? pass.rope_local : pass.rope).table, rope_rows}, backward);
+}
+
+// What the projections give: queries of the rows listed (of all, if none are), keys and values of all.
+void Attention::project_plain(ConstMat x, std::span<const std::int32_t> queries, const Projected& to, Saved& s,
+                              Pass& pass) const {
+  Arena::Scope scope(pass.arena);
+  if (qkv) {
+    Mat fused = pass.arena.matrix(x.rows, qkv.out());
+    qkv.forward(x, fused, Write::set, s.qkv_proj, pass);
+    const Fused columns{shape};
+    copy_columns(fused, columns.k(), to.k);
+    copy_columns(fused, columns.v(), to.v);
+    if (!queries.empty()) {
+      Mat picked = pass.arena.matrix(to.q.rows, fused.cols);
+      kernels::gather_rows(fused, queries, picked);
+      fused = picked;
+    }
+    return copy_columns(fused, columns.q(), to.q);
+  }
+  ConstMat asking = x;
+  if (!queries.empty()) {
+    Mat picked = pass.arena.matrix(to.q.rows, x.cols);
+    kernels::gather_rows(x, queries, picked);
+    asking = picked;
+  }
+  q.forward(asking, to.q, Write::set, s.q_proj, pass);
+  k.forward(x, to.k, Write::set, s.k_proj, pass);
+  v.forward(x, to.v, Write::set, s.v_proj, pass);
+}
+
 // Queries of the rows listed (of all, if none are), keys and values of all.
 Attention::Projected Attention::project(ConstMat x, std::span<const std::int32_t> queries, Saved& s, Pass& pass) const {
-  const kernels::RopeAngles& rope = local_rope ? pass.rope_local : pass.rope;
   Projected p{s.q.open(pass.arena), s.k.open(pass.arena), s.v.open(pass.arena)};
   const HeadNorms q_heads{q_norm, q_norms, norm_whole, shape.head_dim},
       k_heads{k_norm, k_norms, norm_whole, shape.head_dim};
-  auto project_heads = [&](const Linear& to, const HeadNorms& norms, ConstMat from,
-                           std::span<const std::int32_t> rope_rows, Kept& kept_plain, Linear::Saved& saved, Mat heads) {
-    Mat plain = norms ? kept_plain.open(pass.arena) : heads;
-    to.forward(from, plain, Write::set, saved, pass);
+  Arena::Scope scope(pass.arena);
+  const Projected plain{q_heads ? s.q_plain.open(pass.arena) : p.q, k_heads ? s.k_plain.open(pass.arena) : p.k, p.v};
+  project_plain(x, queries, plain, s, pass);
+  const std::span<const std::int32_t> all = (local_rope ? pass.rope_local : pass.rope).rows;
+  std::vector<std::int32_t> some(queries.size());
+  for (std::size_t i = 0; i < queries.size() && use_rope && !dry_run(); ++i)
+    some[i] = all[static_cast<std::size_t>(queries[i])];
+  auto finish = [&](Mat from, const HeadNorms& norms, std::span<const std::int32_t> rope_rows, const Kept& kept,
+                    Mat heads) {
+    if (norms && norm_behind_rope) turn(from, rope_rows, false, pass);
     if (norms) {
-      norms.forward(plain, heads, pass.arena);
-      kept_plain.close(plain);
+      norms.forward(from, heads, pass.arena);
+      kept.close(from);
     }
-    if (use_rope) kernels::rope(heads, shape.head_dim, {rope.table, rope_rows}, false);
+    if (!norms || !norm_behind_rope) turn(heads, rope_rows, false, pass);
   };
-  if (queries.empty()) {
-    project_heads(q, q_heads, x, rope.rows, s.q_plain, s.q_proj, p.q);
-  } else {
-    Arena::Scope scope(pass.arena);
-    Mat picked = pass.arena.matrix(p.q.rows, x.cols);
-    kernels::gather_rows(x, queries, picked);
-    std::vector<std::int32_t> rope_rows(queries.size());
-    for (std::size_t i = 0; i < queries.size() && use_rope && !dry_run(); ++i)
-      rope_rows[i] = rope.rows[static_cast<std::size_t>(queries[i])];
-    project_heads(q, q_heads, picked, rope_rows, s.q_plain, s.q_proj, p.q);
-  }
-  project_heads(k, k_heads, x, rope.rows, s.k_plain, s.k_proj, p.k);
-  v.forward(x, p.v, Write::set, s.v_proj, pass);
+  finish(plain.q, q_heads, queries.empty() ? all : some, s.q_plain, p.q);
+  finish(plain.k, k_heads, all, s.k_plain, p.k);
   s.q.close(p.q);
   s.k.close(p.k);
   s.v.close(p.v);
@@ -157,15 +206,24 @@ Attention::Gradients Attention::backward(ConstMat dy, std::span<const std::int32
 
 void Attention::backward_projections(const Gradients& d, ConstMat x, const Saved& s, Mat dx, Pass& pass) const {
   Arena::Scope scope(pass.arena);
-  if (use_rope) {
-    const kernels::RopeAngles& rope = local_rope ? pass.rope_local : pass.rope;
-    kernels::rope(d.q, shape.head_dim, rope, true);
-    kernels::rope(d.k, shape.head_dim, rope, true);
-  }
+  const std::span<const std::int32_t> rope_rows = (local_rope ? pass.rope_local : pass.rope).rows;
   const HeadNorms q_heads{q_norm, q_norms, norm_whole, shape.head_dim},
       k_heads{k_norm, k_norms, norm_whole, shape.head_dim};
-  if (q_heads) q_heads.backward(d.q, s.q_plain.read(pass.arena), pass.arena);
-  if (k_heads) k_heads.backward(d.k, s.k_plain.read(pass.arena), pass.arena);
+  auto start = [&](Mat heads, const HeadNorms& norms, const Kept& plain) {
+    if (!norms || !norm_behind_rope) turn(heads, rope_rows, true, pass);
+    if (norms) norms.backward(heads, plain.read(pass.arena), pass.arena);
+    if (norms && norm_behind_rope) turn(heads, rope_rows, true, pass);
+  };
+  start(d.q, q_heads, s.q_plain);
+  start(d.k, k_heads, s.k_plain);
+  if (qkv) {
+    Mat fused = pass.arena.matrix(d.q.rows, qkv.out());
+    const Fused columns{shape};
+    put_columns(d.q, columns.q(), fused);
+    put_columns(d.k, columns.k(), fused);
+    put_columns(d.v, columns.v(), fused);
+    return qkv.backward(fused, x, s.qkv_proj, dx, Write::set, pass);
+  }
   v.backward(d.v, x, s.v_proj, dx, Write::set, pass);
   k.backward(d.k, x, s.k_proj, dx, Write::add, pass);
   q.backward(d.q, x, s.q_proj, dx, Write::add, pass);

@@ -15,9 +15,11 @@ namespace dml {
 struct Attention {
   kernels::AttentionShape shape;
   Linear q, k, v, o;
+  Linear qkv;                          // instead of q, k and v: of each key/value head its queries, its key, its value
   Norm q_norm, k_norm;                 // optional
   bool norm_whole = false;             // q_norm and k_norm over the whole width instead of every head
   std::vector<Norm> q_norms, k_norms;  // or one for each head, with a weight of its own (StableLM)
+  bool norm_behind_rope = false;       // HunYuan; otherwise in front of it
   bool use_rope = true, local_rope = false;
 
   struct Saved {
@@ -25,7 +27,7 @@ struct Attention {
     Kept q_plain, k_plain;  // in front of the norms, when there are norms
     Kept out;
     Mat lse;
-    Linear::Saved q_proj, k_proj, v_proj, o_proj;
+    Linear::Saved q_proj, k_proj, v_proj, qkv_proj, o_proj;
   };
 
   std::int64_t query_width() const { return shape.heads * shape.head_dim; }
@@ -43,7 +45,7 @@ struct Attention {
   void forward(ConstMat x, std::span<const std::int32_t> rows, Mat y, Write mode, Saved& saved, Pass& pass) const;
   bool projections_train() const {
     auto train = [](const std::vector<Norm>& norms) { return !norms.empty() && norms[0].trains(); };
-    return q.trains() || k.trains() || v.trains() || q_norm.trains() || k_norm.trains() || train(q_norms) ||
+    return q.trains() || k.trains() || v.trains() || qkv.trains() || q_norm.trains() || k_norm.trains() || train(q_norms) ||
            train(k_norms);
   }
   /// From dy, as y was in forward, down to the projections' outputs; `wanted` false: o's own gradients alone are.
@@ -62,6 +64,9 @@ struct Attention {
     Mat q, k, v;
   };
   Projected project(ConstMat x, std::span<const std::int32_t> queries, Saved& saved, Pass& pass) const;
+  void project_plain(ConstMat x, std::span<const std::int32_t> queries, const Projected& to, Saved& saved,
+                     Pass& pass) const;
+  void turn(Mat heads, std::span<const std::int32_t> rope_rows, bool backward, const Pass& pass) const;
 };
 
 }  // namespace dml

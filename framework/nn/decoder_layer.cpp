@@ -30,13 +30,36 @@ ConstMat DecoderLayer::normed_again(const Norm& norm, const Kept& x, Pass& pass)
   return h;
 }
 
+template <class Block>
+void DecoderLayer::add_block(Block block, Mat y, Pass& pass) const {
+  if (residual_scale == 1) return block(y, Write::add);
+  Arena::Scope scope(pass.arena);
+  Mat out = pass.arena.matrix(y.rows, y.cols);
+  block(out, Write::set);
+  kernels::add_scaled(out, residual_scale, y);
+}
+
+ConstMat DecoderLayer::scaled(ConstMat d, Pass& pass) const {
+  if (residual_scale == 1) return d;
+  Mat out = pass.arena.matrix(d.rows, d.cols);
+  kernels::copy(d, out);
+  kernels::scale(out, residual_scale);
+  return out;
+}
+
 void DecoderLayer::forward(ConstMat x, std::span<const std::int32_t> rows, Mat y, Saved& s, Pass& pass) const {
   Arena::Scope scope(pass.arena);
+  auto attend = [&](ConstMat h) {
+    add_block([&](Mat out, Write mode) { attention.forward(h, rows, out, mode, s.attention, pass); }, y, pass);
+  };
+  auto feed = [&](ConstMat h) {
+    add_block([&](Mat out, Write mode) { mlp.forward(h, out, mode, s.mlp, pass); }, y, pass);
+  };
   if (parallel) {
     ConstMat h = normed(attention_norm, x, pass);
     kernels::copy(x, y);
-    attention.forward(h, rows, y, Write::add, s.attention, pass);
-    mlp.forward(mlp_norm ? normed(mlp_norm, x, pass) : h, y, Write::add, s.mlp, pass);
+    attend(h);
+    feed(mlp_norm ? normed(mlp_norm, x, pass) : h);
     return;
   }
   // y is `mid` at first, then the MLP's share is added.
@@ -49,9 +72,9 @@ void DecoderLayer::forward(ConstMat x, std::span<const std::int32_t> rows, Mat y
       Mat out = s.attention_out.open(pass.arena);
       attention.forward(h, rows, out, Write::set, s.attention, pass);
       s.attention_out.close(out);
-      kernels::add_scaled(normed(attention_post_norm, out, pass), 1, y);
+      kernels::add_scaled(normed(attention_post_norm, out, pass), residual_scale, y);
     } else {
-      attention.forward(h, rows, y, Write::add, s.attention, pass);
+      attend(h);
     }
   }
   s.mid.keep(y);
@@ -60,9 +83,9 @@ void DecoderLayer::forward(ConstMat x, std::span<const std::int32_t> rows, Mat y
     Mat out = s.mlp_out.open(pass.arena);
     mlp.forward(h, out, Write::set, s.mlp, pass);
     s.mlp_out.close(out);
-    kernels::add_scaled(normed(mlp_post_norm, out, pass), 1, y);
+    kernels::add_scaled(normed(mlp_post_norm, out, pass), residual_scale, y);
   } else {
-    mlp.forward(h, y, Write::add, s.mlp, pass);
+    feed(h);
   }
 }
 
@@ -74,9 +97,9 @@ void DecoderLayer::backward(Mat d, const Kept& x, std::span<const std::int32_t> 
   }
   Arena::Scope scope(pass.arena);
   auto through = [&](const Norm& norm, const Kept& in) -> ConstMat {  // a post norm, where there is one
-    if (!norm) return d;
+    if (!norm) return scaled(d, pass);
     Mat dnorm = pass.arena.matrix(d.rows, d.cols);
-    norm.backward(d, in.read(pass.arena), dnorm, Write::set, pass.arena);
+    norm.backward(scaled(d, pass), in.read(pass.arena), dnorm, Write::set, pass.arena);
     return dnorm;
   };
   {
@@ -112,8 +135,9 @@ void DecoderLayer::backward_parallel(Mat d, const Kept& kept, const Saved& s, Ma
   Arena::Scope scope(pass.arena);
   ConstMat x = kept.read(pass.arena), h = normed(attention_norm, x, pass);
   Mat dh = pass.arena.matrix(x.rows, x.cols), dm = pass.arena.matrix(x.rows, x.cols);
-  mlp.backward(d, mlp_norm ? normed(mlp_norm, x, pass) : h, s.mlp, dm, pass);
-  attention.backward_projections(attention.backward(d, {}, s.attention, true, pass), h, s.attention, dh, pass);
+  const ConstMat dout = scaled(d, pass);
+  mlp.backward(dout, mlp_norm ? normed(mlp_norm, x, pass) : h, s.mlp, dm, pass);
+  attention.backward_projections(attention.backward(dout, {}, s.attention, true, pass), h, s.attention, dh, pass);
   if (!dx.empty() && dx.data != d.data) kernels::copy(d, dx);
   if (mlp_norm) mlp_norm.backward(dm, x, dx, Write::add, pass.arena);
   else kernels::add_scaled(dm, 1, dh);
@@ -130,14 +154,14 @@ void DecoderLayer::forward_cached(ConstMat x, std::span<const SequenceRows> sequ
   }
   if (attention_post_norm) attention_post_norm.forward(attended, attended);
   // A parallel layer's MLP reads x as it was; the others read x + attention.
-  if (!parallel) kernels::add_scaled(attended, 1, y);
+  if (!parallel) kernels::add_scaled(attended, residual_scale, y);
   ConstMat h = normed(mlp_norm ? mlp_norm : parallel ? attention_norm : mlp_norm, y, pass);
   Mat fed = pass.arena.matrix(y.rows, y.cols);
   Mlp::Saved s = mlp.plan(y.rows, {.mlp = false}, pass.arena);
   mlp.forward(h, fed, Write::set, s, pass);
   if (mlp_post_norm) mlp_post_norm.forward(fed, fed);
-  if (parallel) kernels::add_scaled(attended, 1, y);
-  kernels::add_scaled(fed, 1, y);
+  if (parallel) kernels::add_scaled(attended, residual_scale, y);
+  kernels::add_scaled(fed, residual_scale, y);
 }
 
 }  // namespace dml

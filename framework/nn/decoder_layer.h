@@ -5,6 +5,7 @@
 //   post-norm (OLMo 2)      mid = x + norm'(attention(x));                     y = mid + norm'(mlp(mid))
 //   parallel (StableLM)     y = x + attention(norm(x)) + mlp(norm2(x)), or with one norm for both
 //
+// What attention and MLP add is multiplied by residual_scale (Granite), behind a post norm.
 // A layer may let only some rows go on (the last layer: rows that feed a label); attention still reads all of them.
 #pragma once
 
@@ -21,6 +22,7 @@ struct DecoderLayer {
   Attention attention;
   Mlp mlp;
   bool parallel = false;
+  float residual_scale = 1;
 
   struct Saved {
     Kept mid;                     // (rows, D); in a parallel layer not used
@@ -48,6 +50,11 @@ struct DecoderLayer {
   ConstMat normed(const Norm& norm, ConstMat x, Pass& pass) const;
   /// The norm of what was kept, in the place it was read to where it was rounded.
   ConstMat normed_again(const Norm& norm, const Kept& x, Pass& pass) const;
+  /// y += residual_scale · what block(out, mode) sets or adds to `out`.
+  template <class Block>
+  void add_block(Block block, Mat y, Pass& pass) const;
+  /// residual_scale · d, in scratch unless it is d.
+  ConstMat scaled(ConstMat d, Pass& pass) const;
   void backward_parallel(Mat d, const Kept& x, const Saved& saved, Mat dx, Pass& pass) const;
 };
 

@@ -8,14 +8,24 @@
 
 namespace dml {
 
+void LossHead::hidden(ConstMat x, Mat h) const {
+  norm.forward(x, h);
+  if (scale != 1) kernels::scale(h, scale);
+}
+
+void LossHead::hidden_backward(Mat dh, ConstMat x, Mat d, Arena& arena) const {
+  if (scale != 1) kernels::scale(dh, scale);
+  norm.backward(dh, x, d, Write::set, arena);
+}
+
 double LossHead::loss(ConstMat x, std::span<const Token> labels, std::span<float> row_losses, Mat d, Pass& pass) const {
   Arena::Scope scope(pass.arena);
   Mat h = pass.arena.matrix(x.rows, x.cols);
-  norm.forward(x, h);
+  hidden(x, h);
   if (weight && weight.part > 0 && (!weight.unit->value || (d.data && !weight.unit->grad))) {
     Mat dh = d.data ? pass.arena.matrix(x.rows, x.cols) : Mat{};
     double sum = loss_in_parts(h, labels, row_losses, dh, pass);
-    if (!d.empty()) norm.backward(dh, x, d, Write::set, pass.arena);
+    if (!d.empty()) hidden_backward(dh, x, d, pass.arena);
     return sum;
   }
   if (x.rows == 0) return 0;
@@ -38,7 +48,7 @@ double LossHead::loss(ConstMat x, std::span<const Token> labels, std::span<float
                                       lora ? &low : nullptr, pass.sparing, own ? &replaced : nullptr);
   for (std::size_t k = 0; weight && !d.empty() && k < weight.pieces(); ++k) pass.end_gradient(weight.piece(k));
   if (lora && !d.empty()) adapter_input_backward(*lora, low.ddown, h, dh, pass);
-  if (!d.empty()) norm.backward(dh, x, d, Write::set, pass.arena);
+  if (!d.empty()) hidden_backward(dh, x, d, pass.arena);
   return sum;
 }
 
@@ -61,7 +71,7 @@ double LossHead::loss_in_parts(ConstMat h, std::span<const Token> labels, std::s
 void LossHead::logits(ConstMat x, Mat logits, Arena& arena) const {
   Arena::Scope scope(arena);
   Mat h = arena.matrix(x.rows, x.cols);
-  norm.forward(x, h);
+  hidden(x, h);
   kernels::gemm_nt(h, value(), logits, Write::set);
   if (own) {
     Mat rows = arena.matrix(x.rows, own.rows.rows);

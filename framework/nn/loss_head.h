@@ -16,7 +16,7 @@ struct LossHead {
   Norm norm;
   kernels::Weight frozen;  // (V, D); the embedding's in tied models
   ParameterRef weight;
-  float softcap = 0;
+  float scale = 1, softcap = 0;  // of the logits, in this order
   std::optional<LoraAdapter> lora;  // without a magnitude
   TrainedTokens own;                // of a frozen matrix without an adapter; the embedding's in tied models
 
@@ -30,6 +30,9 @@ struct LossHead {
   void logits(ConstMat x, Mat logits, Arena& arena) const;
 
  private:
+  /// scale · norm(x): the head is linear, so the logits are scaled.
+  void hidden(ConstMat x, Mat h) const;
+  void hidden_backward(Mat dh, ConstMat x, Mat d, Arena& arena) const;
   double loss_in_parts(ConstMat h, std::span<const Token> labels, std::span<float> row_losses, Mat dh,
                        Pass& pass) const;
 };

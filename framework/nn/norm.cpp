@@ -5,7 +5,7 @@
 namespace dml {
 
 void Norm::forward(ConstMat x, Mat y) const {
-  if (layer_norm) kernels::layer_norm(x, value(), bias ? bias.value().data : frozen_bias, eps, y);
+  if (layer_norm) kernels::layer_norm(x, value(), bias ? bias.value().data : frozen_bias, offset, eps, y);
   else kernels::rms_norm(x, value(), offset, eps, y);
 }
 
@@ -18,7 +18,7 @@ void Norm::backward(ConstMat dy, ConstMat x, Mat dx, Write mode, Arena& scratch)
     dx = scratch.matrix(x.rows, x.cols);
     mode = Write::set;
   }
-  if (layer_norm) kernels::layer_norm_backward(dy, x, value(), eps, dx, mode, dw, db, scratch);
+  if (layer_norm) kernels::layer_norm_backward(dy, x, value(), offset, eps, dx, mode, dw, db, scratch);
   else kernels::rms_norm_backward(dy, x, value(), offset, eps, dx, mode, dw, scratch);
 }
 

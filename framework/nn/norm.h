@@ -8,7 +8,7 @@ namespace dml {
 
 struct Norm {
   bool layer_norm = false;
-  float eps = 1e-6f, offset = 0;  // offset: 1 where the weight is stored as w − 1 (Gemma)
+  float eps = 1e-6f, offset = 0;  // offset: 1 where the weight is stored as w − 1 (Gemma, Nemotron)
   const float* frozen = nullptr;
   const float* frozen_bias = nullptr;
   ParameterRef weight, bias;

@@ -65,7 +65,7 @@ TEST_P(Families, TakesNoMoreMemoryThanIsMeasuredBefore) {
 
 INSTANTIATE_TEST_SUITE_P(Golden, Families,
                          testing::Values("llama_tiny", "mistral", "gemma2", "qwen3", "stablelm_parallel",
-                                         "stablelm_heads", "gpt2_scaled"),
+                                         "stablelm_heads", "smollm3", "granite", "hunyuan", "cohere", "gpt2_scaled"),
                          [](auto& family) { return family.param; });
 
 // Texts that grow past the length where the rope changes: tokens and probabilities that the reference gives.

@@ -141,12 +141,12 @@ inline Case rms(std::int64_t t, std::int64_t d, float offset = 0) {
   return c;
 }
 
-inline Case layer(std::int64_t t, std::int64_t d) {
-  Case c{fmt::format("layer_norm T={} D={}", t, d), {{t, d, 1, 0.5f}, {1, d, 0.3f, 1}, {1, d}}, {{t, d}}, {}, {}, {}};
+inline Case layer(std::int64_t t, std::int64_t d, float offset = 0) {
+  Case c{fmt::format("layer_norm T={} D={} offset={}", t, d, offset), {{t, d, 1, 0.5f}, {1, d, 0.3f, 1}, {1, d}}, {{t, d}}, {}, {}, {}};
   constexpr float eps = 1e-5f;
-  c.forward = [=](const Mats& in, const Mats& out, Arena&) { layer_norm(in[0], in[1].data, in[2].data, eps, out[0]); };
+  c.forward = [=](const Mats& in, const Mats& out, Arena&) { layer_norm(in[0], in[1].data, in[2].data, offset, eps, out[0]); };
   c.backward = [=](const Mats& in, const Mats&, const Mats& dout, const Mats& din, Arena& scratch) {
-    layer_norm_backward(dout[0], in[0], in[1].data, eps, din[0], Write::set, din[1].data, din[2].data, scratch);
+    layer_norm_backward(dout[0], in[0], in[1].data, offset, eps, din[0], Write::set, din[1].data, din[2].data, scratch);
   };
   c.reference = [=](const std::vector<Values>& in) {
     Values y(in[0].size());
@@ -156,7 +156,7 @@ inline Case layer(std::int64_t t, std::int64_t d) {
       for (std::size_t j = 0; j < n; ++j)
         variance += (in[0][i + j] - mean) * (in[0][i + j] - mean) / static_cast<double>(d);
       double r = 1 / std::sqrt(variance + static_cast<double>(eps));
-      for (std::size_t j = 0; j < n; ++j) y[i + j] = (in[0][i + j] - mean) * r * in[1][j] + in[2][j];
+      for (std::size_t j = 0; j < n; ++j) y[i + j] = (in[0][i + j] - mean) * r * (in[1][j] + offset) + in[2][j];
     }
     return std::vector<Values>{y};
   };
@@ -175,6 +175,8 @@ inline double activation(Activation act, double x) {
       return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
     case Activation::relu:
       return x > 0 ? x : 0;
+    case Activation::relu2:
+      return x > 0 ? x * x : 0;
   }
   return 0;
 }
@@ -221,8 +223,9 @@ inline std::vector<std::int32_t> starts_of(const std::vector<std::int64_t>& leng
   return starts;
 }
 
-inline Case rotary(std::int64_t t, std::int64_t heads, std::int64_t head_dim, std::int64_t turned) {
-  Case c{fmt::format("rope T={} H={} E={} turned={}", t, heads, head_dim, turned),
+inline Case rotary(std::int64_t t, std::int64_t heads, std::int64_t head_dim, std::int64_t turned,
+                   bool interleaved = false) {
+  Case c{fmt::format("rope T={} H={} E={} turned={}{}", t, heads, head_dim, turned, interleaved ? " interleaved" : ""),
          {{t, heads * head_dim}},
          {{t, heads * head_dim}},
          {},
@@ -239,7 +242,7 @@ inline Case rotary(std::int64_t t, std::int64_t heads, std::int64_t head_dim, st
         table->push_back(static_cast<float>(part == 0 ? std::cos(angle) : std::sin(angle)));
       }
   for (std::int64_t i = 0; i < t; ++i) positions->push_back(static_cast<std::int32_t>(i * 7 % t));
-  RopeTable rope_table{{table->data(), t, half}, {table->data() + t * half, t, half}};
+  RopeTable rope_table{{table->data(), t, half}, {table->data() + t * half, t, half}, interleaved};
   c.forward = [=](const Mats& in, const Mats& out, Arena&) {
     copy(in[0], out[0]);
     rope(out[0], head_dim, {rope_table, *positions}, false);
@@ -253,7 +256,9 @@ inline Case rotary(std::int64_t t, std::int64_t heads, std::int64_t head_dim, st
     for (std::int64_t i = 0; i < t; ++i)
       for (std::int64_t h = 0; h < heads; ++h)
         for (std::int64_t j = 0; j < half; ++j) {
-          auto lo = static_cast<std::size_t>((i * heads + h) * head_dim + j), hi = lo + static_cast<std::size_t>(half);
+          const auto head = static_cast<std::size_t>((i * heads + h) * head_dim), pair = static_cast<std::size_t>(j);
+          const std::size_t lo = head + (interleaved ? 2 * pair : pair),
+                            hi = lo + (interleaved ? 1 : static_cast<std::size_t>(half));
           std::int64_t p = (*positions)[static_cast<std::size_t>(i)];
           double cs = rope_table.cos.row(p)[j], sn = rope_table.sin.row(p)[j];
           y[lo] = in[0][lo] * cs - in[0][hi] * sn;

@@ -34,15 +34,17 @@ std::vector<Case> all_cases() {
   for (auto [t, d] : {std::array<std::int64_t, 2>{1, 64}, {3, 65}, {65, 130}, {130, 768}, {2000, 8}}) {
     list.push_back(rms(t, d, d == 65 ? 1.f : 0.f));
     list.push_back(layer(t, d));
+    list.push_back(layer(t, d, 1));
   }
-  for (auto act : {Activation::silu, Activation::gelu, Activation::gelu_tanh, Activation::relu}) {
+  for (auto act : {Activation::silu, Activation::gelu, Activation::gelu_tanh, Activation::relu,
+                   Activation::relu2}) {
     list.push_back(gated(act, 3, 65));
     list.push_back(gated(act, 130, 96));
     list.push_back(plain(act, 3, 130));
   }
   for (auto [t, heads, dim, turned] :
        {std::array<std::int64_t, 4>{1, 1, 8, 8}, {65, 3, 64, 64}, {130, 2, 80, 32}, {3, 4, 96, 96}})
-    list.push_back(rotary(t, heads, dim, turned));
+    for (bool interleaved : {false, true}) list.push_back(rotary(t, heads, dim, turned, interleaved));
   using Lengths = std::vector<std::int64_t>;
   for (const auto& lengths : {Lengths{1}, Lengths{3}, Lengths{65}, Lengths{130}, Lengths{1, 70, 1, 3, 64, 20}})
     for (std::int64_t dim : {8, 64}) {

@@ -22,6 +22,15 @@ inline std::string golden_path(const std::string& name) {
   return std::string(DML_SOURCE_DIR) + "/tests/golden/" + name;
 }
 
+/// The folders of tests/golden that hold a model, a batch and what to expect of them.
+inline std::vector<std::string> golden_families() {
+  std::vector<std::string> out;
+  for (auto& entry : std::filesystem::directory_iterator(golden_path("")))
+    if (std::filesystem::exists(entry.path() / "full/gradients.safetensors")) out.push_back(entry.path().filename());
+  std::ranges::sort(out);
+  return out;
+}
+
 struct GoldenBatch {
   std::vector<Token> tokens, labels;
   std::vector<std::int32_t> positions, starts;

@@ -12,9 +12,7 @@
 namespace dml {
 namespace {
 
-const std::vector<std::string> kFamilies{
-    "llama_tiny", "llama_bias",     "mistral",           "qwen2", "qwen3", "gemma",      "gemma2", "gemma3", "phi3",
-    "stablelm",   "stablelm_heads", "stablelm_parallel", "olmo2", "gpt2",  "gpt2_scaled"};
+const std::vector<std::string> kFamilies = golden_families();
 
 class Dice {
  public:
@@ -45,7 +43,7 @@ ModelSpec random_spec(Dice& dice, bool small) {
   spec.ffn = 16 * dice.between(1, small ? 16 : 300);
   spec.vocab = dice.between(small ? 70 : 200, small ? 700 : 200000);
   spec.max_positions = 1 << 14;
-  spec.rope = {}, spec.rope_local = {};
+  spec.rope = {}, spec.rope_local = {}, spec.without_rope = {};
   if (!spec.learned_positions && dice.one_in(4)) {  // angles of its own for every length beyond the 500th token
     spec.rope.scaling = RopeScaling::dynamic, spec.rope.factor = 2;
     spec.max_positions = 500;

@@ -139,11 +139,7 @@ TEST_P(Family, GradientsWithProductsInBf16PointWhereThoseInFloat32Do) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Goldens, Family,
-                         testing::Values("llama_tiny", "llama_bias", "mistral", "qwen2", "qwen3", "gemma", "gemma2",
-                                         "gemma3", "phi3", "stablelm", "stablelm_parallel", "stablelm_heads", "olmo2",
-                                         "gpt2", "gpt2_scaled"),
-                         [](auto& row) { return row.param; });
+INSTANTIATE_TEST_SUITE_P(Goldens, Family, testing::ValuesIn(golden_families()), [](auto& row) { return row.param; });
 
 TEST(Rope, EveryScalingGivesTheReferencesLogits) {
   for (auto& entry : std::filesystem::directory_iterator(golden_path("llama_rope"))) {

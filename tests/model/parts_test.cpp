@@ -56,8 +56,7 @@ class Lender : public UnitHooks {
 };
 
 TEST(Parts, GiveTheBitsOfTheWholeAndMakeTheSameCallsWithoutABatch) {
-  for (const char* family :
-       {"llama_tiny", "qwen2", "gemma2", "phi3", "stablelm", "stablelm_parallel", "stablelm_heads", "olmo2", "gpt2"})
+  for (const std::string& family : golden_families())
     for (Keep keep : {Keep::everything, Keep::no_mlp, Keep::layer_inputs}) {
       SCOPED_TRACE(fmt::format("{} {}", family, static_cast<int>(keep)));
       GoldenBatch batch(golden_path(family) + "/batch.json");

@@ -90,9 +90,7 @@ TEST_P(QuantisedModel, ComputesWhatTheDequantisedModelDoes) {
 
 INSTANTIATE_TEST_SUITE_P(
     Families, QuantisedModel,
-    testing::Combine(testing::Values("llama_tiny", "llama_bias", "mistral", "qwen2", "qwen3", "gemma", "gemma2",
-                                     "gemma3", "phi3", "stablelm", "stablelm_parallel", "stablelm_heads", "olmo2",
-                                     "gpt2", "gpt2_scaled"),
+    testing::Combine(testing::ValuesIn(golden_families()),
                      testing::Values(QuantScheme::nf4, QuantScheme::int8)),
     [](auto& row) { return fmt::format("{}_{}", std::get<0>(row.param), scheme_name(std::get<1>(row.param))); });
 

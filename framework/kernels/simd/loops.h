@@ -57,13 +57,16 @@ struct Loops {
   void (*rms_norm)(const float* x, const float* w, float offset, float eps, std::int64_t d, float* y);
   void (*rms_norm_backward)(const float* dy, const float* x, const float* w, float offset, float eps, std::int64_t d,
                             float* dx, bool add, float* dw);
-  void (*layer_norm)(const float* x, const float* w, const float* b, float eps, std::int64_t d, float* y);
-  void (*layer_norm_backward)(const float* dy, const float* x, const float* w, float eps, std::int64_t d, float* dx,
-                              bool add, float* dw, float* db);
+  void (*layer_norm)(const float* x, const float* w, const float* b, float offset, float eps, std::int64_t d, float* y);
+  void (*layer_norm_backward)(const float* dy, const float* x, const float* w, float offset, float eps, std::int64_t d,
+                              float* dx, bool add, float* dw, float* db);
 
   /// One token: `heads` heads of head_dim, pairs (j, j + half).
   void (*rope)(float* x, std::int64_t heads, std::int64_t head_dim, std::int64_t half, const float* cos,
                const float* sin, float sign);
+  /// Pairs (2j, 2j + 1).
+  void (*rope_interleaved)(float* x, std::int64_t heads, std::int64_t head_dim, std::int64_t half, const float* cos,
+                           const float* sin, float sign);
 
   // Activations, `act` as in Activation.
   void (*gated_act)(int act, const float* gate, const float* up, std::int64_t n, float* h);

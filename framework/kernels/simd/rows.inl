@@ -53,24 +53,24 @@ DML_INLINE Moments moments(const float* x, float eps, std::int64_t d) {
   return {mean, 1 / __builtin_sqrtf((sum(squares) + rest) / n + eps)};
 }
 
-void layer_norm(const float* x, const float* w, const float* b, float eps, std::int64_t d, float* y) {
+void layer_norm(const float* x, const float* w, const float* b, float offset, float eps, std::int64_t d, float* y) {
   auto [mean, r] = moments(x, eps, d);
   float m = mean, rr = r;
   for_vectors(
       d, [&](auto get, auto put) __attribute__((always_inline)) {
-        V v = (get(x) - m) * rr * get(w);
+        V v = (get(x) - m) * rr * (get(w) + offset);
         put(y, b ? v + get(b) : v);
       });
 }
 
-void layer_norm_backward(const float* dy, const float* x, const float* w, float eps, std::int64_t d, float* dx,
-                         bool add, float* dw, float* db) {
+void layer_norm_backward(const float* dy, const float* x, const float* w, float offset, float eps, std::int64_t d,
+                         float* dx, bool add, float* dw, float* db) {
   auto [mean, r] = moments(x, eps, d);
   float m = mean, rr = r, n = static_cast<float>(d);
   V gradients{}, products{};
   for_vectors(
       d, [&](auto get, auto) __attribute__((always_inline)) {
-        V g = get(dy) * get(w);  // zero past the end
+        V g = get(dy) * (get(w) + offset);  // zero past the end
         gradients += g;
         products += g * (get(x) - m) * rr;
       });
@@ -80,7 +80,7 @@ void layer_norm_backward(const float* dy, const float* x, const float* w, float 
         V g = get(dy), normal = (get(x) - m) * rr;
         if (dw) put(dw, get(dw) + g * normal);
         if (db) put(db, get(db) + g);
-        V v = (g * get(w) - shift - normal * pull) * rr;
+        V v = (g * (get(w) + offset) - shift - normal * pull) * rr;
         put(dx, add ? get(dx) + v : v);
       });
 }
@@ -95,6 +95,18 @@ void rope(float* x, std::int64_t heads, std::int64_t head_dim, std::int64_t half
           put(a, p * c - q * s);
           put(b, q * c + p * s);
         });
+  }
+}
+
+void rope_interleaved(float* x, std::int64_t heads, std::int64_t head_dim, std::int64_t half, const float* cos,
+                      const float* sin, float sign) {
+  for (std::int64_t h = 0; h < heads; ++h) {
+    float* a = x + h * head_dim;
+    for (std::int64_t j = 0; j < half; ++j) {
+      const float s = sin[j] * sign, p = a[2 * j], q = a[2 * j + 1];
+      a[2 * j] = p * cos[j] - q * s;
+      a[2 * j + 1] = q * cos[j] + p * s;
+    }
   }
 }
 
@@ -132,6 +144,17 @@ struct Relu {
     slope = x > 0.f ? all(1.f) : V{};
   }
 };
+struct Relu2 {
+  DML_INLINE static V value(V x) {
+    V r = Relu::value(x);
+    return r * r;
+  }
+  DML_INLINE static void both(V x, V& value_out, V& slope) {
+    V r = Relu::value(x);
+    value_out = r * r;
+    slope = 2.f * r;
+  }
+};
 
 template <class F>
 DML_INLINE void with_activation(int act, F f) {
@@ -142,8 +165,10 @@ DML_INLINE void with_activation(int act, F f) {
       return f(Gelu{});
     case 2:
       return f(GeluTanh{});
-    default:
+    case 3:
       return f(Relu{});
+    default:
+      return f(Relu2{});
   }
 }
 

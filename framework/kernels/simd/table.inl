@@ -46,6 +46,7 @@ const Loops table = {
     .layer_norm = layer_norm,
     .layer_norm_backward = layer_norm_backward,
     .rope = rope,
+    .rope_interleaved = rope_interleaved,
     .gated_act = gated_act,
     .gated_act_backward = gated_act_backward,
     .activate = activate,

@@ -1,0 +1,20 @@
+// The table of families, in groups of relatives: a new family is a row in one of them.
+#pragma once
+
+#include <vector>
+
+#include "checkpoint/config_fields.h"
+#include "checkpoint/model_config.h"
+
+namespace dml {
+
+using FamilyGroup = std::vector<Family>;
+
+FamilyGroup llama_families();   // Llama and what differs from it in a few switches
+FamilyGroup qwen_families();    // Qwen; OLMo and EXAONE, whose norms stand behind the blocks
+FamilyGroup gemma_families();   // Gemma
+FamilyGroup phi_families();     // Phi 3 and GLM, whose tensors are fused; HunYuan, Granite
+FamilyGroup cohere_families();  // Command; StableLM, Nemotron, StarCoder 2: LayerNorm
+FamilyGroup gpt_families();     // GPT-2
+
+}  // namespace dml
