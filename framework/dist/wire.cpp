@@ -34,14 +34,14 @@ void Wire::pack(float* data, std::int64_t n, bf16* residual) const {
     bf16 halves[kBlock];
     std::memcpy(values, data + first, static_cast<std::size_t>(count) * sizeof(float));
     if (residual) {
-      kernels::from_bf16(residual + first, std::span(others).first(size));
+      kernels::widen_bf16(residual + first, std::span(others).first(size));
       for (std::int64_t i = 0; i < kBlock; ++i) values[i] += others[i];
     }
-    kernels::to_bf16(std::span(values).first(size), halves);
+    kernels::round_to_bf16(std::span(values).first(size), halves);
     if (residual) {
-      kernels::from_bf16(halves, std::span(others).first(size));
+      kernels::widen_bf16(halves, std::span(others).first(size));
       for (std::int64_t i = 0; i < kBlock; ++i) values[i] -= others[i];
-      kernels::to_bf16(std::span(values).first(size), residual + first);
+      kernels::round_to_bf16(std::span(values).first(size), residual + first);
     }
     std::memcpy(packed(data, n) + static_cast<std::size_t>(first) * sizeof(bf16), halves,
                 static_cast<std::size_t>(count) * sizeof(bf16));
@@ -55,7 +55,7 @@ void Wire::unpack(float* data, std::int64_t n) const {
     bf16 halves[kBlock];
     std::memcpy(halves, packed(data, n) + static_cast<std::size_t>(first) * sizeof(bf16),
                 static_cast<std::size_t>(count) * sizeof(bf16));
-    kernels::from_bf16(halves, {data + first, static_cast<std::size_t>(count)});
+    kernels::widen_bf16(halves, {data + first, static_cast<std::size_t>(count)});
   }
 }
 

@@ -9,8 +9,8 @@
 namespace dml::kernels {
 
 /// Rounded to nearest, ties to even; NaN stays NaN. `to` has the size of `from`.
-void to_bf16(std::span<const float> from, bf16* to);
-void from_bf16(const bf16* from, std::span<float> to);
+void round_to_bf16(std::span<const float> from, bf16* to);
+void widen_bf16(const bf16* from, std::span<float> to);
 double sum_of_squares(std::span<const float> x);
 
 struct RowStats {
