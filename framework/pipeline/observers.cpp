@@ -5,6 +5,10 @@
 #include "pipeline/samples.h"
 #include "train/best_model.h"
 #include "train/limits.h"
+#include "train/mlflow.h"
+#include "train/tensorboard.h"
+#include "train/trigger_file.h"
+#include "train/wandb.h"
 
 namespace dml {
 namespace {
@@ -54,6 +58,28 @@ class ProgressLines : public Observer {
   Progress progress_;
 };
 
+// "file:///path" and "file:path" name a directory as "path" does.
+std::string directory_of(std::string uri) {
+  if (uri.starts_with("file://")) uri.erase(0, 7);
+  else if (uri.starts_with("file:")) uri.erase(0, 5);
+  return uri;
+}
+
+// Logs in the formats of other programs.
+void add_other_logs(Observers& observers, const Recipe& recipe) {
+  const LogSection& log = recipe.log;
+  const std::string& folder = recipe.train.output_dir;
+  if (log.use_tensorboard) observers.push_back(std::make_unique<TensorboardEvents>(folder + "/runs"));
+  if (log.use_mlflow)
+    observers.push_back(std::make_unique<MlflowRun>(
+        MlflowRun::Settings{log.mlflow_tracking_uri ? directory_of(*log.mlflow_tracking_uri) : folder + "/mlruns",
+                            log.mlflow_experiment_name.value_or("Default"), log.mlflow_run_name.value_or("")}));
+  if (log.wandb())
+    observers.push_back(std::make_unique<WandbRun>(
+        WandbRun::Settings{folder, log.wandb_project.value_or("uncategorized"), log.wandb_entity.value_or(""),
+                           log.wandb_name.value_or(""), log.wandb_run_id.value_or(""), ""}));
+}
+
 }  // namespace
 
 Observers make_policies(RunPlan& plan, Clock::time_point started) {
@@ -61,6 +87,9 @@ Observers make_policies(RunPlan& plan, Clock::time_point started) {
   Observers all;
   all.push_back(std::make_unique<FormSteps>(plan));
   all.push_back(std::make_unique<SignalRequests>(t.save_on_signal));
+  if (const DynamicCheckpoint& d = t.dynamic_checkpoint; d.enabled && plan.comm.rank() == 0)
+    all.push_back(std::make_unique<TriggerFile>(d.trigger_file_path.value_or(t.output_dir + "/axolotl_checkpoint.save"),
+                                                d.check_interval));
   if (t.max_time) all.push_back(std::make_unique<TimeLimit>(started, *t.max_time));
   if (t.loss_watchdog_threshold)
     all.push_back(std::make_unique<LossWatchdog>(*t.loss_watchdog_threshold, t.loss_watchdog_patience));
@@ -79,6 +108,7 @@ MetricsLog* add_writers(Observers& observers, const RunPlan& plan, const TrainSt
   observers.push_back(std::make_unique<ProgressLines>(
       steps, Progress::Options{.mode = progress,
                                .log_interval = t.logging_steps.value_or(std::max<std::int64_t>(1, steps / 20))}));
+  add_other_logs(observers, plan.recipe);
   return kept;
 }
 

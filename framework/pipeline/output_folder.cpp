@@ -23,10 +23,11 @@ constexpr std::string_view kEarlier = "earlier-";
 constexpr std::size_t kManyRuns = 3;  // from here on their size is a warning
 
 // What a run writes beside its checkpoints: what it says of itself, and its result.
-constexpr std::array<std::string_view, 17> kRunFiles{
+constexpr std::array<std::string_view, 21> kRunFiles{
     "metrics.jsonl", "latest",      "best",    "report.html",         "recipe.yml",  "recipe.resolved.yml",
     "run.json",      "README.md",   "LICENSE", "adapter_config.json", "config.json", "generation_config.json",
-    "loss.svg",      "samples.jsonl", "model.safetensors.index.json", "relora.safetensors", "Modelfile"};
+    "loss.svg",      "samples.jsonl", "model.safetensors.index.json", "relora.safetensors", "Modelfile",
+    "runs", "wandb", "mlruns", "mlflow_run.json"};
 constexpr std::array<std::string_view, 9> kTokenizerFiles{
     "tokenizer.json",          "tokenizer.model",   "tokenizer_config.json", "vocab.json",               "merges.txt",
     "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",   "additional_chat_templates"};

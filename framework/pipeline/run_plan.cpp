@@ -162,12 +162,14 @@ std::string RunPlan::recipe_text() const {
   t.save_steps = fresh.save_steps, t.saves_per_epoch = fresh.saves_per_epoch, t.save_strategy = fresh.save_strategy;
   t.save_total_limit = fresh.save_total_limit, t.save_first_step = fresh.save_first_step,
   t.save_on_signal = fresh.save_on_signal, t.save_in_background = fresh.save_in_background;
+  t.nonfinite_patience = fresh.nonfinite_patience, t.dynamic_checkpoint = fresh.dynamic_checkpoint;
   t.max_time = fresh.max_time, t.logging_steps = fresh.logging_steps;
   t.bf16 = kernels::precision() == kernels::Precision::bf16 ? Bf16::on : Bf16::off;  // what auto came to
   // One step's micro-batches may be cut over ranks in any way.
   t.batch_size = t.micro_batches_per_step(comm.size()) * t.micro_batch_size;
   t.gradient_accumulation_steps = fresh.gradient_accumulation_steps;
   plain.recipe.distribution = {};
+  plain.recipe.log = {};
   plain.recipe.adapter.quantised_cache_path = AdapterSection().quantised_cache_path;
   return resolved_yaml(plain);
 }

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "checkpoint/checkpoint_dir.h"
@@ -132,6 +133,19 @@ class RunFolder {
   std::optional<OutputLock> lock_;
 };
 
+// Where the examples of a step come from: of some micro-batches, or of all.
+std::string rows_text(const RunData& data, std::int64_t step, std::span<const std::int64_t> only) {
+  constexpr std::size_t kShown = 8;
+  std::vector<std::string> places;
+  for (std::int64_t m = 0; m < data.schedule.step(step).micro_batches; ++m)
+    if (only.empty() || std::ranges::find(only, m) != only.end())
+      for (const std::int32_t i : data.schedule.examples(step, m))
+        places.push_back(data.prepared.place(data.train.stored(i)));
+  const std::size_t more = places.size() - std::min(places.size(), kShown);
+  places.resize(places.size() - more);
+  return fmt::format("{}{}", fmt::join(places, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
 TrainerSettings trainer_settings(const RunPlan& plan, const TrainState& state, const std::string& from,
                                  const RunRecord& record) {
   const TrainSection& t = plan.recipe.train;
@@ -150,6 +164,10 @@ TrainerSettings trainer_settings(const RunPlan& plan, const TrainState& state, c
   s.save_last = !best_only && t.save_strategy != Cadence::never;
   s.save_when_stopped = t.save_on_signal;
   s.resume_command = shell_text({program_name(), "resume", record.output_dir});
+  s.nonfinite_patience = t.nonfinite_patience;
+  s.rows_of_step = [&plan](std::int64_t step, std::span<const std::int64_t> only) {
+    return rows_text(plan.data, step, only);
+  };
   s.micro_batch_size = t.micro_batch_size;
   s.num_epochs = t.num_epochs;
   return s;

@@ -143,6 +143,8 @@ template <>
 const Table& table<PromptFormat>();
 template <>
 const Table& table<LrGroup>();
+template <>
+const Table& table<DynamicCheckpoint>();
 
 /// The top level of a recipe: one table per section, and how to get from the Recipe to it.
 struct Section {
@@ -158,6 +160,7 @@ Section optim_section();
 Section train_section();
 Section distribution_section();
 Section generation_section();
+Section log_section();
 /// Axolotl's keys that fill nothing here.
 const Table& other_keys();
 

@@ -96,19 +96,17 @@ void add_undone(Table& t) {
   auto sends_nothing = [&](const char* service, const std::vector<std::string>& keys) {
     t.undone(("dml does not log to " + std::string(service) + local).c_str(), keys);
   };
-  sends_nothing("Weights & Biases", {"use_wandb", "wandb_*"});
-  sends_nothing("MLflow", {"use_mlflow", "mlflow_*"});
   sends_nothing("Comet", {"use_comet", "comet_*"});
   sends_nothing("Trackio", {"use_trackio", "trackio_*"});
   sends_nothing("SwanLab", {"use_swanlab", "swanlab_*"});
-  sends_nothing("TensorBoard", {"use_tensorboard"});
   sends_nothing("OpenTelemetry", {"use_otel_metrics", "otel_*"});
   t.undone("dml uploads nothing; the result stays in output_dir",
            {"hub_*", "hf_use_auth_token", "push_dataset_to_hub"});
   t.undone("dml runs no benchmarks; run them on the result", {"lm_eval_*", "do_bench_eval", "bench_*"});
   t.undone("dml writes no PyTorch profile; DML_PROFILE=1 prints the time of each operation",
            {"profiler_steps", "profiler_steps_start"});
-  t.undone("dml watches no trigger file; SIGUSR1 makes it save at once", {"dynamic_checkpoint"});
+  t.undone("dml uploads no models and watches no gradients; upload output_dir yourself",
+           {"wandb_*", "mlflow_*", "hf_mlflow_log_artifacts"});
 }
 
 void add_refused(Table& t) {

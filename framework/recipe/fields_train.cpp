@@ -61,6 +61,21 @@ const Table& table<LrGroup>() {
   return rows;
 }
 
+template <>
+const Table& table<DynamicCheckpoint>() {
+  using S = DynamicCheckpoint;
+  static const Table rows = [] {
+    Table t("dynamic_checkpoint", "A checkpoint on demand.");
+    t.defaults<S>();
+    t.add("enabled", &S::enabled, "Whether to look for the file.", {.example = "true"});
+    t.add("check_interval", &S::check_interval, "Steps between two looks.", {.min = 1, .example = "100"});
+    t.add("trigger_file_path", &S::trigger_file_path, "The file to look for.",
+          {.example = "save-now", .unset = "axolotl_checkpoint.save in output_dir", .path = true});
+    return t;
+  }();
+  return rows;
+}
+
 Section optim_section() {
   using S = OptimSection;
   Table t("Optimizer and learning rate", "How weights are updated.");
@@ -204,6 +219,13 @@ Section train_section() {
         {.min = 0, .above = true, .off = 0, .example = "5.0", .unset = "off"});
   t.add("loss_watchdog_patience", &S::loss_watchdog_patience, "Consecutive diverging steps that stop the run.",
         {.min = 1, .example = "3"});
+  t.add("nonfinite_patience", &S::nonfinite_patience,
+        "Consecutive steps whose loss or gradient is not a finite number after which the run stops. Such a step is skipped: "
+        "weights and optimizer state stay as they are, and its rows are named.",
+        {.min = 1, .example = "1"});
+  t.add("dynamic_checkpoint", &S::dynamic_checkpoint,
+        "Save a checkpoint whenever a file appears; the file is removed. (SIGUSR1 saves, too.)",
+        {.example = "{enabled: true}"});
   return {std::move(t), [](Recipe& r) -> void* { return &r.train; }};
 }
 

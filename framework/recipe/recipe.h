@@ -230,6 +230,14 @@ struct OptimSection {
   bool operator==(const OptimSection&) const = default;
 };
 
+/// A checkpoint whenever somebody makes a file.
+struct DynamicCheckpoint {
+  bool enabled = false;
+  std::int64_t check_interval = 10;  // steps
+  std::optional<std::string> trigger_file_path;
+  bool operator==(const DynamicCheckpoint&) const = default;
+};
+
 struct TrainSection {
   std::string output_dir = "./model-out";
   std::int64_t micro_batch_size = 1;
@@ -267,6 +275,8 @@ struct TrainSection {
   std::optional<std::int64_t> early_stopping_patience;
   std::optional<double> loss_watchdog_threshold;
   std::int64_t loss_watchdog_patience = 3;
+  std::int64_t nonfinite_patience = 3;
+  DynamicCheckpoint dynamic_checkpoint;
   bool operator==(const TrainSection&) const = default;
 
   /// Micro-batches of one optimizer step, over all ranks.
@@ -298,6 +308,17 @@ struct GenerationSection {
   bool operator==(const GenerationSection&) const = default;
 };
 
+struct LogSection {
+  bool use_tensorboard = false, use_mlflow = false;
+  std::optional<std::string> mlflow_tracking_uri, mlflow_experiment_name, mlflow_run_name;
+  std::optional<bool> use_wandb;
+  std::optional<std::string> wandb_project, wandb_entity, wandb_name, wandb_run_id;
+  std::string wandb_mode = "offline";  // or "disabled"
+  bool operator==(const LogSection&) const = default;
+
+  bool wandb() const { return use_wandb.value_or(wandb_project && !wandb_project->empty()) && wandb_mode != "disabled"; }
+};
+
 struct Recipe {
   ModelSection model;
   AdapterSection adapter;
@@ -307,6 +328,7 @@ struct Recipe {
   TrainSection train;
   DistributionSection distribution;
   GenerationSection generation;
+  LogSection log;
   bool operator==(const Recipe&) const = default;
 };
 

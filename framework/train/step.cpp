@@ -1,5 +1,6 @@
 #include "train/step.h"
 
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -37,7 +38,10 @@ StepResult run_step(const StepParts& parts, const StepPlan& plan,
   watcher.exchange_ended();
 
   StepResult result;
-  result.sums = added_up(gather_sums(parts.comm, std::move(mine)));
+  const std::vector<MicroBatchSum> all = gather_sums(parts.comm, std::move(mine));
+  result.sums = added_up(all);
+  for (const MicroBatchSum& m : all)
+    if (!std::isfinite(m.losses.loss)) result.nonfinite.push_back(m.index);
   const LossSums& losses = result.sums.losses;
   const double scale = losses.denominator > 0 ? 1 / losses.denominator : 0;
   result.loss = losses.loss * scale;
@@ -55,6 +59,8 @@ StepResult run_step(const StepParts& parts, const StepPlan& plan,
   parts.strategy.end_step();
   return result;
 }
+
+bool StepResult::finite() const { return std::isfinite(loss) && std::isfinite(grad_norm); }
 
 void set_empty_pass(CausalLm& model, Objective& objective, DistributionStrategy& strategy) {
   strategy.set_empty_pass([&model, &objective, &strategy] { objective.train(model, {}, {}, strategy); });

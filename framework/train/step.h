@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "dist/comm.h"
 #include "dist/strategy.h"
@@ -39,6 +40,9 @@ struct StepResult {
   double loss = 0;       // mean
   double grad_norm = 0;  // of the mean loss, before clipping
   bool updated = false;
+  std::vector<std::int64_t> nonfinite;  // micro-batches whose own loss is not a finite number
+
+  bool finite() const;
 };
 
 /// What watches a step from inside. The calls come in the order in which they are declared here.

@@ -5,6 +5,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/fault.h"
+#include "core/log.h"
 #include "core/memory_limits.h"
 #include "core/profile.h"
 
@@ -39,12 +40,9 @@ class Trainer::Watch : public StepWatcher {
   bool accepts(const StepResult& result) override {
     BaseWatch& base = trainer_.parts_.base;
     if (comm().max(base.lost_here() ? 1 : 0) > 0) return base.find_lost(), false;
-    const std::int64_t done = trainer_.state_.step;
-    if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm))
-      throw Error(ExitCode::diverged,
-                  fmt::format("step {}: loss is {}, gradient norm {}; the weights were left as they "
-                              "were after step {} (try a lower learning_rate)",
-                              done + 1, result.loss, result.grad_norm, done));
+    if (!result.finite()) return trainer_.refuse(result), false;
+    trainer_.refused_ = 0;
+    trainer_.updated_at_ = trainer_.state_.step + 1;
     return true;
   }
 
@@ -53,10 +51,28 @@ class Trainer::Watch : public StepWatcher {
   Trainer& trainer_;
 };
 
+void Trainer::refuse(const StepResult& result) {
+  // What gradients in bfloat16 carry over to the next step is not finite either.
+  const std::int64_t patience = parts_.step.strategy.residuals().empty() ? settings_.nonfinite_patience : 1;
+  const std::int64_t step = state_.step + 1;
+  if (++refused_ >= patience)
+    throw Error(
+        ExitCode::diverged,
+        fmt::format("step {}: loss is {}, gradient norm {}{}; the weights were left as they were after step {} (try a "
+                    "lower learning_rate)",
+                    step, result.loss, result.grad_norm,
+                    refused_ > 1 ? fmt::format(", for {} steps in a row", refused_) : "", updated_at_));
+  if (parts_.step.comm.rank() == 0)
+    log_warning(
+        "step {}: loss is {}, gradient norm {}; the step is skipped and the weights stay as they are. Its rows: {}",
+        step, result.loss, result.grad_norm,
+        settings_.rows_of_step ? settings_.rows_of_step(state_.step, result.nonfinite) : "unknown");
+}
+
 Trainer::Trainer(TrainerParts parts, TrainerSettings settings, TrainState state)
     : parts_(parts), settings_(std::move(settings)), state_(std::move(state)) {
   if (settings_.facts.resumed_from.empty()) return;
-  saved_at_ = state_.step;
+  saved_at_ = updated_at_ = state_.step;
   for (auto& o : parts_.observers) o->read_state(state_, settings_.facts.resumed_from);
 }
 

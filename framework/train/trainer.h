@@ -35,9 +35,13 @@ struct TrainerSettings {
   double max_grad_norm = 0;
   /// Whether an evaluation, or a checkpoint, is due after step s, counted from 0.
   std::function<bool(std::int64_t step)> evaluates, saves;
-  bool save_last = true;              // a checkpoint after the last step
-  bool save_when_stopped = true;      // where the base was lost, if nothing that a resumed run needs is lost with it
-  std::string resume_command;         // for people
+  bool save_last = true;          // a checkpoint after the last step
+  bool save_when_stopped = true;  // where the base was lost, if nothing that a resumed run needs is lost with it
+  std::string resume_command;     // for people
+  /// Steps in a row without a finite loss and gradient that end the run; each is skipped.
+  std::int64_t nonfinite_patience = 1;
+  /// For people: the rows of these micro-batches of step s, or, without any, of the whole step.
+  std::function<std::string(std::int64_t step, std::span<const std::int64_t> micro_batches)> rows_of_step;
   std::int64_t micro_batch_size = 1;  // for trainer_state.json, as are the epochs
   double num_epochs = 1;
 };
@@ -47,7 +51,7 @@ class Trainer {
   /// `state`: of a new run, or of the checkpoint that it resumes from; the model and the strategy have its values.
   Trainer(TrainerParts parts, TrainerSettings settings, TrainState state);
 
-  /// A collective. Error(diverged) when loss or gradients are not finite, IoError when pages of the base are lost, UserError
+  /// A collective. Error(diverged) when loss or gradients are not finite for too many steps, IoError when pages of the base are lost, UserError
   /// when its files were changed.
   RunEnd run();
   const TrainState& state() const { return state_; }
@@ -57,6 +61,8 @@ class Trainer {
 
  private:
   class Watch;  // of a step
+  /// Error(diverged) when that was once too often; else the step is skipped.
+  void refuse(const StepResult& result);
   Action start();
   /// One step and what follows from it.
   Action advance();
@@ -77,7 +83,7 @@ class Trainer {
   TrainerParts parts_;
   TrainerSettings settings_;
   TrainState state_;
-  std::int64_t saved_at_ = -1;
+  std::int64_t saved_at_ = -1, updated_at_ = 0, refused_ = 0;  // refused_: steps in a row
 };
 
 }  // namespace dml

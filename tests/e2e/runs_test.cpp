@@ -191,6 +191,35 @@ TEST_F(Runs, TakeTheirBestModelByAnyMetricOfTheirEvaluations) {
                                HasSubstr("eval_loss, eval_near_loss, eval_far_loss")));
 }
 
+TEST_F(Runs, LogForOtherProgramsWithoutOtherBits) {
+  const Keys keys = tiny_lora() + Keys{{"max_steps", "4"}, {"eval_steps", "2"}};
+  ASSERT_EQ(train(1, recipe("plain.yml", keys + Keys{{"output_dir", at("plain")}})).exit, 0);
+  Ended e = train(1, recipe("logs.yml", keys + Keys{{"output_dir", at("logs")},
+                                                    {"use_tensorboard", "true"},
+                                                    {"use_mlflow", "true"},
+                                                    {"wandb_project", "ahoy"}}));
+  ASSERT_EQ(e.exit, 0) << e.err;
+  expect_same_run("plain", "logs");
+  std::string found;
+  for (auto& entry : fs::recursive_directory_iterator(at("logs"))) found += entry.path().string() + "\n";
+  EXPECT_THAT(found, AllOf(HasSubstr("/runs/events.out.tfevents."), HasSubstr("/metrics/eval_loss\n"), HasSubstr(".wandb\n")));
+  // They are moved aside with the run that they are of.
+  ASSERT_EQ(train(1, recipe("logs.yml", keys + Keys{{"output_dir", at("logs")}}), {"--resume", "none"}).exit, 0);
+  EXPECT_TRUE(fs::exists(at("logs/earlier-1/runs")));
+  for (const char* name : {"runs", "wandb", "mlruns"}) EXPECT_FALSE(fs::exists(at(std::string("logs/") + name))) << name;
+}
+
+TEST_F(Runs, SaveWhenTheirTriggerFileAppears) {
+  fs::create_directory(at("out"));
+  write("out/axolotl_checkpoint.save", "");
+  Ended e = train(1, recipe("r.yml", tiny_lora() + Keys{{"save_strategy", "no"},
+                                                        {"dynamic_checkpoint", "{enabled: true, check_interval: 3}"}}));
+  ASSERT_EQ(e.exit, 0) << e.err;
+  EXPECT_TRUE(fs::exists(at("out/checkpoint-3/manifest.json"))) << e.err;
+  EXPECT_FALSE(fs::exists(at("out/checkpoint-6"))) << e.err;
+  EXPECT_FALSE(fs::exists(at("out/axolotl_checkpoint.save")));
+}
+
 TEST_F(Runs, SayInTheirLastLineWhatBecameOfTheLoss) {
   Ended good = train(1, recipe("good.yml", tiny_lora() + Keys{{"learning_rate", "1e-2"}}));
   ASSERT_EQ(good.exit, 0) << good.err;

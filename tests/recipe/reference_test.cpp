@@ -53,7 +53,7 @@ TEST(Help, TellsTypeDefaultAndExample) {
   EXPECT_THAT(help_for("overrides_of_model_config"), HasSubstr("model_config\n"));
   EXPECT_THAT(help_for("optimizer"), HasSubstr("adamw_torch = adamw"));
   EXPECT_THAT(help_for("flash_attention"), HasSubstr("without effect"));
-  EXPECT_THAT(help_for("wandb_project"), HasSubstr("Accepted, but not done: dml does not log to Weights & Biases"));
+  EXPECT_THAT(help_for("wandb_watch"), HasSubstr("Accepted, but not done: dml uploads no models"));
   EXPECT_THAT(help_for("rl"), HasSubstr("Not supported"));
   EXPECT_THROW(
       try { help_for("lora_aplha"); } catch (const UserError& e) {

@@ -171,7 +171,7 @@ TEST(Paths, ExpandTheHomeDirectoryOnly) {
 TEST(AxolotlsSpellings, AreMappedOrGatheredInOneNotice) {
   auto file = read_recipe(
       kSample +
-          "optimizer: ao_adamw_8bit\nbf16: auto\ntf32: false\nflash_attention: true\nwandb_project: p\nwandb_name:\n"
+          "optimizer: ao_adamw_8bit\nbf16: auto\ntf32: false\nflash_attention: true\ncomet_project_name: p\nwandb_name:\n"
           "deepspeed: deepspeed_configs/zero2.json\nplugins: "
           "[axolotl.integrations.liger.LigerPlugin]\nevaluation_strategy: no\n",
       "r.yml");
@@ -184,7 +184,7 @@ TEST(AxolotlsSpellings, AreMappedOrGatheredInOneNotice) {
       ElementsAre(HasSubstr("distribution: zero2"), HasSubstr("ao_adamw_8bit"),
                   "no effect on CPUs: flash_attention (line 9), plugins (line 13) ('dml help KEY' "
                   "gives the reason)",
-                  "not done: wandb_project (line 10): dml does not log to Weights & Biases; metrics are in "
+                  "not done: comet_project_name (line 10): dml does not log to Comet; metrics are in "
                   "metrics.jsonl and report.html of output_dir"));
 }
 
@@ -200,15 +200,28 @@ TEST(AxolotlsSpellings, OfItsSchemaAndPlugInsAreKnown) {
   auto file = read_recipe(kSample +
                               "fused_attn_kernel: true\nflex_attn_compile_kwargs: {dynamic: false}\ntiled_mlp: true\n"
                               "tiled_mlp_num_shards: 4\nuse_scattermoe: true\nliger_rope: true\n"
-                              "cut_cross_entropy: true\nuse_tensorboard: true\nhub_model_id: me/model\n",
+                              "cut_cross_entropy: true\nuse_trackio: true\nhub_model_id: me/model\n",
                           "r.yml");
   EXPECT_THAT(file.notices,
               ElementsAre(AllOf(HasSubstr("no effect on CPUs: fused_attn_kernel (line 6), flex_attn_compile_kwargs"),
                                 HasSubstr("tiled_mlp (line 8), tiled_mlp_num_shards"), HasSubstr("use_scattermoe"),
                                 HasSubstr("cut_cross_entropy")),
-                          HasSubstr("not done: use_tensorboard (line 13): dml does not log to TensorBoard"),
+                          HasSubstr("not done: use_trackio (line 13): dml does not log to Trackio"),
                           HasSubstr("not done: hub_model_id (line 14): dml uploads nothing")));
   EXPECT_THAT(problems("spectrum_top_fraction: 0.5"), HasSubstr("list them in unfrozen_parameters"));
+}
+
+TEST(AxolotlsSpellings, AskForLogsOfOtherPrograms) {
+  EXPECT_TRUE(parsed("wandb_project: p").log.wandb());
+  EXPECT_FALSE(parsed("wandb_project: p\nuse_wandb: false").log.wandb());
+  EXPECT_FALSE(parsed("wandb_project: p\nwandb_mode: disabled").log.wandb());
+  EXPECT_FALSE(parsed("wandb_project:\nwandb_name: x").log.wandb());
+  EXPECT_TRUE(parsed("use_wandb: true").log.wandb());
+  auto file = read_recipe(kSample + "use_wandb: true\nwandb_mode: online\n", "r.yml");
+  EXPECT_THAT(file.notices, ElementsAre(HasSubstr("dml sends nothing: upload the run with `wandb sync`")));
+  EXPECT_THAT(problems("use_mlflow: true\nmlflow_tracking_uri: http://localhost:5000"),
+              HasSubstr("'mlflow_tracking_uri' is 'http://localhost:5000'; dml writes MLflow's file store"));
+  EXPECT_EQ(problems("use_mlflow: true\nmlflow_tracking_uri: file:///tmp/mlruns"), "");
 }
 
 // Off is a value: the same as if the key were not there, but for evaluations and checkpoints, which there are none of.

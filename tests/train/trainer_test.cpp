@@ -5,8 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
+#include <set>
 
+#include "core/error.h"
 #include "core/files.h"
 #include "model/golden.h"
 #include "temporary_folder.h"
@@ -61,6 +62,37 @@ class Numbers : public Evaluator {
   std::size_t next_ = 0;
 };
 
+// Passes the hooks on and, when asked to, makes the last layer's gradient infinite before the strategy takes it.
+struct PoisonedHooks : UnitHooks {
+  PoisonedHooks(UnitHooks& to, CausalLm& model, bool poison) : to_(to), model_(model), poison_(poison) {}
+  void before_forward(int u) override { to_.before_forward(u); }
+  void after_forward(int u) override { to_.after_forward(u); }
+  void before_backward(int u) override { to_.before_backward(u); }
+  void before_gradient(int u) override { to_.before_gradient(u); }
+  void after_backward(int u) override {
+    if (poison_ && u == 1) model_.parameters.units()[1].grad[0] = INFINITY;
+    to_.after_backward(u);
+  }
+  UnitHooks& to_;
+  CausalLm& model_;
+  bool poison_;
+};
+
+// Token loss that is no number, or has no finite gradient, in some steps on one rank.
+class Poisoned : public TokenLoss {
+ public:
+  std::set<std::uint64_t> losses, gradients;  // steps, from 0
+  bool here = true;                           // on this rank
+
+  LossSums train(CausalLm& model, const PackedBatch& batch, PassSeed seed, UnitHooks& hooks) override {
+    const std::uint64_t step = seed.micro_batch >> 24;
+    PoisonedHooks poisoned(hooks, model, here && batch.size() > 0 && gradients.contains(step));
+    LossSums sums = TokenLoss::train(model, batch, seed, poisoned);
+    if (here && losses.contains(step)) sums.loss = NAN;
+    return sums;
+  }
+};
+
 struct EmptyContents : CheckpointContents {
   Jobs write(const std::string&) override { return {}; }
   Jobs copy(const std::string&, Snapshot&) override { return {}; }
@@ -75,7 +107,8 @@ struct SmallRun {
   std::vector<std::string> lines;
   std::vector<std::unique_ptr<Observer>> observers;
   std::vector<std::unique_ptr<Evaluator>> evaluators;
-  std::int64_t steps = 4, every = 100;
+  std::int64_t steps = 4, every = 100, nonfinite_patience = 1;
+  Poisoned objective;
   std::vector<float> values;
 
   SmallRun() {
@@ -83,6 +116,16 @@ struct SmallRun {
     observers.push_back(std::make_unique<Diary>(lines));
   }
   Diary& diary() { return static_cast<Diary&>(*observers[0]); }
+
+  /// Of the golden model.
+  std::vector<float> start_values() const {
+    const std::string directory = golden_path("llama_tiny") + "/model";
+    auto files = std::make_shared<ModelFiles>(directory);
+    auto model = build_model(read_model_spec(directory), golden_source(files), {.full = true}, directory);
+    std::vector<float> out;
+    for (const Unit& u : model->parameters.units()) out.insert(out.end(), u.value, u.value + u.size);
+    return out;
+  }
 
   RunEnd run(Comm& comm, TrainState state = {}, const std::string& from = "") {
     const Examples examples(batch.tokens, batch.tokens, offsets, chosen);
@@ -92,7 +135,6 @@ struct SmallRun {
     auto files = std::make_shared<ModelFiles>(directory);
     auto model = build_model(read_model_spec(directory), golden_source(files), {.full = true}, directory);
     model->set_length(batch.longest());
-    TokenLoss objective;
     model->reserve(objective.measure(*model, {schedule.longest(), schedule.longest(), 1}, true));
     auto optimizer = optimizers().at("sgd").make({});
     auto strategy = strategies().at(comm.size() > 1 ? "ddp" : "none").make(comm, {});
@@ -109,6 +151,7 @@ struct SmallRun {
     settings.facts = {.first_step = state.step, .steps = steps, .output_dir = folder.path(), .resumed_from = from};
     settings.evaluates = [this](std::int64_t s) { return (s + 1) % every == 0; };
     settings.saves = [](std::int64_t) { return false; };
+    settings.nonfinite_patience = nonfinite_patience;
     Trainer trainer({parts, schedule, loader, rate, evaluators, observers, saver, base, nullptr}, settings, state);
     const RunEnd end = trainer.run();
     for (const Unit& u : model->parameters.units()) values.insert(values.end(), u.value, u.value + u.size);
@@ -158,6 +201,48 @@ TEST(Trainer, AStopAfterTheLastStepIsNone) {
   run.diary().answer = [&](std::int64_t step) { return Action{.stop = step == run.steps}; };
   auto comm = make_self_comm();
   EXPECT_EQ(run.run(*comm).reason, RunEnd::Reason::complete);
+}
+
+TEST(Trainer, SkipsAStepThatIsNotFiniteOnAllRanks) {
+  for (int ranks : {1, 3}) {
+    run_thread_ranks(ranks, [&](Comm& comm) {
+      SmallRun untouched, run;
+      untouched.steps = run.steps = 2;
+      untouched.run(comm);
+      run.nonfinite_patience = 2;
+      run.objective.here = comm.rank() == ranks - 1;
+      run.objective.losses = {0};
+      run.objective.gradients = {1};
+      // The second in a row is once too often.
+      try {
+        run.run(comm);
+        ADD_FAILURE() << "the run did not end";
+      } catch (const Error& e) {
+        EXPECT_EQ(e.code(), ExitCode::diverged);
+        EXPECT_THAT(e.what(), testing::HasSubstr("step 2: loss is "));
+        EXPECT_THAT(e.what(),
+                    testing::HasSubstr("for 2 steps in a row; the weights were left as they were after step 0"));
+      }
+      SmallRun skipping;
+      skipping.steps = 2;
+      skipping.nonfinite_patience = 3;
+      skipping.objective.here = run.objective.here;
+      skipping.objective.losses = {0};
+      skipping.objective.gradients = {1};
+      EXPECT_EQ(skipping.run(comm).step, 2);
+      EXPECT_NE(skipping.values, untouched.values);
+      EXPECT_EQ(skipping.values, skipping.start_values());
+    });
+  }
+}
+
+TEST(Trainer, CountsOnlyStepsInARow) {
+  auto comm = make_self_comm();
+  SmallRun run;
+  run.nonfinite_patience = 2;
+  run.objective.gradients = {0, 2};
+  EXPECT_EQ(run.run(*comm).step, 4);
+  for (const float v : run.values) ASSERT_TRUE(std::isfinite(v));
 }
 
 TEST(BestModel, GoesByItsMetricAndDirectionAndForgetsNothingWhenResumed) {

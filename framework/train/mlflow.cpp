@@ -1,0 +1,159 @@
+#include "train/mlflow.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "core/error.h"
+#include "core/files.h"
+#include "core/hash.h"
+#include "core/json.h"
+#include "core/version.h"
+
+namespace dml {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::size_t kLongestParameter = 6000;      // characters that MLflow accepts
+constexpr const char* kMarker = "/mlflow_run.json";  // in the output directory: which run is its own
+
+std::int64_t milliseconds() {
+  using namespace std::chrono;
+  return duration_cast<std::chrono::milliseconds>(system_clock::now().time_since_epoch()).count();
+}
+
+// Of the values that stand in MLflow's meta.yaml, those that a person has chosen.
+std::string quoted(const std::string& text) { return dump(Json(text)); }
+
+// What may stand in a name: letters, digits, "_ - . space /"; the others become "_".
+std::string allowed_name(std::string name) {
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && std::string_view("_-. /").find(c) == std::string_view::npos)
+      c = '_';
+  return name;
+}
+
+std::string user_name() {
+  const char* user = std::getenv("USER");
+  return user ? user : "dml";
+}
+
+// The experiment of this name, made when there is none yet.
+std::string experiment_id(const std::string& root, const std::string& name) {
+  const std::string line = fmt::format("name: {}\n", quoted(name));
+  if (fs::is_directory(root))
+    for (auto& entry : fs::directory_iterator(root)) {
+      const std::string meta = entry.path().string() + "/meta.yaml";
+      if (entry.is_directory() && file_exists(meta) && read_file(meta).find(line) != std::string::npos)
+        return entry.path().filename().string();
+    }
+  const std::string id = std::to_string(std::stoull(digest_of(name).substr(0, 15), nullptr, 16) % 1000000000000000000);
+  make_directories(root + "/" + id);
+  write_file(root + "/" + id + "/meta.yaml",
+             fmt::format("artifact_location: {}\ncreation_time: {}\nexperiment_id: '{}'\nlast_update_time: {}\n"
+                         "lifecycle_stage: active\n{}",
+                         quoted("file://" + fs::absolute(root + "/" + id).lexically_normal().string()), milliseconds(),
+                         id, milliseconds(), line));
+  return id;
+}
+
+// The lines of a metric up to a step.
+std::string lines_until(const std::string& text, std::int64_t step) {
+  std::string out;
+  for (std::size_t at = 0, end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
+    const std::string line = text.substr(at, end - at + 1);
+    if (std::atoll(line.c_str() + line.rfind(' ') + 1) <= step) out += line;
+  }
+  return out;
+}
+
+}  // namespace
+
+MlflowRun::~MlflowRun() {
+  if (ended_ || folder_.empty()) return;
+  try {
+    write_meta(Status::failed);
+  } catch (const Error&) {  // the disk may be why the run ends
+  }
+}
+
+Action MlflowRun::on_start(const RunFacts& facts) {
+  const std::string name = fs::path(facts.output_dir + "/").lexically_normal().parent_path().filename().string();
+  if (settings_.run_name.empty()) settings_.run_name = name;
+  experiment_id_ = experiment_id(settings_.root, settings_.experiment);
+  started_ = milliseconds();
+  const std::string marker = facts.output_dir + kMarker;
+  if (!facts.resumed_from.empty() && file_exists(marker)) {
+    const Json found = read_json(marker);
+    run_id_ = json_string(found, "run_id", "", marker);
+    started_ = json_integer(found, "start_time", started_, marker);
+  }
+  if (run_id_.size() != 32 || run_id_.find_first_not_of("0123456789abcdef") != std::string::npos)
+    run_id_ =
+        digest_of(fmt::format("{} {} {}", fs::absolute(facts.output_dir).string(), started_, getpid())).substr(0, 32);
+  write_file(marker, dump(Json{{"run_id", run_id_}, {"start_time", started_}}) + "\n");
+  folder_ = fmt::format("{}/{}/{}", settings_.root, experiment_id_, run_id_);
+  for (const char* part : {"/metrics", "/params", "/tags", "/artifacts"}) make_directories(folder_ + part);
+  for (auto& entry : fs::recursive_directory_iterator(folder_ + "/metrics"))
+    if (entry.is_regular_file())
+      write_file(entry.path().string(), lines_until(read_file(entry.path().string()), facts.first_step));
+  for (auto& [key, value] : facts.settings)
+    write_file(folder_ + "/params/" + allowed_name(key), value.substr(0, kLongestParameter));
+  write_file(folder_ + "/tags/mlflow.runName", settings_.run_name);
+  write_file(folder_ + "/tags/mlflow.user", user_name());
+  write_file(folder_ + "/tags/mlflow.source.name", fmt::format("dml {}", version()));
+  write_file(folder_ + "/tags/mlflow.source.type", "LOCAL");
+  write_meta(Status::running);
+  return {};
+}
+
+void MlflowRun::write_meta(Status status) const {
+  const bool running = status == Status::running;
+  write_file(
+      folder_ + "/meta.yaml",
+      fmt::format("artifact_uri: {}\nend_time: {}\nentry_point_name: ''\nexperiment_id: '{}'\nlifecycle_stage: active\n"
+                  "run_id: {}\nrun_name: {}\nrun_uuid: {}\nsource_name: ''\nsource_type: 4\nsource_version: ''\n"
+                  "start_time: {}\nstatus: {}\ntags: []\nuser_id: {}\n",
+                  quoted("file://" + fs::absolute(folder_ + "/artifacts").lexically_normal().string()),
+                  running ? "null" : std::to_string(milliseconds()), experiment_id_, run_id_,
+                  quoted(settings_.run_name), run_id_, started_, static_cast<int>(status), quoted(user_name())));
+}
+
+void MlflowRun::metric(const std::string& name, double value, std::int64_t step) {
+  auto& file = files_[name];
+  if (!file) {
+    const std::string path = folder_ + "/metrics/" + allowed_name(name);
+    make_directories(fs::path(path).parent_path().string());
+    file = std::make_unique<AppendedFile>(path);
+  }
+  const std::string number = std::isnan(value)   ? "nan"
+                             : std::isinf(value) ? (value > 0 ? "inf" : "-inf")
+                                                 : fmt::format("{}", value);
+  file->append(fmt::format("{} {} {}\n", milliseconds(), number, step));
+}
+
+Action MlflowRun::on_step(const StepMetrics& m) {
+  metric("loss", m.loss, m.step);
+  metric("grad_norm", m.grad_norm, m.step);
+  metric("learning_rate", m.lr, m.step);
+  metric("epoch", m.epoch, m.step);
+  metric("tokens_per_second", m.tok_s, m.step);
+  for (const NamedValue& v : m.values) metric(v.name, v.value, m.step);
+  return {};
+}
+
+Action MlflowRun::on_eval(const EvalMetrics& m, const std::vector<SampleMetrics>& /*samples*/) {
+  for (const NamedValue& v : m.values) metric(v.name, v.value, m.step);
+  return {};
+}
+
+void MlflowRun::on_end(const RunEnd& end) {
+  write_meta(end.reason == RunEnd::Reason::stopped ? Status::killed : Status::finished);
+  ended_ = true;
+}
+
+}  // namespace dml

@@ -1,0 +1,137 @@
+#include "train/tensorboard.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "core/files.h"
+#include "train/crc32.h"
+#include "train/protobuf.h"
+
+namespace dml {
+namespace tensorboard {
+namespace {
+
+using namespace protobuf;
+
+// As TensorFlow stores it, so that the checksum of a text with checksums in it is not degenerate.
+std::uint32_t masked_crc(std::string_view data) {
+  const std::uint32_t crc = crc32<Crc32::castagnoli>(data);
+  return (crc >> 15 | crc << 17) + 0xA282EAD8u;
+}
+
+}  // namespace
+
+std::string record(std::string_view data) {
+  std::string length, out;
+  add_raw(length, static_cast<std::uint64_t>(data.size()));
+  out = length;
+  add_raw(out, masked_crc(length));
+  out += data;
+  add_raw(out, masked_crc(data));
+  return out;
+}
+
+std::string version_event(double wall_time) {
+  std::string out;
+  add_double(out, 1, wall_time);
+  add_bytes(out, 3, "brain.Event:2");
+  return out;
+}
+
+std::string event(double wall_time, std::int64_t step, const std::string& summary) {
+  std::string out;
+  add_double(out, 1, wall_time);
+  add_integer(out, 2, step);
+  add_bytes(out, 5, summary);
+  return out;
+}
+
+std::string scalar(std::string_view tag, double value) {
+  std::string inner, out;
+  add_bytes(inner, 1, tag);
+  add_float(inner, 2, static_cast<float>(value));
+  add_bytes(out, 1, inner);
+  return out;
+}
+
+std::string text(std::string_view tag, std::string_view text) {
+  constexpr int kString = 7;  // DT_STRING
+  std::string tensor, plugin, metadata, inner, out;
+  add_integer(tensor, 1, kString);
+  add_bytes(tensor, 2, "");  // a shape without dimensions: one text
+  add_bytes(tensor, 8, text);
+  add_bytes(plugin, 1, "text");
+  add_bytes(metadata, 1, plugin);
+  add_bytes(inner, 1, tag);
+  add_bytes(inner, 9, metadata);
+  add_bytes(inner, 8, tensor);
+  add_bytes(out, 1, inner);
+  return out;
+}
+
+std::string tag_of(std::string_view name) {
+  if (name.starts_with("eval_")) return "eval/" + std::string(name.substr(5));
+  return "train/" + std::string(name);
+}
+
+}  // namespace tensorboard
+
+namespace {
+
+double wall_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string file_name() {
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  return fmt::format("events.out.tfevents.{}.{}.{}.0", static_cast<std::int64_t>(wall_time()), host, getpid());
+}
+
+std::string folder_made(std::string folder) {
+  make_directories(folder);
+  return folder;
+}
+
+}  // namespace
+
+TensorboardEvents::TensorboardEvents(std::string folder) : file_(folder_made(std::move(folder)) + "/" + file_name()) {
+  file_.append(tensorboard::record(tensorboard::version_event(wall_time())));
+}
+
+void TensorboardEvents::write(double time, std::int64_t step, const std::string& summary) {
+  if (!summary.empty()) file_.append(tensorboard::record(tensorboard::event(time, step, summary)));
+}
+
+Action TensorboardEvents::on_start(const RunFacts& facts) {
+  std::string recipe;
+  for (auto& [key, value] : facts.settings) recipe += fmt::format("    {}: {}\n", key, value);  // Markdown: as it is
+  write(wall_time(), facts.first_step, tensorboard::text("recipe", recipe));
+  return {};
+}
+
+Action TensorboardEvents::on_step(const StepMetrics& m) {
+  using tensorboard::scalar;
+  std::string summary = scalar("train/loss", m.loss) + scalar("train/grad_norm", m.grad_norm) +
+                        scalar("train/learning_rate", m.lr) + scalar("train/epoch", m.epoch) +
+                        scalar("train/tokens_per_second", m.tok_s);
+  for (const NamedValue& v : m.values) summary += scalar(tensorboard::tag_of(v.name), v.value);
+  write(wall_time(), m.step, summary);
+  return {};
+}
+
+Action TensorboardEvents::on_eval(const EvalMetrics& m, const std::vector<SampleMetrics>& samples) {
+  std::string summary;
+  for (const NamedValue& v : m.values) summary += tensorboard::scalar(tensorboard::tag_of(v.name), v.value);
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    summary += tensorboard::text(fmt::format("samples/{}", i + 1),
+                                 fmt::format("**{}**\n\n{}\n", samples[i].prompt, samples[i].text));
+  write(wall_time(), m.step, summary);
+  return {};
+}
+
+}  // namespace dml

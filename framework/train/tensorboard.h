@@ -1,0 +1,48 @@
+// TensorBoard: an event file with a scalar for every number of a step and an evaluation, under the names that the Trainer of
+// transformers gives them (train/loss, eval/loss …), and the texts of samples.
+//
+// The file is a list of records: length (u64), its masked CRC-32C (u32), an Event in protobuf's encoding, the masked CRC-32C
+// of that. A resumed run adds a file; TensorBoard shows the later value of a step that is in both.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "train/appended_file.h"
+#include "train/observer.h"
+
+namespace dml {
+
+class TensorboardEvents : public Observer {
+ public:
+  /// In `folder`, which is made. IoError when it cannot be written.
+  explicit TensorboardEvents(std::string folder);
+
+  Action on_start(const RunFacts& facts) override;
+  Action on_step(const StepMetrics& metrics) override;
+  Action on_eval(const EvalMetrics& metrics, const std::vector<SampleMetrics>& samples) override;
+  void before_save() override { file_.sync(); }
+  void on_end(const RunEnd&) override { file_.sync(); }
+
+ private:
+  void write(double wall_time, std::int64_t step, const std::string& summary);
+
+  AppendedFile file_;
+};
+
+namespace tensorboard {
+
+/// A record of an event file around these bytes.
+std::string record(std::string_view data);
+/// The first event of a file; `wall_time` in seconds since 1970.
+std::string version_event(double wall_time);
+std::string event(double wall_time, std::int64_t step, const std::string& summary);
+/// Parts of a summary, which are simply put one behind the other.
+std::string scalar(std::string_view tag, double value);
+std::string text(std::string_view tag, std::string_view text);
+/// "loss" → "train/loss", "eval_loss" → "eval/loss".
+std::string tag_of(std::string_view name);
+
+}  // namespace tensorboard
+}  // namespace dml

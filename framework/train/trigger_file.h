@@ -1,0 +1,21 @@
+// A checkpoint on demand: somebody makes a file, and the run saves and removes it (Axolotl's dynamic_checkpoint).
+#pragma once
+
+#include <string>
+
+#include "train/observer.h"
+
+namespace dml {
+
+class TriggerFile : public Observer {
+ public:
+  /// Looks for `path` after every `interval` steps.
+  TriggerFile(std::string path, std::int64_t interval) : path_(std::move(path)), interval_(interval) {}
+  Action on_step(const StepMetrics& metrics) override;
+
+ private:
+  std::string path_;
+  std::int64_t interval_;
+};
+
+}  // namespace dml
