@@ -45,7 +45,7 @@ Result run(GoldenModel& m, const GoldenBatch& batch) {
   return {loss, m.gradients};
 }
 
-class QuantisedModel : public testing::TestWithParam<std::tuple<const char*, QuantScheme>> {};
+class QuantisedModel : public testing::TestWithParam<std::tuple<std::string, QuantScheme>> {};
 
 TEST_P(QuantisedModel, ComputesWhatTheDequantisedModelDoes) {
   auto [family, scheme] = GetParam();
