@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "pipeline/recipe_names.h"
 #include "pipeline/train.h"
 #include "prompt/strategy.h"
 
@@ -50,6 +51,7 @@ int main(int argc, char** argv) try {
   if (words.empty()) throw dml::UserError("usage: train_riddles RECIPE [--KEY VALUE …]");
   dml::prompt_strategies().add(
       {"riddle", "clues and their answer", [](const dml::PromptContext&) { return std::make_unique<Riddle>(); }});
+  dml::name_choices();
   auto ranks = dml::make_comm();  // one, or as many as mpirun has started
   dml::set_log_rank(ranks->rank());
   auto recipe = dml::load_recipe(words[0], dml::parse_overrides({words.begin() + 1, words.end()}));

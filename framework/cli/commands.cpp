@@ -15,6 +15,7 @@
 #include "core/log.h"
 #include "core/version.h"
 #include "recipe/recipe.h"
+#include "pipeline/recipe_names.h"
 
 namespace dml {
 namespace {
@@ -58,6 +59,7 @@ std::vector<std::string> command_names() {
 }
 
 int dispatch(const std::vector<std::string>& words) {
+  name_choices();
   std::size_t first = 0;
   while (first < words.size() && take_output_option(words, first)) ++first;
   if (first == words.size()) {

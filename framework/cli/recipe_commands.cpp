@@ -69,6 +69,18 @@ void print_rows(const std::string& title, const Rows& rows) {
 const std::vector<std::string> kLists{"models",     "prompts",    "chat_templates",
                                       "optimizers", "schedulers", "distributions"};
 
+// Each with the arguments that optim_args takes.
+void list_optimizers() {
+  print("optimizers\n");
+  for (const auto& row : optimizers().rows()) {
+    print(fmt::format("  {:<34} {}\n", row.name, row.make.notice.empty() ? row.help : row.help + "; " + row.make.notice));
+    std::string arguments;
+    for (const Argument& a : row.make.arguments)
+      if (a.from == Argument::From::args) arguments += fmt::format("{}{}: {}", arguments.empty() ? "" : ", ", a.name, dump(a.fallback));
+    if (!arguments.empty()) print(fmt::format("  {:<34} optim_args: {}\n", "", arguments));
+  }
+}
+
 void list_one(const std::string& what) {
   if (what == "models") {
     print("models (each: full fine-tuning, LoRA, QLoRA in 4 and 8 bits, decoding)\n");
@@ -79,7 +91,7 @@ void list_one(const std::string& what) {
     print("chat_templates\n");
     for (auto& f : chat_formats()) print(fmt::format("  {:<34} {}\n", f.name, f.help));
   } else if (what == "optimizers") {
-    print_rows("optimizers", optimizers().rows());
+    list_optimizers();
   } else if (what == "schedulers") {
     print_rows("schedulers (lr_scheduler)", schedules().rows());
   } else {

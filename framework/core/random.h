@@ -29,7 +29,8 @@ enum class Purpose : std::uint32_t {
   sample = 4,
   adapter = 5,
   noise = 6,
-  split = 7
+  split = 7,
+  projection = 8
 };
 
 /// A stream of numbers addressed by index. `a` and `b` tell streams of one purpose apart (layer, step …).

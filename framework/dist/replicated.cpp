@@ -6,6 +6,11 @@ Slice Replicated::owned(const Stretch& unit) const {
   return updates_ == Updates::everything ? Slice{0, unit.size} : slice_of(unit.size, comm_.rank(), comm_.size());
 }
 
+WholeParameters Replicated::whole_parameters(const ParameterStore& store, const StateLayout& state) const {
+  if (updates_ == Updates::everything) return {};
+  return {store, whole_units(store), state, comm_.size(), comm_.rank()};
+}
+
 void Replicated::adopt(ParameterStore& store, const StateLayout& state) {
   store_ = &store;
   units_ = whole_units(store);
@@ -14,6 +19,8 @@ void Replicated::adopt(ParameterStore& store, const StateLayout& state) {
   cut_shards(store, units_, slices, state, counting);
   state_ = Arena(counting.used());
   shards_ = cut_shards(store, units_, slices, state, state_);
+  whole_ = whole_parameters(store, state);
+  whole_.allocate();
   for (Shard& shard : shards_)
     shard.value = {store.units()[shard.unit].value + shard.parameter->offset + shard.first,
                    static_cast<std::size_t>(shard.size)};
@@ -70,7 +77,9 @@ DistributionStrategy::Memory Replicated::memory(const ParameterStore& store, con
   cut_shards(
       store, whole_units(store), [this](const Stretch& unit) { return owned(unit); }, state, counting);
   memory.values = store.floats() * static_cast<std::int64_t>(sizeof(float));
-  memory.state = static_cast<std::int64_t>(counting.used());
+  const WholeParameters whole = whole_parameters(store, state);
+  memory.state = static_cast<std::int64_t>(counting.used()) + whole.state_bytes();
+  memory.communication += whole.room_bytes();
   return memory;
 }
 

@@ -8,6 +8,7 @@
 
 #include "dist/gradient_sum.h"
 #include "dist/strategy.h"
+#include "dist/whole_parameters.h"
 
 namespace dml {
 
@@ -22,8 +23,10 @@ class Replicated : public DistributionStrategy {
   void begin_step(MicroBatches mine, std::int64_t total) override { gradients_->begin_step(mine, total); }
   void begin_micro_step(std::int64_t index) override { gradients_->begin_micro_step(index); }
   std::span<Shard> finish_gradients() override;
+  void update(const std::function<void(std::span<const Shard>)>& rule) override { whole_.update(comm_, shards_, rule); }
   double squared_gradient_norm() override;
   std::span<Shard> shards() override { return shards_; }
+  std::span<Shard> whole_states() override { return whole_.owned(); }
   double total(double over_my_shards) const override;
   void publish() override;
   void end_step() override;
@@ -39,6 +42,7 @@ class Replicated : public DistributionStrategy {
 
  private:
   Slice owned(const Stretch& unit) const;
+  WholeParameters whole_parameters(const ParameterStore& store, const StateLayout& state) const;
 
   Comm& comm_;
   Updates updates_;
@@ -48,6 +52,7 @@ class Replicated : public DistributionStrategy {
   Arena state_;
   std::vector<Stretch> units_;
   std::vector<Shard> shards_;
+  WholeParameters whole_;
 };
 
 }  // namespace dml

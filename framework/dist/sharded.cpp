@@ -68,6 +68,8 @@ void Sharded::adopt(ParameterStore& store, const StateLayout& state) {
   cut_shards(store, parts_, slices, state, counting);
   state_ = Arena(counting.used());
   shards_ = cut_shards(store, parts_, slices, state, state_);
+  whole_ = WholeParameters(store, parts_, state, group_.size(), group_.rank());
+  whole_.allocate();
   for (Unit& unit : store.units())
     if (unit.size > 0 && unit.value) comm_.broadcast(as_bytes(unit.value, unit.size), 0);
 
@@ -455,7 +457,8 @@ DistributionStrategy::Memory Sharded::memory(const ParameterStore& store, const 
   Arena counting = Arena::measuring();
   cut_shards(
       store, parts, [this](const Stretch& part) { return slice(part); }, state, counting);
-  memory.state = static_cast<std::int64_t>(counting.used());
+  const WholeParameters whole(store, parts, state, group_.size(), group_.rank());
+  memory.state = static_cast<std::int64_t>(counting.used()) + whole.state_bytes();
   std::size_t places = 1;
   const std::int64_t total = each * comm_.size();
   for (const Round& round : plan_rounds(stretch(total), total, group_.size()))
@@ -471,7 +474,7 @@ DistributionStrategy::Memory Sharded::memory(const ParameterStore& store, const 
     for (int g = 0; g < across_.size(); ++g) shares.push_back(contiguous_share(total, g, across_.size()));
     received += Reduction::room(owned_of, shares, total, true);
   }
-  memory.communication = static_cast<std::int64_t>(bytes(received)) + Residuals::bytes(store, wire_, comm_.size());
+  memory.communication = whole.room_bytes() + static_cast<std::int64_t>(bytes(received)) + Residuals::bytes(store, wire_, comm_.size());
   memory.values =
       static_cast<std::int64_t>(bytes(values_ == Values::whole ? store.floats() : owned + gathered.floats()));
   return memory;

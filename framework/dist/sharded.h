@@ -29,6 +29,7 @@
 #include "dist/slices.h"
 #include "dist/strategy.h"
 #include "dist/unit_places.h"
+#include "dist/whole_parameters.h"
 
 namespace dml {
 
@@ -43,8 +44,10 @@ class Sharded : public DistributionStrategy {
   void begin_step(MicroBatches mine, std::int64_t total) override;
   void begin_micro_step(std::int64_t index) override;
   std::span<Shard> finish_gradients() override;
+  void update(const std::function<void(std::span<const Shard>)>& rule) override { whole_.update(group_, shards_, rule); }
   double squared_gradient_norm() override;
   std::span<Shard> shards() override { return shards_; }
+  std::span<Shard> whole_states() override { return whole_.owned(); }
   double total(double over_my_shards) const override { return group_.sum(over_my_shards); }
   void publish() override;
   void end_step() override;
@@ -135,6 +138,7 @@ class Sharded : public DistributionStrategy {
   std::vector<Stretch> parts_;
   std::vector<std::size_t> first_of_;  // by unit: its first part's number; and behind the last unit, how many there are
   std::vector<Shard> shards_;
+  WholeParameters whole_;
   Arena state_;
 
   std::int64_t total_ = 0, round_ = -1;

@@ -62,6 +62,8 @@ std::vector<Shard> cut_shards(const ParameterStore& store, std::span<const Stret
       std::int64_t first = std::max(stretches[s].first + slice.first, parameter.offset + parameter.trained_first);
       std::int64_t size = std::min(stretches[s].first + slice.last, parameter.offset + parameter.trained_end()) - first;
       if (size <= 0) continue;
+      // Of a parameter that its rule needs whole, only who has all of it has its state (whole_parameters.h).
+      const bool stateless = size < parameter.trained_size() && layout.whole(parameter);
       shards.push_back({&parameter,
                         unit.number,
                         s,
@@ -69,7 +71,7 @@ std::vector<Shard> cut_shards(const ParameterStore& store, std::span<const Stret
                         size,
                         {},
                         {},
-                        state.take<float>(layout.floats(parameter.size(), size))});
+                        state.take<float>(stateless ? 0 : layout.floats(parameter, size))});
     }
   }
   return shards;

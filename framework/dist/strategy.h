@@ -65,11 +65,17 @@ class DistributionStrategy : public UnitHooks {
   virtual void begin_micro_step(std::int64_t index) = 0;
   /// Waits; the global sum of gradients of the slices this rank must update.
   virtual std::span<Shard> finish_gradients() = 0;
+  /// Calls `rule` for everything that this rank must update, in one or several calls: slices, or whole parameters where the
+  /// state's layout asks for them. Between finish_gradients() and publish(). A collective.
+  virtual void update(const std::function<void(std::span<const Shard>)>& rule) = 0;
   /// Sum of squares of the summed gradients of all units, the same on every rank and for every number of ranks. Between
   /// finish_gradients() and end_step().
   virtual double squared_gradient_norm() = 0;
-  /// All slices this rank owns, also outside a step (saving, loading).
+  /// All slices this rank owns, also outside a step (saving, loading). Those of a parameter whose state is kept whole by
+  /// another rank, or elsewhere, have none.
   virtual std::span<Shard> shards() = 0;
+  /// Parameters that this rank keeps the whole state of beside that of its slices; without values.
+  virtual std::span<Shard> whole_states() { return {}; }
   /// Sum over ranks of a quantity each computed over its own shards (identical everywhere for replicated shards).
   virtual double total(double over_my_shards) const = 0;
   /// Makes updated values visible to every rank. Also after shards were loaded from a checkpoint.

@@ -1,46 +1,14 @@
 #include "kernels/optimizer_step.h"
 
-#include <algorithm>
-
 #include "core/error.h"
 #include "core/parallel.h"
 #include "core/profile.h"
-#include "kernels/dynamic_code.h"
 #include "kernels/simd/loops.h"
 
 namespace dml::kernels {
 namespace {
 constexpr std::int64_t kGrain = 16384;
 std::int64_t length(std::span<const float> x) { return static_cast<std::int64_t>(x.size()); }
-
-// A block's state as floats for the time of its step.
-class Unpacked {
- public:
-  Unpacked(bool with_sign, const CodedState& state, std::int64_t first, std::int64_t count)
-      : with_sign_(with_sign),
-        codes_(state.codes.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count))),
-        scale_(state.scales.subspan(static_cast<std::size_t>(first / kCodeBlock), 1)) {
-    dequantize_blocks(with_sign_, codes_, scale_, values());
-  }
-  ~Unpacked() { quantize_blocks(with_sign_, values(), codes_, scale_); }
-  Unpacked(const Unpacked&) = delete;
-  Unpacked& operator=(const Unpacked&) = delete;
-  float* data() { return values_; }
-
- private:
-  std::span<float> values() { return {values_, codes_.size()}; }
-  bool with_sign_;
-  std::span<std::uint8_t> codes_;
-  std::span<float> scale_;
-  alignas(64) float values_[kCodeBlock];
-};
-
-template <class F>
-void each_block(std::int64_t size, F block) {
-  parallel_ranges(size, kGrain, [&](std::int64_t first, std::int64_t end) {
-    for (std::int64_t i = first; i < end; i += kCodeBlock) block(i, std::min(kCodeBlock, end - i));
-  });
-}
 
 }  // namespace
 
@@ -57,8 +25,8 @@ void adamw_8bit(const AdamWStep& step, std::span<float> value, std::span<const f
                 CodedState v) {
   ProfileScope profiled("adamw_8bit");
   DML_CHECK(grad.size() == value.size() && m.codes.size() == value.size() && v.codes.size() == value.size());
-  each_block(length(value), [&](std::int64_t i, std::int64_t count) {
-    Unpacked first(true, m, i, count), second(false, v, i, count);
+  each_coded_block(length(value), [&](std::int64_t i, std::int64_t count) {
+    DecodedBlock first(true, m, i, count), second(false, v, i, count);
     loops().adamw(step, value.data() + i, grad.data() + i, first.data(), second.data(), count);
   });
 }
@@ -67,8 +35,8 @@ void lion_8bit(float learning_rate, float beta1, float beta2, float weight_decay
                std::span<float> value, std::span<const float> grad, CodedState m) {
   ProfileScope profiled("lion_8bit");
   DML_CHECK(grad.size() == value.size() && m.codes.size() == value.size());
-  each_block(length(value), [&](std::int64_t i, std::int64_t count) {
-    Unpacked first(true, m, i, count);
+  each_coded_block(length(value), [&](std::int64_t i, std::int64_t count) {
+    DecodedBlock first(true, m, i, count);
     loops().lion(learning_rate, beta1, beta2, weight_decay, gradient_scale, value.data() + i, grad.data() + i,
                  first.data(), count);
   });

@@ -4,24 +4,20 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/coded_state.h"
+
 namespace dml::kernels {
 
 struct AdamWStep {
   float learning_rate, beta1, beta2, epsilon, weight_decay;
   float bias1, bias2;    // 1 − beta1^t, 1 − beta2^t
-  float gradient_scale;  // multiplies the gradient first: 1 / learned tokens, times the clipping factor
+  float gradient_scale;  // multiplies the gradient first: 1 / trained tokens, times the clipping factor
 };
 
 /// AdamW (Loshchilov & Hutter 2019), PyTorch's order of operations: value −= lr·wd·value; then
 /// m = b1·m + (1−b1)·g; v = b2·v + (1−b2)·g²; value −= lr/bias1 · m / (sqrt(v)/sqrt(bias2) + eps).
 void adamw(const AdamWStep& step, std::span<float> value, std::span<const float> grad, std::span<float> m,
            std::span<float> v);
-
-/// State in bytes: codes of dynamic_code.h, a scale per block of 256.
-struct CodedState {
-  std::span<std::uint8_t> codes;
-  std::span<float> scales;
-};
 
 /// adamw with m and v in bytes between steps; the step itself uses what they were before they are rounded.
 void adamw_8bit(const AdamWStep& step, std::span<float> value, std::span<const float> grad, CodedState m, CodedState v);

@@ -29,7 +29,19 @@ struct Parameter {
     return n;
   }
   std::int64_t trained_end() const { return trained_last < 0 ? size() : trained_last; }
+  std::int64_t trained_size() const { return trained_end() - trained_first; }
 };
+
+/// The trained rows of a parameter, for rules that work on matrices.
+struct MatrixShape {
+  std::int64_t rows = 1, cols = 0;
+  bool matrix = false;  // false: one dimension, or rows that are trained in part; then it is a single row
+};
+inline MatrixShape trained_matrix(const Parameter& p) {
+  const std::int64_t size = p.trained_size();
+  if (p.shape.size() != 2 || p.trained_first % p.shape[1] != 0 || size % p.shape[1] != 0) return {1, size, false};
+  return {size / p.shape[1], p.shape[1], true};
+}
 
 /// A stretch of a unit. Bound by strategies that do not bind the whole unit.
 struct UnitPart {

@@ -1,6 +1,21 @@
 #include "nn/state_layout.h"
 
+#include "core/error.h"
+
 namespace dml {
+namespace {
+
+std::int64_t blocks(std::int64_t size) { return (size + StateLayout::kBlock - 1) / StateLayout::kBlock; }
+std::int64_t round_up(std::int64_t bytes, std::int64_t to) { return (bytes + to - 1) / to * to; }
+
+}  // namespace
+
+std::int64_t StateTensor::entries(std::int64_t elements) const {
+  if (each > 0) return (elements + each - 1) / each;
+  std::int64_t count = 1;
+  for (std::int64_t d : shape) count *= d;
+  return count;
+}
 
 StateLayout StateLayout::eight_bit(int planes) {
   StateLayout layout(planes);
@@ -8,23 +23,38 @@ StateLayout StateLayout::eight_bit(int planes) {
   return layout;
 }
 
-std::int64_t StateLayout::floats(std::int64_t parameter_size, std::int64_t size) const {
-  if (!in_bytes(parameter_size)) return planes_ * size;
-  std::int64_t blocks = (size + kBlock - 1) / kBlock;
-  return planes_ * (blocks + (size + 3) / 4);
+std::int64_t StateLayout::scales_at(int plane, std::int64_t size) { return plane * blocks(size) * 4; }
+
+std::int64_t StateLayout::codes_at(int planes, int plane, std::int64_t size) {
+  return scales_at(planes, size) + plane * round_up(size, 4);
 }
 
-std::vector<StateLayout::Part> StateLayout::parts(std::int64_t parameter_size, std::int64_t size) const {
-  std::vector<Part> parts;
-  bool bytes = in_bytes(parameter_size);
+std::vector<StateTensor> StateLayout::kinds(const Parameter& parameter) const {
+  if (rule_) return rule_(parameter).tensors;
+  std::vector<StateTensor> all;
+  const bool bytes = in_bytes(parameter.size());
+  for (int plane = 0; bytes && plane < planes_; ++plane)
+    all.push_back({"scale" + std::to_string(plane), StateTensor::Type::f32, kBlock});
+  for (int plane = 0; plane < planes_; ++plane)
+    all.push_back({"state" + std::to_string(plane), bytes ? StateTensor::Type::u8 : StateTensor::Type::f32});
+  return all;
+}
+
+std::vector<StateTensor> StateLayout::tensors(const Parameter& parameter, std::int64_t size) const {
+  std::vector<StateTensor> all = kinds(parameter);
   std::int64_t at = 0;
-  auto add = [&](const char* name, int plane, bool as_bytes, std::int64_t each) {
-    parts.push_back({name + std::to_string(plane), as_bytes, each, at});
-    at += (parts.back().entries(size) * parts.back().width() + 3) / 4 * 4;
-  };
-  for (int plane = 0; bytes && plane < planes_; ++plane) add("scale", plane, false, kBlock);
-  for (int plane = 0; plane < planes_; ++plane) add("state", plane, bytes, 1);
-  return parts;
+  for (StateTensor& t : all) {
+    DML_CHECK(t.type != StateTensor::Type::f64 || at % 8 == 0, "doubles come first: {}", t.name);
+    t.offset = at;
+    at += round_up(t.entries(size) * t.width(), 4);
+  }
+  return all;
+}
+
+std::int64_t StateLayout::floats(const Parameter& parameter, std::int64_t size) const {
+  if (!rule_ && !in_bytes(parameter.size())) return planes_ * size;
+  const std::vector<StateTensor> all = tensors(parameter, size);
+  return all.empty() ? 0 : (all.back().offset + round_up(all.back().entries(size) * all.back().width(), 4)) / 4;
 }
 
 }  // namespace dml

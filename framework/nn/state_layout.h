@@ -1,15 +1,41 @@
-// What an optimizer keeps per parameter between steps: planes of one float per element; or planes of one byte per element
-// with a scale per block of 256, as bitsandbytes keeps them, where parameters of fewer than 4096 elements stay in float32.
+// What an optimizer keeps of a parameter between steps, as named tensors:
+//   by element   one entry per element, or per block of 256 elements (scales of state in bytes, as bitsandbytes keeps it)
+//   by parameter entries of the parameter as a whole: row means, a basis, counters. Every slice has a copy of them.
 //
-// Whoever cuts parameters into slices cuts at multiples of a block (dist/slices.h, nn/parameter.cpp), so a slice's state
-// holds the same bytes as that stretch of the whole parameter's.
+// A rule may need whole parameters (a norm of the tensor, a product of matrices). Then one rank updates all of the parameter
+// and holds all of its state (dist/whole_parameters.h). Other rules work on any slice: whoever cuts parameters into slices
+// cuts at multiples of a block (dist/slices.h, nn/parameter.cpp), so a slice's state holds the same bytes as that stretch of
+// the whole parameter's.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "nn/parameter.h"
+
 namespace dml {
+
+/// One tensor of a parameter's state.
+struct StateTensor {
+  enum class Type { f32, u8, f64 };
+  std::string name;  // "state0", "scale0", "row_mean" …
+  Type type = Type::f32;
+  std::int64_t each = 1;                 // elements that share an entry; 0: the entries are of the whole parameter
+  std::vector<std::int64_t> shape = {};  // with each 0: of its entries
+  std::int64_t offset = 0;               // of its first entry, in bytes from the start of the slice's state
+
+  /// The entry of an element, or how many entries there are for so many elements.
+  std::int64_t entries(std::int64_t elements) const;
+  std::int64_t width() const { return type == Type::u8 ? 1 : type == Type::f32 ? 4 : 8; }
+};
+
+/// The state of one parameter.
+struct ParameterState {
+  std::vector<StateTensor> tensors = {};
+  bool whole = false;  // its rule needs the whole parameter
+};
 
 class StateLayout {
  public:
@@ -17,30 +43,29 @@ class StateLayout {
 
   /// `planes` floats per element.
   StateLayout(int planes) : planes_(planes) {}  // NOLINT: a number of planes is a layout
+  /// `planes` bytes per element with a scale per block; parameters of fewer than 4096 elements stay in float32.
   static StateLayout eight_bit(int planes);
+  /// Differs by parameter. Tensors of doubles come first.
+  using Rule = std::function<ParameterState(const Parameter&)>;
+  explicit StateLayout(Rule rule) : rule_(std::move(rule)) {}
 
   /// Whether a parameter of so many elements, of which a slice may be a part, has its state in bytes.
   bool in_bytes(std::int64_t parameter_size) const { return eight_bit_ && parameter_size >= kFewest; }
-  /// What a slice of `size` elements of such a parameter takes, in floats.
-  std::int64_t floats(std::int64_t parameter_size, std::int64_t size) const;
-
-  /// One tensor of a slice's state: "state0", "scale0", …
-  struct Part {
-    std::string name;
-    bool bytes = false;       // unsigned bytes instead of floats
-    std::int64_t each = 1;    // elements that share an entry
-    std::int64_t offset = 0;  // of its first entry, in bytes from the start of the slice's state
-
-    /// The entry of an element, or how many entries there are for so many elements.
-    std::int64_t entries(std::int64_t elements) const { return (elements + each - 1) / each; }
-    std::int64_t width() const { return bytes ? 1 : 4; }
-  };
-  /// In the order in which they lie.
-  std::vector<Part> parts(std::int64_t parameter_size, std::int64_t size) const;
+  bool whole(const Parameter& parameter) const { return rule_ && rule_(parameter).whole; }
+  /// Where codes and scales of a plane of bytes begin in the state of a slice of `size` elements, in bytes.
+  static std::int64_t codes_at(int planes, int plane, std::int64_t size);
+  static std::int64_t scales_at(int plane, std::int64_t size);
+  /// What a slice of `size` elements takes, in floats.
+  std::int64_t floats(const Parameter& parameter, std::int64_t size) const;
+  /// The tensors of a slice, in the order in which they lie.
+  std::vector<StateTensor> tensors(const Parameter& parameter, std::int64_t size) const;
 
  private:
-  int planes_;
+  std::vector<StateTensor> kinds(const Parameter& parameter) const;
+
+  int planes_ = 0;
   bool eight_bit_ = false;
+  Rule rule_;
 };
 
 }  // namespace dml

@@ -1,9 +1,13 @@
 // Optimizers: pure functions of (value, gradient, state, step) over slices; they keep nothing themselves, so whoever
 // shards the state or saves it needs no help from here.
+//
+// A rule is a file of this folder with rows for the registry (optim/rules.h). A row owns everything about its optimizer: its
+// name, the other spellings that recipes use, its arguments, and how it is made.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,34 +15,33 @@
 
 #include "core/json.h"
 #include "core/registry.h"
+#include "nn/parameter.h"
 #include "nn/state_layout.h"
 
 namespace dml {
 
-/// A stretch of one parameter; `state` as the optimizer's layout says.
+/// A stretch of one parameter, or all of it where the layout says so; `state` as the optimizer's layout says.
 struct OptimizerSlice {
   std::span<float> value;
   std::span<const float> grad;
   std::span<float> state;
-  bool decay = false;
-  float learning_rate_scale = 1;
-  std::int64_t parameter_size = 0;  // of the whole parameter
+  const Parameter* parameter = nullptr;
+
+  std::int64_t size() const { return static_cast<std::int64_t>(value.size()); }
 };
 
 /// The slices of anything shaped like dist's Shard.
 template <class Shards>
 std::vector<OptimizerSlice> optimizer_slices(const Shards& shards) {
   std::vector<OptimizerSlice> slices;
-  for (const auto& s : shards)
-    slices.push_back(
-        {s.value, s.grad, s.state, s.parameter->decay, s.parameter->learning_rate_scale, s.parameter->size()});
+  for (const auto& s : shards) slices.push_back({s.value, s.grad, s.state, s.parameter});
   return slices;
 }
 
 struct OptimizerStep {
   double learning_rate = 0;
   std::int64_t number = 0;    // 0, 1, …
-  double gradient_scale = 1;  // multiplies every gradient first: 1 / learned tokens, times the clipping factor
+  double gradient_scale = 1;  // multiplies every gradient first: 1 / trained tokens, times the clipping factor
 };
 
 class Optimizer {
@@ -46,17 +49,64 @@ class Optimizer {
   virtual ~Optimizer() = default;
   /// Its state per parameter; all zero before the first step.
   virtual StateLayout state() const = 0;
+  /// Slices are updated one by one: those of a step may come in several calls.
   virtual void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const = 0;
+  /// Bytes of working memory for a parameter that it updates whole.
+  virtual std::size_t working_bytes(const Parameter&) const { return 0; }
+  /// Whether it trains at one point and its result is another, the average of its steps (schedule-free). Then whoever
+  /// evaluates, samples, saves or ends a run shows the average first, and goes back to the training point before the next
+  /// step. The training point comes back bit by bit.
+  virtual bool averages() const { return false; }
+  virtual void show_average(std::span<const OptimizerSlice>) const {}
+  virtual void show_training_point(std::span<const OptimizerSlice>) const {}
+  /// What is worth saying about its settings before a run; "" when there is nothing.
+  virtual std::string advice() const { return ""; }
 };
 
+/// The most working memory that any of these parameters takes.
+std::size_t working_bytes(const Optimizer& optimizer, const ParameterStore& parameters);
+
+/// What a recipe says about the optimizer; unset: the optimizer's own default.
 struct OptimizerSettings {
   double weight_decay = 0;
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
-  Json args = Json::object();  // optim_args: betas, beta1, beta2, eps, momentum, weight_decay; they win over the above
+  std::optional<double> beta1 = {}, beta2 = {}, epsilon = {}, beta3 = {}, epsilon2 = {};
+  Json args = Json::object();                     // optim_args; they win over the above
+  std::vector<std::string> target_modules = {};   // optim_target_modules, of the low-rank ones
+  std::string schedule = "constant";              // its name
+  std::uint64_t seed = 0;                         // of random projections
 };
 
-using OptimizerFactory = std::unique_ptr<Optimizer> (*)(const OptimizerSettings&);
-/// adamw, lion, sgd, and the first two with state in bytes.
-Registry<OptimizerFactory>& optimizers();
+/// An argument of an optimizer: its type is its default's.
+struct Argument {
+  enum class From { args, weight_decay, beta1, beta2, beta3, epsilon, epsilon2 };
+  std::string name, help;
+  Json fallback;
+  From from = From::args;                // the setting that gives it, unless optim_args do
+  double below = 1e300;                  // numbers: in [0, below)
+  std::vector<std::string> words = {};   // texts: the only ones allowed
+};
+
+struct OptimizerKind {
+  using Factory = std::unique_ptr<Optimizer> (*)(const OptimizerSettings&);
+  struct Spelling {
+    std::string name, notice = {};  // a notice where it stands for something a little different
+  };
+
+  Factory factory;
+  std::vector<Argument> arguments = {};
+  std::vector<Spelling> spellings = {};  // of recipes, besides its name
+  std::string notice = {};               // told once where a recipe names it
+  bool takes_targets = false;            // reads target_modules
+  bool by_element = true;                // state in float32, one entry an element: it can be pruned (ReLoRA)
+
+  OptimizerKind(Factory make, std::vector<Argument> args = {}, std::vector<Spelling> names = {})  // NOLINT: a factory is a kind
+      : factory(make), arguments(std::move(args)), spellings(std::move(names)) {}
+  OptimizerKind&& with_notice(std::string text) && { return notice = std::move(text), std::move(*this); }
+  OptimizerKind&& with_targets() && { return takes_targets = true, std::move(*this); }
+  OptimizerKind&& not_by_element() && { return by_element = false, std::move(*this); }
+  std::unique_ptr<Optimizer> operator()(const OptimizerSettings& settings) const { return factory(settings); }
+};
+
+Registry<OptimizerKind>& optimizers();
 
 }  // namespace dml

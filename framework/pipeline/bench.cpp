@@ -209,7 +209,7 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   result.plan.activations = objective.measure(model, largest, true);
   result.plan.trained = static_cast<std::size_t>(held.values);
   result.plan.gradients = static_cast<std::size_t>(held.gradients);
-  result.plan.optimizer = static_cast<std::size_t>(held.state);
+  result.plan.optimizer = static_cast<std::size_t>(held.state) + working_bytes(*optimizer, model.parameters);
   result.plan.communication = static_cast<std::size_t>(held.communication);
   result.plan.owned = weights.bytes();
   if (recipe.adapter.adapter != AdapterKind::none) result.plan.frozen = base.bytes();

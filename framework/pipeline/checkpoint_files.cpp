@@ -40,7 +40,7 @@ Jobs CheckpointFiles::write(const std::string& folder) {
   write_weights_now(folder);
   if (!settings().save_only_model && writes_state())
     write_optimizer_state(folder + "/" + optimizer_state_file(holds_slices(strategy()), comm().rank()),
-                          strategy().shards(), parts_.optimizer.state());
+                          shards_with_state(strategy()), parts_.optimizer.state());
   write_carried(folder);
   return {};
 }
@@ -49,10 +49,11 @@ Jobs CheckpointFiles::copy(const std::string& folder, Snapshot& room) {
   const bool first = comm().rank() == 0, mine = writes_state(), values = mine && parts_.trained.copies_shards(),
              state = mine && !settings().save_only_model, units = first && parts_.trained.copies_units();
   const ParameterStore& store = parts_.form.trainable.model->parameters;
-  std::span<Shard> shards = strategy().shards();
+  std::span<Shard> shards = strategy().shards(), wholes = strategy().whole_states();
   std::size_t bytes = 0;
   for (const Shard& s : shards)
     bytes += (values ? Snapshot::bytes(s.value.size()) : 0) + (state ? Snapshot::bytes(s.state.size()) : 0);
+  for (const Shard& s : wholes) bytes += state ? Snapshot::bytes(s.state.size()) : 0;
   for (const Unit& u : store.units())
     if (units) bytes += Snapshot::bytes(static_cast<std::size_t>(u.size));
   room.begin(bytes);
@@ -64,6 +65,9 @@ Jobs CheckpointFiles::copy(const std::string& folder, Snapshot& room) {
     if (values) s.value = room.copy(s.value);
     if (state) s.state = room.copy(s.state);
   }
+  std::vector<Shard> states = copies->shards;
+  for (Shard s : wholes)
+    if (state) s.state = room.copy(s.state), states.push_back(s);
   if (parts_.trained.copies_units()) {
     strategy().gather_values();
     if (units)
@@ -86,7 +90,7 @@ Jobs CheckpointFiles::copy(const std::string& folder, Snapshot& room) {
   if (state)
     jobs.push_back([=, layout = parts_.optimizer.state(),
                     name = optimizer_state_file(holds_slices(strategy()), comm().rank())](const std::stop_token& stop) {
-      write_optimizer_state(folder + "/" + name, copies->shards, layout, stop);
+      write_optimizer_state(folder + "/" + name, states, layout, stop);
     });
   write_carried(folder);
   return jobs;

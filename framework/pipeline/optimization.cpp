@@ -23,8 +23,13 @@ double loraplus_scale(const Parameter& p, double peak, const AdapterSection& ada
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_optimizer(const OptimSection& o) {
-  return optimizers().at(o.optimizer).make({o.weight_decay, o.adam_beta1, o.adam_beta2, o.adam_epsilon, o.optim_args});
+std::unique_ptr<Optimizer> make_optimizer(const OptimSection& o, std::uint64_t seed) {
+  OptimizerSettings s{o.weight_decay, o.adam_beta1, o.adam_beta2, o.adam_epsilon, o.adam_beta3, o.adam_epsilon2};
+  s.args = o.optim_args;
+  s.target_modules = o.optim_target_modules;
+  s.schedule = o.lr_scheduler;
+  s.seed = seed;
+  return optimizers().at(o.optimizer).make(s);
 }
 
 ScheduleSettings learning_rate_settings(const OptimSection& o, std::int64_t steps) {

@@ -16,7 +16,8 @@
 
 namespace dml {
 
-std::unique_ptr<Optimizer> make_optimizer(const OptimSection& optim);
+/// `seed` is for random projections.
+std::unique_ptr<Optimizer> make_optimizer(const OptimSection& optim, std::uint64_t seed = 0);
 ScheduleSettings learning_rate_settings(const OptimSection& optim, std::int64_t steps);
 void set_learning_rates(ParameterStore& parameters, const OptimSection& optim, const AdapterSection& adapter);
 

@@ -13,20 +13,33 @@
 namespace dml {
 namespace {
 
-using Part = StateLayout::Part;
-
 bool whole(const Shard& s) { return s.size == s.parameter->size(); }
 
-TensorInfo tensor_of(const Shard& s, const Part& part) {
-  std::string name = fmt::format("{}/{}", part.name, s.parameter->name);
-  if (!whole(s)) name += fmt::format("[{}:{}]", s.first, s.first + s.size);
-  bool own_shape = whole(s) && part.each == 1;
-  return {name, part.bytes ? Dtype::u8 : Dtype::f32,
-          own_shape ? s.parameter->shape : std::vector{part.entries(s.size)}};
+Dtype dtype_of(const StateTensor& t) {
+  return t.type == StateTensor::Type::u8 ? Dtype::u8 : t.type == StateTensor::Type::f32 ? Dtype::f32 : Dtype::f64;
 }
 
-std::byte* entries_of(const Shard& s, const Part& part) {
-  return reinterpret_cast<std::byte*>(s.state.data()) + part.offset;
+TensorInfo tensor_of(const Shard& s, const StateTensor& t) {
+  std::string name = fmt::format("{}/{}", t.name, s.parameter->name);
+  if (!whole(s)) name += fmt::format("[{}:{}]", s.first, s.first + s.size);
+  return {name, dtype_of(t),
+          t.each == 0                ? t.shape
+          : whole(s) && t.each == 1 ? s.parameter->shape
+                                     : std::vector{t.entries(s.size)}};
+}
+
+std::byte* entries_of(const Shard& s, const StateTensor& t) {
+  return reinterpret_cast<std::byte*>(s.state.data()) + t.offset;
+}
+
+/// Entries [first, last) of an element range: of a tensor of the whole parameter, all of them.
+struct Entries {
+  std::int64_t from, to, count;
+};
+Entries entries_between(const StateTensor& t, std::int64_t stored_first, std::int64_t own_first, std::int64_t first,
+                        std::int64_t last) {
+  if (t.each == 0) return {0, 0, t.entries(0)};
+  return {(first - stored_first) / t.each, (first - own_first) / t.each, t.entries(last - first)};
 }
 
 }  // namespace
@@ -35,14 +48,22 @@ std::string optimizer_state_file(bool sharded, int rank) {
   return sharded ? fmt::format("optimizer-{}.safetensors", rank) : "optimizer.safetensors";
 }
 
+std::vector<Shard> shards_with_state(DistributionStrategy& strategy) {
+  std::vector<Shard> all;
+  for (auto list : {strategy.shards(), strategy.whole_states()})
+    for (const Shard& s : list)
+      if (!s.state.empty()) all.push_back(s);
+  return all;
+}
+
 void write_optimizer_state(const std::string& path, std::span<const Shard> shards, const StateLayout& layout,
                            const std::stop_token& stop) {
   std::vector<TensorInfo> infos;
   std::map<std::string, const std::byte*> data;
   for (const Shard& s : shards)
-    for (const Part& part : layout.parts(s.parameter->size(), s.size)) {
-      infos.push_back(tensor_of(s, part));
-      data[infos.back().name] = entries_of(s, part);
+    for (const StateTensor& t : s.state.empty() ? std::vector<StateTensor>() : layout.tensors(*s.parameter, s.size)) {
+      infos.push_back(tensor_of(s, t));
+      data[infos.back().name] = entries_of(s, t);
     }
   SafetensorsWriter writer(path, std::move(infos));
   for (const TensorInfo& t : writer.tensors()) {
@@ -72,21 +93,20 @@ void read_optimizer_state(const std::string& checkpoint, DistributionStrategy& s
         name.resize(bracket);
       pieces[name].push_back({&t, first, last});
     }
-  for (Shard& s : strategy.shards())
-    for (const Part& part : layout.parts(s.parameter->size(), s.size)) {
+  for (const Shard& s : shards_with_state(strategy))
+    for (const StateTensor& t : layout.tensors(*s.parameter, s.size)) {
       std::int64_t filled = 0;
-      for (const Stretch& p : pieces[fmt::format("{}/{}", part.name, s.parameter->name)]) {
+      for (const Stretch& p : pieces[fmt::format("{}/{}", t.name, s.parameter->name)]) {
         std::int64_t end = p.last < 0 ? s.parameter->size() : p.last;
-        if (p.first < 0 || end < p.first || p.first % part.each != 0 ||
-            part.entries(end - p.first) != p.tensor->size() || p.tensor->dtype != (part.bytes ? Dtype::u8 : Dtype::f32))
+        if (p.first < 0 || end < p.first || (t.each > 0 && p.first % t.each != 0) ||
+            t.entries(end - p.first) != p.tensor->size() || p.tensor->dtype != dtype_of(t))
           throw UserError("{}: tensor '{}' is not the state that this optimizer keeps (another optimizer wrote it?)",
                           checkpoint, p.tensor->name);
         std::int64_t first = std::max(p.first, s.first), last = std::min(end, s.first + s.size);
         if (first >= last) continue;
-        std::int64_t from = (first - p.first) / part.each, to = (first - s.first) / part.each,
-                     count = part.entries(last - first);
-        std::memcpy(entries_of(s, part) + to * part.width(), p.tensor->bytes.data() + from * part.width(),
-                    static_cast<std::size_t>(count * part.width()));
+        const Entries e = entries_between(t, p.first, s.first, first, last);
+        std::memcpy(entries_of(s, t) + e.to * t.width(), p.tensor->bytes.data() + e.from * t.width(),
+                    static_cast<std::size_t>(e.count * t.width()));
         filled += last - first;
       }
       if (filled != s.size) throw UserError("{}: optimizer state of '{}' is missing", checkpoint, s.parameter->name);

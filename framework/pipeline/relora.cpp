@@ -10,6 +10,7 @@
 #include "model/adapter_start.h"
 #include "model/build.h"
 #include "pipeline/distribution.h"
+#include "pipeline/optimizer_state.h"
 
 namespace dml {
 namespace {
@@ -42,10 +43,10 @@ std::map<std::string, std::size_t> numbers_of(const ParameterStore& parameters) 
 
 StateStretch stretch_of(const Shard& s, std::size_t number, const StateLayout& layout) {
   StateStretch out{number, s.first, s.parameter->size(), {}};
-  for (const auto& part : layout.parts(s.parameter->size(), s.size)) {
-    DML_CHECK(!part.bytes && part.each == 1);  // rules.cpp asks for relora_prune_method: reset
+  for (const StateTensor& t : layout.tensors(*s.parameter, s.size)) {
+    DML_CHECK(t.type == StateTensor::Type::f32 && t.each == 1);  // rules.cpp asks for relora_prune_method: reset
     out.planes.push_back(
-        s.state.subspan(static_cast<std::size_t>(part.offset) / sizeof(float), static_cast<std::size_t>(s.size)));
+        s.state.subspan(static_cast<std::size_t>(t.offset) / sizeof(float), static_cast<std::size_t>(s.size)));
   }
   return out;
 }
@@ -73,9 +74,9 @@ void Relora::restart(std::int64_t done, DistributionStrategy& strategy, const St
 void Relora::prune(std::int64_t number, DistributionStrategy& strategy, const StateLayout& layout, Comm& comm) const {
   const auto numbers = numbers_of(model_.parameters);
   std::vector<StateStretch> stretches;
-  for (Shard& s : strategy.shards()) {
+  for (const Shard& s : shards_with_state(strategy)) {
     const std::string& name = s.parameter->name;
-    if (s.state.empty() || !restarts(*s.parameter)) continue;
+    if (!restarts(*s.parameter)) continue;
     if (method_ == PruneMethod::reset) std::ranges::fill(s.state, 0.0f);
     else if (method_ == PruneMethod::magnitude) stretches.push_back(stretch_of(s, numbers.at(name), layout));
     else

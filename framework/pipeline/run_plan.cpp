@@ -120,7 +120,7 @@ RunPlan::RunPlan(const RecipeFile& recipe_file, Comm& ranks)
       trainable(make_model(base, recipe, *strategy)),
       trained(make_trained_form({recipe, base, trainable, *strategy, comm})),
       objective(std::make_unique<TokenLoss>()),
-      optimizer(make_optimizer(recipe.optim)),
+      optimizer(make_optimizer(recipe.optim, static_cast<std::uint64_t>(recipe.train.seed))),
       learning_rate(learning_rate_settings(recipe.optim, data.schedule.steps())),
       evaluators(
           make_evaluators(recipe, data.prepared, data.eval_schedule ? &*data.eval_schedule : nullptr, *tokenizer)),
@@ -129,6 +129,7 @@ RunPlan::RunPlan(const RecipeFile& recipe_file, Comm& ranks)
       files({{recipe, base, trainable, *strategy, comm}, *trained, *optimizer, companions}),
       step_parts{model(), *objective, *strategy, *optimizer, comm} {
   comm.set_timeout(recipe.distribution.dist_timeout);
+  if (const std::string advice = optimizer->advice(); !advice.empty()) log_warning("{}", advice);
   fault_point("load", comm.rank());
   plan_memory();
   if (comm.size() == 1) plan_copies();  // several ranks: once they agree

@@ -37,7 +37,7 @@ void RunPlan::plan_memory() {
     memory.frozen -= std::min(memory.frozen, FrozenShards::memory(layers, 1));
     memory.owned += FrozenShards::memory(layers, strategy->shard_ranks());
   }
-  memory.optimizer = static_cast<std::size_t>(held.state);
+  memory.optimizer = static_cast<std::size_t>(held.state) + working_bytes(*optimizer, model().parameters);
   memory.communication = static_cast<std::size_t>(held.communication);
   if (std::size_t room = available_memory(), need = still_needed(memory.activations); room > 0 && need > room) {
     std::int64_t fitting = largest_micro_batch();
@@ -73,7 +73,7 @@ std::size_t RunPlan::checkpoint_bytes() const {
   const StateLayout state = optimizer->state();
   for (const Unit& unit : model().parameters.units())
     for (const Parameter& p : unit.parameters)
-      if (!recipe.train.save_only_model) floats += state.floats(p.size(), p.size());
+      if (!recipe.train.save_only_model) floats += state.floats(p, p.trained_size());
   return static_cast<std::size_t>(floats) * sizeof(float) + trained->stored_bytes();
 }
 

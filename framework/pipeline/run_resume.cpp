@@ -8,6 +8,7 @@
 #include "pipeline/optimizer_state.h"
 #include "pipeline/recipe_changes.h"
 #include "pipeline/run_plan.h"
+#include "train/average.h"
 
 namespace dml {
 
@@ -24,6 +25,7 @@ TrainState RunPlan::start(const std::string& from) {
     strategy->publish();
   }
   read_optimizer_state(from, *strategy, optimizer->state());
+  show_training_point(*optimizer, *strategy);
   if (!strategy->residuals().empty() && !read_residuals(from, *strategy, strategy_name(recipe, comm), comm) &&
       comm.rank() == 0)
     log_warning(
@@ -97,6 +99,7 @@ void RunPlan::check_recipe(const TrainState& found, const std::string& from) con
 }
 
 std::int64_t RunPlan::return_to_best(const TrainState& state) {
+  show_average(*optimizer, *strategy);
   if (!recipe.train.load_best_model_at_end || state.best_step < 0 || state.best_step == state.step) return state.step;
   if (state.best_step == 0) {
     log_warning(

@@ -20,17 +20,12 @@
 
 namespace dml::recipe {
 
-/// A spelling of a value; `notice` is told when it stands for something a little different.
-struct Choice {
-  std::string spelling, value, notice = {};
-};
-
 struct Rules {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
   bool above = false;                   // min itself is too small
   std::optional<double> off = {};       // optional numbers: from here up to min stands for "none"
-  std::vector<Choice> choices = {};     // texts: every spelling, and the value each stands for
+  std::vector<Choice> choices = {};     // texts: every spelling, and the value each stands for (set_choices)
   std::vector<std::string> words = {};  // integers: names for 0, 1, 2 …; enumerations: the only spellings allowed
   std::vector<std::string> aliases = {};
   std::string example = {};
@@ -119,6 +114,8 @@ class Table {
   const std::vector<Known>& known() const { return known_; }
   const void* fresh() const { return fresh_; }
   const Field* find(std::string_view key) const;  // by key or alias
+  /// The values of a key whose names belong to another folder.
+  void set_choices(std::string_view key, std::vector<Choice> choices);
   const Known* find_known(std::string_view key) const;
   /// Every key and alias.
   std::vector<std::string> names() const;
@@ -145,6 +142,8 @@ template <>
 const Table& table<LrGroup>();
 template <>
 const Table& table<DynamicCheckpoint>();
+template <>
+const Table& table<EvalEntry>();
 
 /// The top level of a recipe: one table per section, and how to get from the Recipe to it.
 struct Section {
@@ -158,6 +157,7 @@ Section data_section();
 Section template_section();
 Section optim_section();
 Section train_section();
+Section evaluation_section();
 Section distribution_section();
 Section generation_section();
 Section log_section();

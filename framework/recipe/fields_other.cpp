@@ -124,7 +124,7 @@ void add_refused(Table& t) {
   t.refuse("dml shares work among ranks by 'distribution' only",
            {"tensor_parallel_size", "context_parallel_size", "sequence_parallel_degree", "expert_parallel*"});
   t.refuse("dml does not have this optimizer; use adamw",
-           {"galore_*", "qgalore_*", "dion_*", "muon_*", "optim_target_modules", "adam_beta3", "adam_epsilon2"});
+           {"galore_*", "qgalore_*", "dion_*", "muon_*"});
   t.refuse("dml does not have this training method",
            {"use_pose", "pose_*", "lisa_*", "use_eaft", "eaft_*", "use_dynamic_finetuning", "kd_*", "grokfast_*",
             "mora_*", "use_mora", "dense_mixer", "llmcompressor", "hatchery*", "nemo_gym*", "diffusion*",

@@ -4,40 +4,6 @@
 namespace dml::recipe {
 namespace {
 
-constexpr const char* kOtherFloats = "optimizer state is float32";
-constexpr const char* kOtherBytes = "mapped to adamw_8bit, with optimizer state in bitsandbytes' format";
-
-const std::vector<Choice> kOptimizers = {
-    {"adamw", "adamw"},
-    {"adamw_torch", "adamw"},
-    {"adamw_torch_fused", "adamw"},
-    {"adamw_hf", "adamw"},
-    {"adamw_anyprecision", "adamw", kOtherFloats},
-    {"adamw_apex_fused", "adamw"},
-    {"optimi_adamw", "adamw"},
-    {"flash_adamw", "adamw", kOtherFloats},
-    {"adamw_torch_xla", "adamw"},
-    {"adamw_torch_npu_fused", "adamw"},
-    {"paged_adamw", "adamw"},
-    {"paged_adamw_32bit", "adamw"},
-    {"adamw_8bit", "adamw_8bit"},
-    {"adamw_bnb_8bit", "adamw_8bit"},
-    {"adamw_torch_8bit", "adamw_8bit", kOtherBytes},
-    {"adamw_torch_4bit", "adamw_8bit", kOtherBytes},
-    {"paged_adamw_8bit", "adamw_8bit"},
-    {"ao_adamw_8bit", "adamw_8bit", kOtherBytes},
-    {"ao_adamw_4bit", "adamw_8bit", kOtherBytes},
-    {"ao_adamw_fp8", "adamw_8bit", kOtherBytes},
-    {"sgd", "sgd"},
-    {"flash_sgd", "sgd", kOtherFloats},
-    {"lion", "lion"},
-    {"lion_32bit", "lion"},
-    {"flash_lion", "lion", kOtherFloats},
-    {"paged_lion_32bit", "lion"},
-    {"lion_8bit", "lion_8bit"},
-    {"paged_lion_8bit", "lion_8bit"},
-};
-
 std::vector<Choice> same(std::initializer_list<const char*> values) {
   std::vector<Choice> out;
   for (const char* value : values) out.push_back({value, value});
@@ -80,17 +46,16 @@ Section optim_section() {
   using S = OptimSection;
   Table t("Optimizer and learning rate", "How weights are updated.");
   t.defaults<S>();
-  t.add("optimizer", &S::optimizer, "Optimizer. Axolotl's names for AdamW are mapped to adamw or adamw_8bit.",
-        {.choices = kOptimizers, .example = "adamw"});
+  t.add("optimizer", &S::optimizer, "Optimizer; `dml list optimizers` has their arguments.",
+        {.example = "adamw"});
   t.add("optim_args", &S::optim_args, "More arguments of the optimizer.",
         {.example = "{momentum: 0.9}", .pairs = true});
+  t.add("optim_target_modules", &S::optim_target_modules,
+        "Modules whose gradients galore_adamw and apollo project: names, parts of them or regular expressions, or all-linear.",
+        {.example = "[self_attn, mlp]", .unset = "none"});
   t.add("learning_rate", &S::learning_rate, "Peak learning rate.",
         {.min = 0, .max = 100, .above = true, .example = "2e-4", .unset = "required"});
-  t.add(
-      "lr_scheduler", &S::lr_scheduler, "Learning-rate schedule after the warmup.",
-      {.choices = same({"cosine", "linear", "constant", "constant_with_warmup", "cosine_with_restarts",
-                        "cosine_with_min_lr", "polynomial", "inverse_sqrt", "warmup_stable_decay", "one_cycle", "rex"}),
-       .example = "cosine"});
+  t.add("lr_scheduler", &S::lr_scheduler, "Learning-rate schedule after the warmup.", {.example = "cosine"});
   t.add("lr_scheduler_kwargs", &S::lr_scheduler_kwargs, "More arguments of the schedule.",
         {.example = "{num_cycles: 2}"});
   t.add("warmup_steps", &S::warmup_steps, "Steps in which the learning rate rises to its peak.",
@@ -108,11 +73,15 @@ Section optim_section() {
   t.add("weight_decay", &S::weight_decay, "Decoupled weight decay of matrices; norms and biases have none.",
         {.min = 0, .max = 100, .example = "0.01"});
   t.add("adam_beta1", &S::adam_beta1, "Decay rate of the first moment (β1).",
-        {.min = 0, .max = 0.999999, .example = "0.9"});
+        {.min = 0, .max = 0.999999, .example = "0.9", .unset = "by optimizer; adamw: 0.9"});
   t.add("adam_beta2", &S::adam_beta2, "Decay rate of the second moment (β2).",
-        {.min = 0, .max = 0.9999999, .example = "0.95"});
+        {.min = 0, .max = 0.9999999, .example = "0.95", .unset = "by optimizer; adamw: 0.999"});
+  t.add("adam_beta3", &S::adam_beta3, "Third decay rate (β3) of came_pytorch and ademamix.",
+        {.min = 0, .max = 0.99999999, .example = "0.9999", .unset = "by optimizer: 0.9999"});
   t.add("adam_epsilon", &S::adam_epsilon, "Term added to the denominator for numerical stability (ε).",
-        {.min = 0, .max = 1, .example = "1e-8"});
+        {.min = 0, .max = 1, .example = "1e-8", .unset = "by optimizer; adamw: 1e-8"});
+  t.add("adam_epsilon2", &S::adam_epsilon2, "Second such term, of came_pytorch.",
+        {.min = 0, .max = 1, .example = "1e-16", .unset = "by optimizer: 1e-16"});
   t.add("max_grad_norm", &S::max_grad_norm, "Clip the gradient norm to this value; 0: no clipping.",
         {.min = 0, .example = "1.0"});
   t.add("embedding_lr", &S::embedding_lr, "Learning rate of the embedding and the head.",

@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "core/fault.h"
 #include "dist/agreement.h"
+#include "train/average.h"
 
 namespace dml {
 namespace {
@@ -38,7 +39,9 @@ void Saver::begin(const TrainState& state, const TrainerState& trainer) {
     save.writer.emplace(settings_.output_dir, state.step);
   }
   const std::string folder = parts_.comm.broadcast_text(first ? save.writer->path() : "", 0);
-  work_.start(settings_.in_background ? contents_.copy(folder, snapshot_) : contents_.write(folder));
+  work_.start(with_average(parts_.optimizer, parts_.strategy, [&] {
+    return settings_.in_background ? contents_.copy(folder, snapshot_) : contents_.write(folder);
+  }));
 }
 
 void Saver::begin_commit() {

@@ -34,7 +34,7 @@ StepResult run_step(const StepParts& parts, const StepPlan& plan,
                     const std::function<PackedBatch(std::int64_t micro_batch)>& load, StepWatcher& watcher) {
   std::vector<MicroBatchSum> mine = run_passes(parts, plan, load, watcher);
   watcher.exchange_begins();
-  std::span<Shard> shards = parts.strategy.finish_gradients();
+  parts.strategy.finish_gradients();
   watcher.exchange_ended();
 
   StepResult result;
@@ -49,9 +49,9 @@ StepResult run_step(const StepParts& parts, const StepPlan& plan,
   const bool accepted = watcher.accepts(result);
   watcher.update_begins();
   if (accepted && scale > 0) {
-    const std::vector<OptimizerSlice> slices = optimizer_slices(shards);
-    parts.optimizer.step(slices,
-                         {plan.learning_rate, plan.step, scale * clip_factor(result.grad_norm, plan.max_grad_norm)});
+    const OptimizerStep step{plan.learning_rate, plan.step, scale * clip_factor(result.grad_norm, plan.max_grad_norm)};
+    parts.strategy.update(
+        [&](std::span<const Shard> shards) { parts.optimizer.step(optimizer_slices(shards), step); });
     result.updated = true;
   }
   watcher.update_ended();

@@ -1,5 +1,6 @@
 #include "train/trainer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/clock.h"
@@ -8,6 +9,7 @@
 #include "core/log.h"
 #include "core/memory_limits.h"
 #include "core/profile.h"
+#include "train/average.h"
 
 namespace dml {
 namespace {
@@ -149,20 +151,19 @@ StepMetrics Trainer::step() {
 
 Action Trainer::evaluate(const EvaluationMoment& moment) {
   EvaluationResult result;
-  bool any = false;
+  if (std::ranges::none_of(parts_.evaluators, [&](const auto& evaluator) { return evaluator->due(moment); })) return {};
   const auto part = [&](std::int64_t done, std::int64_t total) {
     for (auto& o : parts_.observers) o->on_part("evaluation", state_.step + 1, done, total);
   };
+  for (auto& o : parts_.observers) o->before_eval();
+  show_average(parts_.step.optimizer, parts_.step.strategy);
   for (auto& evaluator : parts_.evaluators) {
     if (!evaluator->due(moment)) continue;
-    if (!any)
-      for (auto& o : parts_.observers) o->before_eval();
-    any = true;
     fault_point("evaluation", parts_.step.comm.rank(), state_.step);
     evaluator->evaluate(
         {parts_.step.model, parts_.step.objective, parts_.step.strategy, parts_.step.comm, state_.step, part}, result);
   }
-  if (!any) return {};
+  show_training_point(parts_.step.optimizer, parts_.step.strategy);
   for (auto& o : parts_.observers) o->after_eval();
   parts_.base.find_lost();
   stop_where_base_is_lost();

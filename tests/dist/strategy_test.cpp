@@ -17,11 +17,12 @@ namespace {
 
 // All ranks' outcomes in one: values and norms must be the same on each, state is put together.
 Outcome train(const std::string& name, int ranks, std::int64_t total, const Cut& cut = nullptr,
-              const DistributionOptions& options = {}, bool tied = true) {
+              const DistributionOptions& options = {}, bool tied = true, const StateLayout& layout = 1,
+              const ToyRule& rule = toy_descent) {
   std::vector<Outcome> outcomes(static_cast<std::size_t>(ranks));
   run_thread_ranks(ranks, [&](Comm& comm) {
     comm.set_timeout(250);
-    outcomes[static_cast<std::size_t>(comm.rank())] = train_toy(comm, name, total, cut, options, tied);
+    outcomes[static_cast<std::size_t>(comm.rank())] = train_toy(comm, name, total, cut, options, tied, layout, rule);
   });
   for (Outcome& other : outcomes) {
     EXPECT_EQ(other.values, outcomes[0].values) << "replicas differ";
@@ -53,6 +54,35 @@ TEST(Strategies, AllGiveTheSameBitsOnAnyNumberOfRanks) {
           expect_same(train(row.name, ranks, total), reference,
                       fmt::format("{} on {} ranks, {} micro-batches", row.name, ranks, total));
   }
+}
+
+// Rules that need whole matrices: embedding and head in several parts, matrices cut between ranks, and all of their state.
+TEST(Strategies, GiveTheSameBitsWhereARuleNeedsWholeMatrices) {
+  for (bool tied : {true, false}) {
+    Outcome reference = train("none", 1, 8, nullptr, {}, tied, matrix_layout(), matrix_descent);
+    for (auto& row : strategies().rows())
+      for (int ranks : {1, 2, 3, 4})
+        if (row.name != "none" || ranks == 1)
+          expect_same(train(row.name, ranks, 8, nullptr, {}, tied, matrix_layout(), matrix_descent), reference,
+                      fmt::format("{} on {} ranks, tied {}", row.name, ranks, tied));
+  }
+  expect_same(train("hybrid", 4, 8, nullptr, {.shard_size = 2}, true, matrix_layout(), matrix_descent),
+              train("none", 1, 8, nullptr, {}, true, matrix_layout(), matrix_descent), "hybrid in groups of two");
+}
+
+// Whoever owns a matrix holds all of its state, and nobody else any.
+TEST(Strategies, ShareTheStateOfWholeMatricesEvenly) {
+  run_thread_ranks(4, [](Comm& comm) {
+    Toy toy(false);
+    std::int64_t all = 0;
+    for (Unit& unit : toy.store.units())
+      for (const Parameter& p : unit.parameters) all += 4 * matrix_layout().floats(p, p.size());
+    for (const char* name : {"zero1", "zero2", "zero3"}) {
+      const std::int64_t mine = strategies().at(name).make(comm, {})->memory(toy.store, matrix_layout(), 2).state;
+      EXPECT_LT(mine, all * 0.4) << name;
+      EXPECT_NEAR(static_cast<double>(comm.sum(mine)), static_cast<double>(all), 0.02 * static_cast<double>(all)) << name;
+    }
+  });
 }
 
 // Embedding and head, and the layers, in the same memory by turns.

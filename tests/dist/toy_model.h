@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -117,9 +118,45 @@ struct Outcome {
 
 using Cut = std::function<MicroBatches(std::int64_t total, int rank, int ranks)>;
 
+/// What a rule does to a shard: value, gradient, state.
+using ToyRule = std::function<void(Shard&)>;
+
+inline void toy_descent(Shard& s) {
+  for (std::size_t i = 0; i < s.value.size(); ++i) {
+    s.state[i] = 0.5f * s.state[i] + s.grad[i] * 1e-4f;
+    s.value[i] -= s.state[i];
+  }
+}
+
+/// Matrices are updated whole: by their momentum over its norm, and with a mean of every row.
+inline StateLayout matrix_layout() {
+  return StateLayout([](const Parameter& p) {
+    ParameterState state{{{"state0"}}, p.shape.size() == 2};
+    if (state.whole) state.tensors.push_back({"row_mean", StateTensor::Type::f32, 0, {p.shape[0]}});
+    return state;
+  });
+}
+inline void matrix_descent(Shard& s) {
+  if (s.parameter->shape.size() == 1) return toy_descent(s);
+  ASSERT_EQ(s.size, s.parameter->size());
+  ASSERT_EQ(s.state.size(), static_cast<std::size_t>(s.size + s.parameter->shape[0]));
+  const auto cols = static_cast<std::size_t>(s.parameter->shape[1]);
+  double squares = 0;
+  for (std::size_t i = 0; i < s.value.size(); ++i) {
+    s.state[i] = 0.5f * s.state[i] + s.grad[i] * 1e-4f;
+    squares += s.state[i] * s.state[i];
+  }
+  const auto scale = static_cast<float>(1 / std::sqrt(squares + 1e-9));
+  for (std::size_t i = 0; i < s.value.size(); ++i) {
+    s.state[s.value.size() + i / cols] += s.grad[i];
+    s.value[i] -= 0.01f * scale * s.state[i] + 1e-9f * s.state[s.value.size() + i / cols];
+  }
+}
+
 /// Three steps of descent with a momentum plane, of `total` micro-batches each, on one rank of several.
 inline Outcome train_toy(Comm& comm, const std::string& name, std::int64_t total, const Cut& cut = nullptr,
-                         const DistributionOptions& options = {}, bool tied = true) {
+                         const DistributionOptions& options = {}, bool tied = true, const StateLayout& layout = 1,
+                         const ToyRule& rule = toy_descent) {
   Toy toy(tied);
   Random random(5, Purpose::init);
   for (Unit& unit : toy.store.units())
@@ -127,7 +164,7 @@ inline Outcome train_toy(Comm& comm, const std::string& name, std::int64_t total
       for (std::int64_t i = p.offset; i < p.offset + p.size(); ++i)
         unit.value[i] = comm.rank() == 0 ? random.normal(static_cast<std::uint64_t>(i)) : 77;  // rank 0's win
   auto strategy = strategies().at(name).make(comm, options);
-  strategy->adopt(toy.store, 1);
+  strategy->adopt(toy.store, layout);
   Outcome outcome;
   for (std::int64_t step = 0; step < 3; ++step) {
     comm.set_step(step);
@@ -142,22 +179,21 @@ inline Outcome train_toy(Comm& comm, const std::string& name, std::int64_t total
     auto shards = strategy->finish_gradients();
     outcome.norms.push_back(strategy->squared_gradient_norm());
     EXPECT_EQ(first_not_finite_gradient(comm, toy.store, shards), "");
-    for (Shard& s : shards)
-      for (std::size_t i = 0; i < s.value.size(); ++i) {
-        s.state[i] = 0.5f * s.state[i] + s.grad[i] * 1e-4f;
-        s.value[i] -= s.state[i];
-      }
+    strategy->update([&](std::span<const Shard> mine_to_update) {
+      for (Shard s : mine_to_update) rule(s);
+    });
     strategy->publish();
     strategy->end_step();
   }
   comm.set_step(-1);
   double owned = 0;
-  for (Shard& s : strategy->shards()) {
-    owned += static_cast<double>(s.value.size());
-    auto& plane = outcome.state[s.parameter->name];
-    plane.resize(static_cast<std::size_t>(s.parameter->size()));
-    std::copy(s.state.begin(), s.state.end(), plane.begin() + s.first);
-  }
+  for (auto list : {strategy->shards(), strategy->whole_states()})
+    for (Shard& s : list) {
+      owned += static_cast<double>(s.value.size());
+      auto& plane = outcome.state[s.parameter->name];
+      plane.resize(static_cast<std::size_t>(layout.floats(*s.parameter, s.parameter->size())));
+      std::copy(s.state.begin(), s.state.end(), plane.begin() + s.first);
+    }
   EXPECT_EQ(strategy->total(owned), static_cast<double>(toy.store.trainable()));
   strategy->gather_values();
   for (Unit& unit : toy.store.units())

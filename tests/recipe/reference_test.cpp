@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/files.h"
+#include "optim/optimizer.h"
 #include "recipe/fields.h"
 #include "sample.h"
 
@@ -95,9 +96,10 @@ TEST(ResolvedRecipe, ReadsBackToTheSame) {
   EXPECT_THAT(resolved_yaml(file, true), HasSubstr("distribution: zero1                              # r.yml:"));
 }
 
-TEST(AllowValue, MakesANameOfAnotherProgramKnown) {
+TEST(Names, OfAnotherProgramBecomeKnown) {
   EXPECT_THAT(problems("optimizer: my_rule"), HasSubstr("'optimizer' must be one of"));
-  allow_value("optimizer", "my_rule");
+  optimizers().add({"my_rule", "none at all", optimizers().at("sgd").make});
+  name_choices();
   EXPECT_EQ(parsed("optimizer: my_rule").optim.optimizer, "my_rule");
 }
 

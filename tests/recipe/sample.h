@@ -5,9 +5,12 @@
 #include <vector>
 
 #include "core/error.h"
+#include "pipeline/recipe_names.h"
 #include "recipe/recipe.h"
 
 namespace dml {
+
+inline const bool kNamed = (name_choices(), true);  // as the program does
 
 /// Five lines; a test's own lines follow from line 6 on.
 inline const std::string kSample =

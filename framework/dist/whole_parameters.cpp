@@ -1,0 +1,132 @@
+#include "dist/whole_parameters.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <numeric>
+
+namespace dml {
+namespace {
+
+std::int64_t round_up(std::int64_t bytes) {
+  constexpr auto kUnit = static_cast<std::int64_t>(Arena::kAlignment);
+  return (bytes + kUnit - 1) / kUnit * kUnit;
+}
+
+}  // namespace
+
+WholeParameters::WholeParameters(const ParameterStore& store, std::span<const Stretch> stretches,
+                                 const StateLayout& layout, int ranks, int rank)
+    : ranks_(ranks), rank_(rank), of_rank_(static_cast<std::size_t>(ranks)) {
+  for (const Unit& unit : store.units())
+    for (const Parameter& p : unit.parameters) {
+      if (!layout.whole(p)) continue;
+      Cut cut{&p, unit.number, 0, {}};
+      const std::int64_t first = p.offset + p.trained_first, last = p.offset + p.trained_end();
+      for (std::size_t s = 0; s < stretches.size(); ++s)
+        for (int r = 0; stretches[s].unit == unit.number && r < ranks; ++r) {
+          const Slice slice = slice_of(stretches[s].size, r, ranks);
+          const std::int64_t from = std::max(first, stretches[s].first + slice.first),
+                             to = std::min(last, stretches[s].first + slice.last);
+          if (from < to) cut.pieces.push_back({r, s, from - p.offset, to - from});
+        }
+      if (cut.pieces.size() > 1) cuts_.push_back(std::move(cut));
+    }
+  // The largest first, each to the rank with the least so far.
+  std::vector<std::size_t> order(cuts_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t i) { return cuts_[i].parameter->trained_size(); });
+  std::vector<std::int64_t> load(static_cast<std::size_t>(ranks));
+  for (std::size_t i : order) {
+    const auto least = static_cast<std::size_t>(std::ranges::min_element(load) - load.begin());
+    Cut& cut = cuts_[i];
+    cut.owner = static_cast<int>(least);
+    load[least] += cut.parameter->trained_size();
+    of_rank_[least].push_back(i);
+    rounds_ = std::max(rounds_, of_rank_[least].size());
+    largest_ = std::max(largest_, round_up(cut.parameter->trained_size()));
+    std::vector<std::size_t> pieces(static_cast<std::size_t>(ranks));
+    for (const Piece& p : cut.pieces) most_pieces_ = std::max(most_pieces_, ++pieces[static_cast<std::size_t>(p.rank)]);
+  }
+  for (std::size_t i : of_rank_[static_cast<std::size_t>(rank)]) {
+    const Parameter& p = *cuts_[i].parameter;
+    const std::int64_t size = p.trained_size();
+    owned_.push_back({&p, cuts_[i].unit, 0, p.trained_first, size, {}, {}, {}});
+    state_bytes_ += round_up(layout.floats(p, size) * static_cast<std::int64_t>(sizeof(float)));
+    state_floats_.push_back(layout.floats(p, size));
+  }
+}
+
+void WholeParameters::allocate() {
+  if (cuts_.empty()) return;
+  state_ = Arena(static_cast<std::size_t>(state_bytes_));
+  room_ = Arena(static_cast<std::size_t>(room_bytes()));
+  for (std::size_t i = 0; i < owned_.size(); ++i) owned_[i].state = state_.take<float>(state_floats_[i]);
+}
+
+bool WholeParameters::is_cut(const Shard& shard) const {
+  return std::ranges::any_of(cuts_, [&](const Cut& cut) { return cut.parameter == shard.parameter; });
+}
+
+std::span<float> WholeParameters::slice(const Piece& piece, const Cut& cut, std::span<float> Shard::*field) const {
+  for (const Shard& s : shards_)
+    if (s.parameter == cut.parameter && s.first == piece.first) return s.*field;
+  DML_CHECK(false, "no slice of {} at {}", cut.parameter->name, piece.first);
+  return {};
+}
+
+// The n-th piece of every rank in one exchange: an entry per rank is all that an exchange has.
+void WholeParameters::exchange(Comm& comm, std::size_t round, Direction direction, std::span<float> Shard::*field,
+                               float* whole) {
+  const auto ranks = static_cast<std::size_t>(ranks_);
+  std::vector<std::unique_ptr<Pending>> pending;
+  for (std::size_t n = 0; n < most_pieces_; ++n) {
+    std::vector<std::span<const std::byte>> send(ranks);
+    std::vector<std::span<std::byte>> receive(ranks);
+    for (std::size_t owner = 0; owner < ranks; ++owner) {
+      if (round >= of_rank_[owner].size()) continue;
+      const Cut& cut = cuts_[of_rank_[owner][round]];
+      std::vector<std::size_t> seen(ranks);
+      for (const Piece& piece : cut.pieces) {
+        const auto holder = static_cast<std::size_t>(piece.rank), me = static_cast<std::size_t>(rank_);
+        if (seen[holder]++ != n || (holder != me && owner != me)) continue;
+        std::span<float> mine, theirs;  // the slice; its place in the owner's room
+        if (holder == me) mine = slice(piece, cut, field);
+        if (owner == me) theirs = {whole + (piece.first - cut.parameter->trained_first), static_cast<std::size_t>(piece.size)};
+        const bool gather = direction == Direction::to_owner;
+        if (holder == owner) std::ranges::copy(gather ? mine : theirs, (gather ? theirs : mine).begin());
+        else if (holder == me && gather) send[owner] = std::as_bytes(mine);
+        else if (holder == me) receive[owner] = std::as_writable_bytes(mine);
+        else if (gather) receive[holder] = std::as_writable_bytes(theirs);
+        else send[holder] = std::as_bytes(theirs);
+      }
+    }
+    if (ranks_ > 1) pending.push_back(comm.exchange(std::move(send), std::move(receive), {"exchange of whole parameters"}));
+  }
+  for (auto& p : pending) p->wait();
+}
+
+void WholeParameters::update(Comm& comm, std::span<Shard> shards, const Rule& rule) {
+  if (cuts_.empty()) return rule(shards);
+  shards_ = shards;
+  plain_.clear();
+  for (const Shard& s : shards)
+    if (!is_cut(s)) plain_.push_back(s);
+  rule(plain_);
+  Arena::Scope scope(room_);
+  float *values = room_.take<float>(largest_).data(), *gradients = room_.take<float>(largest_).data();
+  for (std::size_t round = 0; round < rounds_; ++round) {
+    exchange(comm, round, Direction::to_owner, &Shard::value, values);
+    exchange(comm, round, Direction::to_owner, &Shard::grad, gradients);
+    if (round < owned_.size()) {
+      Shard& whole = owned_[round];
+      const auto size = static_cast<std::size_t>(whole.size);
+      whole.value = {values, size}, whole.grad = {gradients, size};
+      rule({&whole, 1});
+      whole.value = whole.grad = {};
+    }
+    exchange(comm, round, Direction::from_owner, &Shard::value, values);
+  }
+}
+
+}  // namespace dml

@@ -1,0 +1,69 @@
+// Parameters whose rule needs them whole (StateLayout::whole) where slices of them lie on several ranks, or in several parts
+// of one rank. Each has an owner that holds its state. In a step values and gradients travel to the owner, one parameter per
+// rank at a time, and the new values travel back: room for the largest one of them is all that it takes.
+//
+//   slices of rank 0, 1, 2   ──values, gradients──►   owner: update   ──values──►   slices of rank 0, 1, 2
+//
+// Who owns what follows from shapes alone, so that all ranks agree, and the bits of an update do not depend on the owner.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "core/arena.h"
+#include "dist/comm.h"
+#include "dist/slices.h"
+#include "dist/strategy.h"
+
+namespace dml {
+
+class WholeParameters {
+ public:
+  WholeParameters() = default;
+  /// Of stretches that `ranks` ranks share by slice_of(); `rank` is this one.
+  WholeParameters(const ParameterStore& store, std::span<const Stretch> stretches, const StateLayout& layout, int ranks,
+                  int rank);
+  /// Takes memory: state (zeroed) and room.
+  void allocate();
+  std::int64_t state_bytes() const { return state_bytes_; }
+  std::int64_t room_bytes() const { return 2 * largest_ * static_cast<std::int64_t>(sizeof(float)); }
+
+  /// Calls `rule` with every shard of this rank that is not part of such a parameter, then with every such parameter that it
+  /// owns. `shards`: this rank's, with gradients. A collective of the ranks that share.
+  using Rule = std::function<void(std::span<const Shard>)>;
+  void update(Comm& comm, std::span<Shard> shards, const Rule& rule);
+  /// What this rank owns: shards with state, without values.
+  std::span<Shard> owned() { return owned_; }
+
+ private:
+  struct Piece {
+    int rank = 0;
+    std::size_t stretch = 0;
+    std::int64_t first = 0, size = 0;  // elements of the parameter
+  };
+  struct Cut {
+    const Parameter* parameter = nullptr;
+    std::size_t unit = 0;
+    int owner = 0;
+    std::vector<Piece> pieces;
+  };
+  /// The rounds' exchanges: from slices to owners, or back.
+  enum class Direction { to_owner, from_owner };
+  void exchange(Comm& comm, std::size_t round, Direction direction, std::span<float> Shard::*field, float* whole);
+  std::span<float> slice(const Piece& piece, const Cut& cut, std::span<float> Shard::*field) const;
+  bool is_cut(const Shard& shard) const;
+
+  int ranks_ = 1, rank_ = 0;
+  std::vector<Cut> cuts_;                        // in the order of the model
+  std::vector<std::vector<std::size_t>> of_rank_;  // the cuts that each rank owns
+  std::size_t rounds_ = 0, most_pieces_ = 0;
+  std::int64_t largest_ = 0, state_bytes_ = 0;
+  std::vector<std::int64_t> state_floats_;       // of what this rank owns
+  std::span<Shard> shards_;
+  std::vector<Shard> plain_, owned_;
+  Arena state_, room_;
+};
+
+}  // namespace dml

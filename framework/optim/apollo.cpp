@@ -1,0 +1,140 @@
+// APOLLO (Zhu et al. 2024): the gradient with a learning rate per channel, or per tensor (apollo_mini), that AdamW on a random
+// projection of it suggests. R = projected gradient, N = its m/(√v + ε); factor = ‖N‖/(‖R‖ + 1e-8) along the longer side;
+// update = factor·g, at most 1.01 times the norm of the one before; w −= η·√scale·update; w −= η·λ·w.
+//
+// The projection is normal/√rank, from the counted random numbers of (seed, parameter, step / gap).
+#include <cstring>
+
+#include "core/hash.h"
+#include "core/random.h"
+#include "optim/low_rank.h"
+
+namespace dml {
+namespace {
+
+std::vector<Argument> apollo_arguments(double rank, double scale, const char* type) {
+  using From = Argument::From;
+  return joined(adam_arguments(0.9, 0.999, 1e-6),
+                {{"rank", "of the projected gradient", rank, From::args, 65536},
+                 {"update_proj_gap", "steps between two projections", 200.0},
+                 {"scale", "of a step; its root counts", scale},
+                 {"scale_type", "a learning rate per channel or per tensor", type, From::args, 1, {"channel", "tensor"}},
+                 {"proj", "kind of projection", "random", From::args, 1, {"random"}},
+                 {"proj_type", "which side is projected: the shorter one", "std", From::args, 1, {"std"}}});
+}
+std::vector<Argument> apollo_kind() { return apollo_arguments(128, 1, "channel"); }
+std::vector<Argument> mini_kind() { return apollo_arguments(1, 128, "tensor"); }
+
+class Apollo : public Optimizer {
+ public:
+  Apollo(const OptimizerSettings& s, const std::vector<Argument>& arguments, const char* name)
+      : a_(s, arguments), adam_(a_), targets_(std::make_shared<TargetModules>(s.target_modules, name)), seed_(s.seed) {
+    if (a_.whole_number("rank") < 1 || a_.whole_number("update_proj_gap") < 1)
+      throw UserError("optim_args: rank and update_proj_gap must be at least 1");
+  }
+  StateLayout state() const override {
+    return StateLayout([targets = targets_, rank = a_.whole_number("rank")](const Parameter& p) {
+      if (!targets->contains(p)) return ParameterState{{{"state0"}, {"state1"}}};
+      const Projection to(trained_matrix(p), rank);
+      ParameterState out{.whole = true};
+      out.tensors = {{"norm", StateTensor::Type::f64, 0, {1}},
+                     {"basis", StateTensor::Type::f32, 0, {to.rank, to.short_side()}}};
+      for (const char* name : {"state0", "state1"})
+        out.tensors.push_back({name, StateTensor::Type::f32, 0, {to.projected()}});
+      return out;
+    });
+  }
+  std::size_t working_bytes(const Parameter& p) const override {
+    return targets_->contains(p) ? static_cast<std::size_t>(floats(projection(p))) * sizeof(float) : 0;
+  }
+  void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override {
+    for (const OptimizerSlice& s : slices)
+      if (targets_->contains(*s.parameter)) step_matrix(s, step);
+      else adamw_update(adam_, s, step, plane(s, 0), plane(s, 1));
+  }
+
+ private:
+  static std::int64_t channels(const Projection& p) { return std::max(p.rows, p.cols); }
+  static std::int64_t floats(const Projection& p) { return 2 * p.projected() + channels(p); }
+  Projection projection(const Parameter& p) const { return {trained_matrix(p), a_.whole_number("rank")}; }
+
+  void draw(const OptimizerSlice& s, const Projection& to, std::int64_t number, float* basis) const {
+    const std::string& name = s.parameter->name;
+    const Random random(seed_, Purpose::projection, hash64(name.data(), name.size()), static_cast<std::uint32_t>(number));
+    const float factor = as_float(1 / std::sqrt(static_cast<double>(to.rank)));
+    each_element(to.basis(), [=](std::int64_t i) { basis[i] = factor * random.normal(static_cast<std::uint64_t>(i)); });
+  }
+
+  /// ‖N‖/(‖R‖ + 1e-8) of every channel, or the tensor's for all.
+  void set_factors(const Projection& to, const float* low, const float* direction, float* factors) const {
+    const std::int64_t n = channels(to), step = to.right ? to.rank : 1, along = to.right ? 1 : to.cols;
+    auto ratio = [](double squares_n, double squares_r) { return as_float(std::sqrt(squares_n) / (std::sqrt(squares_r) + 1e-8)); };
+    if (a_.word("scale_type") == "tensor") {
+      const float all = ratio(sum_in_order(to.projected(), [=](std::int64_t i) { return direction[i] * direction[i]; }),
+                              sum_in_order(to.projected(), [=](std::int64_t i) { return low[i] * low[i]; }));
+      return each_element(n, [=](std::int64_t c) { factors[c] = all; });
+    }
+    each_element(n, [=, rank = to.rank](std::int64_t c) {
+      double squares_n = 0, squares_r = 0;
+      for (std::int64_t j = 0; j < rank; ++j) {
+        const std::int64_t at = c * step + j * along;
+        squares_n += static_cast<double>(direction[at]) * direction[at];
+        squares_r += static_cast<double>(low[at]) * low[at];
+      }
+      factors[c] = ratio(squares_n, squares_r);
+    });
+  }
+
+  void step_matrix(const OptimizerSlice& s, const OptimizerStep& step) const {
+    const SliceStep k(s, step, as_float(adam_.weight_decay));
+    const Projection to = projection(*s.parameter);
+    const std::int64_t gap = a_.whole_number("update_proj_gap"), cols = to.cols;
+    double norm = 0;
+    std::memcpy(&norm, s.state.data(), sizeof norm);
+    float *basis = s.state.data() + 2, *m = basis + to.basis(), *v = m + to.projected(), *w = s.value.data(),
+          *low = working_memory(floats(to)), *direction = low + to.projected(), *factors = direction + to.projected();
+    const float* grad = s.grad.data();
+    if (step.number % gap == 0) draw(s, to, step.number / gap, basis);
+    project(to, grad, basis, low);
+    each_element(to.projected(), [=](std::int64_t i) { low[i] *= k.scale; });
+    const float bias = adam_direction(adam_, step.number + 1, to.projected(), low, m, v, direction);
+    set_factors(to, low, direction, factors);
+    auto update = [=, by_row = to.right](std::int64_t i) { return grad[i] * k.scale * factors[by_row ? i / cols : i % cols]; };
+    double now = std::sqrt(sum_in_order(s.size(), [=](std::int64_t i) { return update(i) * update(i); }));
+    const double limiter = step.number > 0 ? std::max(now / (norm + 1e-8), 1.01) / 1.01 : 1;
+    now /= limiter;
+    std::memcpy(s.state.data(), &now, sizeof now);
+    const float factor = as_float(k.rate * bias * std::sqrt(a_.number("scale")) / limiter);
+    each_element(s.size(), [=](std::int64_t i) {
+      w[i] -= factor * update(i);
+      w[i] -= k.rate * k.decay * w[i];
+    });
+  }
+
+  Arguments a_;
+  AdamSettings adam_;
+  std::shared_ptr<const TargetModules> targets_;
+  std::uint64_t seed_;
+};
+
+struct ApolloAdamW : Apollo {
+  explicit ApolloAdamW(const OptimizerSettings& s) : Apollo(s, apollo_kind(), "apollo_adamw") {}
+};
+struct ApolloMini : Apollo {
+  explicit ApolloMini(const OptimizerSettings& s) : Apollo(s, mini_kind(), "apollo_mini") {}
+};
+
+}  // namespace
+
+OptimizerRows apollo_rows() {
+  return {{"apollo_adamw",
+           "a learning rate per channel from AdamW on a random projection; needs optim_target_modules",
+           OptimizerKind(make_rule<ApolloAdamW>, apollo_kind(),
+                         {{"apollo_adamw_layerwise", "updated after the step like apollo_adamw"}})
+               .with_targets()
+               .not_by_element()},
+          {"apollo_mini", "apollo_adamw of rank 1 with a learning rate per tensor: hardly any state",
+           OptimizerKind(make_rule<ApolloMini>, mini_kind()).with_targets().not_by_element()}};
+}
+
+}  // namespace dml

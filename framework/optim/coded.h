@@ -1,0 +1,17 @@
+// State in bytes, as kernels see it.
+#pragma once
+
+#include "kernels/coded_state.h"
+#include "optim/optimizer.h"
+
+namespace dml {
+
+/// Plane `plane` of `planes` of a slice that has its state in bytes.
+inline kernels::CodedState coded(const OptimizerSlice& s, int planes, int plane) {
+  auto* bytes = reinterpret_cast<std::uint8_t*>(s.state.data());
+  const std::int64_t size = s.size(), blocks = (size + StateLayout::kBlock - 1) / StateLayout::kBlock;
+  return {{bytes + StateLayout::codes_at(planes, plane, size), s.value.size()},
+          {reinterpret_cast<float*>(bytes + StateLayout::scales_at(plane, size)), static_cast<std::size_t>(blocks)}};
+}
+
+}  // namespace dml

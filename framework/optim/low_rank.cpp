@@ -1,0 +1,52 @@
+#include "optim/low_rank.h"
+
+#include "kernels/gemm.h"
+
+namespace dml {
+
+TargetModules::TargetModules(const std::vector<std::string>& modules, const char* optimizer) : modules_(modules) {
+  if (modules.empty())
+    throw UserError("optimizer: {} needs optim_target_modules (names of modules such as self_attn and mlp, or all-linear)",
+                    optimizer);
+  for (const std::string& m : modules) {
+    all_linear_ |= m == "all-linear" || m == "all_linear";
+    patterns_.emplace_back(m, RegexSyntax::python, "optim_target_modules");
+  }
+}
+
+bool TargetModules::contains(const Parameter& p) const {
+  if (!trained_matrix(p).matrix || !p.name.ends_with(".weight")) return false;
+  for (const char* embedding : {"embed_tokens", "wte", "wpe", "embed_in"})
+    if (p.name.find(embedding) != std::string::npos) return false;
+  if (all_linear_) return true;
+  const std::string module = p.name.substr(0, p.name.rfind('.'));
+  for (std::size_t i = 0; i < modules_.size(); ++i)
+    if (module.find(modules_[i]) != std::string::npos || patterns_[i].matches(module)) return true;
+  return false;
+}
+
+void project(const Projection& p, const float* g, const float* basis, float* low) {
+  const ConstMat full{g, p.rows, p.cols}, b{basis, p.rank, p.short_side()};
+  if (p.right) kernels::gemm_nt(full, kernels::weight_of(b), {low, p.rows, p.rank}, Write::set);
+  else kernels::gemm_nn(b, kernels::weight_of(full), {low, p.rank, p.cols}, Write::set);
+}
+
+void project_back(const Projection& p, const float* low, const float* basis, float* g) {
+  const ConstMat b{basis, p.rank, p.short_side()};
+  if (p.right) kernels::gemm_nn({low, p.rows, p.rank}, kernels::weight_of(b), {g, p.rows, p.cols}, Write::set);
+  else kernels::gemm_tn(b, {low, p.rank, p.cols}, {g, p.rows, p.cols}, Write::set);
+}
+
+float adam_direction(const AdamSettings& a, std::int64_t t, std::int64_t size, const float* g, float* m, float* v,
+                     float* out) {
+  const float beta1 = as_float(a.beta1), beta2 = as_float(a.beta2), eps = as_float(a.epsilon);
+  each_element(size, [=](std::int64_t i) {
+    m[i] = beta1 * m[i] + (1 - beta1) * g[i];
+    v[i] = beta2 * v[i] + (1 - beta2) * g[i] * g[i];
+    out[i] = m[i] / (std::sqrt(v[i]) + eps);
+  });
+  const auto steps = static_cast<double>(t);
+  return as_float(std::sqrt(1 - std::pow(a.beta2, steps)) / (1 - std::pow(a.beta1, steps)));
+}
+
+}  // namespace dml

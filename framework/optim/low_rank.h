@@ -1,0 +1,43 @@
+// Which parameters GaLore and APOLLO work on, and the shape of what they project: an m × n gradient with m ≥ n becomes m × r,
+// else r × n, with r rows or columns of a basis on the shorter side.
+#pragma once
+
+#include "core/error.h"
+#include "core/regex.h"
+#include "optim/adam.h"
+#include "optim/rules.h"
+
+namespace dml {
+
+/// optim_target_modules: a name, a part of one or a regular expression of a module's whole name; all-linear: every matrix but
+/// embeddings.
+class TargetModules {
+ public:
+  TargetModules(const std::vector<std::string>& modules, const char* optimizer);
+  bool contains(const Parameter& p) const;
+
+ private:
+  std::vector<std::string> modules_;
+  std::vector<Regex> patterns_;
+  bool all_linear_ = false;
+};
+
+struct Projection {
+  std::int64_t rows, cols, rank;
+  bool right;  // of the rows' vectors: m × n · n × r
+
+  Projection(const MatrixShape& m, std::int64_t most)
+      : rows(m.rows), cols(m.cols), rank(std::min({most, m.rows, m.cols})), right(m.rows >= m.cols) {}
+  std::int64_t short_side() const { return right ? cols : rows; }
+  std::int64_t basis() const { return rank * short_side(); }  // floats, rank × short side
+  std::int64_t projected() const { return right ? rows * rank : rank * cols; }
+};
+
+/// low = g projected on the basis (rank, short side).
+void project(const Projection& p, const float* g, const float* basis, float* low);
+/// g = low in the full space.
+void project_back(const Projection& p, const float* low, const float* basis, float* g);
+/// Adam's m/(√v + ε) into `out`, and the factor of its bias corrections: √(1 − β2ᵗ)/(1 − β1ᵗ).
+float adam_direction(const AdamSettings& a, std::int64_t t, std::int64_t size, const float* g, float* m, float* v, float* out);
+
+}  // namespace dml

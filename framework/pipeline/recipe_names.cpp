@@ -1,0 +1,39 @@
+#include "pipeline/recipe_names.h"
+
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+#include "recipe/recipe.h"
+
+namespace dml {
+namespace {
+
+// The settings of a recipe that this optimizer reads.
+std::vector<std::string> keys_of(const OptimizerKind& kind) {
+  using From = Argument::From;
+  std::vector<std::string> keys;
+  for (const Argument& a : kind.arguments)
+    for (auto [from, key] : {std::pair{From::beta1, "adam_beta1"}, {From::beta2, "adam_beta2"}, {From::beta3, "adam_beta3"},
+                             {From::epsilon, "adam_epsilon"}, {From::epsilon2, "adam_epsilon2"}})
+      if (a.from == from) keys.push_back(key);
+  if (kind.by_element) keys.push_back("relora_prune_method");
+  if (kind.takes_targets) keys.push_back("optim_target_modules");
+  return keys;
+}
+
+}  // namespace
+
+void name_choices() {
+  std::vector<Choice> names;
+  for (const auto& row : optimizers().rows()) {
+    Choice own{row.name, row.name, row.make.notice, keys_of(row.make)};
+    names.push_back(own);
+    for (const auto& other : row.make.spellings)
+      names.push_back({other.name, row.name, other.notice.empty() ? row.make.notice : other.notice, own.keys});
+  }
+  set_choices("optimizer", std::move(names));
+  std::vector<Choice> shapes;
+  for (const auto& row : schedules().rows()) shapes.push_back({row.name, row.name});
+  set_choices("lr_scheduler", std::move(shapes));
+}
+
+}  // namespace dml

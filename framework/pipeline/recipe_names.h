@@ -1,0 +1,9 @@
+// What recipes learn from the registries: the names of optimizers and schedules, and which settings they read.
+#pragma once
+
+namespace dml {
+
+/// Before the first recipe is read, and again where a program has added a row to a registry.
+void name_choices();
+
+}  // namespace dml
