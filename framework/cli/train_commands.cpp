@@ -9,6 +9,7 @@
 #include "core/log.h"
 #include "core/memory_limits.h"
 #include "core/parallel.h"
+#include "pipeline/evals.h"
 #include "pipeline/evaluate.h"
 #include "pipeline/job.h"
 #include "pipeline/merge.h"
@@ -52,18 +53,23 @@ int run_train(const std::vector<std::string>& words) {
 
 struct Evaluate {
   std::string recipe;
+  std::optional<std::string> base_model, evals;
   std::vector<std::string> adapters;
   bool json = false;
   std::vector<Override> overrides;
   Options options{"evaluate",
-                  "evaluate RECIPE [--adapter DIR …] [--json]",
-                  {"dml evaluate recipe.yml", "dml evaluate recipe.yml --adapter out/checkpoint-100 --adapter out"}};
+                  "evaluate [RECIPE] [--evals FILE] [--base-model DIR] [--adapter DIR …] [--json]",
+                  {"dml evaluate recipe.yml", "dml evaluate recipe.yml --adapter out/checkpoint-100 --adapter out",
+                   "dml evaluate --base-model models/tiny --evals evals.yml --json"}};
   Evaluate() {
     options.about(
-        "Computes the loss on the validation data (val_set_size or test_datasets): of the base model, and of the "
-        "adapter or "
-        "model in output_dir. Prints one row each, with loss and perplexity.");
-    options.positional("RECIPE", recipe, "the recipe");
+        "Computes the loss on the validation data (val_set_size or test_datasets): of the base model, and of the adapter or "
+        "model in output_dir. Prints one row each, with loss and perplexity. Then runs the evaluations of the recipe's "
+        "'evals', or those of another file, on the same models, side by side. Exit code 3: a metric of the last model is "
+        "below its fail_below.");
+    options.positional("RECIPE", recipe, "the recipe", false);
+    options.text("evals", evals, "a file with the key 'evals', in place of the recipe's; only these are run", "FILE");
+    options.text("base-model", base_model, "evaluate this model directory; needs no recipe", "DIR");
     options.texts("adapter", adapters, "evaluate this adapter instead of the one in output_dir; several: one row each",
                   "DIR");
     options.flag("json", json, "print one JSON object per line");
@@ -71,33 +77,57 @@ struct Evaluate {
   }
 };
 
+void print_losses(const std::vector<Evaluation>& rows, bool json) {
+  std::size_t width = 5;
+  for (auto& r : rows) width = std::max(width, r.name.size());
+  if (!json)
+    print(fmt::format("{:<{}}  {:>8}  {:>10}  {:>9}  {:>10}\n", "model", width, "loss", "perplexity", "examples", "trained"));
+  for (auto& r : rows) {
+    if (json)
+      print(dump(Json{{"model", r.name},
+                      {"loss", r.loss},
+                      {"ppl", r.perplexity},
+                      {"examples", r.examples},
+                      {"tokens", r.tokens},
+                      {"learned_tokens", r.learned}}) +
+            "\n");
+    else
+      print(fmt::format("{:<{}}  {:>8.4f}  {:>10.3f}  {:>9}  {:>10}\n", r.name, width, r.loss, r.perplexity, r.examples,
+                        r.learned));
+  }
+}
+
+// The recipe of `dml evaluate`: the file that is named, with the evaluations of another one where that is asked for.
+RecipeFile evaluated_recipe(const Evaluate& e) {
+  if (e.recipe.empty() && !(e.base_model && e.evals))
+    throw UserError("evaluate needs a recipe, or --base-model DIR and --evals FILE");
+  std::vector<Override> measured = e.overrides;
+  measured.push_back({"base_model", e.base_model.value_or("")});
+  RecipeFile file = e.recipe.empty() ? load_recipe(*e.evals, measured, RecipeUse::measure)
+                                     : load_recipe(e.recipe, e.overrides, RecipeUse::measure);
+  if (e.evals && !e.recipe.empty())
+    file.recipe.evaluation =
+        load_recipe(*e.evals, {{"base_model", file.recipe.model.base_model}}, RecipeUse::measure).recipe.evaluation;
+  return file;
+}
+
 int run_evaluate(const std::vector<std::string>& words) {
   Evaluate e;
   e.options.parse(words);
   return run_on_ranks([&](Comm& comm) {
-    RecipeFile file = load_recipe(e.recipe, e.overrides, RecipeUse::measure);
+    const RecipeFile file = evaluated_recipe(e);
     show_notes(file);
-    auto rows = evaluate(file.recipe, comm, e.adapters);
-    if (comm.rank() != 0) return 0;
-    std::size_t width = 5;
-    for (auto& r : rows) width = std::max(width, r.name.size());
-    if (!e.json)
-      print(fmt::format("{:<{}}  {:>8}  {:>10}  {:>9}  {:>10}\n", "model", width, "loss", "perplexity", "examples",
-                        "learned"));
-    for (auto& r : rows) {
-      if (e.json)
-        print(dump(Json{{"model", r.name},
-                        {"loss", r.loss},
-                        {"ppl", r.perplexity},
-                        {"examples", r.examples},
-                        {"tokens", r.tokens},
-                        {"learned_tokens", r.learned}}) +
-              "\n");
-      else
-        print(fmt::format("{:<{}}  {:>8.4f}  {:>10.3f}  {:>9}  {:>10}\n", r.name, width, r.loss, r.perplexity,
-                          r.examples, r.learned));
+    const Recipe& recipe = file.recipe;
+    const bool evals = !recipe.evaluation.evals.empty(), split = recipe.data.val_set_size > 0 || !recipe.data.test_datasets.empty();
+    if (!e.evals && !e.base_model && (split || !evals)) {
+      const auto rows = evaluate(recipe, comm, e.adapters);
+      if (comm.rank() == 0) print_losses(rows, e.json);
+      if (!evals) return 0;
     }
-    return 0;
+    const EvalsOutcome outcome = run_evals(recipe, {e.base_model, e.adapters}, comm);
+    if (comm.rank() == 0) print(e.json ? dump(evals_json(outcome)) + "\n" : evals_markdown(outcome));
+    for (const std::string& line : outcome.below) log_error("{}", line);
+    return outcome.below.empty() ? 0 : static_cast<int>(ExitCode::below_limit);
   });
 }
 

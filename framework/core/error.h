@@ -17,6 +17,7 @@ enum class ExitCode : int {
   ok = 0,
   internal = 1,      // a mistake of ours
   user = 2,          // recipe, data, model files, command line
+  below_limit = 3,   // dml evaluate: a metric is below its fail_below
   diverged = 4,      // loss or gradients are not numbers any more
   io = 5,            // disk full, read-only, input/output error
   distributed = 6,   // a rank is lost, late or of another opinion

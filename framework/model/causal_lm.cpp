@@ -259,6 +259,26 @@ void CausalLm::generate(const PackedBatch& batch, std::span<const SequenceRows> 
   head.logits(top, logits, arena_);
 }
 
+void CausalLm::continue_losses(const PackedBatch& batch, std::span<const SequenceRows> sequences,
+                               std::span<float> row_losses) {
+  Arena::Scope step(arena_);
+  auto documents = arena_.take<RopeDocument>(std::ssize(sequences));
+  for (std::size_t i = 0; i < sequences.size() && !dry_run(); ++i)
+    documents[i] = {sequences[i].first, sequences[i].count, sequences[i].cache->length() + sequences[i].count};
+  Pass pass{batch, arena_, rope_.full(batch.positions, documents, arena_),
+            rope_.local(batch.positions, documents, arena_)};
+  Mat x = arena_.matrix(batch.size(), spec.hidden);
+  embedding.forward(x, pass);
+  for (std::size_t l = 0; l < layers.size(); ++l)
+    layers[l].forward_cached(x, sequences, {}, static_cast<std::int64_t>(l), x, pass);
+  if (!dry_run())
+    for (const SequenceRows& s : sequences) s.cache->advance(s.count);
+  const Labelled labelled = labelled_rows(batch, batch.learned(), arena_);
+  Mat fed = arena_.matrix(batch.learned(), spec.hidden);
+  kernels::gather_rows(x, labelled.rows, fed);
+  head.loss(fed, labelled.labels, row_losses, {}, pass);
+}
+
 CountedAsBound::CountedAsBound(ParameterStore& parameters, bool in_parts)
     : parameters_(parameters), really_(parameters.units()) {
   auto* somewhere = reinterpret_cast<float*>(Arena::kAlignment);

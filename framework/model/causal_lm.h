@@ -74,6 +74,9 @@ class CausalLm {
   /// Logits (sequences, V) behind the last new row of every sequence; fills their caches. Keys keep the angles they were
   /// cached with; with a dynamic NTK rope those are of the length the text had then, as in transformers.
   void generate(const PackedBatch& batch, std::span<const SequenceRows> sequences, Mat logits);
+  /// Losses of continuations: every sequence's rows go on behind what its cache holds, and are cached as well. row_losses
+  /// holds one loss per labelled row, in order.
+  void continue_losses(const PackedBatch& batch, std::span<const SequenceRows> sequences, std::span<float> row_losses);
   /// Whether a text that grows from `from` to `to` tokens must be read again from its first one: where longrope goes over
   /// to its long factors, what is cached was computed with the short ones.
   bool cache_expires(std::int64_t from, std::int64_t to) const;

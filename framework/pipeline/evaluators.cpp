@@ -6,6 +6,7 @@
 
 #include "core/closest.h"
 #include "core/error.h"
+#include "pipeline/own_evals.h"
 #include "pipeline/samples.h"
 #include "train/validation_loss.h"
 
@@ -39,21 +40,25 @@ ValidationLoss::Datasets datasets_of(const Prepared& prepared, const Examples& e
 }  // namespace
 
 std::vector<std::unique_ptr<Evaluator>> make_evaluators(const Recipe& recipe, const Prepared& prepared,
-                                                        const Schedule* schedule, const Tokenizer& tokenizer) {
+                                                        const Schedule* schedule, const Tokenizer& tokenizer,
+                                                        const ModelSpec& spec) {
   std::vector<std::unique_ptr<Evaluator>> out;
   const Examples split = prepared.validation();
   if (schedule)
     out.push_back(
         std::make_unique<ValidationLoss>(split, *schedule, datasets_of(prepared, split), recipe.train.eval_on_start));
   if (recipe.generation.generate_samples) out.push_back(std::make_unique<SampleTexts>(tokenizer, split, recipe));
+  for (auto& own : own_evaluators(recipe, tokenizer, spec)) out.push_back(std::move(own));
   return out;
 }
 
 Metric best_metric(const RecipeFile& file, const std::vector<std::unique_ptr<Evaluator>>& evaluators) {
   const std::string& wanted = file.recipe.train.metric_for_best_model;
   std::vector<std::string> names;
+  Metric first;
   for (auto& evaluator : evaluators)
     for (Metric& metric : evaluator->metrics()) {
+      if (names.empty()) first = metric;
       names.push_back(metric.name);
       if (metric.name != wanted && metric.name != "eval_" + wanted) continue;
       metric.greater_is_better = file.recipe.train.greater_is_better.value_or(metric.greater_is_better);
@@ -61,6 +66,7 @@ Metric best_metric(const RecipeFile& file, const std::vector<std::unique_ptr<Eva
     }
   if (names.empty()) return {kEvalLoss};  // nothing is measured, so nothing asks for it
   const auto place = file.origins.find("metric_for_best_model");
+  if (place == file.origins.end() || place->second == "default") return first;  // there is no validation split
   const std::string near = closest(wanted, names);
   throw UserError("{}: 'metric_for_best_model' is '{}', which this run does not measure{}; it measures {}",
                   place == file.origins.end() ? file.path : place->second, wanted,

@@ -6,16 +6,18 @@
 
 #include "data/prepared.h"
 #include "data/schedule.h"
+#include "model/spec.h"
 #include "recipe/recipe.h"
 #include "tokenizer/tokenizer.h"
 #include "train/evaluator.h"
 
 namespace dml {
 
-/// In the order in which they run; none without a validation split. `recipe`, `tokenizer` and `schedule`, that of the
-/// split, outlive them.
+/// In the order in which they run: of the validation split, if there is one, then the recipe's `evals`. `recipe`, `tokenizer`
+/// and `schedule`, that of the split, outlive them.
 std::vector<std::unique_ptr<Evaluator>> make_evaluators(const Recipe& recipe, const Prepared& prepared,
-                                                        const Schedule* schedule, const Tokenizer& tokenizer);
+                                                        const Schedule* schedule, const Tokenizer& tokenizer,
+                                                        const ModelSpec& spec);
 
 /// metric_for_best_model, greater_is_better: the metric by its name, with or without "eval_" in front. UserError with the
 /// place in the recipe and the nearest name when no evaluator has it.

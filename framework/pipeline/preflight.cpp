@@ -11,6 +11,7 @@
 #include "model/weight_names.h"
 #include "pipeline/job.h"
 #include "pipeline/optimization.h"
+#include "pipeline/own_evals.h"
 #include "pipeline/unfrozen.h"
 #include "pipeline/vocabulary.h"
 
@@ -88,6 +89,7 @@ std::vector<std::string> training_problems(const Recipe& recipe, const BaseModel
   found.attempt([&] { check_growth(base, tokens_with_rows(tokenizer, recipe.adapter), recipe.adapter); });
   found.attempt([&] { check_length(recipe, base.spec); });
   found.attempt([&] { make_optimizer(recipe.optim); });
+  found.attempt([&] { own_evaluators(recipe, tokenizer, base.spec); });
   found.attempt([&] { LearningRate(learning_rate_settings(recipe.optim, recipe.train.max_steps.value_or(1000))); });
   return found.lines;
 }
@@ -127,6 +129,9 @@ Validation validate(const Recipe& recipe) {
     check_sources(recipe.data, add);
     out.notes.push_back("without a tokenizer, no row was checked");
   }
+  found.attempt([&] {
+    if (const std::string advice = make_optimizer(recipe.optim)->advice(); !advice.empty()) out.notes.push_back(advice);
+  });
   if (recipe.data.val_set_size == 0 && recipe.data.test_datasets.empty())
     out.notes.push_back(
         "there is no validation split, so dml evaluate has nothing to do; set val_set_size or test_datasets");

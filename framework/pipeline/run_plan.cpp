@@ -123,7 +123,8 @@ RunPlan::RunPlan(const RecipeFile& recipe_file, Comm& ranks)
       optimizer(make_optimizer(recipe.optim, static_cast<std::uint64_t>(recipe.train.seed))),
       learning_rate(learning_rate_settings(recipe.optim, data.schedule.steps())),
       evaluators(
-          make_evaluators(recipe, data.prepared, data.eval_schedule ? &*data.eval_schedule : nullptr, *tokenizer)),
+          make_evaluators(recipe, data.prepared, data.eval_schedule ? &*data.eval_schedule : nullptr, *tokenizer,
+                          base.spec)),
       best_metric(dml::best_metric(file, evaluators)),
       companions(file, *tokenizer, base),
       files({{recipe, base, trainable, *strategy, comm}, *trained, *optimizer, companions}),

@@ -179,7 +179,7 @@ struct Kind<std::optional<T>> {
 /// A struct with a table of its own.
 template <class S>
 requires(std::is_same_v<S, SpecialTokens> || std::is_same_v<S, DatasetEntry> || std::is_same_v<S, PromptFormat> ||
-         std::is_same_v<S, LrGroup> || std::is_same_v<S, DynamicCheckpoint>) struct Kind<S> {
+         std::is_same_v<S, LrGroup> || std::is_same_v<S, DynamicCheckpoint> || std::is_same_v<S, EvalEntry>) struct Kind<S> {
   static void read(const Node& n, S& to, const Field& f, const std::string& path, Reading& r) {
     if (n.kind == Node::Kind::map) read_table(table(), n, &to, path + ".", r);
     else wrong(n, f, path, r);
@@ -275,6 +275,25 @@ struct Kind<TokenIndices> {
     const Json ids = {{"type", "array"}, {"items", {{"type", "integer"}}}};
     return {{"anyOf", {ids, {{"type", "object"}, {"additionalProperties", ids}}, {{"type", "null"}}}}};
   }
+};
+
+template <>
+struct Kind<EvalCheck> {
+  static void read(const Node& n, EvalCheck& to, const Field& f, const std::string& path, Reading& r) {
+    if (n.is_scalar()) return void(to.name = n.text);
+    if (n.kind != Node::Kind::map || n.keys.empty()) return wrong(n, f, path, r);
+    to.name = n.keys[0].text;
+    to.value = to_json(n.items[0]);
+    for (std::size_t i = 1; i < n.keys.size(); ++i) to.options[n.keys[i].text] = to_json(n.items[i]);
+  }
+  static Json write(const EvalCheck& v, const Field&) {
+    if (v.value.is_null() && v.options.empty()) return v.name;
+    Json out = {{v.name, v.value}};
+    out.update(v.options);
+    return out;
+  }
+  static std::string expects(const Field&) { return "the name of a check, or a table like {regex: PATTERN}"; }
+  static Json schema(const Field&) { return {{"anyOf", {{{"type", "string"}}, {{"type", "object"}}}}}; }
 };
 
 template <>

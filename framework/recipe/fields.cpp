@@ -40,7 +40,8 @@ std::vector<std::string> Table::names() const {
 
 std::vector<Section>& sections() {
   static std::vector<Section> all = {model_section(), adapter_section(), data_section(),         template_section(),
-                                     optim_section(), train_section(),   distribution_section(), generation_section(), log_section()};
+                                     optim_section(), train_section(), evaluation_section(), distribution_section(),
+                                     generation_section(), log_section()};
   return all;
 }
 
@@ -140,6 +141,11 @@ void read_table(const Table& table, const Node& map, void* owner, const std::str
       reading.report.error(map.place, fmt::format("'{}{}' is missing", prefix, field.key));
 }
 
+void Table::set_choices(std::string_view key, std::vector<Choice> choices) {
+  for (Field& field : fields_)
+    if (field.key == key) field.rules.choices = std::move(choices);
+}
+
 void read_recipe_map(const Node& map, Recipe& recipe, Reading& reading) {
   const auto names = top_level_names();
   for (std::size_t i = 0; i < map.keys.size(); ++i) {
@@ -161,11 +167,10 @@ Json write_table(const Table& table, const void* owner) {
 
 namespace dml {
 
-void allow_value(const std::string& key, const std::string& value) {
+void set_choices(const std::string& key, std::vector<Choice> choices) {
   auto found = recipe::find_field(key);
-  DML_CHECK(found.field && !found.field->rules.choices.empty(), "no list of values: {}", key);
-  auto& choices = const_cast<recipe::Field*>(found.field)->rules.choices;
-  if (std::ranges::find(choices, value, &recipe::Choice::spelling) == choices.end()) choices.push_back({value, value});
+  DML_CHECK(found.section, "no such key: {}", key);
+  found.section->table.set_choices(key, std::move(choices));
 }
 
 }  // namespace dml

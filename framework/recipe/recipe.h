@@ -209,9 +209,33 @@ struct LrGroup {
   bool operator==(const LrGroup&) const = default;
 };
 
+/// A check of an evaluation: a name, or a table whose first key is the name ("regex: PATTERN") and whose others are options.
+struct EvalCheck {
+  std::string name;
+  Json value, options = Json::object();
+  bool operator==(const EvalCheck&) const = default;
+};
+
+struct EvalEntry {
+  std::string name, path;
+  std::vector<Json> prompts;  // rows, in place of a path
+  bool raw = false;
+  std::optional<std::int64_t> every;  // steps; unset: at every evaluation
+  std::int64_t max_new_tokens = 256;
+  std::vector<EvalCheck> checks;
+  std::map<std::string, double> fail_below;
+  bool operator==(const EvalEntry&) const = default;
+};
+
+struct EvalSection {
+  std::vector<EvalEntry> evals;
+  bool operator==(const EvalSection&) const = default;
+};
+
 struct OptimSection {
   std::string optimizer = "adamw";  // name in the registry; Axolotl's many spellings are mapped to it
   Json optim_args = Json::object();
+  std::vector<std::string> optim_target_modules;
   double learning_rate = 0;  // the peak
   std::string lr_scheduler = "cosine";
   Json lr_scheduler_kwargs = Json::object();
@@ -221,7 +245,7 @@ struct OptimSection {
   std::optional<double> cosine_min_lr_ratio;
   std::optional<double> cosine_constant_lr_ratio;
   double weight_decay = 0;
-  double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_epsilon = 1e-8;
+  std::optional<double> adam_beta1, adam_beta2, adam_beta3, adam_epsilon, adam_epsilon2;  // unset: the optimizer's own
   double max_grad_norm = 1;  // 0: no clipping
   std::optional<double> embedding_lr, embedding_lr_scale;
   std::vector<LrGroup> lr_groups;
@@ -326,6 +350,7 @@ struct Recipe {
   TemplateSection templates;
   OptimSection optim;
   TrainSection train;
+  EvalSection evaluation;
   DistributionSection distribution;
   GenerationSection generation;
   LogSection log;
@@ -383,8 +408,15 @@ struct KeySection {
 };
 /// Every key that has an effect, in the order of the reference.
 std::vector<KeySection> key_sections();
-/// Programs that embed dml and add a row to a registry (optimizer, lr_scheduler, distribution) make its name known.
-void allow_value(const std::string& key, const std::string& value);
+/// A spelling of a value; `notice` is told when it stands for something a little different. `keys`: of the settings that have
+/// an effect with some values only, those that have one with this (adam_beta1 …).
+struct Choice {
+  std::string spelling, value, notice = {};
+  std::vector<std::string> keys = {};
+};
+/// The values of a key whose names belong to another folder (optimizer, lr_scheduler). Before it is called, the key takes any
+/// text; it is called again where a program has added a row to a registry.
+void set_choices(const std::string& key, std::vector<Choice> choices);
 /// JSON Schema (draft 2020-12) of a recipe, for editors.
 Json json_schema();
 /// recipes/REFERENCE.md.

@@ -179,6 +179,7 @@ std::string reference_markdown() {
     if (section.table.find("special_tokens")) add_table(out, table<SpecialTokens>(), "###");
     if (section.table.find("lr_groups")) add_table(out, table<LrGroup>(), "###");
     if (section.table.find("dynamic_checkpoint")) add_table(out, table<DynamicCheckpoint>(), "###");
+    if (section.table.find("evals")) add_table(out, table<EvalEntry>(), "###");
     if (section.table.find("datasets")) {
       add_table(out, table<DatasetEntry>(), "###");
       add_table(out, table<PromptFormat>(), "###");

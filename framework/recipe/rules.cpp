@@ -45,6 +45,13 @@ class Rulebook {
   Reading& reading_;
 };
 
+/// Whether a setting has an effect with this value of another; true where nobody has said.
+bool has_effect(const char* setting, const char* key, const std::string& value) {
+  const auto& choices = find_field(key).field->rules.choices;
+  auto found = std::ranges::find(choices, value, &Choice::spelling);
+  return found == choices.end() || std::ranges::find(found->keys, setting) != found->keys.end();
+}
+
 void check_model(const Recipe& recipe, Rulebook& rules) {
   const auto& m = recipe.model;
   if (m.base_model.empty() && m.model_config.empty())
@@ -140,7 +147,7 @@ void check_relora(const Recipe& recipe, Rulebook& rules) {
     default:
       break;
   }
-  if (a.relora_prune_method != "reset" && recipe.optim.optimizer.ends_with("_8bit"))
+  if (a.relora_prune_method != "reset" && !has_effect("relora_prune_method", "optimizer", recipe.optim.optimizer))
     refuse(
         fmt::format("with {}: {} needs relora_prune_method: reset", rules.cite("optimizer"), recipe.optim.optimizer));
   if (recipe.distribution.shard_frozen_weights == true)
@@ -222,8 +229,8 @@ void check_optim(const Recipe& recipe, RecipeUse use, Rulebook& rules) {
                     fmt::format("'{}' has no effect with {}: {}", key, rules.cite("lr_scheduler"), o.lr_scheduler));
   if (o.cosine_constant_lr_ratio && !o.cosine_min_lr_ratio)
     rules.error("cosine_constant_lr_ratio", "'cosine_constant_lr_ratio' needs cosine_min_lr_ratio");
-  for (const char* key : {"adam_beta1", "adam_beta2", "adam_epsilon"})
-    if (rules.given(key) && !o.optimizer.starts_with("adam") && o.optimizer != "lion")
+  for (const char* key : {"adam_beta1", "adam_beta2", "adam_beta3", "adam_epsilon", "adam_epsilon2", "optim_target_modules"})
+    if (rules.given(key) && !has_effect(key, "optimizer", o.optimizer))
       rules.warning(key, fmt::format("'{}' has no effect with {}: {}", key, rules.cite("optimizer"), o.optimizer));
 }
 
@@ -251,15 +258,17 @@ void check_train(const Recipe& recipe, Rulebook& rules) {
   check_cadence(t.eval_strategy, "eval_strategy", "eval_steps", "evals_per_epoch", rules);
   check_cadence(t.save_strategy, "save_strategy", "save_steps", "saves_per_epoch", rules);
 
-  if (recipe.data.val_set_size == 0 && recipe.data.test_datasets.empty()) {
-    const char* why = "there is no validation data; set val_set_size or test_datasets";
+  const char* why = "there is no validation data; set val_set_size or test_datasets";
+  const bool split = recipe.data.val_set_size > 0 || !recipe.data.test_datasets.empty();
+  if (!split && recipe.generation.generate_samples)
+    rules.error("generate_samples", fmt::format("'generate_samples': {}", why));
+  if (!split && recipe.evaluation.evals.empty()) {
     if (t.eval_steps) rules.error("eval_steps", fmt::format("'eval_steps': {}", why));
     if (t.eval_strategy == Cadence::steps || t.eval_strategy == Cadence::epoch)
       rules.error("eval_strategy", fmt::format("'eval_strategy': {}", why));
     if (t.save_strategy == Cadence::best) rules.error("save_strategy", fmt::format("'save_strategy: best': {}", why));
     if (t.early_stopping_patience)
       rules.error("early_stopping_patience", fmt::format("'early_stopping_patience': {}", why));
-    if (recipe.generation.generate_samples) rules.error("generate_samples", fmt::format("'generate_samples': {}", why));
     if (t.load_best_model_at_end)
       rules.error("load_best_model_at_end", fmt::format("'load_best_model_at_end': {}", why));
     if (t.evals_per_epoch) rules.warning("evals_per_epoch", fmt::format("'evals_per_epoch' has no effect: {}", why));

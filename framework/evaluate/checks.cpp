@@ -1,0 +1,162 @@
+#include "evaluate/checks.h"
+
+#include <algorithm>
+
+#include "constraint/automaton.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "core/regex.h"
+
+namespace dml {
+namespace {
+
+std::string trimmed(const std::string& text) {
+  constexpr const char* kSpace = " \t\r\n\f\v";
+  const auto first = text.find_first_not_of(kSpace);
+  return first == text.npos ? "" : text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+/// The row's `expected`: a text or a list of texts, any of which will do.
+std::vector<std::string> expected_of(const Json& row) {
+  std::vector<std::string> all;
+  const Json& expected = row.at("expected");
+  for (const Json& e : expected.is_array() ? expected : Json::array({expected})) all.push_back(trimmed(e.get<std::string>()));
+  return all;
+}
+
+void require_no_value(const CheckRequest& r) {
+  if (!r.value.is_null()) throw UserError("check '{}' takes no value, has {}", r.name, dump(r.value));
+}
+
+/// Compares with the row's `expected`.
+class Expected : public AnswerCheck {
+ public:
+  using Compare = bool (*)(const std::string& output, const std::string& expected);
+  Expected(const CheckRequest& r, Compare compare) : name_(r.name), compare_(compare) { require_no_value(r); }
+  std::string problem_with(const Json& row) const override {
+    const auto e = row.find("expected");
+    const bool texts = e != row.end() && (e->is_string() || (e->is_array() && !e->empty() && std::ranges::all_of(*e, [](const Json& x) {
+                                                               return x.is_string();
+                                                             })));
+    return texts ? "" : fmt::format("check '{}' needs 'expected', a text or a list of texts", name_);
+  }
+  Verdict check(const EvalAnswer& answer, const Json& row) override {
+    const std::string output = trimmed(answer.output);
+    return {.pass = std::ranges::any_of(expected_of(row), [&](const std::string& e) { return compare_(output, e); })};
+  }
+  std::string name() const override { return name_; }
+
+ private:
+  std::string name_;
+  Compare compare_;
+};
+
+/// A match anywhere in the answer, of the check's own pattern or the row's `regex`.
+class Matches : public AnswerCheck {
+ public:
+  explicit Matches(const CheckRequest& r) {
+    if (r.value.is_null()) return;
+    if (!r.value.is_string()) throw UserError("check 'regex' takes a pattern, has {}", dump(r.value));
+    pattern_.emplace("(?s).*?(?:" + r.value.get<std::string>() + ")", RegexSyntax::python, "check 'regex'");
+  }
+  std::string problem_with(const Json& row) const override {
+    if (pattern_) return "";
+    const auto own = row.find("regex");
+    if (own == row.end() || !own->is_string()) return "check 'regex' needs a pattern, or a 'regex' in every row";
+    return Regex::problem(own->get<std::string>(), RegexSyntax::python);
+  }
+  Verdict check(const EvalAnswer& answer, const Json& row) override {
+    if (pattern_) return {.pass = pattern_->matches_start(answer.output)};
+    const Regex own("(?s).*?(?:" + row["regex"].get<std::string>() + ")", RegexSyntax::python, "check 'regex'");
+    return {.pass = own.matches_start(answer.output)};
+  }
+  std::string name() const override { return "regex"; }
+
+ private:
+  std::optional<Regex> pattern_;
+};
+
+std::optional<Json> json_of(const std::string& text) {
+  try {
+    return parse_json(trimmed(text), "an answer");
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
+class ValidJson : public AnswerCheck {
+ public:
+  explicit ValidJson(const CheckRequest& r) { require_no_value(r); }
+  Verdict check(const EvalAnswer& answer, const Json&) override { return {.pass = json_of(answer.output).has_value()}; }
+  std::string name() const override { return "json_valid"; }
+};
+
+/// JSON that a schema allows: the check's own (a table, or a file) or the row's `schema`.
+class FollowsSchema : public AnswerCheck {
+ public:
+  explicit FollowsSchema(const CheckRequest& r) {
+    if (r.value.is_null()) return;
+    if (!r.value.is_object() && !r.value.is_string())
+      throw UserError("check 'json_schema' takes a schema or the path of one, has {}", dump(r.value));
+    const bool file = r.value.is_string();
+    const std::string source = file ? r.value.get<std::string>() : "check 'json_schema'";
+    schema_ = schema_automaton(file ? read_file(source) : dump(r.value), source);
+  }
+  std::string problem_with(const Json& row) const override {
+    if (schema_) return "";
+    const auto own = row.find("schema");
+    if (own == row.end() || !own->is_object()) return "check 'json_schema' needs a schema, or a 'schema' in every row";
+    try {
+      schema_automaton(dump(*own), "schema");
+      return "";
+    } catch (const UserError& e) {
+      return e.what();
+    }
+  }
+  Verdict check(const EvalAnswer& answer, const Json& row) override {
+    const std::optional<Json> value = json_of(answer.output);
+    if (!value) return {};
+    if (schema_) return {.pass = schema_->accepts(dump(*value))};
+    return {.pass = schema_automaton(dump(row["schema"]), "schema")->accepts(dump(*value))};
+  }
+  std::string name() const override { return "json_schema"; }
+
+ private:
+  std::unique_ptr<Automaton> schema_;
+};
+
+template <class Check>
+std::unique_ptr<AnswerCheck> make(const CheckRequest& request) {
+  return std::make_unique<Check>(request);
+}
+
+std::unique_ptr<AnswerCheck> make_exact(const CheckRequest& r) {
+  return std::make_unique<Expected>(r, [](const std::string& output, const std::string& e) { return output == e; });
+}
+std::unique_ptr<AnswerCheck> make_contains(const CheckRequest& r) {
+  return std::make_unique<Expected>(
+      r, [](const std::string& output, const std::string& e) { return output.find(e) != output.npos; });
+}
+
+}  // namespace
+
+Registry<AnswerCheckFactory>& answer_checks() {
+  static Registry<AnswerCheckFactory> registry(
+      "check", {{"exact", "the answer is the row's 'expected', white space around both aside", make_exact},
+                {"contains", "the row's 'expected' stands somewhere in the answer", make_contains},
+                {"regex", "a regular expression (Python's syntax) matches somewhere in the answer", make<Matches>},
+                {"json_valid", "the answer is JSON", make<ValidJson>},
+                {"json_schema", "the answer is JSON that a JSON Schema allows", make<FollowsSchema>},
+                {"command", "a program of yours decides: it gets JSON lines and answers them", make_judge_check}});
+  return registry;
+}
+
+bool is_likelihood_check(const std::string& name) { return name == "choice" || name == "perplexity"; }
+
+std::vector<std::string> check_names() {
+  std::vector<std::string> names = answer_checks().names();
+  names.insert(names.end(), {"choice", "perplexity"});
+  return names;
+}
+
+}  // namespace dml

@@ -1,0 +1,45 @@
+// Checks of answers: a row and what the model said to it become pass or not, perhaps with a score and a critique.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/registry.h"
+#include "evaluate/eval_task.h"
+
+namespace dml {
+
+struct Verdict {
+  bool counts = true;  // false: the check could not decide (a judge that failed)
+  bool pass = false;
+  std::optional<double> score = {};
+  std::string critique = {};
+};
+
+class AnswerCheck {
+ public:
+  virtual ~AnswerCheck() = default;
+  /// "" when the check can be made of this row, else what is missing.
+  virtual std::string problem_with(const Json& /*row*/) const { return ""; }
+  virtual Verdict check(const EvalAnswer& answer, const Json& row) = 0;
+  /// The name of its metric.
+  virtual std::string name() const = 0;
+  /// What went wrong so far, for people.
+  virtual std::vector<std::string> problems() const { return {}; }
+};
+
+/// Checks by name: exact, contains, regex, json_valid, json_schema, command.
+using AnswerCheckFactory = std::function<std::unique_ptr<AnswerCheck>(const CheckRequest&)>;
+Registry<AnswerCheckFactory>& answer_checks();
+/// Checks that need log-likelihoods: choice, perplexity.
+bool is_likelihood_check(const std::string& name);
+/// Every check, for errors and lists.
+std::vector<std::string> check_names();
+
+/// The check of a judge: a program that stays and answers JSON lines (evaluate/judge.h).
+std::unique_ptr<AnswerCheck> make_judge_check(const CheckRequest& request);
+
+}  // namespace dml

@@ -1,0 +1,67 @@
+// Runs evaluations on a model: rows are shared among the ranks in groups of a fixed size, so that no result depends on how many
+// ranks there are. Rank 0 makes the checks of answers; every rank ends with the same result.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "dist/comm.h"
+#include "evaluate/checks.h"
+#include "evaluate/eval_task.h"
+#include "model/causal_lm.h"
+
+namespace dml {
+
+/// A task with its checks made and its rows looked at.
+class Eval {
+ public:
+  /// UserError with a line for everything that is wrong: unknown checks, patterns, schemas, programs, rows that lack
+  /// something, prompts that do not fit `context` tokens (0: not known yet).
+  Eval(EvalTask task, const EvalPrompts& prompts, std::int64_t context);
+
+  /// A collective. `done(i, n)`: so many of this rank's groups are through. The model's values must be readable on every rank;
+  /// its length is what it was in the end.
+  using Progress = std::function<void(std::int64_t done, std::int64_t total)>;
+  EvalResult run(CausalLm& model, Comm& comm, const Progress& done = {});
+  /// Bytes that run() takes: of the model's working memory, and beside it (caches).
+  struct Memory {
+    std::size_t working = 0, beside = 0;
+  };
+  Memory memory(CausalLm& model) const;
+  /// The metrics that run() gives, before it is run; a judge's score is not among them.
+  std::vector<EvalValue> metrics() const;
+  const EvalTask& task() const { return task_; }
+
+ private:
+  struct Choices {
+    std::vector<Token> context;
+    std::vector<std::vector<Token>> continuations;
+    std::vector<double> characters, bytes;
+    std::size_t answer = 0;
+  };
+  void check_rows(std::int64_t context, std::vector<std::string>& problems) const;
+  Choices choices_of(const Json& row) const;
+  /// What this rank's rows [first, last) give, as JSON by row.
+  Json group(CausalLm& model, std::size_t first, std::size_t last) const;
+  void add_answers(CausalLm& model, std::size_t first, std::size_t last, std::vector<Json>& out) const;
+  void add_choice(const std::vector<Json>& rows, EvalResult& result) const;
+  void add_perplexity(const std::vector<Json>& rows, EvalResult& result) const;
+  void check_answers(const std::vector<Json>& rows, EvalResult& result);
+
+  EvalTask task_;
+  const EvalPrompts& prompts_;
+  std::vector<std::unique_ptr<AnswerCheck>> checks_;
+  bool choice_ = false, perplexity_ = false;
+};
+
+/// Metrics of `fail_below` that are below their limit, one line each: "NAME METRIC is 0.25, below 0.5".
+std::vector<std::string> below_limits(const EvalTask& task, const EvalResult& result);
+
+/// Mean of values and its standard error (deviation of the sample over √n; 0 for fewer than two).
+struct MeanAndError {
+  double mean = 0, error = 0;
+};
+MeanAndError mean_and_error(const std::vector<double>& values);
+
+}  // namespace dml

@@ -1,0 +1,83 @@
+// An evaluation of one's own: rows, what is done with them, and what comes out.
+//
+// A check either needs an answer (exact, contains, regex, json_valid, json_schema, command) or a log-likelihood (choice,
+// perplexity). Every check of an evaluation sees the same rows; answers are generated once for all of them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+#include "core/packed_batch.h"
+
+namespace dml {
+
+struct EvalRow {
+  Json json;          // an object
+  std::string place;  // "FILE:LINE"
+};
+
+/// A check as it is asked for: its name, what stands behind the name ("regex: PATTERN"), and further options.
+struct CheckRequest {
+  std::string name;
+  Json value, options = Json::object();
+};
+
+struct EvalTask {
+  std::string name;
+  std::vector<EvalRow> rows;
+  bool raw = false;  // prompts go without a template
+  std::int64_t max_new_tokens = 256;
+  std::vector<CheckRequest> checks;
+  std::map<std::string, double> fail_below;  // by metric: the least value that passes
+};
+
+/// A value of an evaluation. `error` is its standard error: the sample's deviation over √n; 0 where there is none.
+struct EvalValue {
+  std::string name;
+  double value = 0, error = 0;
+  bool greater_is_better = true;
+};
+
+/// What was said to one row, and what the checks made of it.
+struct EvalAnswer {
+  std::string prompt, reference, output;
+  Json checks = Json::object();  // by check: {"pass": …} and what a judge added
+};
+
+struct EvalResult {
+  std::string name;
+  std::int64_t rows = 0;
+  std::vector<EvalValue> values;
+  std::vector<EvalAnswer> answers;   // in the order of the rows; of checks that need answers
+  std::vector<std::string> problems;  // what a judge did wrong
+
+  const EvalValue* find(const std::string& metric) const;
+};
+
+/// How rows become tokens and tokens text; the same for every model that is compared.
+class EvalPrompts {
+ public:
+  virtual ~EvalPrompts() = default;
+  /// The prompt of a row, with the template unless `raw`. UserError for a row without one.
+  virtual std::vector<Token> prompt(const Json& row, bool raw) const = 0;
+  /// The text of an answer that was generated behind a prompt.
+  virtual std::string answer(const std::vector<Token>& prompt, const std::vector<Token>& answer, bool raw) const = 0;
+  /// Ids of a text without tokens that the tokenizer adds.
+  virtual std::vector<Token> plain(const std::string& text) const = 0;
+  /// What stands in front of a text that has no context: BOS, else EOS; -1 where there is neither.
+  virtual Token prefix() const = 0;
+  /// The ids of context and of the continuation behind it, where the prompt is raw text: spaces at the end of the context
+  /// belong to the continuation.
+  struct Continued {
+    std::vector<Token> context, continuation;
+  };
+  virtual Continued continued(const std::string& context, const std::string& continuation) const = 0;
+  /// Ids that end an answer.
+  virtual std::vector<Token> stop_tokens(bool raw) const = 0;
+};
+
+}  // namespace dml

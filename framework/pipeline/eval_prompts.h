@@ -1,0 +1,41 @@
+// Rows of evaluations as token ids, by the format of a recipe or the model's own chat template, as `dml infer` does it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "evaluate/eval_task.h"
+#include "model/spec.h"
+#include "prompt/strategy.h"
+#include "recipe/recipe.h"
+#include "tokenizer/tokenizer.h"
+
+namespace dml {
+
+class AnsweringPrompts : public EvalPrompts {
+ public:
+  /// `recipe` may be null: then the template is the tokenizer's. `ends` are the model's own stop tokens.
+  AnsweringPrompts(const Recipe* recipe, const Tokenizer& tokenizer, const ModelSpec& spec);
+  ~AnsweringPrompts() override;
+
+  std::vector<Token> prompt(const Json& row, bool raw) const override;
+  std::string answer(const std::vector<Token>& prompt, const std::vector<Token>& answer, bool raw) const override;
+  std::vector<Token> plain(const std::string& text) const override;
+  Token prefix() const override;
+  Continued continued(const std::string& context, const std::string& continuation) const override;
+  std::vector<Token> stop_tokens(bool raw) const override;
+
+ private:
+  std::vector<Token> raw_prompt(const std::string& text) const;
+
+  const Tokenizer& tokenizer_;
+  std::int64_t vocabulary_;
+  std::vector<Token> ends_;
+  TemplateSection templates_;
+  DatasetEntry dataset_;
+  std::unique_ptr<PromptStrategy> strategy_;
+  bool continues_ = false, space_ = false;  // the answer continues the prompt's text; a space in front belongs to the template
+};
+
+}  // namespace dml

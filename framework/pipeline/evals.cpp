@@ -1,0 +1,150 @@
+#include "pipeline/evals.h"
+
+#include <algorithm>
+
+#include "core/directory.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "core/log.h"
+#include "pipeline/base_model.h"
+#include "pipeline/eval_prompts.h"
+#include "pipeline/infer.h"
+#include "pipeline/job.h"
+#include "pipeline/vocabulary.h"
+
+namespace dml {
+namespace {
+
+constexpr std::size_t kMostErrors = 20;
+
+void read_rows(const std::string& path, std::vector<EvalRow>& rows, std::vector<std::string>& errors) {
+  const std::string text = read_file(path);
+  std::size_t number = 0;
+  for (std::size_t at = 0; at < text.size() && errors.size() < kMostErrors;) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line(text.data() + at, end - at);
+    at = end + 1;
+    const std::string place = fmt::format("{}:{}", path, ++number);
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    try {
+      Json row = parse_json(line, place);
+      if (!row.is_object()) throw UserError("{}: a row must be an object", place);
+      rows.push_back({std::move(row), place});
+    } catch (const UserError& e) {
+      errors.push_back(e.what());
+    }
+  }
+}
+
+std::string value_text(const EvalValue& v) {
+  if (v.name.ends_with("_failed")) return fmt::format("{:.0f}", v.value);
+  return v.error > 0 ? fmt::format("{:.4f} ± {:.4f}", v.value, v.error) : fmt::format("{:.4f}", v.value);
+}
+
+/// The models that are compared: the base, then what was trained.
+struct Compared {
+  std::string name;
+  std::vector<std::string> over;  // adapters
+};
+
+std::vector<Compared> compared_models(const AnsweringModel& model, const EvalsOptions& options) {
+  std::vector<Compared> out{{"base", {}}};
+  for (const std::string& adapter : model.adapters) out.push_back({adapter, {adapter}});
+  if (model.adapters.empty() && !options.base_model && out[0].over.empty()) out[0].name = model.section.base_model;
+  return out;
+}
+
+}  // namespace
+
+std::vector<EvalTask> eval_tasks(const EvalSection& section) {
+  std::vector<EvalTask> tasks;
+  std::vector<std::string> errors;
+  for (const EvalEntry& e : section.evals) {
+    EvalTask task{e.name, {}, e.raw, e.max_new_tokens, {}, e.fail_below};
+    for (const EvalCheck& c : e.checks) task.checks.push_back({c.name, c.value, c.options});
+    if (e.path.empty() == e.prompts.empty()) errors.push_back(fmt::format("evals: {}: set either 'path' or 'prompts'", e.name));
+    for (std::size_t i = 0; i < e.prompts.size(); ++i)
+      task.rows.push_back({e.prompts[i], fmt::format("prompt {}", i + 1)});
+    try {
+      if (!e.path.empty()) read_rows(e.path, task.rows, errors);
+    } catch (const UserError& error) {
+      errors.push_back(fmt::format("evals: {}: {}", e.name, error.what()));
+    }
+    if (std::ranges::find(tasks, e.name, &EvalTask::name) != tasks.end())
+      errors.push_back(fmt::format("evals: two are called '{}'", e.name));
+    tasks.push_back(std::move(task));
+  }
+  if (!errors.empty()) throw UserError("{}", fmt::join(errors, "\n"));
+  return tasks;
+}
+
+EvalsOutcome run_evals(const Recipe& recipe, const EvalsOptions& options, Comm& comm) {
+  set_job_threads(recipe.train, comm);
+  if (recipe.evaluation.evals.empty()) throw UserError("there are no evaluations: set 'evals'");
+  const Recipe* own = options.base_model ? nullptr : &recipe;
+  const AnsweringModel model = answering_model(own, options.base_model, options.adapters);
+  require_directory(model.section.base_model);
+  const auto tokenizer = open_tokenizer(model.section);
+  const BaseModel base = open_base_model(model.section, own ? recipe.adapter : AdapterSection{});
+  if (!base.files) throw UserError("there are no weights to evaluate: base_model is not set");
+
+  const AnsweringPrompts prompts(own, *tokenizer, base.spec);
+  std::vector<Eval> evals;
+  for (EvalTask& task : eval_tasks(recipe.evaluation)) evals.emplace_back(std::move(task), prompts, base.spec.max_positions);
+
+  EvalsOutcome out;
+  for (const Compared& c : compared_models(model, options)) {
+    BaseModel with = base;  // adapters may have vocabularies of their own
+    fit_vocabulary(with, c.over);
+    const auto built = make_inference_model(with, model.section.frozen_storage, c.over);
+    out.below.clear();
+    EvaluatedModel& evaluated = out.models.emplace_back(EvaluatedModel{c.name, {}});
+    for (Eval& eval : evals) {
+      evaluated.results.push_back(eval.run(*built, comm));
+      for (const std::string& line : evaluated.results.back().problems) log_warning("{}", line);
+      for (std::string& line : below_limits(eval.task(), evaluated.results.back())) out.below.push_back(std::move(line));
+    }
+  }
+  return out;
+}
+
+Json evals_json(const EvalsOutcome& outcome) {
+  Json models = Json::array();
+  for (const EvaluatedModel& m : outcome.models) {
+    Json evals = Json::object();
+    for (const EvalResult& r : m.results) {
+      Json& e = evals[r.name] = {{"n", r.rows}};
+      for (const EvalValue& v : r.values) {
+        e[v.name] = v.value;
+        if (v.error > 0) e[v.name + "_stderr"] = v.error;
+      }
+    }
+    models.push_back({{"name", m.name}, {"evals", std::move(evals)}});
+  }
+  return {{"models", std::move(models)}};
+}
+
+std::string evals_markdown(const EvalsOutcome& outcome) {
+  std::string out = "| evaluation | n | metric |", line = "|---|--:|---|";
+  for (const EvaluatedModel& m : outcome.models) out += fmt::format(" {} |", m.name), line += "--:|";
+  out += "\n" + line + "\n";
+  if (outcome.models.empty()) return out;
+  for (std::size_t e = 0; e < outcome.models[0].results.size(); ++e) {
+    std::vector<std::string> names;  // of any of the models: a judge that failed has more
+    for (const EvaluatedModel& m : outcome.models)
+      for (const EvalValue& v : m.results[e].values)
+        if (std::ranges::find(names, v.name) == names.end()) names.push_back(v.name);
+    for (const std::string& name : names) {
+      const EvalResult& first = outcome.models[0].results[e];
+      out += fmt::format("| {} | {} | {} |", first.name, first.rows, name);
+      for (const EvaluatedModel& m : outcome.models) {
+        const EvalValue* v = m.results[e].find(name);
+        out += fmt::format(" {} |", v ? value_text(*v) : "");
+      }
+      out += "\n";
+    }
+  }
+  return out;
+}
+
+}  // namespace dml

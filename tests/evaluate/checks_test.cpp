@@ -1,0 +1,114 @@
+#include "evaluate/checks.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "core/files.h"
+#include "temporary_folder.h"
+
+namespace dml {
+namespace {
+
+Verdict verdict(const CheckRequest& request, const std::string& output, const Json& row) {
+  return answer_checks().at(request.name).make(request)->check({"", "", output}, row);
+}
+bool passes(const std::string& name, const Json& value, const std::string& output, const Json& row) {
+  return verdict({name, value}, output, row).pass;
+}
+std::string refused(const CheckRequest& request) {
+  try {
+    answer_checks().at(request.name).make(request);
+    return "";
+  } catch (const UserError& e) {
+    return e.what();
+  }
+}
+
+TEST(Checks, CompareWithWhatIsExpected) {
+  EXPECT_TRUE(passes("exact", nullptr, " Paris\n", {{"expected", "Paris "}}));
+  EXPECT_FALSE(passes("exact", nullptr, "Paris.", {{"expected", "Paris"}}));
+  EXPECT_TRUE(passes("exact", nullptr, "Rome", {{"expected", {"Paris", "Rome"}}}));
+  EXPECT_TRUE(passes("contains", nullptr, "It is Paris.", {{"expected", "Paris"}}));
+  EXPECT_FALSE(passes("contains", nullptr, "It is paris.", {{"expected", "Paris"}}));
+  auto exact = answer_checks().at("exact").make({"exact", nullptr});
+  EXPECT_NE(exact->problem_with({{"prompt", "?"}}), "");
+  EXPECT_NE(exact->problem_with({{"expected", 3}}), "");
+  EXPECT_EQ(exact->problem_with({{"expected", "x"}}), "");
+}
+
+TEST(Checks, SearchForRegularExpressions) {
+  EXPECT_TRUE(passes("regex", "[0-9]{4}", "born in\n1975, they say", {}));
+  EXPECT_FALSE(passes("regex", "^[0-9]{4}$", "born in 1975", {}));
+  EXPECT_TRUE(passes("regex", nullptr, "yes", {{"regex", "^(yes|no)$"}}));
+  EXPECT_NE(refused({"regex", "(["}).find("regular expression"), std::string::npos);
+  EXPECT_NE(refused({"regex", 3}), "");
+}
+
+TEST(Checks, ReadJsonAndSchemas) {
+  EXPECT_TRUE(passes("json_valid", nullptr, "\n{\"a\": [1, 2]}\n", {}));
+  EXPECT_FALSE(passes("json_valid", nullptr, "{\"a\": }", {}));
+  EXPECT_FALSE(passes("json_valid", nullptr, "Sure! {\"a\": 1}", {}));
+  const Json schema = Json::parse(R"({"type": "object", "properties": {"age": {"type": "integer", "minimum": 0}}, "required": ["age"]})");
+  EXPECT_TRUE(passes("json_schema", schema, "{ \"age\" : 3 }", {}));
+  EXPECT_FALSE(passes("json_schema", schema, "{\"age\": -3}", {}));
+  EXPECT_FALSE(passes("json_schema", schema, "no JSON", {}));
+  EXPECT_TRUE(passes("json_schema", nullptr, "{\"age\": 3}", {{"schema", schema}}));
+  EXPECT_NE(refused({"json_schema", {{"type", "number or so"}}}), "");
+  EXPECT_NE(refused({"json_schema", "/there/is/no/such/file.json"}), "");
+}
+
+// ---- judges
+
+class Judges : public testing::Test {
+ protected:
+  CheckRequest judge(const std::string& script, double timeout = 20) const {
+    write_file(folder_ / "judge.sh", script);
+    return {"command", Json::array({"/bin/sh", folder_ / "judge.sh"}), {{"timeout", timeout}, {"name", "judge"}}};
+  }
+  testing_tools::TemporaryFolder folder_;
+};
+
+TEST_F(Judges, StayAndAnswerLineByLine) {
+  auto check = answer_checks().at("command").make(judge(
+      "n=0; while read line; do n=$((n+1)); case \"$line\" in *good*) echo '{\"pass\": true, \"score\": 0.75, \"critique\": \"fine\"}';;"
+      " *) echo \"{\\\"score\\\": 0.$n}\";; esac; done"));
+  const Verdict first = check->check({"p", "r", "good"}, {{"id", 1}});
+  EXPECT_TRUE(first.counts && first.pass);
+  EXPECT_EQ(*first.score, 0.75);
+  EXPECT_EQ(first.critique, "fine");
+  const Verdict second = check->check({"p", "r", "bad"}, {});
+  EXPECT_TRUE(second.counts);
+  EXPECT_EQ(*second.score, 0.2) << "the same process answers";
+  EXPECT_FALSE(second.pass);
+  EXPECT_EQ(check->name(), "judge");
+  EXPECT_TRUE(check->problems().empty());
+}
+
+TEST_F(Judges, ThatFailNeverEndTheRun) {
+  const std::pair<const char*, const char*> bad[] = {
+      {"exit 3", "ended before it answered"},
+      {"read line; sleep 100", "did not answer within"},
+      {"while :; do printf 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'; done", "more than a megabyte"},
+      {"while read line; do echo rubbish; done", "not JSON"},
+      {"while read line; do echo '{\"verdict\": 1}'; done", "without 'pass' or 'score'"},
+      {"while read line; do echo '{\"pass\": true}'; echo '{\"pass\": true}'; done", "more than one line"},
+  };
+  for (auto& [script, says] : bad) {
+    auto check = answer_checks().at("command").make(judge(script, 2));
+    int failed = 0;
+    for (int i = 0; i < 5; ++i) failed += !check->check({"p", "r", "o"}, {}).counts;
+    EXPECT_GE(failed, 2) << script;
+    ASSERT_FALSE(check->problems().empty()) << script;
+    EXPECT_NE(check->problems()[0].find(says), std::string::npos) << check->problems()[0];
+  }
+}
+
+TEST_F(Judges, AreLookedForBeforehand) {
+  EXPECT_NE(refused({"command", "no_such_program_at_all --flag"}).find("no_such_program_at_all"), std::string::npos);
+  EXPECT_NE(refused({"command", Json::array({"no_such_program_at_all"})}), "");
+  EXPECT_NE(refused({"command", nullptr}), "");
+  EXPECT_NE(refused({"command", "cat", {{"timeout", -1}}}), "");
+}
+
+}  // namespace
+}  // namespace dml
