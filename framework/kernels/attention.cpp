@@ -49,7 +49,7 @@ struct QueryTile {
     top = o + e * kQueries;
     sum = top + kQueries;
     fix = sum + kQueries;
-    loops().transpose(rows, e, t.q.row(row) + t.head * e, t.q.cols, t.shape.scale, qt, width);
+    loops().transpose(rows, e, t.q.row(row - t.queries_from) + t.head * e, t.q.cols, t.shape.scale, qt, width);
     std::fill(top, top + width, -std::numeric_limits<float>::infinity());
     std::fill(sum, sum + width, 0.f);
     std::fill(o, o + rows * e, 0.f);
@@ -84,8 +84,9 @@ struct QueryTile {
   void finish(const AttentionRows& t) const {
     const std::int64_t e = t.shape.head_dim;
     for (std::int64_t i = 0; i < rows; ++i) {
-      loops().set_scaled(o + i * e, 1 / sum[i], t.out.row(row + i) + t.head * e, e);
-      t.lse.row(row + i)[t.head] = top[i] + std::log(sum[i]);
+      const std::int64_t to = row + i - t.queries_from;
+      loops().set_scaled(o + i * e, 1 / sum[i], t.out.row(to) + t.head * e, e);
+      t.lse.row(to)[t.head] = top[i] + std::log(sum[i]);
     }
   }
 };
@@ -140,6 +141,19 @@ void attention(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMat v, 
   });
 }
 
+// Not in the instruction set's own way: whether that pays depends on how much is read at once.
+void attention_tail(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMat v, Mat out, Mat lse) {
+  ProfileScope profiled("attention");
+  const std::int64_t e = shape.head_dim, before = k.rows - q.rows;
+  DML_CHECK(q.cols == shape.heads * e && k.cols == shape.kv_heads * e && v.cols == k.cols && out.cols == q.cols);
+  DML_CHECK(before >= 0 && v.rows == k.rows && out.rows == q.rows && lse.rows == q.rows && lse.cols == shape.heads);
+  const std::int64_t at_once = kQueries;
+  parallel_for((q.rows + at_once - 1) / at_once * shape.heads, [&](std::int64_t task) {
+    const std::int64_t head = task % shape.heads, first = task / shape.heads * at_once;
+    rows_of_a_head({shape, q, k, v, out, lse, head, 0, before + first, std::min(at_once, q.rows - first), before});
+  });
+}
+
 // Every cache is cut into fixed runs of keys; each gives (max, sum, weighted values) per head, put together in order.
 void attention_decode(const AttentionShape& shape, std::span<const CachedQuery> queries, Arena& scratch) {
   ProfileScope profiled("attention_decode");
@@ -168,10 +182,11 @@ void attention_decode(const AttentionShape& shape, std::span<const CachedQuery> 
     const CachedQuery& c = queries[i];
     const std::int64_t first = begin_of(c) + (run - first_run[i]) * kRun, keys = std::min(kRun, c.keys.rows - first);
     float* s = thread_scratch(group * kRun + kRun * e).data();
-    // The rows of one head, dense where they must be turned into float32 first.
+    // The rows of one head, dense where they lie in several places or must be turned into float32 first.
     auto rows_of = [&](const CachedRows& cache) -> ConstMat {
-      if (cache.storage == Storage::f32)
-        return {reinterpret_cast<const float*>(cache.data) + first * cache.width() + kv * e, keys, cache.width()};
+      if (cache.storage == Storage::f32 && cache.contiguous(first, keys))
+        return {reinterpret_cast<const float*>(cache.data) + cache.place(first) * cache.width() + kv * e, keys,
+                cache.width()};
       load_head(cache, kv, first, keys, s + group * kRun);
       return {s + group * kRun, keys, e};
     };

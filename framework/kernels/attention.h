@@ -23,11 +23,16 @@ struct AttentionShape {
 void attention(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMat v, std::span<const std::int32_t> starts,
                Mat out, Mat lse);
 
+/// The same for the last rows of one document: q (M, …), out and lse of its last M tokens, k and v of all T. Rows have the bits
+/// that they have in any other part of the document.
+void attention_tail(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMat v, Mat out, Mat lse);
+
 /// Sets dq, dk, dv from dout. dq may not alias q.
 void attention_backward(const AttentionShape& shape, ConstMat dout, ConstMat q, ConstMat k, ConstMat v, ConstMat out,
                         ConstMat lse, std::span<const std::int32_t> starts, Mat dq, Mat dk, Mat dv, Arena& scratch);
 
-/// Decoding: one query row (heads · head_dim) of a sequence against its cache, whose last row is the newest.
+/// Decoding: one query row (heads · head_dim) of a sequence against its cache, whose last row is the newest. The bits do not
+/// depend on how the cache's rows are paged.
 struct CachedQuery {
   const float* q;
   CachedRows keys, values;

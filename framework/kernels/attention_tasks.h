@@ -18,6 +18,7 @@ struct AttentionRows {
   ConstMat q, k, v;
   Mat out, lse;
   std::int64_t head, begin, row, rows;
+  std::int64_t queries_from = 0;  // the row that the first row of q, out and lse stands for
 };
 
 /// Of the document [begin, end) and one head of keys, every `strips`-th run of kKeys keys from the `strip`-th on: sets their

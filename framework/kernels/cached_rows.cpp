@@ -28,7 +28,7 @@ void store_rows(ConstMat x, const CachedRows& to, std::int64_t at) {
   parallel_ranges(x.rows, kRowsPerTask, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t r = first; r < last; ++r) {
       const float* from = x.row(r);
-      std::int64_t place = (at + r) * to.width();
+      const std::int64_t row = to.place(at + r), place = row * to.width();
       switch (to.storage) {
         case Storage::f32:
           std::copy_n(from, x.cols, reinterpret_cast<float*>(to.data) + place);
@@ -40,7 +40,7 @@ void store_rows(ConstMat x, const CachedRows& to, std::int64_t at) {
           for (std::int64_t h = 0; h < to.heads; ++h)
             store_int8(from + h * to.head_dim, to.head_dim,
                        reinterpret_cast<std::int8_t*>(to.data) + place + h * to.head_dim,
-                       to.scales + (at + r) * to.heads + h);
+                       to.scales + row * to.heads + h);
           break;
         default:
           DML_CHECK(false, "a cache in a storage that is none of its own");
@@ -52,13 +52,14 @@ void store_rows(ConstMat x, const CachedRows& to, std::int64_t at) {
 void load_head(const CachedRows& from, std::int64_t head, std::int64_t first, std::int64_t count, float* out) {
   const Loops& loop = loops();
   for (std::int64_t r = first; r < first + count; ++r, out += from.head_dim) {
-    const std::byte* at = from.data + storage_bytes(from.storage, r * from.width() + head * from.head_dim);
+    const std::int64_t row = from.place(r);
+    const std::byte* at = from.data + storage_bytes(from.storage, row * from.width() + head * from.head_dim);
     switch (from.storage) {
       case Storage::bf16:
         loop.from_bf16(at, from.head_dim, out);
         break;
       case Storage::int8:
-        loop.from_int8(at, from.head_dim, from.scales[r * from.heads + head], out);
+        loop.from_int8(at, from.head_dim, from.scales[row * from.heads + head], out);
         break;
       default:
         std::copy_n(reinterpret_cast<const float*>(at), from.head_dim, out);

@@ -1,5 +1,5 @@
 // Keys or values of one layer as a cache keeps them: a row per token, in float32, bfloat16 or int8 (one scale per row
-// and head, its largest magnitude / 127). A view; the cache owns the memory.
+// and head, its largest magnitude / 127). A view; the cache owns the memory. The rows may lie in pages, in any order.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,17 @@ struct CachedRows {
   std::int64_t rows = 0, heads = 1, head_dim = 1;
   std::byte* data = nullptr;  // rows × heads × head_dim
   float* scales = nullptr;    // int8: rows × heads
+  const std::int32_t* pages = nullptr;  // row r lies in page pages[r / page_rows]; null: all rows one after another
+  std::int64_t page_rows = 1;
 
+  /// Which row of the memory row r is.
+  std::int64_t place(std::int64_t r) const { return pages ? pages[r / page_rows] * page_rows + r % page_rows : r; }
+  /// Whether rows [first, first + count) lie one after another.
+  bool contiguous(std::int64_t first, std::int64_t count) const {
+    for (std::int64_t p = first / page_rows; pages && p < (first + count - 1) / page_rows; ++p)
+      if (pages[p + 1] != pages[p] + 1) return false;
+    return true;
+  }
   std::int64_t width() const { return heads * head_dim; }
   CachedRows head_of(std::int64_t count) const {
     CachedRows part = *this;

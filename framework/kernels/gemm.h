@@ -1,6 +1,6 @@
 // The matrix products of linear layers, and OpenBLAS, on one thread, for what happens outside of a step. The bits of a
 // row of a product depend on that row and the weight alone: not on the number of threads, nor on what is computed
-// beside it (but up to eight rows are dots, see below, more are packed products, packed.h).
+// beside it, as long as rows are multiplied in the same way (Rows).
 #pragma once
 
 #include "core/matrix.h"
@@ -9,11 +9,16 @@
 
 namespace dml::kernels {
 
-/// y (T,N) = or += x (T,K) · wᵀ, w (N,K). The forward product of a linear layer. Few rows (decoding) take a fused
-/// de-quantising matrix-vector path.
-void gemm_nt(ConstMat x, const Weight& w, Mat y, Write mode);
+/// How the rows of a product are multiplied, which differs in bits: as dots with weights straight from their storage (fast
+/// for few rows), or as packed products (packed.h). by_count: up to eight rows are dots. Who reads prompts and writes answers in
+/// changing company says which.
+enum class Rows { by_count, dots, packed };
+
+/// y (T,N) = or += x (T,K) · wᵀ, w (N,K). The forward product of a linear layer.
+void gemm_nt(ConstMat x, const Weight& w, Mat y, Write mode, Rows rows = Rows::by_count);
 /// The same, + down (T,R) · bᵀ, b (N,R): a layer with its adapter.
-void gemm_nt_with(ConstMat x, const Weight& w, ConstMat down, ConstMat b, Mat y, Write mode);
+void gemm_nt_with(ConstMat x, const Weight& w, ConstMat down, ConstMat b, Mat y, Write mode,
+                  Rows rows = Rows::by_count);
 
 /// y (T,count) = x (T,K) · (rows [first, first + count) of w)ᵀ, on the calling thread: for kernels with panels of their
 /// own.

@@ -86,12 +86,12 @@ class TokenSum {
 
 }  // namespace
 
-void lora_down(ConstMat x, ConstMat a, Mat down) {
+void lora_down(ConstMat x, ConstMat a, Mat down, Rows rows) {
   ProfileScope profiled("lora_down", 2.0 * static_cast<double>(x.size()) * static_cast<double>(a.rows));
   DML_CHECK(x.cols == a.cols && down.rows == x.rows && down.cols == a.rows);
   if (dry_run()) return;
   std::int64_t rank = a.rows;
-  if (x.rows <= kFewRows)  // not worth turning A around
+  if (rows == Rows::dots || (rows == Rows::by_count && x.rows <= kFewRows))  // not worth turning A around
     return parallel_ranges(rank, 4, [&](std::int64_t first, std::int64_t last) {
       loops().dot_block(x.rows, last - first, x.cols, x.data, x.cols, a.row(first), a.cols, down.data + first, rank,
                         false);

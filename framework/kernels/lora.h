@@ -4,11 +4,12 @@
 
 #include "core/arena.h"
 #include "core/matrix.h"
+#include "kernels/gemm.h"
 
 namespace dml::kernels {
 
 /// down (T,R) = x (T,K) · aᵀ.
-void lora_down(ConstMat x, ConstMat a, Mat down);
+void lora_down(ConstMat x, ConstMat a, Mat down, Rows rows = Rows::by_count);
 /// y (T,N) += scale · down (T,R) · bᵀ.
 void lora_up(ConstMat down, ConstMat b, float scale, Mat y);
 /// Given dy: sets ddown (T,R) = scale · dy · b; adds scale · dyᵀ · down to db (N,R) when it is not empty.

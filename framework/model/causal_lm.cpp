@@ -106,6 +106,14 @@ bool CausalLm::cache_expires(std::int64_t from, std::int64_t to) const {
   return spec.use_rope && (switches(spec.rope) || (spec.has_local_rope && switches(spec.rope_local)));
 }
 
+std::int64_t CausalLm::angles_of(std::int64_t length) const {
+  auto kind = [&](const RopeSpec& rope) -> std::int64_t {
+    if (length <= rope_switch(rope, spec.max_positions)) return 0;
+    return rope.scaling == RopeScaling::dynamic ? length : 1;
+  };
+  return !spec.use_rope ? 0 : std::max(kind(spec.rope), spec.has_local_rope ? kind(spec.rope_local) : 0);
+}
+
 std::int64_t CausalLm::lowest_trained() const {
   if (embedding.trains()) return -1;
   std::int64_t l = 0;
@@ -233,30 +241,40 @@ double CausalLm::evaluate(const PackedBatch& batch, UnitHooks& hooks, std::span<
   return walk(batch, {}, hooks, row_losses, false);
 }
 
-void CausalLm::generate(const PackedBatch& batch, std::span<const SequenceRows> sequences, Mat logits) {
+void CausalLm::outputs_of(const PackedBatch& batch, std::span<const SequenceRows> sequences, kernels::Rows rows,
+                          Mat logits, Mat states) {
   Arena::Scope step(arena_);
+  if (rows == kernels::Rows::by_count)
+    rows = batch.size() > std::ssize(sequences) ? kernels::Rows::packed : kernels::Rows::dots;
   auto documents = arena_.take<RopeDocument>(std::ssize(sequences));
-  for (std::size_t i = 0; i < sequences.size() && !dry_run(); ++i)
-    documents[i] = {sequences[i].first, sequences[i].count, sequences[i].cache->length() + sequences[i].count};
+  for (std::size_t i = 0; i < sequences.size() && !dry_run(); ++i) {
+    const SequenceRows& s = sequences[i];
+    documents[i] = {s.first, s.count, s.length > 0 ? s.length : s.cache->length() + s.count};
+  }
   Pass pass{batch, arena_, rope_.full(batch.positions, documents, arena_),
             rope_.local(batch.positions, documents, arena_)};
+  pass.rows = rows;
   Mat x = arena_.matrix(batch.size(), spec.hidden);
   embedding.forward(x, pass);
   const std::size_t last = layers.size() - 1;
   for (std::size_t l = 0; l < last; ++l)
-    layers[l].forward_cached(x, sequences, {}, static_cast<std::int64_t>(l), x, pass);
-  // Of the last layer, the rows in front of the last one of a sequence leave keys and values only.
+    layers[l].forward_cached(x, sequences, nullptr, static_cast<std::int64_t>(l), x, pass);
+  // Of the last layer, the rows in front of the last ones of a sequence leave keys and values only.
   Mat top = x;
   std::vector<std::int32_t> ends;
-  if (batch.size() > std::ssize(sequences)) {
-    for (const SequenceRows& s : sequences) ends.push_back(static_cast<std::int32_t>(s.first + s.count - 1));
-    top = arena_.matrix(std::ssize(sequences), spec.hidden);
-    kernels::gather_rows(x, ends, top);
+  const bool reads = rows == kernels::Rows::packed;
+  if (reads) {
+    for (const SequenceRows& s : sequences)
+      for (std::int64_t i = s.count - s.outputs; i < s.count; ++i) ends.push_back(static_cast<std::int32_t>(s.first + i));
+    top = arena_.matrix(std::ssize(ends), spec.hidden);
+    if (!ends.empty()) kernels::gather_rows(x, ends, top);
   }
-  layers[last].forward_cached(x, sequences, ends, static_cast<std::int64_t>(last), top, pass);
+  layers[last].forward_cached(x, sequences, reads ? &ends : nullptr, static_cast<std::int64_t>(last), top, pass);
   if (!dry_run())
     for (const SequenceRows& s : sequences) s.cache->advance(s.count);
-  head.logits(top, logits, arena_);
+  if (top.rows == 0) return;
+  if (states.data) head.norm.forward(top, states);
+  else head.logits(top, logits, arena_, kernels::Rows::dots);
 }
 
 void CausalLm::continue_losses(const PackedBatch& batch, std::span<const SequenceRows> sequences,

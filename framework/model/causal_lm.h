@@ -71,15 +71,28 @@ class CausalLm {
   double train(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks);
   /// Sum of label losses; row_losses, unless empty, holds one loss per labelled position in order.
   double evaluate(const PackedBatch& batch, UnitHooks& hooks, std::span<float> row_losses = {});
-  /// Logits (sequences, V) behind the last new row of every sequence; fills their caches. Keys keep the angles they were
-  /// cached with; with a dynamic NTK rope those are of the length the text had then, as in transformers.
-  void generate(const PackedBatch& batch, std::span<const SequenceRows> sequences, Mat logits);
+  /// Logits (sum of SequenceRows::outputs, V) behind the last new rows of every sequence; fills their caches. Keys keep the
+  /// angles they were cached with; with a dynamic NTK rope those are of the length the text had then, as in transformers.
+  ///
+  /// Rows that read a text are packed products, rows that write one (a token for each sequence) are dots; `rows` says which,
+  /// by_count: they read where a sequence has more than one. A row's bits depend on its text and on that alone, so a text may
+  /// be read in parts of any length, and in any company.
+  void generate(const PackedBatch& batch, std::span<const SequenceRows> sequences, Mat logits,
+                kernels::Rows rows = kernels::Rows::by_count) {
+    outputs_of(batch, sequences, rows, logits, {});
+  }
+  /// The same; gives the outputs of the last layer (outputs, D) behind the final norm in place of logits.
+  void embed(const PackedBatch& batch, std::span<const SequenceRows> sequences, Mat states) {
+    outputs_of(batch, sequences, kernels::Rows::packed, {}, states);
+  }
   /// Losses of continuations: every sequence's rows go on behind what its cache holds, and are cached as well. row_losses
   /// holds one loss per labelled row, in order.
   void continue_losses(const PackedBatch& batch, std::span<const SequenceRows> sequences, std::span<float> row_losses);
   /// Whether a text that grows from `from` to `to` tokens must be read again from its first one: where longrope goes over
   /// to its long factors, what is cached was computed with the short ones.
   bool cache_expires(std::int64_t from, std::int64_t to) const;
+  /// Texts of equal numbers have the same angles at the same positions, so their beginnings may share a cache.
+  std::int64_t angles_of(std::int64_t length) const;
 
   /// Bytes of working memory, found by walking through a call without touching memory: an upper bound for every
   /// micro-batch with at most so many tokens, trained tokens and documents, whichever of its tokens are trained.
@@ -105,6 +118,8 @@ class CausalLm {
   std::int64_t lowest_trained() const;
 
  private:
+  void outputs_of(const PackedBatch& batch, std::span<const SequenceRows> sequences, kernels::Rows rows, Mat logits,
+                  Mat states);
   double walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, std::span<float> row_losses, bool backward);
 
   RopeTables rope_;

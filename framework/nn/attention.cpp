@@ -108,8 +108,9 @@ void Attention::turn(Mat heads, std::span<const std::int32_t> rope_rows, bool ba
   kernels::rope(heads, shape.head_dim, {(local_rope ? pass.rope_local : pass.rope).table, rope_rows}, backward);
 }
 
-// What the projections give: queries of the rows listed (of all, if none are), keys and values of all.
-void Attention::project_plain(ConstMat x, std::span<const std::int32_t> queries, const Projected& to, Saved& s,
+// What the projections give: keys and values of all rows, queries of the rows listed (null: of all). Where they have a
+// projection of their own, listed rows go on alone.
+void Attention::project_plain(ConstMat x, const std::vector<std::int32_t>* queries, const Projected& to, Saved& s,
                               Pass& pass) const {
   Arena::Scope scope(pass.arena);
   if (qkv) {
@@ -118,26 +119,27 @@ void Attention::project_plain(ConstMat x, std::span<const std::int32_t> queries,
     const Fused columns{shape};
     copy_columns(fused, columns.k(), to.k);
     copy_columns(fused, columns.v(), to.v);
-    if (!queries.empty()) {
+    if (queries) {
       Mat picked = pass.arena.matrix(to.q.rows, fused.cols);
-      kernels::gather_rows(fused, queries, picked);
+      if (!queries->empty()) kernels::gather_rows(fused, *queries, picked);
       fused = picked;
     }
     return copy_columns(fused, columns.q(), to.q);
   }
   ConstMat asking = x;
-  if (!queries.empty()) {
+  if (queries) {
     Mat picked = pass.arena.matrix(to.q.rows, x.cols);
-    kernels::gather_rows(x, queries, picked);
+    if (!queries->empty()) kernels::gather_rows(x, *queries, picked);
     asking = picked;
   }
-  q.forward(asking, to.q, Write::set, s.q_proj, pass);
+  Pass how = queries ? pass.alone() : pass;
+  q.forward(asking, to.q, Write::set, s.q_proj, how);
   k.forward(x, to.k, Write::set, s.k_proj, pass);
   v.forward(x, to.v, Write::set, s.v_proj, pass);
 }
 
-// Queries of the rows listed (of all, if none are), keys and values of all.
-Attention::Projected Attention::project(ConstMat x, std::span<const std::int32_t> queries, Saved& s, Pass& pass) const {
+// The same behind norms and rope.
+Attention::Projected Attention::project(ConstMat x, const std::vector<std::int32_t>* queries, Saved& s, Pass& pass) const {
   Projected p{s.q.open(pass.arena), s.k.open(pass.arena), s.v.open(pass.arena)};
   const HeadNorms q_heads{q_norm, q_norms, norm_whole, shape.head_dim},
       k_heads{k_norm, k_norms, norm_whole, shape.head_dim};
@@ -145,9 +147,9 @@ Attention::Projected Attention::project(ConstMat x, std::span<const std::int32_t
   const Projected plain{q_heads ? s.q_plain.open(pass.arena) : p.q, k_heads ? s.k_plain.open(pass.arena) : p.k, p.v};
   project_plain(x, queries, plain, s, pass);
   const std::span<const std::int32_t> all = (local_rope ? pass.rope_local : pass.rope).rows;
-  std::vector<std::int32_t> some(queries.size());
-  for (std::size_t i = 0; i < queries.size() && use_rope && !dry_run(); ++i)
-    some[i] = all[static_cast<std::size_t>(queries[i])];
+  std::vector<std::int32_t> some(queries ? queries->size() : 0);
+  for (std::size_t i = 0; i < some.size() && use_rope && !dry_run(); ++i)
+    some[i] = all[static_cast<std::size_t>((*queries)[i])];
   auto finish = [&](Mat from, const HeadNorms& norms, std::span<const std::int32_t> rope_rows, const Kept& kept,
                     Mat heads) {
     if (norms && norm_behind_rope) turn(from, rope_rows, false, pass);
@@ -157,7 +159,7 @@ Attention::Projected Attention::project(ConstMat x, std::span<const std::int32_t
     }
     if (!norms || !norm_behind_rope) turn(heads, rope_rows, false, pass);
   };
-  finish(plain.q, q_heads, queries.empty() ? all : some, s.q_plain, p.q);
+  finish(plain.q, q_heads, queries ? std::span<const std::int32_t>(some) : all, s.q_plain, p.q);
   finish(plain.k, k_heads, all, s.k_plain, p.k);
   s.q.close(p.q);
   s.k.close(p.k);
@@ -167,7 +169,7 @@ Attention::Projected Attention::project(ConstMat x, std::span<const std::int32_t
 
 void Attention::forward(ConstMat x, std::span<const std::int32_t> rows, Mat y, Write mode, Saved& s, Pass& pass) const {
   Arena::Scope scope(pass.arena);
-  Projected p = project(x, {}, s, pass);
+  Projected p = project(x, nullptr, s, pass);
   Mat out = s.out.open(pass.arena);
   kernels::attention(shape, p.q, p.k, p.v, pass.batch.starts, out, s.lse);
   s.out.close(out);
@@ -229,8 +231,25 @@ void Attention::backward_projections(const Gradients& d, ConstMat x, const Saved
   q.backward(d.q, x, s.q_proj, dx, Write::add, pass);
 }
 
-void Attention::forward_cached(ConstMat x, std::span<const SequenceRows> sequences, std::span<const std::int32_t> ends,
-                               std::int64_t layer, Mat y, Pass& pass) const {
+// Rows of one sequence that read a text together.
+void Attention::read_cached(const SequenceRows& rows, const Projected& p, std::int64_t layer, Mat out, Mat lse,
+                            Pass& pass) const {
+  Arena::Scope scope(pass.arena);
+  const std::int64_t before = rows.cache->length(), after = before + rows.count;
+  const kernels::CachedRows keys = rows.cache->keys(layer, after), values = rows.cache->values(layer, after);
+  Mat k = p.k.slice(rows.first, rows.count), v = p.v.slice(rows.first, rows.count);
+  const bool as_new = before == 0 && keys.storage == kernels::Storage::f32;
+  if (!as_new) {  // what stands in front, and the new tokens as later ones will see them
+    k = pass.arena.matrix(after, key_width()), v = pass.arena.matrix(after, key_width());
+    kernels::load_rows(keys, 0, k);
+    kernels::load_rows(values, 0, v);
+  }
+  kernels::attention_tail(shape, p.q.slice(rows.first, rows.count), k, v, out.slice(rows.first, rows.count),
+                          lse.slice(rows.first, rows.count));
+}
+
+void Attention::forward_cached(ConstMat x, std::span<const SequenceRows> sequences,
+                               const std::vector<std::int32_t>* ends, std::int64_t layer, Mat y, Pass& pass) const {
   Arena::Scope scope(pass.arena);
   Saved s = plan(x.rows, y.rows, y.rows, {}, pass.arena);
   Projected p = project(x, ends, s, pass);
@@ -240,30 +259,21 @@ void Attention::forward_cached(ConstMat x, std::span<const SequenceRows> sequenc
     std::int64_t before = rows.cache->length(), after = before + rows.count;
     DML_CHECK(after <= rows.cache->capacity());
     kernels::CachedRows keys = rows.cache->keys(layer, after), values = rows.cache->values(layer, after);
-    Mat new_k = p.k.slice(rows.first, rows.count), new_v = p.v.slice(rows.first, rows.count);
-    kernels::store_rows(new_k, keys, before);
-    kernels::store_rows(new_v, values, before);
-    if (!ends.empty()) {
-      const std::int64_t i = std::ssize(queries);
-      queries.push_back({p.q.row(i), keys, values, out.row(i)});
+    kernels::store_rows(p.k.slice(rows.first, rows.count), keys, before);
+    kernels::store_rows(p.v.slice(rows.first, rows.count), values, before);
+    if (!ends && pass.rows == kernels::Rows::packed) {
+      read_cached(rows, p, layer, out, s.lse, pass);
       continue;
     }
-    if (before == 0 && rows.count > 1) {
-      if (keys.storage != kernels::Storage::f32) {  // the new tokens see what later ones will see
-        kernels::load_rows(keys, 0, new_k);
-        kernels::load_rows(values, 0, new_v);
-      }
-      std::int32_t starts[] = {0, static_cast<std::int32_t>(rows.count)};
-      kernels::attention(shape, p.q.slice(rows.first, rows.count), new_k, new_v, starts,
-                         out.slice(rows.first, rows.count), s.lse.slice(rows.first, rows.count));
-      continue;
+    const std::int64_t count = ends ? rows.outputs : rows.count, first = ends ? std::ssize(queries) : rows.first;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t seen = after - count + i + 1;
+      queries.push_back({p.q.row(first + i), keys.head_of(seen), values.head_of(seen), out.row(first + i)});
     }
-    for (std::int64_t i = 0; i < rows.count; ++i)
-      queries.push_back({p.q.row(rows.first + i), keys.head_of(before + i + 1), values.head_of(before + i + 1),
-                         out.row(rows.first + i)});
   }
   if (!queries.empty()) kernels::attention_decode(shape, queries, pass.arena);
-  o.forward(out, y, Write::set, s.o_proj, pass);
+  Pass how = ends ? pass.alone() : pass;
+  if (y.rows > 0) o.forward(out, y, Write::set, s.o_proj, how);
 }
 
 }  // namespace dml

@@ -55,18 +55,19 @@ struct Attention {
   void backward_projections(const Gradients& d, ConstMat x, const Saved& saved, Mat dx, Pass& pass) const;
 
   /// Generation: x holds new rows of several sequences; their keys and values go into the caches of `layer`. y has the
-  /// rows of x, or only the last one of every sequence, which `ends` lists.
-  void forward_cached(ConstMat x, std::span<const SequenceRows> sequences, std::span<const std::int32_t> ends,
+  /// rows of x, or with `ends` only those that it lists, SequenceRows::outputs of every sequence.
+  void forward_cached(ConstMat x, std::span<const SequenceRows> sequences, const std::vector<std::int32_t>* ends,
                       std::int64_t layer, Mat y, Pass& pass) const;
 
  private:
   struct Projected {
     Mat q, k, v;
   };
-  Projected project(ConstMat x, std::span<const std::int32_t> queries, Saved& saved, Pass& pass) const;
-  void project_plain(ConstMat x, std::span<const std::int32_t> queries, const Projected& to, Saved& saved,
+  Projected project(ConstMat x, const std::vector<std::int32_t>* queries, Saved& saved, Pass& pass) const;
+  void project_plain(ConstMat x, const std::vector<std::int32_t>* queries, const Projected& to, Saved& saved,
                      Pass& pass) const;
   void turn(Mat heads, std::span<const std::int32_t> rope_rows, bool backward, const Pass& pass) const;
+  void read_cached(const SequenceRows& rows, const Projected& p, std::int64_t layer, Mat out, Mat lse, Pass& pass) const;
 };
 
 }  // namespace dml

@@ -145,20 +145,23 @@ void DecoderLayer::backward_parallel(Mat d, const Kept& kept, const Saved& s, Ma
 }
 
 void DecoderLayer::forward_cached(ConstMat x, std::span<const SequenceRows> sequences,
-                                  std::span<const std::int32_t> ends, std::int64_t layer, Mat y, Pass& pass) const {
+                                  const std::vector<std::int32_t>* ends, std::int64_t layer, Mat y,
+                                  Pass& pass) const {
   Arena::Scope scope(pass.arena);
   Mat attended = pass.arena.matrix(y.rows, y.cols);
   {
     Arena::Scope inner(pass.arena);
     attention.forward_cached(normed(attention_norm, x, pass), sequences, ends, layer, attended, pass);
   }
+  if (y.rows == 0) return;
+  Pass rest = ends ? pass.alone() : pass;
   if (attention_post_norm) attention_post_norm.forward(attended, attended);
   // A parallel layer's MLP reads x as it was; the others read x + attention.
   if (!parallel) kernels::add_scaled(attended, residual_scale, y);
-  ConstMat h = normed(mlp_norm ? mlp_norm : parallel ? attention_norm : mlp_norm, y, pass);
+  ConstMat h = normed(mlp_norm ? mlp_norm : parallel ? attention_norm : mlp_norm, y, rest);
   Mat fed = pass.arena.matrix(y.rows, y.cols);
   Mlp::Saved s = mlp.plan(y.rows, {.mlp = false}, pass.arena);
-  mlp.forward(h, fed, Write::set, s, pass);
+  mlp.forward(h, fed, Write::set, s, rest);
   if (mlp_post_norm) mlp_post_norm.forward(fed, fed);
   if (parallel) kernels::add_scaled(attended, residual_scale, y);
   kernels::add_scaled(fed, residual_scale, y);

@@ -41,9 +41,9 @@ struct DecoderLayer {
   void forward(ConstMat x, std::span<const std::int32_t> rows, Mat y, Saved& saved, Pass& pass) const;
   /// d comes in as dy and is consumed. Sets dx (T, D) unless it is empty; dx may be d when all rows go on.
   void backward(Mat d, const Kept& x, std::span<const std::int32_t> rows, const Saved& saved, Mat dx, Pass& pass) const;
-  /// Generation: y comes in as x (rows, D), and may be x; or as the last row of every sequence, which `ends` lists, where
-  /// nothing else is wanted of this layer but its keys and values.
-  void forward_cached(ConstMat x, std::span<const SequenceRows> sequences, std::span<const std::int32_t> ends,
+  /// Generation: y comes in as x (rows, D), and may be x; or as the rows that `ends` lists, SequenceRows::outputs of every
+  /// sequence, where nothing else is wanted of this layer but its keys and values. Listed rows are multiplied each for itself.
+  void forward_cached(ConstMat x, std::span<const SequenceRows> sequences, const std::vector<std::int32_t>* ends,
                       std::int64_t layer, Mat y, Pass& pass) const;
 
  private:

@@ -33,13 +33,13 @@ void Linear::forward(ConstMat x, Mat y, Write mode, Saved& s, Pass& pass) const 
   Mat product = dora ? s.plain.open(pass.arena) : y;
   const Write how = dora ? Write::set : mode;
   if (lora) {
-    kernels::lora_down(adapter_input(*lora, x, pass), lora->a.value(), s.down);
+    kernels::lora_down(adapter_input(*lora, x, pass), lora->a.value(), s.down, pass.rows);
     Mat scaled = pass.arena.matrix(s.down.rows, s.down.cols);
     kernels::copy(s.down, scaled);
     kernels::scale(scaled, lora->scale);
-    kernels::gemm_nt_with(x, value(), scaled, lora->b.value(), product, how);
+    kernels::gemm_nt_with(x, value(), scaled, lora->b.value(), product, how, pass.rows);
   } else {
-    kernels::gemm_nt(x, value(), product, how);
+    kernels::gemm_nt(x, value(), product, how, pass.rows);
   }
   if (dora) {
     if (!lora->norms) kernels::dora_norms(value(), lora->a.value(), lora->b.value(), lora->scale, s.norms.data);

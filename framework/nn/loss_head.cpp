@@ -68,20 +68,20 @@ double LossHead::loss_in_parts(ConstMat h, std::span<const Token> labels, std::s
   return kernels::cross_entropy(h, {starts, open, close}, labels, softcap, row_losses, dh, pass.arena, pass.sparing);
 }
 
-void LossHead::logits(ConstMat x, Mat logits, Arena& arena) const {
+void LossHead::logits(ConstMat x, Mat logits, Arena& arena, kernels::Rows how) const {
   Arena::Scope scope(arena);
   Mat h = arena.matrix(x.rows, x.cols);
   hidden(x, h);
-  kernels::gemm_nt(h, value(), logits, Write::set);
+  kernels::gemm_nt(h, value(), logits, Write::set, how);
   if (own) {
     Mat rows = arena.matrix(x.rows, own.rows.rows);
-    kernels::gemm_nt(h, kernels::weight_of(own.rows.value()), rows, Write::set);
+    kernels::gemm_nt(h, kernels::weight_of(own.rows.value()), rows, Write::set, how);
     for (std::size_t k = 0; !dry_run() && k < own.tokens.size(); ++k)
       for (std::int64_t i = 0; i < x.rows; ++i) logits.row(i)[own.tokens[k]] = rows.row(i)[own.numbers[k]];
   }
   if (lora) {
     Mat down = arena.matrix(x.rows, lora->a.rows);
-    kernels::lora_down(h, lora->a.value(), down);
+    kernels::lora_down(h, lora->a.value(), down, how);
     kernels::lora_up(down, lora->b.value(), lora->scale, logits);
   }
   if (softcap > 0) kernels::soft_cap(softcap, logits);

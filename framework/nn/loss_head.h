@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-#include "kernels/weight.h"
+#include "kernels/gemm.h"
 #include "nn/lora.h"
 #include "nn/norm.h"
 #include "nn/token_rows.h"
@@ -27,7 +27,7 @@ struct LossHead {
   /// d (N, D), unless empty, is set to the gradient of the sum, and parameter gradients are added.
   double loss(ConstMat x, std::span<const Token> labels, std::span<float> row_losses, Mat d, Pass& pass) const;
   /// logits (N, V) of x (N, D).
-  void logits(ConstMat x, Mat logits, Arena& arena) const;
+  void logits(ConstMat x, Mat logits, Arena& arena, kernels::Rows rows = kernels::Rows::by_count) const;
 
  private:
   /// scale · norm(x): the head is linear, so the logits are scaled.

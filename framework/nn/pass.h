@@ -5,6 +5,7 @@
 
 #include "core/arena.h"
 #include "core/packed_batch.h"
+#include "kernels/gemm.h"
 #include "kernels/rope.h"
 #include "nn/hooks.h"
 #include "nn/parameter.h"
@@ -19,8 +20,16 @@ struct Pass {
   std::uint64_t seed = 0;         // with micro_batch and the module's own number: the address of its dropout mask
   std::uint64_t micro_batch = 0;  // global number of the micro-batch since the start of training
   std::int64_t first_row = 0;     // of what a block is given, where it works on some of the rows at a time
+  kernels::Rows rows = kernels::Rows::by_count;
   bool sparing = false;           // smaller blocks of work, where memory counts more than the last percent of speed
   UnitHooks* hooks = nullptr;
+
+  /// The same, for rows that are multiplied each for itself.
+  Pass alone() const {
+    Pass other = *this;
+    other.rows = kernels::Rows::dots;
+    return other;
+  }
 
   // For parameters with parts of their own; the others' are there as long as their unit is visited.
   void need(const ParameterRef& p, int direction) const {

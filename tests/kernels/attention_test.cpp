@@ -89,6 +89,51 @@ TEST(AttentionDecode, OfASequenceHasTheSameBitsWhateverIsDecodedBesideIt) {
   }
 }
 
+TEST(Attention, PartsOfADocumentHaveTheBitsOfTheWhole) {
+  constexpr std::int64_t t = 300, e = 24, heads = 4;
+  for (std::int64_t window : {0, 70}) {
+    const AttentionShape shape{.heads = heads, .kv_heads = 2, .head_dim = e, .scale = 0.3f, .window = window};
+    auto q = values(t * heads * e, 1), k = values(t * 2 * e, 2), v = values(t * 2 * e, 3);
+    std::vector<float> whole(q.size()), lse(t * heads), part(q.size());
+    attention_tail(shape, mat(q, t, heads * e), mat(k, t, 2 * e), mat(v, t, 2 * e), mat(whole, t, heads * e),
+                   mat(lse, t, heads));
+    for (std::int64_t size : {1, 7, 16, 129}) {
+      for (std::int64_t first = 0; first < t; first += size) {
+        const std::int64_t count = std::min(size, t - first);
+        attention_tail(shape, mat(q, t, heads * e).slice(first, count), mat(k, t, 2 * e).slice(0, first + count),
+                       mat(v, t, 2 * e).slice(0, first + count), mat(part, t, heads * e).slice(first, count),
+                       mat(lse, t, heads).slice(first, count));
+      }
+      EXPECT_EQ(part, whole) << size << " " << window;
+    }
+  }
+}
+
+TEST(Attention, DecodingDoesNotSeeHowRowsArePaged) {
+  constexpr std::int64_t rows = 700, page = 16, e = 24;
+  auto q = values(96, 1), k = values(rows * 48, 2), v = values(rows * 48, 3);
+  std::vector<std::int32_t> pages((rows + page - 1) / page);
+  for (std::size_t i = 0; i < pages.size(); ++i) pages[i] = static_cast<std::int32_t>(i < 20 ? pages.size() - 1 - i : i - 20);
+  const std::size_t floats = pages.size() * page * 48;
+  std::vector<float> pk(floats), pv(floats), want(96), got(96);
+  auto paged = [&](std::vector<float>& memory, std::vector<float>& plain) {
+    CachedRows c = cached(memory, rows, 2);
+    c.pages = pages.data();
+    c.page_rows = page;
+    store_rows(mat(plain, rows, 48), c, 0);
+    return c;
+  };
+  Arena scratch(1 << 20);
+  for (std::int64_t window : {0, 333}) {
+    const AttentionShape shape{.heads = 4, .kv_heads = 2, .head_dim = e, .scale = 0.2f, .window = window};
+    CachedQuery plain{q.data(), cached(k, rows, 2), cached(v, rows, 2), want.data()};
+    CachedQuery other{q.data(), paged(pk, k), paged(pv, v), got.data()};
+    attention_decode(shape, {&plain, 1}, scratch);
+    attention_decode(shape, {&other, 1}, scratch);
+    EXPECT_EQ(got, want);
+  }
+}
+
 TEST(Attention, NeedsLittleScratchWhereAllHeadsShareKeys) {
   constexpr std::int64_t rows = 8192, heads = 16, e = 64;
   DryRun dry;

@@ -161,6 +161,30 @@ TEST(Gemm, OfFewRowsHasTheBitsOfOneRowAndOfTheFloat32Values) {
   use_isa(best_isa());
 }
 
+TEST(Gemm, ARowHasItsBitsInAnyCompanyOfItsKind) {
+  constexpr std::int64_t n = 83, k = 320, most = 21;
+  for (Isa wanted : {Isa::portable, Isa::avx2, Isa::avx512, Isa::amx}) {
+    if (!use_isa(wanted)) continue;
+    for (const Kind& kind : kKinds) {
+      Stored w(kind, n, k);
+      auto x = values(static_cast<std::size_t>(most * k), 1);
+      for (Rows how : {Rows::dots, Rows::packed}) {
+        std::vector<float> all(n * most), part(n * most);
+        gemm_nt(mat(x, most, k), w.weight, mat(all, most, n), Write::set, how);
+        for (std::int64_t rows : {1, 2, 3, 9, 16}) {
+          for (std::int64_t first = 0; first < most; first += rows) {
+            const std::int64_t count = std::min(rows, most - first);
+            gemm_nt(mat(x, most, k).slice(first, count), w.weight, mat(part, most, n).slice(first, count), Write::set,
+                    how);
+          }
+          ASSERT_EQ(part, all) << testing::PrintToString(kind) << " " << rows << " " << isa_name();
+        }
+      }
+    }
+  }
+  use_isa(best_isa());
+}
+
 TEST(Gemm, TakesALowRankTermAlong) {
   constexpr std::int64_t t = 70, n = 330, k = 700;
   auto x = values(t * k, 1), w = values(n * k, 2), dy = values(t * n, 3);

@@ -43,6 +43,8 @@ struct Loops {
   /// NF4 needs w.cols to be a multiple of 64.
   void (*few_rows)(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x,
                    std::int64_t ldx, float* c, std::int64_t ldc, bool add, float* room);
+  /// Fewer rows than this are multiplied in another way than more of them.
+  std::int64_t (*fewest_rows)(const Weight& w);
 
   /// Rounded to nearest, ties to even; NaN stays NaN.
   void (*to_bf16)(const float* from, std::int64_t n, void* to);

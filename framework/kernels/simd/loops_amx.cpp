@@ -35,9 +35,16 @@ namespace {
 #include "kernels/simd/attention_keys_amx.inl"
 // clang-format on
 
+constexpr std::int64_t kFewestOnTiles = 3;  // below, weights come no faster than the plain loops use them
+
+std::int64_t fewest_rows(const Weight& w) {
+  const bool tiles = (w.storage == Storage::nf4 && w.bf16_values) ||
+                     (w.storage == Storage::int8 && w.cols <= kMostInt8Cols);
+  return tiles ? kFewestOnTiles : 1;
+}
+
 void few_rows(const Weight& w, std::int64_t first, std::int64_t count, std::int64_t m, const float* x, std::int64_t ldx,
               float* c, std::int64_t ldc, bool add, float* room) {
-  constexpr std::int64_t kFewestOnTiles = 3;  // below, weights come no faster than the plain loops use them
   auto product = [&](auto of_rows) {
     if (m <= 4) of_rows.template operator()<4>();
     else of_rows.template operator()<8>();
@@ -68,6 +75,7 @@ Loops make() {
   Loops loops = avx512::table;
   loops.room = 12;
   loops.few_rows = few_rows;
+  loops.fewest_rows = fewest_rows;
   loops.attention_rows = attention_rows;
   loops.attention_keys = attention_keys;
   return loops;
