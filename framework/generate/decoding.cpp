@@ -5,12 +5,6 @@
 #include "core/error.h"
 
 namespace dml {
-namespace {
-
-constexpr std::size_t kTokensTogether = 512;  // of prompts that share a call: enough for the products' full speed
-
-}  // namespace
-
 Decoding::Decoding(CausalLm& model, std::span<const std::vector<Token>> prompts, const GenerationOptions& options,
                    std::size_t together)
     : model_(model), vocab_(model.spec.vocab), storage_(options.cache) {
@@ -22,16 +16,6 @@ Decoding::Decoding(CausalLm& model, std::span<const std::vector<Token>> prompts,
   }
   if (model.length() < longest) model.set_length(longest);
   logits_.resize(std::min(together, prompts.size()) * static_cast<std::size_t>(vocab_));
-}
-
-std::size_t Decoding::readable(std::size_t next, std::size_t most) const {
-  std::size_t count = 0, tokens = 0;
-  while (count < most && next + count < sequences.size()) {
-    tokens += sequences[next + count].text.size();
-    if (count > 0 && tokens > kTokensTogether) break;
-    ++count;
-  }
-  return count;
 }
 
 void Decoding::begin(std::span<const std::size_t> fresh, std::span<const std::size_t> others) {

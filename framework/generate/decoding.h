@@ -1,5 +1,4 @@
-// Sequences that are generated together: their texts, their caches, and the rows that the next call on the model holds.
-// Weights are read once a call, whatever the number of sequences.
+// The beams of a search: their texts, their caches, and the rows that the next call on the model holds.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@ namespace dml {
 class Decoding {
  public:
   struct Sequence {
-    std::optional<KvCache> cache;  // from begin() to end()
+    std::optional<KvCache> cache;  // from begin() on
     std::vector<Token> text;       // prompt and what has been made of it
     std::int64_t longest = 0;      // tokens that the text may have
   };
@@ -23,14 +22,9 @@ class Decoding {
   Decoding(CausalLm& model, std::span<const std::vector<Token>> prompts, const GenerationOptions& options,
            std::size_t together);
 
-  /// How many of the next prompts are read in one call: at most `most` and as many as fit into some hundred tokens, but one.
-  std::size_t readable(std::size_t next, std::size_t most) const;
   /// Takes memory for the caches of all that are listed and have none, for reading the prompts of `fresh` in one call, and
   /// for going on with all of them, whatever their length.
   void begin(std::span<const std::size_t> fresh, std::span<const std::size_t> others);
-  /// Bytes of the model's working memory that begin() needs. Creates the caches, whose memory is not included.
-  std::size_t measure(std::span<const std::size_t> fresh, std::span<const std::size_t> others);
-  void end(std::size_t sequence) { sequences[sequence].cache.reset(); }
   /// Reads what the caches of the sequences listed lack of their texts, or a text from its start where its cache has expired
   /// (CausalLm::cache_expires); their logits become rows 0, 1, ….
   void read(std::span<const std::size_t> which);
@@ -41,6 +35,7 @@ class Decoding {
   std::vector<Sequence> sequences;
 
  private:
+  std::size_t measure(std::span<const std::size_t> fresh, std::span<const std::size_t> others);
   bool expired(const Sequence& s) const;
   void measure_again(std::size_t sequence);
   void call(std::span<const std::size_t> which, bool full, std::size_t row = 0);

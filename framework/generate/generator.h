@@ -1,6 +1,5 @@
-// Text generation: whole prompts are read at once, then all sequences go on together, one token each a step. Where there are
-// more prompts than may go on together, the next one takes the place of one that has ended. What a sequence becomes does
-// not depend on its company.
+// Text for a list of prompts: a client of the engine that waits for all of them. Where there are more prompts than may go on
+// together, the next one takes the place of one that has ended.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "constraint/token_mask.h"
+#include "generate/engine.h"
 #include "generate/sampler.h"
 #include "model/causal_lm.h"
 
@@ -35,19 +35,10 @@ struct GenerationOptions {
   }
 };
 
-enum class StopReason { token, length, caller };
-
 struct Generated {
   std::vector<Token> tokens;    // new ones, without the stop token
   std::vector<float> logprobs;  // of each
   StopReason reason = StopReason::length;
-};
-
-/// What generating has cost so far. An answer's first token comes with its prompt; the new ones are those behind it.
-struct GenerationSpeed {
-  std::int64_t prompt_tokens = 0, new_tokens = 0;
-  std::int64_t generated = 0;  // tokens of all answers
-  double prompt_seconds = 0, new_seconds = 0;
 };
 
 class Generator {
@@ -61,12 +52,8 @@ class Generator {
                              const OnToken& on_token = {});
   const GenerationSpeed& speed() const { return speed_; }
 
-  /// Bytes that run() needs for these prompts, without beam search. The model's values need not exist yet. If fewer than all
-  /// sequences run `together`, they are assumed to end in order.
-  struct Memory {
-    std::size_t working = 0;  // of the model's working memory
-    std::size_t caches = 0;   // keys, values and logits beside it
-  };
+  /// Bytes that run() needs for these prompts, without beam search. The model's values need not exist yet.
+  using Memory = Engine::Memory;
   Memory measure(std::span<const std::vector<Token>> prompts, const GenerationOptions& options);
 
  private:

@@ -1,4 +1,4 @@
-// From logits to the next token: repetition, presence and frequency penalties, temperature, top-k, top-p, min-p, in the
+// From logits to the next token: bias, repetition, presence and frequency penalties, temperature, top-k, top-p, min-p, in the
 // order in which Hugging Face applies them, then one draw. Greedy takes the largest logit, the lowest id on a tie. Tokens that
 // a constraint does not allow are taken out behind the penalties, before all filters.
 #pragma once
@@ -19,30 +19,41 @@ struct SamplingOptions {
   double top_p = 1, min_p = 0;    // 1 and 0: off
   double repetition_penalty = 1;  // above 1: logits of tokens seen before are divided (multiplied when negative)
   double presence_penalty = 0, frequency_penalty = 0;
+  bool penalise_prompt = true;                  // presence and frequency count the prompt's tokens, too
+  std::vector<std::pair<Token, float>> bias;    // added to the logits of these tokens; -infinity: never
+  int top_logprobs = 0;                         // so many of the likeliest tokens are reported beside the choice
   std::uint64_t seed = 0;
+};
+
+struct TokenLogprob {
+  Token token = 0;
+  float logprob = 0;  // of the model's own distribution, before bias, penalties and filters
 };
 
 class Sampler {
  public:
-  Sampler(const SamplingOptions& options, std::int64_t vocab);
+  Sampler(const SamplingOptions& options, std::int64_t vocab) : options_(options), vocab_(vocab) {}
 
   struct Choice {
     Token token = 0;
-    float logprob = 0;  // of the model's own distribution, before penalties and filters
+    float logprob = 0;                // as in TokenLogprob
+    std::vector<TokenLogprob> top{};  // the likeliest first
   };
-  /// `history`: prompt and text so far. `sequence` and `step` address the random number. `allowed`: a bit for each token that
-  /// may be chosen, at least one; empty: all may. Changes `logits`. Error(diverged) when they are not numbers.
+  /// `history`: prompt and text so far, the last `step` tokens of it text. `sequence` and `step` address the random number.
+  /// `allowed`: a bit for each token that may be chosen, at least one; empty: all may. Changes `logits`. Error(diverged)
+  /// when they are not numbers. Samplers may be used from several threads.
   Choice sample(std::span<float> logits, std::span<const Token> history, std::uint64_t sequence, std::uint64_t step,
-                std::span<const std::uint64_t> allowed = {});
+                std::span<const std::uint64_t> allowed = {}) const;
+
+  /// What these logits say of one token, with as many of the likeliest beside it.
+  static Choice report(std::span<const float> logits, Token token, int top);
 
  private:
-  void penalise(std::span<float> logits, std::span<const Token> history);
-  Token draw(std::span<const float> logits, double uniform);
+  void penalise(std::span<float> logits, std::span<const Token> history, std::uint64_t step) const;
+  Token draw(std::span<const float> logits, double uniform) const;
 
   SamplingOptions options_;
-  std::vector<std::int32_t> counts_;
-  std::vector<float> own_;  // the logits as they came
-  std::vector<std::pair<float, Token>> candidates_;
+  std::int64_t vocab_;
 };
 
 }  // namespace dml

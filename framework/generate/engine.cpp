@@ -1,0 +1,358 @@
+#include "generate/engine.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
+
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/parallel.h"
+#include "generate/sequence.h"
+
+namespace dml {
+namespace {
+
+constexpr std::int64_t kFewestRead = 8;        // tokens in a step, however fair
+constexpr std::int64_t kPagesAhead = 16;       // taken at a time, so that they lie together
+
+std::int64_t output_rows(const EngineOptions& o) { return std::max(static_cast<std::int64_t>(o.slots), o.reports); }
+
+}  // namespace
+
+Engine::Engine(std::vector<CausalLm*> models, const EngineOptions& options)
+    : models_(std::move(models)),
+      options_(options),
+      vocab_(models_.at(0)->spec.vocab),
+      pool_(models_[0]->spec.layers, models_[0]->spec.kv_heads, models_[0]->spec.head_dim,
+            KvPool::pages_of(options.cache_tokens), options.cache),
+      prefixes_(pool_),
+      logits_(static_cast<std::size_t>(output_rows(options) * vocab_)),
+      states_(static_cast<std::size_t>(options.reports * models_[0]->spec.hidden)) {
+  DML_CHECK(options_.slots > 0 && options_.context > 0 && options_.reading > 0);
+  for (CausalLm* model : models_) {
+    const std::size_t need = measure(*model, options_).working;
+    if (model->length() < options_.context) model->set_length(options_.context);
+    if (model->reserved() < need) model->reserve(need);
+  }
+}
+
+Engine::~Engine() = default;
+
+// The largest calls: all that is read in a step, as many sequences as there are slots, the first behind a whole context; rows
+// that are reported on; and a token for each slot behind a whole context.
+Engine::Memory Engine::measure(CausalLm& model, const EngineOptions& o) {
+  const ModelSpec& spec = model.spec;
+  if (model.length() < o.context) model.set_length(o.context);
+  const CountedAsBound bound(model.parameters, false);
+  KvPool pool(spec.layers, spec.kv_heads, spec.head_dim, 0, o.cache);
+  auto call = [&](std::span<const std::int64_t> counts, bool all_outputs, kernels::Rows how) {
+    std::vector<KvCache> caches;
+    std::vector<SequenceRows> rows;
+    caches.reserve(counts.size());
+    std::int64_t at = 0, outputs = 0;
+    for (std::int64_t count : counts) {
+      caches.emplace_back(pool).assume(o.context - count);
+      rows.push_back({&caches.back(), at, count, all_outputs ? count : 1});
+      at += count;
+      outputs += rows.back().outputs;
+    }
+    const std::vector<Token> tokens(static_cast<std::size_t>(at), 0);
+    const std::vector<std::int32_t> positions(tokens.size(), 0);
+    float* somewhere = reinterpret_cast<float*>(Arena::kAlignment);
+    model.generate({tokens, {}, positions, {}}, rows, {somewhere, outputs, spec.vocab}, how);
+  };
+  const auto slots = static_cast<std::int64_t>(o.slots);
+  std::int64_t left = std::min(o.reading, slots * o.context);
+  std::vector<std::int64_t> counts;
+  for (std::int64_t others = std::min(slots, left) - 1; others >= 0; --others) {
+    counts.push_back(std::min(left - others, o.context));
+    left -= counts.back();
+  }
+  Memory memory;
+  memory.working = model.measure_calls([&] {
+    call(counts, false, kernels::Rows::packed);
+    if (o.reports > 0) call(std::array{std::min(o.reports, o.context)}, true, kernels::Rows::packed);
+    call(std::vector<std::int64_t>(o.slots, 1), false, kernels::Rows::dots);
+  });
+  memory.caches =
+      static_cast<std::size_t>(KvPool::pages_of(o.cache_tokens) * KvPool::kTokens *
+                               KvCache::bytes_per_token(spec.layers, spec.kv_heads, spec.head_dim, o.cache)) +
+      static_cast<std::size_t>(output_rows(o) * spec.vocab + o.reports * spec.hidden) * sizeof(float);
+  return memory;
+}
+
+RequestId Engine::submit(EngineRequest request) {
+  DML_CHECK(!request.prompt.empty() && request.model < models_.size());
+  const auto size = std::ssize(request.prompt);
+  const std::int64_t longest = size + (request.embedding ? 0 : std::max<std::int64_t>(0, request.max_new_tokens));
+  if (longest > options_.context || KvPool::pages_of(longest) > pool_.pages())
+    throw UserError("the prompt has {} tokens and the answer may have {}; the context is {} tokens", size,
+                    longest - size, std::min(options_.context, pool_.pages() * KvPool::kTokens));
+  auto sequence = std::make_unique<Sequence>(++last_id_, std::move(request), vocab_, pool_);
+  sequence->longest = longest;
+  waiting_.push_back(sequence.get());
+  sequences_.emplace(last_id_, std::move(sequence));
+  return last_id_;
+}
+
+void Engine::cancel(RequestId id) {
+  if (auto found = sequences_.find(id); found != sequences_.end()) leave(*found->second);
+}
+
+void Engine::leave(Sequence& s) {
+  if (std::erase(running_, &s) > 0) promised_ -= KvPool::pages_of(s.longest);
+  else std::erase(waiting_, &s);
+  sequences_.erase(s.id);
+}
+
+void Engine::end(Sequence& s, StopReason reason, std::exception_ptr failure) {
+  EngineEvent event{.id = s.id, .kind = EngineEvent::Kind::end};
+  event.reason = reason;
+  event.failure = std::move(failure);
+  for (double x : s.mean) event.embedding.push_back(static_cast<float>(x / static_cast<double>(s.text.size())));
+  events_.push_back(std::move(event));
+  leave(s);
+}
+
+double Engine::cache_usage() const {
+  return pool_.pages() == 0 ? 0 : static_cast<double>(promised_) / static_cast<double>(pool_.pages());
+}
+
+std::span<const EngineEvent> Engine::step() {
+  events_.clear();
+  admit();
+  std::vector<Sequence*> writers;
+  std::ranges::copy_if(running_, std::back_inserter(writers), [](const Sequence* s) { return !s->reading; });
+  const bool fair = options_.fair && !writers.empty();
+  const auto budget = fair ? static_cast<std::int64_t>(fair_reading_) : options_.reading;
+  auto start = Clock::now();
+  std::int64_t tokens = 0;
+  for (std::size_t model = 0; model < models_.size(); ++model) {
+    std::vector<Sequence*> mine = readable();
+    std::erase_if(mine, [&](Sequence* s) { return s->request.model != model; });
+    if (mine.empty() || tokens >= budget) continue;
+    const std::vector<Part> now = parts(std::move(mine), budget - tokens);
+    for (const Part& part : now) tokens += part.tokens;
+    read(now);
+  }
+  const double reading = seconds_since(start);
+  speed_.prompt_seconds += tokens > 0 ? reading : 0;
+  if (fair && tokens >= budget && write_seconds_ > 0) {  // as long as writing takes
+    const double change = reading < 0.8 * write_seconds_ ? 1.4 : reading > write_seconds_ ? 0.7 : 1;
+    fair_reading_ = std::clamp(fair_reading_ * change, static_cast<double>(std::min(kFewestRead, options_.reading)),
+                               static_cast<double>(options_.reading));
+  }
+  if (writers.empty()) return events_;
+  start = Clock::now();
+  for (std::size_t model = 0; model < models_.size(); ++model) {
+    std::vector<Sequence*> mine;
+    std::ranges::copy_if(writers, std::back_inserter(mine), [&](Sequence* s) { return s->request.model == model; });
+    if (!mine.empty()) write(mine);
+  }
+  write_seconds_ = seconds_since(start);
+  speed_.new_seconds += write_seconds_;
+  return events_;
+}
+
+void Engine::admit() {
+  while (!waiting_.empty() && running_.size() < options_.slots) {
+    Sequence& s = *waiting_.front();
+    if (promised_ + KvPool::pages_of(s.longest) > pool_.pages()) return;
+    promised_ += KvPool::pages_of(s.longest);
+    waiting_.pop_front();
+    running_.push_back(&s);
+  }
+}
+
+std::uint64_t Engine::root_of(const Sequence& s) {
+  const std::pair key(s.request.model, models_[s.request.model]->angles_of(std::ssize(s.text)));
+  return roots_.try_emplace(key, roots_.size()).first->second;
+}
+
+// A text whose beginning another request is reading just now waits for its pages.
+bool Engine::must_wait(const Sequence& s) const {
+  if (!s.may_share()) return false;
+  for (const Sequence* other : running_) {
+    if (other == &s) return false;  // only older ones count
+    if (!other->reading || other->root != s.root) continue;
+    const auto most = std::min(s.text.size() - 1, other->text.size());
+    const auto common = std::mismatch(s.text.begin(), s.text.begin() + static_cast<std::ptrdiff_t>(most), other->text.begin()).first - s.text.begin();
+    if (const std::int64_t shared = common / KvPool::kTokens * KvPool::kTokens; other->cache.length() < shared) return true;
+  }
+  return false;
+}
+
+// Those that may read on, begun where the cache knows their beginning.
+std::vector<Engine::Sequence*> Engine::readable() {
+  std::vector<Sequence*> out;
+  for (Sequence* s : running_) {
+    if (!s->reading) continue;
+    if (!s->begun) {
+      s->root = root_of(*s);
+      if (must_wait(*s)) continue;
+      s->begun = true;
+      if (s->may_share()) s->cache.begin(prefixes_.find(s->root, std::span(s->text).first(s->text.size() - 1)));
+      s->cached = s->cache.length();
+    }
+    out.push_back(s);
+  }
+  return out;
+}
+
+// Half of the budget belongs to the oldest, the rest to those that need least. Who is reported on reads alone.
+std::vector<Engine::Part> Engine::parts(std::vector<Sequence*> candidates, std::int64_t budget) const {
+  if (candidates.front()->reports())
+    return {{candidates.front(), std::min({candidates.front()->unread(), options_.reports, budget})}};
+  std::erase_if(candidates, [](const Sequence* s) { return s->reports(); });
+  std::vector<Part> out;
+  auto give = [&](Sequence* s, std::int64_t most) {
+    const std::int64_t tokens = std::min(s->unread(), most);
+    if (tokens <= 0) return;
+    budget -= tokens;
+    out.push_back({s, tokens});
+  };
+  give(candidates.front(), candidates.size() == 1 ? budget : std::max<std::int64_t>(1, budget / 2));
+  std::stable_sort(candidates.begin() + 1, candidates.end(),
+                   [](const Sequence* a, const Sequence* b) { return a->unread() < b->unread(); });
+  for (std::size_t i = 1; i < candidates.size() && budget > 0; ++i) give(candidates[i], budget);
+  const std::int64_t more = std::min(budget, candidates.front()->unread() - out.front().tokens);
+  out.front().tokens += more;
+  return out;
+}
+
+void Engine::reserve(Sequence& s, std::int64_t tokens) {
+  const std::int64_t held = std::ssize(s.cache.table()), ahead = std::min(KvPool::pages_of(s.longest), held + kPagesAhead);
+  if (KvPool::pages_of(tokens) <= held) return;
+  if (KvPool::pages_of(tokens) <= ahead && ahead - held <= pool_.free()) return s.cache.reserve(ahead * KvPool::kTokens);
+  while (pool_.free() < KvPool::pages_of(tokens) - held) DML_CHECK(prefixes_.evict());
+  s.cache.reserve(tokens);
+}
+
+void Engine::read(std::span<const Part> parts) {
+  tokens_.clear();
+  positions_.clear();
+  rows_.clear();
+  std::int64_t outputs = 0;
+  for (auto [s, count] : parts) {
+    const std::int64_t known = s->cache.length();
+    reserve(*s, known + count);
+    const std::int64_t wanted = s->reports() ? count : count == s->unread() && s->answers() ? 1 : 0;
+    rows_.push_back({&s->cache, std::ssize(tokens_), count, wanted, std::ssize(s->text)});
+    for (std::int64_t t = known; t < known + count; ++t) {
+      tokens_.push_back(s->text[static_cast<std::size_t>(t)]);
+      positions_.push_back(static_cast<std::int32_t>(t));
+    }
+    outputs += wanted;
+  }
+  CausalLm& model = *models_[parts[0].sequence->request.model];
+  const PackedBatch batch{tokens_, {}, positions_, {}};
+  if (parts[0].sequence->request.embedding) model.embed(batch, rows_, {states_.data(), outputs, model.spec.hidden});
+  else model.generate(batch, rows_, {logits_.data(), outputs, vocab_}, kernels::Rows::packed);
+
+  std::vector<Sequence*> ready;
+  std::vector<std::int64_t> rows;
+  std::int64_t at = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    Sequence& s = *parts[i].sequence;
+    const std::int64_t wanted = rows_[i].outputs, last = at + wanted - 1;
+    prefixes_.add(s.root, std::span(s.text).first(static_cast<std::size_t>(s.cache.length())), s.cache.table());
+    finish_part(s, parts[i].tokens, wanted, at);
+    at += wanted;
+    if (s.unread() > 0) continue;
+    s.reading = false;
+    if (s.written() == 0) {
+      speed_.prompt_tokens += std::ssize(s.request.prompt);
+      events_.push_back({.id = s.id, .kind = EngineEvent::Kind::read, .cached = s.cached, .prompt = std::move(s.reported)});
+    }
+    if (!s.answers()) {
+      end(s, StopReason::length);
+      continue;
+    }
+    ready.push_back(&s);
+    rows.push_back(last);
+  }
+  take_tokens(ready, rows);
+}
+
+// What is wanted of the rows just read, beside the answer: row `row` of the outputs is the first of them.
+void Engine::finish_part(Sequence& s, std::int64_t tokens, std::int64_t outputs, std::int64_t row_number) {
+  if (!s.reports()) return;
+  DML_CHECK(outputs == tokens);
+  const std::int64_t hidden = models_[0]->spec.hidden, first = s.cache.length() - tokens;
+  if (s.request.embedding) s.mean.resize(static_cast<std::size_t>(hidden), 0);
+  for (std::int64_t i = 0; i < tokens; ++i) {
+    const std::int64_t next = first + i + 1;
+    if (s.request.embedding) {
+      const float* state = states_.data() + (row_number + i) * hidden;
+      for (std::int64_t d = 0; d < hidden; ++d) s.mean[static_cast<std::size_t>(d)] += state[d];
+    } else if (next < std::ssize(s.text)) {
+      s.reported.push_back(Sampler::report(row(row_number + i), s.text[static_cast<std::size_t>(next)],
+                                           s.request.sampling.top_logprobs));
+    }
+  }
+}
+
+void Engine::write(std::span<Sequence* const> which) {
+  tokens_.clear();
+  positions_.clear();
+  rows_.clear();
+  std::vector<Sequence*> ready;
+  std::vector<std::int64_t> rows;
+  CausalLm& model = *models_[which[0]->request.model];
+  for (Sequence* s : which) {
+    const std::int64_t known = s->cache.length();
+    if (model.cache_expires(known, std::ssize(s->text))) {  // the whole text is read again, with the angles it has now
+      s->cache.clear();
+      s->reading = true;
+      s->root = root_of(*s);
+      continue;
+    }
+    reserve(*s, known + 1);
+    rows.push_back(std::ssize(rows_));
+    rows_.push_back({&s->cache, std::ssize(tokens_), 1});
+    tokens_.push_back(s->text.back());
+    positions_.push_back(static_cast<std::int32_t>(known));
+    ready.push_back(s);
+  }
+  if (ready.empty()) return;
+  model.generate({tokens_, {}, positions_, {}}, rows_, {logits_.data(), std::ssize(ready), vocab_}, kernels::Rows::dots);
+  speed_.new_tokens += std::ssize(ready);
+  take_tokens(ready, rows);
+}
+
+void Engine::take_tokens(std::span<Sequence* const> which, std::span<const std::int64_t> rows) {
+  std::vector<std::optional<Sampler::Choice>> choices(which.size());
+  std::vector<std::exception_ptr> failures(which.size());
+  std::vector<char> open(which.size(), 0);
+  for (std::size_t i = 0; i < which.size(); ++i) try {  // constraints are shared by requests
+      open[i] = which[i]->allow(vocab_);
+    } catch (const Error&) {
+      failures[i] = std::current_exception();
+    }
+  parallel_for(std::ssize(which), [&](std::int64_t task) {
+    const auto i = static_cast<std::size_t>(task);
+    Sequence& s = *which[i];
+    if (!open[i]) return;
+    try {
+      choices[i] = s.sampler.sample(row(rows[i]), s.text, s.request.number, static_cast<std::uint64_t>(s.written()), s.allowed);
+    } catch (const Error&) {
+      failures[i] = std::current_exception();
+    }
+  });
+  for (std::size_t i = 0; i < which.size(); ++i)
+    if (failures[i]) end(*which[i], StopReason::failure, failures[i]);
+    else if (!choices[i]) end(*which[i], StopReason::token);
+    else take(*which[i], std::move(*choices[i]));
+}
+
+void Engine::take(Sequence& s, Sampler::Choice choice) {
+  const Token token = choice.token;
+  if (std::ranges::find(s.request.stop_tokens, token) != s.request.stop_tokens.end()) return end(s, StopReason::token);
+  s.accept(token);
+  ++speed_.generated;
+  events_.push_back({.id = s.id, .kind = EngineEvent::Kind::token, .choice = std::move(choice)});
+  if (std::ssize(s.text) >= s.longest) end(s, StopReason::length);
+}
+
+}  // namespace dml
