@@ -11,10 +11,7 @@
 #include "core/files.h"
 #include "core/log.h"
 #include "core/memory_limits.h"
-#include "data/example.h"
-#include "data/prepare.h"
 #include "data/records.h"
-#include "pipeline/companions.h"
 #include "pipeline/job.h"
 #include "pipeline/memory_plan.h"
 #include "pipeline/vocabulary.h"
@@ -24,15 +21,6 @@ namespace {
 
 constexpr std::size_t kTogether = 8;   // rows of a file that are answered at a time; the next one waits for a place …
 constexpr std::size_t kWaiting = 256;  // … among so many
-
-// generation_config.json, checked; an empty object where there is none.
-Json generation_config(const std::string& directory) {
-  const std::string path = directory + "/generation_config.json";
-  if (directory.empty() || !file_exists(path)) return Json::object();
-  Json config = read_json(path, {.bytes = 1 << 20});
-  if (!config.is_object()) throw UserError("{}: expected an object of settings", path);
-  return config;
-}
 
 void take_generation_config(const std::string& directory, GenerationOptions& options) {
   const Json config = generation_config(directory);
@@ -75,13 +63,14 @@ GenerationOptions generation_defaults(const GenerationSection& s) {
   return o;
 }
 
-GenerationOptions generation_defaults(const Recipe* recipe, const AnsweringModel& model) {
+GenerationOptions generation_defaults(const Recipe* recipe, const AnsweringModel& model,
+                                      std::optional<GenerationOptions> instead) {
   const GenerationOptions usual = generation_defaults(GenerationSection{});
-  GenerationOptions out = usual;
+  GenerationOptions out = instead.value_or(usual);
   take_generation_config(model.generation_directory, out);
   if (!recipe) return out;
   const GenerationOptions asked = generation_defaults(recipe->generation);
-  out.max_new_tokens = asked.max_new_tokens;
+  if (!instead || asked.max_new_tokens != usual.max_new_tokens) out.max_new_tokens = asked.max_new_tokens;
   auto set = [&](auto SamplingOptions::*member) {
     if (asked.sampling.*member != usual.sampling.*member) out.sampling.*member = asked.sampling.*member;
   };
@@ -128,105 +117,29 @@ AnsweringModel answering_model(const Recipe* recipe, const std::optional<std::st
   return out;
 }
 
-Assistant::Assistant(const Recipe* recipe, const InferOptions& options)
-    : options_(options), dataset_(answering_dataset(recipe)) {
-  const auto [section, adapters, generation_directory] = answering_model(recipe, options.base_model, options.adapters);
+Assistant::Assistant(const Recipe* recipe, const InferOptions& options) : options_(options) {
+  const AnsweringModel which = answering_model(recipe, options.base_model, options.adapters);
+  const auto& [section, adapters, generation_directory] = which;
   if (!section.base_model.empty()) require_directory(section.base_model);
 
-  tokenizer_ = open_tokenizer(section);
+  auto tokenizer = open_tokenizer(section);
   base_ = open_base_model(section, recipe && !options.base_model ? recipe->adapter : AdapterSection{});
   fit_vocabulary(base_, adapters);
   if (!base_.files) throw UserError("there are no weights to generate with: base_model is not set");
   model_ = make_inference_model(base_, section.frozen_storage, adapters);
   generator_ = std::make_unique<Generator>(*model_);
 
-  TemplateSection templates = recipe ? recipe->templates : TemplateSection{};
-  if (!options_.raw && (!uses_chat_template(dataset_) || has_chat_template(recipe, dataset_, *tokenizer_)))
-    strategy_ = make_prompt_strategy(
-        prompt_context(recipe ? recipe->data : DataSection{}, templates, dataset_, *tokenizer_));
-  continues_ = !strategy_ || continues_text(dataset_);
-  space_ = strategy_ && text_before_answers(*strategy_, dataset_) == " ";
-  if (options_.raw) templates = {};
-  std::vector<Token> ends = base_.spec.eos;
-  const Json generation = generation_config(generation_directory);
-  if (auto eos = generation.find("eos_token_id"); eos != generation.end())
-    for (const Json& id : eos->is_array() ? *eos : Json::array({*eos}))
-      if (id.is_number_integer() && id >= 0 && id < base_.spec.vocab) ends.push_back(id);
-  for (Token id : stop_tokens(templates, *tokenizer_, ends)) options_.generation.stop_tokens.push_back(id);
+  format_ = std::make_unique<AnswerFormat>(recipe, which, base_, std::move(tokenizer), options_.raw);
+  for (Token id : format_->stop_tokens()) options_.generation.stop_tokens.push_back(id);
   options_.generation.context = base_.spec.max_positions;
-  if (options_.constraint) options_.generation.constraint = token_constraint();
+  if (options_.constraint)
+    options_.generation.constraint = format_->constraint(options_.constraint, format_->continues());
   description_ = fmt::format("{}{}, {}", base_.directory,
                              adapters.empty() ? "" : fmt::format(" with {}", fmt::join(adapters, " and ")),
-                             strategy_ ? strategy_->description() : "prompts without a template");
+                             format_->description());
 }
 
 Assistant::~Assistant() = default;
-
-// The tokens' texts as run() decodes them: an answer alone begins without the space that SentencePiece puts in front, one that
-// continues its prompt does not, and a space that the template wrote is no part of it.
-std::shared_ptr<TokenConstraint> Assistant::token_constraint() const {
-  auto texts = [&](bool first) {
-    std::vector<std::string> out(static_cast<std::size_t>(tokenizer_->size()));
-    for (Token id = 0; id < tokenizer_->size(); ++id) {
-      if (tokenizer_->is_special(id)) continue;
-      std::string text = tokenizer_->text_bytes(id, first && !continues_ && !space_);
-      if (first && space_ && text.starts_with(' ')) text.erase(0, 1);
-      out[static_cast<std::size_t>(id)] = std::move(text);
-    }
-    return std::make_shared<const TokenTree>(std::move(out));
-  };
-  return std::make_shared<TokenConstraint>(options_.constraint, texts(false), texts(true));
-}
-
-Json Assistant::row_of_messages(const Json& messages) const {
-  auto name = [&](const char* property) {
-    auto it = dataset_.message_property_mappings.find(property);
-    return it == dataset_.message_property_mappings.end() ? std::string(property) : it->second;
-  };
-  Json own = Json::array(), turns = Json::array();
-  for (const Json& message : messages) {
-    const Json& role = message["role"];
-    own.push_back({{name("role"), role}, {name("content"), message["content"]}});
-    turns.push_back({{"from", role == "user" ? Json("human") : role == "assistant" ? Json("gpt") : role},
-                     {"value", message["content"]}});
-  }
-  return {{"conversations", turns}, {dataset_.field_messages, own}};
-}
-
-std::vector<Token> Assistant::prompt_ids(const Json& row) const {
-  std::vector<Token> ids;
-  const bool plain = row.contains("prompt") && row["prompt"].is_string() && !row.contains("messages");
-  if (!strategy_) {
-    if (row.contains("messages") || row.contains("conversations"))
-      throw UserError("a conversation needs a chat template, and {}; give {{\"prompt\": …}}{}",
-                      options_.raw ? "--raw leaves it out" : "this model has none",
-                      options_.raw ? "" : ", or a recipe with chat_template");
-    if (!plain && !(row.contains("text") && row["text"].is_string()))
-      throw UserError("the row has neither a 'prompt' nor a 'text'");
-    // Without --raw a prompt is text, as it was in training: special tokens spelled out in it are none.
-    ids = tokenizer_
-              ->encode(row[plain ? "prompt" : "text"].get<std::string>(),
-                       {.add_special = true, .parse_special = options_.raw})
-              .ids;
-    if (tokenizer_->adds_eos && !ids.empty() && tokenizer_->eos && ids.back() == *tokenizer_->eos) ids.pop_back();
-  } else {
-    Json asked = plain ? row_of_prompt(row["prompt"].get<std::string>(), dataset_) : row;
-    if (plain) asked.update(row);
-    ids = assemble(strategy_->prompt(asked), *tokenizer_).ids;
-  }
-  for (Token id : ids)
-    if (id >= base_.spec.vocab)
-      throw UserError("token '{}' has id {}, but the model's embedding has {} rows", tokenizer_->piece(id), id,
-                      base_.spec.vocab);
-  if (ids.empty()) {
-    if (!tokenizer_->bos) throw UserError("the prompt is empty");
-    ids.push_back(*tokenizer_->bos);
-  }
-  if (std::ssize(ids) >= context())
-    throw UserError("the prompt has {} tokens; the context is {} tokens, which leaves no room for an answer",
-                    ids.size(), context());
-  return ids;
-}
 
 Answer Assistant::answer(const std::vector<Token>& prompt, const std::function<bool(const std::string&)>& on_text,
                          std::size_t attempt) {
@@ -277,34 +190,25 @@ std::vector<Answer> Assistant::run(std::span<const std::vector<Token>> prompts,
   how.together = kTogether;
   how.first_number = first;
   struct Going {
-    std::unique_ptr<StreamDecoder> decoder;
+    AnswerText decoder;
     StopText stop;
     std::string text;
-    bool begun = false;
   };
   std::vector<Going> going;
-  for (const auto& prompt : prompts) {
-    going.push_back({tokenizer_->stream(), StopText(options_.stops), ""});
-    // A text that is continued is decoded with its prompt: whether its first word has a space in front depends on it. An
-    // answer is decoded alone, as by transformers' decode() of the new ids.
-    if (continues_ || space_)
-      for (Token id : prompt) going.back().decoder->next(id);
-  }
-  auto emit = [&](Going& g, std::string piece) {
-    if (piece.empty()) return true;
-    if (space_ && !g.begun && piece.front() == ' ') piece.erase(0, 1);
-    g.begun = true;
+  for (const auto& prompt : prompts)
+    going.push_back({format_->text(prompt, format_->continues()), StopText(options_.stops), ""});
+  auto emit = [&](Going& g, const std::string& piece) {
     g.text += piece;
     return piece.empty() || !on_text || on_text(piece);
   };
   auto results = generator_->run(prompts, how, [&](std::size_t i, Token id) {
     Going& g = going[i];
-    return emit(g, g.stop.next(g.decoder->next(id))) && !g.stop.stopped();
+    return emit(g, g.stop.next(g.decoder.next(id))) && !g.stop.stopped();
   });
   std::vector<Answer> answers;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     Going& g = going[i];
-    if (!g.stop.stopped()) emit(g, g.stop.next(g.decoder->finish()));
+    if (!g.stop.stopped()) emit(g, g.stop.next(g.decoder.finish()));
     emit(g, g.stop.finish());
     answers.push_back(
         {std::move(g.text), std::move(results[i].tokens), std::move(results[i].logprobs), results[i].reason});
@@ -317,7 +221,7 @@ Json Assistant::logprobs(const Answer& answer) const {
   Json list = Json::array();
   for (std::size_t i = 0; i < answer.tokens.size(); ++i)
     list.push_back(
-        {{"token", tokenizer_->piece(answer.tokens[i])}, {"id", answer.tokens[i]}, {"logprob", answer.logprobs[i]}});
+        {{"token", format_->tokenizer().piece(answer.tokens[i])}, {"id", answer.tokens[i]}, {"logprob", answer.logprobs[i]}});
   return list;
 }
 
@@ -325,7 +229,8 @@ std::string StopText::next(const std::string& piece) {
   if (stopped_) return "";
   held_ += piece;
   std::size_t first = held_.size(), keep = 0;
-  for (const std::string& stop : stops_) first = std::min(first, held_.find(stop));
+  for (const std::string& stop : stops_)
+    if (const std::size_t at = held_.find(stop); at < first) first = at, found_ = stop;
   stopped_ = first < held_.size();
   if (!stopped_)
     for (const std::string& stop : stops_)

@@ -10,11 +10,9 @@
 
 #include "core/json.h"
 #include "generate/generator.h"
+#include "pipeline/answer_format.h"
 #include "pipeline/base_model.h"
-#include "pipeline/prompt_format.h"
-#include "prompt/strategy.h"
 #include "recipe/recipe.h"
-#include "tokenizer/tokenizer.h"
 
 namespace dml {
 
@@ -28,20 +26,16 @@ struct InferOptions {
   GenerationOptions generation;
 };
 
-/// The model that answers: where its weights, its tokenizer and its generation_config.json lie.
-struct AnsweringModel {
-  ModelSection section;
-  std::vector<std::string> adapters;
-  std::string generation_directory;
-};
 /// UserError when nothing has been trained yet.
 AnsweringModel answering_model(const Recipe* recipe, const std::optional<std::string>& base_model,
                                const std::vector<std::string>& adapters);
 
 /// Generation options of a recipe's section (the command line is laid over them).
 GenerationOptions generation_defaults(const GenerationSection& section);
-/// The same over the generation_config.json of the model: what the recipe sets wins. `recipe` may be null.
-GenerationOptions generation_defaults(const Recipe* recipe, const AnsweringModel& model);
+/// The same over the generation_config.json of the model: what the recipe sets wins. `recipe` may be null. `instead` of the
+/// recipe's usual values: other ones.
+GenerationOptions generation_defaults(const Recipe* recipe, const AnsweringModel& model,
+                                      std::optional<GenerationOptions> instead = {});
 
 /// What was said: with stops, `text` ends before the first of them, `tokens` with the one that completed it.
 struct Answer {
@@ -60,10 +54,12 @@ class StopText {
   /// What was held back and turned out to be no stop.
   std::string finish() { return stopped_ ? "" : std::move(held_); }
   bool stopped() const { return stopped_; }
+  /// The stop that came.
+  const std::string& found() const { return found_; }
 
  private:
   const std::vector<std::string>& stops_;
-  std::string held_;
+  std::string held_, found_;
   bool stopped_ = false;
 };
 
@@ -76,7 +72,7 @@ class Assistant {
 
   /// A row as the dataset's format has it; {"prompt": …} always works, {"messages": …} where there is a chat template.
   /// UserError for a row that has no prompt, or one that fills the context.
-  std::vector<Token> prompt_ids(const Json& row) const;
+  std::vector<Token> prompt_ids(const Json& row) const { return format_->prompt_ids(row); }
   /// Generates for one prompt; `on_text` gets the new text piece by piece, whole characters only; false stops.
   /// `attempt` draws other random numbers for the same prompt.
   Answer answer(const std::vector<Token>& prompt, const std::function<bool(const std::string&)>& on_text = {},
@@ -88,9 +84,9 @@ class Assistant {
 
   const GenerationSpeed& speed() const { return generator_->speed(); }
   /// Whether conversations of several messages are understood.
-  bool chats() const { return strategy_ && uses_chat_template(dataset_); }
+  bool chats() const { return format_->chats(); }
   /// The row of a conversation of {"role": …, "content": …}, under the names of the dataset's format.
-  Json row_of_messages(const Json& messages) const;
+  Json row_of_messages(const Json& messages) const { return format_->row_of_messages(messages); }
   GenerationOptions& generation() { return options_.generation; }
   /// Tokens that prompt and answer may have together.
   std::int64_t context() const { return model_->spec.max_positions; }
@@ -98,22 +94,17 @@ class Assistant {
   const std::string& description() const { return description_; }
 
  private:
-  std::shared_ptr<TokenConstraint> token_constraint() const;
   void require_memory(std::span<const std::vector<Token>> prompts) const;
   void say_limit(std::span<const std::vector<Token>> prompts, std::span<const Answer> answers);  // once
   std::vector<Answer> run(std::span<const std::vector<Token>> prompts,
                           const std::function<bool(const std::string&)>& on_text, std::size_t first = 0);
 
   InferOptions options_;
-  std::unique_ptr<Tokenizer> tokenizer_;
-  DatasetEntry dataset_;
-  std::unique_ptr<PromptStrategy> strategy_;
   BaseModel base_;
   std::unique_ptr<CausalLm> model_;
   std::unique_ptr<Generator> generator_;
+  std::unique_ptr<AnswerFormat> format_;
   std::string description_;
-  bool continues_ = false;  // the answer continues the text of the prompt
-  bool space_ = false;      // the template writes a space in front of answers, which is not part of them
   bool said_limit_ = false;
 };
 
