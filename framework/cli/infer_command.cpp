@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "cli/chat.h"
+#include "cli/cache_option.h"
 #include "cli/constraint_options.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -99,13 +100,6 @@ std::vector<std::string> parse_stops(const std::string& text) {
   for (auto& stop : out)
     if (stop.empty()) throw UserError("--stop: a text in '{}' is empty", text);
   return out;
-}
-
-kernels::Storage cache_storage(const std::string& name) {
-  if (name == "f32") return kernels::Storage::f32;
-  if (name == "bf16") return kernels::Storage::bf16;
-  if (name == "int8") return kernels::Storage::int8;
-  throw UserError("--kv-cache: '{}' is none of f32, bf16, int8", name);
 }
 
 void choose_beams(const Infer& in, GenerationOptions& options) {

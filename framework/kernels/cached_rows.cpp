@@ -34,7 +34,7 @@ void store_rows(ConstMat x, const CachedRows& to, std::int64_t at) {
           std::copy_n(from, x.cols, reinterpret_cast<float*>(to.data) + place);
           break;
         case Storage::bf16:
-          for (std::int64_t i = 0; i < x.cols; ++i) reinterpret_cast<bf16*>(to.data)[place + i] = to_bf16(from[i]);
+          for (std::int64_t i = 0; i < x.cols; ++i) reinterpret_cast<bf16*>(to.data)[place + i] = dml::to_bf16(from[i]);
           break;
         case Storage::int8:
           for (std::int64_t h = 0; h < to.heads; ++h)

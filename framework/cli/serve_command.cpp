@@ -1,0 +1,160 @@
+// serve: the model behind an OpenAI-compatible HTTP server.
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <sstream>
+
+#include "cli/cache_option.h"
+#include "cli/options.h"
+#include "cli/stages.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "core/log.h"
+#include "core/parallel.h"
+#include "serve/api_server.h"
+
+namespace dml {
+namespace {
+
+struct Serve {
+  std::string recipe;
+  std::optional<std::string> base_model, host, api_key, api_key_file, cache, chat_template;
+  std::optional<std::int64_t> port, slots, context, queue, threads;
+  std::vector<std::string> adapters, origins;
+  bool no_auth = false;
+  std::vector<Override> overrides;
+  Options options{"serve",
+                  "serve (RECIPE | --base-model DIR) [--adapter NAME=DIR …] [--host ADDRESS] [--port N] [--api-key KEY] …",
+                  {"dml serve recipe.yml                     then open http://127.0.0.1:8080",
+                   "dml serve --base-model DIR --port 9000",
+                   "dml serve --base-model DIR --adapter pirate=outputs/lora --adapter chef=outputs/chef"}};
+  Serve() {
+    options.about(
+        "Serves the model over HTTP as the OpenAI API has it: /v1/chat/completions, /v1/completions, /v1/embeddings and "
+        "/v1/models, with streams, and a chat page at /. The base and any number of adapters answer over one copy of the "
+        "weights; requests choose by `model`. Requests are answered together; an answer does not depend on the others. It "
+        "listens on this machine only unless --host says otherwise, which needs a key. SIGTERM and Ctrl-C let answers "
+        "under way end. docs/serve.md describes it.");
+    options.positional("RECIPE", recipe, "the recipe that trained the model", false);
+    options.text("base-model", base_model, "a model directory instead of the recipe's", "DIR");
+    options.texts("adapter", adapters, "an adapter directory and the name it answers under, NAME=DIR or DIR", "DIR");
+    options.text("host", host, "the address to listen on (127.0.0.1); any other one needs a key", "ADDRESS");
+    options.integer("port", port, "the port to listen on (8080); 0: any that is free");
+    options.text("api-key", api_key, "the key that clients must send; better in a file: other users see command lines", "KEY");
+    options.text("api-key-file", api_key_file, "a file of keys, one a line, # begins a comment; only its owner may read it",
+                 "FILE");
+    options.flag("no-auth", no_auth, "listen on another address than this machine's without a key");
+    options.texts("cors-origin", origins, "a web page's origin that may use the server, as https://example.com; * is all",
+                  "ORIGIN");
+    options.text("chat-template", chat_template, "a built-in chat template or a Jinja file, instead of the model's",
+                 "FILE|NAME");
+    options.integer("slots", slots, "requests that are answered at a time (16)");
+    options.integer("context", context, "tokens that prompt and answer may have together (the model's, at most 8192)");
+    options.text("kv-cache", cache, "element type of the key-value cache (f32)", "f32|bf16|int8");
+    options.integer("queue", queue, "requests that may wait for a place (64); further ones get 429");
+    options.integer("threads", threads, "threads (all cores)");
+    options.take_overrides(overrides);
+  }
+};
+
+std::vector<std::string> read_keys(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) throw IoError(path, "cannot be read");
+  if (status.st_mode & 077) throw UserError("--api-key-file: {} can be read by others; chmod 600 {}", path, path);
+  std::vector<std::string> keys;
+  std::istringstream lines(read_file(path, 1 << 20));
+  for (std::string line; std::getline(lines, line);) {
+    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+    if (!line.empty() && line[0] != '#') keys.push_back(line);
+  }
+  if (keys.empty()) throw UserError("--api-key-file: {} has no key", path);
+  return keys;
+}
+
+std::int64_t within(const char* name, std::int64_t value, std::int64_t low, std::int64_t high) {
+  if (value < low || value > high) throw UserError("--{}: {} is not from {} to {}", name, value, low, high);
+  return value;
+}
+
+bool is_loopback(const std::string& host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
+
+ServerOptions server_options(const Serve& in) {
+  ServerOptions out;
+  out.http.host = in.host.value_or("127.0.0.1");
+  out.http.port = static_cast<std::uint16_t>(within("port", in.port.value_or(8080), 0, 65535));
+  if (in.api_key && in.api_key_file) throw UserError("set only one of --api-key and --api-key-file");
+  if (in.api_key && in.api_key->empty()) throw UserError("--api-key: is empty");
+  if (in.api_key) out.keys = {*in.api_key};
+  if (in.api_key_file) out.keys = read_keys(*in.api_key_file);
+  if (!is_loopback(out.http.host) && out.keys.empty() && !in.no_auth)
+    throw UserError(
+        "--host {}: everybody who reaches this address could use the model; set --api-key-file FILE (or --no-auth if that "
+        "is meant)",
+        out.http.host);
+  out.origins = in.origins;
+  out.queue = static_cast<std::size_t>(within("queue", in.queue.value_or(64), 1, 100000));
+  return out;
+}
+
+// SIGTERM and SIGINT wait to be taken, by this thread; threads made later leave them alone as well.
+class StopSignals {
+ public:
+  StopSignals() {
+    sigemptyset(&set_);
+    sigaddset(&set_, SIGTERM);
+    sigaddset(&set_, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+    signal(SIGPIPE, SIG_IGN);
+  }
+  void wait() {
+    int taken = 0;
+    sigwait(&set_, &taken);
+  }
+  void let_through() { pthread_sigmask(SIG_UNBLOCK, &set_, nullptr); }
+
+ private:
+  sigset_t set_{};
+};
+
+int run_serve(const std::vector<std::string>& words) {
+  constexpr std::chrono::seconds kPatience{10};  // for answers under way, at the end
+  Serve in;
+  in.options.parse(words);
+  if (in.recipe.empty() == !in.base_model)
+    throw UserError("serve needs a RECIPE or --base-model DIR\nusage: dml serve (RECIPE | --base-model DIR) …");
+  std::optional<RecipeFile> file;
+  if (!in.recipe.empty()) {
+    file = load_recipe(in.recipe, in.overrides, RecipeUse::measure);
+    for (auto& line : file->warnings) log_warning("{}", line);
+  } else if (!in.overrides.empty()) {
+    throw UserError("unknown option '--{}'", in.overrides[0].key);
+  }
+  const ServerOptions server = server_options(in);
+  if (in.threads) set_threads(static_cast<int>(within("threads", *in.threads, 1, 1024)));
+  ServedOptions served;
+  served.base_model = in.base_model, served.adapters = in.adapters, served.chat_template = in.chat_template;
+  if (in.slots) served.slots = within("slots", *in.slots, 1, 1024);
+  if (in.context) served.context = within("context", *in.context, 2, std::int64_t{1} << 30);
+  if (in.cache) served.cache = cache_storage(*in.cache);
+
+  StopSignals signals;
+  const ServedModels models(file ? &file->recipe : nullptr, served);
+  ApiServer api(models, server);
+  log_info("{}", models.description());
+  const std::string host = server.http.host.find(':') == std::string::npos ? server.http.host : "[" + server.http.host + "]";
+  log_info("listening on http://{}:{}", host, api.port());
+  signals.wait();
+  log_info("closing; answers under way may end");
+  signals.let_through();  // the next one ends the process at once
+  api.finish(kPatience);
+  return 0;
+}
+
+}  // namespace
+
+Command serve_command() {
+  return {"serve", "serves the model over HTTP, as the OpenAI API has it, with a chat page",
+          [] { return Serve().options.page(); }, run_serve};
+}
+
+}  // namespace dml

@@ -1,0 +1,305 @@
+#include "serve/api_server.h"
+
+#include <algorithm>
+#include <ctime>
+
+#include "core/error.h"
+#include "core/utf8.h"
+#include "serve/chat_page.h"
+#include "serve/openai_answer.h"
+
+namespace dml {
+namespace {
+
+constexpr JsonLimits kBody{.bytes = std::size_t{64} << 20, .depth = 64, .object_keys = 65536};
+constexpr std::size_t kReaders = 2;
+
+// In the same time whatever the texts are, but for their lengths.
+bool equal(const std::string& a, const std::string& b) {
+  unsigned char differs = a.size() != b.size();
+  for (std::size_t i = 0; i < a.size(); ++i) differs |= static_cast<unsigned char>(a[i] ^ b[b.empty() ? 0 : i % b.size()]);
+  return differs == 0;
+}
+
+// "example.com:8080" → "example.com"; "[::1]:80" → "[::1]".
+std::string host_of(const std::string& header) {
+  const auto bracket = header.rfind(']'), colon = header.rfind(':');
+  return colon == header.npos || (bracket != header.npos && colon < bracket) ? header : header.substr(0, colon);
+}
+
+}  // namespace
+
+struct ApiServer::Route {
+  std::string method, path;
+  bool open;  // for everybody, without a key
+};
+
+const std::vector<ApiServer::Route>& ApiServer::routes() {
+  static const std::vector<Route> table{{"GET", "/", true},
+                                        {"GET", "/health", true},
+                                        {"GET", "/metrics", false},
+                                        {"GET", "/v1/models", false},
+                                        {"POST", "/v1/completions", false},
+                                        {"POST", "/v1/chat/completions", false},
+                                        {"POST", "/v1/embeddings", false},
+                                        {"POST", "/tokenize", false},
+                                        {"POST", "/detokenize", false},
+                                        {"POST", "/apply-template", false}};
+  return table;
+}
+
+ApiServer::ApiServer(const ServedModels& models, const ServerOptions& options)
+    : models_(models),
+      options_(options),
+      metrics_(models.list()[0].name),
+      reader_(models, constraints_),
+      service_(models.models(), models.engine_options(), options.queue, metrics_),
+      created_(std::time(nullptr)) {
+  for (std::size_t i = 0; i < kReaders; ++i) readers_.emplace_back([this] { read_requests(); });
+  http_ = std::make_unique<HttpServer>(
+      options.http, [this](HttpRequest request, Reply reply) { handle(std::move(request), std::move(reply)); },
+      [](int status, const std::string& why) { return ApiError{status, why}.response(); });
+}
+
+ApiServer::~ApiServer() {
+  finish(std::chrono::seconds(0));
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  arrived_.notify_all();
+  for (std::thread& reader : readers_) reader.join();
+  http_.reset();
+}
+
+void ApiServer::finish(std::chrono::seconds most) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(closing_, true)) return;
+  }
+  http_->stop_listening();
+  service_.finish(most);
+}
+
+// On the thread of the sockets: only what takes no time.
+void ApiServer::handle(HttpRequest request, Reply reply) {
+  {
+    const std::lock_guard lock(mutex_);
+    requests_.emplace_back(std::move(request), std::move(reply));
+  }
+  arrived_.notify_one();
+}
+
+void ApiServer::read_requests() {
+  while (true) {
+    std::pair<HttpRequest, Reply> next;
+    {
+      std::unique_lock lock(mutex_);
+      arrived_.wait(lock, [&] { return closed_ || !requests_.empty(); });
+      if (requests_.empty()) return;
+      next = std::move(requests_.front());
+      requests_.pop_front();
+    }
+    auto& [request, reply] = next;
+    try {
+      answer(request, reply);
+    } catch (const ApiError& e) {
+      send(request, reply, e.response());
+    } catch (const UserError& e) {
+      send(request, reply, ApiError{400, e.what()}.response());
+    } catch (const std::bad_alloc&) {
+      send(request, reply, ApiError{503, "the server is out of memory"}.response());
+    } catch (const std::exception& e) {
+      send(request, reply, ApiError{500, e.what()}.response());
+    }
+  }
+}
+
+void ApiServer::send(const HttpRequest& request, const Reply& reply, HttpResponse response) {
+  std::string path = "other";
+  for (const Route& r : routes())
+    if (r.path == request.path) path = r.path;
+  metrics_.answered(path, response.status);
+  add_origin(request, response);
+  reply->send(std::move(response));
+}
+
+// Pages of other sites may not use a server that answers without a key on this machine: their requests carry an Origin, or a
+// name that leads here (DNS rebinding) as Host.
+void ApiServer::check_sender(const HttpRequest& request, bool open) const {
+  if (options_.keys.empty()) {
+    const std::string host = host_of(request.header("host"));
+    std::string name = host;
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+    const bool local = name.empty() || name == "localhost" || name == "[::1]" || name.ends_with(".localhost") ||
+                       name.find_first_not_of("0123456789.") == name.npos || name.find('.') == name.npos;
+    if (!local) throw ApiError{403, fmt::format("'{}' is not a name of this server", escape_controls(host.substr(0, 80)))};
+  }
+  if (open || options_.keys.empty()) return;
+  const std::string given = request.header("authorization");
+  std::string key = request.header("x-api-key");
+  if (given.size() > 7 && (given.starts_with("Bearer ") || given.starts_with("bearer "))) key = given.substr(7);
+  bool known = false;
+  for (const std::string& k : options_.keys) known |= equal(key, k);
+  if (!known) throw ApiError{401, "a valid API key is needed: Authorization: Bearer KEY", "", "invalid_api_key"};
+}
+
+void ApiServer::add_origin(const HttpRequest& request, HttpResponse& response) const {
+  const std::string origin = request.header("origin");
+  const auto& allowed = options_.origins;
+  if (origin.empty() || allowed.empty()) return;
+  if (std::ranges::find(allowed, "*") != allowed.end()) response.headers.emplace_back("Access-Control-Allow-Origin", "*");
+  else if (std::ranges::find(allowed, origin) != allowed.end())
+    response.headers.insert(response.headers.end(), {{"Access-Control-Allow-Origin", origin}, {"Vary", "Origin"}});
+}
+
+void ApiServer::answer(const HttpRequest& request, const Reply& reply) {
+  const std::string method = request.method == "HEAD" ? "GET" : request.method;
+  if (method == "OPTIONS") {
+    HttpResponse r{.status = 204};
+    if (!options_.origins.empty())
+      r.headers = {{"Access-Control-Allow-Methods", "GET, POST, OPTIONS"},
+                   {"Access-Control-Allow-Headers", "Authorization, Content-Type, X-Api-Key"},
+                   {"Access-Control-Max-Age", "86400"}};
+    return send(request, reply, std::move(r));
+  }
+  std::string path = request.path;
+  const std::string model_name = path.starts_with("/v1/models/") ? path.substr(11) : "";
+  if (!model_name.empty()) path = "/v1/models";
+  const Route* route = nullptr;
+  bool known = false;
+  for (const Route& r : routes())
+    if (r.path == path) {
+      known = true;
+      if (r.method == method) route = &r;
+    }
+  check_sender(request, route && route->open);
+  if (!known) throw ApiError{404, fmt::format("there is no {}", escape_controls(path.substr(0, 100)))};
+  if (!route) {
+    HttpResponse r = ApiError{405, fmt::format("{} does not answer {}", path, method)}.response();
+    for (const Route& each : routes())
+      if (each.path == path) r.headers.emplace_back("Allow", each.method);
+    return send(request, reply, std::move(r));
+  }
+  auto json = [&](const Json& value) { send(request, reply, {.status = 200, .body = dump(value)}); };
+  if (path == "/") {
+    return send(request, reply,
+                {.status = 200,
+                 .body = std::string(chat_page()),
+                 .type = "text/html; charset=utf-8",
+                 .headers = {{"Cache-Control", "no-cache"},
+                             {"X-Content-Type-Options", "nosniff"},
+                             {"Content-Security-Policy",
+                              "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src "
+                              "'self'; img-src data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"}}});
+  }
+  if (path == "/health") return json({{"status", "ok"}});
+  if (path == "/metrics")
+    return send(request, reply, {.status = 200, .body = metrics_.text(), .type = "text/plain; version=0.0.4; charset=utf-8"});
+  if (path == "/v1/models") {
+    if (model_name.empty()) return json(model_list());
+    const auto i = models_.find(model_name);
+    if (!i) throw ApiError{404, "the model '" + escape_controls(model_name.substr(0, 100)) + "' does not exist", "model", "model_not_found"};
+    return json(model(*i));
+  }
+  const std::string type = request.header("content-type");
+  if (!type.starts_with("application/json"))
+    throw ApiError{415, "the body is JSON: Content-Type: application/json"};
+  Json body;
+  try {
+    body = parse_json(request.body, "the body", kBody);
+  } catch (const UserError& e) {
+    throw ApiError{400, e.what()};
+  }
+  if (path == "/tokenize") return json(tokenize(body));
+  if (path == "/detokenize") return json(detokenize(body));
+  if (path == "/apply-template") return json({{"prompt", reader_.apply_template(body)}});
+  if (path == "/v1/completions") completions(body, reply);
+  else if (path == "/v1/chat/completions") chat(body, reply);
+  else embeddings(body, reply);
+  metrics_.answered(path, 200);
+}
+
+void ApiServer::submit(std::shared_ptr<Work> work) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (closing_) throw ApiError{503, "the server is closing"};
+  }
+  if (!service_.submit(std::move(work))) throw ApiError{429, "too many requests wait already; try again"};
+}
+
+void ApiServer::completions(const Json& body, const Reply& reply) {
+  submit(std::make_shared<CompletionAnswer>(reader_.completion(body), models_.format(), reply, metrics_));
+}
+void ApiServer::chat(const Json& body, const Reply& reply) {
+  submit(std::make_shared<ChatAnswer>(reader_.chat(body), models_.format(), reply, metrics_));
+}
+void ApiServer::embeddings(const Json& body, const Reply& reply) {
+  submit(std::make_shared<EmbeddingAnswer>(reader_.embedding(body), reply, metrics_));
+}
+
+// As llama.cpp's server has it ("content") and vLLM's ("prompt").
+Json ApiServer::tokenize(const Json& body) const {
+  Fields f(body);
+  std::string name;
+  reader_.model_of(f, name);
+  const auto content = f.text("content"), prompt = f.text("prompt");
+  if (content.has_value() == prompt.has_value()) f.wrong("content", "or 'prompt' is wanted, and one of them");
+  const bool add = f.flag(content ? "add_special" : "add_special_tokens", !content.has_value());
+  const bool parse = f.flag("parse_special", true), pieces = f.flag("with_pieces", false);
+  f.refuse_others({"return_token_strs"});
+  const Tokenizer& t = models_.format().tokenizer();
+  const std::vector<Token> ids = t.encode(content ? *content : *prompt, {.add_special = add, .parse_special = parse}).ids;
+  Json tokens = Json::array();
+  for (Token id : ids) {
+    if (!pieces) {
+      tokens.push_back(id);
+      continue;
+    }
+    const std::string bytes = t.is_special(id) ? t.piece(id) : t.text_bytes(id, false);
+    Json piece = bytes;
+    if (find_invalid_utf8(bytes) != std::string::npos) {
+      piece = Json::array();
+      for (unsigned char b : bytes) piece.push_back(b);
+    }
+    tokens.push_back({{"id", id}, {"piece", piece}});
+  }
+  return {{"tokens", tokens}, {"count", ids.size()}, {"max_model_len", models_.engine_options().context}};
+}
+
+Json ApiServer::detokenize(const Json& body) const {
+  Fields f(body);
+  std::string name;
+  reader_.model_of(f, name);
+  const Json* tokens = f.find("tokens");
+  if (!tokens || !tokens->is_array()) f.wrong("tokens", "must be a list of token ids");
+  f.refuse_others({});
+  std::vector<Token> ids;
+  for (const Json& id : *tokens) {
+    if (!id.is_number_integer() || id < 0 || id >= models_.format().tokenizer().size())
+      f.wrong("tokens", "holds " + dump(id).substr(0, 40) + ", which is no token id");
+    ids.push_back(id.get<Token>());
+  }
+  const std::string text = models_.format().tokenizer().decode(ids);
+  return {{"content", text}, {"prompt", text}};
+}
+
+Json ApiServer::model(std::size_t i) const {
+  const ServedModel& m = models_.list()[i];
+  return {{"id", m.name},
+          {"object", "model"},
+          {"created", created_},
+          {"owned_by", "dml"},
+          {"root", m.name},
+          {"parent", m.parent.empty() ? Json() : Json(m.parent)},
+          {"max_model_len", models_.engine_options().context},
+          {"chat", models_.format().chats()}};
+}
+
+Json ApiServer::model_list() const {
+  Json data = Json::array();
+  for (std::size_t i = 0; i < models_.list().size(); ++i) data.push_back(model(i));
+  return {{"object", "list"}, {"data", data}};
+}
+
+}  // namespace dml

@@ -1,0 +1,73 @@
+// The server: paths, keys, and who makes which answer. Requests are read on a few threads, answered by the engine's.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "serve/http.h"
+#include "serve/metrics.h"
+#include "serve/openai_request.h"
+#include "serve/served_model.h"
+#include "serve/service.h"
+
+namespace dml {
+
+struct ServerOptions {
+  HttpOptions http;
+  std::vector<std::string> keys;     // one of them is asked for; none: nobody is
+  std::vector<std::string> origins;  // of web pages that may ask, "*" for all; none: no other page than ours
+  std::size_t queue = 64;            // requests that may wait
+};
+
+class ApiServer {
+ public:
+  ApiServer(const ServedModels& models, const ServerOptions& options);
+  ~ApiServer();
+
+  std::uint16_t port() const { return http_->port(); }
+  /// Refuses what is new; lets answers under way end for so long.
+  void finish(std::chrono::seconds most);
+
+ private:
+  using Reply = std::shared_ptr<HttpReply>;
+  struct Route;
+  static const std::vector<Route>& routes();
+
+  void handle(HttpRequest request, Reply reply);
+  void answer(const HttpRequest& request, const Reply& reply);
+  void check_sender(const HttpRequest& request, bool open) const;
+  void add_origin(const HttpRequest& request, HttpResponse& response) const;
+  void send(const HttpRequest& request, const Reply& reply, HttpResponse response);
+  void submit(std::shared_ptr<Work> work);
+  void read_requests();
+
+  void completions(const Json& body, const Reply& reply);
+  void chat(const Json& body, const Reply& reply);
+  void embeddings(const Json& body, const Reply& reply);
+  Json tokenize(const Json& body) const;
+  Json detokenize(const Json& body) const;
+  Json model(std::size_t i) const;
+  Json model_list() const;
+
+  const ServedModels& models_;
+  ServerOptions options_;
+  Metrics metrics_;
+  Constraints constraints_;
+  RequestReader reader_;
+  Service service_;
+  std::int64_t created_;
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::deque<std::pair<HttpRequest, Reply>> requests_;
+  bool closing_ = false, closed_ = false;
+  std::vector<std::thread> readers_;
+  std::unique_ptr<HttpServer> http_;
+};
+
+}  // namespace dml

@@ -1,0 +1,51 @@
+// Fields of a request, read one by one with their types and ranges; what is wrong becomes OpenAI's error object.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/json.h"
+#include "serve/http.h"
+
+namespace dml {
+
+/// An answer other than 200: {"error": {"message", "type", "param", "code"}}.
+struct ApiError {
+  int status = 400;
+  std::string message, param = {}, code = {};
+
+  static ApiError invalid(const std::string& param, const std::string& message) { return {400, message, param, {}}; }
+  Json json() const;
+  HttpResponse response() const;
+};
+
+class Fields {
+ public:
+  /// `path`: what stands in front of names, as "stream_options.". `object` outlives this. ApiError unless it is an object.
+  explicit Fields(const Json& object, std::string path = "");
+
+  /// Null when it is absent or null.
+  const Json* find(const std::string& name);
+  bool has(const std::string& name) { return find(name) != nullptr; }
+  double number(const std::string& name, double fallback, double low, double high);
+  std::int64_t integer(const std::string& name, std::int64_t fallback, std::int64_t low, std::int64_t high);
+  bool flag(const std::string& name, bool fallback);
+  std::optional<std::string> text(const std::string& name);
+  /// A string, or a list of strings; none may be empty.
+  std::vector<std::string> texts(const std::string& name, std::size_t most);
+  std::string path(const std::string& name) const { return path_ + name; }
+  /// ApiError for a field that was not asked for and is not one of `ignored`.
+  void refuse_others(const std::vector<std::string>& ignored);
+  [[noreturn]] void wrong(const std::string& name, const std::string& why) const;
+
+ private:
+  const Json& object_;
+  std::string path_;
+  std::set<std::string> known_;
+};
+
+}  // namespace dml

@@ -1,0 +1,394 @@
+#include "serve/http.h"
+
+#include <arpa/inet.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "core/error.h"
+
+namespace dml {
+namespace {
+
+using Steady = std::chrono::steady_clock;
+
+constexpr std::size_t kHeaderBytes = 32 << 10;
+constexpr std::size_t kMostHeaders = 100, kLongestPath = 8 << 10;
+constexpr std::size_t kSlowestBody = 1 << 10;  // bytes a second
+
+// One connection, between the library's callbacks, the threads that answer, and the sweep.
+struct Connection {
+  std::mutex mutex;
+  int socket = -1;
+  Steady::time_point since = Steady::now();  // the request began, or the connection
+  bool receiving = true;                     // a request is not complete yet
+  std::size_t received = 0;
+};
+
+// A request and its answer. The reply and the library share it.
+struct Exchange : HttpReply {
+  Exchange(MHD_Connection* c, std::shared_ptr<Connection> its, std::size_t most) : connection(c), own(std::move(its)), most_unread(most) {}
+
+  std::mutex mutex;
+  MHD_Connection* connection;
+  std::shared_ptr<Connection> own;
+  std::size_t most_unread;
+  HttpRequest request;
+  int refused = 0;  // a status, decided before the body was there
+  std::string why;
+  bool dispatched = false, suspended = false, over = false;
+  bool answered = false, streams = false, finished = false, queued = false;
+  std::atomic<bool> left{false};
+  HttpResponse response;
+  std::string unread;
+  std::size_t read = 0;  // of unread
+
+  // Under the mutex.
+  void wake() {
+    if (!suspended || over) return;
+    suspended = false;
+    MHD_resume_connection(connection);
+  }
+  void send(HttpResponse whole) override {
+    const std::lock_guard lock(mutex);
+    if (answered) return;
+    response = std::move(whole);
+    answered = finished = true;
+    wake();
+  }
+  void begin(HttpResponse head) override {
+    const std::lock_guard lock(mutex);
+    if (answered) return;
+    response = std::move(head);
+    answered = streams = true;
+    wake();
+  }
+  void write(std::string_view piece) override {
+    const std::lock_guard lock(mutex);
+    if (over || left || finished) return;
+    unread.append(piece);
+    if (unread.size() - read > most_unread) give_up();
+    wake();
+  }
+  void finish() override {
+    const std::lock_guard lock(mutex);
+    finished = true;
+    wake();
+  }
+  bool gone() const override { return left; }
+  // Under the mutex: the client is not worth waiting for.
+  void give_up() {
+    left = true;
+    if (!over && own->socket >= 0) ::shutdown(own->socket, SHUT_RDWR);
+  }
+};
+
+struct Held {  // what the library keeps of a request
+  std::shared_ptr<Exchange> exchange;
+};
+
+ssize_t read_stream(void* held, std::uint64_t, char* to, std::size_t most) {
+  Exchange& e = *static_cast<Held*>(held)->exchange;
+  const std::lock_guard lock(e.mutex);
+  if (e.left) return MHD_CONTENT_READER_END_WITH_ERROR;
+  const std::size_t count = std::min(most, e.unread.size() - e.read);
+  if (count > 0) {
+    std::memcpy(to, e.unread.data() + e.read, count);
+    e.read += count;
+    if (e.read == e.unread.size()) e.unread.clear(), e.read = 0;
+    return static_cast<ssize_t>(count);
+  }
+  if (e.finished) return MHD_CONTENT_READER_END_OF_STREAM;
+  e.suspended = true;
+  MHD_suspend_connection(e.connection);
+  return 0;
+}
+
+void release(void* held) { delete static_cast<Held*>(held); }
+
+bool known_method(const std::string& method) {
+  static const std::set<std::string> known{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"};
+  return known.contains(method);
+}
+
+// Why a request is refused by its headers: (0, "") where it is not.
+std::pair<int, std::string> fault_of(const HttpRequest& r, const char* version, std::size_t body_bytes) {
+  if (!known_method(r.method)) return {501, "unknown method"};
+  if (r.path.size() > kLongestPath) return {414, "the path is too long"};
+  if (r.headers.size() > kMostHeaders) return {431, "too many header fields"};
+  if (std::strcmp(version, "HTTP/1.1") != 0 && std::strcmp(version, "HTTP/1.0") != 0)
+    return {505, "the server speaks HTTP/1.1"};
+  if (r.headers.count("host") != 1 && std::strcmp(version, "HTTP/1.1") == 0)
+    return {400, "a request has exactly one Host header"};
+  const auto lengths = r.headers.count("content-length"), codings = r.headers.count("transfer-encoding");
+  if (lengths > 1 || codings > 1 || (lengths > 0 && codings > 0))
+    return {400, "the length of the request is given twice"};
+  if (codings > 0 && r.header("transfer-encoding") != "chunked") return {501, "unknown Transfer-Encoding"};
+  if (lengths > 0) {
+    const std::string length = r.header("content-length");
+    if (length.empty() || length.size() > 18 || length.find_first_not_of("0123456789") != length.npos)
+      return {400, "Content-Length is not a number"};
+    if (std::stoull(length) > body_bytes) return {413, "the body is too large"};
+  } else if (r.method == "POST" && codings == 0) {
+    return {411, "a POST has a Content-Length"};
+  }
+  return {0, ""};
+}
+
+}  // namespace
+
+struct HttpServer::State {
+  HttpOptions options;
+  Handler handler;
+  Refusal refusal;
+  MHD_Daemon* daemon = nullptr;
+  std::uint16_t port = 0;
+  mutable std::mutex mutex;
+  std::set<std::shared_ptr<Connection>> connections;
+  std::set<std::shared_ptr<Exchange>> exchanges;
+  bool stopping = false;
+  std::condition_variable stop;
+  std::thread sweeper;
+
+  static void on_connection(void* state, MHD_Connection* c, void** context, MHD_ConnectionNotificationCode code) {
+    static_cast<State*>(state)->connection(c, context, code);
+  }
+  void connection(MHD_Connection* c, void** context, MHD_ConnectionNotificationCode code) {
+    using Pointer = std::shared_ptr<Connection>;
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+      auto mine = std::make_shared<Connection>();
+      if (auto* info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)) mine->socket = info->connect_fd;
+      const int yes = 1;
+      setsockopt(mine->socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+      *context = new Pointer(mine);
+      const std::lock_guard lock(mutex);
+      connections.insert(std::move(mine));
+    } else if (auto* mine = static_cast<Pointer*>(*context)) {
+      {
+        const std::lock_guard lock((*mine)->mutex);
+        (*mine)->socket = -1;
+      }
+      {
+        const std::lock_guard lock(mutex);
+        connections.erase(*mine);
+      }
+      delete mine;
+      *context = nullptr;
+    }
+  }
+
+  static MHD_Result on_header(void* to, MHD_ValueKind, const char* key, const char* value) {
+    std::string name = key;
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
+    static_cast<HttpRequest*>(to)->headers.emplace(std::move(name), value ? value : "");
+    return MHD_YES;
+  }
+
+  static MHD_Result on_request(void* state, MHD_Connection* c, const char* path, const char* method, const char* version,
+                               const char* data, std::size_t* size, void** context) {
+    return static_cast<State*>(state)->request(c, path, method, version, data, size, context);
+  }
+  // Called when the headers are there, with every part of the body, when it is complete, and after a resumption.
+  MHD_Result request(MHD_Connection* c, const char* path, const char* method, const char* version, const char* data,
+                     std::size_t* size, void** context) {
+    if (!*context) {
+      auto* info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+      auto own = *static_cast<std::shared_ptr<Connection>*>(info->socket_context);
+      auto e = std::make_shared<Exchange>(c, own, options.unread_bytes);
+      e->request.method = method;
+      e->request.path = path;
+      MHD_get_connection_values(c, MHD_HEADER_KIND, on_header, &e->request);
+      std::tie(e->refused, e->why) = fault_of(e->request, version, options.body_bytes);
+      *context = new Held{e};
+      {
+        const std::lock_guard lock(mutex);
+        exchanges.insert(e);
+      }
+      if (e->refused == 0) return MHD_YES;
+      e->response = refusal(e->refused, e->why);
+      return queue(c, e, true);
+    }
+    const std::shared_ptr<Exchange> exchange = static_cast<Held*>(*context)->exchange;
+    Exchange& e = *exchange;
+    if (*size > 0) {
+      if (e.request.body.size() + *size > options.body_bytes) e.refused = 413;
+      else if (e.refused == 0) e.request.body.append(data, *size);
+      {
+        const std::lock_guard lock(e.own->mutex);
+        e.own->received += *size;
+      }
+      *size = 0;
+      return MHD_YES;
+    }
+    if (e.refused != 0) {
+      e.response = refusal(e.refused, "the body is too large");
+      return queue(c, exchange, true);
+    }
+    if (!e.dispatched) {
+      e.dispatched = true;
+      {
+        const std::lock_guard lock(e.own->mutex);
+        e.own->receiving = false;
+      }
+      handler(std::move(e.request), exchange);
+    }
+    const std::lock_guard lock(e.mutex);
+    if (e.answered) return queue(c, exchange, false);
+    if (e.left) return MHD_NO;
+    e.suspended = true;
+    MHD_suspend_connection(c);
+    return MHD_YES;
+  }
+
+  static MHD_Result queue(MHD_Connection* c, const std::shared_ptr<Exchange>& exchange, bool close) {
+    Exchange& e = *exchange;
+    if (e.queued) return MHD_YES;
+    e.queued = true;
+    MHD_Response* r = nullptr;
+    if (e.streams) {
+      auto* held = new Held{exchange};
+      r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, 16 << 10, read_stream, held, release);
+      if (!r) delete held;
+    } else {
+      r = MHD_create_response_from_buffer(e.response.body.size(), e.response.body.data(), MHD_RESPMEM_MUST_COPY);
+    }
+    if (!r) return MHD_NO;
+    MHD_add_response_header(r, "Content-Type", e.response.type.c_str());
+    for (auto& [name, value] : e.response.headers) MHD_add_response_header(r, name.c_str(), value.c_str());
+    if (close) MHD_add_response_header(r, "Connection", "close");
+    const MHD_Result done = MHD_queue_response(c, static_cast<unsigned>(e.response.status), r);
+    MHD_destroy_response(r);
+    return done;
+  }
+  static void on_completed(void* state, MHD_Connection*, void** context, MHD_RequestTerminationCode) {
+    auto* held = static_cast<Held*>(*context);
+    if (!held) return;
+    Exchange& e = *held->exchange;
+    {
+      const std::lock_guard lock(e.mutex);
+      e.over = true;
+      e.left = true;
+    }
+    {
+      const std::lock_guard lock(e.own->mutex);
+      e.own->receiving = true;
+      e.own->received = 0;
+      e.own->since = Steady::now();
+    }
+    auto* self = static_cast<State*>(state);
+    {
+      const std::lock_guard lock(self->mutex);
+      self->exchanges.erase(held->exchange);
+    }
+    delete held;
+    *context = nullptr;
+  }
+
+  // Ends what takes too long, and finds out whose client has left while the answer is not there yet.
+  void sweep() {
+    std::vector<std::shared_ptr<Connection>> open;
+    std::vector<std::shared_ptr<Exchange>> waiting;
+    {
+      const std::lock_guard lock(mutex);
+      open.assign(connections.begin(), connections.end());
+      waiting.assign(exchanges.begin(), exchanges.end());
+    }
+    const auto now = Steady::now();
+    for (auto& c : open) {
+      const std::lock_guard lock(c->mutex);
+      const auto more = std::chrono::seconds(c->received / kSlowestBody);
+      if (c->socket >= 0 && c->receiving && now - c->since > options.request_time + more)
+        ::shutdown(c->socket, SHUT_RDWR);
+    }
+    for (auto& e : waiting) {
+      const std::lock_guard lock(e->mutex);
+      if (!e->suspended || e->over) continue;
+      const std::lock_guard socket(e->own->mutex);
+      pollfd p{e->own->socket, POLLRDHUP, 0};
+      if (e->own->socket >= 0 && ::poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR))) {
+        e->left = true;
+        e->wake();
+      }
+    }
+  }
+  void sweep_until_stopped() {
+    std::unique_lock lock(mutex);
+    while (!stop.wait_for(lock, std::chrono::milliseconds(200), [&] { return stopping; })) {
+      lock.unlock();
+      sweep();
+      lock.lock();
+    }
+  }
+
+  void listen() {
+    addrinfo hints{}, *found = nullptr;
+    hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+    hints.ai_socktype = SOCK_STREAM;
+    if (const int rc = getaddrinfo(options.host.c_str(), std::to_string(options.port).c_str(), &hints, &found); rc != 0)
+      throw UserError("--host: '{}' is not an address of this machine ({})", options.host, gai_strerror(rc));
+    const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owned(found, freeaddrinfo);
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME;
+    if (found->ai_family == AF_INET6) flags |= MHD_USE_IPv6;
+    daemon = MHD_start_daemon(flags, options.port, nullptr, nullptr, &State::on_request, this, MHD_OPTION_SOCK_ADDR,
+                              found->ai_addr, MHD_OPTION_NOTIFY_CONNECTION, &State::on_connection, this,
+                              MHD_OPTION_NOTIFY_COMPLETED, &State::on_completed, this, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                              kHeaderBytes, MHD_OPTION_CONNECTION_LIMIT, options.connections,
+                              MHD_OPTION_CONNECTION_TIMEOUT, static_cast<unsigned>(options.idle_time.count()),
+                              MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_LISTENING_ADDRESS_REUSE, 1u, MHD_OPTION_END);
+    if (!daemon) throw IoError(fmt::format("cannot listen on {}:{}: {}", options.host, options.port, std::strerror(errno)));
+    port = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_BIND_PORT)->port;
+  }
+};
+
+HttpServer::HttpServer(const HttpOptions& options, Handler handler, Refusal refusal)
+    : state_(std::make_unique<State>()) {
+  state_->options = options;
+  state_->handler = std::move(handler);
+  state_->refusal = std::move(refusal);
+  state_->listen();
+  state_->sweeper = std::thread([state = state_.get()] { state->sweep_until_stopped(); });
+}
+
+HttpServer::~HttpServer() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->stopping = true;
+  }
+  state_->stop.notify_all();
+  state_->sweeper.join();
+  std::vector<std::shared_ptr<Exchange>> waiting;
+  {
+    const std::lock_guard lock(state_->mutex);
+    waiting.assign(state_->exchanges.begin(), state_->exchanges.end());
+  }
+  for (auto& e : waiting) {
+    const std::lock_guard lock(e->mutex);
+    e->left = true;
+    e->wake();
+  }
+  waiting.clear();
+  MHD_stop_daemon(state_->daemon);
+}
+
+std::uint16_t HttpServer::port() const { return state_->port; }
+
+void HttpServer::stop_listening() {
+  if (const MHD_socket socket = MHD_quiesce_daemon(state_->daemon); socket >= 0) ::close(socket);
+}
+
+std::size_t HttpServer::connections() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->connections.size();
+}
+
+}  // namespace dml

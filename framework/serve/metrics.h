@@ -1,0 +1,50 @@
+// What the server has done, in Prometheus' text format 0.0.4. Names are vLLM's with dml_ in front, so that dashboards fit.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace dml {
+
+class Metrics {
+ public:
+  explicit Metrics(std::string model);
+
+  void set_load(std::size_t running, std::size_t waiting, double cache_usage);
+  /// A prompt has been read, so many of its tokens from the cache.
+  void read(std::int64_t cached);
+  void prompt(std::int64_t tokens);
+  /// Seconds since the token before, or since the request came.
+  void token(double seconds, bool first);
+  void ended(double seconds, bool by_length);
+  void left();
+  void answered(const std::string& path, int status);
+
+  std::string text() const;
+
+ private:
+  struct Histogram {
+    std::vector<double> bounds;
+    std::vector<std::int64_t> counts;  // one more
+    double sum = 0;
+    std::int64_t count = 0;
+    void add(double x);
+  };
+  static void write(std::string& out, const std::string& name, const std::string& help, const Histogram& h,
+                    const std::string& label);
+
+  mutable std::mutex mutex_;
+  std::string label_;
+  std::size_t running_ = 0, waiting_ = 0;
+  double cache_usage_ = 0;
+  std::int64_t prompt_tokens_ = 0, cached_tokens_ = 0, generated_ = 0, by_stop_ = 0, by_length_ = 0, left_ = 0;
+  Histogram first_token_, between_tokens_, whole_;
+  std::map<std::pair<std::string, int>, std::int64_t> answered_;
+};
+
+}  // namespace dml

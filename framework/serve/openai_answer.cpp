@@ -1,0 +1,336 @@
+#include "serve/openai_answer.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+
+#include "core/error.h"
+
+namespace dml {
+namespace {
+
+ApiError error_of(const std::exception& why) {
+  const auto* error = dynamic_cast<const Error*>(&why);
+  return error && error->code() == ExitCode::user ? ApiError{400, why.what()} : ApiError{500, why.what()};
+}
+
+const ApiError kClosing{503, "the server is closing"};
+
+HttpResponse stream_head() {
+  return {.status = 200,
+          .body = "",
+          .type = "text/event-stream; charset=utf-8",
+          .headers = {{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}}};
+}
+
+std::string base64(std::span<const float> values) {
+  static constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  const auto* bytes = reinterpret_cast<const unsigned char*>(values.data());
+  const std::size_t size = values.size_bytes();
+  std::string out;
+  for (std::size_t i = 0; i < size; i += 3) {
+    const std::size_t some = std::min<std::size_t>(3, size - i);
+    std::uint32_t word = 0;
+    for (std::size_t k = 0; k < 3; ++k) word = word << 8 | (k < some ? bytes[i + k] : 0u);
+    for (std::size_t k = 0; k < 4; ++k) out += k <= some ? kDigits[word >> (18 - 6 * k) & 63] : '=';
+  }
+  return out;
+}
+
+std::int64_t characters(const std::string& text) {
+  return std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+}
+
+}  // namespace
+
+std::string fresh_id(const std::string& prefix) {
+  static constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+  unsigned char random[24];
+  if (getrandom(random, sizeof random, 0) != sizeof random) throw IoError("getrandom", "no random numbers");
+  std::string id = prefix;
+  for (unsigned char byte : random) id += kLetters[byte % kLetters.size()];
+  return id;
+}
+
+TextAnswer::TextAnswer(Asked asked, const AnswerFormat& format, std::shared_ptr<HttpReply> reply, Metrics& metrics)
+    : asked_(std::move(asked)),
+      format_(format),
+      reply_(std::move(reply)),
+      metrics_(metrics),
+      id_(fresh_id(asked_.chat ? "chatcmpl-" : "cmpl-")),
+      created_(std::time(nullptr)),
+      stops_(asked_.stops) {}
+
+std::vector<EngineRequest> TextAnswer::take_requests() {
+  std::vector<EngineRequest> out;
+  for (std::size_t p = 0; p < asked_.prompts.size(); ++p) {
+    metrics_.prompt(std::ssize(asked_.prompts[p]));
+    for (int n = 0; n < asked_.n; ++n) {
+      EngineRequest r = asked_.engine;
+      r.prompt = asked_.prompts[p];
+      r.number = static_cast<std::uint64_t>(n);
+      r.report_prompt = r.report_prompt && n == 0;
+      choices_.push_back({.text = format_.text(asked_.prompts[p], asked_.continued), .stop = StopText(stops_)});
+      choices_.back().prompt_tokens = std::ssize(r.prompt);
+      out.push_back(std::move(r));
+    }
+  }
+  if (asked_.stream) reply_->begin(stream_head());
+  return out;
+}
+
+void TextAnswer::take_text(std::size_t i, const std::string& piece, bool last) {
+  Choice& c = choices_[i];
+  c.whole += piece;
+  if (asked_.stream && (!piece.empty() || last)) tell(i, piece, last);
+}
+
+bool TextAnswer::on_event(std::size_t i, const EngineEvent& event) {
+  Choice& c = choices_[i];
+  if (c.done) return false;
+  switch (event.kind) {
+    case EngineEvent::Kind::read:
+      c.cached = event.cached;
+      c.prompt = event.prompt;
+      if (asked_.echo) take_text(i, prompt_text(i), false);
+      return true;
+    case EngineEvent::Kind::token: {
+      c.tokens.push_back(event.choice);
+      const std::string piece = c.stop.next(c.text.next(event.choice.token));
+      if (!c.stop.stopped()) {
+        take_text(i, piece, false);
+        return true;
+      }
+      take_text(i, piece + (asked_.include_stop ? c.stop.found() : ""), false);
+      end_choice(i, "stop");
+      return false;
+    }
+    case EngineEvent::Kind::end:
+      if (event.failure) {
+        try {
+          std::rethrow_exception(event.failure);
+        } catch (const std::exception& e) {
+          fail(e);
+        }
+        return false;
+      }
+      std::string rest = c.stop.next(c.text.finish());
+      rest += c.stop.finish();
+      take_text(i, rest, false);
+      end_choice(i, event.reason == StopReason::length && !c.stop.stopped() ? "length" : "stop");
+      return false;
+  }
+  return false;
+}
+
+void TextAnswer::end_choice(std::size_t i, std::string reason) {
+  Choice& c = choices_[i];
+  c.done = true;
+  c.finish = std::move(reason);
+  take_text(i, "", true);
+  finish_if_done();
+}
+
+void TextAnswer::finish_if_done() {
+  for (const Choice& c : choices_)
+    if (!c.done) return;
+  if (std::exchange(answered_, true)) return;
+  if (asked_.stream) {
+    end_stream();
+    reply_->finish();
+  } else {
+    reply_->send({.status = 200, .body = dump(whole())});
+  }
+}
+
+void TextAnswer::end_stream() {
+  if (asked_.include_usage) {
+    Json last = envelope(asked_.chat ? "chat.completion.chunk" : "text_completion");
+    last["choices"] = Json::array();
+    last["usage"] = usage();
+    event(last);
+  }
+  reply_->write("data: [DONE]\n\n");
+}
+
+void TextAnswer::fail(const std::exception& why) {
+  if (std::exchange(answered_, true)) return;
+  for (Choice& c : choices_) c.done = true;
+  if (!asked_.stream) return reply_->send(error_of(why).response());
+  event(error_of(why).json());
+  reply_->finish();
+}
+
+void TextAnswer::cut_off() {
+  if (std::exchange(answered_, true)) return;
+  if (!asked_.stream) return reply_->send(kClosing.response());
+  event(kClosing.json());
+  reply_->finish();
+}
+
+Json TextAnswer::usage() const {
+  std::int64_t prompt = 0, answer = 0, cached = 0;
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    answer += std::ssize(choices_[i].tokens);
+    if (i % static_cast<std::size_t>(asked_.n) != 0) continue;  // a prompt counts once, whatever the number of choices
+    prompt += choices_[i].prompt_tokens;
+    cached += choices_[i].cached;
+  }
+  return {{"prompt_tokens", prompt},
+          {"completion_tokens", answer},
+          {"total_tokens", prompt + answer},
+          {"prompt_tokens_details", {{"cached_tokens", cached}}}};
+}
+
+Json TextAnswer::envelope(const char* object) const {
+  return {{"id", id_}, {"object", object}, {"created", created_}, {"model", asked_.model_name}};
+}
+
+std::string TextAnswer::token_text(Token token) const {
+  const Tokenizer& t = format_.tokenizer();
+  return t.is_special(token) ? t.piece(token) : t.text_bytes(token, false);
+}
+
+// --- completions
+
+std::string CompletionAnswer::prompt_text(std::size_t i) const { return asked_.texts[i / static_cast<std::size_t>(asked_.n)]; }
+
+Json CompletionAnswer::logprobs(Choice& c, std::size_t from) {
+  if (!asked_.logprobs) return nullptr;
+  Json tokens = Json::array(), logprobs = Json::array(), top = Json::array(), offsets = Json::array();
+  auto add = [&](const Sampler::Choice* choice, Token token) {
+    const std::string text = token_text(token);
+    tokens.push_back(text);
+    logprobs.push_back(choice ? Json(clamped(choice->logprob)) : Json());
+    offsets.push_back(c.offset);
+    c.offset += characters(text);
+    Json best = choice ? Json::object() : Json();
+    if (choice) {
+      for (const TokenLogprob& t : choice->top) best[token_text(t.token)] = clamped(t.logprob);
+      if (!choice->top.empty()) best[text] = clamped(choice->logprob);
+    }
+    top.push_back(asked_.top_logprobs > 0 ? best : Json());
+  };
+  if (from == 0 && asked_.echo && !c.prompt.empty()) {
+    add(nullptr, asked_.prompts[0][0]);
+    for (const Sampler::Choice& choice : c.prompt) add(&choice, choice.token);
+  }
+  for (std::size_t t = from; t < c.tokens.size(); ++t) add(&c.tokens[t], c.tokens[t].token);
+  c.told = c.tokens.size();
+  return {{"tokens", tokens}, {"token_logprobs", logprobs}, {"top_logprobs", top}, {"text_offset", offsets}};
+}
+
+Json CompletionAnswer::choice(std::size_t i, const std::string& text, bool last) {
+  Choice& c = choices_[i];
+  return {{"index", i}, {"text", text}, {"logprobs", logprobs(c, c.told)}, {"finish_reason", last ? Json(c.finish) : Json()}};
+}
+
+void CompletionAnswer::tell(std::size_t i, const std::string& piece, bool last) {
+  Json chunk = envelope("text_completion");
+  chunk["choices"] = Json::array({choice(i, piece, last)});
+  if (asked_.include_usage) chunk["usage"] = nullptr;
+  event(chunk);
+}
+
+Json CompletionAnswer::whole() {
+  Json all = envelope("text_completion"), list = Json::array();
+  for (std::size_t i = 0; i < choices_.size(); ++i) list.push_back(choice(i, choices_[i].whole, true));
+  all["choices"] = list;
+  all["usage"] = usage();
+  return all;
+}
+
+// --- chat
+
+Json ChatAnswer::logprobs(Choice& c) {
+  if (!asked_.logprobs) return nullptr;
+  auto entry = [&](Token token, float logprob) {
+    const std::string text = token_text(token);
+    Json bytes = Json::array();
+    for (unsigned char byte : text) bytes.push_back(byte);
+    return Json{{"token", text}, {"logprob", clamped(logprob)}, {"bytes", bytes}};
+  };
+  Json content = Json::array();
+  for (; c.told < c.tokens.size(); ++c.told) {
+    const Sampler::Choice& choice = c.tokens[c.told];
+    Json one = entry(choice.token, choice.logprob), top = Json::array();
+    for (const TokenLogprob& t : choice.top) top.push_back(entry(t.token, t.logprob));
+    one["top_logprobs"] = top;
+    content.push_back(one);
+  }
+  return {{"content", content}};
+}
+
+void ChatAnswer::tell(std::size_t i, const std::string& piece, bool last) {
+  Choice& c = choices_[i];
+  auto chunk = [&](Json delta, Json logprobs, Json finish) {
+    Json all = envelope("chat.completion.chunk");
+    all["choices"] = Json::array(
+        {Json{{"index", i}, {"delta", std::move(delta)}, {"logprobs", std::move(logprobs)}, {"finish_reason", std::move(finish)}}});
+    if (asked_.include_usage) all["usage"] = nullptr;
+    event(all);
+  };
+  if (!std::exchange(c.begun, true)) chunk({{"role", "assistant"}, {"content", ""}}, nullptr, nullptr);
+  if (!piece.empty()) chunk({{"content", piece}}, logprobs(c), nullptr);
+  if (last) chunk(Json::object(), c.told < c.tokens.size() ? logprobs(c) : Json(), c.finish);
+}
+
+Json ChatAnswer::whole() {
+  Json all = envelope("chat.completion"), list = Json::array();
+  for (std::size_t i = 0; i < choices_.size(); ++i)
+    list.push_back({{"index", i},
+                    {"message", {{"role", "assistant"}, {"content", choices_[i].whole}}},
+                    {"logprobs", logprobs(choices_[i])},
+                    {"finish_reason", choices_[i].finish}});
+  all["choices"] = list;
+  all["usage"] = usage();
+  return all;
+}
+
+// --- embeddings
+
+EmbeddingAnswer::EmbeddingAnswer(RequestReader::Embedding asked, std::shared_ptr<HttpReply> reply, Metrics& metrics)
+    : asked_(std::move(asked)),
+      reply_(std::move(reply)),
+      metrics_(metrics),
+      results_(asked_.inputs.size()),
+      missing_(asked_.inputs.size()) {}
+
+std::vector<EngineRequest> EmbeddingAnswer::take_requests() {
+  std::vector<EngineRequest> out;
+  for (const auto& input : asked_.inputs) {
+    tokens_ += std::ssize(input);
+    out.push_back({.prompt = input, .model = asked_.model, .max_new_tokens = 0, .embedding = true});
+  }
+  metrics_.prompt(tokens_);
+  return out;
+}
+
+bool EmbeddingAnswer::on_event(std::size_t i, const EngineEvent& event) {
+  if (event.kind != EngineEvent::Kind::end) return true;
+  std::vector<float> x = event.embedding;
+  double square = 0;
+  for (float v : x) square += static_cast<double>(v) * v;
+  for (float& v : x) v = static_cast<float>(v / std::sqrt(square));
+  results_[i] = std::move(x);
+  if (--missing_ > 0) return false;
+  Json data = Json::array();
+  for (std::size_t n = 0; n < results_.size(); ++n) {
+    Json value = results_[n];
+    if (asked_.base64) value = base64(results_[n]);
+    data.push_back({{"object", "embedding"}, {"index", n}, {"embedding", value}});
+  }
+  reply_->send({.status = 200,
+                .body = dump(Json{{"object", "list"},
+                                  {"data", data},
+                                  {"model", asked_.model_name},
+                                  {"usage", {{"prompt_tokens", tokens_}, {"total_tokens", tokens_}}}})});
+  return false;
+}
+
+void EmbeddingAnswer::fail(const std::exception& why) { reply_->send(error_of(why).response()); }
+void EmbeddingAnswer::cut_off() { reply_->send(kClosing.response()); }
+
+}  // namespace dml

@@ -1,0 +1,118 @@
+// Answers in the forms of the OpenAI API, whole or as a stream of events, made token by token on the engine's thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pipeline/infer.h"
+#include "serve/http.h"
+#include "serve/metrics.h"
+#include "serve/openai_request.h"
+#include "serve/work.h"
+
+namespace dml {
+
+/// "chatcmpl-…": letters and digits nobody can guess.
+std::string fresh_id(const std::string& prefix);
+
+/// What every kind of answer shares: the texts of the choices, stops, usage.
+class TextAnswer : public Work {
+ public:
+  TextAnswer(Asked asked, const AnswerFormat& format, std::shared_ptr<HttpReply> reply, Metrics& metrics);
+
+  std::vector<EngineRequest> take_requests() override;
+  bool on_event(std::size_t i, const EngineEvent& event) override;
+  bool gone() const override { return reply_->gone(); }
+  void fail(const std::exception& why) override;
+  void cut_off() override;
+
+ protected:
+  struct Choice {
+    AnswerText text;
+    StopText stop;
+    std::string whole = {};                    // the answer so far
+    std::vector<Sampler::Choice> tokens = {};  // of it
+    std::vector<Sampler::Choice> prompt = {};  // with echo and logprobs
+    std::size_t told = 0;                   // tokens whose log-probabilities are out
+    std::int64_t prompt_tokens = 0, cached = 0, offset = 0;
+    std::string finish = {};                // "stop", "length" …
+    bool begun = false, done = false;
+  };
+  /// New text of a choice that streams; `last`: its end.
+  virtual void tell(std::size_t i, const std::string& piece, bool last) = 0;
+  virtual Json whole() = 0;
+  virtual std::string prompt_text(std::size_t) const { return ""; }
+  /// What ends a stream.
+  virtual void end_stream();
+
+  Json usage() const;
+  Json envelope(const char* object) const;
+  void event(const Json& data) { reply_->write("data: " + dump(data) + "\n\n"); }
+  std::string token_text(Token token) const;
+  static double clamped(float logprob) { return logprob > -9999.f ? logprob : -9999.0; }
+
+  Asked asked_;
+  const AnswerFormat& format_;
+  std::shared_ptr<HttpReply> reply_;
+  Metrics& metrics_;
+  std::string id_;
+  std::int64_t created_;
+  std::vector<Choice> choices_;
+  std::vector<std::string> stops_;
+
+ private:
+  void take_text(std::size_t i, const std::string& piece, bool last);
+  void end_choice(std::size_t i, std::string reason);
+  void finish_if_done();
+  bool answered_ = false;
+};
+
+/// /v1/completions.
+class CompletionAnswer : public TextAnswer {
+ public:
+  using TextAnswer::TextAnswer;
+
+ protected:
+  void tell(std::size_t i, const std::string& piece, bool last) override;
+  Json whole() override;
+  std::string prompt_text(std::size_t i) const override;
+
+ private:
+  Json choice(std::size_t i, const std::string& text, bool last);
+  Json logprobs(Choice& c, std::size_t from);
+};
+
+/// /v1/chat/completions.
+class ChatAnswer : public TextAnswer {
+ public:
+  using TextAnswer::TextAnswer;
+
+ protected:
+  void tell(std::size_t i, const std::string& piece, bool last) override;
+  Json whole() override;
+
+ private:
+  Json logprobs(Choice& c);
+};
+
+/// /v1/embeddings: the mean of the last hidden states, of length 1.
+class EmbeddingAnswer : public Work {
+ public:
+  EmbeddingAnswer(RequestReader::Embedding asked, std::shared_ptr<HttpReply> reply, Metrics& metrics);
+  std::vector<EngineRequest> take_requests() override;
+  bool on_event(std::size_t i, const EngineEvent& event) override;
+  bool gone() const override { return reply_->gone(); }
+  void fail(const std::exception& why) override;
+  void cut_off() override;
+
+ private:
+  RequestReader::Embedding asked_;
+  std::shared_ptr<HttpReply> reply_;
+  Metrics& metrics_;
+  std::vector<std::vector<float>> results_;
+  std::size_t missing_;
+  std::int64_t tokens_ = 0;
+};
+
+}  // namespace dml

@@ -1,0 +1,350 @@
+#include "serve/openai_request.h"
+
+#include <atomic>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "constraint/automaton.h"
+#include "core/closest.h"
+#include "core/error.h"
+#include "core/random.h"
+
+namespace dml {
+namespace {
+
+constexpr std::size_t kMostStops = 16, kMostMessages = 4096, kMostPrompts = 256, kKnownConstraints = 64;
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 30, kCompletionTokens = 16;
+
+// Sent by clients for other servers, and of no consequence here.
+const std::vector<std::string>& ignored() {
+  static const std::vector<std::string> names{
+      "user", "metadata", "store", "service_tier", "prediction", "safety_identifier", "prompt_cache_key",
+      "prompt_cache_retention", "verbosity", "skip_special_tokens", "spaces_between_special_tokens", "cache_prompt"};
+  return names;
+}
+
+Token token_of(Fields& f, const std::string& name, const Json& value, std::int64_t vocab) {
+  if (!value.is_number_integer() || value < 0 || value >= vocab)
+    f.wrong(name, fmt::format("holds {}, which is no token id (0 to {})", dump(value).substr(0, 40), vocab - 1));
+  return value.get<Token>();
+}
+
+std::uint64_t fresh_seed() {
+  static std::atomic<std::uint64_t> count{
+      static_cast<std::uint64_t>(std::chrono::system_clock::now().time_since_epoch().count())};
+  return count.fetch_add(0x9E3779B97F4A7C15u);
+}
+
+}  // namespace
+
+std::shared_ptr<TokenConstraint> Constraints::get(const AnswerFormat& format, const std::string& kind,
+                                                  const std::string& text, bool continued, const std::string& param) {
+  const std::string key = kind + (continued ? "+" : "-") + text;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto it = known_.begin(); it != known_.end(); ++it)
+      if (it->key == key) {
+        known_.splice(known_.begin(), known_, it);
+        return it->constraint;
+      }
+  }
+  std::shared_ptr<Automaton> automaton;
+  try {
+    if (kind == "schema") automaton = schema_automaton(text, param);
+    else if (kind == "regex") automaton = regex_automaton(text);
+    else if (kind == "grammar") automaton = grammar_automaton(text, param);
+    else if (kind == "choice") automaton = choice_automaton(parse_json(text, param).get<std::vector<std::string>>());
+    else automaton = json_object_automaton();
+    if (automaton->start() == Automaton::kDead) throw UserError("the constraint allows no text at all");
+  } catch (const UserError& e) {
+    throw ApiError::invalid(param, e.what());
+  }
+  auto made = format.constraint(std::move(automaton), continued);
+  const std::lock_guard lock(mutex_);
+  known_.push_front({key, made});
+  if (known_.size() > kKnownConstraints) known_.pop_back();
+  return made;
+}
+
+std::size_t RequestReader::model_of(Fields& f, std::string& name) const {
+  const auto asked = f.text("model");
+  name = asked.value_or(models_.list()[0].name);
+  if (const auto found = models_.find(name)) return *found;
+  std::vector<std::string> names;
+  for (const ServedModel& m : models_.list()) names.push_back(m.name);
+  throw ApiError{404, fmt::format("the model '{}' does not exist{}", name.substr(0, 100), did_you_mean(name, names)), "model",
+                 "model_not_found"};
+}
+
+void RequestReader::check_length(const std::vector<Token>& prompt, std::int64_t answer, const std::string& param) const {
+  const std::int64_t context = models_.engine_options().context, size = std::ssize(prompt);
+  if (size + std::min<std::int64_t>(answer, 1) > context)
+    throw ApiError{400, fmt::format("the prompt has {} tokens; the context is {} tokens{}", size, context,
+                                    answer > 0 && size == context ? ", which leaves no room for an answer" : ""),
+                   param, "context_length_exceeded"};
+}
+
+// A string, a list of strings, of ids, or of lists of ids.
+std::vector<std::vector<Token>> RequestReader::token_lists(Fields& f, const std::string& name,
+                                                           std::vector<std::string>* texts) const {
+  const Json* value = f.find(name);
+  if (!value) f.wrong(name, "is missing");
+  const std::int64_t vocab = models_.spec().vocab;
+  std::vector<std::vector<Token>> out;
+  auto text = [&](const Json& item) {
+    try {
+      out.push_back(models_.format().text_ids(item.get<std::string>(), true));
+    } catch (const UserError& e) {
+      throw ApiError::invalid(f.path(name), e.what());
+    }
+    if (texts) texts->push_back(item.get<std::string>());
+  };
+  auto ids = [&](const Json& list) {
+    std::vector<Token> tokens;
+    for (const Json& id : list) tokens.push_back(token_of(f, name, id, vocab));
+    if (tokens.empty()) f.wrong(name, "holds a prompt without tokens");
+    if (texts) texts->push_back(models_.format().tokenizer().decode(tokens));
+    out.push_back(std::move(tokens));
+  };
+  if (value->is_string()) {
+    text(*value);
+  } else if (value->is_array() && !value->empty() && (*value)[0].is_number()) {
+    ids(*value);
+  } else if (value->is_array() && !value->empty()) {
+    if (value->size() > kMostPrompts) f.wrong(name, fmt::format("has {} entries, may have {}", value->size(), kMostPrompts));
+    for (const Json& item : *value)
+      if (item.is_string()) text(item);
+      else if (item.is_array()) ids(item);
+      else f.wrong(name, "must hold strings or lists of token ids");
+  } else {
+    f.wrong(name, "must be a string, a list of strings, or token ids");
+  }
+  return out;
+}
+
+void RequestReader::sampling(Fields& f, Asked& asked) const {
+  SamplingOptions& s = asked.engine.sampling;
+  s = models_.defaults().sampling;
+  const bool warm = f.has("temperature");
+  s.temperature = f.number("temperature", s.temperature, 0, 2);
+  if (warm) s.greedy = s.temperature == 0;
+  s.top_p = f.number("top_p", s.top_p, 0, 1);
+  if (f.has("top_p") && s.top_p == 0) f.wrong("top_p", "must be above 0");
+  s.top_k = f.integer("top_k", s.top_k, -1, 1 << 30);
+  if (s.top_k < 0) s.top_k = 0;
+  s.min_p = f.number("min_p", s.min_p, 0, 1);
+  for (const char* spelling : {"repetition_penalty", "repeat_penalty"}) {
+    s.repetition_penalty = f.number(spelling, s.repetition_penalty, 0, 100);
+    if (s.repetition_penalty == 0) f.wrong(spelling, "must be above 0");
+  }
+  s.presence_penalty = f.number("presence_penalty", 0, -2, 2);
+  s.frequency_penalty = f.number("frequency_penalty", 0, -2, 2);
+  s.seed = f.has("seed") ? static_cast<std::uint64_t>(f.integer("seed", 0, std::numeric_limits<std::int64_t>::min(),
+                                                                std::numeric_limits<std::int64_t>::max()))
+                         : fresh_seed();
+  const std::int64_t vocab = models_.spec().vocab;
+  if (const Json* bias = f.find("logit_bias")) {
+    if (!bias->is_object()) f.wrong("logit_bias", fmt::format("must be an object, is {}", bias->type_name()));
+    for (auto& [id, value] : bias->items()) {
+      Token token = -1;
+      const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), token);
+      if (error != std::errc() || end != id.data() + id.size() || token < 0 || token >= vocab)
+        f.wrong("logit_bias", fmt::format("has the key '{}', which is no token id (0 to {})", id.substr(0, 40), vocab - 1));
+      if (!value.is_number() || !(std::abs(value.get<double>()) <= 100))
+        f.wrong("logit_bias", fmt::format("of token {} must be a number from -100 to 100", token));
+      const auto x = value.get<float>();
+      s.bias.push_back({token, x == -100 ? -std::numeric_limits<float>::infinity() : x});
+    }
+  }
+  asked.n = static_cast<int>(f.integer("n", 1, 1, 128));
+  asked.stops = f.texts("stop", kMostStops);
+  asked.include_stop = f.flag("include_stop_str_in_output", false);
+  asked.engine.stop_tokens = models_.format().stop_tokens();
+  if (const Json* ids = f.find("stop_token_ids")) {
+    if (!ids->is_array()) f.wrong("stop_token_ids", "must be a list of token ids");
+    for (const Json& id : *ids) asked.engine.stop_tokens.push_back(token_of(f, "stop_token_ids", id, vocab));
+  }
+  asked.stream = f.flag("stream", false);
+  if (const Json* how = f.find("stream_options")) {
+    if (!asked.stream) f.wrong("stream_options", "goes with stream: true");
+    Fields options(*how, "stream_options.");
+    asked.include_usage = options.flag("include_usage", false);
+    options.flag("continuous_usage_stats", false);
+    options.flag("include_obfuscation", false);
+    options.refuse_others({});
+  }
+}
+
+void RequestReader::constraint(Fields& f, Asked& asked) const {
+  std::string kind, text, param;
+  auto take = [&](const std::string& what, std::string value, const std::string& name) {
+    if (!kind.empty()) f.wrong(name, "cannot stand beside " + param + ": an answer has one constraint");
+    kind = what, text = std::move(value), param = f.path(name);
+  };
+  auto schema_text = [](const Json& schema) { return schema.is_string() ? schema.get<std::string>() : dump(schema); };
+  if (const Json* format = f.find("response_format")) {
+    Fields r(*format, "response_format.");
+    const std::string type = r.text("type").value_or("");
+    if (type == "json_object") {
+      take("json", "", "response_format");
+    } else if (type == "json_schema") {
+      const Json* wrapped = r.find("json_schema");
+      if (!wrapped) r.wrong("json_schema", "is missing");
+      Fields schema(*wrapped, "response_format.json_schema.");
+      schema.text("name"), schema.text("description"), schema.flag("strict", false);
+      const Json* own = schema.find("schema");
+      if (!own) schema.wrong("schema", "is missing");
+      schema.refuse_others({});
+      take("schema", dump(*own), "response_format");
+    } else if (type == "regex" || type == "grammar") {
+      const auto value = r.text(r.has("value") ? "value" : type == "regex" && r.has("pattern") ? "pattern" : type);
+      if (!value) r.wrong(type, "is missing");
+      take(type, *value, "response_format");
+    } else if (type != "text") {
+      r.wrong("type", "must be text, json_object, json_schema, regex or grammar");
+    }
+    r.refuse_others({});
+  }
+  if (const auto value = f.text("guided_regex")) take("regex", *value, "guided_regex");
+  for (const char* name : {"guided_grammar", "grammar"})
+    if (const auto value = f.text(name)) take("grammar", *value, name);
+  for (const char* name : {"guided_json", "json_schema"})
+    if (const Json* value = f.find(name)) take("schema", schema_text(*value), name);
+  if (f.has("guided_choice")) take("choice", dump(Json(f.texts("guided_choice", 10000))), "guided_choice");
+  if (!kind.empty())
+    asked.engine.constraint = constraints_.get(models_.format(), kind, text, asked.continued, param);
+}
+
+void RequestReader::finish(Asked& asked, std::int64_t tokens, const std::string& param) const {
+  std::int64_t longest = 0;
+  for (const auto& prompt : asked.prompts) {
+    check_length(prompt, tokens, param);
+    longest = std::max(longest, std::ssize(prompt));
+  }
+  asked.engine.max_new_tokens = std::min(tokens, models_.engine_options().context - longest);
+  asked.engine.model = asked.model;
+  asked.engine.sampling.top_logprobs = asked.top_logprobs;
+}
+
+Asked RequestReader::completion(const Json& body) const {
+  Fields f(body);
+  Asked asked;
+  asked.continued = true;
+  asked.model = model_of(f, asked.model_name);
+  asked.prompts = token_lists(f, "prompt", &asked.texts);
+  sampling(f, asked);
+  const std::int64_t tokens = f.integer("max_tokens", f.integer("max_completion_tokens", kCompletionTokens, 0, kMostTokens), 0, kMostTokens);
+  asked.echo = f.flag("echo", false);
+  if (f.has("logprobs")) {
+    asked.logprobs = true;
+    asked.top_logprobs = static_cast<int>(f.integer("logprobs", 0, 0, 20));
+  }
+  asked.engine.report_prompt = asked.echo && asked.logprobs;
+  constraint(f, asked);
+  f.refuse_others(ignored());
+  finish(asked, tokens, "prompt");
+  return asked;
+}
+
+RequestReader::ChatPrompt RequestReader::chat_prompt(Fields& f) const {
+  if (!models_.format().chats() )
+    throw ApiError::invalid("messages",
+                            "this model has no chat template; use /v1/completions, or start dml serve with "
+                            "--chat-template NAME (dml list chat_templates)");
+  const Json* messages = f.find("messages");
+  if (!messages) f.wrong("messages", "is missing");
+  if (!messages->is_array() || messages->empty()) f.wrong("messages", "must be a list of at least one message");
+  if (messages->size() > kMostMessages) f.wrong("messages", "has too many messages");
+  ChatPrompt out;
+  out.row = {{"messages", *messages}};
+  for (std::size_t i = 0; i < messages->size(); ++i) {
+    Fields m((*messages)[i], fmt::format("messages[{}].", i));
+    const auto role = m.text("role");
+    if (!role) m.wrong("role", "is missing");
+    const Json* content = m.find("content");
+    if (!content && !m.has("tool_calls")) m.wrong("content", "is missing");
+    if (content && !content->is_string() && !content->is_array())
+      m.wrong("content", fmt::format("must be a string or a list of text parts, is {}", content->type_name()));
+    if (content && content->is_array())
+      for (const Json& part : *content) {
+        Fields p(part, m.path("content") + "[]."  );
+        if (const auto type = p.text("type"); type && *type != "text")
+          p.wrong("type", fmt::format("is '{}'; this model reads text only", type->substr(0, 40)));
+        if (!p.text("text")) p.wrong("text", "is missing");
+      }
+  }
+  if (const Json* kwargs = f.find("chat_template_kwargs")) {
+    if (!kwargs->is_object()) f.wrong("chat_template_kwargs", fmt::format("must be an object, is {}", kwargs->type_name()));
+    out.options.kwargs = *kwargs;
+  }
+  if (const auto effort = f.text("reasoning_effort")) {
+    out.options.kwargs["reasoning_effort"] = *effort;
+    if (!out.options.kwargs.contains("enable_thinking")) out.options.kwargs["enable_thinking"] = *effort != "none";
+  }
+  out.options.go_on = f.flag("continue_final_message", false);
+  out.options.answer = f.flag("add_generation_prompt", !out.options.go_on);
+  if (out.options.go_on && out.options.answer)
+    f.wrong("continue_final_message", "and add_generation_prompt cannot both be true");
+  if (out.options.go_on && messages->back()["role"] != "assistant")
+    f.wrong("continue_final_message", "needs a last message of the assistant");
+  return out;
+}
+
+Asked RequestReader::chat(const Json& body) const {
+  Fields f(body);
+  Asked asked;
+  asked.chat = true;
+  asked.model = model_of(f, asked.model_name);
+  const ChatPrompt prompt = chat_prompt(f);
+  sampling(f, asked);
+  const std::int64_t usual = models_.defaults().max_new_tokens > 0 ? models_.defaults().max_new_tokens : kMostTokens;
+  const std::int64_t tokens = f.integer("max_completion_tokens", f.integer("max_tokens", usual, 0, kMostTokens), 0, kMostTokens);
+  asked.logprobs = f.flag("logprobs", false);
+  if (f.has("top_logprobs")) {
+    if (!asked.logprobs) f.wrong("top_logprobs", "goes with logprobs: true");
+    asked.top_logprobs = static_cast<int>(f.integer("top_logprobs", 0, 0, 20));
+  }
+  constraint(f, asked);
+  f.refuse_others(ignored());
+  try {
+    asked.prompts = {models_.format().ids_of(models_.format().chat(prompt.row, prompt.options))};
+  } catch (const UserError& e) {
+    throw ApiError::invalid("messages", e.what());
+  }
+  finish(asked, tokens, "messages");
+  return asked;
+}
+
+std::string RequestReader::apply_template(const Json& body) const {
+  Fields f(body);
+  std::string name;
+  model_of(f, name);
+  const ChatPrompt prompt = chat_prompt(f);
+  f.refuse_others(ignored());
+  std::string text;
+  try {
+    for (const Segment& segment : models_.format().chat(prompt.row, prompt.options).segments) text += segment.text;
+  } catch (const UserError& e) {
+    throw ApiError::invalid("messages", e.what());
+  }
+  return text;
+}
+
+RequestReader::Embedding RequestReader::embedding(const Json& body) const {
+  Fields f(body);
+  Embedding out;
+  out.model = model_of(f, out.model_name);
+  out.inputs = token_lists(f, "input", nullptr);
+  for (const auto& input : out.inputs) check_length(input, 0, "input");
+  const std::string format = f.text("encoding_format").value_or("float");
+  if (format != "float" && format != "base64") f.wrong("encoding_format", "must be float or base64");
+  out.base64 = format == "base64";
+  if (f.has("dimensions") && f.integer("dimensions", 0, 1, 1 << 20) != models_.spec().hidden)
+    f.wrong("dimensions", fmt::format("must be {}, the width of this model", models_.spec().hidden));
+  f.refuse_others({"user"});
+  return out;
+}
+
+}  // namespace dml

@@ -1,0 +1,83 @@
+// Requests of the OpenAI API, checked: every field with its type and range, unknown ones refused.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+#include "serve/fields.h"
+#include "serve/served_model.h"
+
+namespace dml {
+
+/// What a completion or a chat asks for.
+struct Asked {
+  std::size_t model = 0;
+  std::string model_name;
+  bool chat = false, continued = false;   // continued: the answer goes on with the prompt's text
+  std::vector<std::vector<Token>> prompts;
+  std::vector<std::string> texts;         // of the prompts, for echo
+  int n = 1;
+  EngineRequest engine;                   // of every choice, but for prompt and number
+  std::vector<std::string> stops;
+  bool include_stop = false;              // the stop text is a part of the answer
+  bool stream = false, include_usage = false, echo = false, logprobs = false;
+  int top_logprobs = 0;
+};
+
+/// Constraints compiled before, so that a schema that comes again costs nothing. From any thread.
+class Constraints {
+ public:
+  /// ApiError naming `param` where it is wrong or not supported.
+  std::shared_ptr<TokenConstraint> get(const AnswerFormat& format, const std::string& kind, const std::string& text,
+                                       bool continued, const std::string& param);
+
+ private:
+  struct Known {
+    std::string key;
+    std::shared_ptr<TokenConstraint> constraint;
+  };
+  std::mutex mutex_;
+  std::list<Known> known_;  // the last used first
+};
+
+class RequestReader {
+ public:
+  RequestReader(const ServedModels& models, Constraints& constraints) : models_(models), constraints_(constraints) {}
+
+  Asked completion(const Json& body) const;
+  Asked chat(const Json& body) const;
+  /// The messages of a chat as the template lays them out.
+  std::string apply_template(const Json& body) const;
+  /// input, model and encoding of /v1/embeddings.
+  struct Embedding {
+    std::size_t model = 0;
+    std::string model_name;
+    std::vector<std::vector<Token>> inputs;
+    bool base64 = false;
+  };
+  Embedding embedding(const Json& body) const;
+  std::size_t model_of(Fields& fields, std::string& name) const;
+  /// ApiError 400 context_length_exceeded.
+  void check_length(const std::vector<Token>& prompt, std::int64_t answer, const std::string& param) const;
+
+ private:
+  struct ChatPrompt {
+    Json row;
+    AnswerFormat::ChatOptions options;
+  };
+  ChatPrompt chat_prompt(Fields& fields) const;
+  void sampling(Fields& fields, Asked& asked) const;
+  void constraint(Fields& fields, Asked& asked) const;
+  void finish(Asked& asked, std::int64_t tokens, const std::string& param) const;
+  std::vector<std::vector<Token>> token_lists(Fields& fields, const std::string& name, std::vector<std::string>* texts) const;
+
+  const ServedModels& models_;
+  Constraints& constraints_;
+};
+
+}  // namespace dml

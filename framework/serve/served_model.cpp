@@ -1,0 +1,131 @@
+#include "serve/served_model.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/closest.h"
+#include "core/directory.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "core/log.h"
+#include "core/memory_limits.h"
+#include "pipeline/infer.h"
+#include "pipeline/job.h"
+#include "pipeline/vocabulary.h"
+
+namespace dml {
+namespace {
+
+constexpr std::int64_t kUsualContext = 8192;  // where nobody asks for more: long contexts would take all memory
+constexpr std::int64_t kReports = 32;
+constexpr std::size_t kUsualSlots = 16;
+
+std::string name_of(std::string directory) {
+  while (directory.size() > 1 && directory.back() == '/') directory.pop_back();
+  const std::string name = std::filesystem::path(directory).filename().string();
+  return name.empty() || name == "." ? std::string("model") : name;
+}
+
+// "NAME=DIR"; a directory that has such a name is meant itself.
+std::pair<std::string, std::string> name_and_directory(const std::string& text) {
+  const auto equals = text.find('=');
+  if (equals == text.npos || file_exists(text)) return {name_of(text), text};
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+}  // namespace
+
+ServedModels::~ServedModels() = default;
+
+ServedModels::ServedModels(const Recipe* recipe, const ServedOptions& options) {
+  // What the recipe trained answers first; the base is there as well.
+  AnsweringModel which = answering_model(recipe, options.base_model,
+                                         recipe && !options.base_model ? std::vector<std::string>{}
+                                                                       : std::vector<std::string>{"none"});
+  if (!which.section.base_model.empty()) require_directory(which.section.base_model);
+  auto tokenizer = open_tokenizer(which.section);
+  base_ = open_base_model(which.section, recipe && !options.base_model ? recipe->adapter : AdapterSection{});
+  std::vector<std::pair<std::string, std::string>> adapters;
+  for (const std::string& directory : which.adapters) adapters.push_back({name_of(directory), directory});
+  for (const std::string& text : options.adapters) adapters.push_back(name_and_directory(text));
+  std::vector<std::string> directories;
+  for (auto& [name, directory] : adapters) directories.push_back(directory);
+  fit_vocabulary(base_, directories);
+  if (!base_.files) throw UserError("there are no weights to serve: base_model is not set");
+
+  const std::string base_name = name_of(base_.directory);
+  auto add = [&](const std::string& name, const std::string& parent, const std::vector<std::string>& from) {
+    if (name.empty() || find(name)) throw UserError("--adapter: two models would have the name '{}'; use NAME=DIR", name);
+    list_.push_back({name, parent});
+    models_.push_back(make_inference_model(base_, which.section.frozen_storage, from));
+  };
+  for (std::size_t i = 0; i < adapters.size(); ++i) {
+    if (i == which.adapters.size()) add(base_name, "", {});
+    add(adapters[i].first, base_name, {adapters[i].second});
+  }
+  if (!find(base_name)) add(base_name, "", {});
+
+  Recipe own;
+  const Recipe* texts = options.base_model ? nullptr : recipe;
+  if (options.chat_template) {
+    if (texts) own = *texts;
+    const bool file = file_exists(*options.chat_template);
+    own.templates.chat_template = file ? "jinja" : *options.chat_template;
+    own.templates.chat_template_jinja.reset();
+    if (file) own.templates.chat_template_jinja = *options.chat_template;
+    texts = &own;
+  }
+  format_ = std::make_unique<AnswerFormat>(texts, which, base_, std::move(tokenizer), false);
+  GenerationOptions openai = generation_defaults(GenerationSection{});
+  openai.sampling.temperature = 1;
+  openai.max_new_tokens = 0;  // as many as fit
+  defaults_ = generation_defaults(recipe, which, openai);
+  defaults_.sampling.penalise_prompt = false;
+  plan(options);
+  std::vector<std::string> names;
+  for (const ServedModel& m : list_) names.push_back(m.name);
+  description_ = fmt::format("{}; {}; {} requests at a time, context {}", fmt::join(names, ", "), format_->description(),
+                             engine_.slots, engine_.context);
+}
+
+// Memory for the caches of all slots, each with a whole context: fewer tokens where there is not so much.
+void ServedModels::plan(const ServedOptions& options) {
+  const ModelSpec& spec = base_.spec;
+  engine_.slots = static_cast<std::size_t>(options.slots.value_or(kUsualSlots));
+  engine_.context = options.context.value_or(std::min(spec.max_positions, kUsualContext));
+  if (engine_.context > spec.max_positions)
+    throw UserError("--context: {} is more than the {} positions of the model", engine_.context, spec.max_positions);
+  engine_.cache = options.cache;
+  engine_.reports = std::min(kReports, engine_.context);
+  engine_.cache_tokens = static_cast<std::int64_t>(engine_.slots) * KvPool::pages_of(engine_.context) * KvPool::kTokens;
+  const std::int64_t bytes = KvCache::bytes_per_token(spec.layers, spec.kv_heads, spec.head_dim, engine_.cache);
+  const std::size_t room = available_memory();
+  if (room == 0) return;
+  std::size_t working = 0;
+  for (auto& model : models_) working += Engine::measure(*model, engine_).working;
+  const std::int64_t left = static_cast<std::int64_t>(room / 10 * 9) - static_cast<std::int64_t>(working);
+  const std::int64_t tokens = std::min(engine_.cache_tokens, std::max<std::int64_t>(0, left) / bytes);
+  if (tokens < engine_.context)
+    throw UserError(
+        "one context of {} tokens needs {:.1f} GB for keys and values, {:.1f} GB are available; use a smaller --context, or "
+        "--kv-cache int8",
+        engine_.context, static_cast<double>(engine_.context * bytes) / 1e9, static_cast<double>(std::max<std::int64_t>(0, left)) / 1e9);
+  if (tokens < engine_.cache_tokens) {
+    engine_.cache_tokens = tokens;
+    log_warning("Memory for {} tokens of all requests together; requests wait when it is full", tokens);
+  }
+}
+
+std::optional<std::size_t> ServedModels::find(const std::string& name) const {
+  for (std::size_t i = 0; i < list_.size(); ++i)
+    if (name == list_[i].name || (!list_[i].parent.empty() && name == list_[i].parent + ":" + list_[i].name)) return i;
+  return {};
+}
+
+std::vector<CausalLm*> ServedModels::models() const {
+  std::vector<CausalLm*> out;
+  for (auto& model : models_) out.push_back(model.get());
+  return out;
+}
+
+}  // namespace dml

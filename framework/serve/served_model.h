@@ -1,0 +1,61 @@
+// What a server answers with: a base and its adapters over one copy of the weights, each under a name.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "generate/engine.h"
+#include "generate/generator.h"
+#include "model/causal_lm.h"
+#include "pipeline/answer_format.h"
+#include "pipeline/base_model.h"
+#include "recipe/recipe.h"
+
+namespace dml {
+
+struct ServedModel {
+  std::string name, parent;  // parent: of an adapter, the base's name
+};
+
+struct ServedOptions {
+  std::optional<std::string> base_model;        // instead of the recipe's
+  std::vector<std::string> adapters;            // NAME=DIR or DIR
+  std::optional<std::string> chat_template;     // a built-in name or a file, instead of the model's own
+  std::optional<std::int64_t> slots, context;
+  kernels::Storage cache = kernels::Storage::f32;
+};
+
+class ServedModels {
+ public:
+  /// Loads everything. UserError where something is missing, or the memory is too small.
+  ServedModels(const Recipe* recipe, const ServedOptions& options);
+  ~ServedModels();
+
+  /// The first one answers when none is named.
+  const std::vector<ServedModel>& list() const { return list_; }
+  /// Which model has this name.
+  std::optional<std::size_t> find(const std::string& name) const;
+  const AnswerFormat& format() const { return *format_; }
+  const ModelSpec& spec() const { return base_.spec; }
+  /// What requests leave out: the recipe's, generation_config.json's, OpenAI's.
+  const GenerationOptions& defaults() const { return defaults_; }
+  const EngineOptions& engine_options() const { return engine_; }
+  std::vector<CausalLm*> models() const;
+  const std::string& description() const { return description_; }
+
+ private:
+  void plan(const ServedOptions& options);
+
+  BaseModel base_;
+  std::vector<ServedModel> list_;
+  std::vector<std::unique_ptr<CausalLm>> models_;
+  std::unique_ptr<AnswerFormat> format_;
+  GenerationOptions defaults_;
+  EngineOptions engine_;
+  std::string description_;
+};
+
+}  // namespace dml

@@ -1,0 +1,57 @@
+// The engine behind a queue: one thread owns the models, others hand it work.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "core/clock.h"
+#include "generate/engine.h"
+#include "serve/metrics.h"
+#include "serve/work.h"
+
+namespace dml {
+
+class Service {
+ public:
+  /// `queue`: requests that may wait for a place, beside those under way.
+  Service(std::vector<CausalLm*> models, const EngineOptions& options, std::size_t queue, Metrics& metrics);
+  ~Service();
+
+  /// False when the queue is full.
+  bool submit(std::shared_ptr<Work> work);
+  /// Lets what is under way and in the queue end, but for no longer than this; then cuts it off.
+  void finish(std::chrono::seconds most);
+
+ private:
+  struct Active {
+    std::shared_ptr<Work> work;
+    std::map<RequestId, std::size_t> requests;  // still under way
+  };
+  void run();
+  void begin(std::shared_ptr<Work> work);
+  void deliver(const EngineEvent& event);
+  void drop_gone();
+
+  Engine engine_;
+  Metrics& metrics_;
+  std::size_t queue_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<Work>> arrived_;
+  std::size_t waiting_ = 0;  // arrived, or in the engine without a place
+  bool idle_ = true, stopping_ = false, cutting_ = false;
+  // The engine's thread's own.
+  std::vector<std::unique_ptr<Active>> active_;
+  std::map<RequestId, Active*> owners_;
+  std::map<RequestId, Clock::time_point> started_, last_token_;
+  std::thread thread_;
+};
+
+}  // namespace dml
