@@ -237,14 +237,14 @@ void Attention::read_cached(const SequenceRows& rows, const Projected& p, std::i
   Arena::Scope scope(pass.arena);
   const std::int64_t before = rows.cache->length(), after = before + rows.count;
   const kernels::CachedRows keys = rows.cache->keys(layer, after), values = rows.cache->values(layer, after);
-  Mat k = p.k.slice(rows.first, rows.count), v = p.v.slice(rows.first, rows.count);
+  Mat new_k = p.k.slice(rows.first, rows.count), new_v = p.v.slice(rows.first, rows.count);
   const bool as_new = before == 0 && keys.storage == kernels::Storage::f32;
   if (!as_new) {  // what stands in front, and the new tokens as later ones will see them
-    k = pass.arena.matrix(after, key_width()), v = pass.arena.matrix(after, key_width());
-    kernels::load_rows(keys, 0, k);
-    kernels::load_rows(values, 0, v);
+    new_k = pass.arena.matrix(after, key_width()), new_v = pass.arena.matrix(after, key_width());
+    kernels::load_rows(keys, 0, new_k);
+    kernels::load_rows(values, 0, new_v);
   }
-  kernels::attention_tail(shape, p.q.slice(rows.first, rows.count), k, v, out.slice(rows.first, rows.count),
+  kernels::attention_tail(shape, p.q.slice(rows.first, rows.count), new_k, new_v, out.slice(rows.first, rows.count),
                           lse.slice(rows.first, rows.count));
 }
 
