@@ -112,7 +112,7 @@ std::size_t ModelFiles::bytes() const {
 }
 
 std::vector<std::string> ModelFiles::paths() const {
-  std::vector<std::string> out;
+  std::vector<std::string> out = other_paths_;
   for (auto& f : files_) out.push_back(f.path());
   return out;
 }

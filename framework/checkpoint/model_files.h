@@ -16,6 +16,10 @@ class ModelFiles {
  public:
   /// Opens and checks every file. Throws UserError.
   explicit ModelFiles(const std::string& directory);
+  /// Tensors of files of another kind, sorted by name; `backing` owns what they point at.
+  ModelFiles(std::string name, std::vector<TensorView> tensors, std::vector<std::string> paths,
+             std::shared_ptr<const void> backing)
+      : directory_(std::move(name)), other_paths_(std::move(paths)), backing_(std::move(backing)), tensors_(std::move(tensors)) {}
 
   const std::string& directory() const { return directory_; }
   /// All tensors, by name.
@@ -34,6 +38,8 @@ class ModelFiles {
 
   std::string directory_;
   std::vector<SafetensorsFile> files_;
+  std::vector<std::string> other_paths_;
+  std::shared_ptr<const void> backing_;
   std::vector<TensorView> tensors_;
 };
 

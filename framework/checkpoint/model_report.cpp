@@ -42,7 +42,7 @@ ModelReport report_weights(const ModelFiles& files, const ModelSpec& spec) {
     }
     used.insert(t);
     if (!std::ranges::equal(t->shape, w.tensor_shape())) out.errors.push_back(misshapen(w, *t));
-    else if (!is_readable_float(t->dtype))
+    else if (!t->readable())
       out.errors.push_back(
           fmt::format("tensor '{}' is {}, expected F32, BF16, F16 or F64", w.tensor, dtype_name(t->dtype)));
   }

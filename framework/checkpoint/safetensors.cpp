@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/json.h"
 #include "core/log.h"
+#include "kernels/quant_ggml.h"
 
 namespace dml {
 static_assert(std::endian::native == std::endian::little, "safetensors data is used in place");
@@ -52,11 +53,20 @@ bool TensorView::aligned() const {
   return reinterpret_cast<std::uintptr_t>(bytes.data()) % width == 0;
 }
 
+void TensorView::read(std::int64_t first, std::int64_t count, float* out) const {
+  if (blocks) kernels::unpack({blocks->storage, 1, size(), bytes.data()}, 0, 1, first, count, out);
+  else read_floats(dtype, bytes.data() + first * dtype_bits(dtype) / 8, count, out);
+}
+
+std::optional<kernels::Storage> TensorView::storage() const { return blocks ? blocks->storage : dtype_storage(dtype); }
+
+std::string_view TensorView::type_name() const { return blocks ? blocks->name : dtype_name(dtype); }
+
 std::vector<float> TensorView::floats(const std::string& source) const {
-  if (!is_readable_float(dtype))
+  if (!readable())
     throw UserError("{}: tensor '{}' is {}, expected F32, F16, BF16 or F64", source, name, dtype_name(dtype));
   std::vector<float> out(static_cast<std::size_t>(size()));
-  read_floats(dtype, bytes.data(), size(), out.data());
+  read(0, size(), out.data());
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,14 +19,27 @@
 
 namespace dml {
 
+namespace kernels {
+struct BlockFormat;
+}
+
 /// A tensor in a mapped file; valid as long as its SafetensorsFile.
 struct TensorView {
   std::string_view name;
   Dtype dtype = Dtype::f32;
   std::span<const std::int64_t> shape;
   std::span<const std::byte> bytes;
+  const kernels::BlockFormat* blocks = nullptr;  // a quantised matrix of a GGUF file; dtype then says nothing
 
   std::int64_t size() const;
+  /// Whether its values can be read as float32.
+  bool readable() const { return blocks != nullptr || is_readable_float(dtype); }
+  /// Elements [first, first + count) as float32; readable() ones.
+  void read(std::int64_t first, std::int64_t count, float* out) const;
+  /// What the kernels can use in place.
+  std::optional<kernels::Storage> storage() const;
+  /// "F32", "q4_k"
+  std::string_view type_name() const;
   /// Whether the data may be used in place as elements of its dtype.
   bool aligned() const;
   /// All elements as float32; UserError for integer and 8-bit types.

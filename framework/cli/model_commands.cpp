@@ -12,13 +12,13 @@ namespace {
 struct Info {
   std::string directory;
   bool json = false;
-  Options options{"info", "info DIR [--json]", {"dml info models/llama", "dml info outputs/lora --json"}};
+  Options options{"info", "info PATH [--json]", {"dml info models/llama", "dml info llama-q4_k_m.gguf", "dml info outputs/lora --json"}};
   Info() {
     options.about(
-        "Describes a model or adapter directory: family, sizes, element types, tokenizer, chat template, and whether "
+        "Describes a model or adapter directory, or a GGUF file: family, sizes, element types, tokenizer, chat template, and whether "
         "dml "
         "can use it. Exits with 2 when it cannot, with the reason.");
-    options.positional("DIR", directory, "a model or adapter directory");
+    options.positional("PATH", directory, "a model or adapter directory, or a GGUF file");
     options.flag("json", json, "print one JSON object");
   }
 };
@@ -46,22 +46,27 @@ struct Convert {
   std::optional<std::string> output, shard;
   bool tied = false, untied = false;
   Options options{"convert",
-                  "convert DIR --output DIR [--dtype TYPE] [--max-shard-size SIZE] [--tied | --untied] | [--format "
-                  "FORMAT] [--base-model DIR]",
+                  "convert PATH --output PATH [--format FORMAT] [--dtype TYPE] [--max-shard-size SIZE] [--tied | --untied] "
+                  "[--base-model DIR]",
                   {"dml convert models/llama --dtype bf16 --max-shard-size 2GB --output models/llama-bf16",
+                   "dml convert models/llama --format gguf --dtype q4_k_m --output llama-q4_k_m.gguf",
+                   "dml convert llama-bf16.gguf --output models/llama",
                    "dml convert outputs/lora --format mlx --output outputs/lora-mlx"}};
   Convert() {
     options.about(
-        "Writes a model in another element type, another division into files, or with a tied or untied head; or an "
-        "adapter "
-        "in the format of PEFT or mlx-lm. The input is not changed.");
-    options.positional("DIR", what.input, "a model or adapter directory");
-    options.text("output", output, "the new directory", "DIR");
-    options.text("dtype", what.dtype, "element type of a model's weights", "f32|f16|bf16");
+        "Writes a model in another element type, another division into files, with a tied or untied head, or as a GGUF "
+        "file for llama.cpp and ollama, and a GGUF file as a model directory; or an adapter in the format of PEFT or mlx-lm. "
+        "The input is not changed.");
+    options.positional("PATH", what.input, "a model or adapter directory, or a GGUF file");
+    options.text("output", output, "the new directory; with --format gguf the new file", "PATH");
+    options.text("dtype", what.dtype,
+                 "element type of a model's weights. gguf also has q8_0, q6_k, q5_k_m, q5_k_s, q5_1, q5_0, q4_k_m, q4_k_s, "
+                 "q4_1, q4_0. Default: as they are",
+                 "TYPE");
     options.text("max-shard-size", shard, "largest size of a model's files, such as 5GB or 500MB", "SIZE");
     options.flag("tied", tied, "leave out an lm_head that equals the embedding");
     options.flag("untied", untied, "give a tied model an lm_head of its own");
-    options.text("format", what.format, "format of an adapter", "peft|mlx");
+    options.text("format", what.format, "safetensors or gguf for a model, peft, mlx or gguf for an adapter", "FORMAT");
     options.text("base-model", what.base_model, "the adapter's base model, if it is not where adapter_config.json says",
                  "DIR");
   }
@@ -70,7 +75,7 @@ struct Convert {
 int run_convert(const std::vector<std::string>& words) {
   Convert c;
   c.options.parse(words);
-  if (!c.output) throw UserError("convert needs --output DIR");
+  if (!c.output) throw UserError("convert needs --output PATH");
   if (c.tied && c.untied) throw UserError("set either --tied or --untied, not both");
   c.what.output = *c.output;
   if (c.tied || c.untied) c.what.tied = c.tied;

@@ -134,11 +134,12 @@ int run_evaluate(const std::vector<std::string>& words) {
 struct Merge {
   std::string recipe;
   std::vector<std::string> adapters;
-  std::optional<std::string> output;
+  std::optional<std::string> output, format, dtype;
   std::vector<Override> overrides;
   Options options{"merge",
-                  "merge RECIPE [--adapter DIR[=WEIGHT] …] --output DIR",
+                  "merge RECIPE [--adapter DIR[=WEIGHT] …] --output PATH [--format gguf [--dtype TYPE]]",
                   {"dml merge recipe.yml --output merged",
+                   "dml merge recipe.yml --format gguf --dtype q4_k_m --output merged-q4_k_m.gguf",
                    "dml merge recipe.yml --adapter style=0.5 --adapter facts --output merged"}};
   Merge() {
     options.about(
@@ -148,7 +149,9 @@ struct Merge {
     options.positional("RECIPE", recipe, "the recipe");
     options.texts("adapter", adapters,
                   "this adapter instead of the one in output_dir: DIR or DIR=WEIGHT; several are added up", "DIR");
-    options.text("output", output, "the new model directory", "DIR");
+    options.text("output", output, "the new model directory; with --format gguf the new file", "PATH");
+    options.text("format", format, "safetensors (a model directory), or gguf: one file for llama.cpp and ollama", "FORMAT");
+    options.text("dtype", dtype, "with --format gguf: type of the weights, as dml convert has them", "TYPE");
     options.take_overrides(overrides);
   }
 };
@@ -156,10 +159,14 @@ struct Merge {
 int run_merge(const std::vector<std::string>& words) {
   Merge m;
   m.options.parse(words);
-  if (!m.output) throw UserError("merge needs --output DIR");
+  if (!m.output) throw UserError("merge needs --output PATH");
+  if (m.format && *m.format != "gguf" && *m.format != "safetensors")
+    throw UserError("--format: '{}' is not one of safetensors, gguf", *m.format);
+  const bool gguf = m.format == "gguf";
+  if (m.dtype && !gguf) throw UserError("--dtype goes with --format gguf; dml convert changes the type of a model directory");
   RecipeFile file = load_recipe(m.recipe, m.overrides, RecipeUse::measure);
   show_notes(file);
-  merge(file, m.adapters, *m.output);
+  merge(file, m.adapters, *m.output, gguf ? std::optional(m.dtype.value_or("")) : std::nullopt);
   print(*m.output + "\n");
   return 0;
 }

@@ -14,6 +14,7 @@
 #include "core/profile.h"
 #include "kernels/lora.h"
 #include "kernels/packed.h"
+#include "kernels/quant_ggml.h"
 #include "kernels/quant_nf4.h"
 #include "kernels/simd/loops.h"
 
@@ -67,8 +68,23 @@ Panel panel(const Weight& w, std::int64_t row, std::int64_t nrows, std::int64_t 
   return {scratch.data(), ncols};
 }
 
+// Blocks of ggml, some rows at a time as float32.
+void few_rows_of_blocks(ConstMat x, const Weight& w, float* to, std::int64_t ld, bool add, std::int64_t first,
+                        std::int64_t last) {
+  constexpr std::int64_t kRows = 16;
+  const std::int64_t packed = loops().room * ((w.cols + 127) / 128 * 128);
+  float* room = thread_scratch(packed + kRows * w.cols).data();
+  float* values = room + packed;
+  for (; first < last; first += kRows, to += kRows) {
+    const std::int64_t some = std::min(kRows, last - first);
+    unpack(w, first, some, 0, w.cols, values);
+    loops().few_rows({Storage::f32, some, w.cols, values}, 0, some, x.rows, x.data, x.cols, to, ld, add, room);
+  }
+}
+
 void few_rows_nt(ConstMat x, const Weight& w, float* to, std::int64_t ld, bool add, std::int64_t first,
                  std::int64_t last) {
+  if (block_format(w.storage)) return few_rows_of_blocks(x, w, to, ld, add, first, last);
   if (w.storage != Storage::nf4 || w.cols % kNf4Block == 0) {
     Weight rows = w.slice(first, last - first);
     const std::int64_t packed = loops().room * ((w.cols + 127) / 128 * 128);

@@ -4,11 +4,32 @@
 #include <type_traits>
 
 #include "core/error.h"
+#include "kernels/quant_ggml.h"
 #include "kernels/quant_nf4.h"
 #include "kernels/simd/loops.h"
 
 namespace dml::kernels {
 namespace {
+
+// Values [first, first + n) of a matrix in blocks; the first and the last block may be needed in part.
+void unpack_blocks(const BlockFormat& format, const void* data, std::int64_t first, std::int64_t n, float* out) {
+  const auto* block = static_cast<const std::uint8_t*>(data) + first / format.values * format.bytes;
+  float values[256];
+  for (std::int64_t skipped = first % format.values; n > 0; skipped = 0) {
+    const std::int64_t whole = skipped == 0 ? n / format.values : 0;
+    std::int64_t some = whole * format.values;
+    if (whole > 0) {
+      format.unpack(block, whole, out);
+      block += whole * format.bytes;
+    } else {
+      format.unpack(block, 1, values);
+      some = std::min(n, format.values - skipped);
+      std::copy_n(values + skipped, some, out);
+      block += format.bytes;
+    }
+    n -= some, out += some;
+  }
+}
 
 // NF4 values [first, first + n) of a weight.
 template <class T>
@@ -42,8 +63,12 @@ std::int64_t storage_bytes(Storage storage, std::int64_t elements) {
       return elements;
     case Storage::nf4:
       return (elements + 1) / 2;
+    default:
+      break;
   }
-  return 0;
+  const BlockFormat* format = block_format(storage);
+  DML_CHECK(format != nullptr);
+  return elements / format->values * format->bytes;
 }
 
 Weight Weight::slice(std::int64_t first, std::int64_t count) const {
@@ -63,10 +88,12 @@ Weight Weight::slice(std::int64_t first, std::int64_t count) const {
 
 void unpack(const Weight& w, std::int64_t row, std::int64_t nrows, std::int64_t col, std::int64_t ncols, float* out) {
   const Loops& loop = loops();
+  const BlockFormat* blocks = block_format(w.storage);
   for (std::int64_t r = row; r < row + nrows; ++r, out += ncols) {
     std::int64_t first = r * w.cols + col;
     const char* at =
-        static_cast<const char*>(w.data) + (w.storage == Storage::nf4 ? 0 : storage_bytes(w.storage, first));
+        static_cast<const char*>(w.data) +
+        (blocks || w.storage == Storage::nf4 ? 0 : storage_bytes(w.storage, first));
     switch (w.storage) {
       case Storage::f32:
         __builtin_memcpy(out, at, static_cast<std::size_t>(ncols) * sizeof(float));
@@ -82,6 +109,9 @@ void unpack(const Weight& w, std::int64_t row, std::int64_t nrows, std::int64_t 
         break;
       case Storage::nf4:
         unpack_nf4(w, first, ncols, out);
+        break;
+      default:
+        unpack_blocks(*blocks, w.data, first, ncols, out);
         break;
     }
   }

@@ -9,12 +9,13 @@
 
 namespace dml::kernels {
 
-enum class Storage { f32, bf16, f16, nf4, int8 };
+enum class Storage { f32, bf16, f16, nf4, int8, q4_0, q4_1, q5_0, q5_1, q8_0, q4_k, q5_k, q6_k };
 
 struct Weight {
   Storage storage = Storage::f32;
   std::int64_t rows = 0, cols = 0;  // (out, in), row-major
-  const void* data = nullptr;       // rows × cols elements; nf4: two codes a byte, even index in the high nibble
+  const void* data = nullptr;       // rows × cols elements; nf4: two codes a byte, even index in the high nibble; q…: rows of
+                                    // whole blocks with their scales (quant_ggml.h)
   const float* scales = nullptr;    // nf4: one absmax per block of 64 in row-major order; int8: one per row
   // nf4 with double quantisation has no scales, but a code of each, and the mean that was taken off them followed by the
   // largest magnitude of every 256 (quant_nf4.h). The weight's first code is number `first_block` of those.

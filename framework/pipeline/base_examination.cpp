@@ -13,6 +13,7 @@
 #include "core/hash.h"
 #include "core/parallel.h"
 #include "dist/group_comm.h"
+#include "kernels/quant_ggml.h"
 #include "pipeline/base_model.h"
 
 namespace dml {
@@ -44,7 +45,20 @@ std::string file_identity(const std::string& path) {
   return fmt::format("\n{}:{}:{}:{}.{}", s.st_dev, s.st_ino, s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec);
 }
 
+// The first block beginning in the piece whose scales are no finite numbers, as a number of the tensor's; -1: none.
+std::int64_t damaged_block(const Piece& piece) {
+  const TensorView& t = *piece.tensor;
+  const auto size = static_cast<std::size_t>(t.blocks->bytes);
+  const std::size_t end = piece.first + piece.bytes().size();
+  for (std::size_t at = (piece.first + size - 1) / size * size; at < end; at += size)
+    if (!kernels::block_is_finite(*t.blocks, t.bytes.data() + at)) return static_cast<std::int64_t>(at / size);
+  return -1;
+}
+
 void refuse(const Piece& piece, const std::string& directory) {
+  if (piece.tensor->blocks)
+    throw UserError("{}: tensor '{}': the scales of block {} are not finite", directory, piece.tensor->name,
+                    damaged_block(piece));
   auto width = static_cast<std::size_t>(dtype_bits(piece.tensor->dtype) / 8);
   refuse_not_finite(
       *piece.tensor, directory,
@@ -82,6 +96,7 @@ std::string BaseModel::examine(Comm& comm) const {
       hasher.bytes(part.data(), part.size());
       bad = bad || (!quantised && first_not_finite(dtype, part) >= 0);
     }
+    if (pieces[number].tensor->blocks) bad = damaged_block(pieces[number]) >= 0;
     for (std::size_t before = damaged; bad && number < before;)
       if (damaged.compare_exchange_weak(before, number)) break;
     mine[static_cast<std::size_t>(i)] = hasher.digest64();

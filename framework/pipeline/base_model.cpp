@@ -13,6 +13,7 @@
 #include "core/parallel.h"
 #include "kernels/quant_nf4.h"
 #include "model/weight_names.h"
+#include "pipeline/model_place.h"
 #include "pipeline/unfrozen.h"
 
 namespace dml {
@@ -31,10 +32,9 @@ struct Converted {
 const void* convert(const TensorView& tensor, Dtype to, Converted& out) {
   std::int64_t n = tensor.size(), width = dtype_bits(to) / 8;
   std::byte* block = out.blocks.emplace_back(static_cast<std::size_t>(n * width)).take<std::byte>(n * width).data();
-  const std::int64_t from_width = dtype_bits(tensor.dtype) / 8;
   parallel_ranges(n, 1 << 16, [&](std::int64_t first, std::int64_t last) {
     std::vector<float> values(static_cast<std::size_t>(last - first));
-    read_floats(tensor.dtype, tensor.bytes.data() + first * from_width, last - first, values.data());
+    tensor.read(first, last - first, values.data());
     write_floats(to, values.data(), last - first, block + first * width);
   });
   release_pages(tensor.bytes);
@@ -42,19 +42,19 @@ const void* convert(const TensorView& tensor, Dtype to, Converted& out) {
 }
 
 kernels::Storage storage_of(const TensorView& tensor, Storage storage) {
-  auto direct = dtype_storage(tensor.dtype).value_or(kernels::Storage::f32);
+  auto direct = tensor.storage().value_or(kernels::Storage::f32);
   // Vectors are copied to float32 by the model anyway; only matrices are worth another storage.
   return tensor.shape.size() == 2 ? kernel_storage(storage, direct) : direct;
 }
 
 bool used_as_it_lies(const TensorView& tensor, Storage storage) {
-  return dtype_storage(tensor.dtype) == storage_of(tensor, storage) && tensor.aligned();
+  return tensor.storage() == storage_of(tensor, storage) && tensor.aligned();
 }
 
 std::optional<StoredTensor> stored(const TensorView* tensor, Storage storage, Converted& converted,
                                    const std::string& where) {
   if (!tensor) return std::nullopt;
-  if (!is_readable_float(tensor->dtype))
+  if (!tensor->readable())
     throw UserError("{}: tensor '{}' is stored as {}; only F32, BF16, F16 and F64 can be read", where, tensor->name,
                     dtype_name(tensor->dtype));
   StoredTensor out;
@@ -135,14 +135,14 @@ Dtype BaseModel::dtype() const {
 BaseModel open_base_files(const ModelSection& section) {
   BaseModel base;
   bool scratch = section.reinit_weights || section.base_model.empty();
-  std::string config_dir = section.base_model_config.value_or(section.base_model);
+  std::string config_dir = model_directory(section.base_model_config.value_or(section.base_model));
   if (config_dir.empty()) {
     base.config = section.model_config;
     base.spec = read_model_config(base.config, "model_config");
   } else {
     if (!file_exists(config_dir))
       throw UserError(
-          "{}: {}; base_model must be a directory with config.json and *.safetensors (dml downloads nothing)",
+          "{}: {}; base_model must be a directory with config.json and *.safetensors, or a GGUF file (dml downloads nothing)",
           config_dir, missing_path(config_dir) ? "no such directory" : path_problem(config_dir));
     base.config = read_json(config_dir + "/config.json", {.bytes = 1 << 20});
     if (section.model_config.empty()) {
@@ -156,14 +156,14 @@ BaseModel open_base_files(const ModelSection& section) {
   }
   if (!scratch) {
     base.directory = section.base_model;
-    base.files = std::make_shared<ModelFiles>(section.base_model);
+    base.files = std::make_shared<ModelFiles>(open_model_files(section.base_model, base.spec));
     if (!is_bitsandbytes_config(base.config, config_dir + "/config.json")) require_weights(*base.files, base.spec);
   }
   return base;
 }
 
 void check_stored_base(const BaseModel& base, const ModelSection& section, const AdapterSection& adapter) {
-  if (base.files && is_bitsandbytes_config(base.config, section.base_model + "/config.json") && !adapter.load_in_4bit)
+  if (base.files && is_bitsandbytes_config(base.config, section.base_model) && !adapter.load_in_4bit)
     throw UserError("{}: its weights are stored as nf4, which needs adapter: qlora", section.base_model);
 }
 
@@ -171,6 +171,10 @@ void quantise_base(BaseModel& base, const ModelSection& section, const AdapterSe
   if (!base.files) return;
   check_stored_base(base, section, adapter);
   if (!adapter.load_in_4bit && !adapter.load_in_8bit) return;
+  if (std::ranges::any_of(base.files->tensors(), [](const TensorView& t) { return t.blocks != nullptr; })) {
+    log_info("{}: the base stays in the blocks of its file; nothing is quantised again", base.directory);
+    return;
+  }
   base.quantised = std::make_shared<QuantisedBase>(base.spec, *base.files,
                                                    adapter.load_in_4bit ? QuantScheme::nf4 : QuantScheme::int8,
                                                    adapter.quantised_cache_path);

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "pipeline/job.h"
+#include "pipeline/model_place.h"
 #include "pipeline/prompt_format.h"
 
 namespace dml {
@@ -58,7 +59,7 @@ Companions::Companions(const RecipeFile& file, const Tokenizer& tokenizer, const
       tokenizer_(tokenizer),
       chat_template_(portable_chat_template(file.recipe, tokenizer)),
       stop_tokens_(dml::stop_tokens(file.recipe.templates, tokenizer, base.spec.eos)),
-      generation_(generation_of(base.directory)),
+      generation_(generation_of(model_directory(base.directory))),
       config_ids_(Json::object()) {
   for (const std::string& eot : file.recipe.templates.eot_tokens.value_or(std::vector<std::string>{}))
     if (auto id = tokenizer.find(eot); id && id != tokenizer.eos && eot_token_.empty()) eot_token_ = eot;

@@ -14,9 +14,13 @@
 #include "core/directory.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "exchange/gguf_adapter.h"
+#include "exchange/gguf_export.h"
+#include "exchange/gguf_file.h"
 #include "model/low_rank_init.h"
 #include "model/weight_names.h"
 #include "pipeline/companions.h"
+#include "pipeline/model_place.h"
 
 namespace dml {
 namespace fs = std::filesystem;
@@ -33,7 +37,7 @@ Dtype parse_dtype(const std::string& text) {
 
 // What f16 cannot hold is said before anything is written over it.
 void append(ModelWriter& writer, const TensorView& tensor, Dtype to, const std::string& where) {
-  if (tensor.dtype == to || !is_readable_float(tensor.dtype))
+  if (!tensor.blocks && (tensor.dtype == to || !is_readable_float(tensor.dtype)))
     return writer.append(tensor.bytes.data(), tensor.bytes.size());
   std::vector<float> values = tensor.floats(where);
   if (to == Dtype::f16)
@@ -43,40 +47,63 @@ void append(ModelWriter& writer, const TensorView& tensor, Dtype to, const std::
   writer.append_floats(values);
 }
 
+// A model folder or a GGUF file.
+struct InputModel {
+  std::string folder;  // with config and tokenizer
+  ModelSpec spec;
+  Json config;
+  ModelFiles files;
+
+  explicit InputModel(const std::string& input)
+      : folder(model_directory(input)),
+        spec(read_model_spec(folder)),
+        config(read_json(folder + "/config.json", {.bytes = 1 << 20})),
+        files(open_model_files(input, spec)) {
+    if (is_bitsandbytes_config(config, folder + "/config.json"))
+      throw UserError("{}: its weights are quantised; only models of f32, f16 and bf16 can be converted", input);
+    require_weights(files, spec);
+  }
+  // The element type that most matrices have; float32 where they are quantised.
+  Dtype dtype() const {
+    for (const TensorView& t : files.tensors())
+      if (t.shape.size() == 2 && !t.blocks && dtype_storage(t.dtype)) return t.dtype;
+    return Dtype::f32;
+  }
+};
+
 void convert_model(const Conversion& c, const std::string& output) {
-  if (c.format) throw UserError("--format is for adapters; {} is a model", c.input);
-  ModelSpec spec = read_model_spec(c.input);
-  Json config = read_json(c.input + "/config.json", {.bytes = 1 << 20}), changes = Json::object();
-  if (is_bitsandbytes_config(config, c.input + "/config.json"))
-    throw UserError("{}: its weights are quantised; only models of f32, f16 and bf16 can be converted", c.input);
-  ModelFiles files(c.input);
-  require_weights(files, spec);
+  if (c.format && c.format != "safetensors")
+    throw UserError("--format: '{}' is not for models; {} becomes gguf or safetensors", *c.format, c.input);
+  const InputModel in(c.input);
+  const ModelSpec& spec = in.spec;
+  Json changes = Json::object();
   const std::string embedding = weight_names(spec).front().tensor;
-  const TensorView* head = files.find(kHead);
+  const TensorView* head = in.files.find(kHead);
   const bool tie = c.tied == true && !spec.tied, untie = c.tied == false && spec.tied;
-  if (tie && !std::ranges::equal(head->bytes, files.find(embedding)->bytes))
+  if (tie && !std::ranges::equal(head->bytes, in.files.find(embedding)->bytes))
     throw UserError("--tied: head and embedding of {} differ; the model would be another one", c.input);
   if (tie || untie) changes["tie_word_embeddings"] = tie;
 
   std::optional<Dtype> to = c.dtype ? std::optional(parse_dtype(*c.dtype)) : std::nullopt;
-  auto type_of = [&](const TensorView& t) { return to && is_readable_float(t.dtype) ? *to : t.dtype; };
+  if (!to && is_gguf_file(c.input)) to = in.dtype();  // where vectors are float32, whatever the matrices are
+  auto type_of = [&](const TensorView& t) { return to && t.readable() ? *to : t.dtype; };
   if (to) changes["dtype"] = *to == Dtype::bf16 ? "bfloat16" : *to == Dtype::f16 ? "float16" : "float32";
   std::vector<TensorInfo> infos;
-  for (const TensorView& t : files.tensors())
+  for (const TensorView& t : in.files.tensors())
     if (t.name != kHead || !(tie || spec.tied))
       infos.push_back({std::string(t.name), type_of(t), {t.shape.begin(), t.shape.end()}});
   if (untie) {
-    const TensorView& table = *files.find(embedding);
+    const TensorView& table = *in.files.find(embedding);
     infos.push_back({std::string(kHead), type_of(table), {table.shape.begin(), table.shape.end()}});
   }
   ModelWriter writer(output, std::move(infos), c.max_shard_bytes.value_or(ModelWriter::kDefaultShard));
   for (const TensorInfo& info : writer.tensors())
-    append(writer, *files.find(untie && info.name == kHead ? embedding : info.name), info.dtype, c.input);
+    append(writer, *in.files.find(untie && info.name == kHead ? embedding : info.name), info.dtype, c.input);
   writer.commit();
-  write_file(output + "/config.json", changes.empty() ? read_file(c.input + "/config.json", 1 << 20)
-                                                      : pretty_json(rewrite_config(config, changes)));
+  write_file(output + "/config.json", changes.empty() ? read_file(in.folder + "/config.json", 1 << 20)
+                                                      : pretty_json(rewrite_config(in.config, changes)));
   // Tokenizer, generation settings, licence and what else lies there, as it is.
-  for (auto& entry : fs::directory_iterator(c.input)) {
+  for (auto& entry : fs::directory_iterator(in.folder)) {
     std::string name = entry.path().filename().string();
     if (entry.is_regular_file() && name != "config.json" && !name.ends_with(".safetensors") &&
         !name.ends_with(".safetensors.index.json") && !name.ends_with(".bin"))
@@ -84,20 +111,47 @@ void convert_model(const Conversion& c, const std::string& output) {
   }
 }
 
-void convert_adapter(const Conversion& c, const std::string& output) {
+void convert_to_gguf(const Conversion& c) {
   for (auto [name, given] :
-       {std::pair{"--dtype", c.dtype.has_value()}, std::pair{"--max-shard-size", c.max_shard_bytes.has_value()},
-        std::pair{"--tied", c.tied.has_value()}})
-    if (given) throw UserError("{} is for models; {} is an adapter", name, c.input);
-  if (c.format != "peft" && c.format != "mlx") throw UserError("--format: an adapter becomes one of peft, mlx");
-  std::string base = c.base_model.value_or(read_adapter_config_of(c.input).base_model);
-  if (base.empty() || !file_exists(base + "/config.json"))
-    throw UserError("{}: its base model '{}' is not at hand; name its directory with --base-model", c.input, base);
-  ModelSpec spec = read_model_spec(base);
-  spec.vocab = vocabulary_of(c.input, spec);
-  Adapter adapter = read_adapter(c.input, spec);
+       {std::pair{"--max-shard-size", c.max_shard_bytes.has_value()}, std::pair{"--tied", c.tied.has_value()},
+        std::pair{"--base-model", c.base_model.has_value()}})
+    if (given) throw UserError("{} does not go with --format gguf", name);
+  if (fs::exists(c.output)) throw UserError("--output: {} exists; choose a new file", c.output);
+  const InputModel in(c.input);
+  const GgufFileType& type = gguf_file_type(c.dtype.value_or(std::string(ggml_type(*dtype_storage(in.dtype())).name)));
+  const std::string name = fs::path(real_path(c.input)).stem();
+  log_gguf(c.output, type, write_gguf({name, in.folder, in.spec, type, rows_of_files(in.files)}, c.output));
+}
+
+// An adapter and the model it is for.
+struct InputAdapter {
+  ModelSpec spec;
+  Adapter adapter;
+
+  explicit InputAdapter(const Conversion& c) {
+    const std::string base = c.base_model.value_or(read_adapter_config_of(c.input).base_model);
+    if (base.empty() || !file_exists(model_directory(base) + "/config.json"))
+      throw UserError("{}: its base model '{}' is not at hand; name it with --base-model", c.input, base);
+    spec = read_model_spec(model_directory(base));
+    spec.vocab = vocabulary_of(c.input, spec);
+    adapter = read_adapter(c.input, spec);
+    adapter.config.fan_in_fan_out = spec.conv1d_layout;
+  }
+};
+
+void convert_adapter_to_gguf(const Conversion& c) {
+  if (fs::exists(c.output)) throw UserError("--output: {} exists; choose a new file", c.output);
+  const InputAdapter in(c);
+  write_gguf_adapter(c.output, in.adapter, in.spec, gguf_file_type(c.dtype.value_or("f32")), c.input);
+}
+
+void convert_adapter(const Conversion& c, const std::string& output) {
+  if (c.format != "peft" && c.format != "mlx") throw UserError("--format: an adapter becomes one of peft, mlx, gguf");
+  if (c.dtype) throw UserError("--dtype is for models and GGUF files; {} is an adapter", c.input);
+  const InputAdapter in(c);
+  const ModelSpec& spec = in.spec;
+  const Adapter& adapter = in.adapter;
   auto values = [&](const AdapterTensor& t) { return std::span<const float>(adapter.values.at(t.key)); };
-  adapter.config.fan_in_fan_out = spec.conv1d_layout;
   if (c.format == "peft") {
     write_adapter(output, adapter.config, adapter.tensors, values);
     if (file_exists(c.input + "/README.md")) write_file(output + "/README.md", read_file(c.input + "/README.md"));
@@ -124,12 +178,19 @@ std::size_t parse_size(const std::string& text, const std::string& option) {
 }
 
 void convert(const Conversion& c) {
-  require_directory(c.input);
+  if (!is_gguf_file(c.input)) require_directory(c.input);
+  else if (c.format != "gguf" && c.format.value_or("safetensors") != "safetensors")
+    throw UserError("--format: '{}' is for adapters; {} is a model", *c.format, c.input);
+  const bool is_adapter = file_exists(c.input + "/adapter_config.json");
+  if (is_adapter)
+    for (auto [name, given] : {std::pair{"--max-shard-size", c.max_shard_bytes.has_value()}, std::pair{"--tied", c.tied.has_value()}})
+      if (given) throw UserError("{} is for models; {} is an adapter", name, c.input);
+  if (c.format == "gguf") return is_adapter ? convert_adapter_to_gguf(c) : convert_to_gguf(c);
   if (fs::exists(c.output) && !(fs::is_directory(c.output) && fs::is_empty(c.output)))
     throw UserError("--output: {} exists; choose a new directory", c.output);
   remove_left_over_of(c.output);
   DirectoryWriter out(c.output);
-  if (file_exists(c.input + "/adapter_config.json")) convert_adapter(c, out.path());
+  if (is_adapter) convert_adapter(c, out.path());
   else convert_model(c, out.path());
   if (!out.commit()) throw UserError("--output: {} was created by another process", c.output);
 }

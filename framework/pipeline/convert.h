@@ -1,5 +1,5 @@
 // dml convert: the same model or adapter in another form. Models: another element type, other shards, a head of its own or
-// one tied to the embedding. Adapters: PEFT's layout or mlx-lm's. The output appears whole or not at all.
+// one tied to the embedding, or one GGUF file. Adapters: PEFT's layout, mlx-lm's or llama.cpp's. The output appears whole or not at all.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,14 @@ namespace dml {
 
 struct Conversion {
   std::string input, output;
-  std::optional<std::string> format{};      // of an adapter: peft, mlx
+  std::optional<std::string> format{};      // of an adapter: peft, mlx, gguf; of a model: gguf, safetensors (unset)
   std::optional<std::string> base_model{};  // of an adapter: the directory it is for; unset: the one it names
-  std::optional<std::string> dtype{};       // of a model: f32, f16, bf16; unset: as it is
+  std::optional<std::string> dtype{};       // of a model: f32, f16, bf16, for gguf one of its types; unset: as it is
   std::optional<std::size_t> max_shard_bytes{};
   std::optional<bool> tied{};  // of a model; unset: as it is
 };
 
-/// UserError for what does not fit together; `output` must not exist as a non-empty directory.
+/// UserError for what does not fit together; `output` must not exist as a file or a non-empty directory.
 void convert(const Conversion& conversion);
 
 /// "5GB", "500MB", "1000000" (powers of 1000, as Hugging Face counts).

@@ -14,6 +14,7 @@
 #include "data/records.h"
 #include "pipeline/job.h"
 #include "pipeline/memory_plan.h"
+#include "pipeline/model_place.h"
 #include "pipeline/vocabulary.h"
 
 namespace dml {
@@ -108,7 +109,7 @@ AnsweringModel answering_model(const Recipe* recipe, const std::optional<std::st
                       recipe->train.output_dir);
   }
   if (alone) out.adapters.clear();
-  out.generation_directory = out.section.base_model;
+  out.generation_directory = model_directory(out.section.base_model);
   if (!recipe && !out.adapters.empty()) {
     const std::string directory = adapter_directory(out.adapters[0]);
     if (has_tokenizer(directory)) out.section.tokenizer_config = directory;
@@ -120,7 +121,7 @@ AnsweringModel answering_model(const Recipe* recipe, const std::optional<std::st
 Assistant::Assistant(const Recipe* recipe, const InferOptions& options) : options_(options) {
   const AnsweringModel which = answering_model(recipe, options.base_model, options.adapters);
   const auto& [section, adapters, generation_directory] = which;
-  if (!section.base_model.empty()) require_directory(section.base_model);
+  if (!section.base_model.empty()) require_directory(model_directory(section.base_model));
 
   auto tokenizer = open_tokenizer(section);
   base_ = open_base_model(section, recipe && !options.base_model ? recipe->adapter : AdapterSection{});

@@ -10,6 +10,8 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "data/report.h"
+#include "exchange/gguf_file.h"
+#include "pipeline/model_place.h"
 #include "pipeline/progress.h"
 #include "tokenizer/tokenizer.h"
 
@@ -26,6 +28,7 @@ class Describer {
 
   DirectoryInfo describe() {
     const std::string path = directory_ + "/";
+    if (is_gguf_file(directory_)) return describe_file();
     require_directory(directory_);
     if (file_exists(path + "adapter_config.json")) describe_adapter();
     else if (file_exists(path + "config.json")) describe_model();
@@ -52,7 +55,7 @@ class Describer {
     std::map<std::string, std::pair<std::int64_t, std::size_t>> kinds;
     std::int64_t parameters = 0;
     for (const TensorView& t : tensors) {
-      auto& [count, bytes] = kinds[std::string(dtype_name(t.dtype))];
+      auto& [count, bytes] = kinds[std::string(t.type_name())];
       ++count, bytes += t.bytes.size(), parameters += t.size();
     }
     std::vector<std::string> texts;
@@ -65,18 +68,38 @@ class Describer {
     row("tensors", fmt::format("{}", fmt::join(texts, ", ")), std::move(value));
   }
 
+  DirectoryInfo describe_file() {
+    const GgufFile file(directory_);
+    row("kind", "model in a GGUF file of llama.cpp", "gguf");
+    const std::string architecture = file.text("general.architecture", "none");
+    row("architecture", architecture, architecture);
+    if (file.text("general.type", "model") != "model") {
+      out_.refused.push_back(fmt::format("{}: it holds no model, but a '{}'", directory_, file.text("general.type")));
+      return std::move(out_);
+    }
+    std::string folder;
+    if (!attempt([&] { folder = model_directory(directory_); })) return std::move(out_);
+    describe_weights(folder);
+    return std::move(out_);
+  }
+
   void describe_model() {
     row("kind", "model", "model");
+    describe_weights(directory_);
+  }
+
+  // `folder`: with config and tokenizer.
+  void describe_weights(const std::string& folder) {
     ModelSpec spec;
-    bool known = attempt([&] { spec = read_model_spec(directory_); });
+    bool known = attempt([&] { spec = read_model_spec(folder); });
     if (known) describe_spec(spec);
     attempt([&] {
-      ModelFiles files(directory_);
+      const ModelFiles files = open_model_files(directory_, spec);
       row("files", fmt::format("{}, {}", files.paths().size(), size_text(files.bytes())),
           {{"count", files.paths().size()}, {"bytes", files.bytes()}});
       describe_tensors(files.tensors());
       if (!known) return;
-      if (is_bitsandbytes_config(read_json(directory_ + "/config.json"), directory_ + "/config.json")) {
+      if (is_bitsandbytes_config(read_json(folder + "/config.json"), folder + "/config.json")) {
         row("quantised", "nf4 of bitsandbytes: for adapter: qlora", "nf4");
         return;
       }
@@ -84,7 +107,7 @@ class Describer {
       out_.refused.insert(out_.refused.end(), report.errors.begin(), report.errors.end());
       out_.warnings.insert(out_.warnings.end(), report.warnings.begin(), report.warnings.end());
     });
-    attempt([&] { describe_tokenizer(known ? spec.vocab : 0); });
+    attempt([&] { describe_tokenizer(folder, known ? spec.vocab : 0); });
   }
 
   void describe_spec(const ModelSpec& s) {
@@ -100,10 +123,10 @@ class Describer {
     row("end of text", fmt::format("{}", fmt::join(s.eos, ", ")), s.eos);
   }
 
-  void describe_tokenizer(std::int64_t vocab) {
-    auto tokenizer = load_tokenizer(directory_);
-    const char* kind = file_exists(directory_ + "/tokenizer.json")    ? "tokenizer.json"
-                       : file_exists(directory_ + "/tokenizer.model") ? "SentencePiece"
+  void describe_tokenizer(const std::string& folder, std::int64_t vocab) {
+    auto tokenizer = load_tokenizer(folder);
+    const char* kind = file_exists(folder + "/tokenizer.json")    ? "tokenizer.json"
+                       : file_exists(folder + "/tokenizer.model") ? "SentencePiece"
                                                                       : "vocab.json";
     row("tokenizer", fmt::format("{}, {} tokens", kind, grouped(tokenizer->size())),
         {{"kind", kind}, {"size", tokenizer->size()}});
@@ -160,9 +183,9 @@ class Describer {
           SafetensorsFile(directory_ + (peft ? "/adapter_model.safetensors" : "/adapters.safetensors")).tensors());
     });
     // Against its base, where that lies at hand.
-    if (known && !c.base_model.empty() && file_exists(c.base_model + "/config.json"))
+    if (known && !c.base_model.empty() && file_exists(model_directory(c.base_model) + "/config.json"))
       attempt([&] {
-        ModelSpec spec = read_model_spec(c.base_model);
+        ModelSpec spec = read_model_spec(model_directory(c.base_model));
         spec.vocab = vocabulary_of(directory_, spec);
         Adapter adapter = read_adapter(directory_, spec, c.base_model);
         row("modules", grouped(static_cast<std::int64_t>(adapter.plan.modules.size())), adapter.plan.modules.size());

@@ -13,6 +13,7 @@
 #include "core/parallel.h"
 #include "kernels/gemm.h"
 #include "kernels/processor.h"
+#include "pipeline/model_place.h"
 
 namespace dml {
 namespace {
@@ -62,7 +63,7 @@ void warn_of_untrained_tokens(const Recipe& recipe, const Tokenizer& tokenizer) 
 }  // namespace
 
 std::string tokenizer_directory(const ModelSection& model) {
-  std::string directory = model.tokenizer_config.value_or(model.base_model);
+  std::string directory = model_directory(model.tokenizer_config.value_or(model.base_model));
   if (directory.empty())
     throw UserError("no tokenizer: set tokenizer_config to a directory with tokenizer.json or tokenizer.model");
   return directory;

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <numeric>
 
 #include "checkpoint/checkpoint_dir.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/random.h"
+#include "exchange/gguf_export.h"
+#include "model/weight_slots.h"
 #include "pipeline/companions.h"
 #include "pipeline/job.h"
 #include "pipeline/model_output.h"
@@ -59,15 +62,65 @@ void compare_logits(CausalLm& model, const std::string& merged, Dtype dtype) {
   log_info("Merge verified: largest relative logit difference {:.1e} ({})", share, dtype_name(dtype));
 }
 
+// One tensor at a time as float32, whichever thread asks for its rows.
+class MergedTensors {
+ public:
+  MergedTensors(CausalLm& model, const ModelSpec& spec) : model_(model) {
+    for (WeightName& w : weight_names(spec)) rows_[w.tensor].push_back(w);
+  }
+  void open(const GgufTensor& tensor) {
+    held_.clear();
+    for (const WeightName& w : tensor.sources)
+      if (!held_.contains(w.tensor)) held_[w.tensor] = tensor_values(model_, rows_.at(w.tensor), true);
+  }
+  void read(const WeightName& w, std::int64_t first, std::int64_t count, float* out) const {
+    const std::vector<float>& values = held_.at(w.tensor);
+    for (std::int64_t r = w.first_row + first; r < w.first_row + first + count; ++r)
+      for (std::int64_t c = 0; c < w.cols; ++c)
+        *out++ = values[static_cast<std::size_t>(w.transposed ? c * w.tensor_rows + r : r * w.cols + c)];
+  }
+
+ private:
+  CausalLm& model_;
+  std::map<std::string, std::vector<WeightName>> rows_;
+  std::map<std::string, std::vector<float>> held_;
+};
+
+void merge_to_gguf(const RecipeFile& file, const BaseModel& base, CausalLm& model, const std::string& type,
+                   const std::string& output) {
+  ModelSpec spec = merged_spec(model);
+  const Companions companions(file, *open_tokenizer(file.recipe.model), base);
+  spec.eos = companions.stop_tokens();
+  remove_left_over_of(output + ".parts");
+  const DirectoryWriter beside(output + ".parts");  // never appears: its files are read from it
+  companions.write(beside.path());
+  MergedTensors tensors(model, spec);
+  const GgufFileType& stored = gguf_file_type(type.empty() ? std::string(ggml_type(*dtype_storage(base.dtype())).name) : type);
+  const std::string name = std::filesystem::path(output).stem();
+  log_gguf(output, stored,
+           write_gguf({name, beside.path(), spec, stored,
+                       [&](const WeightName& w, std::int64_t first, std::int64_t count, float* out) {
+                         tensors.read(w, first, count, out);
+                       },
+                       [&](const GgufTensor& t) { tensors.open(t); }},
+                      output));
+}
+
+void check_output(const std::string& output, bool file) {
+  const bool free = !std::filesystem::exists(output) ||
+                    (!file && std::filesystem::is_directory(output) && std::filesystem::is_empty(output));
+  if (!free) throw UserError("--output: {} exists; choose a new {}", output, file ? "file" : "directory");
+}
+
 }  // namespace
 
-void merge(const RecipeFile& file, std::vector<std::string> adapters, const std::string& output) {
+void merge(const RecipeFile& file, std::vector<std::string> adapters, const std::string& output,
+           const std::optional<std::string>& gguf) {
   const Recipe& recipe = file.recipe;
   if (recipe.adapter.makes_model() && adapters.empty())
     throw UserError("this recipe trains the whole model; there is no adapter to merge");
   if (adapters.empty()) adapters = {recipe.train.output_dir};
-  if (std::filesystem::exists(output) && !(std::filesystem::is_directory(output) && std::filesystem::is_empty(output)))
-    throw UserError("--output: {} exists; choose a new directory", output);
+  check_output(output, gguf.has_value());
   if (real_path(output) == real_path(recipe.model.base_model))
     throw UserError("--output: {} is the base model", output);
   BaseModel base = open_base_model(recipe.model, recipe.adapter);
@@ -78,6 +131,7 @@ void merge(const RecipeFile& file, std::vector<std::string> adapters, const std:
         "adapter: lora",
         scheme_name(base.quantised->scheme()));
   auto model = make_inference_model(base, Storage::automatic, adapters);
+  if (gguf) return merge_to_gguf(file, base, *model, *gguf, output);
   remove_left_over_of(output);
   DirectoryWriter out(output);
   write_model_directory(out.path(), base, *model, base.dtype(), true);

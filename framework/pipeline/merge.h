@@ -1,6 +1,7 @@
-// dml merge: base and adapter become one Hugging Face model directory, tensor by tensor.
+// dml merge: base and adapter become one model, tensor by tensor: a Hugging Face model directory, or a GGUF file.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,8 @@ namespace dml {
 
 /// `adapters`: DIR or DIR=WEIGHT, added up; empty: what the recipe trained. `output` must not exist as a non-empty
 /// directory; it appears whole or not at all, after its logits have been compared with those of base and adapter.
-void merge(const RecipeFile& file, std::vector<std::string> adapters, const std::string& output);
+/// `gguf`: `output` is a GGUF file of this type ("": that of the base) instead.
+void merge(const RecipeFile& file, std::vector<std::string> adapters, const std::string& output,
+           const std::optional<std::string>& gguf = {});
 
 }  // namespace dml

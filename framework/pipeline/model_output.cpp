@@ -94,14 +94,18 @@ void require_biases(CausalLm& model, const TensorRows& rows) {
 
 }  // namespace
 
+ModelSpec merged_spec(CausalLm& model) {
+  ModelSpec spec = model.spec;
+  if (spec.tied && model.head.value().data != model.embedding.value().data) spec.tied = false;
+  require_biases(model, rows_by_tensor(spec));
+  return spec;
+}
+
 void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, Dtype dtype,
                            bool merge, const DistributionStrategy::Show& show) {
-  // Several adapters that were added up may have parted what the spec still calls tied.
-  ModelSpec spec = model.spec;
-  if (merge && spec.tied && model.head.value().data != model.embedding.value().data) spec.tied = false;
+  const ModelSpec spec = merge ? merged_spec(model) : model.spec;
   const bool untie = base.spec.tied && !spec.tied;
   TensorRows rows = rows_by_tensor(spec);
-  if (merge) require_biases(model, rows);
   if (untie)
     log_info(
         "The adapter gives embedding and head different values: they become two matrices (tie_word_embeddings: false)");

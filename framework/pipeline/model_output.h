@@ -17,6 +17,10 @@ namespace dml {
 void write_adapter_directory(const std::string& directory, const AdapterConfig& config, const CausalLm& model,
                              std::span<const std::span<float>> copies = {});
 
+/// The spec of the model with its adapters merged: several that were added up may have parted a tied head from its embedding.
+/// UserError where a layer has no bias for that of its adapter to be merged into.
+ModelSpec merged_spec(CausalLm& model);
+
 /// config.json and safetensors (sharded when large), tensor by tensor: at most one is in memory.
 /// With `merge` adapters are merged. Tensors of the base that the model does not know are copied. `show(unit)` is called
 /// before values of a unit are read.

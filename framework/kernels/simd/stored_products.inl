@@ -328,5 +328,7 @@ void few_rows(const Weight& w, std::int64_t first, std::int64_t count, std::int6
     case Storage::nf4:
       if (w.bf16_values) return stored_rows(Nf4Rows<true>{rows}, first, count, m, x, ldx, c, ldc, add, room);
       return stored_rows(Nf4Rows<false>{rows}, first, count, m, x, ldx, c, ldc, add, room);
+    default:  // blocks of ggml are given unpacked (gemm.cpp)
+      return;
   }
 }

@@ -1,0 +1,119 @@
+// The GGUF container, version 3 (ggml's docs/gguf.md): key-value pairs, tensor infos, padding, data. Little-endian.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/files.h"
+#include "kernels/weight.h"
+
+namespace dml {
+
+/// How a tensor's elements are stored: an element type, or blocks of them (kernels/quant_ggml.h).
+struct GgmlType {
+  std::string_view name;  // "q4_k"
+  std::uint32_t id;
+  std::int64_t values, bytes;  // of a block; 1 and the element's size without blocks
+  std::optional<kernels::Storage> storage{};  // unset: a type that is known, but neither read nor written
+
+  std::int64_t size(std::int64_t elements) const { return elements / values * bytes; }
+};
+/// All that a file may have.
+std::span<const GgmlType> ggml_types();
+/// null for an unknown one.
+const GgmlType* ggml_type(std::uint32_t id);
+const GgmlType& ggml_type(kernels::Storage storage);
+const GgmlType* ggml_type(std::string_view name);
+
+/// The value of a key: a number, a boolean, a text, or an array of these. Numbers keep their type.
+class GgufValue {
+ public:
+  enum class Type : std::uint32_t { u8, i8, u16, i16, u32, i32, f32, boolean, text, array, u64, i64, f64 };
+
+  static GgufValue u16(std::uint16_t x);
+  static GgufValue u32(std::uint32_t x);
+  static GgufValue i32(std::int32_t x);
+  static GgufValue f32(float x);
+  static GgufValue boolean(bool x);
+  static GgufValue text(std::string x);
+  static GgufValue texts(std::vector<std::string> x);
+  static GgufValue i32s(std::span<const std::int32_t> x);
+  static GgufValue f32s(std::span<const float> x);
+  static GgufValue bytes(std::string_view x);
+  /// As a file has it: `raw` are the elements of a number or array of numbers.
+  GgufValue(Type type, Type element, std::string raw, std::vector<std::string> strings)
+      : type_(type), element_(element), raw_(std::move(raw)), texts_(std::move(strings)) {}
+
+  Type type() const { return type_; }
+  /// Of an array; else type().
+  Type element() const { return type_ == Type::array ? element_ : type_; }
+  bool is_text() const { return type_ == Type::text; }
+  bool is_number() const { return type_ != Type::text && type_ != Type::array && type_ != Type::boolean; }
+  bool is_array_of_texts() const { return type_ == Type::array && element_ == Type::text; }
+  /// Elements of an array; 1 without one.
+  std::size_t count() const;
+  /// Element i of numbers or booleans.
+  double number(std::size_t i = 0) const;
+  std::int64_t integer(std::size_t i = 0) const;
+  bool truth() const { return number() != 0; }
+  const std::string& str() const { return texts_.front(); }
+  const std::vector<std::string>& strings() const { return texts_; }
+  const std::string& raw() const { return raw_; }
+
+  /// Bytes of one element; 0 for texts and arrays.
+  static std::size_t width(Type type);
+
+ private:
+  Type type_, element_;
+  std::string raw_;
+  std::vector<std::string> texts_;
+};
+
+/// Keys in the order of the file.
+class GgufMetadata {
+ public:
+  /// A key that is not there yet.
+  void add(std::string key, GgufValue value) { entries_.emplace_back(std::move(key), std::move(value)); }
+  /// Replaces the value of a key that is there.
+  void set(std::string key, GgufValue value);
+  const GgufValue* find(std::string_view key) const;
+  const std::vector<std::pair<std::string, GgufValue>>& all() const { return entries_; }
+
+ private:
+  std::vector<std::pair<std::string, GgufValue>> entries_;
+};
+
+struct GgufTensorInfo {
+  std::string name;
+  std::vector<std::int64_t> shape;  // outermost first, as safetensors has it; a file has it the other way round
+  const GgmlType* type = nullptr;
+
+  std::int64_t elements() const;
+  std::int64_t bytes() const { return type->size(elements()); }
+};
+
+/// Writes front to back; the file appears with commit().
+class GgufWriter {
+ public:
+  static constexpr std::int64_t kAlignment = 32;
+
+  GgufWriter(const std::string& path, const GgufMetadata& metadata, std::vector<GgufTensorInfo> tensors);
+
+  const std::vector<GgufTensorInfo>& tensors() const { return tensors_; }
+  /// The next bytes of the tensors' data, one tensor after another, in any pieces that end with a tensor.
+  void append(const void* data, std::size_t size);
+  void commit();
+
+ private:
+  std::vector<GgufTensorInfo> tensors_;
+  FileWriter file_;
+  std::size_t next_ = 0;
+  std::int64_t in_tensor_ = 0;
+};
+
+}  // namespace dml

@@ -1,0 +1,115 @@
+#include "exchange/gguf_adapter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "core/error.h"
+#include "exchange/gguf_families.h"
+#include "model/low_rank_init.h"
+
+namespace dml {
+namespace {
+
+using Kind = AdapterTensor::Kind;
+
+void refuse(const Adapter& a, const ModelSpec& spec, const std::string& source) {
+  Problems problems;
+  auto add = [&](bool there, const std::string& what) {
+    if (there)
+      problems.add(fmt::format("{}: a GGUF adapter holds no {}; dml merge --format gguf makes a model of it", source, what));
+  };
+  const AdapterPlan& plan = a.plan;
+  add(a.config.use_dora, "magnitudes of DoRA");
+  add(!plan.saved.empty(), plan.saved.empty() ? "" : fmt::format("saved modules like '{}'", plan.saved[0].module()));
+  add(a.config.lora_bias || !plan.biases.empty(), "biases");
+  add(!plan.rows.empty(), "rows of an embedding");
+  add(starts_from_base(a.config.init), fmt::format("change of the base, which init_lora_weights '{}' makes", a.config.init));
+  for (const AdaptedModule& m : plan.modules)
+    add((m.module.embedding || m.module.head) && spec.tied,
+        fmt::format("adapter on '{}' of a model whose head is its embedding", m.module.name));
+  problems.raise();
+}
+
+struct Part {
+  GgufTensorInfo info;
+  std::vector<float> values;
+};
+
+// Rows of q and k in llama.cpp's order.
+std::vector<float> paired(std::span<const float> b, std::int64_t rows, std::int64_t r, std::int64_t head_dim) {
+  std::vector<float> out(b.size());
+  for (std::int64_t i = 0; i < rows; ++i)
+    std::copy_n(b.begin() + unpaired_row(i, head_dim) * r, r, out.begin() + i * r);
+  return out;
+}
+
+std::vector<float> turned(std::span<const float> x, std::int64_t rows, std::int64_t cols) {
+  std::vector<float> out(x.size());
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < cols; ++j)
+      out[static_cast<std::size_t>(j * rows + i)] = x[static_cast<std::size_t>(i * cols + j)];
+  return out;
+}
+
+}  // namespace
+
+void write_gguf_adapter(const std::string& path, const Adapter& adapter, const ModelSpec& spec, const GgufFileType& type,
+                        const std::string& source) {
+  if (type.base != kernels::Storage::f32 && type.base != kernels::Storage::f16 && type.base != kernels::Storage::bf16)
+    throw UserError("--dtype: an adapter is written as f32, f16 or bf16, not as {}", type.name);
+  refuse(adapter, spec, source);
+  const GgufFamily& family = gguf_family(spec.model_type, source);
+  std::map<std::string, GgufTensor> by_module;
+  for (GgufTensor& t : gguf_tensors(spec, family.paired_rope))
+    if (t.matrix()) by_module.try_emplace(t.sources[0].module(), t);
+  auto values = [&](Kind kind, const std::string& module) -> std::span<const float> {
+    for (const AdapterTensor& t : adapter.tensors)
+      if (t.kind == kind && t.module == module) return adapter.values.at(t.key);
+    throw UserError("{}: no values for '{}'", source, module);
+  };
+
+  const AdaptedModule& first = adapter.plan.modules.at(0);
+  const double alpha = first.scale * static_cast<double>(first.r);
+  const GgmlType& stored = ggml_type(type.base);
+  std::vector<Part> parts;
+  for (const AdaptedModule& m : adapter.plan.modules) {
+    const GgufTensor& t = by_module.at(m.module.name);
+    const std::int64_t rows = m.module.rows, cols = m.module.cols;
+    const auto a = values(Kind::a, m.module.name), b = values(Kind::b, m.module.name);
+    Part down{{t.name + ".lora_a", {m.r, cols}, &stored}, {a.begin(), a.end()}};
+    Part up{{t.name + ".lora_b", {rows, m.r}, &stored}, {b.begin(), b.end()}};
+    if (m.module.embedding) {  // looked up by token: rows are tokens
+      down = {{t.name + ".lora_a", {rows, m.r}, &stored}, turned(a, m.r, rows)};
+      up.info.shape = {cols, m.r};
+    } else if (t.heads > 0) {
+      up.values = paired(b, rows, m.r, rows / t.heads);
+    }
+    // One alpha for all: what a module's own scale differs by goes into B.
+    if (const double factor = m.scale * static_cast<double>(m.r) / alpha; std::abs(factor - 1) > 1e-12)
+      for (float& x : up.values) x = static_cast<float>(x * factor);
+    parts.push_back(std::move(down));
+    parts.push_back(std::move(up));
+  }
+
+  GgufMetadata m;
+  m.set("general.architecture", GgufValue::text(std::string(family.architecture)));
+  m.set("general.type", GgufValue::text("adapter"));
+  m.set("adapter.type", GgufValue::text("lora"));
+  m.set("adapter.lora.alpha", GgufValue::f32(static_cast<float>(alpha)));
+  m.set("general.file_type", GgufValue::u32(type.id));
+  std::vector<GgufTensorInfo> infos;
+  for (const Part& p : parts) infos.push_back(p.info);
+  GgufWriter out(path, m, std::move(infos));
+  for (const Part& p : parts) {
+    for (float x : p.values)
+      if (!std::isfinite(x) || (type.base == kernels::Storage::f16 && std::abs(x) >= 65520))
+        throw UserError("{}: '{}' has values like {}, which {} cannot hold", source, p.info.name, x, type.name);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(p.info.bytes()));
+    write_floats(storage_dtype(type.base), p.values.data(), std::ssize(p.values), bytes.data());
+    out.append(bytes.data(), bytes.size());
+  }
+  out.commit();
+}
+
+}  // namespace dml

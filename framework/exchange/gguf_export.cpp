@@ -1,0 +1,162 @@
+#include "exchange/gguf_export.h"
+
+#include <atomic>
+#include <cmath>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "core/parallel.h"
+#include "exchange/gguf_families.h"
+#include "exchange/gguf_vocabulary.h"
+#include "kernels/quant_ggml.h"
+
+namespace dml {
+namespace {
+
+constexpr std::int64_t kPiece = std::int64_t{1} << 22;  // values in memory at a time
+constexpr std::int64_t kTask = std::int64_t{1} << 16;   // … and those of one task
+
+// "1.1B", "135M", as gguf-py writes it.
+std::string size_label(std::int64_t weights) {
+  auto x = static_cast<double>(weights);
+  for (auto [least, unit] : {std::pair{1e12, 'T'}, {1e9, 'B'}, {1e6, 'M'}, {0.0, 'K'}})
+    if (x > least) {
+      x /= least > 0 ? least : 1e3;
+      return std::round(x) < 10 ? fmt::format("{:.1f}{}", x, unit) : fmt::format("{:.0f}{}", x, unit);
+    }
+  return "0K";
+}
+
+// Rows of a tensor in the file's order.
+void read_rows(const GgufTensor& t, const WeightRows& rows, std::int64_t first, std::int64_t count, float* out) {
+  if (t.sources.empty()) {
+    std::copy_n(t.values.begin() + first, count, out);
+    return;
+  }
+  if (t.heads > 0) {
+    const WeightName& w = t.sources[0];
+    for (std::int64_t r = first; r < first + count; ++r, out += t.cols())
+      rows(w, unpaired_row(r, w.rows / t.heads), 1, out);
+    return;
+  }
+  for (const WeightName& w : t.sources) {
+    const std::int64_t here = std::min(count, w.rows - first);
+    if (here > 0) {
+      rows(w, first, here, out);
+      count -= here, out += here * t.cols();
+    }
+    first = std::max<std::int64_t>(0, first - w.rows);
+    if (count == 0) return;
+  }
+}
+
+class Encoder {
+ public:
+  Encoder(const GgufTensor& tensor, const GgmlType& type, const GgufExport& what)
+      : tensor_(tensor), type_(type), what_(what) {}
+
+  void write(GgufWriter& out) const {
+    const std::int64_t cols = tensor_.cols(), rows = tensor_.rows();
+    const std::int64_t piece = std::max<std::int64_t>(1, kPiece / cols), task = std::max<std::int64_t>(1, kTask / cols);
+    std::vector<std::uint8_t> bytes(static_cast<std::size_t>(type_.size(std::min(piece, rows) * cols)));
+    for (std::int64_t first = 0; first < rows; first += piece) {
+      const std::int64_t count = std::min(piece, rows - first);
+      parallel_ranges(count, task, [&](std::int64_t from, std::int64_t to) {
+        encode(first + from, to - from, bytes.data() + type_.size(from * cols));
+      });
+      out.append(bytes.data(), static_cast<std::size_t>(type_.size(count * cols)));
+    }
+  }
+
+ private:
+  void encode(std::int64_t first, std::int64_t count, std::uint8_t* out) const {
+    const std::int64_t n = count * tensor_.cols();
+    std::vector<float> values(static_cast<std::size_t>(n));
+    read_rows(tensor_, what_.rows, first, count, values.data());
+    const bool half = type_.storage == kernels::Storage::f16;
+    for (float& x : values) {
+      if (tensor_.offset != 0) x += tensor_.offset;
+      if (!std::isfinite(x)) throw UserError("{}: tensor '{}' has values that are not finite", what_.directory, name());
+      if (half && std::abs(x) >= 65520)
+        throw UserError("{}: tensor '{}' has values like {:g}, which f16 cannot hold; set --dtype bf16", what_.directory,
+                        name(), x);
+    }
+    if (const auto* blocks = kernels::block_format(*type_.storage)) blocks->quantise(values.data(), n / blocks->values, out);
+    else write_floats(storage_dtype(*type_.storage), values.data(), n, out);
+  }
+  const std::string& name() const { return tensor_.sources.empty() ? tensor_.name : tensor_.sources[0].tensor; }
+
+  const GgufTensor& tensor_;
+  const GgmlType& type_;
+  const GgufExport& what_;
+};
+
+GgufMetadata metadata_of(const GgufExport& what, const GgufFamily& family, bool quantised) {
+  GgufMetadata m;
+  m.set("general.architecture", GgufValue::text(std::string(family.architecture)));
+  m.set("general.type", GgufValue::text("model"));
+  m.set("general.name", GgufValue::text(what.name));
+  m.set("general.size_label", GgufValue::text(size_label(what.spec.parameters())));
+  write_model_keys(what.spec, family, what.directory, m);
+  m.set("general.file_type", GgufValue::u32(what.type.id));
+  read_vocabulary(what.directory, what.spec).write(m);
+  if (quantised) m.set("general.quantization_version", GgufValue::u32(2));
+  return m;
+}
+
+}  // namespace
+
+WeightRows rows_of_files(const ModelFiles& files) {
+  return [&files](const WeightName& w, std::int64_t first, std::int64_t count, float* out) {
+    const TensorView& t = *files.find(w.tensor);
+    const std::int64_t width = dtype_bits(t.dtype) / 8, row = w.first_row + first;
+    if (!w.transposed) {
+      t.read(row * w.cols, count * w.cols, out);
+      if (!t.blocks)
+        release_pages(t.bytes.subspan(static_cast<std::size_t>(row * w.cols * width),
+                                      static_cast<std::size_t>(count * w.cols * width)));
+      return;
+    }
+    std::vector<float> line(static_cast<std::size_t>(count));
+    for (std::int64_t c = 0; c < w.cols; ++c) {
+      read_floats(t.dtype, t.bytes.data() + (c * w.tensor_rows + row) * width, count, line.data());
+      for (std::int64_t r = 0; r < count; ++r) out[r * w.cols + c] = line[static_cast<std::size_t>(r)];
+    }
+  };
+}
+
+void log_gguf(const std::string& path, const GgufFileType& type, const GgufReport& report) {
+  std::vector<std::string> counts;
+  for (auto& [name, count] : report.tensors) counts.push_back(fmt::format("{} {}", count, name));
+  log_info("{}: {:.1f} MB, {:.2f} bits per weight; tensors: {}", path, static_cast<double>(report.bytes) / 1e6,
+           8.0 * static_cast<double>(report.bytes) / static_cast<double>(report.weights), fmt::join(counts, ", "));
+  if (report.other_blocks > 0)
+    log_info("{} matrices have rows that are no multiple of {} values, and so another type than {}", report.other_blocks,
+             ggml_type(type.base).values, type.name);
+}
+
+GgufReport write_gguf(const GgufExport& what, const std::string& path) {
+  const GgufFamily& family = gguf_family(what.spec.model_type, what.directory);
+  const std::vector<GgufTensor> tensors = gguf_tensors(what.spec, family.paired_rope);
+  const std::vector<const GgmlType*> types = mixed_types(what.type, tensors, what.spec);
+  GgufReport report;
+  std::vector<GgufTensorInfo> infos;
+  bool quantised = false;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    infos.push_back({tensors[i].name, tensors[i].shape, types[i]});
+    ++report.tensors[std::string(types[i]->name)];
+    report.weights += infos.back().elements();
+    quantised |= types[i]->values > 1;
+    report.other_blocks += tensors[i].matrix() && tensors[i].cols() % ggml_type(what.type.base).values != 0;
+  }
+  GgufWriter out(path, metadata_of(what, family, quantised), std::move(infos));
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (what.open) what.open(tensors[i]);
+    Encoder(tensors[i], *types[i], what).write(out);
+    report.bytes += out.tensors()[i].bytes();
+  }
+  out.commit();
+  return report;
+}
+
+}  // namespace dml

@@ -1,0 +1,109 @@
+#include <algorithm>
+#include <cstring>
+#include <list>
+#include <map>
+
+#include "core/error.h"
+#include "core/log.h"
+#include "exchange/gguf_families.h"
+#include "exchange/gguf_model.h"
+#include "exchange/gguf_tensors.h"
+#include "kernels/quant_ggml.h"
+
+namespace dml {
+namespace {
+
+// What the views point at.
+struct Backing {
+  std::shared_ptr<const GgufFile> file;
+  std::list<std::string> names;
+  std::list<std::vector<std::int64_t>> shapes;
+  std::list<std::vector<std::byte>> copies;
+};
+
+class Mapper {
+ public:
+  Mapper(std::shared_ptr<const GgufFile> file, const ModelSpec& spec) : spec_(spec) { own_->file = std::move(file); }
+
+  ModelFiles map() {
+    const GgufFile& file = *own_->file;
+    const GgufFamily& family = gguf_family(spec_.model_type, file.path());
+    std::map<std::string_view, bool> used;
+    for (const GgufTensor& t : gguf_tensors(spec_, family.paired_rope)) {
+      const GgufTensorView* stored = file.find(t.name);
+      if (!stored) continue;  // who misses it says so, by the name in Hugging Face's model
+      used[stored->name] = true;
+      if (!t.sources.empty()) add(t, *stored);
+    }
+    for (const GgufTensorView& t : file.tensors())
+      if (!used.contains(t.name))
+        log_warning("{}: tensor '{}' {} is not used", file.path(), t.name, shape_text(t.shape));
+    std::ranges::sort(views_, {}, &TensorView::name);
+    return ModelFiles(file.path(), std::move(views_), {file.path()}, own_);
+  }
+
+ private:
+  void add(const GgufTensor& plan, const GgufTensorView& stored) {
+    if (!stored.type->storage)
+      throw UserError("{}: tensor '{}' is {}; dml reads f32, f16, bf16, q8_0, q6_k, q5_k, q5_1, q5_0, q4_k, q4_1, q4_0",
+                      own_->file->path(), stored.name, stored.type->name);
+    const WeightName& first = plan.sources[0];
+    const bool one = std::ranges::all_of(plan.sources, [&](const WeightName& w) { return w.tensor == first.tensor; });
+    if (stored.shape != plan.shape)
+      throw UserError("{}: tensor '{}' is {}, its keys ask for {}", own_->file->path(), stored.name,
+                      shape_text(stored.shape), shape_text(plan.shape));
+    if (plan.offset != 0 || first.transposed) return add_values(plan, stored);
+    std::span<const std::byte> data = stored.data;
+    if (plan.heads > 0) data = unpaired(plan, stored);
+    if (one) return add_view(first, stored, data);
+    const std::size_t each = data.size() / plan.sources.size();  // a norm of every head
+    for (std::size_t i = 0; i < plan.sources.size(); ++i) add_view(plan.sources[i], stored, data.subspan(i * each, each));
+  }
+
+  void add_view(const WeightName& w, const GgufTensorView& stored, std::span<const std::byte> data) {
+    const auto* blocks = kernels::block_format(*stored.type->storage);
+    own_->names.push_back(w.tensor);
+    own_->shapes.push_back(w.tensor_shape());
+    views_.push_back({own_->names.back(), blocks ? Dtype::u8 : storage_dtype(*stored.type->storage), own_->shapes.back(), data, blocks});
+  }
+
+  // Rows in Hugging Face's order, as they are stored.
+  std::span<const std::byte> unpaired(const GgufTensor& plan, const GgufTensorView& stored) {
+    const std::int64_t rows = plan.rows(), head_dim = rows / plan.heads;
+    const auto row = static_cast<std::size_t>(stored.bytes() / rows);
+    std::vector<std::byte>& copy = own_->copies.emplace_back(stored.data.size());
+    for (std::int64_t r = 0; r < rows; ++r)
+      std::memcpy(copy.data() + static_cast<std::size_t>(unpaired_row(r, head_dim)) * row,
+                  stored.data.data() + static_cast<std::size_t>(r) * row, row);
+    release_pages(stored.data);
+    return copy;
+  }
+
+  // Values that differ from those of the file: without Gemma's 1 in norms, and turned.
+  void add_values(const GgufTensor& plan, const GgufTensorView& stored) {
+    const std::int64_t rows = plan.rows(), cols = plan.cols();
+    std::vector<float> values(static_cast<std::size_t>(rows * cols));
+    kernels::unpack({*stored.type->storage, rows, cols, stored.data.data()}, 0, rows, 0, cols, values.data());
+    std::vector<std::byte>& copy = own_->copies.emplace_back(values.size() * sizeof(float));
+    auto* out = reinterpret_cast<float*>(copy.data());
+    const bool turn = plan.sources[0].transposed;
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t c = 0; c < cols; ++c)
+        out[turn ? c * rows + r : r * cols + c] = values[static_cast<std::size_t>(r * cols + c)] - plan.offset;
+    own_->names.push_back(plan.sources[0].tensor);
+    own_->shapes.push_back(plan.sources[0].tensor_shape());
+    views_.push_back({own_->names.back(), Dtype::f32, own_->shapes.back(), copy, nullptr});
+  }
+
+  const ModelSpec& spec_;
+  std::shared_ptr<Backing> own_ = std::make_shared<Backing>();
+  std::vector<TensorView> views_;
+};
+
+}  // namespace
+
+ModelFiles gguf_weights(std::shared_ptr<const GgufFile> file, const ModelSpec& spec) {
+  return Mapper(std::move(file), spec).map();
+}
+
+}  // namespace dml

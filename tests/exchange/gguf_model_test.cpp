@@ -1,0 +1,156 @@
+// GGUF files as models: what was written comes back – config, every value, tokenizer – and llama.cpp's order of rows with it.
+#include "exchange/gguf_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "checkpoint/model_config.h"
+#include "checkpoint/model_report.h"
+#include "core/error.h"
+#include "exchange/gguf_export.h"
+#include "kernels/quant_ggml.h"
+#include "temporary_folder.h"
+#include "tokenizer/tokenizer.h"
+
+namespace dml {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+const std::string kModels = DML_SOURCE_DIR "/tests/golden/";
+const std::string kData = DML_SOURCE_DIR "/../shared/data/";
+
+class GgufModels : public testing::Test {
+ protected:
+  std::string write(const std::string& directory, const std::string& type) const {
+    const ModelSpec spec = read_model_spec(directory);
+    const ModelFiles files(directory);
+    const std::string path = folder_ / ("model-" + type + ".gguf");
+    write_gguf({"name", directory, spec, gguf_file_type(type), rows_of_files(files)}, path);
+    return path;
+  }
+  const testing_tools::TemporaryFolder folder_;
+};
+
+// What a GGUF file does not hold, or says in another way.
+ModelSpec comparable(ModelSpec s) {
+  if (s.model_type == "mistral") s.model_type = "llama", s.windows.clear();
+  if (s.model_type.starts_with("qwen")) s.windows.clear();
+  s.init_range = 0;
+  s.bos = s.pad = -1, s.eos.clear();
+  s.query_scale = 0;
+  s.embedding_scale = std::round(s.embedding_scale * 64) / 64;
+  for (RopeSpec* r : {&s.rope, &s.rope_local}) {
+    r->factor = static_cast<float>(r->factor), r->theta = static_cast<float>(r->theta);
+    for (auto* list : {&r->long_factor, &r->short_factor})
+      for (double& x : *list) x = static_cast<float>(x);
+    if (r->scaling == RopeScaling::longrope) r->factor = r->attention_factor = 0;
+  }
+  s.norm_eps = static_cast<float>(s.norm_eps);
+  return s;
+}
+
+TEST_F(GgufModels, ComeBackWithTheirConfigAndValues) {
+  for (const char* family : {"llama_tiny", "llama_bias", "llama_rope", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi3",
+                             "olmo2", "gpt2", "stablelm", "stablelm_heads", "stablelm_parallel"}) {
+    SCOPED_TRACE(family);
+    const std::string directory = kModels + family + "/model";
+    const ModelSpec spec = read_model_spec(directory);
+    const ModelFiles before(directory);
+    const auto file = std::make_shared<GgufFile>(write(directory, "f32"));
+    const ModelSpec again = read_model_config(gguf_config(*file), "gguf");
+    EXPECT_EQ(comparable(again), comparable(spec)) << dump(config_json(again, "")) << "\n" << dump(config_json(spec, ""));
+    EXPECT_NEAR(again.attention_scale(0), spec.attention_scale(0), 1e-6);
+    const ModelFiles after = gguf_weights(file, again);
+    require_weights(after, again);
+    for (const WeightName& w : weight_names(spec)) {
+      const std::vector<float> old = before.find(w.tensor)->floats(""), now = after.find(w.tensor)->floats("");
+      ASSERT_EQ(old.size(), now.size());
+      for (std::size_t i = 0; i < old.size(); ++i)
+        ASSERT_NEAR(old[i], now[i], spec.norm_offset != 0 ? 2e-7 : 0) << w.tensor << " " << i;
+    }
+  }
+}
+
+TEST_F(GgufModels, QuantisedRowsComeBackInOrder) {
+  // Wide enough for the large blocks; the tensors' values tell their place.
+  ModelSpec spec;
+  spec.vocab = 64, spec.hidden = 256, spec.ffn = 512, spec.layers = 2, spec.heads = 4, spec.kv_heads = 2, spec.head_dim = 64;
+  auto rows = [](const WeightName& w, std::int64_t first, std::int64_t count, float* out) {
+    for (std::int64_t i = 0; i < count * w.cols; ++i)
+      out[i] = std::sin(static_cast<float>(first * w.cols + i) * 0.37f + static_cast<float>(w.layer)) + static_cast<float>(w.role == WeightRole::k);
+  };
+  for (const char* type : {"q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_0", "q5_1"}) {
+    const std::string path = folder_ / (std::string(type) + ".gguf");
+    write_gguf({"name", folder_.path(), spec, gguf_file_type(type), rows}, path);
+    const auto file = std::make_shared<GgufFile>(path);
+    const ModelFiles files = gguf_weights(file, spec);
+    require_weights(files, spec);
+    for (const WeightName& w : weight_names(spec)) {
+      const TensorView& t = *files.find(w.tensor);
+      if (w.vector) continue;
+      ASSERT_TRUE(t.blocks) << w.tensor;
+      std::vector<float> got = t.floats(""), want(got.size()), expected(got.size());
+      rows(w, 0, w.rows, want.data());
+      std::vector<std::uint8_t> bytes(t.bytes.size());
+      t.blocks->quantise(want.data(), t.size() / t.blocks->values, bytes.data());
+      EXPECT_TRUE(std::memcmp(bytes.data(), t.bytes.data(), bytes.size()) == 0) << w.tensor << " " << type;
+    }
+  }
+}
+
+TEST_F(GgufModels, OfKindsThatDmlLacksAreRefused) {
+  const std::string path = folder_ / "odd.gguf";
+  GgufMetadata m;
+  m.set("general.architecture", GgufValue::text("mamba"));
+  GgufWriter(path, m, {}).commit();
+  EXPECT_THAT([&] { gguf_config(GgufFile(path)); }, testing::ThrowsMessage<UserError>(HasSubstr("architecture 'mamba' is not supported")));
+  ModelSpec spec;
+  spec.vocab = 4, spec.hidden = 256, spec.layers = 0, spec.tied = true;
+  m.set("general.architecture", GgufValue::text("llama"));
+  GgufWriter out(path, m, {{"token_embd.weight", {4, 256}, ggml_type("q2_k")}});
+  const std::string zeros(4 * 84, '\0');
+  out.append(zeros.data(), zeros.size());
+  out.commit();
+  EXPECT_THAT([&] { gguf_weights(std::make_shared<GgufFile>(path), spec); },
+              testing::ThrowsMessage<UserError>(HasSubstr("'token_embd.weight' is q2_k; dml reads f32")));
+}
+
+// A tokenizer that went through a file gives the same ids.
+class GgufTokenizers : public GgufModels, public testing::WithParamInterface<const char*> {};
+
+TEST_P(GgufTokenizers, ComeBack) {
+  const std::string directory = kData + GetParam();
+  if (!fs::exists(directory)) GTEST_SKIP() << "no ../shared/data";
+  const auto tokenizer = load_tokenizer(directory);
+  ModelSpec spec;
+  spec.vocab = tokenizer->size() + 2, spec.hidden = 32, spec.ffn = 32, spec.heads = spec.kv_heads = 1, spec.head_dim = 32;
+  spec.layers = 0, spec.tied = true;
+  const std::string path = folder_ / "model.gguf";
+  auto zeros = [](const WeightName& w, std::int64_t, std::int64_t count, float* out) { std::fill_n(out, count * w.cols, 0.f); };
+  write_gguf({"name", directory, spec, gguf_file_type("f16"), zeros}, path);
+  write_gguf_companions(GgufFile(path), folder_.path());
+  const auto again = load_tokenizer(folder_.path());
+  EXPECT_EQ(again->bos, tokenizer->bos);
+  EXPECT_EQ(again->eos, tokenizer->eos);
+  EXPECT_EQ(again->chat_template, tokenizer->chat_template);
+  for (std::string_view text : {pre_tokenizer_probe(), std::string_view("Once upon a time, there  was\na little girl."),
+                                std::string_view(" leading"), std::string_view("<s>markup</s> <|im_end|>x <|eot_id|>")}) {
+    EXPECT_EQ(again->encode(text, {.add_special = true}).ids, tokenizer->encode(text, {.add_special = true}).ids) << text;
+    EXPECT_EQ(again->encode(text, {.parse_special = false}).ids, tokenizer->encode(text, {.parse_special = false}).ids) << text;
+    const auto ids = tokenizer->encode(text).ids;
+    EXPECT_EQ(again->decode(ids), tokenizer->decode(ids));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Real, GgufTokenizers,
+                         testing::Values("models/stories260K", "tokenizers/llama2", "tokenizers/llama3", "tokenizers/qwen2.5",
+                                         "tokenizers/gpt2", "tokenizers/mistral-v1"));
+
+}  // namespace
+}  // namespace dml

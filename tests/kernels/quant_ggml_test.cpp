@@ -1,0 +1,148 @@
+// Bytes of llama.cpp's quantisers: digests and first blocks made with ggml's own code (ggml-quants.c, without contraction) from
+// the same pseudo-random numbers; and what such matrices give in products.
+#include "kernels/quant_ggml.h"
+
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "core/random.h"
+#include "kernels/gemm.h"
+
+namespace dml::kernels {
+namespace {
+
+std::vector<float> golden_input() {
+  std::uint32_t s = 1;
+  std::vector<float> x;
+  for (int i = 0; i < 4096; ++i) {
+    s = s * 1664525u + 1013904223u;
+    x.push_back(static_cast<float>(s >> 8) * 0x1p-23f - 1);
+  }
+  return x;
+}
+
+std::uint64_t fnv1a(std::span<const std::uint8_t> bytes) {
+  std::uint64_t hash = 1469598103934665603u;
+  for (std::uint8_t b : bytes) hash = (hash ^ b) * 1099511628211u;
+  return hash;
+}
+
+struct Golden {
+  Storage storage;
+  std::uint64_t digest;
+  double rmse;
+  const char* front;
+};
+constexpr Golden kGolden[] = {
+    {Storage::q8_0, 0xd4e6b321e3b94fdd, 0.00221921, "cc1fbbde01368ade480f8125beec1859"},
+    {Storage::q4_0, 0x42c1eb2e23ace272, 0.0386431, "bc2fe456b89b31161d5920ba94674ace"},
+    {Storage::q4_1, 0x61d33871b56a9db0, 0.0355862, "1d30bcbbd355a88b31151c5820ba9466"},
+    {Storage::q5_0, 0x35ae63524704ea17, 0.0181478, "bc2bccb20d66c7ac6017713c29a24075"},
+    {Storage::q5_1, 0x39256a5605f5e983, 0.0170303, "f72bbcbbccb20d66b7ab5016613b28a1"},
+    {Storage::q4_k, 0x8a6231a5d4d6f7dd, 0.031999, "8a181124fefbfafffcfcfdfebccafc24"},
+    {Storage::q5_k, 0xd981a03d9a81060a, 0.0159353, "22141724fefefffffdfcfdffccdfff28"},
+    {Storage::q6_k, 0x9bdb2ffe1f1ed128, 0.00769599, "df48f0ed03c832745129101b56766f0f"},
+};
+
+std::vector<std::uint8_t> quantised(const BlockFormat& f, std::span<const float> x) {
+  const auto blocks = static_cast<std::int64_t>(x.size()) / f.values;
+  std::vector<std::uint8_t> out(static_cast<std::size_t>(blocks * f.bytes));
+  f.quantise(x.data(), blocks, out.data());
+  return out;
+}
+
+TEST(QuantGgml, GivesTheBytesOfTheReference) {
+  const std::vector<float> x = golden_input();
+  EXPECT_EQ(x[0], -0.527089f);
+  for (const Golden& g : kGolden) {
+    const BlockFormat& f = *block_format(g.storage);
+    const auto bytes = quantised(f, x);
+    std::string front;
+    for (int i = 0; i < 16; ++i) front += fmt::format("{:02x}", bytes[static_cast<std::size_t>(i)]);
+    EXPECT_EQ(front, g.front);
+    EXPECT_EQ(fnv1a(bytes), g.digest) << static_cast<int>(g.storage);
+    std::vector<float> back(x.size());
+    f.unpack(bytes.data(), static_cast<std::int64_t>(x.size()) / f.values, back.data());
+    double sum = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) sum += std::pow(static_cast<double>(back[i]) - x[i], 2);
+    EXPECT_NEAR(std::sqrt(sum / static_cast<double>(x.size())), g.rmse, 1e-6);
+  }
+}
+
+TEST(QuantGgml, ABlockDoesNotDependOnItsNeighbours) {
+  const std::vector<float> x = golden_input();
+  for (const BlockFormat& f : block_formats()) {
+    const auto all = quantised(f, x);
+    for (std::size_t b = 0; b < x.size() / static_cast<std::size_t>(f.values); b += 3) {
+      const auto one = quantised(f, std::span(x).subspan(b * static_cast<std::size_t>(f.values), static_cast<std::size_t>(f.values)));
+      EXPECT_TRUE(std::equal(one.begin(), one.end(), all.begin() + static_cast<std::ptrdiff_t>(b) * f.bytes)) << b;
+    }
+  }
+}
+
+TEST(QuantGgml, FlatAndEmptyBlocksComeBack) {
+  for (const BlockFormat& f : block_formats()) {
+    for (float value : {0.0f, 1.5f, -2.0f, 1e-30f}) {
+      const std::vector<float> x(512, value);
+      const auto bytes = quantised(f, x);
+      std::vector<float> back(x.size());
+      f.unpack(bytes.data(), 512 / f.values, back.data());
+      for (float v : back) EXPECT_NEAR(v, value, 0.07 * std::fabs(value) + 1e-12) << static_cast<int>(f.storage) << " " << value;
+    }
+  }
+}
+
+TEST(QuantGgml, UnpackGivesAnyPartOfARow) {
+  Random random(3, Purpose::sample);
+  constexpr std::int64_t kRows = 3, kCols = 768;
+  std::vector<float> x(kRows * kCols);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = random.normal(i);
+  for (const BlockFormat& f : block_formats()) {
+    const auto bytes = quantised(f, x);
+    const Weight w{f.storage, kRows, kCols, bytes.data()};
+    std::vector<float> all(x.size());
+    f.unpack(bytes.data(), kRows * kCols / f.values, all.data());
+    for (auto [first, count] : {std::pair{0, 768}, {1, 1}, {31, 300}, {255, 2}, {256, 256}, {500, 268}}) {
+      std::vector<float> part(static_cast<std::size_t>(2 * count));
+      unpack(w, 1, 2, first, count, part.data());
+      for (int r = 0; r < 2; ++r)
+        for (int i = 0; i < count; ++i)
+          ASSERT_EQ(part[static_cast<std::size_t>(r * count + i)], all[static_cast<std::size_t>((r + 1) * kCols + first + i)]);
+    }
+    const Weight last = w.slice(2, 1);
+    std::vector<float> row(kCols);
+    unpack(last, 0, 1, 0, kCols, row.data());
+    EXPECT_TRUE(std::equal(row.begin(), row.end(), all.begin() + 2 * kCols));
+  }
+}
+
+TEST(QuantGgml, ProductsAreThoseOfTheUnpackedMatrix) {
+  Random random(5, Purpose::sample);
+  constexpr std::int64_t kOut = 70, kIn = 512;
+  std::vector<float> x(kOut * kIn);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = random.normal(i);
+  for (const BlockFormat& f : block_formats()) {
+    const auto bytes = quantised(f, x);
+    const Weight w{f.storage, kOut, kIn, bytes.data()};
+    std::vector<float> plain(x.size());
+    unpack(w, 0, kOut, 0, kIn, plain.data());
+    const Weight p{Storage::f32, kOut, kIn, plain.data()};
+    for (std::int64_t rows : {1, 3, 8, 40}) {
+      std::vector<float> in(static_cast<std::size_t>(rows * kIn)), one(static_cast<std::size_t>(rows * kOut)), two(one.size());
+      for (std::size_t i = 0; i < in.size(); ++i) in[i] = random.normal(1'000'000 + i);
+      gemm_nt({in.data(), rows, kIn}, w, {one.data(), rows, kOut}, Write::set);
+      gemm_nt({in.data(), rows, kIn}, p, {two.data(), rows, kOut}, Write::set);
+      EXPECT_EQ(one, two) << rows;
+      std::vector<float> back(in.size()), back2(in.size());
+      gemm_nn({one.data(), rows, kOut}, w, {back.data(), rows, kIn}, Write::set);
+      gemm_nn({one.data(), rows, kOut}, p, {back2.data(), rows, kIn}, Write::set);
+      EXPECT_EQ(back, back2) << rows;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dml::kernels
