@@ -16,7 +16,13 @@ bool is_space(int c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
 }  // namespace
 
-RowReader::RowReader(const SourceFile& source) : source_(source), stream_(open_stream(source.path)), buffer_(kBuffer) {
+RowReader::RowReader(const SourceFile& source) : source_(source) {
+  if (source_.form == RowForm::parquet) {
+    table_ = std::make_unique<parquet::Rows>(source_.path);
+    return;
+  }
+  stream_ = open_stream(source_.path);
+  buffer_.resize(kBuffer);
   if (peek() == 0xef) {  // byte order mark
     while (end_ - begin_ < 3) {
       std::size_t n = stream_->read(buffer_.data() + end_, buffer_.size() - end_);
@@ -38,7 +44,8 @@ RowReader::RowReader(const SourceFile& source) : source_(source), stream_(open_s
 }
 
 std::string SourceFile::place(std::int64_t number) const {
-  return fmt::format("{}{}{}", path, form == RowForm::json_array ? ", row " : ":", number);
+  const bool rows = form == RowForm::json_array || form == RowForm::parquet;
+  return fmt::format("{}{}{}", path, rows ? ", row " : ":", number);
 }
 
 std::string RowReader::place(const RawRow& row) const { return source_.place(row.line); }
@@ -74,6 +81,9 @@ bool RowReader::next(RawRow& row) {
   row.text.clear();
   row.unended = false;
   switch (source_.form) {
+    case RowForm::parquet:
+      row.line = ++elements_;
+      return table_->next(row.text);
     case RowForm::json_array:
       return next_element(row);
     case RowForm::csv:
@@ -242,7 +252,8 @@ std::vector<std::string> RowReader::fields(const RawRow& row) const {
 }
 
 void RowReader::parse(const RawRow& row, Json& record) const {
-  if (source_.form == RowForm::json_lines || source_.form == RowForm::json_array) {
+  if (source_.form == RowForm::json_lines || source_.form == RowForm::json_array ||
+      source_.form == RowForm::parquet) {
     try {
       constexpr std::size_t kLarge = std::size_t{1} << 20;
       const JsonLimits limits{.bytes = kLargestRow, .elements = kMostValues};

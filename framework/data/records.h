@@ -10,13 +10,14 @@
 
 #include "core/json.h"
 #include "data/byte_stream.h"
+#include "data/parquet/rows.h"
 #include "data/sources.h"
 
 namespace dml {
 
 struct RawRow {
   std::string text;
-  std::int64_t line = 0;  // where it begins, from 1; of a JSON array, the number of the row
+  std::int64_t line = 0;  // where it begins, from 1; of a JSON array or a table, the number of the row
   bool unended = false;   // the last line of a file without a newline at the end
 };
 
@@ -45,6 +46,7 @@ class RowReader {
 
   SourceFile source_;
   std::unique_ptr<ByteStream> stream_;
+  std::unique_ptr<parquet::Rows> table_;  // instead of the stream
   std::vector<char> buffer_;
   std::size_t begin_ = 0, end_ = 0;
   std::int64_t line_ = 1, elements_ = 0;

@@ -52,12 +52,12 @@ bool readable_extension(const std::string& path) {
   return false;
 }
 
-[[noreturn]] void columnar(const std::string& path, const char* form) {
-  std::string out = fs::path(path).replace_extension(".jsonl").filename().string();
+[[noreturn]] void arrow(const std::string& path) {
+  const std::string name = fs::path(path).filename().string();
   throw UserError(
-      "{}: dml does not read {} files; convert the file once: python3 -c \"import pandas; "
-      "pandas.read_{}('{}').to_json('{}', orient='records', lines=True)\"",
-      path, form, form == std::string("Parquet") ? "parquet" : "feather", fs::path(path).filename().string(), out);
+      "{}: dml does not read Arrow files; convert the file once: python3 -c \"import pandas; "
+      "pandas.read_feather('{}').to_parquet('{}')\"",
+      path, name, fs::path(name).replace_extension(".parquet").string());
 }
 
 // What separates the columns: of comma, semicolon and tab the one that the first line has most of, outside of quotes.
@@ -93,8 +93,8 @@ SourceFile sniff(const std::string& path, const std::optional<std::string>& ds_t
     size += n;
   }
   std::string_view text(head, size);
-  if (text.starts_with("PAR1")) columnar(path, "Parquet");
-  if (text.starts_with("ARROW1") || text.starts_with("FEA1")) columnar(path, "Arrow");
+  if (text.starts_with("PAR1")) return {path, RowForm::parquet, "starts with 'PAR1'"};
+  if (text.starts_with("ARROW1") || text.starts_with("FEA1")) arrow(path);
   if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"))
     throw UserError("{}: is UTF-16; convert it: iconv -f UTF-16 -t UTF-8", path);
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
@@ -113,19 +113,21 @@ SourceFile sniff(const std::string& path, const std::optional<std::string>& ds_t
     if (type == "tsv") return {path, RowForm::tsv, why};
     if (type == "text" || type == "txt") return {path, RowForm::text, why};
     if (type == "document") return {path, RowForm::document, why};
-    if (type == "parquet" || type == "arrow") columnar(path, type == "parquet" ? "Parquet" : "Arrow");
-    std::vector<std::string> choices{"json", "csv", "tsv", "text", "document"};
+    if (type == "parquet") return {path, RowForm::parquet, why};
+    if (type == "arrow") arrow(path);
+    std::vector<std::string> choices{"json", "csv", "tsv", "text", "document", "parquet"};
     throw UserError("unknown ds_type '{}'{}", *ds_type, did_you_mean(type, choices));
   }
   const std::string e = extension(path), why = fmt::format("extension {}", e);
   if (e == ".csv") return csv_file(path, why, text);
   if (e == ".tsv") return {path, RowForm::tsv, why};
+  if (e == ".parquet") return {path, RowForm::parquet, why};
   if (e == ".txt" || e == ".text") return {path, RowForm::text, why};
   if (e == ".md" || e == ".markdown" || e == ".rst") return {path, RowForm::document, why};
   if (e == ".json" || e == ".jsonl" || e == ".ndjson") return json(why);
   if (array || (first != std::string_view::npos && text[first] == '{')) return json("starts with '{'");
   if (text.find('\0') != std::string_view::npos) throw UserError("{}: is not a text file", path);
-  throw UserError("{}: unknown file type; set ds_type to json, csv, tsv, text or document", path);
+  throw UserError("{}: unknown file type; set ds_type to json, csv, tsv, text, document or parquet", path);
 }
 
 [[noreturn]] void missing(const std::string& path) {
@@ -189,7 +191,7 @@ std::vector<std::string> folder_files(const std::string& folder, const std::stri
                     split);
   if (files.empty())
     throw UserError("{}: the directory has no {} file", folder,
-                    documents ? ".txt or .md" : ".json, .jsonl, .csv, .tsv or .txt");
+                    documents ? ".txt or .md" : ".json, .jsonl, .csv, .tsv, .parquet or .txt");
   return named.empty() ? files : named;
 }
 
@@ -209,6 +211,8 @@ const char* name_of(RowForm form) {
       return "text lines";
     case RowForm::document:
       return "a document";
+    case RowForm::parquet:
+      return "Parquet";
   }
   return "";
 }

@@ -12,7 +12,7 @@ namespace dml {
 struct DatasetEntry;  // recipe/recipe.h
 
 /// `document`: a whole text file is a row (a very long one becomes several, cut at blank lines).
-enum class RowForm { json_lines, json_array, csv, tsv, text, document };
+enum class RowForm { json_lines, json_array, csv, tsv, text, document, parquet };
 const char* name_of(RowForm form);
 
 struct SourceFile {
@@ -21,7 +21,8 @@ struct SourceFile {
   std::string reason;    // "extension .jsonl"
   char delimiter = ',';  // of CSV
 
-  /// How a row is named: "FILE:17" by the line it begins in, "FILE, row 17" in a JSON array, whose rows may share a line.
+  /// How a row is named: "FILE:17" by the line it begins in, "FILE, row 17" in a JSON array, whose rows may share a line, and in
+  /// Parquet.
   std::string place(std::int64_t number) const;
 };
 

@@ -1,0 +1,141 @@
+#include "data/parquet/column.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.h"
+#include "data/parquet/codecs.h"
+#include "data/parquet/thrift.h"
+
+namespace dml::parquet {
+
+using Type = Thrift::Type;
+
+void Column::fail(std::string_view what) const { throw UserError("{}, byte {}: {}", where_, at_, what); }
+
+bool Column::more() {
+  while (entry_ == entries_) {
+    if (left_ == 0) return false;
+    load();
+  }
+  return true;
+}
+
+void Column::advance() {
+  value_ += has_value();
+  ++entry_;
+}
+
+Column::Header Column::read_header() {
+  Header h;
+  Thrift in(file_.substr(at_, chunk_->end - at_), fmt::format("{}, page at {}", where_, at_));
+  auto number = [&](Type type) { return in.integer(type); };
+  in.fields([&](int id, Type type) {
+    if (id == 1) h.type = number(type);
+    else if (id == 2) h.unpacked = number(type);
+    else if (id == 3) h.packed = number(type);
+    else if (id == 4) h.crc = number(type), h.has_crc = true;
+    else if ((id == 5 || id == 7) && type == Type::structure)
+      in.fields([&](int inner, Type kind) {
+        if (inner == 1) h.values = number(kind);
+        else if (inner == 2) h.encoding = number(kind);
+        else if (inner == 3 && id == 5) h.def_encoding = number(kind);
+        else if (inner == 4 && id == 5) h.rep_encoding = number(kind);
+        else in.skip(kind);
+      });
+    else if (id == 8 && type == Type::structure)
+      in.fields([&](int inner, Type kind) {
+        if (inner == 1) h.values = number(kind);
+        else if (inner == 4) h.encoding = number(kind);
+        else if (inner == 5) h.def_bytes = number(kind);
+        else if (inner == 6) h.rep_bytes = number(kind);
+        else if (inner == 7) h.is_packed = in.truth(kind);
+        else in.skip(kind);
+      });
+    else in.skip(type);
+  });
+  at_ += in.position();
+  return h;
+}
+
+void Column::load() {
+  if (at_ >= chunk_->end) fail(fmt::format("the column ends, {} values are missing", left_));
+  const Header h = read_header();
+  if (h.packed < 0 || static_cast<std::uint64_t>(h.packed) > chunk_->end - at_)
+    fail(fmt::format("a page of {} bytes, {} are left", h.packed, chunk_->end - at_));
+  if (h.unpacked < 0 || static_cast<std::uint64_t>(h.unpacked) > kMostBytes)
+    fail(fmt::format("a page of {} bytes unpacked; {} are the most", h.unpacked, kMostBytes));
+  if (h.values < 0 || static_cast<std::uint64_t>(h.values) > kMostValues)
+    fail(fmt::format("a page of {} values; {} are the most", h.values, kMostValues));
+  const std::string_view body = file_.substr(at_, static_cast<std::size_t>(h.packed));
+  if (h.has_crc && static_cast<std::uint32_t>(h.crc) != crc(body)) fail("the page's checksum is wrong: the file is damaged");
+  try {
+    if (h.type == 2) load_dictionary(h, body);
+    else if (h.type == 0 || h.type == 3) load_data(h, body);
+    else if (h.type != 1) fail(fmt::format("a page of type {}", h.type));
+  } catch (const PageProblem& problem) {
+    fail(problem.what());
+  }
+  at_ += body.size();
+}
+
+void Column::load_dictionary(const Header& h, std::string_view body) {
+  if (!dictionary_.empty()) fail("a second dictionary");
+  if (h.encoding != 0 && h.encoding != 2) fail(fmt::format("a dictionary in encoding {}", h.encoding));
+  if (auto why = unpack_block(chunk_->codec, body, static_cast<std::size_t>(h.unpacked), dictionary_page_); !why.empty()) fail(why);
+  read_values({dictionary_page_, 0, static_cast<std::size_t>(h.values)}, *node_, {}, dictionary_, dictionary_store_);
+}
+
+// Of version 1: with a length in front, or (old files) packed without one.
+void Column::read_levels(const Header& h, std::string_view& rest, std::string_view& levels, bool second) {
+  const int most = second ? node_->def : node_->rep;
+  std::vector<std::uint32_t>& out = second ? defs_ : reps_;
+  const auto count = static_cast<std::size_t>(h.values);
+  out.clear();
+  if (most == 0) return;
+  const int width = level_width(most);
+  if (h.type == 3) {
+    read_hybrid(levels, width, count, out);
+  } else if ((second ? h.def_encoding : h.rep_encoding) == 4) {
+    rest.remove_prefix(read_bit_packed(rest, width, count, out));
+  } else {
+    std::uint32_t size = 0;
+    if (rest.size() < 4) fail("the levels are missing");
+    std::memcpy(&size, rest.data(), 4);
+    if (size > rest.size() - 4) fail(fmt::format("levels of {} bytes, {} are left", size, rest.size() - 4));
+    read_hybrid(rest.substr(4, size), width, count, out);
+    rest.remove_prefix(4 + size);
+  }
+  if (std::ranges::any_of(out, [&](std::uint32_t x) { return x > static_cast<std::uint32_t>(most); }))
+    fail(fmt::format("a level above {}", most));
+}
+
+void Column::load_data(const Header& h, std::string_view body) {
+  if (h.values > left_) fail(fmt::format("a page of {} values, the column has {} left", h.values, left_));
+  std::string_view levels, rest;
+  if (h.type == 3) {
+    if (h.def_bytes < 0 || h.rep_bytes < 0 || static_cast<std::uint64_t>(h.def_bytes + h.rep_bytes) > body.size() ||
+        h.def_bytes + h.rep_bytes > h.unpacked)
+      fail("levels larger than the page");
+    levels = body.substr(0, static_cast<std::size_t>(h.def_bytes + h.rep_bytes));
+    const std::string_view packed = body.substr(levels.size());
+    const auto size = static_cast<std::size_t>(h.unpacked) - levels.size();
+    if (size == 0) page_.clear();  // no values: whatever the codec
+    else if (auto why = unpack_block(h.is_packed ? chunk_->codec : 0, packed, size, page_); !why.empty()) fail(why);
+    rest = page_;
+  } else {
+    if (auto why = unpack_block(chunk_->codec, body, static_cast<std::size_t>(h.unpacked), page_); !why.empty()) fail(why);
+    rest = page_;
+  }
+  std::string_view reps = levels.substr(0, std::min(levels.size(), static_cast<std::size_t>(h.rep_bytes)));
+  std::string_view defs = levels.substr(reps.size());
+  read_levels(h, rest, reps, false);
+  read_levels(h, rest, defs, true);
+  entries_ = static_cast<std::size_t>(h.values), entry_ = value_ = 0;
+  const auto there = defs_.empty() ? entries_ : static_cast<std::size_t>(std::ranges::count(defs_, static_cast<std::uint32_t>(node_->def)));
+  values_.clear();
+  if (there > 0) read_values({rest, h.encoding, there}, *node_, dictionary_, values_, store_);
+  left_ -= h.values;
+}
+
+}  // namespace dml::parquet

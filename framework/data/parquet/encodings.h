@@ -1,0 +1,43 @@
+// How the values and levels of a page are written (apache/parquet-format, Encodings.md), decoded whole: a page is small.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/parquet/schema.h"
+
+namespace dml::parquet {
+
+/// What is wrong with a page; who knows the file, column and place adds them.
+class PageProblem : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// One value of any type: texts are views into the page or the dictionary.
+struct Value {
+  std::string_view bytes;
+  std::int64_t whole = 0;
+  double real = 0;
+};
+
+/// Runs and bit-packed groups of numbers of `width` bits: `count` of them. Gives the bytes that were used.
+std::size_t read_hybrid(std::string_view in, int width, std::size_t count, std::vector<std::uint32_t>& out);
+/// Levels of very old files: packed from the highest bit down.
+std::size_t read_bit_packed(std::string_view in, int width, std::size_t count, std::vector<std::uint32_t>& out);
+/// Bits that a level up to `most` takes.
+int level_width(int most);
+
+struct Page {
+  std::string_view values;
+  std::int64_t encoding = 0;
+  std::size_t count = 0;  // values that are there
+};
+/// Of a column's type. `store` keeps texts that had to be put together; it must not move afterwards.
+void read_values(const Page& page, const Node& column, const std::vector<Value>& dictionary, std::vector<Value>& out,
+                 std::string& store);
+
+}  // namespace dml::parquet

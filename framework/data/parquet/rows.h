@@ -1,0 +1,48 @@
+// The rows of a Parquet file as JSON texts: the records of Dremel (Melnik et al. 2010) put together again from the levels of
+// their columns. Lists and maps are told by their shape, since their names differ from writer to writer.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/files.h"
+#include "data/parquet/column.h"
+#include "data/parquet/schema.h"
+
+namespace dml::parquet {
+
+class Rows {
+ public:
+  static constexpr std::size_t kMostBytes = std::size_t{8} << 20;  // of a row as JSON
+
+  /// UserError when the footer is not as it must be.
+  explicit Rows(const std::string& path);
+
+  /// The next row as a JSON object; false at the end. UserError naming row group, column and byte.
+  bool next(std::string& row);
+  std::int64_t count() const { return footer_.rows; }
+  const Footer& footer() const { return footer_; }
+
+ private:
+  void open_group();
+  void write_fields(const Node& node, std::string& out);
+  void write(const Node& node, std::string& out);
+  void write_repeated(const Node& node, const Node* list, std::string& out);
+  void write_map(const Node& map, std::string& out);
+  void write_value(Column& column, std::string& out);
+  bool is_there(const Node& node);
+  bool goes_on(const Node& node);
+  void pass_over(const Node& node);
+  [[noreturn]] void too_large() const;
+
+  MappedFile file_;
+  Footer footer_;
+  std::vector<Column> columns_;
+  std::size_t group_ = 0;
+  std::int64_t in_group_ = 0, row_ = 0;  // rows read of the open one, of all
+  bool open_ = false;
+};
+
+}  // namespace dml::parquet
