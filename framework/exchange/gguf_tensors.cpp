@@ -47,6 +47,8 @@ std::string module_name(const WeightName& w) {
       return "output_norm";
     case WeightRole::head:
       return "output";
+    default:
+      break;
   }
   throw UserError("GGUF: '{}' has no name there", w.tensor);
 }
