@@ -72,7 +72,7 @@ Chart loss_chart(const Report& r, const std::string& title) {
   const double keep = std::clamp(1 - 10 / std::max(1.0, static_cast<double>(r.steps.size())), 0.0, kSmoothing);
   ChartSeries average{"smoothed", 1, false, false, smoothed(raw.points, keep)};
   ChartSeries validation{"validation", 2, false, true, {}};
-  for (const EvalMetrics& e : r.evals) validation.points.push_back({static_cast<double>(e.step), e.loss()});
+  for (const EvalMetrics& e : with_loss(r.evals)) validation.points.push_back({static_cast<double>(e.step), e.loss()});
   if (const EvalMetrics* best = best_of(r.evals))
     validation.marks.push_back({{static_cast<double>(best->step), best->loss()}, loss_text(best->loss())});
   Chart chart{title, "optimizer step", {}};
@@ -157,8 +157,9 @@ std::string evaluations(const Report& r) {
   for (std::size_t i = (r.evals.size() + every - 1) % every; i < r.evals.size();
        i += every) {  // the last is among them
     const EvalMetrics& e = r.evals[i];
-    t.rows.push_back({fmt::format("{}", e.step), fmt::format("{:.2f}", e.epoch), fmt::format("{:.4f}", e.loss()),
-                      fmt::format("{:.3f}", e.perplexity())});
+    const bool loss = e.value(kEvalLoss).has_value();
+    t.rows.push_back({fmt::format("{}", e.step), fmt::format("{:.2f}", e.epoch),
+                      loss ? fmt::format("{:.4f}", e.loss()) : "", loss ? fmt::format("{:.3f}", e.perplexity()) : ""});
     for (const std::string& name : others) {
       const std::optional<double> value = e.value(name);
       t.rows.back().push_back(value ? fmt::format("{:.4f}", *value) : "");
@@ -194,10 +195,10 @@ std::string heading(const Report& r) {
 }  // namespace
 
 Headline headline(const Report& r) {
-  if (r.evals.size() >= 2) {
-    const EvalMetrics& first = r.evals.front();
-    const EvalMetrics* last = &r.evals.back();
-    for (const EvalMetrics& e : r.evals) {
+  if (const std::vector<EvalMetrics> evals = with_loss(r.evals); evals.size() >= 2) {
+    const EvalMetrics& first = evals.front();
+    const EvalMetrics* last = &evals.back();
+    for (const EvalMetrics& e : evals) {
       if (r.result_step >= 0 && e.step <= r.result_step) last = &e;
     }
     Headline h{"Validation loss", first.loss(), last->loss(),

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 namespace dml {
@@ -11,17 +12,19 @@ namespace {
 constexpr std::size_t kFewestSteps = 10;  // fewer say nothing: each is of other examples
 
 double mean_loss(std::span<const StepMetrics> steps) {
-  double sum = 0;
-  for (const StepMetrics& m : steps) sum += m.loss;
-  return sum / static_cast<double>(steps.size());
+  double sum = 0, count = 0;
+  for (const StepMetrics& m : steps)
+    if (std::isfinite(m.loss)) sum += m.loss, count += 1;  // a step that was skipped has none
+  return sum / count;
 }
 
 }  // namespace
 
 std::string RunOutcome::text() const { return what.empty() ? "" : fmt::format("{} {:.4f} → {:.4f}", what, first, last); }
 
-RunOutcome outcome_of(const std::vector<StepMetrics>& steps, const std::vector<EvalMetrics>& evals,
+RunOutcome outcome_of(const std::vector<StepMetrics>& steps, const std::vector<EvalMetrics>& all_evals,
                       std::int64_t result_step) {
+  const std::vector<EvalMetrics> evals = with_loss(all_evals);
   auto result = std::ranges::find(evals, result_step, &EvalMetrics::step);
   if (evals.size() > 1 && result != evals.end() && result != evals.begin())
     return {"validation loss", evals.front().loss(), result->loss()};

@@ -217,7 +217,7 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
   if (end.reason == RunEnd::Reason::finished_early)
     log_info("Stopped early at step {}: {} has not improved for {} evaluations", end.step,
              plan.best_metric.name == kEvalLoss ? "the validation loss" : plan.best_metric.name,
-             *settings.early_stopping_patience);
+             settings.early_stopping_patience.value_or(0));
   const std::string changed = trainer.checked_base();
   const std::int64_t result_step = plan.return_to_best(trainer.state());
   plan.files.write_result();

@@ -50,6 +50,9 @@ struct EvalMetrics {
   bool operator==(const EvalMetrics&) const = default;
 };
 
+/// The evaluations that have a loss.
+std::vector<EvalMetrics> with_loss(const std::vector<EvalMetrics>& evals);
+
 /// What the model generated, beside what the data say.
 struct SampleMetrics {
   std::int64_t step = 0;

@@ -109,6 +109,16 @@ Report report_of(const std::vector<double>& losses, std::int64_t every = 100) {
   return r;
 }
 
+TEST(Report, ShowsEveryMetricOfAnEvaluationInATable) {
+  Report r = report_of({2, 1.25});
+  r.evals[0].values.push_back({"eval_words_loss", 1.75});
+  r.evals.push_back({150, 1.5, {{"accuracy", 0.625}}});
+  EXPECT_EQ(headline(r).to, 1.25);
+  const std::string page = report_html(r);
+  for (const char* part : {">eval_words_loss<", ">accuracy<", ">1.7500<", ">0.6250<"}) EXPECT_THAT(page, HasSubstr(part));
+  EXPECT_THAT(page, Not(HasSubstr("nan")));
+}
+
 TEST(Report, HeadlineIsTheValidationLossOfTheStartAndOfTheResult) {
   Report r = report_of({2, 1.25, 1.5});
   Headline h = headline(r);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 
 #include "core/error.h"
@@ -75,7 +76,10 @@ StepMetrics step_of(std::int64_t step, double loss) {
 }
 
 TEST(RunOutcome, ComparesTheFirstEvaluationWithThatOfTheResult) {
-  std::vector<EvalMetrics> evals{{0, 0, {{kEvalLoss, 2.5}}}, {10, 1, {{kEvalLoss, 2.0}}}, {20, 2, {{kEvalLoss, 2.75}}}};
+  const std::vector<EvalMetrics> evals{{0, 0, {{"accuracy", 0.5}}},
+                                       {0, 0, {{kEvalLoss, 2.5}}},
+                                       {10, 1, {{kEvalLoss, 2.0}}},
+                                       {20, 2, {{kEvalLoss, 2.75}}}};
   EXPECT_TRUE(outcome_of({}, evals, 20).worse());
   EXPECT_EQ(outcome_of({}, evals, 20).text(), "validation loss 2.5000 → 2.7500");
   EXPECT_FALSE(outcome_of({}, evals, 10).worse());
@@ -87,6 +91,8 @@ TEST(RunOutcome, WithoutEvaluationsComparesTheFirstTenthOfTheStepsWithTheLast) {
   RunOutcome outcome = outcome_of(steps, {}, 20);
   EXPECT_EQ(outcome.text(), "training loss 1.5000 → 4.0000");
   EXPECT_TRUE(outcome.worse());
+  steps[1].loss = NAN;  // was skipped
+  EXPECT_EQ(outcome_of(steps, {}, 20).text(), "training loss 1.0000 → 4.0000");
   steps.resize(9);
   EXPECT_EQ(outcome_of(steps, {}, 9).text(), "") << "too few steps to say";
   EXPECT_FALSE(outcome_of(steps, {}, 9).worse());
