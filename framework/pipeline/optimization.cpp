@@ -1,6 +1,7 @@
 #include "pipeline/optimization.h"
 
 #include "optim/groups.h"
+#include "train/ema.h"
 
 namespace dml {
 namespace {
@@ -29,7 +30,9 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimSection& o, std::uint64_t s
   s.target_modules = o.optim_target_modules;
   s.schedule = o.lr_scheduler;
   s.seed = seed;
-  return optimizers().at(o.optimizer).make(s);
+  std::unique_ptr<Optimizer> optimizer = optimizers().at(o.optimizer).make(s);
+  if (!o.ema_decay) return optimizer;
+  return std::make_unique<AveragedOptimizer>(std::move(optimizer), *o.ema_decay);
 }
 
 ScheduleSettings learning_rate_settings(const OptimSection& o, std::int64_t steps) {

@@ -86,6 +86,10 @@ Section optim_section() {
         {.min = 0, .example = "1.0"});
   t.add("embedding_lr", &S::embedding_lr, "Learning rate of the embedding and the head.",
         {.min = 0, .max = 100, .example = "1e-5", .unset = "learning_rate"});
+  t.add("ema_decay", &S::ema_decay,
+        "Decay rate of an exponential moving average of the weights, which is evaluated, sampled, saved and the result; one "
+        "more float of state per parameter.",
+        {.min = 0, .max = 0.9999999, .above = true, .off = 0, .example = "0.999", .unset = "no average"});
   t.add("embedding_lr_scale", &S::embedding_lr_scale, "The same as a multiple of learning_rate.",
         {.min = 0, .max = 1e6, .example = "0.1", .unset = "1"});
   t.add("lr_groups", &S::lr_groups, "Parameter groups with their own learning rates.",

@@ -248,6 +248,7 @@ struct OptimSection {
   std::optional<double> adam_beta1, adam_beta2, adam_beta3, adam_epsilon, adam_epsilon2;  // unset: the optimizer's own
   double max_grad_norm = 1;  // 0: no clipping
   std::optional<double> embedding_lr, embedding_lr_scale;
+  std::optional<double> ema_decay;
   std::vector<LrGroup> lr_groups;
   std::optional<std::int64_t> jagged_restart_steps;  // restarts of the learning rate, and of an adapter with relora
   std::int64_t jagged_restart_warmup_steps = 10, jagged_restart_anneal_steps = 1;

@@ -147,6 +147,7 @@ void check_relora(const Recipe& recipe, Rulebook& rules) {
     default:
       break;
   }
+  if (recipe.optim.ema_decay) refuse("begins adapters anew, of which 'ema_decay' has no average");
   if (a.relora_prune_method != "reset" && !has_effect("relora_prune_method", "optimizer", recipe.optim.optimizer))
     refuse(
         fmt::format("with {}: {} needs relora_prune_method: reset", rules.cite("optimizer"), recipe.optim.optimizer));

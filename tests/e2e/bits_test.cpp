@@ -104,6 +104,15 @@ TEST_F(Bits, OfStateAndActivationsInFewBitsDoNotDependOnThreadsAndRanks) {
 }
 TEST_F(Bits, OfAFullRunSurviveAStopAfterEveryStep) { survive_a_stop_after_every_step(tiny_model(), 1); }
 TEST_F(Bits, OfAnAdapterWithDropoutSurviveAStopAfterEveryStep) { survive_a_stop_after_every_step(tiny_lora(), 1); }
+TEST_F(Bits, OfAveragedWeightsDoNotDependOnRanksOrStops) {
+  const Keys keys = tiny_model() + Keys{{"ema_decay", "0.8"}};
+  survive_a_stop_after_every_step(keys, 1);
+  const Outcome one = outcome(at("whole")), plain = trained("plain", tiny_model(), 1, 1);
+  EXPECT_NE(one.files, plain.files);
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there: ranks were not compared";
+  for (const char* distribution : {"zero1", "zero3"})
+    expect_same(one, trained(distribution, keys, 2, 1, distribution), distribution);
+}
 TEST_F(Bits, OfShardedRunsSurviveAStopAfterEveryStep) {
   if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
   survive_a_stop_after_every_step(tiny_model(), 2, "zero3");
