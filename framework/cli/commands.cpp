@@ -90,6 +90,7 @@ const std::vector<Command>& commands() {
       train_command(),
       resume_command(),
       evaluate_command(),
+      score_command(),
       infer_command(),
       serve_command(),
       merge_command(),

@@ -12,6 +12,7 @@ Command inspect_command();
 Command train_command();
 Command resume_command();
 Command evaluate_command();
+Command score_command();
 Command infer_command();
 Command serve_command();
 Command merge_command();

@@ -1,4 +1,6 @@
 // train, evaluate, merge, plan: the math half.
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "cli/options.h"
@@ -13,6 +15,7 @@
 #include "pipeline/evaluate.h"
 #include "pipeline/job.h"
 #include "pipeline/merge.h"
+#include "pipeline/optimization.h"
 #include "pipeline/progress.h"
 #include "pipeline/run_plan.h"
 #include "pipeline/scaling_plan.h"
@@ -175,9 +178,10 @@ struct Plan {
   std::string recipe;
   std::optional<std::string> ranks, bandwidth, latency;
   std::optional<std::int64_t> ranks_per_host;
+  bool lr = false;
   std::vector<Override> overrides;
   Options options{"plan",
-                  "plan RECIPE [--ranks N,N… --bandwidth RATE --latency TIME [--ranks-per-host N]] [--KEY VALUE …]",
+                  "plan RECIPE [--lr] [--ranks N,N… --bandwidth RATE --latency TIME [--ranks-per-host N]] [--KEY VALUE …]",
                   {"dml plan recipe.yml", "dml plan recipe.yml --micro_batch_size 4",
                    "dml plan recipe.yml --ranks 2,8,64 --bandwidth 10Gbit --latency 0.05ms"}};
   Plan() {
@@ -187,6 +191,7 @@ struct Plan {
         "how long they take on this machine, and the largest micro_batch_size that fits.");
     options.positional("RECIPE", recipe,
                        "the recipe; with --ranks it needs no datasets, and no base_model if it has a model_config");
+    options.flag("lr", lr, "draw the learning rate over the steps, and nothing else");
     options.text(
         "ranks", ranks,
         "predict step time and memory of every strategy on this many ranks, from a measurement on this machine");
@@ -245,6 +250,27 @@ int plan_ranks(const Plan& p) {
   return 0;
 }
 
+// The learning rate at the first and the last step, and at evenly spaced ones between them, with a bar.
+int plan_learning_rate(const RecipeFile& file) {
+  constexpr std::int64_t kLines = 40, kWidth = 50;
+  auto self = make_self_comm();
+  const auto tokenizer = open_tokenizer(file.recipe.model);
+  const RunData data(file.recipe, *tokenizer, *self);
+  const std::int64_t steps = data.schedule.steps(), lines = std::min(kLines, steps);
+  const LearningRate rate(learning_rate_settings(file.recipe.optim, steps));
+  double most = 0;
+  for (std::int64_t s = 0; s < steps; ++s) most = std::max(most, rate.at(s));
+  print(fmt::format("{:>8}  {:>12}\n", "step", "lr"));
+  for (std::int64_t i = 0; i < lines; ++i) {
+    const std::int64_t s = lines > 1 ? i * (steps - 1) / (lines - 1) : 0;
+    const auto width = static_cast<std::int64_t>(std::lround(most > 0 ? rate.at(s) / most * kWidth : 0));
+    std::string bar;
+    for (std::int64_t k = 0; k < width; ++k) bar += "█";
+    print(fmt::format("{:>8}  {:>12.4e}  {}\n", s + 1, rate.at(s), bar));
+  }
+  return 0;
+}
+
 int run_plan(const std::vector<std::string>& words) {
   Plan p;
   p.options.parse(words);
@@ -253,6 +279,7 @@ int run_plan(const std::vector<std::string>& words) {
     throw UserError("--bandwidth, --latency and --ranks-per-host require --ranks");
   RecipeFile file = load_recipe(p.recipe, p.overrides);
   show_notes(file);
+  if (p.lr) return plan_learning_rate(file);
   auto self = make_self_comm();
   set_up_processor(file.recipe.train, *self);
   RunPlan plan(file, *self);

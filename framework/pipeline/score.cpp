@@ -1,0 +1,97 @@
+#include "pipeline/score.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "data/loader.h"
+#include "pipeline/base_model.h"
+#include "pipeline/infer.h"
+#include "pipeline/job.h"
+#include "pipeline/vocabulary.h"
+#include "train/token_loss.h"
+
+namespace dml {
+namespace {
+
+constexpr std::int64_t kTogether = 8;  // examples of a micro-batch, in order
+
+ScheduleOptions in_order(const Recipe& recipe) {
+  ScheduleOptions options;
+  options.sequence_len = recipe.data.sequence_len;
+  options.micro_batch_size = kTogether;
+  options.keep_order = true;
+  return options;
+}
+
+/// The mean loss of every example; micro-batches go round the ranks.
+std::vector<double> losses_of(CausalLm& model, const Examples& examples, const Schedule& schedule, Comm& comm) {
+  Loader loader(examples, schedule);
+  TokenLoss objective;
+  model.set_length(std::max<std::int64_t>(schedule.longest(), schedule.options().sequence_len));
+  model.reserve(objective.measure(model, {schedule.longest(), schedule.longest(), kTogether}, false));
+  UnitHooks none;  // every rank holds the whole model
+  std::vector<double> mine(static_cast<std::size_t>(examples.size()));
+  for (std::int64_t batch = comm.rank(); batch * kTogether < examples.size(); batch += comm.size()) {
+    std::vector<std::int32_t> chosen;
+    for (std::int64_t i = batch * kTogether; i < std::min(examples.size(), (batch + 1) * kTogether); ++i)
+      chosen.push_back(static_cast<std::int32_t>(i));
+    std::vector<DocumentLoss> documents(chosen.size());
+    objective.evaluate(model, loader.load(chosen), none, documents);
+    for (std::size_t d = 0; d < chosen.size(); ++d)
+      if (documents[d].denominator > 0)
+        mine[static_cast<std::size_t>(chosen[d])] = documents[d].loss / documents[d].denominator;
+  }
+  std::vector<double> all(mine.size());
+  const std::string bytes(reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(double));
+  for (const std::string& part : comm.all_gather(bytes)) {
+    const auto* values = reinterpret_cast<const double*>(part.data());
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] += values[i];  // every other rank has zero there
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<RowScore> score_rows(const Recipe& recipe, Comm& comm, const std::optional<std::string>& adapter) {
+  set_up_processor(recipe.train, comm);
+  std::vector<std::string> adapters;
+  if (adapter) adapters = {*adapter};
+  const AnsweringModel trained = answering_model(&recipe, std::nullopt, adapters);
+  const auto tokenizer = open_tokenizer(trained.section);
+  const Prepared prepared = prepare_on_ranks(recipe, *tokenizer, comm);
+  const Examples examples = prepared.all();
+  if (examples.empty()) throw UserError("there is no row to score: every one was dropped (see dml inspect)");
+  const Schedule schedule(examples.lengths(), in_order(recipe));
+
+  auto losses = [&](const ModelSection& section, const std::vector<std::string>& over) {
+    BaseModel base = open_base_model(section, recipe.adapter);
+    fit_vocabulary(base, trained.adapters);
+    const auto model = make_inference_model(base, section.frozen_storage, over);
+    return losses_of(*model, examples, schedule, comm);
+  };
+  std::vector<RowScore> out(static_cast<std::size_t>(examples.size()));
+  const bool apart = !trained.adapters.empty() || trained.section.base_model != recipe.model.base_model;
+  std::vector<double> before, after;
+  if (!recipe.model.base_model.empty()) before = losses(recipe.model, {});
+  if (apart) after = losses(trained.section, trained.adapters);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    const auto labels = examples.labels(at);
+    out[i].place = prepared.place(examples.stored(at));
+    out[i].tokens = examples.length(at);
+    out[i].trained_tokens = labels.size() - std::ranges::count(labels, kIgnore);
+    out[i].base_loss = before.empty() ? after[i] : before[i];
+    if (!after.empty()) out[i].loss = after[i];
+  }
+  return out;
+}
+
+std::string score_line(std::size_t row, const RowScore& s) {
+  const double loss = s.loss.value_or(s.base_loss);
+  Json out{{"row", row}, {"place", s.place}, {"tokens", s.tokens}, {"trained_tokens", s.trained_tokens}, {"loss", loss}, {"perplexity", std::exp(loss)}};
+  if (s.loss) out["base_loss"] = s.base_loss, out["difference"] = s.base_loss - loss;
+  return dump(out);
+}
+
+}  // namespace dml
