@@ -11,11 +11,25 @@ using Token = std::int32_t;
 /// Label of a position that does not count in the loss.
 inline constexpr Token kIgnore = -100;
 
+/// What a document is to its group: a pair of answers to one prompt, or one answer that people found good or bad.
+enum class DocumentRole : std::int32_t { alone, chosen, rejected, desirable, undesirable };
+
+/// What preferences add to a document.
+struct DocumentGroup {
+  DocumentRole role = DocumentRole::alone;
+  std::int32_t group = 0;       // documents with the same number, within the micro-batch, belong together
+  std::int32_t completion = 0;  // first label of the answer, counted from the document's start; those before are the prompt's
+  double reference = 0;         // sum of log p of the answer under the reference model
+};
+
 struct PackedBatch {
   std::span<const Token> tokens;            // (T)
   std::span<const Token> labels;            // (T) already shifted: labels[t] is the token to predict at t, or kIgnore
   std::span<const std::int32_t> positions;  // (T) restart at 0 in every document
   std::span<const std::int32_t> starts;  // (documents + 1) document i is [starts[i], starts[i+1]); starts.back() == T
+  std::span<const DocumentGroup> groups = {};  // (documents), or empty: no preferences
+  std::int64_t first_group = 0;                // number of the first group, among those of the step
+  const PackedBatch* mismatched = nullptr;     // for each document: its prompt with another prompt's answer
 
   std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
   std::int64_t documents() const { return starts.empty() ? 0 : static_cast<std::int64_t>(starts.size()) - 1; }

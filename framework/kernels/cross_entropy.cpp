@@ -53,6 +53,9 @@ struct Chunk {
   ConstMat down;             // its rows, scaled
   const ReplacedRows* replaced = nullptr;
   Mat own = {};  // logits of the replaced rows, then their gradients
+  std::span<const float> weights = {};  // of the rows' gradients; empty: all 1
+
+  float weight(std::int64_t row) const { return weights.empty() ? 1 : weights[static_cast<std::size_t>(row)]; }
 
   RowStats& part(std::int64_t row, std::int64_t first) const {
     return parts[static_cast<std::size_t>(row * panels + first / kPanel)];
@@ -137,14 +140,18 @@ void gradient_of_logits(const Chunk& c, const Part& head, float softcap, Write m
     Mat logits = c.panel(first, cols);
     for (std::int64_t i = 0; i < c.hidden.count(); ++i) {
       float* x = logits.row(i);
-      if (c.keeps_exponentials)
-        loops().set_scaled(x, static_cast<float>(std::exp(static_cast<double>(c.part(i, token).max) - c.log_sums[i])),
-                           x, cols);
-      else loops().capped_softmax_gradient(x, cols, static_cast<float>(c.log_sums[i]), softcap);
+      const float weight = c.weight(i);
+      if (c.keeps_exponentials) {
+        const double share = std::exp(static_cast<double>(c.part(i, token).max) - c.log_sums[i]);
+        loops().set_scaled(x, static_cast<float>(share * static_cast<double>(weight)), x, cols);
+      } else {
+        loops().capped_softmax_gradient(x, cols, static_cast<float>(c.log_sums[i]), softcap);
+        if (!c.weights.empty()) loops().set_scaled(x, weight, x, cols);
+      }
       std::int64_t label = c.labels[static_cast<std::size_t>(i)] - token;
       if (label < 0 || label >= cols) continue;
       float ratio = softcap > 0 ? c.label_logits[i] / softcap : 0;
-      x[label] -= 1 - ratio * ratio;
+      x[label] -= (1 - ratio * ratio) * weight;
     }
     // The head's own rows have no part in these logits.
     if (c.replaced)
@@ -165,12 +172,14 @@ void gradient_of_logits(const Chunk& c, const Part& head, float softcap, Write m
 
 double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token> labels, float softcap,
                      std::span<float> row_losses, Mat dhidden, Mat dhead, Write dhead_mode, Arena& scratch,
-                     const LowRankLogits* low, bool sparing, const ReplacedRows* replaced) {
+                     const LowRankLogits* low, bool sparing, const ReplacedRows* replaced,
+                     std::span<const float> row_weights) {
   const std::int64_t rows = hidden.rows, vocabulary = head.rows, panels = (vocabulary + kPanel - 1) / kPanel;
   ProfileScope profiled("cross_entropy",
                         2.0 * static_cast<double>(hidden.size() * vocabulary) * (dhead.empty() ? 1 : 2));
   DML_CHECK(static_cast<std::int64_t>(labels.size()) == rows && head.cols == hidden.cols);
   DML_CHECK(row_losses.empty() || static_cast<std::int64_t>(row_losses.size()) == rows);
+  DML_CHECK(row_weights.empty() || static_cast<std::int64_t>(row_weights.size()) == rows);
   if (rows == 0 && dhead_mode == Write::set) fill(dhead.flat(), 0);
   if (rows == 0) return 0;
   const bool gradient = !dhidden.empty() || !dhead.empty();
@@ -208,7 +217,8 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
             low,
             low ? ConstMat(down.slice(0, count)) : ConstMat{},
             replaced,
-            replaced ? own.slice(0, count) : Mat{}};
+            replaced ? own.slice(0, count) : Mat{},
+            row_weights.empty() ? row_weights : row_weights.subspan(at, n)};
     const Part all{0, head, dhead};
     if (replaced) gemm_nt(hidden.slice(first, count), weight_of(replaced->rows), c.own, Write::set);
     logits_and_stats(c, all, softcap);
@@ -229,12 +239,14 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
 }
 
 double cross_entropy(ConstMat hidden, const HeadParts& head, std::span<const Token> labels, float softcap,
-                     std::span<float> row_losses, Mat dhidden, Arena& scratch, bool sparing) {
+                     std::span<float> row_losses, Mat dhidden, Arena& scratch, bool sparing,
+                     std::span<const float> row_weights) {
   const std::int64_t rows = hidden.rows, vocabulary = head.starts.back(), panels = (vocabulary + kPanel - 1) / kPanel;
   const bool gradient = dhidden.data != nullptr;
   ProfileScope profiled("cross_entropy", 2.0 * static_cast<double>(hidden.size() * vocabulary) * (gradient ? 2 : 1));
   DML_CHECK(static_cast<std::int64_t>(labels.size()) == rows && (rows == 0 || dhidden.data != hidden.data));
   DML_CHECK(row_losses.empty() || static_cast<std::int64_t>(row_losses.size()) == rows);
+  DML_CHECK(row_weights.empty() || static_cast<std::int64_t>(row_weights.size()) == rows);
   Arena::Scope scope(scratch);
   const auto [most, several] = chunks_of(rows, vocabulary, sparing);
   std::int64_t widest = 0;
@@ -266,7 +278,10 @@ double cross_entropy(ConstMat hidden, const HeadParts& head, std::span<const Tok
                          panels,
                          gradient && softcap == 0,
                          nullptr,
-                         {}});
+                         {},
+                         nullptr,
+                         {},
+                         row_weights.empty() ? row_weights : row_weights.subspan(at, n)});
     }
   };
   auto open = [&](std::size_t k, bool want) {

@@ -87,6 +87,15 @@ void gather_rows(ConstMat from, std::span<const std::int32_t> rows, Mat to) {
   });
 }
 
+void scale_rows(Mat x, std::span<const float> factors) {
+  ProfileScope profiled("scale_rows");
+  DML_CHECK(std::ssize(factors) == x.rows);
+  parallel_ranges(x.rows, rows_per_task(x.cols), [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i)
+      loops().set_scaled(x.row(i), factors[static_cast<std::size_t>(i)], x.row(i), x.cols);
+  });
+}
+
 void scatter_rows(ConstMat from, std::span<const std::int32_t> rows, Mat to, Write mode) {
   ProfileScope profiled("scatter_rows");
   DML_CHECK(static_cast<std::int64_t>(rows.size()) == from.rows && from.cols == to.cols);

@@ -16,6 +16,8 @@ void copy(ConstMat from, Mat to);
 /// y += a · x.
 void add_scaled(ConstMat x, float a, Mat y);
 void scale(Mat x, float a);
+/// x[t] *= factors[t].
+void scale_rows(Mat x, std::span<const float> factors);
 /// y[t] += bias.
 void add_bias(const float* bias, Mat y);
 /// dbias (N) += column sums of dy (T,N).

@@ -121,8 +121,30 @@ std::int64_t CausalLm::lowest_trained() const {
   return l;
 }
 
+// Weights may follow from the losses. The gradient by a row of x is linear in the row's weight, so with a frozen head it is
+// scaled afterwards; a trained head is computed twice, first for the losses alone.
+double CausalLm::head_loss(ConstMat x, std::span<const Token> labels, std::span<float> row_losses, Mat d, Pass& pass,
+                           RowWeights* weights) {
+  if (!weights) return head.loss(x, labels, row_losses, d, pass);
+  Arena::Scope scope(arena_);
+  auto losses = arena_.take<float>(x.rows), factors = arena_.take<float>(x.rows);
+  auto weigh = [&] {
+    if (!dry_run()) weights->weigh(losses, factors);
+  };
+  if (head.trains()) {
+    const double sum = head.loss(x, labels, losses, {}, pass);
+    weigh();
+    head.loss(x, labels, {}, d, pass, factors);
+    return sum;
+  }
+  const double sum = head.loss(x, labels, losses, d, pass);
+  weigh();
+  kernels::scale_rows(d, factors);
+  return sum;
+}
+
 double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks, std::span<float> row_losses,
-                      bool backward) {
+                      bool backward, RowWeights* weights) {
   Arena::Scope step(arena_);
   // Where nothing is learned the pass is made all the same, with no tokens: others may wait for its exchanges.
   const Useful useful = useful_part(given, arena_);
@@ -199,7 +221,7 @@ double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks,
     kernels::gather_rows(top, learned.rows, fed);
   }
   Mat d = backward ? fed : Mat{};  // the gradient takes the place of what it belongs to
-  double sum = head.loss(fed, learned.labels, row_losses, d, pass);
+  double sum = head_loss(fed, learned.labels, row_losses, d, pass, weights);
   if (!backward) return sum;
   auto finished = [&](int unit) {
     mask_gradient(parameters.units()[static_cast<std::size_t>(unit)], 0);
@@ -233,8 +255,8 @@ double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks,
   return sum;
 }
 
-double CausalLm::train(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks) {
-  return walk(batch, seed, hooks, {}, true);
+double CausalLm::train(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, RowWeights* weights) {
+  return walk(batch, seed, hooks, {}, true, weights);
 }
 
 double CausalLm::evaluate(const PackedBatch& batch, UnitHooks& hooks, std::span<float> row_losses) {
@@ -322,7 +344,12 @@ std::size_t CausalLm::measure(Shape shape, bool backward) {
     starts.push_back(static_cast<std::int32_t>(i * shape.tokens / shape.documents));
   UnitHooks no_hooks;
   const CountedAsBound bound(parameters, true);
-  return measure_calls([&] { walk({tokens, labels, positions, starts}, {}, no_hooks, {}, backward); });
+  struct : RowWeights {
+    void weigh(std::span<const float>, std::span<float>) override {}
+  } any;
+  return measure_calls([&] {
+    walk({tokens, labels, positions, starts}, {}, no_hooks, {}, backward, shape.weighted ? &any : nullptr);
+  });
 }
 
 std::size_t CausalLm::measure(const PackedBatch& batch, bool backward) {

@@ -23,6 +23,15 @@ namespace dml {
 /// What backward computes again instead of keeping: nothing, gate and up of the MLP, or whole layers.
 enum class Keep { everything, no_mlp, layer_inputs };
 
+/// Decides how much each labelled row counts in the gradient.
+class RowWeights {
+ public:
+  virtual ~RowWeights() = default;
+  /// losses (N): −log p of the labels, in the order of their positions; writes weights (N), factors of the gradients of
+  /// these losses.
+  virtual void weigh(std::span<const float> losses, std::span<float> weights) = 0;
+};
+
 /// Numbers that address the dropout masks of a micro-batch.
 struct PassSeed {
   std::uint64_t seed = 0, micro_batch = 0;
@@ -68,7 +77,8 @@ class CausalLm {
   /// Forward and backward of one micro-batch: returns the sum of its label losses; gradients of that sum are added to
   /// whatever the units' grad pointers are bound to. With `noise`, every embedding gets U(−1, 1) · noise / √(L·D) added, L
   /// the tokens of its document (NEFTune, Jain et al. 2023).
-  double train(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks);
+  /// With `weights`, the gradients are those of the weighted sum; the returned sum is not weighted.
+  double train(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, RowWeights* weights = nullptr);
   /// Sum of label losses; row_losses, unless empty, holds one loss per labelled position in order.
   double evaluate(const PackedBatch& batch, UnitHooks& hooks, std::span<float> row_losses = {});
   /// Logits (sum of SequenceRows::outputs, V) behind the last new rows of every sequence; fills their caches. Keys keep the
@@ -98,6 +108,7 @@ class CausalLm {
   /// micro-batch with at most so many tokens, trained tokens and documents, whichever of its tokens are trained.
   struct Shape {
     std::int64_t tokens = 0, learned = 0, documents = 1;
+    bool weighted = false;  // train() is given weights
   };
   std::size_t measure(Shape shape, bool backward);
   /// What this very micro-batch takes.
@@ -120,7 +131,10 @@ class CausalLm {
  private:
   void outputs_of(const PackedBatch& batch, std::span<const SequenceRows> sequences, kernels::Rows rows, Mat logits,
                   Mat states);
-  double walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, std::span<float> row_losses, bool backward);
+  double walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, std::span<float> row_losses, bool backward,
+              RowWeights* weights = nullptr);
+  double head_loss(ConstMat x, std::span<const Token> labels, std::span<float> row_losses, Mat d, Pass& pass,
+                   RowWeights* weights);
 
   RopeTables rope_;
   Arena arena_;

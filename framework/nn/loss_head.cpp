@@ -18,13 +18,14 @@ void LossHead::hidden_backward(Mat dh, ConstMat x, Mat d, Arena& arena) const {
   norm.backward(dh, x, d, Write::set, arena);
 }
 
-double LossHead::loss(ConstMat x, std::span<const Token> labels, std::span<float> row_losses, Mat d, Pass& pass) const {
+double LossHead::loss(ConstMat x, std::span<const Token> labels, std::span<float> row_losses, Mat d, Pass& pass,
+                      std::span<const float> row_weights) const {
   Arena::Scope scope(pass.arena);
   Mat h = pass.arena.matrix(x.rows, x.cols);
   hidden(x, h);
   if (weight && weight.part > 0 && (!weight.unit->value || (d.data && !weight.unit->grad))) {
     Mat dh = d.data ? pass.arena.matrix(x.rows, x.cols) : Mat{};
-    double sum = loss_in_parts(h, labels, row_losses, dh, pass);
+    double sum = loss_in_parts(h, labels, row_losses, dh, pass, row_weights);
     if (!d.empty()) hidden_backward(dh, x, d, pass.arena);
     return sum;
   }
@@ -45,7 +46,7 @@ double LossHead::loss(ConstMat x, std::span<const Token> labels, std::span<float
   kernels::ReplacedRows replaced;
   if (own) replaced = {own.tokens, own.numbers, own.rows.value(), d.empty() ? Mat{} : own.rows.grad()};
   double sum = kernels::cross_entropy(h, value(), labels, softcap, row_losses, dh, dhead.values, dhead.mode, pass.arena,
-                                      lora ? &low : nullptr, pass.sparing, own ? &replaced : nullptr);
+                                      lora ? &low : nullptr, pass.sparing, own ? &replaced : nullptr, row_weights);
   for (std::size_t k = 0; weight && !d.empty() && k < weight.pieces(); ++k) pass.end_gradient(weight.piece(k));
   if (lora && !d.empty()) adapter_input_backward(*lora, low.ddown, h, dh, pass);
   if (!d.empty()) hidden_backward(dh, x, d, pass.arena);
@@ -53,7 +54,7 @@ double LossHead::loss(ConstMat x, std::span<const Token> labels, std::span<float
 }
 
 double LossHead::loss_in_parts(ConstMat h, std::span<const Token> labels, std::span<float> row_losses, Mat dh,
-                               Pass& pass) const {
+                               Pass& pass, std::span<const float> row_weights) const {
   std::vector<std::int64_t> starts;
   for (std::size_t k = 0; k < weight.pieces(); ++k)
     starts.push_back((weight.piece(k).offset - weight.offset) / weight.cols);
@@ -65,7 +66,7 @@ double LossHead::loss_in_parts(ConstMat h, std::span<const Token> labels, std::s
     return {kernels::weight_of(rows.value()), gradient ? rows.grad() : Mat{}};
   };
   auto close = [&](std::size_t k) { pass.end_gradient(weight.piece(k)); };
-  return kernels::cross_entropy(h, {starts, open, close}, labels, softcap, row_losses, dh, pass.arena, pass.sparing);
+  return kernels::cross_entropy(h, {starts, open, close}, labels, softcap, row_losses, dh, pass.arena, pass.sparing, row_weights);
 }
 
 void LossHead::logits(ConstMat x, Mat logits, Arena& arena, kernels::Rows how) const {

@@ -24,8 +24,10 @@ struct LossHead {
   kernels::Weight value() const { return weight ? kernels::weight_of(weight.value()) : frozen; }
 
   /// x (N, D): the rows that feed the labels (N). Returns the sum of the row losses; row_losses (N) is set unless empty.
-  /// d (N, D), unless empty, is set to the gradient of the sum, and parameter gradients are added.
-  double loss(ConstMat x, std::span<const Token> labels, std::span<float> row_losses, Mat d, Pass& pass) const;
+  /// d (N, D), unless empty, is set to the gradient of the sum, and parameter gradients are added; row_weights (N), unless
+  /// empty, are factors of the rows' gradients.
+  double loss(ConstMat x, std::span<const Token> labels, std::span<float> row_losses, Mat d, Pass& pass,
+              std::span<const float> row_weights = {}) const;
   /// logits (N, V) of x (N, D).
   void logits(ConstMat x, Mat logits, Arena& arena, kernels::Rows rows = kernels::Rows::by_count) const;
 
@@ -34,7 +36,7 @@ struct LossHead {
   void hidden(ConstMat x, Mat h) const;
   void hidden_backward(Mat dh, ConstMat x, Mat d, Arena& arena) const;
   double loss_in_parts(ConstMat h, std::span<const Token> labels, std::span<float> row_losses, Mat dh,
-                       Pass& pass) const;
+                       Pass& pass, std::span<const float> row_weights) const;
 };
 
 }  // namespace dml
