@@ -14,6 +14,7 @@
 #include "optim/schedule.h"
 #include "pipeline/preflight.h"
 #include "prompt/chat_formats.h"
+#include "prompt/preference.h"
 #include "prompt/strategy.h"
 
 namespace dml {
@@ -87,6 +88,8 @@ void list_one(const std::string& what) {
     for (auto& f : families()) print(fmt::format("  {:<34} {}\n", f.model_type, f.help));
   } else if (what == "prompts") {
     print_rows("prompts (datasets.type)", prompt_strategies().rows());
+    print_rows("prompts of pairs (datasets.type with rl: dpo, ipo, orpo, simpo, cpo)", pair_strategies().rows());
+    print_rows("prompts of answers with a label (datasets.type with rl: kto)", labelled_strategies().rows());
   } else if (what == "chat_templates") {
     print("chat_templates\n");
     for (auto& f : chat_formats()) print(fmt::format("  {:<34} {}\n", f.name, f.help));

@@ -15,8 +15,8 @@ void show_rows(const Prepared& prepared, const Examples& examples, const std::ve
   const ViewStyle style{isatty(STDOUT_FILENO) == 1 && !(no_color && *no_color), ids};
   for (std::int64_t i : rows) {
     const std::string title = fmt::format("row {}, {}", i, prepared.place(examples.stored(i)));
-    const RowView row = view_row(examples, i, tokenizer, title);
-    print((json ? dump(render_json(row)) : render_text(row, style)) + "\n");
+    for (const RowView& row : view_documents(examples, i, tokenizer, title))
+      print((json ? dump(render_json(row)) : render_text(row, style)) + "\n");
   }
 }
 

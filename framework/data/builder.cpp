@@ -74,6 +74,8 @@ struct Arrays {
         offsets(folder + "/offsets.safetensors", "offsets"),
         files(folder + "/source_file.safetensors", "source_file"),
         lines(folder + "/source_line.safetensors", "source_line"),
+        kinds(folder + "/kinds.safetensors", "kinds"),
+        splits(folder + "/splits.safetensors", "splits"),
         dropped(folder + "/dropped.jsonl") {
     offsets.append(std::int64_t{0});
   }
@@ -81,6 +83,7 @@ struct Arrays {
   TensorWriter<std::int64_t> offsets;
   TensorWriter<std::int32_t> files;
   TensorWriter<std::int64_t> lines;
+  TensorWriter<std::int32_t> kinds, splits;
   FileWriter dropped;
 };
 
@@ -148,7 +151,8 @@ class Builder {
     list("train", order.train);
     list("validation", order.validation);
     for (TensorWriterBase* array : std::initializer_list<TensorWriterBase*>{
-             &arrays_->ids, &arrays_->labels, &arrays_->offsets, &arrays_->files, &arrays_->lines})
+             &arrays_->ids, &arrays_->labels, &arrays_->offsets, &arrays_->files, &arrays_->lines,
+             &arrays_->kinds, &arrays_->splits})
       out_.files.push_back(array->finish());
     const std::size_t dropped_size = arrays_->dropped.position();
     arrays_->dropped.commit();
@@ -266,6 +270,8 @@ class Builder {
       arrays_->offsets.append(offset_);
       arrays_->files.append(static_cast<std::int32_t>(sources_.size() - 1));
       arrays_->lines.append(line);
+      arrays_->kinds.append(static_cast<std::int32_t>(example.kind));
+      arrays_->splits.append(example.split);
     }
     hashes_.push_back(made.hash);
     ++count_;
@@ -274,6 +280,13 @@ class Builder {
     report.tokens += example.size();
     report.longest = std::max(report.longest, example.size());
     report.learned += made.learned;
+    if (example.kind == ExampleKind::pair) {
+      ++report.pairs;
+      report.rejected_tokens += made.rejected_learned;
+      report.chosen_tokens += made.learned - made.rejected_learned;
+    }
+    report.desirable += example.kind == ExampleKind::desirable;
+    report.undesirable += example.kind == ExampleKind::undesirable;
     const int bucket = std::bit_width(static_cast<std::uint64_t>(example.size())) - 1;
     ++out_.report.lengths[static_cast<std::size_t>(std::min(DataReport::kBuckets - 1, bucket))];
     report.ends_expected += !example.goes_on;

@@ -14,6 +14,7 @@ std::int64_t Example::learned() const {
 
 Example& Assembler::operator()(const Rendered& rendered) {
   out_.goes_on = out_.fused = false;
+  out_.kind = ExampleKind::document;
   out_.ids.clear();
   out_.labels.clear();
   learned_ = 0;
@@ -101,6 +102,17 @@ void Assembler::append_end(const Segment& segment) {
     out_.ids.push_back(*tokenizer_.eos);
     out_.labels.push_back(segment.learn_end ? *tokenizer_.eos : kIgnore);
   }
+}
+
+Example joined(Example&& chosen, const Example& rejected) {
+  Example out = std::move(chosen);
+  out.kind = ExampleKind::pair;
+  out.split = static_cast<std::int32_t>(out.size());
+  out.fused |= rejected.fused;
+  out.ids.insert(out.ids.end(), rejected.ids.begin(), rejected.ids.end());
+  out.labels.insert(out.labels.end(), rejected.labels.begin(), rejected.labels.end());
+  if (out.split < out.size()) out.labels[static_cast<std::size_t>(out.split)] = kIgnore;  // never a target
+  return out;
 }
 
 Example assemble(const Rendered& rendered, const Tokenizer& tokenizer) {

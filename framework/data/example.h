@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/packed_batch.h"
+#include "data/examples.h"
 #include "data/phases.h"
 #include "prompt/strategy.h"
 #include "tokenizer/tokenizer.h"
@@ -18,6 +19,8 @@ struct Example {
   std::vector<Token> ids, labels;
   bool goes_on = false;  // the document continues in the next example, so no end of text is expected
   bool fused = false;    // a token begins in what is read and ends in what is learned
+  ExampleKind kind = ExampleKind::document;
+  std::int32_t split = 0;  // of a pair: tokens of the preferred document, the rejected one is behind it
 
   std::int64_t size() const { return static_cast<std::int64_t>(ids.size()); }
   /// Labels that can count in the loss: the first position of a document is never a target.
@@ -54,6 +57,9 @@ class Assembler {
   std::vector<ByteRange> literal_;  // what users wrote: special tokens in it stay text
   std::vector<Bound> bounds_;
 };
+
+/// One example of two documents.
+Example joined(Example&& chosen, const Example& rejected);
 
 Example assemble(const Rendered& rendered, const Tokenizer& tokenizer);
 

@@ -30,11 +30,11 @@ std::int64_t RowView::learned() const {
   return std::count_if(tokens.begin(), tokens.end(), [](auto& token) { return token.learned(); });
 }
 
-RowView view_row(const Examples& examples, std::int64_t i, const Tokenizer& tokenizer, std::string title) {
-  if (i < 0 || i >= examples.size())
-    throw UserError("there is no row {}: they go from 0 to {}", i, examples.size() - 1);
+namespace {
+
+RowView view_tokens(std::span<const Token> ids, std::span<const Token> labels, const Tokenizer& tokenizer,
+                    std::string title) {
   RowView row{std::move(title), {}};
-  auto ids = examples.ids(i), labels = examples.labels(i);
   auto stream = tokenizer.stream(false);
   for (std::size_t k = 0; k < ids.size(); ++k) {
     bool known = ids[k] >= 0 && ids[k] < tokenizer.size();
@@ -43,6 +43,28 @@ RowView view_row(const Examples& examples, std::int64_t i, const Tokenizer& toke
   }
   if (!row.tokens.empty()) row.tokens.back().text += stream->finish();
   return row;
+}
+
+}  // namespace
+
+RowView view_row(const Examples& examples, std::int64_t i, const Tokenizer& tokenizer, std::string title) {
+  if (i < 0 || i >= examples.size())
+    throw UserError("there is no row {}: they go from 0 to {}", i, examples.size() - 1);
+  return view_tokens(examples.ids(i), examples.labels(i), tokenizer, std::move(title));
+}
+
+std::vector<RowView> view_documents(const Examples& examples, std::int64_t i, const Tokenizer& tokenizer,
+                                    const std::string& title) {
+  const ExampleKind kind = examples.kind(i);
+  if (kind != ExampleKind::pair)
+    return {view_row(examples, i, tokenizer,
+                     title + (kind == ExampleKind::desirable     ? ", good"
+                              : kind == ExampleKind::undesirable ? ", bad"
+                                                                 : ""))};
+  const auto ids = examples.ids(i), labels = examples.labels(i);
+  const auto split = static_cast<std::size_t>(examples.split(i));
+  return {view_tokens(ids.first(split), labels.first(split), tokenizer, title + ", chosen"),
+          view_tokens(ids.subspan(split), labels.subspan(split), tokenizer, title + ", rejected")};
 }
 
 std::vector<std::int64_t> find_rows(const Examples& examples, const Tokenizer& tokenizer, std::string_view text,

@@ -29,6 +29,9 @@ struct RowView {
   std::int64_t learned() const;
 };
 
+/// The documents of row i, one after the other: of a pair, the preferred one comes first. The title says which it is.
+std::vector<RowView> view_documents(const Examples& examples, std::int64_t i, const Tokenizer& tokenizer,
+                                    const std::string& title);
 /// Row i of a list of examples.
 RowView view_row(const Examples& examples, std::int64_t i, const Tokenizer& tokenizer, std::string title);
 /// Numbers of the first `most` rows whose text contains `text`.

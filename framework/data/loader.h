@@ -1,30 +1,69 @@
 // Micro-batches for the math half: whole documents laid end to end, positions restarting, labels shifted inside each
-// document. The last position of a document has no label, so nothing is learned across a seam.
+// document. The last position of a document has no label, so nothing is learned across a seam. The documents of a pair are
+// neighbours; what groups and roles they have is said for each document.
 #pragma once
 
 #include <vector>
 
 #include "core/packed_batch.h"
 #include "data/examples.h"
+#include "data/reference_scores.h"
 #include "data/schedule.h"
 
 namespace dml {
 
+struct LoaderOptions {
+  bool label_chosen_prompts = false;              // also the prompt's tokens of chosen documents have labels
+  bool mismatched = false;                        // each prompt also with the answer of the document before it in the step
+  std::int64_t most_tokens = INT64_MAX;           // of such a document; longer ones are cut
+  const ReferenceScores* references = nullptr;
+  const std::vector<double>* mismatched_references = nullptr;  // of this schedule
+};
+
 class Loader {
  public:
   /// Room for the largest micro-batch of the schedule is taken at once; later nothing is allocated.
-  Loader(const Examples& examples, const Schedule& schedule);
+  Loader(const Examples& examples, const Schedule& schedule, LoaderOptions options = {});
 
   /// Micro-batch m of a step. Valid until the next call.
   PackedBatch load(std::int64_t global_step, std::int64_t m);
   /// These examples, in this order.
   PackedBatch load(std::span<const std::int32_t> chosen);
 
+  /// Number of a step's first example, counted from the beginning of the run.
+  std::int64_t number(std::int64_t global_step) const { return first_of_step_[static_cast<std::size_t>(global_step)]; }
+  /// Examples of all steps.
+  std::int64_t examples() const { return first_of_step_.back(); }
+  /// Tokens of the largest mismatched micro-batch of the run; 0 without the option.
+  std::int64_t longest_mismatched() const { return longest_mismatched_; }
+
  private:
+  // Arrays of a micro-batch, kept for their memory.
+  struct Buffers {
+    std::vector<Token> tokens, labels;
+    std::vector<std::int32_t> positions, starts;
+    std::vector<DocumentGroup> groups;
+
+    void reserve(std::int64_t tokens, std::int64_t documents);
+    void clear();
+    void append(std::span<const Token> ids, std::span<const Token> document_labels, DocumentGroup group);
+    PackedBatch batch() const { return {tokens, labels, positions, starts, groups}; }
+  };
+  void append_documents(std::int32_t example, std::int32_t group);
+  void plan_steps();
+  void load_mismatched(std::int64_t global_step, std::int64_t m);
+  // The answer of one example behind the prompt of another, as scratch_ids_ and scratch_labels_.
+  void mismatch(std::int32_t prompt, std::int32_t answer);
+  std::int32_t before_in_step(std::int64_t global_step, std::int64_t m, std::size_t index) const;
+
   Examples examples_;
   const Schedule& schedule_;
-  std::vector<Token> tokens_, labels_;
-  std::vector<std::int32_t> positions_, starts_;
+  LoaderOptions options_;
+  Buffers buffers_, mismatched_;
+  PackedBatch mismatched_batch_;
+  std::vector<Token> scratch_ids_, scratch_labels_;
+  std::vector<std::int64_t> first_of_step_;
+  std::int64_t longest_mismatched_ = 0;
 };
 
 }  // namespace dml

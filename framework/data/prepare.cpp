@@ -82,6 +82,7 @@ PreparedInputs inputs_of(const DataSection& data, std::uint64_t seed, const Toke
   add("eval_sequence_len", fmt::format("{}", data.eval_sequence_len.value_or(data.sequence_len)));
   add("excess_length_strategy", fmt::format("{}", static_cast<int>(data.excess_length_strategy)));
   add("min_sample_len", fmt::format("{}", data.min_sample_len));
+  add("rl", fmt::format("{}", static_cast<int>(data.rows)));
   add("train_on_inputs", fmt::format("{}", data.train_on_inputs));
   add("val_set_size", fmt::format("{}", data.val_set_size));
   add("shuffle", fmt::format("{} {}", data.shuffle_merged_datasets && !data.curriculum_sampling,
@@ -155,6 +156,7 @@ PromptContext prompt_context(const DataSection& data, const TemplateSection& tem
   auto piece = [&](std::optional<Token> id) { return id ? tokenizer.piece(*id) : std::string(); };
   PromptContext context;
   context.dataset = &dataset;
+  context.rows = data.rows;
   context.train_on_inputs = data.train_on_inputs;
   context.tokenizer_template = tokenizer.chat_template;
   context.named_templates = tokenizer.named_templates;
@@ -229,7 +231,7 @@ void check_sources(const DataSection& data, const ProblemSink& problem) {
         problem(error.what());
       }
       try {
-        check_prompt_type(entry.type);
+        check_prompt_type(entry.type, data.rows);
       } catch (const UserError& error) {
         problem(fmt::format("{}: {}", entry.path, error.what()));
       }

@@ -19,13 +19,15 @@ struct Prepared::Arrays {
   std::vector<MappedFile> files;
   std::span<const Token> ids, labels;
   std::span<const std::int64_t> offsets, source_line;
-  std::span<const std::int32_t> source_file, train, validation;
+  std::span<const std::int32_t> source_file, train, validation, kinds, splits;
   std::vector<std::int32_t> everything;
+
+  Examples list(std::span<const std::int32_t> chosen) const;
 };
 
 const std::vector<std::string>& Prepared::array_names() {
   static const std::vector<std::string> names{"ids",         "labels", "offsets",   "source_file",
-                                              "source_line", "train",  "validation"};
+                                              "source_line", "train",  "validation", "kinds", "splits"};
   return names;
 }
 
@@ -72,6 +74,8 @@ Prepared Prepared::open(const std::string& folder, bool verify) {
   a.source_line = tensor<std::int64_t>(a.files[4], "source_line");
   a.train = tensor<std::int32_t>(a.files[5], "train");
   a.validation = tensor<std::int32_t>(a.files[6], "validation");
+  a.kinds = tensor<std::int32_t>(a.files[7], "kinds");
+  a.splits = tensor<std::int32_t>(a.files[8], "splits");
   if (!a.manifest.contains("report") || !a.manifest.contains("sources") || !a.manifest["sources"].is_array())
     throw UserError("{}: 'report' or 'sources' is missing", manifest_path);
   a.report = report_from_json(a.manifest["report"], manifest_path);
@@ -92,6 +96,13 @@ Prepared Prepared::open(const std::string& folder, bool verify) {
   const auto examples = static_cast<std::int32_t>(a.offsets.size() - 1);
   if (a.source_file.size() != a.offsets.size() - 1 || a.source_line.size() != a.offsets.size() - 1)
     fail("the number of sources is not the number of examples");
+  if (a.kinds.size() != a.offsets.size() - 1 || a.splits.size() != a.kinds.size())
+    fail("the number of kinds is not the number of examples");
+  for (std::size_t i = 0; i < a.kinds.size(); ++i) {
+    const bool pair = a.kinds[i] == static_cast<std::int32_t>(ExampleKind::pair);
+    if (a.kinds[i] < 0 || a.kinds[i] > static_cast<std::int32_t>(ExampleKind::undesirable)) fail("an unknown kind");
+    if (pair && (a.splits[i] < 1 || a.splits[i] >= a.offsets[i + 1] - a.offsets[i])) fail("a pair is one document");
+  }
   for (auto list : {a.train, a.validation})
     for (std::int32_t i : list)
       if (i < 0 || i >= examples) fail("a list names an example that does not exist");
@@ -103,9 +114,13 @@ Prepared Prepared::open(const std::string& folder, bool verify) {
   return out;
 }
 
-Examples Prepared::train() const { return {arrays_->ids, arrays_->labels, arrays_->offsets, arrays_->train}; }
-Examples Prepared::validation() const { return {arrays_->ids, arrays_->labels, arrays_->offsets, arrays_->validation}; }
-Examples Prepared::all() const { return {arrays_->ids, arrays_->labels, arrays_->offsets, arrays_->everything}; }
+Examples Prepared::Arrays::list(std::span<const std::int32_t> chosen) const {
+  return {ids, labels, offsets, chosen, kinds, splits};
+}
+
+Examples Prepared::train() const { return arrays_->list(arrays_->train); }
+Examples Prepared::validation() const { return arrays_->list(arrays_->validation); }
+Examples Prepared::all() const { return arrays_->list(arrays_->everything); }
 
 std::string Prepared::place(std::int32_t stored) const {
   auto i = static_cast<std::size_t>(stored);

@@ -13,6 +13,8 @@ double percent(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
+double mean(std::int64_t sum, std::int64_t count) { return static_cast<double>(sum) / static_cast<double>(count); }
+
 // "all 450 examples", "430 of 450 examples (95.6 %)"
 std::string all_or_share(std::int64_t part, std::int64_t whole, const char* one, const char* many) {
   if (part == whole) return whole == 1 ? fmt::format("the 1 {}", one) : "all " + counted(whole, one, many);
@@ -67,6 +69,13 @@ std::vector<std::string> DataReport::lines() const {
         d.cut_documents
             ? fmt::format(" ({} split into several rows)", counted(d.cut_documents, "document", "documents"))
             : ""));
+    if (d.pairs > 0)
+      out.push_back(fmt::format("  {}; answers have {:.1f} (chosen) and {:.1f} (rejected) trained tokens on average",
+                                counted(d.pairs, "pair", "pairs"), mean(d.chosen_tokens, d.pairs),
+                                mean(d.rejected_tokens, d.pairs)));
+    if (d.desirable + d.undesirable > 0)
+      out.push_back(fmt::format("  {} and {}", counted(d.desirable, "good answer", "good answers"),
+                                counted(d.undesirable, "bad one", "bad ones")));
     for (auto& [reason, count] : d.dropped) {
       auto shown =
           std::find_if(d.first_dropped.begin(), d.first_dropped.end(), [&](auto& row) { return row.reason == reason; });
@@ -110,6 +119,14 @@ std::vector<std::string> DataReport::warnings() const {
           "tokenizer_default, or "
           "begin chat_template_jinja with {{{{ bos_token }}}}",
           d.name, grouped(d.without_bos), examples_of(d.examples), d.without_bos == 1 ? "begins" : "begin", d.bos));
+    if (const auto [less, more] = std::minmax(d.chosen_tokens, d.rejected_tokens); d.pairs > 0 && 2 * more > 3 * less)
+      out.push_back(fmt::format("{}: {} answers are {:.1f} times as long as {} ones, so the model may learn their length "
+                                "instead of what makes them better; sigmoid_norm, ipo and simpo compare means over tokens",
+                                d.name, d.chosen_tokens == more ? "chosen" : "rejected", mean(more, std::max<std::int64_t>(less, 1)),
+                                d.chosen_tokens == more ? "rejected" : "chosen"));
+    if (d.desirable + d.undesirable > 0 && std::min(d.desirable, d.undesirable) == 0 && !d.validation)
+      out.push_back(fmt::format("{}: all answers are {}; learning from labels needs both kinds", d.name,
+                                d.desirable > 0 ? "good" : "bad"));
     if (d.two_bos > 0)
       out.push_back(fmt::format(
           "{}: {} with BOS twice at the start: the template (or the data) writes it and the tokenizer adds it; "
@@ -171,6 +188,11 @@ Json to_json(const DataReport& report) {
                         {"without_bos", d.without_bos},
                         {"two_bos", d.two_bos},
                         {"bos", d.bos},
+                        {"pairs", d.pairs},
+                        {"chosen_tokens", d.chosen_tokens},
+                        {"rejected_tokens", d.rejected_tokens},
+                        {"desirable", d.desirable},
+                        {"undesirable", d.undesirable},
                         {"dropped", dropped},
                         {"first_dropped", first}});
   }
@@ -206,6 +228,11 @@ DataReport report_from_json(const Json& json, const std::string& source) {
       d.without_bos = j.at("without_bos");
       d.two_bos = j.at("two_bos");
       d.bos = j.at("bos");
+      d.pairs = j.at("pairs");
+      d.chosen_tokens = j.at("chosen_tokens");
+      d.rejected_tokens = j.at("rejected_tokens");
+      d.desirable = j.at("desirable");
+      d.undesirable = j.at("undesirable");
       for (auto& [reason, count] : j.at("dropped").items()) d.dropped[reason] = count.get<std::int64_t>();
       for (auto& row : j.at("first_dropped"))
         d.first_dropped.push_back({row.at("place"), row.at("reason"), row.at("detail")});

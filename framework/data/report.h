@@ -21,6 +21,9 @@ inline constexpr const char* kTooShort = "shorter than min_sample_len";
 inline constexpr const char* kNothingLearned = "no trained tokens";
 inline constexpr const char* kDuplicate = "duplicate";
 inline constexpr const char* kNearDuplicate = "near duplicate";
+inline constexpr const char* kEqualAnswers = "chosen and rejected are equal";
+inline constexpr const char* kEqualOnceCut = "chosen and rejected are equal once cut to sequence_len";
+inline constexpr const char* kPromptTooLong = "the prompt alone fills sequence_len";
 }  // namespace dropped
 
 struct DroppedRow {
@@ -40,6 +43,8 @@ struct DatasetReport {
   std::int64_t longest = 0;
   std::int64_t fused = 0;                       // examples with a token across the seam of prompt and answer
   std::int64_t without_bos = 0, two_bos = 0;    // texts that do not begin with bos; that begin with several
+  std::int64_t chosen_tokens = 0, rejected_tokens = 0;  // trained tokens of the answers of pairs
+  std::int64_t pairs = 0, desirable = 0, undesirable = 0;
   std::string bos;                              // what the tokenizer puts in front of texts; "" when nothing
   std::map<std::string, std::int64_t> dropped;  // reason → rows
   std::vector<DroppedRow> first_dropped;        // at most kShown

@@ -81,11 +81,18 @@ void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, con
     bench.clock.lap(Phase::json);
     dataset.strategy->render_into(bench.texts, bench.record);
     bench.clock.lap(Phase::render);
-    for (const Rendered& text : bench.texts) {
+    const bool is_pair = !bench.texts.empty() && bench.texts.front().role == DocumentRole::chosen;
+    if (is_pair) pair(bench.texts, limits, bench, group);
+    for (const Rendered& text : is_pair ? std::span<const Rendered>() : std::span<const Rendered>(bench.texts)) {
       const LearnedEnds turns = text.segments.empty() ? learned_ends(text, ends_) : learned_ends(text, end_texts_);
       result.turns.learned += turns.learned;
       result.turns.ended += turns.ended;
       Example& example = bench.assembler(text);
+      if (text.role != DocumentRole::alone) {
+        example.kind = text.role == DocumentRole::desirable ? ExampleKind::desirable : ExampleKind::undesirable;
+        if (fit_answer(example, limits, result)) keep(example, example.learned(), true, limits, group);
+        continue;
+      }
       fit(example, bench.assembler.learned(), text.chunk, limits, group);
       if (result.why_dropped == dropped::kNothingLearned) result.detail = text.unlearned;
     }
@@ -97,6 +104,51 @@ void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, con
     result.detail = parsed ? fmt::format("{}: {}", reader.place(raw), error.what()) : error.what();
   }
   bench.clock.lap(Phase::mask);
+}
+
+void RowWorker::pair(const std::vector<Rendered>& texts, const Limits& limits, Bench& bench, RowGroup& group) const {
+  DML_CHECK(texts.size() == 2 && texts[1].role == DocumentRole::rejected);
+  RowResult& result = group.results.back();
+  Example answers[2];
+  for (std::size_t i = 0; i < 2; ++i) {
+    const LearnedEnds turns = learned_ends(texts[i], end_texts_);
+    result.turns.learned += turns.learned;
+    result.turns.ended += turns.ended;
+    answers[i] = bench.assembler(texts[i]);
+  }
+  const bool equal = answers[0].ids == answers[1].ids;
+  for (Example& answer : answers)
+    if (!fit_answer(answer, limits, result)) return;
+  if (answers[0].ids == answers[1].ids) {
+    result.why_dropped = equal ? dropped::kEqualAnswers : dropped::kEqualOnceCut;
+    return;
+  }
+  const std::int64_t rejected = answers[1].learned();
+  if (rejected == 0 || answers[0].learned() == 0) {
+    result.why_dropped = dropped::kNothingLearned;
+    result.detail = rejected == 0 ? "the rejected answer is empty" : "the chosen answer is empty";
+    return;
+  }
+  Example both = joined(std::move(answers[0]), answers[1]);
+  keep(both, both.learned(), true, limits, group);
+  if (!result.why_dropped) group.examples[group.made - 1].rejected_learned = rejected;
+}
+
+bool RowWorker::fit_answer(Example& example, const Limits& limits, RowResult& result) const {
+  if (example.size() <= limits.length) return true;
+  result.detail = fmt::format("{} tokens", example.size());
+  if (limits.strategy == ExcessLength::raise)
+    throw UserError("{} tokens, sequence_len is {} (excess_length_strategy: raise)", example.size(), limits.length);
+  if (limits.strategy != ExcessLength::truncate) {
+    result.why_dropped = dropped::kTooLong;
+    return false;
+  }
+  ++result.truncated;
+  example.ids.resize(static_cast<std::size_t>(limits.length));
+  example.labels.resize(static_cast<std::size_t>(limits.length));
+  if (example.learned() > 0) return true;
+  result.why_dropped = dropped::kPromptTooLong;
+  return false;
 }
 
 void RowWorker::keep(Example& example, std::int64_t learned, bool begins, const Limits& limits, RowGroup& group) const {
@@ -113,6 +165,7 @@ void RowWorker::keep(Example& example, std::int64_t learned, bool begins, const 
   MadeExample& made = group.examples[group.made++];
   std::swap(made.example, example);
   made.learned = learned;
+  made.rejected_learned = 0;
   made.bos = -1;
   if (tokenizer_.bos && begins) {
     const auto& ids = made.example.ids;

@@ -28,7 +28,8 @@ struct RowResult {
 struct MadeExample {
   Example example;
   std::int64_t learned = 0;
-  std::uint64_t hash = 0;  // of ids and labels
+  std::int64_t rejected_learned = 0;  // of these, in the second document of a pair
+  std::uint64_t hash = 0;             // of ids and labels
   bool ends_learned = false;
   int bos = -1;                         // how many stand in front; -1: it is not the beginning of a text
   NearDuplicates::Signature signature;  // when near duplicates are to go
@@ -61,6 +62,10 @@ class RowWorker {
   struct Bench;  // a thread's tools, used for one row after the other
   void work(const PlannedDataset& dataset, const RowReader& reader, const RawRow& raw, Bench& bench,
             RowGroup& group) const;
+  /// A pair of documents from one record; both are cut to length, dropped or refused alike.
+  void pair(const std::vector<Rendered>& texts, const Limits& limits, Bench& bench, RowGroup& group) const;
+  /// Cuts a document of preferences to length; false where the row was dropped, with its reason in the result.
+  bool fit_answer(Example& example, const Limits& limits, RowResult& result) const;
   void fit(Example& example, std::int64_t learned, bool chunk, const Limits& limits, RowGroup& group) const;
   /// `begins`: it is the beginning of its text, no later part.
   void keep(Example& example, std::int64_t learned, bool begins, const Limits& limits, RowGroup& group) const;

@@ -63,11 +63,14 @@ Lists bins_of(std::span<const std::int32_t> order, std::span<const std::int32_t>
                   Random(o.seed, Purpose::shuffle, static_cast<std::uint64_t>(epoch), kBins));
 }
 
+std::int64_t documents_of(RowKind rows) { return rows == RowKind::pairs ? 2 : 1; }
+
 }  // namespace
 
 ScheduleOptions train_schedule(const DataSection& data, const TrainSection& train, std::int64_t ranks) {
   ScheduleOptions o;
-  o.sequence_len = data.sequence_len;
+  o.documents = documents_of(data.rows);
+  o.sequence_len = data.sequence_len * o.documents;  // an example fits in any case
   o.micro_batch_size = train.micro_batch_size;
   o.micro_batches_per_step = std::max<std::int64_t>(1, train.micro_batches_per_step(ranks));
   o.num_epochs = train.num_epochs;
@@ -87,6 +90,8 @@ ScheduleOptions eval_schedule(const DataSection& data, const TrainSection& train
   o.sequence_len = data.eval_sequence_len.value_or(data.sequence_len);
   if (data.test_datasets.empty())
     o.sequence_len = std::max(o.sequence_len, data.sequence_len);  // rows split off the training data
+  o.documents = documents_of(data.rows);
+  o.sequence_len *= o.documents;
   o.micro_batch_size = train.eval_batch_size;
   o.micro_batches_per_step = std::max<std::int64_t>(1, micro_batches_per_step);
   o.packing = data.eval_sample_packing;
@@ -143,7 +148,7 @@ Schedule::Schedule(std::vector<std::int32_t> lengths, ScheduleOptions options)
       tokens += size;
       if (m >= used) continue;
       longest_ = std::max(longest_, size);
-      most_examples_ = std::max(most_examples_, static_cast<std::int64_t>(plan_[m].size()));
+      most_documents_ = std::max(most_documents_, static_cast<std::int64_t>(plan_[m].size()) * options_.documents);
       tokens_ += size;
     }
     if (e == 0 && options_.packing) {

@@ -29,6 +29,7 @@ struct ScheduleOptions {
   bool group_by_length = false;     // unpacked: examples of like length share a micro-batch
   std::int64_t group_size = 100000;
   std::int64_t bin_size = 200;
+  std::int64_t documents = 1;  // of an example
   std::uint64_t seed = 42;
 };
 
@@ -57,9 +58,9 @@ class Schedule {
 
   std::int64_t epochs() const { return static_cast<std::int64_t>(epochs_.size()); }
   std::int64_t steps_in_epoch(std::int64_t epoch) const { return epochs_[static_cast<std::size_t>(epoch)].steps; }
-  /// Tokens of the largest micro-batch of the run, for the memory plan; and examples of the one with most.
+  /// Tokens of the largest micro-batch of the run, for the memory plan; and documents of the one with most.
   std::int64_t longest() const { return longest_; }
-  std::int64_t most_examples() const { return most_examples_; }
+  std::int64_t most_documents() const { return most_documents_; }
   /// Tokens ÷ (bins × sequence_len) of the first epoch; 1 without packing.
   double fill() const { return fill_; }
   /// Tokens of all steps.
@@ -74,7 +75,7 @@ class Schedule {
   std::vector<std::int32_t> lengths_;
   ScheduleOptions options_;
   std::vector<Epoch> epochs_;
-  std::int64_t steps_ = 0, longest_ = 0, most_examples_ = 0, tokens_ = 0;
+  std::int64_t steps_ = 0, longest_ = 0, most_documents_ = 0, tokens_ = 0;
   double fill_ = 1;
   mutable std::int64_t planned_ = -1;  // epoch that plan_ is of
   mutable Lists plan_;

@@ -7,6 +7,7 @@
 #include "prompt/chat_formats.h"
 #include "prompt/instruction_formats.h"
 #include "prompt/layout.h"
+#include "prompt/preference_page.h"
 #include "recipe/recipe.h"
 
 namespace dml {
@@ -295,7 +296,7 @@ std::string sample_row(const std::string& type) {
 }
 
 std::string dataset_page() {
-  return kHead + format_sections() + own_format() + tokens() + conversation_keys() + template_sections();
+  return kHead + format_sections() + own_format() + tokens() + conversation_keys() + preference_sections() + template_sections();
 }
 
 }  // namespace dml

@@ -1,6 +1,7 @@
 // The table of prompt strategies: every `type:` a dataset can have.
 #include "core/log.h"
 #include "prompt/chat_template.h"
+#include "prompt/preference.h"
 #include "prompt/strategies.h"
 #include "prompt/strategy.h"
 #include "recipe/recipe.h"
@@ -108,13 +109,15 @@ const Registry<PromptFactory>::Row& row_of(std::string name) {
 
 }  // namespace
 
-void check_prompt_type(const DatasetType& type) {
+void check_prompt_type(const DatasetType& type, RowKind rows) {
+  if (rows != RowKind::text) return check_preference_type(type, rows);
   if (!type.format && !type.pre_tokenised()) row_of(type.name);
 }
 
 std::unique_ptr<PromptStrategy> make_prompt_strategy(const PromptContext& context) {
   DML_CHECK(context.dataset != nullptr);
   const DatasetType& type = context.dataset->type;
+  if (context.rows != RowKind::text) return make_preference_strategy(context);
   warn_of_idle_keys(*context.dataset);
   if (type.format) return make_user_format(context);
   if (type.pre_tokenised()) return make_pre_tokenised(context);

@@ -17,6 +17,7 @@ namespace dml {
 
 struct DatasetEntry;  // recipe/recipe.h
 struct DatasetType;
+enum class RowKind;
 
 struct Piece {
   std::string_view text;
@@ -65,6 +66,7 @@ struct Rendered {
   std::vector<Token> ids = {}, labels = {};  // pre-tokenised rows: taken as they are, segments empty
   bool chunk = false;          // longer than sequence_len: cut into rows without loss, whatever the strategy for length
   std::string unlearned = {};  // why there is nothing to learn, when the strategy knows it
+  DocumentRole role = DocumentRole::alone;  // of a pair: chosen, then rejected, both from one record
 };
 
 /// A list of one, without the copy that a braced list makes.
@@ -95,6 +97,7 @@ class PromptStrategy {
 /// What a strategy is made from; nothing of it is needed after the factory has returned.
 struct PromptContext {
   const DatasetEntry* dataset = nullptr;  // type, fields, roles, template of this dataset
+  RowKind rows = {};                      // what a row is: a text, a pair of answers, an answer with a label
   bool train_on_inputs = false;
   std::string tokenizer_template;  // default template of the model directory
   std::vector<std::pair<std::string, std::string>> named_templates;
@@ -110,7 +113,7 @@ using PromptFactory = std::function<std::unique_ptr<PromptStrategy>(const Prompt
 Registry<PromptFactory>& prompt_strategies();
 
 /// UserError when the type is a name that no row of the table has, with the nearest one.
-void check_prompt_type(const DatasetType& type);
+void check_prompt_type(const DatasetType& type, RowKind rows);
 /// The strategy for context.dataset->type: a row of the table, the user's own format, or pre-tokenised rows.
 std::unique_ptr<PromptStrategy> make_prompt_strategy(const PromptContext& context);
 

@@ -281,6 +281,13 @@ const std::vector<EnumRow<Bf16>>& enum_rows() {
   return rows;
 }
 template <>
+const std::vector<EnumRow<Rl>>& enum_rows() {
+  static const std::vector<EnumRow<Rl>> rows = {
+      {"none", Rl::none}, {"dpo", Rl::dpo}, {"ipo", Rl::ipo, "rl: ipo is mapped to rl: dpo with dpo_loss_type: [ipo]"},
+      {"orpo", Rl::orpo}, {"simpo", Rl::simpo}, {"cpo", Rl::cpo}, {"kto", Rl::kto}};
+  return rows;
+}
+template <>
 const std::vector<EnumRow<Cadence>>& enum_rows() {
   static const std::vector<EnumRow<Cadence>> rows = {{"auto", Cadence::automatic}, {"no", Cadence::never},
                                                      {"false", Cadence::never},    {"steps", Cadence::steps},

@@ -158,6 +158,7 @@ Section template_section();
 Section optim_section();
 Section train_section();
 Section evaluation_section();
+Section preference_section();
 Section distribution_section();
 Section generation_section();
 Section log_section();

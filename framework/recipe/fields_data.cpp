@@ -22,6 +22,19 @@ const Table& table<PromptFormat>() {
           {.example = "\"Q: {instruction} {input}\\nA:\""});
     t.add("no_input_format", &S::no_input_format, "Prompt layout for rows without an input.",
           {.example = "\"Q: {instruction}\\nA:\""});
+    t.add("field_prompt", &S::field_prompt, "With rl: column of the prompt.", {.example = "question"});
+    t.add("field_chosen", &S::field_chosen, "With rl: column of the preferred answer.", {.example = "good"});
+    t.add("field_rejected", &S::field_rejected, "With rl: column of the rejected answer.", {.example = "bad"});
+    t.add("field_completion", &S::field_completion, "With rl: kto: column of the answer.", {.example = "answer"});
+    t.add("field_label", &S::field_label, "With rl: kto: column that says whether the answer is good.",
+          {.example = "thumbs_up"});
+    t.add("prompt_format", &S::prompt_format, "With rl: layout of the prompt; placeholders {prompt} and {system}.",
+          {.example = "\"Q: {prompt}\\nA:\""});
+    t.add("chosen_format", &S::chosen_format, "With rl: layout of the preferred answer.", {.example = "\" {chosen}\""});
+    t.add("rejected_format", &S::rejected_format, "With rl: layout of the rejected answer.",
+          {.example = "\" {rejected}\""});
+    t.add("completion_format", &S::completion_format, "With rl: kto: layout of the answer.",
+          {.example = "\" {completion}\""});
     return t;
   }();
   return rows;
@@ -106,14 +119,15 @@ const Table& table<DatasetEntry>() {
     t.add("drop_system_message", &S::drop_system_message, "Remove the system message.", {.example = "true"});
     t.add("split_thinking", &S::split_thinking, "Move <think>…</think> of an answer to template_thinking_key.",
           {.example = "true"});
+    t.add("field_chosen", &S::field_chosen, "With rl and type chat_template: field of the preferred answer.",
+          {.example = "chosen_response"});
+    t.add("field_rejected", &S::field_rejected, "With rl and type chat_template: field of the rejected answer.",
+          {.example = "rejected_response"});
     t.add("field", &S::field, "Type completion: column of the text.", {.example = "body", .unset = "text"});
     t.add("text_column", &S::text_column, "Type pretrain: column of the text.", {.example = "body", .unset = "text"});
     t.inert("dml reads local files and runs no code from them",
             {"revision", "trust_remote_code", "preprocess_shards", "temperature", "logprobs_field"});
-    t.refuse(
-        "preference data needs preference training, which dml does not have; select the column of the answer to train "
-        "on",
-        {"field_chosen", "field_rejected", "field_prompt_tokens"});
+    t.refuse("prompts are text", {"field_prompt_tokens"});
     t.refuse("use type: chat_template with message_property_mappings and roles",
              {"conversation", "field_human", "field_model"});
     t.refuse("describe the format with a table under 'type'", {"input_format", "input_transform"});

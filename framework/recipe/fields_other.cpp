@@ -86,6 +86,10 @@ void add_inert(Table& t) {
            "streaming_multipack_buffer_size", "pretrain_multipack_buffer_size", "pretrain_multipack_attn",
            "pretraining_sample_concatenation"});
   t.inert("every progress line has tokens per second", {"include_tkps", "include_tokens_per_second"});
+  t.inert("packed documents never attend to each other, and logits are never kept",
+          {"dpo_padding_free", "dpo_use_liger_kernel", "dpo_use_logits_to_keep"});
+  t.inert("answers are cut to sequence_len; Axolotl has no effect of it either", {"max_prompt_len"});
+  t.inert("generate_samples shows samples", {"dpo_generate_during_eval"});
   t.inert("it configures the web page of `axolotl inference`", {"gradio_*"});
   t.inert("recipes of dml have no plug-ins; each one is mapped, told or refused by its name", {"plugins"});
   t.inert("every recipe is read strictly, and commands have options for debugging", {"strict", "debug"});
@@ -111,10 +115,13 @@ void add_undone(Table& t) {
 
 void add_refused(Table& t) {
   t.refuse("dml computes in float32 or bfloat16; use bf16: true, or auto", {"fp16", "float16"});
-  t.refuse(
-      "dml does supervised fine-tuning, not preference or reinforcement learning; remove it to train on the answers",
-      {"rl", "rl_beta", "dpo_*", "kto_*", "orpo_alpha", "simpo_*", "cpo_*", "rpo_alpha", "trl", "vllm", "ebft",
-       "reward_model", "process_reward_model", "num_labels", "center_rewards", "cls_model_config"});
+  t.refuse("dml learns from preferences with rl: dpo, orpo, simpo, cpo and kto, not from rewards",
+           {"vllm", "ebft", "reward_model", "process_reward_model", "num_labels", "center_rewards", "cls_model_config"});
+  t.refuse("write rl_beta, dpo_loss_type and the other keys of preferences at the top level", {"trl"});
+  t.refuse("write dpo_loss_type: [sigmoid, sft] and dpo_loss_weights: [1, rpo_alpha]", {"rpo_alpha"});
+  t.refuse("write dpo_loss_type: [sigmoid_norm]", {"dpo_norm_loss"});
+  t.refuse("the probability of each token under the model itself is not summed here", {"dpo_use_weighting"});
+  t.refuse("the reference is the model that the run starts from", {"rl_adapter_ref_model", "sync_ref_model"});
   t.refuse("dml trains text-only models",
            {"processor_type", "processor_kwargs", "processor_config", "is_multimodal", "image_size",
             "image_resize_algorithm", "role_boundaries", "freeze_mm_modules"});

@@ -61,6 +61,28 @@ RecipeFile read(const std::string& text, const std::string& name, const std::vec
 
 }  // namespace
 
+namespace {
+
+template <class Fill>
+void fill_in_preference(Recipe& recipe, Fill& fill, Report& report) {
+  PreferenceSection& p = recipe.preference;
+  if (p.rl == Rl::none) return;
+  if (p.rl == Rl::ipo) {
+    p.rl = Rl::dpo;
+    fill("dpo_loss_type", p.dpo_loss_type, std::vector<std::string>{"ipo"}, "rl");
+  }
+  if (recipe.adapter.lora_dropout > 0) {
+    recipe.adapter.lora_dropout = 0;
+    report.notice("lora_dropout is 0 with rl, as in TRL: dropout would count as a difference from the reference");
+  }
+  recipe.data.rows = p.rl == Rl::kto ? RowKind::labelled : RowKind::pairs;
+  for (auto* list : {&recipe.data.datasets, &recipe.data.test_datasets})
+    for (DatasetEntry& entry : *list)
+      if (entry.type.pre_tokenised()) entry.type.name = "passthrough";
+}
+
+}  // namespace
+
 std::map<std::string, std::string> fill_in(Recipe& recipe, const Reading& reading) {
   std::map<std::string, std::string> derived;
   auto fill = [&](const std::string& key, auto& to, const auto& value, const char* from) {
@@ -83,6 +105,7 @@ std::map<std::string, std::string> fill_in(Recipe& recipe, const Reading& readin
   if (!recipe.data.dataset_prepared_path.empty())
     fill("quantised_cache_path", recipe.adapter.quantised_cache_path, recipe.data.dataset_prepared_path + "/quantised",
          "dataset_prepared_path");
+  fill_in_preference(recipe, fill, reading.report);
   auto& targets = recipe.adapter.lora_target_modules;
   if (targets.regex == "all-linear") {  // PEFT's word
     targets.regex.clear();

@@ -27,6 +27,9 @@ enum class Storage { automatic, f32, bf16 };    // automatic: as the files have 
 enum class Bf16 { off, on, automatic };          // automatic: where the processor has instructions for it
 enum class Cadence { automatic, never, steps, epoch, best };
 
+enum class RowKind { text, pairs, labelled };  // of data: follows from rl
+enum class Rl { none, dpo, ipo, orpo, simpo, cpo, kto };
+
 // ---- model
 
 struct SpecialTokens {
@@ -117,6 +120,11 @@ struct PromptFormat {
   std::string field_output = "output";
   std::string format = "{instruction} {input} ";
   std::string no_input_format = "{instruction} ";
+  // of preferences
+  std::string field_prompt = "prompt", field_chosen = "chosen", field_rejected = "rejected";
+  std::string field_completion = "completion", field_label = "label";
+  std::string prompt_format = "{prompt}", chosen_format = "{chosen}", rejected_format = "{rejected}";
+  std::string completion_format = "{completion}";
   bool operator==(const PromptFormat&) const = default;
 };
 
@@ -159,6 +167,7 @@ struct DatasetEntry {
   std::optional<std::string> message_field_training_detail;
   bool drop_system_message = false;
   bool split_thinking = false;
+  std::string field_chosen = "chosen", field_rejected = "rejected";  // of preferences
   // plain text and instruction rows
   std::optional<std::string> field;               // completion: the column; unset: "text"
   std::optional<std::string> text_column;         // pretraining: the column; unset: "text"
@@ -166,6 +175,7 @@ struct DatasetEntry {
 };
 
 struct DataSection {
+  RowKind rows = RowKind::text;  // no key of its own: follows from rl
   std::vector<DatasetEntry> datasets, test_datasets, pretraining_dataset;
   double val_set_size = 0;  // below 1: share of the rows; from 1 on: number of rows
   std::string dataset_prepared_path = "last_run_prepared";
@@ -310,6 +320,28 @@ struct TrainSection {
   }
 };
 
+/// Learning from preferences.
+struct PreferenceSection {
+  Rl rl = Rl::none;
+  std::optional<double> rl_beta;  // unset: orpo_alpha, else 0.1
+  std::vector<std::string> dpo_loss_type = {"sigmoid"};
+  std::vector<double> dpo_loss_weights;  // empty: all 1
+  double dpo_label_smoothing = 0;
+  std::string f_divergence_type = "reverse_kl";
+  double f_alpha_divergence_coef = 0.5;
+  bool precompute_ref_log_probs = false;
+  std::optional<double> orpo_alpha;  // another name of beta
+  double simpo_gamma = 0.5;
+  std::string cpo_loss_type = "sigmoid";
+  double cpo_alpha = 1;
+  std::string kto_loss_type = "kto";
+  double kto_desirable_weight = 1, kto_undesirable_weight = 1;
+  bool operator==(const PreferenceSection&) const = default;
+
+  double beta() const { return rl_beta.value_or(orpo_alpha.value_or(0.1)); }
+  bool needs_reference() const { return rl == Rl::dpo || rl == Rl::kto; }
+};
+
 struct DistributionSection {
   std::optional<std::string> distribution;    // name in the registry; unset: none on one rank, else see strategy_name()
   double dist_timeout = 1800;                 // seconds a rank waits for the others
@@ -352,6 +384,7 @@ struct Recipe {
   OptimSection optim;
   TrainSection train;
   EvalSection evaluation;
+  PreferenceSection preference;
   DistributionSection distribution;
   GenerationSection generation;
   LogSection log;

@@ -7,43 +7,11 @@
 #include "core/error.h"
 #include "core/regex.h"
 #include "recipe/row_pattern.h"
+#include "recipe/rulebook.h"
 #include "recipe/stages.h"
 
 namespace dml::recipe {
 namespace {
-
-class Rulebook {
- public:
-  explicit Rulebook(Reading& reading) : reading_(reading) {}
-
-  /// With a value; one that stands for "none" contradicts nothing.
-  bool given(const std::string& key) const { return reading_.given.contains(key) && !reading_.off.contains(key); }
-  Place place(const std::string& key) const {
-    auto found = reading_.given.find(key);
-    return found == reading_.given.end() ? Place{1, 1} : found->second;
-  }
-  /// "'KEY' (line 3)"
-  std::string cite(const std::string& key) const {
-    if (!given(key)) return fmt::format("'{}'", key);
-    int line = place(key).line;
-    return line ? fmt::format("'{}' (line {})", key, line) : fmt::format("'{}' (command line)", key);
-  }
-  void error(const std::string& key, const std::string& text) { reading_.report.error(place(key), text); }
-  void warning(const std::string& key, const std::string& text) { reading_.report.warning(place(key), text); }
-  void missing(const std::string& key, const std::string& text) {
-    reading_.report.error({1, 1}, fmt::format("'{}' is missing: {}", key, text));
-  }
-  /// Two keys for the same setting.
-  void exclusive(const std::string& a, const std::string& b) {
-    if (!given(a) || !given(b)) return;
-    bool a_later = place(a).line > place(b).line;
-    const auto &later = a_later ? a : b, &first = a_later ? b : a;
-    error(later, fmt::format("set either '{}' or {}, not both", later, cite(first)));
-  }
-
- private:
-  Reading& reading_;
-};
 
 /// Whether a setting has an effect with this value of another; true where nobody has said.
 bool has_effect(const char* setting, const char* key, const std::string& value) {
@@ -319,6 +287,7 @@ void check_rules(const Recipe& recipe, RecipeUse use, Reading& reading) {
   check_optim(recipe, use, rules);
   check_restarts(recipe.optim, rules);
   check_train(recipe, rules);
+  check_preference(recipe, rules);
   check_distribution(recipe.distribution, rules);
   check_log(recipe.log, rules);
 }

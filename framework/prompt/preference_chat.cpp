@@ -1,0 +1,138 @@
+// Preference rows that are conversations: the messages of the prompt and an answer, through a chat template. The answer is
+// trained, nothing of the prompt is.
+#include <algorithm>
+#include <utility>
+
+#include "prompt/chat_template.h"
+#include "prompt/layout.h"
+#include "prompt/preference_chat.h"
+#include "prompt/preference_record.h"
+#include "recipe/recipe.h"
+
+namespace dml {
+namespace {
+
+constexpr const char* kMessages = "messages";
+constexpr const char* kTrained = "trained";
+
+class PreferenceChat : public PromptStrategy {
+ public:
+  PreferenceChat(const PromptContext& context, ChatPreference fields)
+      : fields_(std::move(fields)), labelled_(context.rows == RowKind::labelled) {
+    DatasetEntry entry = *context.dataset;
+    auto property = [&](const char* name) {
+      auto found = entry.message_property_mappings.find(name);
+      return found == entry.message_property_mappings.end() ? std::string(name) : found->second;
+    };
+    role_ = property("role");
+    content_ = property("content");
+    entry.type = {"chat_template", {}};
+    entry.field_messages = kMessages;
+    entry.message_field_training = kTrained;
+    entry.message_columns.clear();
+    PromptContext own = context;
+    own.dataset = &entry;
+    own.train_on_inputs = false;
+    chat_ = make_chat_template(own);
+  }
+
+  std::vector<Rendered> render(const Json& record) const override {
+    if (labelled_) {
+      const bool good = label_column(record, fields_.label);
+      return {answered(record, prompt_messages(record), fields_.completion,
+                       good ? DocumentRole::desirable : DocumentRole::undesirable)};
+    }
+    const Json prompt = prompt_messages(record);
+    return {answered(record, prompt, fields_.chosen, DocumentRole::chosen),
+            answered(record, prompt, fields_.rejected, DocumentRole::rejected)};
+  }
+
+  Rendered prompt(const Json& record) const override {
+    return chat_->prompt(Json{{kMessages, record.contains(kMessages) ? record[kMessages] : prompt_messages(record)}});
+  }
+
+  std::string fingerprint() const override {
+    return fmt::format("{}|preference chat 1|{}|{}|{}|{}|{}|{}", chat_->fingerprint(), fields_.prompt, fields_.chosen,
+                       fields_.rejected, fields_.completion, fields_.label, labelled_);
+  }
+  std::string description() const override {
+    return labelled_
+               ? fmt::format("{}; the answer in {}", chat_->description(), fields_.completion)
+               : fmt::format("{}; the answers in {} and {}", chat_->description(), fields_.chosen, fields_.rejected);
+  }
+
+ private:
+  Json message(const char* role, const Json& content, bool trained) const {
+    return {{role_, role}, {content_, content}, {kTrained, trained}};
+  }
+
+  // Messages as the record has them: a list, one message, or a text, which is one message of `role`.
+  Json messages(const Json& value, const std::string& field, const char* role, bool trained) const {
+    if (value.is_string()) return Json::array({message(role, value, trained)});
+    Json out = value.is_object() ? Json::array({value}) : value;
+    if (!out.is_array() || out.empty())
+      throw UserError("'{}' must be a text, a message or a list of messages, is {}", field, dump(value).substr(0, 60));
+    for (Json& m : out) {
+      if (!m.is_object()) throw UserError("'{}' has an entry that is no message: {}", field, dump(m).substr(0, 60));
+      m[kTrained] = trained;
+    }
+    return out;
+  }
+
+  // Without a column of its own, the prompt is what the two answers have in common.
+  Json prompt_messages(const Json& record) const {
+    if (auto own = record.find(fields_.prompt); own != record.end() && !own->is_null())
+      return messages(*own, fields_.prompt, "user", false);
+    if (labelled_) text_column(record, fields_.prompt);  // says what there is instead
+    const Json chosen = messages(list_column(record, fields_.chosen), fields_.chosen, "user", false),
+               rejected = messages(list_column(record, fields_.rejected), fields_.rejected, "user", false);
+    Json common = Json::array();
+    const std::size_t most = std::min(chosen.size(), rejected.size());
+    while (common.size() < most && chosen[common.size()] == rejected[common.size()])
+      common.push_back(chosen[common.size()]);
+    if (common.size() == chosen.size() && common.size() == rejected.size() && !common.empty())
+      common.erase(common.size() - 1);  // equal answers: left to whoever counts them
+    if (common.empty())
+      throw UserError("'{}' and '{}' begin with different messages, so they have no prompt in common", fields_.chosen,
+                      fields_.rejected);
+    return common;
+  }
+
+  // An answer may be given with the prompt in front of it.
+  Json answer_messages(const Json& record, const Json& prompt, const std::string& field) const {
+    auto found = record.find(field);
+    if (found == record.end() || found->is_null()) throw UserError("'{}' is missing{}", field, looks_like(record));
+    Json answer = messages(*found, field, "assistant", true);
+    bool whole = answer.size() > prompt.size();
+    for (std::size_t i = 0; whole && i < prompt.size(); ++i) {
+      Json read = answer[i];
+      read[kTrained] = false;
+      whole = read == prompt[i];
+    }
+    if (whole) answer.erase(answer.begin(), answer.begin() + static_cast<std::ptrdiff_t>(prompt.size()));
+    return answer;
+  }
+
+  Rendered answered(const Json& record, const Json& prompt, const std::string& field, DocumentRole role) const {
+    Json all = prompt;
+    for (Json& m : answer_messages(record, prompt, field)) all.push_back(std::move(m));
+    Json row{{kMessages, std::move(all)}};
+    if (auto tools = record.find("tools"); tools != record.end()) row["tools"] = *tools;
+    Rendered out = std::move(chat_->render(row).front());
+    out.role = role;
+    return out;
+  }
+
+  ChatPreference fields_;
+  bool labelled_;
+  std::string role_, content_;
+  std::unique_ptr<PromptStrategy> chat_;
+};
+
+}  // namespace
+
+std::unique_ptr<PromptStrategy> make_preference_chat(const PromptContext& context, ChatPreference fields) {
+  return std::make_unique<PreferenceChat>(context, std::move(fields));
+}
+
+}  // namespace dml

@@ -1,0 +1,121 @@
+// Preference rows of plain texts: prompt and answers are columns, laid out in a frame (chatml, llama3, none).
+#include <algorithm>
+#include <utility>
+
+#include "core/closest.h"
+#include "prompt/layout.h"
+#include "prompt/preference_record.h"
+#include "prompt/preference_text.h"
+#include "recipe/recipe.h"
+
+namespace dml {
+namespace {
+
+class PreferenceText : public PromptStrategy {
+ public:
+  explicit PreferenceText(PreferenceFormat format)
+      : format_(std::move(format)),
+        system_(format_.frame.system, "system"),
+        prompt_(format_.frame.prompt, "prompt_format"),
+        prompt_field_(FieldPath::parse(format_.prompt)) {
+    for (const PreferenceAnswer& answer : format_.answers)
+      answers_.push_back({FieldPath::parse(answer.field), Layout(answer.layout, answer.key), answer.role});
+  }
+
+  std::vector<Rendered> render(const Json& record) const override {
+    std::vector<Rendered> out;
+    for (const Answer& answer : answers_) {
+      Rendered& made = out.emplace_back(Rendered{{lay_prompt(record)}});
+      Segment& segment = made.segments.front();
+      const std::string text = answer.field.text(record);
+      if (format_.frame.literal) segment.add(text, true, true);
+      else answer.layout.render(Json{{answer_name(answer.role), text}}, true, segment);
+      segment.end_of_text = segment.learn_end = format_.frame.ends_text;
+      made.role = answer.role;
+      if (answer.role == DocumentRole::desirable && !label_column(record, format_.label))
+        made.role = DocumentRole::undesirable;
+    }
+    return out;
+  }
+
+  Rendered prompt(const Json& record) const override { return {{lay_prompt(record)}}; }
+
+  std::string fingerprint() const override {
+    std::string out =
+        fmt::format("preference 1|{}|{}|{}|{}|{}|{}|{}", format_.prompt, format_.system, format_.label,
+                    format_.frame.system, format_.frame.prompt, format_.frame.ends_text, format_.frame.literal);
+    for (const PreferenceAnswer& a : format_.answers) out += fmt::format("|{}|{}", a.field, a.layout);
+    return out;
+  }
+
+  std::string description() const override {
+    std::string fields;
+    for (const Answer& answer : answers_) fields += fmt::format(", {}", answer.field.name());
+    return fmt::format("{}: {}{}; trains on answers", format_.name, prompt_field_.name(), fields);
+  }
+
+ private:
+  struct Answer {
+    FieldPath field;
+    Layout layout;
+    DocumentRole role;
+  };
+  static const char* answer_name(DocumentRole role) {
+    return role == DocumentRole::chosen ? "chosen" : role == DocumentRole::rejected ? "rejected" : "completion";
+  }
+
+  Segment lay_prompt(const Json& record) const {
+    Segment segment;
+    segment.add_special = true;
+    const std::string system = optional_text_column(record, format_.system);
+    if (!system.empty()) system_.render(Json{{"system", system}}, false, segment);
+    const std::string text = prompt_field_.text(record);
+    // What stands in the row is the whole text, with its special tokens.
+    if (format_.frame.literal) segment.add(text, false, true);
+    else prompt_.render(Json{{"prompt", text}, {"system", system}}, false, segment);
+    return segment;
+  }
+
+  PreferenceFormat format_;
+  Layout system_, prompt_;
+  FieldPath prompt_field_;
+  std::vector<Answer> answers_;
+};
+
+void check_placeholders(const std::string& layout, const char* key, const std::vector<std::string>& allowed) {
+  for (auto& column : Layout(layout, key).columns())
+    if (std::ranges::find(allowed, column) == allowed.end())
+      throw UserError("{}: unknown placeholder {{{}}}{}; write {{{{ and }}}} for braces", key, column,
+                      did_you_mean(column, allowed));
+}
+
+}  // namespace
+
+std::unique_ptr<PromptStrategy> make_preference_text(PreferenceFormat format) {
+  return std::make_unique<PreferenceText>(std::move(format));
+}
+
+std::unique_ptr<PromptStrategy> make_user_preference(const PromptContext& context) {
+  const PromptFormat& user = *context.dataset->type.format;
+  check_placeholders(user.prompt_format, "prompt_format", {"prompt", "system"});
+  PreferenceFormat format;
+  format.name = "own format";
+  format.prompt = user.field_prompt;
+  format.system = user.prompt_format.find("{system}") == std::string::npos ? "" : user.field_system;
+  format.frame.prompt = user.prompt_format;
+  auto answer = [&](const std::string& field, const std::string& layout, const char* key, const char* name,
+                    DocumentRole role) {
+    check_placeholders(layout, key, {name});
+    format.answers.push_back({field, layout, key, role});
+  };
+  if (context.rows == RowKind::labelled) {
+    format.label = user.field_label;
+    answer(user.field_completion, user.completion_format, "completion_format", "completion", DocumentRole::desirable);
+  } else {
+    answer(user.field_chosen, user.chosen_format, "chosen_format", "chosen", DocumentRole::chosen);
+    answer(user.field_rejected, user.rejected_format, "rejected_format", "rejected", DocumentRole::rejected);
+  }
+  return make_preference_text(std::move(format));
+}
+
+}  // namespace dml

@@ -1,0 +1,39 @@
+// A preference format whose prompt and answers are texts, as data: which columns, and the frame around them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "prompt/strategy.h"
+
+namespace dml {
+
+/// What stands around prompts. Placeholders: {system}; {prompt}.
+struct PreferenceFrame {
+  std::string system = {};
+  std::string prompt = "{prompt}";
+  bool ends_text = true;  // the tokenizer's EOS is behind the answer, which has no end token of its own
+  bool literal = false;   // special tokens in the row's texts are parsed
+};
+
+struct PreferenceAnswer {
+  std::string field;        // as FieldPath has it
+  std::string layout, key;  // placeholder {chosen}, {rejected} or {completion}; the key it comes from, for errors
+  DocumentRole role;        // desirable: `label` decides
+};
+
+struct PreferenceFormat {
+  std::string name;
+  std::string prompt;  // as FieldPath has it
+  std::string system;  // column; may be empty
+  std::string label;   // column, of labelled answers
+  PreferenceFrame frame;
+  std::vector<PreferenceAnswer> answers;
+};
+
+std::unique_ptr<PromptStrategy> make_preference_text(PreferenceFormat format);
+/// The user's own format (`type:` as a table) for context.rows.
+std::unique_ptr<PromptStrategy> make_user_preference(const PromptContext& context);
+
+}  // namespace dml

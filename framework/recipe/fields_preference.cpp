@@ -1,0 +1,70 @@
+// Rows of the section about learning from preferences.
+#include "recipe/codecs.h"
+
+namespace dml::recipe {
+namespace {
+
+std::vector<Choice> choices(std::initializer_list<const char*> values) {
+  std::vector<Choice> out;
+  for (const char* value : values) out.push_back({value, value});
+  return out;
+}
+
+}  // namespace
+
+Section preference_section() {
+  using S = PreferenceSection;
+  Table t("Preferences", "Learning from answers that people compared or rated, instead of imitating all of them.");
+  t.defaults<S>();
+  t.add(
+      "rl", &S::rl,
+      "Method: dpo (pairs, against the model at the start), orpo, simpo, cpo (pairs, without a reference), kto (single "
+      "answers with a label).",
+      {.example = "dpo", .data = true});
+  t.add("rl_beta", &S::rl_beta, "How strongly the preferences bind the model (β); of simpo, typically 2 to 10.",
+        {.min = 0,
+         .max = 1e6,
+         .above = true,
+         .aliases = {"dpo_beta"},
+         .example = "0.1",
+         .unset = "orpo_alpha, else 0.1"});
+  t.add(
+      "dpo_loss_type", &S::dpo_loss_type,
+      "dpo: loss of a pair; several are added up with dpo_loss_weights. sft adds cross-entropy of the chosen answers.",
+      {.choices = choices({"sigmoid", "hinge", "ipo", "exo_pair", "nca_pair", "robust", "bco_pair", "sppo_hard", "aot",
+                           "aot_unpaired", "apo_zero", "apo_down", "discopop", "sigmoid_norm", "sft"}),
+       .example = "[sigmoid, sft]"});
+  t.add("dpo_loss_weights", &S::dpo_loss_weights, "dpo: weight of each loss in dpo_loss_type.",
+        {.min = 0, .max = 1e6, .example = "[1.0, 0.2]", .unset = "1 for each"});
+  t.add("dpo_label_smoothing", &S::dpo_label_smoothing,
+        "Share of the preferences that is assumed to be wrong; used by sigmoid, exo_pair, robust, aot, simpo and cpo.",
+        {.min = 0, .max = 0.499999, .example = "0.1"});
+  t.add("f_divergence_type", &S::f_divergence_type, "dpo: divergence from the reference that the loss penalises.",
+        {.choices = choices({"reverse_kl", "forward_kl", "js_divergence", "alpha_divergence"}),
+         .example = "js_divergence"});
+  t.add("f_alpha_divergence_coef", &S::f_alpha_divergence_coef, "dpo: α of alpha_divergence.",
+        {.min = 0, .max = 10, .above = true, .example = "0.5"});
+  t.add("precompute_ref_log_probs", &S::precompute_ref_log_probs,
+        "dpo, kto: log-probabilities under the reference are always computed once, before the first step, and stored "
+        "with "
+        "the prepared data; the key changes nothing.",
+        {.example = "true"});
+  t.add("orpo_alpha", &S::orpo_alpha, "orpo: weight of the odds ratio; another name of rl_beta.",
+        {.min = 0, .max = 1e6, .above = true, .example = "0.1", .unset = "rl_beta"});
+  t.add("simpo_gamma", &S::simpo_gamma, "simpo: margin between the rewards of the two answers.",
+        {.min = 0, .max = 1e6, .example = "1.0"});
+  t.add("cpo_loss_type", &S::cpo_loss_type, "cpo: loss of a pair.",
+        {.choices = choices({"sigmoid", "hinge", "ipo"}), .example = "hinge"});
+  t.add("cpo_alpha", &S::cpo_alpha,
+        "cpo, simpo: weight of the cross-entropy of the chosen answers; 0 for SimPO proper.",
+        {.min = 0, .max = 1e6, .example = "0"});
+  t.add("kto_loss_type", &S::kto_loss_type, "kto: loss of an answer.",
+        {.choices = choices({"kto", "apo_zero_unpaired"}), .example = "apo_zero_unpaired"});
+  t.add("kto_desirable_weight", &S::kto_desirable_weight, "kto: weight of good answers.",
+        {.min = 0, .max = 1e6, .example = "1.0"});
+  t.add("kto_undesirable_weight", &S::kto_undesirable_weight, "kto: weight of bad answers.",
+        {.min = 0, .max = 1e6, .example = "1.0"});
+  return {std::move(t), [](Recipe& r) -> void* { return &r.preference; }};
+}
+
+}  // namespace dml::recipe

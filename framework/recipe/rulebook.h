@@ -1,0 +1,48 @@
+// What rules between settings are written with: which settings were given and where, and errors that name both places.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "recipe/fields.h"
+
+namespace dml::recipe {
+
+class Rulebook {
+ public:
+  explicit Rulebook(Reading& reading) : reading_(reading) {}
+
+  /// With a value; one that stands for "none" contradicts nothing.
+  bool given(const std::string& key) const { return reading_.given.contains(key) && !reading_.off.contains(key); }
+  Place place(const std::string& key) const {
+    auto found = reading_.given.find(key);
+    return found == reading_.given.end() ? Place{1, 1} : found->second;
+  }
+  /// "'KEY' (line 3)"
+  std::string cite(const std::string& key) const {
+    if (!given(key)) return fmt::format("'{}'", key);
+    int line = place(key).line;
+    return line ? fmt::format("'{}' (line {})", key, line) : fmt::format("'{}' (command line)", key);
+  }
+  void error(const std::string& key, const std::string& text) { reading_.report.error(place(key), text); }
+  void warning(const std::string& key, const std::string& text) { reading_.report.warning(place(key), text); }
+  void missing(const std::string& key, const std::string& text) {
+    reading_.report.error({1, 1}, fmt::format("'{}' is missing: {}", key, text));
+  }
+  /// Two keys for the same setting.
+  void exclusive(const std::string& a, const std::string& b) {
+    if (!given(a) || !given(b)) return;
+    bool a_later = place(a).line > place(b).line;
+    const auto &later = a_later ? a : b, &first = a_later ? b : a;
+    error(later, fmt::format("set either '{}' or {}, not both", later, cite(first)));
+  }
+
+ private:
+  Reading& reading_;
+};
+
+/// Rules of the keys about preferences.
+void check_preference(const Recipe& recipe, Rulebook& rules);
+
+}  // namespace dml::recipe

@@ -1,0 +1,104 @@
+// Rules of the keys about preferences.
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "recipe/rulebook.h"
+
+namespace dml::recipe {
+namespace {
+
+// The methods that read a key.
+const std::map<std::string, std::vector<Rl>>& readers() {
+  static const std::map<std::string, std::vector<Rl>> all = {
+      {"rl_beta", {Rl::dpo, Rl::orpo, Rl::simpo, Rl::cpo, Rl::kto}},
+      {"dpo_loss_type", {Rl::dpo}},
+      {"dpo_loss_weights", {Rl::dpo}},
+      {"dpo_label_smoothing", {Rl::dpo, Rl::simpo, Rl::cpo}},
+      {"f_divergence_type", {Rl::dpo}},
+      {"f_alpha_divergence_coef", {Rl::dpo}},
+      {"precompute_ref_log_probs", {Rl::dpo, Rl::kto}},
+      {"orpo_alpha", {Rl::orpo}},
+      {"simpo_gamma", {Rl::simpo}},
+      {"cpo_loss_type", {Rl::cpo}},
+      {"cpo_alpha", {Rl::cpo, Rl::simpo}},
+      {"kto_loss_type", {Rl::kto}},
+      {"kto_desirable_weight", {Rl::kto}},
+      {"kto_undesirable_weight", {Rl::kto}},
+  };
+  return all;
+}
+
+void check_idle(const Recipe& recipe, Rulebook& rules) {
+  static const PreferenceSection fresh;
+  static const Section section = preference_section();
+  for (const Field& field : section.table.fields()) {
+    auto found = readers().find(field.key);
+    if (found == readers().end() || !rules.given(field.key) || field.write(&recipe.preference) == field.write(&fresh))
+      continue;
+    if (recipe.preference.rl == Rl::none)
+      rules.warning(field.key, fmt::format("'{}' has no effect without rl", field.key));
+    else if (std::ranges::find(found->second, recipe.preference.rl) == found->second.end())
+      rules.warning(field.key, fmt::format("'{}' has no effect with {}", field.key, rules.cite("rl")));
+  }
+}
+
+void check_losses(const PreferenceSection& p, Rulebook& rules) {
+  const auto& types = p.dpo_loss_type;
+  auto has = [&](const char* name) { return std::ranges::find(types, name) != types.end(); };
+  if (types.empty())
+    rules.error("dpo_loss_type", "'dpo_loss_type' is empty; write for example dpo_loss_type: [sigmoid]");
+  if (!p.dpo_loss_weights.empty() && p.dpo_loss_weights.size() != types.size())
+    rules.error("dpo_loss_weights", fmt::format("'dpo_loss_weights' has {} weights, {} has {} losses",
+                                                p.dpo_loss_weights.size(), rules.cite("dpo_loss_type"), types.size()));
+  if (has("exo_pair") && p.dpo_label_smoothing == 0)
+    rules.error("dpo_loss_type", "'dpo_loss_type: exo_pair' needs dpo_label_smoothing above 0, for example 1e-3");
+  if ((has("aot") || has("aot_unpaired")) && p.f_divergence_type != "reverse_kl")
+    rules.error("f_divergence_type",
+                fmt::format("'f_divergence_type' does not work with aot in {}", rules.cite("dpo_loss_type")));
+  if (p.f_divergence_type == "alpha_divergence" && p.f_alpha_divergence_coef == 1)
+    rules.error("f_alpha_divergence_coef",
+                "'f_alpha_divergence_coef: 1' is reverse_kl; set f_divergence_type: reverse_kl");
+}
+
+}  // namespace
+
+void check_preference(const Recipe& recipe, Rulebook& rules) {
+  const PreferenceSection& p = recipe.preference;
+  check_idle(recipe, rules);
+  if (p.rl == Rl::none) return;
+  if (p.rl == Rl::dpo) check_losses(p, rules);
+  if (!recipe.data.pretraining_dataset.empty())
+    rules.error(
+        "pretraining_dataset",
+        fmt::format("'pretraining_dataset' holds no preferences, which {} needs; use datasets", rules.cite("rl")));
+  if (recipe.data.excess_length_strategy == ExcessLength::split_turns)
+    rules.error("excess_length_strategy",
+                fmt::format("'excess_length_strategy: split_turns' does not work with {}; use drop, truncate or raise",
+                            rules.cite("rl")));
+  if (recipe.data.train_on_inputs)
+    rules.warning("train_on_inputs", fmt::format("'train_on_inputs' has no effect with {}", rules.cite("rl")));
+  if (recipe.train.neftune_noise_alpha > 0)
+    rules.error(
+        "neftune_noise_alpha",
+        fmt::format("'neftune_noise_alpha' does not work with {}: noise would count as a difference from the reference",
+                    rules.cite("rl")));
+  if (p.rl == Rl::kto && p.kto_loss_type == "kto" && recipe.train.batch_size.value_or(2) < 2)
+    rules.error("batch_size", "'batch_size' of 1 does not work with rl: kto, which compares answers of different rows");
+  if (p.rl == Rl::simpo && p.beta() < 1)
+    rules.warning("rl",
+                  fmt::format("rl: simpo with rl_beta of {} learns next to nothing; 2 to 10 are usual", p.beta()));
+  if (p.rl == Rl::simpo && !rules.given("cpo_alpha"))
+    rules.warning("rl",
+                  "rl: simpo adds cross-entropy of the chosen answers, as Axolotl does; SimPO proper has cpo_alpha: 0");
+  const bool adapter = recipe.adapter.adapter != AdapterKind::none;
+  const double high = adapter ? 5e-5 : 5e-6;
+  if (recipe.optim.learning_rate > high && !recipe.model.base_model.empty())
+    rules.warning(
+        "learning_rate",
+        fmt::format("'learning_rate' of {} is high for {}: above {} models tend to fall apart within a hundred "
+                    "steps",
+                    recipe.optim.learning_rate, rules.cite("rl"), high));
+}
+
+}  // namespace dml::recipe

@@ -1,0 +1,181 @@
+// Pairs and labelled answers: from rows to groups of documents in a micro-batch.
+#include "data/loader.h"
+#include "data/prepare_fixture.h"
+
+namespace dml {
+namespace {
+
+class PreferenceData : public PrepareTest {
+ protected:
+  explicit PreferenceData(RowKind rows = RowKind::pairs) { data.rows = rows; }
+  std::string text(std::span<const Token> ids) const { return tokenizer.decode(ids); }
+  // The trained text of a document.
+  std::string trained(std::span<const Token> labels) const {
+    std::vector<Token> ids;
+    for (Token t : labels)
+      if (t != kIgnore) ids.push_back(t);
+    return tokenizer.decode(ids);
+  }
+};
+
+std::string pair(const std::string& prompt, const std::string& chosen, const std::string& rejected) {
+  return fmt::format("{{\"prompt\": \"{}\", \"chosen\": \"{}\", \"rejected\": \"{}\"}}\n", prompt, chosen, rejected);
+}
+
+TEST_F(PreferenceData, APairIsOneExampleOfTwoDocuments) {
+  add(write("p.jsonl", pair("Q: hi\\nA:", " yes", " no, never")), "passthrough");
+  const Prepared p = run();
+  const Examples examples = p.train();
+  ASSERT_EQ(examples.size(), 1);
+  EXPECT_EQ(examples.kind(0), ExampleKind::pair);
+  const auto split = static_cast<std::size_t>(examples.split(0));
+  EXPECT_EQ(text(examples.ids(0).first(split)), "<s>Q: hi\nA: yes</s>");
+  EXPECT_EQ(text(examples.ids(0).subspan(split)), "<s>Q: hi\nA: no, never</s>");
+  EXPECT_EQ(trained(examples.labels(0).first(split)), " yes</s>");
+  EXPECT_EQ(trained(examples.labels(0).subspan(split)), " no, never</s>");
+}
+
+TEST_F(PreferenceData, TheDocumentsOfAPairShareAMicroBatch) {
+  std::string rows;
+  for (int i = 0; i < 5; ++i) rows += pair(fmt::format("q{}", i), fmt::format("good{}", i), fmt::format("bad{}", i));
+  add(write("p.jsonl", rows), "passthrough");
+  data.curriculum_sampling = true;
+  const Prepared p = run();
+  TrainSection train;
+  train.micro_batch_size = 2;
+  train.gradient_accumulation_steps = 2;
+  const Schedule schedule(p.train().lengths(), train_schedule(data, train, 1));
+  EXPECT_EQ(schedule.most_documents(), 4);
+  ReferenceScores references;
+  for (int i = 0; i < 10; ++i) references.answers.push_back(-i);
+  Loader loader(p.train(), schedule, {.references = &references});
+  const PackedBatch batch = loader.load(0, 1);
+  ASSERT_EQ(batch.documents(), 4);
+  ASSERT_EQ(batch.groups.size(), 4u);
+  EXPECT_EQ(batch.first_group, 2);
+  for (std::size_t d = 0; d < 4; ++d) {
+    const DocumentGroup& g = batch.groups[d];
+    EXPECT_EQ(g.role, d % 2 == 0 ? DocumentRole::chosen : DocumentRole::rejected);
+    EXPECT_EQ(g.group, static_cast<std::int32_t>(d / 2));
+    EXPECT_EQ(g.reference, -static_cast<double>(4 + d));
+    // <s>q2good2</s>: the label in front of the answer is at position 2.
+    EXPECT_EQ(g.completion, 2);
+    EXPECT_EQ(batch.positions[static_cast<std::size_t>(batch.starts[d])], 0);
+  }
+}
+
+TEST_F(PreferenceData, PromptsOfChosenDocumentsMayHaveLabels) {
+  add(write("p.jsonl", pair("ab", "cd", "ef")), "passthrough");
+  const Prepared p = run();
+  const Schedule schedule(p.train().lengths(), train_schedule(data, {}, 1));
+  Loader loader(p.train(), schedule, {.label_chosen_prompts = true});
+  const PackedBatch batch = loader.load(0, 0);
+  EXPECT_EQ(text(batch.labels.first(5)), "abcd</s>");  // shifted: the begin token predicts the a
+  EXPECT_EQ(batch.groups[0].completion, 2);
+  EXPECT_EQ(batch.labels[6], kIgnore);
+}
+
+TEST_F(PreferenceData, EqualAnswersAndPromptsThatDoNotFitAreCounted) {
+  add(write("p.jsonl", pair("a", "same", "same") + pair("b", "longer than it", "longer than that") +
+                           pair("a very long prompt", "x", "y") + pair("c", "one", "two") + pair("d", "", "z") +
+                           pair("e", "1", "2") + pair("f", "3", "4")),
+      "passthrough");
+  data.sequence_len = 12;
+  data.excess_length_strategy = ExcessLength::truncate;
+  const Prepared p = run();
+  EXPECT_EQ(p.train().size(), 4);
+  const auto& dropped = p.report().datasets[0].dropped;
+  EXPECT_EQ(dropped.at(dropped::kEqualAnswers), 1);
+  EXPECT_EQ(dropped.at(dropped::kEqualOnceCut), 1);
+  EXPECT_EQ(dropped.at(dropped::kPromptTooLong), 1);
+  EXPECT_EQ(p.report().datasets[0].pairs, 4);
+}
+
+TEST_F(PreferenceData, MissingSidesNameTheirRow) {
+  add(write("p.jsonl", "{\"prompt\": \"a\", \"chosen\": \"b\"}\n"), "passthrough");
+  try {
+    run();
+    FAIL();
+  } catch (const UserError& e) {
+    EXPECT_NE(std::string(e.what()).find("p.jsonl:1"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("rejected"), std::string::npos) << e.what();
+  }
+}
+
+TEST_F(PreferenceData, FramesAndColumnsAreAxolotls) {
+  add(write("p.jsonl", R"({"system": "S", "question": "Q", "chosen": "C", "rejected": "R"})"
+                       "\n"),
+      "chatml.intel");
+  const Examples examples = run().train();
+  const auto split = static_cast<std::size_t>(examples.split(0));
+  EXPECT_EQ(text(examples.ids(0).first(split)),
+            "<s><|im_start|>system\nS<|im_end|>\n<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\nC<|im_end|>");
+  EXPECT_EQ(trained(examples.labels(0).subspan(split)), "R<|im_end|>");
+}
+
+TEST_F(PreferenceData, MessagesShareTheirPrompt) {
+  templates.chat_template = "chatml";
+  add(write("p.jsonl", R"({"chosen": [{"role": "user", "content": "Q"}, {"role": "assistant", "content": "C"}], )"
+                       R"("rejected": [{"role": "user", "content": "Q"}, {"role": "assistant", "content": "R"}]})"
+                       "\n"),
+      "chat_template.argilla");
+  const Examples examples = run().train();
+  const auto split = static_cast<std::size_t>(examples.split(0));
+  EXPECT_EQ(trained(examples.labels(0).first(split)).substr(0, 1), "C");
+  EXPECT_EQ(trained(examples.labels(0).subspan(split)).substr(0, 1), "R");
+  EXPECT_NE(text(examples.ids(0).first(split)).find("user\nQ"), std::string::npos);
+}
+
+class LabelledData : public PreferenceData {
+ protected:
+  LabelledData() : PreferenceData(RowKind::labelled) {}
+};
+
+TEST_F(LabelledData, EachPromptAlsoMeetsTheAnswerBeforeItInTheStep) {
+  std::string rows;
+  for (int i = 0; i < 4; ++i)
+    rows += fmt::format("{{\"prompt\": \"p{0}\", \"completion\": \"c{0}\", \"label\": {1}}}\n", i, i % 2 == 0);
+  add(write("k.jsonl", rows), "passthrough");
+  data.curriculum_sampling = true;
+  const Prepared p = run();
+  TrainSection train;
+  train.micro_batch_size = 2;
+  train.gradient_accumulation_steps = 2;
+  const Schedule schedule(p.train().lengths(), train_schedule(data, train, 1));
+  const std::vector<double> known{-1, -2, -3, -4};
+  ReferenceScores references;
+  references.answers.assign(8, -9);
+  Loader loader(p.train(), schedule, {.mismatched = true, .references = &references, .mismatched_references = &known});
+  std::vector<std::string> texts;
+  std::vector<double> scores;
+  for (std::int64_t m = 0; m < 2; ++m) {
+    const PackedBatch batch = loader.load(0, m);
+    EXPECT_EQ(batch.groups[0].role, DocumentRole::desirable);
+    EXPECT_EQ(batch.groups[1].role, DocumentRole::undesirable);
+    const PackedBatch& other = *batch.mismatched;
+    for (std::size_t d = 0; d < 2; ++d) {
+      const auto first = static_cast<std::size_t>(other.starts[d]),
+                 last = static_cast<std::size_t>(other.starts[d + 1]);
+      texts.push_back(text(other.tokens.subspan(first, last - first)));
+      scores.push_back(other.groups[d].reference);
+    }
+  }
+  EXPECT_EQ(texts, (std::vector<std::string>{"<s>p0c3</s>", "<s>p1c0</s>", "<s>p2c1</s>", "<s>p3c2</s>"}));
+  EXPECT_EQ(scores, known);
+  EXPECT_EQ(loader.examples(), 4);
+}
+
+TEST_F(LabelledData, LabelsAreBooleans) {
+  add(write("k.jsonl", R"({"prompt": "p", "completion": "c", "label": "good"})"
+                       "\n"),
+      "passthrough");
+  try {
+    run();
+    FAIL();
+  } catch (const UserError& e) {
+    EXPECT_NE(std::string(e.what()).find("'label' must be true or false"), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace dml

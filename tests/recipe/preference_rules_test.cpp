@@ -1,0 +1,66 @@
+// Rules of the keys about preferences.
+#include <gtest/gtest.h>
+
+#include "recipe/sample.h"
+
+namespace dml {
+namespace {
+
+bool mentions(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+RecipeFile preference_file(const std::string& lines) { return read_recipe(kSample + lines, "r.yml", {}); }
+
+bool warned(const RecipeFile& file, const std::string& part) {
+  for (auto& line : file.warnings)
+    if (mentions(line, part)) return true;
+  return false;
+}
+
+TEST(PreferenceRules, RlDecidesWhatRowsAre) {
+  EXPECT_EQ(parsed("").data.rows, RowKind::text);
+  EXPECT_EQ(parsed("rl: dpo\n").data.rows, RowKind::pairs);
+  EXPECT_EQ(parsed("rl: kto\n").data.rows, RowKind::labelled);
+  const Recipe ipo = parsed("rl: ipo\n");
+  EXPECT_EQ(ipo.preference.rl, Rl::dpo);
+  EXPECT_EQ(ipo.preference.dpo_loss_type, std::vector<std::string>{"ipo"});
+  EXPECT_EQ(parsed("rl:\n").preference.rl, Rl::none);
+}
+
+TEST(PreferenceRules, BetaHasSeveralNames) {
+  EXPECT_EQ(parsed("rl: dpo\n").preference.beta(), 0.1);
+  EXPECT_EQ(parsed("rl: dpo\ndpo_beta: 0.3\n").preference.beta(), 0.3);
+  EXPECT_EQ(parsed("rl: orpo\norpo_alpha: 0.2\n").preference.beta(), 0.2);
+  EXPECT_EQ(parsed("rl: orpo\norpo_alpha: 0.2\nrl_beta: 0.4\n").preference.beta(), 0.4);
+}
+
+TEST(PreferenceRules, CombinationsThatCannotBeAreRefusedByTheirKey) {
+  EXPECT_TRUE(mentions(problems("rl: dpo\ndpo_loss_type: [exo_pair]\n"), "needs dpo_label_smoothing"));
+  EXPECT_TRUE(mentions(problems("rl: dpo\ndpo_loss_type: [sigmoid, sft]\ndpo_loss_weights: [1]\n"), "has 1 weights"));
+  EXPECT_TRUE(mentions(problems("rl: dpo\ndpo_loss_type: [sigmoyd]\n"), "sigmoid"));
+  EXPECT_TRUE(mentions(problems("rl: dpo\nexcess_length_strategy: split_turns\n"), "split_turns"));
+  EXPECT_TRUE(mentions(problems("rl: dpo\nneftune_noise_alpha: 5\n"), "noise"));
+  EXPECT_TRUE(mentions(problems("rl: kto\nbatch_size: 1\n"), "different rows"));
+  EXPECT_TRUE(mentions(problems("rl: grpo\n"), "'rl'"));
+  EXPECT_TRUE(mentions(problems("rpo_alpha: 1\n"), "[sigmoid, sft]"));
+  EXPECT_EQ(problems("rl: dpo\ndpo_loss_type: [sigmoid, sft]\ndpo_loss_weights: [1, 0.5]\n"), "");
+}
+
+TEST(PreferenceRules, IdleKeysAndHighRatesAreSaid) {
+  EXPECT_TRUE(warned(preference_file("dpo_label_smoothing: 0.1\n"), "no effect without rl"));
+  EXPECT_TRUE(warned(preference_file("rl: kto\nsimpo_gamma: 1.5\n"), "'simpo_gamma' has no effect"));
+  EXPECT_TRUE(warned(preference_file("rl: dpo\n"), "is high for"));  // 2e-4
+  EXPECT_FALSE(
+      warned(read_recipe(kSample + "rl: dpo\n", "r.yml", parse_overrides({"--learning_rate", "5e-7"})), "is high"));
+  EXPECT_TRUE(warned(preference_file("rl: simpo\n"), "cpo_alpha: 0"));
+}
+
+TEST(PreferenceRules, DropoutIsLeftOut) {
+  const RecipeFile file = preference_file("rl: dpo\nadapter: lora\nlora_target_linear: true\nlora_dropout: 0.1\n");
+  EXPECT_EQ(file.recipe.adapter.lora_dropout, 0);
+  bool said = false;
+  for (auto& line : file.notices) said |= mentions(line, "lora_dropout is 0");
+  EXPECT_TRUE(said);
+}
+
+}  // namespace
+}  // namespace dml
