@@ -12,12 +12,12 @@ LossSums& LossSums::operator+=(const LossSums& other) {
   return *this;
 }
 
-std::vector<NamedValue> named_terms(const Objective& objective, const LossSums& sums) {
+std::vector<NamedValue> named_terms(std::span<const std::string> names, const LossSums& sums,
+                                    const std::string& prefix) {
   std::vector<NamedValue> out;
-  for (std::size_t i = 0; i < objective.terms().size(); ++i) {
-    const LossSums::Term& term = sums.terms[i];
-    out.push_back({objective.terms()[i], term.weight != 0 ? term.sum / term.weight : 0});
-  }
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (const LossSums::Term& term = sums.terms[i]; term.weight > 0)
+      out.push_back({prefix + names[i], term.sum / term.weight});
   return out;
 }
 

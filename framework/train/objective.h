@@ -7,11 +7,14 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/packed_batch.h"
+#include "dist/comm.h"
 #include "model/causal_lm.h"
 #include "nn/hooks.h"
 #include "train/metrics.h"
@@ -39,11 +42,24 @@ struct DocumentLoss {
   double loss = 0, denominator = 0;
 };
 
+/// All micro-batches of a step or of an evaluation, before the passes that train() or evaluate() make.
+struct GlobalBatch {
+  std::int64_t micro_batches = 0;
+  const std::function<PackedBatch(std::int64_t micro_batch)>& load;  // valid until the next call
+  CausalLm& model;
+  UnitHooks& hooks;
+  Comm& comm;
+};
+
 class Objective {
  public:
   virtual ~Objective() = default;
   /// Names of the terms that are logged beside the loss, at most LossSums::kMostTerms.
   virtual std::span<const std::string> terms() const { return {}; }
+  /// On all ranks: learns what must be known of the batch as a whole before any gradient is.
+  virtual void begin(const GlobalBatch& /*batch*/) {}
+  /// The loss of the first step, where it is known: a model that is its own reference.
+  virtual std::optional<double> loss_at_start() const { return std::nullopt; }
   /// Every pass over one micro-batch, forward and backward: adds the gradient of the returned loss to the units. The passes
   /// and their hooks are the same for every micro-batch, also one without tokens: other ranks may wait for its exchanges.
   virtual LossSums train(CausalLm& model, const PackedBatch& batch, PassSeed seed, UnitHooks& hooks) = 0;
@@ -57,7 +73,8 @@ class Objective {
   }
 };
 
-/// The terms of a global batch under their names.
-std::vector<NamedValue> named_terms(const Objective& objective, const LossSums& sums);
+/// The means of the terms that have any weight; `prefix` stands in front of the names.
+std::vector<NamedValue> named_terms(std::span<const std::string> names, const LossSums& sums,
+                                    const std::string& prefix = "");
 
 }  // namespace dml

@@ -60,11 +60,16 @@ SplitLoss split_loss(const SplitPasses& p, const DocumentGroups& groups) {
   for (std::int64_t s = 0; s < p.schedule.steps(); ++s)
     for (std::int64_t m = 0; m < p.schedule.step(s).micro_batches; ++m) all.push_back({s, m});
   const auto count = static_cast<std::int64_t>(all.size());
+  const std::function<PackedBatch(std::int64_t)> load = [&](std::int64_t number) {
+    const auto [s, m] = all[static_cast<std::size_t>(number)];
+    return p.loader.load(s, m);
+  };
+  p.objective.begin({count, load, p.model, p.hooks, p.comm});
   for (std::int64_t first = 0; first < count; first += p.comm.size()) {
     // Where values are sharded a pass is a collective: a rank without a micro-batch of its own computes the last one, too.
     const std::int64_t number = first + p.comm.rank();
     const auto [s, m] = all[static_cast<std::size_t>(std::min(number, count - 1))];
-    const PackedBatch batch = p.loader.load(s, m);
+    const PackedBatch batch = load(std::min(number, count - 1));
     const LossSums losses = p.objective.evaluate(p.model, batch, p.hooks, by_group.documents(batch));
     if (number < count) {
       mine.push_back({number, batch.size(), batch.learned(), losses});

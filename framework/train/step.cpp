@@ -32,6 +32,7 @@ std::vector<MicroBatchSum> run_passes(const StepParts& parts, const StepPlan& pl
 
 StepResult run_step(const StepParts& parts, const StepPlan& plan,
                     const std::function<PackedBatch(std::int64_t micro_batch)>& load, StepWatcher& watcher) {
+  parts.objective.begin({plan.micro_batches, load, parts.model, parts.strategy, parts.comm});
   std::vector<MicroBatchSum> mine = run_passes(parts, plan, load, watcher);
   watcher.exchange_begins();
   parts.strategy.finish_gradients();

@@ -8,18 +8,23 @@
 
 namespace dml {
 
-ValidationLoss::ValidationLoss(const Examples& examples, const Schedule& schedule, Datasets datasets, bool on_start)
+ValidationLoss::ValidationLoss(const Examples& examples, const Schedule& schedule, Datasets datasets, bool on_start,
+                               LoaderOptions loading, std::span<const std::string> terms)
     : examples_(examples),
       schedule_(schedule),
-      loader_(examples, schedule),
+      loader_(examples, schedule, loading),
       datasets_(std::move(datasets)),
-      on_start_(on_start) {
+      on_start_(on_start),
+      terms_(terms.begin(), terms.end()) {
   if (datasets_.names.size() < 2) datasets_ = {};
 }
 
 std::vector<Metric> ValidationLoss::metrics() const {
   std::vector<Metric> out{{kEvalLoss}};
   for (const std::string& name : datasets_.names) out.push_back({fmt::format("eval_{}_loss", name)});
+  for (const std::string& name : terms_)
+    out.push_back({"eval_" + name, name.find("nll") == std::string::npos && name != "kl" && name != "rewards/rejected" &&
+                                       name != "logps/rejected"});
   return out;
 }
 
@@ -29,7 +34,8 @@ void ValidationLoss::evaluate(const EvaluationContext& context, EvaluationResult
                                 of.clear();
                                 for (const std::int32_t i : schedule_.examples(step, micro_batch))
                                   if (examples_.length(i) > 0)
-                                    of.push_back(datasets_.numbers[static_cast<std::size_t>(i)]);
+                                    of.insert(of.end(), static_cast<std::size_t>(examples_.documents(i)),
+                                              datasets_.numbers[static_cast<std::size_t>(i)]);
                               }};
   const SplitLoss split = split_loss(
       {context.model, context.objective, loader_, schedule_, context.comm, context.strategy, context.part}, groups);
@@ -37,10 +43,11 @@ void ValidationLoss::evaluate(const EvaluationContext& context, EvaluationResult
   result.values.push_back({names[0].name, split.all.losses.mean()});
   for (std::size_t g = 0; g < split.groups.size(); ++g)
     result.values.push_back({names[g + 1].name, split.groups[g].loss / split.groups[g].denominator});
+  for (NamedValue& term : named_terms(terms_, split.all.losses, "eval_")) result.values.push_back(std::move(term));
 }
 
 Evaluator::Memory ValidationLoss::memory(CausalLm& model, Objective& objective, int /*rank*/) {
-  return {objective.measure(model, {schedule_.longest(), schedule_.longest(), schedule_.most_examples()}, false)};
+  return {objective.measure(model, {schedule_.longest(), schedule_.longest(), schedule_.most_documents()}, false)};
 }
 
 }  // namespace dml

@@ -1,5 +1,5 @@
 // The loss over the validation split: eval_loss, and, where the split has examples of several datasets, eval_NAME_loss of
-// each.
+// each; and, under "eval_", what the objective logs beside its loss.
 #pragma once
 
 #include <vector>
@@ -15,9 +15,10 @@ class ValidationLoss : public Evaluator {
     std::vector<std::string> names;     // of the datasets, without the examples of any other
     std::vector<std::int32_t> numbers;  // of each example of the split: an index into `names`
   };
-  /// `on_start`: also before training. With fewer than two datasets there is only eval_loss. Examples and schedule must
-  /// outlive this.
-  ValidationLoss(const Examples& examples, const Schedule& schedule, Datasets datasets, bool on_start);
+  /// `on_start`: also before training. With fewer than two datasets there is only one loss. `terms`: what the objective
+  /// logs beside its loss. Examples and schedule must outlive this.
+  ValidationLoss(const Examples& examples, const Schedule& schedule, Datasets datasets, bool on_start,
+                 LoaderOptions loading = {}, std::span<const std::string> terms = {});
 
   std::vector<Metric> metrics() const override;
   bool due(const EvaluationMoment& moment) const override { return moment.step == 0 ? on_start_ : moment.scheduled; }
@@ -30,6 +31,7 @@ class ValidationLoss : public Evaluator {
   Loader loader_;
   Datasets datasets_;
   bool on_start_;
+  std::vector<std::string> terms_;
 };
 
 }  // namespace dml

@@ -1,0 +1,71 @@
+#include "train/objective/document_scores.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.h"
+
+namespace dml {
+
+void score_documents(const PackedBatch& batch, std::span<const float> losses, std::vector<DocumentScore>& out) {
+  out.assign(static_cast<std::size_t>(batch.documents()), {});
+  std::size_t row = 0;
+  each_labelled_row(batch, [&](std::int64_t document, bool answer) {
+    DocumentScore& score = out[static_cast<std::size_t>(document)];
+    const double loss = static_cast<double>(losses[row++]);
+    if (answer) score.answer -= loss, score.tokens += 1;
+    else score.prompt_loss += loss, score.prompt_labels += 1;
+  });
+  DML_CHECK(row == losses.size());
+}
+
+void score_documents(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks, std::vector<float>& losses,
+                     std::vector<DocumentScore>& out) {
+  losses.resize(static_cast<std::size_t>(batch.learned()));
+  model.evaluate(batch, hooks, losses);
+  score_documents(batch, losses, out);
+}
+
+std::vector<std::vector<double>> score_global_batch(
+    const GlobalBatch& global, const std::function<const PackedBatch&(const PackedBatch&)>& batch_of,
+    const std::function<void(std::int64_t, std::int64_t)>& each) {
+  std::vector<std::vector<double>> out(static_cast<std::size_t>(global.micro_batches));
+  std::vector<float> losses;
+  std::vector<DocumentScore> scores;
+  const std::int64_t ranks = global.comm.size();
+  for (std::int64_t first = 0; first < global.micro_batches; first += ranks) {
+    // A pass is a collective where values are sharded: a rank without a micro-batch computes the last one, too.
+    const std::int64_t mine = first + global.comm.rank();
+    const PackedBatch batch = global.load(std::min(mine, global.micro_batches - 1));
+    score_documents(global.model, batch_of(batch), global.hooks, losses, scores);
+    for (const DocumentScore& s : scores)
+      if (mine < global.micro_batches) out[static_cast<std::size_t>(mine)].push_back(s.answer);
+    if (each) each(std::min(first + ranks, global.micro_batches), global.micro_batches);
+  }
+  if (ranks == 1) return out;
+  std::string bytes;
+  for (std::int64_t m = global.comm.rank(); m < global.micro_batches; m += ranks) {
+    const auto& values = out[static_cast<std::size_t>(m)];
+    const std::uint64_t count = values.size();
+    bytes.append(reinterpret_cast<const char*>(&count), sizeof count);
+    bytes.append(reinterpret_cast<const char*>(values.data()), count * sizeof(double));
+  }
+  const auto parts = global.comm.all_gather(bytes);
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    std::string_view rest = parts[static_cast<std::size_t>(rank)];
+    for (std::int64_t m = rank; m < global.micro_batches; m += ranks) {
+      std::uint64_t count = 0;
+      DML_CHECK(rest.size() >= sizeof count);
+      std::memcpy(&count, rest.data(), sizeof count);
+      rest.remove_prefix(sizeof count);
+      DML_CHECK(rest.size() >= count * sizeof(double));
+      auto& values = out[static_cast<std::size_t>(m)];
+      values.resize(count);
+      std::memcpy(values.data(), rest.data(), count * sizeof(double));
+      rest.remove_prefix(count * sizeof(double));
+    }
+  }
+  return out;
+}
+
+}  // namespace dml

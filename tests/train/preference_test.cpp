@@ -1,0 +1,202 @@
+// Objectives over groups of documents: their gradients beside those of single documents' token losses, and what they log.
+#include <gtest/gtest.h>
+
+#include "model/golden.h"
+#include "train/objective/pair_objective.h"
+#include "train/objective/unpaired_objective.h"
+
+namespace dml {
+namespace {
+
+// The golden batch as groups. Every document's first labels count as its prompt's, so that they are told apart.
+struct GroupedBatch {
+  explicit GroupedBatch(bool pairs) : golden(golden_path("llama_tiny") + "/batch.json") {
+    const std::size_t documents = (golden.starts.size() - 1) / 2 * 2;
+    golden.starts.resize(documents + 1);
+    const auto size = static_cast<std::size_t>(golden.starts.back());
+    golden.tokens.resize(size), golden.labels.resize(size), golden.positions.resize(size);
+    for (std::size_t d = 0; d < documents; ++d) {
+      DocumentGroup g;
+      g.role = pairs ? (d % 2 == 0 ? DocumentRole::chosen : DocumentRole::rejected)
+                     : (d % 2 == 0 ? DocumentRole::desirable : DocumentRole::undesirable);
+      g.group = static_cast<std::int32_t>(pairs ? d / 2 : d);
+      g.completion = first_label(d) + (pairs && d % 2 == 0 ? 1 : 0);
+      g.reference = -3.5 * static_cast<double>(d + 1);
+      groups.push_back(g);
+    }
+  }
+  std::int32_t first_label(std::size_t d) const {
+    std::int32_t t = golden.starts[d];
+    while (golden.labels[static_cast<std::size_t>(t)] == kIgnore) ++t;
+    return t - golden.starts[d];
+  }
+  PackedBatch view() const {
+    PackedBatch batch = golden.view();
+    batch.groups = groups;
+    return batch;
+  }
+  // One document, with only the labels of its answer or only those of its prompt.
+  std::vector<Token> labels_of(std::size_t document, bool answer) const {
+    std::vector<Token> out(golden.labels.size(), kIgnore);
+    const std::int32_t seam = golden.starts[document] + groups[document].completion;
+    for (std::int32_t t = golden.starts[document]; t < golden.starts[document + 1]; ++t)
+      if ((t >= seam) == answer) out[static_cast<std::size_t>(t)] = golden.labels[static_cast<std::size_t>(t)];
+    return out;
+  }
+  GoldenBatch golden;
+  std::vector<DocumentGroup> groups;
+};
+
+using Gradients = std::vector<std::vector<float>>;
+
+// What a weight for each document's answer, and one for the prompts of chosen documents, make of token losses.
+Gradients weighted_sum(const GroupedBatch& batch, bool lora, const std::vector<double>& answers,
+                       double chosen_prompts) {
+  Gradients sum;
+  for (std::size_t d = 0; d < answers.size(); ++d)
+    for (bool answer : {true, false}) {
+      const double weight = answer ? answers[d] : d % 2 == 0 ? chosen_prompts : 0;
+      if (weight == 0) continue;
+      GoldenModel golden("llama_tiny", lora, batch.golden);
+      UnitHooks none;
+      const auto labels = batch.labels_of(d, answer);
+      golden.model->train({batch.golden.tokens, labels, batch.golden.positions, batch.golden.starts}, {}, none);
+      if (sum.empty()) {
+        sum = golden.gradients;
+        for (auto& g : sum) std::ranges::fill(g, 0.f);
+      }
+      for (std::size_t u = 0; u < sum.size(); ++u)
+        for (std::size_t i = 0; i < sum[u].size(); ++i)
+          sum[u][i] += static_cast<float>(weight) * golden.gradients[u][i];
+    }
+  return sum;
+}
+
+void expect_near(const Gradients& found, const Gradients& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t u = 0; u < found.size(); ++u) {
+    float most = 0;
+    for (float g : expected[u]) most = std::max(most, std::abs(g));
+    for (std::size_t i = 0; i < found[u].size(); ++i)
+      ASSERT_NEAR(found[u][i], expected[u][i], 1e-4f * std::max(most, 1e-3f)) << "unit " << u << ", value " << i;
+  }
+}
+
+// A loss's derivatives by the sums of the documents' answers, from its values.
+template <class O>
+std::vector<double> slopes(O& objective, const GroupedBatch& batch, const std::vector<float>& losses) {
+  std::vector<double> out;
+  std::vector<float> weights(losses.size());
+  objective.score(batch.view(), losses, weights);
+  std::size_t row = 0;
+  out.resize(batch.groups.size());
+  each_labelled_row(batch.view(), [&](std::int64_t d, bool answer) {
+    if (answer) out[static_cast<std::size_t>(d)] = static_cast<double>(weights[row]);
+    ++row;
+  });
+  return out;
+}
+
+GlobalBatch global(CausalLm& model, const std::function<PackedBatch(std::int64_t)>& load, UnitHooks& hooks,
+                   Comm& comm) {
+  return {1, load, model, hooks, comm};
+}
+
+class Preferences : public testing::TestWithParam<bool> {};  // whether an adapter is trained
+
+TEST_P(Preferences, GradientIsCrossEntropysWithAWeightForEachAnswer) {
+  const GroupedBatch batch(true);
+  for (const PairLossRow& row : pair_losses()) {
+    PairObjective objective({.terms = {{&row, 0.5}}, .loss = {.beta = 0.05, .label_smoothing = 0.1}});
+    GoldenModel golden("llama_tiny", GetParam(), batch.golden);
+    golden.model->reserve(objective.measure(*golden.model, GoldenModel::shape(batch.golden), true));
+    auto comm = make_self_comm();
+    UnitHooks none;
+    const std::function<PackedBatch(std::int64_t)> load = [&](std::int64_t) { return batch.view(); };
+    objective.begin(global(*golden.model, load, none, *comm));
+    std::vector<float> losses(static_cast<std::size_t>(batch.view().learned()));
+    golden.model->evaluate(batch.view(), none, losses);
+    const std::vector<double> weights = slopes(objective, batch, losses);
+    objective.train(*golden.model, batch.view(), {}, none);
+    expect_near(golden.gradients, weighted_sum(batch, GetParam(), weights, 0));
+  }
+}
+
+TEST_P(Preferences, CrossEntropyOfTheChosenIsAMeanOverTheGlobalBatch) {
+  const GroupedBatch batch(true);
+  PairObjective objective({.terms = {{find_pair_loss(reference_free_losses(), "orpo")}},
+                           .reference = false,
+                           .nll = NllTokens::whole,
+                           .nll_weight = 1});
+  GoldenModel golden("llama_tiny", GetParam(), batch.golden);
+  golden.model->reserve(objective.measure(*golden.model, GoldenModel::shape(batch.golden), true));
+  auto comm = make_self_comm();
+  UnitHooks none;
+  const std::function<PackedBatch(std::int64_t)> load = [&](std::int64_t) { return batch.view(); };
+  objective.begin(global(*golden.model, load, none, *comm));
+  std::vector<float> losses(static_cast<std::size_t>(batch.view().learned()));
+  golden.model->evaluate(batch.view(), none, losses);
+  const std::vector<double> weights = slopes(objective, batch, losses);
+  const LossSums sums = objective.train(*golden.model, batch.view(), {}, none);
+  double nll = 0, tokens = 0;
+  std::size_t row = 0;
+  each_labelled_row(batch.view(), [&](std::int64_t d, bool) {
+    if (d % 2 == 0) nll += static_cast<double>(losses[row]), tokens += 1;
+    ++row;
+  });
+  const double pairs = static_cast<double>(batch.groups.size() / 2);
+  EXPECT_EQ(sums.denominator, pairs);
+  EXPECT_NEAR(sums.terms[6].sum / sums.terms[6].weight, nll / tokens, 1e-6);
+  expect_near(golden.gradients, weighted_sum(batch, GetParam(), weights, pairs / tokens));
+}
+
+TEST_P(Preferences, WeightsOfOneChangeNoBit) {
+  const GroupedBatch batch(true);
+  struct Ones : RowWeights {
+    void weigh(std::span<const float>, std::span<float> weights) override { std::ranges::fill(weights, 1.f); }
+  } ones;
+  GoldenModel plain("llama_tiny", GetParam(), batch.golden), weighted("llama_tiny", GetParam(), batch.golden);
+  CausalLm::Shape shape = GoldenModel::shape(batch.golden);
+  shape.weighted = true;
+  weighted.model->reserve(weighted.model->measure(shape, true));
+  UnitHooks none;
+  EXPECT_EQ(plain.model->train(batch.view(), {}, none), weighted.model->train(batch.view(), {}, none, &ones));
+  EXPECT_EQ(plain.gradients, weighted.gradients);
+}
+
+INSTANTIATE_TEST_SUITE_P(FullAndLora, Preferences, testing::Bool(),
+                         [](auto& of) { return of.param ? std::string("lora") : std::string("full"); });
+
+TEST(UnpairedPreferences, MismatchedAnswersMeasureTheDivergence) {
+  const GroupedBatch batch(false);
+  GroupedBatch other(false);
+  for (DocumentGroup& g : other.groups) g.reference = -100;  // the model likes them better: the divergence is positive
+  UnpairedObjective objective({.beta = 0.05}, GoldenModel::shape(batch.golden));
+  GoldenModel golden("llama_tiny", true, batch.golden);
+  golden.model->reserve(objective.measure(*golden.model, GoldenModel::shape(batch.golden), true));
+  const PackedBatch mismatched = other.view();
+  PackedBatch view = batch.view();
+  view.mismatched = &mismatched;
+  auto comm = make_self_comm();
+  UnitHooks none;
+  const std::function<PackedBatch(std::int64_t)> load = [&](std::int64_t) { return view; };
+  objective.begin(global(*golden.model, load, none, *comm));
+  std::vector<float> losses(static_cast<std::size_t>(view.learned()));
+  std::vector<DocumentScore> scores;
+  score_documents(*golden.model, view, none, losses, scores);
+  double gain = 0;
+  for (const DocumentScore& s : scores) gain += s.answer + 100;
+  EXPECT_NEAR(objective.divergence(), gain / static_cast<double>(scores.size()), 1e-9);
+  const std::vector<double> weights = slopes(objective, batch, losses);
+  const LossSums sums = objective.train(*golden.model, view, {}, none);
+  expect_near(golden.gradients, weighted_sum(batch, true, weights, 0));
+  double expected = 0;
+  for (std::size_t d = 0; d < scores.size(); ++d)
+    expected +=
+        unpaired_loss(scores[d].answer - batch.groups[d].reference, d % 2 == 0, objective.divergence(), {.beta = 0.05})
+            .value;
+  EXPECT_NEAR(sums.loss, expected, 1e-12);
+}
+
+}  // namespace
+}  // namespace dml
