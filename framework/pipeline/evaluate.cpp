@@ -19,9 +19,9 @@ Evaluation evaluate_one(std::string name, CausalLm& model, const Examples& examp
   auto start = Clock::now();
   Loader loader(examples, schedule);
   std::int64_t longest = schedule.longest();
-  model.set_length(schedule.options().sequence_len);
+  model.set_length(schedule.options().sequence_len / schedule.options().documents);
   TokenLoss objective;
-  model.reserve(objective.measure(model, {longest, longest, schedule.most_examples()}, false));
+  model.reserve(objective.measure(model, {longest, longest, schedule.most_documents()}, false));
   UnitHooks no_hooks;  // every rank holds the whole model
   const MicroBatchSum sum = split_loss({model, objective, loader, schedule, comm, no_hooks}).all;
   const double loss = sum.losses.mean();
@@ -33,6 +33,9 @@ Evaluation evaluate_one(std::string name, CausalLm& model, const Examples& examp
 }  // namespace
 
 std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, std::vector<std::string> adapters) {
+  if (recipe.preference.rl != Rl::none)
+    throw UserError("dml evaluate measures the loss of texts; a run with rl measures its own loss on the validation data, "
+                    "as \"event\": \"eval\" in metrics.jsonl of output_dir");
   set_up_processor(recipe.train, comm);
   bool full = recipe.adapter.makes_model();
   if (full && !adapters.empty())

@@ -6,6 +6,7 @@
 
 #include "core/closest.h"
 #include "core/error.h"
+#include "pipeline/objective_choice.h"
 #include "pipeline/own_evals.h"
 #include "pipeline/samples.h"
 #include "train/validation_loss.h"
@@ -41,12 +42,14 @@ ValidationLoss::Datasets datasets_of(const Prepared& prepared, const Examples& e
 
 std::vector<std::unique_ptr<Evaluator>> make_evaluators(const Recipe& recipe, const Prepared& prepared,
                                                         const Schedule* schedule, const Tokenizer& tokenizer,
-                                                        const ModelSpec& spec) {
+                                                        const ModelSpec& spec, const ReferenceScores& references,
+                                                        std::span<const std::string> terms) {
   std::vector<std::unique_ptr<Evaluator>> out;
   const Examples split = prepared.validation();
   if (schedule)
     out.push_back(
-        std::make_unique<ValidationLoss>(split, *schedule, datasets_of(prepared, split), recipe.train.eval_on_start));
+        std::make_unique<ValidationLoss>(split, *schedule, datasets_of(prepared, split), recipe.train.eval_on_start,
+                                         loader_options(recipe, references, true), terms));
   if (recipe.generation.generate_samples) out.push_back(std::make_unique<SampleTexts>(tokenizer, split, recipe));
   for (auto& own : own_evaluators(recipe, tokenizer, spec)) out.push_back(std::move(own));
   return out;

@@ -1,7 +1,9 @@
 #include "pipeline/observers.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "core/log.h"
 #include "pipeline/samples.h"
 #include "train/best_model.h"
 #include "train/limits.h"
@@ -23,6 +25,23 @@ class FormSteps : public Observer {
 
  private:
   RunPlan& plan_;
+};
+
+// The cheapest sign that something is wrong: a model that is its own reference has a known loss.
+class FirstLoss : public Observer {
+ public:
+  FirstLoss(double known, std::string folder) : known_(known), folder_(std::move(folder)) {}
+  Action on_step(const StepMetrics& metrics) override {
+    if (metrics.step == 1 && std::abs(metrics.loss - known_) > 1e-3 * std::max(1.0, known_))
+      log_warning("the loss of the first step is {:.4f}, but a model that is its own reference has {:.4f}: the reference in "
+                  "{} does not belong to the model that this run starts from",
+                  metrics.loss, known_, folder_);
+    return {};
+  }
+
+ private:
+  double known_;
+  std::string folder_;
 };
 
 std::string eval_line(const EvalMetrics& eval) {
@@ -90,6 +109,8 @@ Observers make_policies(RunPlan& plan, Clock::time_point started) {
   if (const DynamicCheckpoint& d = t.dynamic_checkpoint; d.enabled && plan.comm.rank() == 0)
     all.push_back(std::make_unique<TriggerFile>(d.trigger_file_path.value_or(t.output_dir + "/axolotl_checkpoint.save"),
                                                 d.check_interval));
+  if (const auto known = plan.objective->loss_at_start())
+    all.push_back(std::make_unique<FirstLoss>(*known, plan.data.prepared.folder()));
   if (t.max_time) all.push_back(std::make_unique<TimeLimit>(started, *t.max_time));
   if (t.loss_watchdog_threshold)
     all.push_back(std::make_unique<LossWatchdog>(*t.loss_watchdog_threshold, t.loss_watchdog_patience));

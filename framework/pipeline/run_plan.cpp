@@ -16,12 +16,12 @@
 #include "pipeline/distribution.h"
 #include "pipeline/evaluators.h"
 #include "pipeline/job.h"
+#include "pipeline/objective_choice.h"
 #include "pipeline/optimization.h"
 #include "pipeline/preflight.h"
 #include "pipeline/progress.h"
 #include "pipeline/recipe_changes.h"
 #include "pipeline/vocabulary.h"
-#include "train/token_loss.h"
 
 namespace dml {
 namespace {
@@ -103,8 +103,16 @@ RunData::RunData(const Recipe& recipe, const Tokenizer& tokenizer, Comm& comm)
       validation(prepared.validation()),
       schedule(train_plan(recipe, train, comm.size())),
       eval_schedule(evaluation_plan(recipe, validation, comm.size())),
-      loader(train, schedule),
+      loader(train, schedule, loader_options(recipe, references, false)),
       calendar(recipe.train, schedule) {}
+
+CausalLm::Shape RunData::mismatched(const Recipe& recipe) const {
+  std::int64_t longest = loader.longest_mismatched();
+  if (eval_schedule)
+    longest = std::max(
+        longest, Loader(validation, *eval_schedule, loader_options(recipe, references, true)).longest_mismatched());
+  return {longest, longest, schedule.most_documents()};
+}
 
 RunPlan::RunPlan(const RecipeFile& recipe_file, Comm& ranks)
     : file(recipe_file),
@@ -119,12 +127,12 @@ RunPlan::RunPlan(const RecipeFile& recipe_file, Comm& ranks)
       base_digest(complete_base(base, recipe, *tokenizer, comm, *strategy)),
       trainable(make_model(base, recipe, *strategy)),
       trained(make_trained_form({recipe, base, trainable, *strategy, comm})),
-      objective(std::make_unique<TokenLoss>()),
+      objective(make_objective(recipe.preference, data.mismatched(recipe))),
       optimizer(make_optimizer(recipe.optim, static_cast<std::uint64_t>(recipe.train.seed))),
       learning_rate(learning_rate_settings(recipe.optim, data.schedule.steps())),
       evaluators(
           make_evaluators(recipe, data.prepared, data.eval_schedule ? &*data.eval_schedule : nullptr, *tokenizer,
-                          base.spec)),
+                          base.spec, data.references, objective->terms())),
       best_metric(dml::best_metric(file, evaluators)),
       companions(file, *tokenizer, base),
       files({{recipe, base, trainable, *strategy, comm}, *trained, *optimizer, companions}),

@@ -1,6 +1,6 @@
 // All that is known of a run before its first step: data, model, strategy, optimizer, memory, and the state it starts from.
 // run_plan.cpp puts the parts together, run_plan_memory.cpp plans memory and time, run_plan_text.cpp describes it to people,
-// run_resume.cpp decides what may be resumed.
+// run_resume.cpp decides what may be resumed, run_reference.cpp asks the reference of preferences.
 #pragma once
 
 #include <memory>
@@ -33,10 +33,13 @@ struct RunData {
 
   Prepared prepared;
   Examples train, validation;
+  ReferenceScores references;  // what the reference says of the answers, once RunPlan::start() has found it
   Schedule schedule;
   std::optional<Schedule> eval_schedule;  // none without a validation split
   Loader loader;
   Calendar calendar;
+  /// The largest micro-batch of prompts with other prompts' answers, of rl: kto.
+  CausalLm::Shape mismatched(const Recipe& recipe) const;
 };
 
 struct RunPlan {
@@ -98,6 +101,9 @@ struct RunPlan {
   void plan_copies();
   /// The settings that decide the result, as YAML.
   std::string recipe_text() const;
+  /// Reads or computes data.references. `values_loaded`: the model is not the one that the run began with any more.
+  void find_references(bool values_loaded);
+  std::string reference_path() const;
   TrainState load_values(const std::string& checkpoint);
   /// UserError naming what changed unless the run that made the checkpoint may be continued with this recipe.
   void check_recipe(const TrainState& found, const std::string& from) const;

@@ -18,7 +18,7 @@ void RunPlan::plan_memory() {
   strategy->announce(model().parameters);
   auto held = strategy->memory(model().parameters, optimizer->state(), (per_step + comm.size() - 1) / comm.size());
   const Schedule& plan = data.schedule;
-  memory.activations = objective->measure(model(), {plan.longest(), plan.longest(), plan.most_examples()}, true);
+  memory.activations = objective->measure(model(), {plan.longest(), plan.longest(), plan.most_documents()}, true);
   for (auto& evaluator : evaluators) {
     const Evaluator::Memory need = evaluator->memory(model(), *objective, comm.rank());
     memory.activations = std::max(memory.activations, need.working);
@@ -79,7 +79,7 @@ std::size_t RunPlan::checkpoint_bytes() const {
 
 std::int64_t RunPlan::largest_micro_batch() {
   const std::int64_t now = recipe.train.micro_batch_size, longest = data.schedule.longest(),
-                     examples = data.schedule.most_examples();
+                     examples = data.schedule.most_documents();
   // Reserved but not yet touched: what the system calls available holds it.
   const std::size_t room = available_memory();
   auto fits = [&](std::int64_t n) {

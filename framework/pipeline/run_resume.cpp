@@ -19,6 +19,7 @@ TrainState RunPlan::start(const std::string& from) {
   strategy->adopt(model().parameters, optimizer->state());
   set_empty_pass(model(), *objective, *strategy);
   base_files.survive_lost_pages();
+  find_references(found.has_value() && !trains_in_parts(recipe, *strategy));
   if (!found) return fresh_;
   if (trains_in_parts(recipe, *strategy)) {
     load_shard_values(model(), from, strategy->shards());

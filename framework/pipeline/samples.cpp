@@ -20,7 +20,7 @@ std::size_t prompt_length(std::span<const Token> labels, double ratio) {
 // The tokens of example i that are given to the model: they leave room for an answer.
 std::span<const Token> prompt_of(const ModelSpec& spec, const Examples& examples, std::int64_t i,
                                  const GenerationSection& section) {
-  auto ids = examples.ids(i);
+  auto ids = examples.first_document(i);
   const auto longest = static_cast<std::size_t>(std::max<std::int64_t>(1, spec.max_positions - 1));
   return ids.first(std::min({prompt_length(examples.labels(i), section.generation_prompt_ratio), ids.size(), longest}));
 }
@@ -76,7 +76,7 @@ std::vector<SampleMetrics> SampleTexts::generate(CausalLm& model, std::int64_t s
   const auto results = Generator(model).run(prompts, options);
   std::vector<SampleMetrics> samples;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
-    const auto rest = examples_.ids(static_cast<std::int64_t>(i)).subspan(prompts[i].size());
+    const auto rest = examples_.first_document(static_cast<std::int64_t>(i)).subspan(prompts[i].size());
     samples.push_back({step, tokenizer_.decode(prompts[i]), tokenizer_.decode(rest, true),
                        tokenizer_.decode(results[i].tokens, true)});
   }

@@ -1,0 +1,17 @@
+// What a recipe's preferences become: an objective, and how its micro-batches are loaded.
+#pragma once
+
+#include <memory>
+
+#include "data/loader.h"
+#include "recipe/recipe.h"
+#include "train/objective.h"
+
+namespace dml {
+
+/// mismatched: the largest micro-batch of prompts with other prompts' answers, of rl: kto.
+std::unique_ptr<Objective> make_objective(const PreferenceSection& section, CausalLm::Shape mismatched);
+/// `references` must outlive the loader; `validation`: the loader is of the validation split.
+LoaderOptions loader_options(const Recipe& recipe, const ReferenceScores& references, bool validation);
+
+}  // namespace dml

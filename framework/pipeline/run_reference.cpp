@@ -1,0 +1,68 @@
+// What the reference says of the answers: the pass before the first step of a run that learns against one.
+#include "core/clock.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "core/hash.h"
+#include "core/log.h"
+#include "data/byte_stream.h"
+#include "pipeline/objective_choice.h"
+#include "pipeline/progress.h"
+#include "pipeline/reference_pass.h"
+#include "pipeline/run_plan.h"
+
+namespace dml {
+
+// The digest is of all that decides a score: the data, the model at the start, the arithmetic; and, where documents are
+// paired with each other, their order.
+std::string RunPlan::reference_path() const {
+  RecipeFile start;
+  start.recipe.model = recipe.model;
+  start.recipe.adapter = recipe.adapter;
+  start.recipe.adapter.quantised_cache_path.clear();
+  start.recipe.train.seed = recipe.train.seed;
+  Hasher hasher;
+  hasher.text(resolved_yaml(start)).text(base_digest).text(fresh_.numerics);
+  if (recipe.adapter.lora_model_dir)
+    for (const char* name : {"adapter_model.safetensors", "adapter_model.bin", "adapters.safetensors"})
+      if (const std::string path = *recipe.adapter.lora_model_dir + "/" + name; file_exists(path))
+        hasher.text(stream_digest(path));
+  if (recipe.data.rows == RowKind::labelled) hasher.text(fresh_.recipe);
+  return fmt::format("{}/reference-{}.safetensors", data.prepared.folder(), hasher.digest());
+}
+
+void RunPlan::find_references(bool values_loaded) {
+  if (!recipe.preference.needs_reference()) return;
+  const bool mismatched = loader_options(recipe, data.references, false).mismatched;
+  std::vector<ReferencePart> parts{
+      {data.train, data.schedule, data.loader, mismatched ? &data.references.mismatched : nullptr}};
+  std::optional<Loader> validation;
+  if (data.eval_schedule) {
+    validation.emplace(data.validation, *data.eval_schedule, loader_options(recipe, data.references, true));
+    parts.push_back({data.validation, *data.eval_schedule, *validation,
+                     mismatched ? &data.references.mismatched_validation : nullptr});
+  }
+  const std::int64_t examples = data.prepared.all().size();
+  forget(data.references, examples, parts);
+  const std::string path = reference_path();
+  read_references(path, data.references);
+  if (comm.max(complete(data.references, parts) ? 0 : 1) == 0) {
+    log_info("Reference  log-probabilities from {}", path);
+    return;
+  }
+  if (values_loaded)
+    throw UserError(
+        "{}: is missing or damaged, and the model that this run began with is gone; start a new run with "
+        "--resume none",
+        path);
+  forget(data.references, examples, parts);  // ranks may have found different files
+  const auto start = Clock::now();
+  compute_references(parts, model(), *strategy, comm, data.references);
+  if (comm.rank() == 0) write_references(path, data.references);
+  comm.barrier();
+  log_info(
+      "Reference  {}: log-probabilities of {} in {}",
+      recipe.adapter.lora_model_dir ? "the adapter that the run starts from" : "the model that the run starts from",
+      counted(data.train.size() + data.validation.size(), "example", "examples"), clock_text(seconds_since(start)));
+}
+
+}  // namespace dml

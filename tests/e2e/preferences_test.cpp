@@ -1,0 +1,149 @@
+// Learning from preferences, whole runs: what is logged, that it learns, and that bits depend on nothing but the recipe.
+#include <cmath>
+#include <filesystem>
+
+#include "core/files.h"
+#include "e2e/workshop.h"
+
+namespace dml::e2e {
+namespace fs = std::filesystem;
+namespace {
+
+class PreferenceRuns : public Workshop {
+ protected:
+  // Questions whose preferred answers are numbers in words.
+  std::string pairs(int rows) const {
+    std::string text;
+    for (int i = 0; i < rows; ++i)
+      text += fmt::format(
+          "{{\"prompt\": \"Question {0}: how many?\\n\", \"chosen\": \"It is {1}.\", \"rejected\": \"No idea "
+          "{0}.\"}}\n",
+          i, i % 3 == 0 ? "three" : "one and a half");
+    return write("pairs.jsonl", text);
+  }
+  std::string labels(int rows) const {
+    std::string text;
+    for (int i = 0; i < rows; ++i)
+      text += fmt::format("{{\"prompt\": \"Question {0}: how many?\\n\", \"completion\": \"{1}\", \"label\": {2}}}\n",
+                          i, i % 2 == 0 ? "It is three." : "No idea at all.", i % 2 == 0 ? "true" : "false");
+    return write("labels.jsonl", text);
+  }
+  Keys preference(const std::string& rl) const {
+    const bool labelled = rl == "kto";
+    return tiny_lora() +
+           Keys{{"rl", rl},
+                {"datasets", fmt::format("[{{path: {}, type: passthrough}}]", labelled ? labels(44) : pairs(44))},
+                {"learning_rate", "3e-3"},
+                {"lora_dropout", "0"},
+                {"neftune_noise_alpha", ""},
+                {"generate_samples", ""}};
+  }
+  std::vector<Json> steps(const std::string& folder) const {
+    std::vector<Json> out;
+    for (Json& line : json_lines(folder + "/metrics.jsonl"))
+      if (!line.contains("event")) out.push_back(line);
+    return out;
+  }
+  struct Outcome {
+    std::map<std::string, std::string> files;
+    std::string numbers;
+    bool operator==(const Outcome&) const = default;
+  };
+  Outcome trained(const std::string& name, const Keys& keys, int ranks = 1) {
+    const std::string out = at(name);
+    const Ended e = train(ranks, recipe(name + ".yml", keys + Keys{{"output_dir", out}}));
+    EXPECT_EQ(e.exit, 0) << e.err;
+    return {results_in(out), numbers_of(out + "/metrics.jsonl")};
+  }
+};
+
+class EachMethod : public PreferenceRuns, public testing::WithParamInterface<const char*> {};
+
+TEST_P(EachMethod, BitsDoNotDependOnRanks) {
+  const Keys keys = preference(GetParam());
+  const Outcome one = trained("one", keys);
+  ASSERT_FALSE(one.files.empty());
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there: ranks were not compared";
+  EXPECT_TRUE(one == trained("two", keys, 2));
+  EXPECT_TRUE(one == trained("four", keys + Keys{{"distribution", "zero2"}}, 4));
+}
+
+TEST_P(EachMethod, LossesAreOfTheWholeStepHoweverItIsCut) {
+  const Keys keys = preference(GetParam());
+  trained("one", keys);
+  trained("cut", keys + Keys{{"micro_batch_size", "4"}});
+  const auto one = steps(at("one")), cut = steps(at("cut"));
+  ASSERT_EQ(one.size(), cut.size());
+  for (std::size_t s = 0; s < one.size(); ++s)
+    for (auto& [name, value] : one[s].items())
+      if (name == "loss" || name == "grad_norm" || name.find('/') != name.npos)
+        EXPECT_NEAR(cut[s][name].get<double>(), value.get<double>(),
+                    2e-4 * std::max(1.0, std::abs(value.get<double>())))
+            << name << ", step " << s + 1;
+}
+
+TEST_P(EachMethod, AResumedRunIsTheUninterruptedOne) {
+  const Keys keys = preference(GetParam()) + Keys{{"save_steps", "4"}};
+  const Outcome whole = trained("whole", keys);
+  const std::string folder = at("again");
+  fs::create_directory(folder);
+  fs::copy_file(at("whole/metrics.jsonl"), folder + "/metrics.jsonl");
+  fs::copy(at("whole/checkpoint-4"), folder + "/checkpoint-4", fs::copy_options::recursive);
+  const Ended e = train(1, recipe("again.yml", keys + Keys{{"output_dir", folder}}), {"--resume", "auto"});
+  ASSERT_EQ(e.exit, 0) << e.err;
+  EXPECT_EQ(numbers_of(folder + "/metrics.jsonl"), whole.numbers);
+  EXPECT_EQ(results_in(folder), whole.files);
+}
+
+INSTANTIATE_TEST_SUITE_P(Preferences, EachMethod, testing::Values("dpo", "orpo", "simpo", "cpo", "kto"),
+                         [](auto& of) { return std::string(of.param); });
+
+TEST_F(PreferenceRuns, DpoBeginsAtItsKnownLossAndLearnsToTellThePairs) {
+  trained("dpo", preference("dpo") + Keys{{"learning_rate", "1e-2"}});
+  const auto log = steps(at("dpo"));
+  ASSERT_EQ(log.size(), 10u);
+  EXPECT_NEAR(log.front()["loss"].get<double>(), std::log(2.0), 1e-12);
+  EXPECT_EQ(log.front()["rewards/margins"].get<double>(), 0);
+  EXPECT_EQ(log.back()["rewards/accuracies"].get<double>(), 1);
+  EXPECT_GT(log.back()["rewards/chosen"].get<double>(), log.back()["rewards/rejected"].get<double>());
+  EXPECT_LT(log.back()["loss"].get<double>(), 0.6);
+}
+
+TEST_F(PreferenceRuns, LossesThatComparePairsSeeTheWholeStep) {
+  const Keys keys = preference("dpo") + Keys{{"dpo_loss_type", "[aot, sft]"}, {"dpo_loss_weights", "[1, 0.2]"}};
+  const Outcome one = trained("one", keys);
+  trained("cut", keys + Keys{{"micro_batch_size", "4"}});
+  EXPECT_NEAR(steps(at("one")).back()["loss"].get<double>(), steps(at("cut")).back()["loss"].get<double>(), 1e-3);
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there: ranks were not compared";
+  EXPECT_TRUE(one == trained("two", keys, 2));
+}
+
+TEST_F(PreferenceRuns, FullFineTuningHasAReferenceOfItsOwn) {
+  const Keys keys = preference("dpo") + Keys{{"adapter", ""},      {"lora_r", ""},
+                                             {"lora_alpha", ""},   {"lora_target_linear", ""},
+                                             {"lora_dropout", ""}, {"learning_rate", "1e-3"}};
+  const Outcome one = trained("one", keys);
+  EXPECT_NEAR(steps(at("one")).front()["loss"].get<double>(), std::log(2.0), 1e-12);
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there: ranks were not compared";
+  EXPECT_TRUE(one == trained("zero3", keys + Keys{{"distribution", "zero3"}}, 2));
+}
+
+TEST_F(PreferenceRuns, PackingChangesNothingButTheCut) {
+  const Keys keys = preference("dpo") + Keys{{"sample_packing", "true"}, {"sequence_len", "64"}};
+  trained("packed", keys);
+  const auto log = steps(at("packed"));
+  ASSERT_FALSE(log.empty());
+  EXPECT_NEAR(log.front()["loss"].get<double>(), std::log(2.0), 1e-12);
+}
+
+TEST_F(PreferenceRuns, RowsThatAreNoPairsAreRefusedByTheirLine) {
+  write("bad.jsonl",
+        "{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"c\"}\n{\"prompt\": \"a\", \"chosen\": \"b\"}\n");
+  const Ended e = train(
+      1, recipe("bad.yml", preference("dpo") +
+                               Keys{{"datasets", fmt::format("[{{path: {}, type: passthrough}}]", at("bad.jsonl"))}}));
+  expect_refused(e, 2, {"bad.jsonl:2", "'rejected'"});
+}
+
+}  // namespace
+}  // namespace dml::e2e
