@@ -27,6 +27,9 @@ struct Preprocess {
                   {"dml preprocess recipe.yml", "dml preprocess recipe.yml --debug 3",
                    "dml preprocess recipe.yml --check   list every bad row, write nothing"}};
   Preprocess() {
+    options.about(
+        "Turns the rows of the recipe's datasets into tokens and labels and stores them in dataset_prepared_path. Prints "
+        "what was kept, dropped and trained. Later runs with the same data and settings use the stored result.");
     options.positional("RECIPE", recipe, "the recipe");
     options.flag("check", check, "read every row, list all that cannot be used (FILE:LINE: reason), write nothing");
     options.flag("rebuild", rebuild, "prepare the data again even if nothing has changed");
@@ -36,12 +39,13 @@ struct Preprocess {
 };
 
 // Every problem is a line of the result.
-int check_all_rows(const Recipe& recipe, const Tokenizer& tokenizer) {
+int check_all_rows(const RecipeFile& file, const Tokenizer& tokenizer) {
+  const Recipe& recipe = file.recipe;
   std::int64_t problems = 0;
   const DataCheck found = check_data(recipe.data, recipe.templates, static_cast<std::uint64_t>(recipe.train.seed),
-                                     tokenizer, {}, [&](const std::string& line) {
+                                     tokenizer, {}, [&](const Problem& problem) {
                                        ++problems;
-                                       print(line + "\n");
+                                       print(file.located(problem).line() + "\n");
                                      });
   const std::string read = counted(found.report.total(&DatasetReport::rows), "row", "rows") + " read";
   if (problems == 0) {
@@ -63,8 +67,9 @@ int preprocess(std::vector<std::string> words) {
     show_notes(file);
     set_up_processor(file.recipe.train, comm);
     auto tokenizer = open_tokenizer(file.recipe.model);
-    if (p.check) return comm.rank() == 0 ? check_all_rows(file.recipe, *tokenizer) : 0;
-    Prepared prepared = prepare_on_ranks(file.recipe, *tokenizer, comm, p.rebuild);
+    if (p.check) return comm.rank() == 0 ? check_all_rows(file, *tokenizer) : 0;
+    Prepared prepared =
+        with_places(file, [&] { return prepare_on_ranks(file.recipe, *tokenizer, comm, p.rebuild); });
     if (comm.rank() != 0) return 0;
     Examples examples = prepared.train();
     std::optional<Schedule> schedule;

@@ -43,11 +43,11 @@ void show_notes(const RecipeFile& file, bool brief, bool missing) {
   if (fold)
     log_info("note: {} keys were translated or have no effect; 'dml validate {}' lists them", file.notices.size(),
              file.path);
-  for (auto& line : file.notices)  // what will not happen is told in any case
+  for (auto& line : file.notices)  // settings that will not be carried out are always listed
     if (!fold || line.starts_with("not done")) log_info("note: {}", line);
   for (auto& line : file.warnings) log_warning("{}", line);
   if (missing)
-    for (auto& line : file.missing) log_warning("{}", line);
+    for (const Problem& problem : file.missing) log_warning("{}", problem.line());
 }
 
 bool take_output_option(const std::vector<std::string>& words, std::size_t& i) {

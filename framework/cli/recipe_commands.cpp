@@ -26,10 +26,15 @@ struct Validate {
   std::vector<Override> overrides;
   Options options{"validate",
                   "validate RECIPE [--recipe-only | --resolved] [--KEY VALUE …]",
-                  {"dml validate recipe.yml                 recipe, model, tokenizer and the first rows of the data",
+                  {"dml validate recipe.yml                 recipe, model, tokenizer, data, memory and disk",
                    "dml validate recipe.yml --recipe-only   the recipe alone",
                    "dml validate recipe.yml --resolved --learning_rate 1e-4"}};
   Validate() {
+    options.about(
+        "Lists every problem for which a later command would refuse this recipe, with its place: unknown keys, missing "
+        "files, targets that the model does not have, rows that cannot be used, too little memory or disk space. Reads "
+        "up "
+        "to 32 MiB of each dataset and writes nothing.");
     options.positional("RECIPE", recipe, "the recipe");
     options.flag("recipe-only", recipe_only, "open neither model nor data");
     options.flag("resolved", resolved, "print every value of the recipe with its origin, and check nothing else");
@@ -48,14 +53,9 @@ int run_validate(const std::vector<std::string>& words) {
     return 0;
   }
   if (!alone) {
-    const Validation found = validate(file.recipe);
+    const Validation found = validate(file);
     for (auto& line : found.notes) log_info("note: {}", line);
-    // What is not there at all is told once, with its place in the recipe.
-    Problems problems;
-    for (auto& line : file.missing) problems.add(line);
-    for (auto& line : found.problems)
-      if (file.missing.empty() || (line.find(": no such ") == line.npos)) problems.add(line);
-    problems.raise();
+    if (!found.problems.empty()) throw UserError(found.problems);
   }
   print(fmt::format("{}: good\n", v.recipe));
   return 0;

@@ -49,8 +49,10 @@ int run_train(const std::vector<std::string>& words) {
   return run_on_ranks([&](Comm& comm) {
     RecipeFile file = load_recipe(t.recipe, t.overrides);
     show_notes(file, true);
-    return static_cast<int>(
-        train(file, comm, {.resume = t.resume, .overrides = t.overrides, .progress = progress_mode()}));
+    return with_places(file, [&] {
+      return static_cast<int>(
+          train(file, comm, {.resume = t.resume, .overrides = t.overrides, .progress = progress_mode()}));
+    });
   });
 }
 
@@ -92,7 +94,7 @@ void print_losses(const std::vector<Evaluation>& rows, bool json) {
                       {"ppl", r.perplexity},
                       {"examples", r.examples},
                       {"tokens", r.tokens},
-                      {"learned_tokens", r.learned}}) +
+                      {"trained_tokens", r.learned}}) +
             "\n");
     else
       print(fmt::format("{:<{}}  {:>8.4f}  {:>10.3f}  {:>9}  {:>10}\n", r.name, width, r.loss, r.perplexity, r.examples,

@@ -1,11 +1,13 @@
-// Errors, and the exit code each of them ends the program with.
+// Errors, and the exit code with which each of them ends the program.
 //
-// UserError is for what the user gave us (recipe, data, files): its text is printed as it is, one line, with the place,
-// what was expected and the nearest valid choice. DML_CHECK is for our own mistakes. Nothing else is thrown on purpose.
+// UserError is for mistakes in what the user gave us (recipe, data, files). It holds problems: each is printed as one line
+// with its place, what was expected and the nearest valid choice. DML_CHECK is for our own mistakes. Nothing else is thrown
+// on purpose.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -15,14 +17,14 @@ namespace dml {
 
 enum class ExitCode : int {
   ok = 0,
-  internal = 1,      // a mistake of ours
-  user = 2,          // recipe, data, model files, command line
+  internal = 1,      // a mistake in dml
+  user = 2,          // a mistake in the recipe, the data, the model files or the command line
   below_limit = 3,   // dml evaluate: a metric is below its fail_below
-  diverged = 4,      // loss or gradients are not numbers any more
-  io = 5,            // disk full, read-only, input/output error
-  distributed = 6,   // a rank is lost, late or of another opinion
-  memory = 7,        // none left while running; a plan that does not fit is the user's
-  stopped = 75,      // stopped by a signal after saving; resume goes on
+  diverged = 4,      // loss or gradients are NaN or infinite
+  io = 5,            // disk full, read-only file system, input/output error
+  distributed = 6,   // a rank was lost, timed out, or disagrees with the others
+  memory = 7,        // out of memory while running; a plan that does not fit is `user`
+  stopped = 75,      // stopped by a signal after saving a checkpoint; the run can be resumed
   interrupted = 130  // second Ctrl-C
 };
 
@@ -35,12 +37,32 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
+/// One thing that is wrong with what the user gave.
+struct Problem {
+  std::string key;  // the setting that names it: "datasets.0.path" of a recipe; "" where there is none
+  std::string
+      place;  // "recipe.yml:4:3", "rows.jsonl:17", "command line"; "" where unknown, or when `text` begins with it
+  std::string text;
+
+  /// "PLACE: TEXT"
+  std::string line() const { return place.empty() ? text : place + ": " + text; }
+};
+
 class UserError : public Error {
  public:
-  explicit UserError(const std::string& text) : Error(ExitCode::user, text) {}
+  explicit UserError(const std::string& text) : UserError(std::vector<Problem>{{"", "", text}}) {}
   template <class... Args>
   explicit UserError(fmt::format_string<Args...> text, Args&&... args)
-      : Error(ExitCode::user, fmt::format(text, std::forward<Args>(args)...)) {}
+      : UserError(fmt::format(text, std::forward<Args>(args)...)) {}
+  explicit UserError(std::vector<Problem> problems);
+
+  /// Names the setting that its problems are about, where they name none: throw UserError(…).about("lora_r").
+  UserError about(const std::string& key) const;
+  const std::vector<Problem>& problems() const& { return *problems_; }
+  std::vector<Problem> problems() && { return *problems_; }  // for (auto& p : error.about("x").problems())
+
+ private:
+  std::shared_ptr<const std::vector<Problem>> problems_;  // shared: copies of an exception must not throw
 };
 
 class IoError : public Error {
@@ -53,14 +75,17 @@ class IoError : public Error {
 /// Collects problems so that all of them are reported at once: one line each.
 class Problems {
  public:
-  void add(std::string line) { lines_.push_back(std::move(line)); }
-  bool empty() const { return lines_.empty(); }
-  const std::vector<std::string>& lines() const { return lines_; }
-  /// Throws one UserError with all lines when there are any.
-  void raise() const;
+  void add(Problem problem) { all_.push_back(std::move(problem)); }
+  void add(std::string text) { all_.push_back({"", "", std::move(text)}); }
+  bool empty() const { return all_.empty(); }
+  const std::vector<Problem>& all() const { return all_; }
+  /// Throws one UserError with all problems when there are any.
+  void raise() const {
+    if (!all_.empty()) throw UserError(all_);
+  }
 
  private:
-  std::vector<std::string> lines_;
+  std::vector<Problem> all_;
 };
 
 [[noreturn]] void check_failed(const char* condition, const char* file, int line, const std::string& text);

@@ -26,7 +26,7 @@ namespace {
 // A block is as small as keeps the threads busy: rows and tokens are still in the cache when the next one works on them.
 constexpr std::size_t kGroupsPerThread = 8, kBlockBytes = std::size_t{4} << 20;
 
-// Rows that are read, worked on or written together. The groups behind `used` are kept for their memory.
+// Rows that are read, processed or written together. The groups behind `used` are kept for their memory.
 struct Block {
   std::vector<RowGroup> groups;
   std::size_t used = 0, rows = 0, bytes = 0;
@@ -92,7 +92,7 @@ class Builder {
   Builder(const DataSection& data, const Tokenizer& tokenizer, const std::vector<Token>& ends,
           const std::string& folder)
       : data_(data), tokenizer_(tokenizer), worker_(data, tokenizer, ends), arrays_(std::in_place, folder) {}
-  // Writes nothing and refuses nothing: what is wrong goes to `problem`.
+  // A check: writes nothing and throws for no row; what is wrong goes to `problem`.
   Builder(const DataSection& data, const Tokenizer& tokenizer, const std::vector<Token>& ends,
           const CheckLimits& limits, const ProblemSink& problem)
       : data_(data), tokenizer_(tokenizer), worker_(data, tokenizer, ends), limits_(limits), problem_(problem) {}
@@ -114,13 +114,13 @@ class Builder {
     }
     report.rows = cursor.taken;
     if (tokenizer_.adds_bos) report.bos = tokenizer_.piece(*tokenizer_.bos);
-    if (cursor.at_limit()) partial_.push_back(fmt::format("{} ({} rows)", report.name, report.rows));
+    if (cursor.at_limit()) partial_.push_back(fmt::format("{}: {}", report.name, counted(report.rows, "row", "rows")));
     try {
       finish_dataset(dataset, report);
     } catch (const UserError& error) {
       if (!problem_) throw;
       if (cursor.at_limit()) doubts_.push_back(error.what());
-      else if (found_ == 0 || report.rows == 0) problem_found(error.what());
+      else if (found_ == 0 || report.rows == 0) problems_found(error.about(dataset.key + ".path"));
     }
     ranges_.push_back({first, count_, dataset.entry->weight, dataset.validation});
     out_.report.datasets.push_back(std::move(report));
@@ -134,9 +134,14 @@ class Builder {
   }
 
   DataCheck finish_check(std::uint64_t seed) {
-    // With rows missing, how they are shared out says nothing.
-    if (partial_.empty() && found_ == 0) attempt([&] { arranged(seed); });
-    return {std::move(doubts_), std::move(partial_), std::move(out_.report)};
+    DataCheck check{std::move(doubts_), std::move(partial_), std::move(out_.report), {}, {}};
+    if (!check.partial.empty() || found_ > 0) return check;  // the split of some of the rows says nothing
+    attempt([&] {
+      const Arrangement order = arranged(seed);
+      for (std::int32_t i : order.train) check.train_lengths.push_back(lengths_[static_cast<std::size_t>(i)]);
+      for (std::int32_t i : order.validation) check.validation_lengths.push_back(lengths_[static_cast<std::size_t>(i)]);
+    });
+    return check;
   }
 
   Built finish(std::uint64_t seed, const std::string& folder) {
@@ -174,14 +179,16 @@ class Builder {
       part();
     } catch (const UserError& error) {
       if (!problem_) throw;
-      problem_found(error.what());
+      problems_found(error);
     }
   }
 
  private:
-  void problem_found(const std::string& text) {
-    ++found_;
-    problem_(text);
+  void problems_found(const UserError& error) {
+    for (const Problem& problem : error.problems()) {
+      ++found_;
+      problem_(problem);
+    }
   }
 
   void read_file_rows(const PlannedDataset& dataset, const SourceFile& file, Cursor& cursor, DatasetReport& report) {
@@ -272,6 +279,8 @@ class Builder {
       arrays_->lines.append(line);
       arrays_->kinds.append(static_cast<std::int32_t>(example.kind));
       arrays_->splits.append(example.split);
+    } else {
+      lengths_.push_back(static_cast<std::int32_t>(example.size()));
     }
     hashes_.push_back(made.hash);
     ++count_;
@@ -349,6 +358,7 @@ class Builder {
   std::vector<std::string> doubts_, partial_;
   std::vector<SourceFile> sources_;
   std::vector<DatasetRange> ranges_;
+  std::vector<std::int32_t> lengths_;  // in a check
   std::vector<std::uint64_t> hashes_;
   std::unordered_set<std::uint64_t> seen_;
   NearDuplicates near_;

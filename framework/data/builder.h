@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "data/phases.h"
 #include "data/report.h"
 #include "data/sources.h"
@@ -23,6 +24,7 @@ struct DatasetEntry;
 
 struct PlannedDataset {
   const DatasetEntry* entry = nullptr;
+  std::string key;  // of the recipe: "datasets.0"
   bool validation = false;
   std::vector<SourceFile> files;
   std::unique_ptr<PromptStrategy> strategy;
@@ -35,21 +37,22 @@ struct Built {
   std::vector<WrittenFile> files;   // by name
 };
 
-/// How much of the data is read when nothing is to be written.
+/// How much of the data a check reads.
 struct CheckLimits {
   std::int64_t rows = INT64_MAX;  // of each dataset
-  std::size_t bytes = SIZE_MAX;   // of each dataset's rows, about
+  std::size_t bytes = SIZE_MAX;   // of the rows of each dataset; the row that exceeds it is the last one
 };
 
-/// What reading the data found.
+/// What a check found besides problems.
 struct DataCheck {
-  std::vector<std::string>
-      doubts;  // what preparing would refuse if the rows that were not read are like those that were
-  std::vector<std::string> partial;  // datasets of which only the first rows were read, with their number
+  std::vector<std::string> doubts;   // what preparing refuses if the rows that were not read are like those that were
+  std::vector<std::string> partial;  // datasets of which only the first rows were read: "rows.jsonl: 2,000 rows"
   DataReport report;
+  /// Tokens of each example in the order of training and validation; empty unless every row was read and none is refused.
+  std::vector<std::int32_t> train_lengths, validation_lengths;
 };
 
-using ProblemSink = std::function<void(const std::string&)>;
+using ProblemSink = std::function<void(const Problem&)>;
 
 /// Reads, renders and tokenises as build_arrays() does and writes nothing. Everything that build_arrays() would refuse goes
 /// to `problem`, one call each, in the order of the rows.
@@ -58,8 +61,8 @@ DataCheck check_rows(const DataSection& data, std::uint64_t seed, const Tokenize
                      const CheckLimits& limits, const ProblemSink& problem);
 
 /// Writes every file but the manifest into `folder`. `ends` are the tokens a text may end with (eos, eot).
-/// UserError on bad rows (unless they are to be skipped), when everything of a dataset was dropped, or more than half
-/// of its rows have nothing to learn.
+/// UserError on bad rows (unless they are to be skipped), when every row of a dataset was dropped, or more than half of its
+/// rows have no trained tokens.
 Built build_arrays(const DataSection& data, std::uint64_t seed, const Tokenizer& tokenizer,
                    const std::vector<PlannedDataset>& datasets, const std::vector<Token>& ends,
                    const std::string& folder);

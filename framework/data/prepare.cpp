@@ -29,44 +29,56 @@ std::vector<DatasetEntry> pretraining_entries(const DataSection& data) {
   return out;
 }
 
+// Calls `part` and adds what it refuses to `problems`, with the setting it is about.
+template <class Part>
+void attempt(std::vector<Problem>& problems, const std::string& key, const std::string& prefix, Part&& part) {
+  try {
+    part();
+  } catch (const UserError& error) {
+    for (Problem problem : error.about(key).problems()) {
+      problem.text = prefix + problem.text;
+      problems.push_back(std::move(problem));
+    }
+  }
+}
+
 // Every entry whose files and format can be read; what is wrong with the others goes to `problems`.
 std::vector<PlannedDataset> plan_datasets(const DataSection& data, const TemplateSection& templates,
                                           const Tokenizer& tokenizer, const std::vector<DatasetEntry>& pretraining,
-                                          Problems& problems) {
+                                          std::vector<Problem>& problems) {
   std::vector<PlannedDataset> out;
-  auto add = [&](const std::vector<DatasetEntry>& entries, bool validation, bool plain_text = false) {
-    for (auto& entry : entries) {
+  auto add = [&](const char* list, const std::vector<DatasetEntry>& entries, bool validation, bool plain_text = false) {
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      const DatasetEntry& entry = entries[i];
       PlannedDataset planned;
       planned.entry = &entry;
+      planned.key = fmt::format("{}.{}", list, i);
       planned.validation = validation;
-      try {
+      attempt(problems, planned.key + ".path", "", [&] {
         planned.files = find_sources(entry);
-        if (plain_text && !entry.ds_type)  // its lines are no texts of their own
+        if (plain_text && !entry.ds_type)  // a line of a book is not an example of its own
           for (auto& file : planned.files)
             if (file.form == RowForm::text) file.form = RowForm::document;
-      } catch (const UserError& error) {
-        problems.add(error.what());
-      }
-      try {
-        planned.strategy = make_prompt_strategy(prompt_context(data, templates, entry, tokenizer));
-      } catch (const UserError& error) {
-        problems.add(fmt::format("{}: {}", entry.path, error.what()));
-      }
+      });
+      attempt(problems, planned.key + ".type", entry.path + ": ",
+              [&] { planned.strategy = make_prompt_strategy(prompt_context(data, templates, entry, tokenizer)); });
       if (!planned.files.empty() && planned.strategy) out.push_back(std::move(planned));
     }
   };
-  add(data.test_datasets, true);
-  add(data.datasets, false);
-  add(pretraining, false, true);
-  try {
-    const DatasetEntry none;
-    check_chat_template_name(prompt_context(data, templates, none, tokenizer));
-  } catch (const UserError& error) {
-    // A dataset that uses it has told so.
-    if (std::ranges::none_of(problems.lines(), [&](auto& line) { return line.ends_with(error.what()); }))
-      problems.add(error.what());
-  }
-  if (data.datasets.empty() && pretraining.empty()) problems.add("the recipe has no datasets");
+  add("test_datasets", data.test_datasets, true);
+  add("datasets", data.datasets, false);
+  add("pretraining_dataset", pretraining, false, true);
+  attempt(problems, "chat_template", "", [&] {
+    try {
+      const DatasetEntry none;
+      check_chat_template_name(prompt_context(data, templates, none, tokenizer));
+    } catch (const UserError& error) {
+      // Every dataset that uses the template was refused for it; it is one problem.
+      std::erase_if(problems, [&](const Problem& problem) { return problem.text.ends_with(error.what()); });
+      throw;
+    }
+  });
+  if (data.datasets.empty() && pretraining.empty()) problems.push_back({"datasets", "", "the recipe has no datasets"});
   return out;
 }
 
@@ -215,35 +227,35 @@ std::string what_changed(const PreparedInputs& inputs, const std::string& root) 
 DataCheck check_data(const DataSection& data, const TemplateSection& templates, std::uint64_t seed,
                      const Tokenizer& tokenizer, const CheckLimits& limits, const ProblemSink& problem) {
   const std::vector<DatasetEntry> pretraining = pretraining_entries(data);
-  Problems problems;
+  std::vector<Problem> problems;
   auto datasets = plan_datasets(data, templates, tokenizer, pretraining, problems);
-  for (auto& line : problems.lines()) problem(line);
-  return check_rows(data, seed, tokenizer, datasets, end_tokens(templates, tokenizer), limits, problem);
+  for (auto& one : problems) problem(one);
+  DataCheck check = check_rows(data, seed, tokenizer, datasets, end_tokens(templates, tokenizer), limits, problem);
+  if (!problems.empty()) check.train_lengths.clear(), check.validation_lengths.clear();  // some datasets are missing
+  return check;
 }
 
 void check_sources(const DataSection& data, const ProblemSink& problem) {
   const std::vector<DatasetEntry> pretraining = pretraining_entries(data);
-  for (auto* entries : {&data.test_datasets, &data.datasets, &pretraining})
-    for (auto& entry : *entries) {
-      try {
-        find_sources(entry);
-      } catch (const UserError& error) {
-        problem(error.what());
-      }
-      try {
-        check_prompt_type(entry.type, data.rows);
-      } catch (const UserError& error) {
-        problem(fmt::format("{}: {}", entry.path, error.what()));
-      }
+  std::vector<Problem> problems;
+  for (auto& [list, entries] : {std::pair{"test_datasets", &data.test_datasets},
+                                {"datasets", &data.datasets},
+                                {"pretraining_dataset", &pretraining}})
+    for (std::size_t i = 0; i < entries->size(); ++i) {
+      const DatasetEntry& entry = (*entries)[i];
+      const std::string key = fmt::format("{}.{}", list, i);
+      attempt(problems, key + ".path", "", [&] { find_sources(entry); });
+      attempt(problems, key + ".type", entry.path + ": ", [&] { check_prompt_type(entry.type, data.rows); });
     }
+  for (auto& one : problems) problem(one);
 }
 
 Prepared prepare(const DataSection& data, const TemplateSection& templates, std::uint64_t seed,
                  const Tokenizer& tokenizer, const PrepareOptions& options) {
   const std::vector<DatasetEntry> pretraining = pretraining_entries(data);
-  Problems problems;
+  std::vector<Problem> problems;
   auto datasets = plan_datasets(data, templates, tokenizer, pretraining, problems);
-  problems.raise();
+  if (!problems.empty()) throw UserError(std::move(problems));
   PhaseSeconds seconds;
   PhaseClock clock(seconds);
   const auto stamps = stamps_of(datasets);

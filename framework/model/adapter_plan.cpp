@@ -58,20 +58,25 @@ void read_rows(const AdapterConfig& config, const ModelSpec& spec, Ends& ends, c
                head = !embedding && ends.head.module().ends_with(r.module);
     if (!embedding && !head)
       throw UserError("{}: trainable_token_indices names '{}'; choose from {}, {}", source, r.module,
-                      ends.embedding.module(), ends.head.module());
+                      ends.embedding.module(), ends.head.module())
+          .about("trainable_token_indices");
     auto& rows = embedding ? ends.embedding_rows : ends.head_rows;
     if (!rows.empty())
       throw UserError("{}: trainable_token_indices names '{}' more than once", source,
-                      embedding ? ends.embedding.module() : ends.head.module());
-    if (r.tokens.empty()) throw UserError("{}: trainable_token_indices names no token", source);
+                      embedding ? ends.embedding.module() : ends.head.module())
+          .about("trainable_token_indices");
+    if (r.tokens.empty())
+      throw UserError("{}: trainable_token_indices names no token", source).about("trainable_token_indices");
     rows = r.tokens;
     std::set<std::int64_t> seen;
     for (std::int64_t token : rows) {
       if (token < 0 || token >= spec.vocab)
         throw UserError("{}: trainable_token_indices: token {} is not in the vocabulary of {}", source, token,
-                        spec.vocab);
+                        spec.vocab)
+            .about("trainable_token_indices");
       if (!seen.insert(token).second)
-        throw UserError("{}: trainable_token_indices names token {} twice", source, token);
+        throw UserError("{}: trainable_token_indices names token {} twice", source, token)
+            .about("trainable_token_indices");
     }
   }
 }
@@ -87,7 +92,8 @@ Ends ends_of(const AdapterConfig& config, const AdapterRules& rules, const Model
   auto refuse_rows = [&](const std::string& name, bool rows, bool saved, bool adapted) {
     if (rows && (saved || adapted))
       throw UserError("{}: '{}' is in trainable_token_indices and in {}; name it in one of them", source, name,
-                      saved ? "modules_to_save" : "target_modules");
+                      saved ? "modules_to_save" : "target_modules")
+          .about("trainable_token_indices");
   };
   refuse_rows(embedding, !e.embedding_rows.empty(), e.saves_embedding, e.adapts_embedding);
   refuse_rows(head, !e.head_rows.empty(), e.saves_head, e.adapts_head);
@@ -98,21 +104,25 @@ Ends ends_of(const AdapterConfig& config, const AdapterRules& rules, const Model
     throw UserError(
         "{}: ensure_weight_tying with LoRA on the embedding or the head of a tied model is not supported; train them "
         "whole (modules_to_save), or leave ensure_weight_tying out",
-        source);
+        source)
+        .about("ensure_weight_tying");
   if (tie && !e.embedding_rows.empty() && !same_rows)
     throw UserError("{}: ensure_weight_tying needs the same trainable_token_indices for '{}' and '{}'", source,
-                    embedding, head);
+                    embedding, head)
+        .about("ensure_weight_tying");
   if (!e.embedding_rows.empty() && (e.saves_head || e.adapts_head))
     throw UserError(
         "{}: the head of this tied model has the rows of '{}' that trainable_token_indices names; it cannot be in {}, "
         "too",
-        source, embedding, e.saves_head ? "modules_to_save" : "target_modules");
+        source, embedding, e.saves_head ? "modules_to_save" : "target_modules")
+        .about("trainable_token_indices");
   const bool saves = e.saves_embedding || e.saves_head;
   if (tie && saves && (!e.embedding_rows.empty() || !e.head_rows.empty()))
     throw UserError(
         "{}: ensure_weight_tying trains one copy of embedding and head: trainable_token_indices has no "
         "place beside it",
-        source);
+        source)
+        .about("ensure_weight_tying");
   e.one_copy = (tie && saves) || (!e.embedding_rows.empty() && same_rows);
   e.parts_ends = !e.one_copy && (saves || e.adapts_embedding || e.adapts_head || !e.head_rows.empty());
   return e;
@@ -135,7 +145,8 @@ void check_saved_names(const AdapterConfig& config, const ModelSpec& spec, const
     const bool head = ends.one_copy && ends.head.module().ends_with(name);
     if (!head && std::ranges::none_of(plan.saved, [&](auto& w) { return w.module().ends_with(name); }))
       throw UserError("{}: modules_to_save names '{}', which this {} model does not have{}", source, name,
-                      spec.model_type, did_you_mean(name, parts));
+                      spec.model_type, did_you_mean(name, parts))
+          .about("modules_to_save");
   }
 }
 
@@ -178,9 +189,10 @@ AdapterPlan plan_adapter(const AdapterConfig& config, const ModelSpec& given, co
     std::int64_t r = rules.rank_for(m.name);
     double scale = rules.scale_for(m.name);
     if (r < 1 || r > (1 << 16))
-      problems.add(fmt::format("{}: rank of '{}' must be 1 to 65536, is {}", source, m.name, r));
+      problems.add({"rank_pattern", "", fmt::format("{}: rank of '{}' must be 1 to 65536, is {}", source, m.name, r)});
     else if (!(std::abs(scale) < 1e6) || scale == 0)
-      problems.add(fmt::format("{}: alpha {} of '{}' is out of range", source, rules.alpha_for(m.name), m.name));
+      problems.add({"alpha_pattern", "",
+                    fmt::format("{}: alpha {} of '{}' is out of range", source, rules.alpha_for(m.name), m.name)});
     else if (config.lora_bias && (m.embedding || m.head))
       problems.add(fmt::format("{}: lora_bias on '{}' is not supported", source, m.name));
     else plan.modules.push_back({m, r, scale});
@@ -200,7 +212,8 @@ AdapterPlan plan_adapter(const AdapterConfig& config, const ModelSpec& given, co
     std::string wanted = !config.target_pattern.empty() ? config.target_pattern
                                                         : fmt::format("{}", fmt::join(config.target_modules, ", "));
     throw UserError("{}: target modules '{}' match no module of this {} model; it has {}", source, wanted,
-                    spec.model_type, fmt::join(parts, ", "));
+                    spec.model_type, fmt::join(parts, ", "))
+        .about("target_modules");
   }
   return plan;
 }

@@ -1,5 +1,4 @@
-// The memory of a run before there is one: the model is put together without its weights and walked through, as the plan of
-// a training run does, so nothing is read and a base of any size takes milliseconds.
+// The memory that a run would take, for the choices of dml init; nothing is read (weightless_model.h).
 #pragma once
 
 #include "core/json.h"

@@ -1,5 +1,8 @@
 #include "pipeline/optimization.h"
 
+#include <algorithm>
+
+#include "core/error.h"
 #include "optim/groups.h"
 #include "train/ema.h"
 
@@ -52,7 +55,29 @@ ScheduleSettings learning_rate_settings(const OptimSection& o, std::int64_t step
   return s;
 }
 
+namespace {
+
+// A misspelt name would leave its parameters at the common rate.
+void check_groups(const ParameterStore& parameters, const OptimSection& optim) {
+  auto matches = [&](const std::string& module) {
+    return std::ranges::any_of(parameters.units(), [&](const Unit& unit) {
+      return std::ranges::any_of(unit.parameters,
+                                 [&](const Parameter& p) { return p.name.find(module) != p.name.npos; });
+    });
+  };
+  Problems problems;
+  for (std::size_t i = 0; i < optim.lr_groups.size(); ++i)
+    for (const std::string& module : optim.lr_groups[i].modules)
+      if (!matches(module))
+        problems.add({fmt::format("lr_groups.{}.modules", i), "",
+                      fmt::format("'lr_groups.{}.modules': no trained parameter has '{}' in its name", i, module)});
+  problems.raise();
+}
+
+}  // namespace
+
 void set_learning_rates(ParameterStore& parameters, const OptimSection& optim, const AdapterSection& adapter) {
+  check_groups(parameters, optim);
   const LearningRateGroups groups = groups_of(optim);
   for (Unit& unit : parameters.units())
     for (Parameter& p : unit.parameters) {

@@ -12,42 +12,56 @@
 #include "pipeline/job.h"
 #include "pipeline/optimization.h"
 #include "pipeline/own_evals.h"
+#include "pipeline/requirements.h"
 #include "pipeline/unfrozen.h"
 #include "pipeline/vocabulary.h"
 
 namespace dml {
 namespace {
 
-constexpr CheckLimits kFirstRows{.rows = 2000, .bytes = std::size_t{16} << 20};
+// A dataset of up to so many bytes is read whole: some seconds.
+constexpr CheckLimits kFirstRows{.bytes = std::size_t{32} << 20};
 
 class Findings {
  public:
-  void add(const std::string& text) {
-    for (std::size_t at = 0; at < text.size();) {  // one error may list several problems
-      const std::size_t end = std::min(text.find('\n', at), text.size());
-      std::string line = text.substr(at, end - at);
-      if (std::ranges::find(lines, line) == lines.end()) lines.push_back(std::move(line));
+  void add(const Problem& problem) {
+    // One text may hold several lines; what was said before is not repeated.
+    for (std::size_t at = 0; at < problem.text.size();) {
+      const std::size_t end = std::min(problem.text.find('\n', at), problem.text.size());
+      Problem one{problem.key, problem.place, problem.text.substr(at, end - at)};
+      if (std::ranges::find(all, one.text, &Problem::text) == all.end()) all.push_back(std::move(one));
       at = end + 1;
     }
   }
+  /// Runs a check; what it refuses is about `key` unless it names another one.
   template <class F>
-  bool attempt(F&& part) {
+  bool attempt(const std::string& key, F&& part) {
     try {
       part();
       return true;
+    } catch (const UserError& error) {
+      for (const Problem& problem : error.about(key).problems()) add(problem);
     } catch (const Error& error) {
-      add(error.what());
-      return false;
+      add({key, "", error.what()});
     }
+    return false;
   }
-  std::vector<std::string> lines;
+  std::vector<Problem> all;
 };
+
+// The recipe's key for a field of PEFT's config: "modules_to_save" is lora_modules_to_save.
+std::string recipe_key(const std::string& field) {
+  static const std::vector<std::string> all = keys();
+  for (const char* prefix : {"lora_", "peft_"})
+    if (std::ranges::find(all, prefix + field) != all.end()) return prefix + field;
+  return field;
+}
 
 void check_output_directory(const Recipe& recipe) {
   std::string out = real_path(recipe.train.output_dir);
   for (const std::string& input : {recipe.model.base_model, recipe.adapter.lora_model_dir.value_or("")})
     if (!input.empty() && real_path(input) == out)
-      throw UserError("output_dir: {} is also what training starts from; choose another directory",
+      throw UserError("output_dir: training starts from {}, so its result cannot go there; choose another directory",
                       recipe.train.output_dir);
   std::error_code unreadable;
   if (file_exists(out) && !std::filesystem::is_directory(out, unreadable))
@@ -81,61 +95,99 @@ void check_length(const Recipe& recipe, const ModelSpec& spec) {
 
 }  // namespace
 
-std::vector<std::string> training_problems(const Recipe& recipe, const BaseModel& base, const Tokenizer& tokenizer) {
+std::vector<Problem> training_problems(const Recipe& recipe, const BaseModel& base, const Tokenizer& tokenizer) {
   Findings found;
-  found.attempt([&] { check_output_directory(recipe); });
-  found.attempt([&] { check_stored_base(base, recipe.model, recipe.adapter); });
-  found.attempt([&] { check_targets(recipe, base, tokens_with_rows(tokenizer, recipe.adapter)); });
-  found.attempt([&] { check_growth(base, tokens_with_rows(tokenizer, recipe.adapter), recipe.adapter); });
-  found.attempt([&] { check_length(recipe, base.spec); });
-  found.attempt([&] { make_optimizer(recipe.optim); });
-  found.attempt([&] { own_evaluators(recipe, tokenizer, base.spec); });
-  found.attempt([&] { LearningRate(learning_rate_settings(recipe.optim, recipe.train.max_steps.value_or(1000))); });
-  return found.lines;
+  const AdapterSection& adapter = recipe.adapter;
+  const std::int64_t tokens = tokens_with_rows(tokenizer, adapter);
+  found.attempt("output_dir", [&] { check_output_directory(recipe); });
+  found.attempt("base_model", [&] { check_stored_base(base, recipe.model, adapter); });
+  const char* targets = adapter.adapter == AdapterKind::none ? "unfrozen_parameters"
+                        : adapter.lora_model_dir             ? "lora_model_dir"
+                                                             : "adapter";
+  found.attempt(targets, [&] { check_targets(recipe, base, tokens); });
+  found.attempt("base_model", [&] { check_growth(base, tokens, adapter); });
+  found.attempt("sequence_len", [&] { check_length(recipe, base.spec); });
+  found.attempt(recipe.optim.optim_args.empty() ? "optimizer" : "optim_args", [&] { make_optimizer(recipe.optim); });
+  found.attempt(recipe.optim.lr_scheduler_kwargs.empty() ? "lr_scheduler" : "lr_scheduler_kwargs",
+                [&] { LearningRate(learning_rate_settings(recipe.optim, recipe.train.max_steps.value_or(1000))); });
+  found.attempt("evals", [&] { own_evaluators(recipe, tokenizer, base.spec); });
+  for (Problem& problem : found.all) problem.key = recipe_key(problem.key);
+  return std::move(found.all);
 }
 
-Validation validate(const Recipe& recipe) {
+namespace {
+
+// What the model, its tokenizer and an adapter to start from say.
+void check_model(const Recipe& recipe, BaseModel& base, const Tokenizer* tokenizer, Findings& found) {
+  if (tokenizer)
+    for (auto& problem : training_problems(recipe, base, *tokenizer)) found.add(problem);
+  if (recipe.adapter.adapter != AdapterKind::none && recipe.adapter.lora_model_dir)
+    found.attempt("lora_model_dir", [&] {
+      fit_vocabulary(base, {*recipe.adapter.lora_model_dir});  // it may hold more rows than the base
+      read_adapter(*recipe.adapter.lora_model_dir, base.spec, recipe.model.base_model);
+    });
+}
+
+// Reads the data; the lengths of its examples when all of it was read and nothing is wrong.
+ExampleLengths check_rows_of(const Recipe& recipe, const Tokenizer* tokenizer, Findings& found, Validation& out) {
+  const auto add = [&](const Problem& problem) { found.add(problem); };
+  if (!tokenizer) {
+    check_sources(recipe.data, add);
+    out.notes.push_back("without a tokenizer, no row was checked");
+    return {};
+  }
+  DataCheck data;
+  found.attempt("datasets", [&] {
+    data = check_data(recipe.data, recipe.templates, static_cast<std::uint64_t>(recipe.train.seed), *tokenizer,
+                      kFirstRows, add);
+  });
+  for (auto& name : data.partial)
+    out.notes.push_back(
+        fmt::format("{} were checked, the rows behind them were not: dml preprocess --check reads all", name));
+  for (auto& doubt : data.doubts) out.notes.push_back(fmt::format("of the rows that were checked: {}", doubt));
+  if (const std::int64_t rows = data.report.total(&DatasetReport::rows); data.partial.empty() && rows > 0)
+    out.notes.push_back(fmt::format("{} checked", counted(rows, "row was", "rows were")));
+  return {std::move(data.train_lengths), std::move(data.validation_lengths)};
+}
+
+}  // namespace
+
+Validation validate(const RecipeFile& file) {
+  const Recipe& recipe = file.recipe;
   Findings found;
   Validation out;
   BaseModel base;
   std::unique_ptr<Tokenizer> tokenizer;
   const ModelSection& model = recipe.model;
-  const bool has_base = found.attempt([&] { base = open_base_files(model); });
-  // A directory that is missing has been told.
+  const bool has_base = found.attempt("base_model", [&] { base = open_base_files(model); });
+  // A missing directory is one problem, not two.
   if (model.tokenizer_config || model.base_model.empty() || file_exists(model.base_model))
-    found.attempt([&] { tokenizer = open_tokenizer(model); });
-  if (has_base && tokenizer)
-    for (auto& line : training_problems(recipe, base, *tokenizer)) found.add(line);
-  if (has_base && recipe.adapter.adapter != AdapterKind::none && recipe.adapter.lora_model_dir)
-    found.attempt([&] {
-      fit_vocabulary(base, {*recipe.adapter.lora_model_dir});  // it may hold more rows than the base
-      read_adapter(*recipe.adapter.lora_model_dir, base.spec, model.base_model);
-    });
+    found.attempt(model.tokenizer_config ? "tokenizer_config" : "base_model",
+                  [&] { tokenizer = open_tokenizer(model); });
+  if (has_base) check_model(recipe, base, tokenizer.get(), found);
   if (auto& checkpoint = recipe.train.resume_from_checkpoint; checkpoint && *checkpoint != "auto")
     if (auto problem = manifest_problem(*checkpoint); !problem.empty())
-      found.add(fmt::format("resume_from_checkpoint: {}: {}", *checkpoint, problem));
-
-  auto add = [&](const std::string& problem) { found.add(problem); };
-  if (tokenizer) {
-    DataCheck data;
-    found.attempt([&] {
-      data = check_data(recipe.data, recipe.templates, static_cast<std::uint64_t>(recipe.train.seed), *tokenizer,
-                        kFirstRows, add);
+      found.add({"resume_from_checkpoint", "", fmt::format("resume_from_checkpoint: {}: {}", *checkpoint, problem)});
+  const ExampleLengths lengths = check_rows_of(recipe, tokenizer.get(), found, out);
+  if (has_base && tokenizer && found.all.empty())
+    found.attempt("base_model", [&] {
+      base.spec.vocab = std::max(base.spec.vocab, tokens_with_rows(*tokenizer, recipe.adapter));
+      Requirements needed = requirements(recipe, base, lengths);
+      for (const Problem& problem : needed.problems) found.add(problem);
+      for (auto& note : needed.notes) out.notes.push_back(std::move(note));
     });
-    for (auto& name : data.partial)
-      out.notes.push_back(fmt::format("checked the first rows of {}; dml preprocess --check reads all of them", name));
-    for (auto& doubt : data.doubts) out.notes.push_back(fmt::format("of the first rows: {}", doubt));
-  } else {
-    check_sources(recipe.data, add);
-    out.notes.push_back("without a tokenizer, no row was checked");
-  }
-  found.attempt([&] {
+  found.attempt("optimizer", [&] {
     if (const std::string advice = make_optimizer(recipe.optim)->advice(); !advice.empty()) out.notes.push_back(advice);
   });
   if (recipe.data.val_set_size == 0 && recipe.data.test_datasets.empty())
     out.notes.push_back(
         "there is no validation split, so dml evaluate has nothing to do; set val_set_size or test_datasets");
-  out.problems = std::move(found.lines);
+
+  // What does not exist is told once.
+  out.problems = file.missing;
+  for (Problem& problem : found.all)
+    if (std::ranges::find(file.missing, problem.key, &Problem::key) == file.missing.end())
+      out.problems.push_back(file.located(std::move(problem)));
   return out;
 }
 

@@ -40,9 +40,7 @@ std::optional<Schedule> evaluation_plan(const Recipe& recipe, const Examples& ex
 // What cannot be trained is refused before hours go into preparing data for it.
 BaseModel open_checked_base(const Recipe& recipe, const Tokenizer& tokenizer) {
   BaseModel base = open_base_files(recipe.model);
-  Problems problems;
-  for (auto& line : training_problems(recipe, base, tokenizer)) problems.add(line);
-  problems.raise();
+  if (auto problems = training_problems(recipe, base, tokenizer); !problems.empty()) throw UserError(problems);
   return base;
 }
 

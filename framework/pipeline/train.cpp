@@ -16,6 +16,7 @@
 #include "pipeline/output_folder.h"
 #include "pipeline/progress.h"
 #include "pipeline/recipe_changes.h"
+#include "pipeline/requirements.h"
 #include "pipeline/run_outcome.h"
 #include "pipeline/run_record.h"
 #include "pipeline/run_report.h"
@@ -187,6 +188,7 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
   Observers observers = make_policies(plan, started);
   plan.agree();
   folder.make_and_lock();
+  if (speaks && settings.save_strategy != Cadence::never) check_disk_space(settings.output_dir, plan.checkpoint_bytes());
   const std::string from = comm.broadcast_text(speaks ? starting_point(settings, options) : "", 0);
   const TrainState state = plan.start(from);
   introduce(plan, state);

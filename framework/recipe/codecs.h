@@ -32,7 +32,7 @@ Json number_schema(const char* type, const Field& field);
 Json text_schema(const Field& field);
 Json table_schema(const Table& table);
 
-/// Spellings of an enumeration; a value's first row is how it is written. A notice is told when that spelling is used.
+/// Spellings of an enumeration; a value's first row is how it is written. Its notice is printed when that spelling is used.
 template <class E>
 struct EnumRow {
   const char* spelling;
@@ -192,7 +192,7 @@ requires(std::is_same_v<S, SpecialTokens> || std::is_same_v<S, DatasetEntry> || 
   static const Table& table() { return recipe::table<S>(); }
 };
 
-/// A list; one value alone stands for a list of one, but for lists of tables.
+/// A list. A single value is read as a list of one, except for lists of tables.
 template <class T>
 struct Kind<std::vector<T>> {
   static constexpr bool kTables = requires { Kind<T>::table(); };

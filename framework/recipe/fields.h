@@ -24,7 +24,7 @@ struct Rules {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
   bool above = false;                   // min itself is too small
-  std::optional<double> off = {};       // optional numbers: from here up to min stands for "none"
+  std::optional<double> off = {};       // optional numbers: values from here up to min mean "none"
   std::vector<Choice> choices = {};     // texts: every spelling, and the value each stands for (set_choices)
   std::vector<std::string> words = {};  // integers: names for 0, 1, 2 …; enumerations: the only spellings allowed
   std::vector<std::string> aliases = {};
@@ -43,7 +43,7 @@ struct Field;
 struct Reading {
   Report& report;
   std::map<std::string, Place> given = {};  // "lora_r", "datasets.0.path": settings that have a value
-  std::set<std::string> off = {};           // of these, the ones whose value stands for "none" (eval_steps: 0)
+  std::set<std::string> off = {};           // of these, the ones whose value means "none" (eval_steps: 0)
   std::vector<std::string> inert = {};      // "bf16 (line 3)": settings without effect
   std::map<std::string, std::vector<std::string>> undone = {};  // what will not happen → the settings that ask for it
 };
@@ -85,7 +85,7 @@ enum class Unfilled {
   refused,  // an error, unless it is off
 };
 
-/// A key of Axolotl's that fills nothing. A `*` at the end stands for any ending.
+/// A key of Axolotl's that fills nothing. A final `*` matches any ending.
 struct Known {
   std::string key, why;
   Unfilled effect;
@@ -129,7 +129,7 @@ class Table {
   const void* fresh_ = nullptr;
 };
 
-/// The table of a struct that stands in a recipe as a table of its own.
+/// The table of a struct that is a table in a recipe.
 template <class S>
 const Table& table();
 template <>

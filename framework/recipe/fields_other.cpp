@@ -126,7 +126,7 @@ void add_refused(Table& t) {
            {"processor_type", "processor_kwargs", "processor_config", "is_multimodal", "image_size",
             "image_resize_algorithm", "role_boundaries", "freeze_mm_modules"});
   t.refuse("dml quantises the base to 4 bits (nf4) or 8 bits; use load_in_4bit or load_in_8bit",
-           {"gptq", "gptq_*", "qat", "quantization", "model_quantization_config", "quantize_moe_experts", "nvfp4*",
+           {"gptq", "gptq_*", "qat", "quantization", "model_quantization_config*", "quantize_moe_experts", "nvfp4*",
             "use_onebitllms"});
   t.refuse("dml shares work among ranks by 'distribution' only",
            {"tensor_parallel_size", "context_parallel_size", "sequence_parallel_degree", "expert_parallel*"});
@@ -136,6 +136,7 @@ void add_refused(Table& t) {
            {"use_pose", "pose_*", "lisa_*", "use_eaft", "eaft_*", "use_dynamic_finetuning", "kd_*", "grokfast_*",
             "mora_*", "use_mora", "dense_mixer", "llmcompressor", "hatchery*", "nemo_gym*", "diffusion*",
             "skip_prepare_dataset", "do_causal_lm_eval", "eval_causal_lm_metrics"});
+  t.refuse("dml has no scaled softmax (SSMax)", {"scaling_softmax*"});
   t.refuse("dml does not measure which layers to train; list them in unfrozen_parameters", {"spectrum_*"});
   t.refuse("dml adds embedding rows for new tokens; it never removes or resets rows",
            {"shrink_embeddings", "fix_untrained_tokens"});

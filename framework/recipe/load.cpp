@@ -1,4 +1,4 @@
-// From a recipe's text to a Recipe: read, override, rewrite, fill, check; every problem is told at once.
+// From a recipe's text to a Recipe: read, override, rewrite, fill, check; all problems are reported at once.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -46,10 +46,7 @@ RecipeFile read(const std::string& text, const std::string& name, const std::vec
 
   collect_origins(reading, derived, file);
   file.warnings = report.warnings();
-  Report absent(name);
-  Reading named{absent, reading.given};
-  check_files(file.recipe, named);
-  file.missing = absent.warnings();
+  file.missing = missing_files(file.recipe, reading);
   file.notices = std::move(report.notices);
   if (!reading.inert.empty())
     file.notices.push_back(
@@ -135,6 +132,19 @@ std::map<std::string, std::string> fill_in(Recipe& recipe, const Reading& readin
 }
 
 }  // namespace recipe
+
+Problem RecipeFile::located(Problem problem) const {
+  if (problem.key.empty() || !problem.place.empty()) return problem;
+  problem.place = path;
+  for (std::string key = problem.key; !key.empty(); key.resize(key.rfind('.') == key.npos ? 0 : key.rfind('.'))) {
+    auto found = origins.find(key);
+    if (found != origins.end() && found->second.starts_with("from ")) found = origins.find(found->second.substr(5));
+    if (found == origins.end() || found->second == "default" || found->second.starts_with("from ")) continue;
+    problem.place = found->second;
+    break;
+  }
+  return problem;
+}
 
 RecipeFile read_recipe(const std::string& text, const std::string& name, const std::vector<Override>& overrides,
                        RecipeUse use) {

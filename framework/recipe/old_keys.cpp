@@ -122,8 +122,8 @@ void map_message_fields(Node& entry, Report& report) {
   }
 }
 
-/// What these plug-ins do is done anyway, concerns GPUs, or is told by the notice about their keys; others would change
-/// the training.
+/// dml does what these plug-ins do anyway, or they concern GPUs, or the notice about their keys covers them; others would
+/// change the training.
 void check_plugins(Node& root, Report& report) {
   static constexpr std::string_view kHarmless[] = {"cut_cross_entropy", "liger", "kernels", "lm_eval", "swanlab"};
   const Node* plugins = root.find("plugins");

@@ -91,7 +91,7 @@ void apply(Node& root, const Override& o, Report& report) {
       if (at->is_null()) at->kind = Node::Kind::list;
       std::size_t index = part.size() > 6 ? SIZE_MAX : std::stoul(part);
       if (at->kind != Node::Kind::list || index > at->items.size())
-        return report.error({}, fmt::format("--{}: the list has only {} entries", o.key, at->items.size()));
+        return report.error({}, fmt::format("--{}: the list has {} entries", o.key, at->items.size()));
       if (index == at->items.size()) at->items.emplace_back();
       at = &at->items[index];
     } else {

@@ -156,7 +156,7 @@ class Builder : public YAML::EventHandler {
     check_tag(mark, tag);
     Place place = place_of(mark);
     if (stack_.size() >= kDeepest) throw Stop{place, fmt::format("nested deeper than {} levels", kDeepest)};
-    if (wants_key()) throw Stop{place, "a key must be a text, not a list or a table"};
+    if (wants_key()) throw Stop{place, "a key must be a string, not a list or a table"};
     Frame frame;
     frame.node.kind = kind;
     frame.node.place = place;
@@ -190,7 +190,7 @@ class Builder : public YAML::EventHandler {
     }
     Frame& frame = stack_.back();
     if (wants_key()) {
-      if (!node.is_scalar()) throw Stop{node.place, node.is_null() ? "the key is missing" : "a key must be a text"};
+      if (!node.is_scalar()) throw Stop{node.place, node.is_null() ? "the key is missing" : "a key must be a string"};
       frame.node.keys.push_back(std::move(node));
       frame.has_key = true;
       return;

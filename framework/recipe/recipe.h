@@ -1,8 +1,8 @@
 // A recipe: every setting of a job, typed, checked and with its default filled in.
 //
 // Members carry the names of the recipe's keys (Axolotl's spellings); what a key means, its range and its help are
-// written once, in fields_*.cpp. A section is handed down to the part that needs it; nobody below `pipeline` sees the
-// whole Recipe, and nobody looks a setting up by its name.
+// written once, in fields_*.cpp. Each part gets only the section that it needs; no folder below `pipeline` sees
+// the whole Recipe, and no code looks a setting up by its name.
 // std::optional is used where "unset" means something else than any value; the comment says what.
 #pragma once
 
@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/error.h"
 #include "core/json.h"
 
 namespace dml {
@@ -21,7 +22,7 @@ enum class AdapterKind { none, lora, qlora };
 enum class LoraInit { kaiming, gaussian, pissa, olora, loftq, random };  // random: A and B both (PEFT's `false`)
 enum class ExcessLength { drop, truncate, raise, split_turns };
 enum class BadRow { error, skip };
-enum class LearnEnd { none, turn, last, all };  // whose end tokens are learned: no, learned, the last, all turns
+enum class LearnEnd { none, turn, last, all };  // turns whose end tokens are trained: none, trained ones, the last, all
 enum class Recompute { none, layer, mlp };      // gradient_checkpointing: false, true, mlp
 enum class Storage { automatic, f32, bf16 };    // automatic: as the files have it
 enum class Bf16 { off, on, automatic };          // automatic: where the processor has instructions for it
@@ -410,8 +411,23 @@ struct RecipeFile {
                                                // "command line", "default", "from KEY"
   std::vector<std::string> notices;            // what was mapped or has no effect here
   std::vector<std::string> warnings;           // what is probably not meant
-  std::vector<std::string> missing;            // files and directories that are named and not there
+  std::vector<Problem> missing;                // files and directories that are named and do not exist
+
+  /// The problem with the place of its key; of the table around it when the key itself has no value in the recipe.
+  Problem located(Problem problem) const;
 };
+
+/// Calls `work`; problems that it throws get the places of their keys.
+template <class Work>
+auto with_places(const RecipeFile& file, Work&& work) {
+  try {
+    return work();
+  } catch (const UserError& error) {
+    std::vector<Problem> problems = error.problems();
+    for (Problem& problem : problems) problem = file.located(std::move(problem));
+    throw UserError(std::move(problems));
+  }
+}
 
 /// What a recipe is read for: `measure` (also for commands that train nothing) takes one without datasets and
 /// learning_rate, too.
@@ -420,7 +436,7 @@ enum class RecipeUse { train, measure };
 /// UserError with one line for every problem of the recipe, "FILE:LINE:COLUMN: …", sorted by line.
 RecipeFile load_recipe(const std::string& path, const std::vector<Override>& overrides = {},
                        RecipeUse use = RecipeUse::train);
-/// The same from text; `name` stands in the messages.
+/// The same from text; messages use `name` as the file's name.
 RecipeFile read_recipe(const std::string& text, const std::string& name, const std::vector<Override>& overrides = {},
                        RecipeUse use = RecipeUse::train);
 

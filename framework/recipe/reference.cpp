@@ -23,7 +23,7 @@ std::string default_text(const Field& field, const void* fresh) {
   return text;
 }
 
-/// A list of tables or a table: its own keys are told elsewhere.
+/// A list of tables or a table: its keys have their own entries.
 std::string type_text(const Field& field) {
   return field.codec->table() && field.codec->schema(field).value("type", Json()) == "array" ? "a list of tables"
                                                                                              : field.expects();

@@ -1,6 +1,7 @@
 // Rules between settings. Each error is reported at one setting and names the line of the other.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -292,14 +293,18 @@ void check_rules(const Recipe& recipe, RecipeUse use, Reading& reading) {
   check_log(recipe.log, rules);
 }
 
-void check_files(const Recipe& recipe, Reading& reading) {
+std::vector<Problem> missing_files(const Recipe& recipe, const Reading& reading) {
+  std::vector<std::pair<Place, Problem>> found;
   auto check = [&](const std::string& key, const std::string& path) {
     std::error_code unknown;
     if (path.empty() || path.find_first_of("*?[") != path.npos || std::filesystem::exists(path, unknown)) return;
-    auto found = reading.given.find(key);
-    reading.report.warning(
-        found == reading.given.end() ? Place{} : found->second,
-        fmt::format("'{}': no such file or directory: '{}' (dml reads local files only)", key, shown(path)));
+    const auto given = reading.given.find(key);
+    const bool derived = given == reading.given.end();
+    const Place place = derived ? Place{} : given->second;
+    found.push_back(
+        {place,
+         {key, derived ? "" : reading.report.at(place),
+          fmt::format("'{}': no such file or directory: '{}' (dml reads local files only)", key, shown(path))}});
   };
   check("base_model", recipe.model.base_model);
   check("base_model_config", recipe.model.base_model_config.value_or(""));
@@ -312,6 +317,10 @@ void check_files(const Recipe& recipe, Reading& reading) {
   entries("datasets", recipe.data.datasets);
   entries("test_datasets", recipe.data.test_datasets);
   entries("pretraining_dataset", recipe.data.pretraining_dataset);
+  std::ranges::stable_sort(found, {}, [](auto& f) { return std::pair(f.first.line, f.first.column); });
+  std::vector<Problem> out;
+  for (auto& [place, problem] : found) out.push_back(std::move(problem));
+  return out;
 }
 
 }  // namespace dml::recipe

@@ -9,7 +9,7 @@
 
 namespace dml::recipe {
 
-/// Lays the command line over the tree.
+/// Overrides settings of the tree by those of the command line.
 void apply_overrides(Node& root, const std::vector<Override>& overrides, Report& report);
 /// Rewrites Axolotl's older or other spellings that no alias can express (deepspeed, fsdp, message_field_role …).
 void map_old_keys(Node& root, Report& report);
@@ -17,7 +17,7 @@ void map_old_keys(Node& root, Report& report);
 std::map<std::string, std::string> fill_in(Recipe& recipe, const Reading& reading);
 /// Rules between settings; errors name both places.
 void check_rules(const Recipe& recipe, RecipeUse use, Reading& reading);
-/// Files and directories that are named and not there: warnings.
-void check_files(const Recipe& recipe, Reading& reading);
+/// Files and directories that are named and do not exist, by place.
+std::vector<Problem> missing_files(const Recipe& recipe, const Reading& reading);
 
 }  // namespace dml::recipe

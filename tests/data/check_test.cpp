@@ -22,7 +22,11 @@ class Check : public PrepareTest {
   }
   DataCheck check(CheckLimits limits = {}) {
     problems.clear();
-    return check_data(data, templates, 42, tokenizer, limits, [&](const std::string& p) { problems.push_back(p); });
+    keys.clear();
+    return check_data(data, templates, 42, tokenizer, limits, [&](const Problem& p) {
+      problems.push_back(p.text);
+      keys.push_back(p.key);
+    });
   }
   /// What preparing says, "" when it succeeds.
   std::string refusal() const {
@@ -33,7 +37,7 @@ class Check : public PrepareTest {
       return error.what();
     }
   }
-  std::vector<std::string> problems;
+  std::vector<std::string> problems, keys;
 };
 
 // What can be wrong with a file of three rows.
@@ -84,7 +88,9 @@ TEST_F(Check, RefusesWhatPreparingRefusesAndNothingElse) {
         const std::string said = refusal();
         EXPECT_EQ(problems.empty(), said.empty()) << type << ", " << what << ": prepare says '" << said << "', check "
                                                   << (problems.empty() ? "nothing" : "'" + problems.front() + "'");
-        if (!problems.empty() && !said.empty()) EXPECT_EQ(problems.front(), said.substr(0, said.find('\n')));
+        if (!problems.empty() && !said.empty()) {
+          EXPECT_EQ(problems.front(), said.substr(0, said.find('\n')));
+        }
         ++cases;
         refused += !said.empty();
       }
@@ -140,6 +146,7 @@ TEST_F(Check, ListsEveryProblemOfEveryDatasetAtOnce) {
   EXPECT_THAT(problems[4], HasSubstr("b.json, row 2: "));
   EXPECT_THAT(problems[5], HasSubstr("b.json, row 3: "));
   EXPECT_EQ(found.report.total(&DatasetReport::rows), 7);
+  EXPECT_THAT(keys, ElementsAre("datasets.1.path", "datasets.3.type", "", "", "", ""));
   // Preparing names both datasets that cannot even be begun.
   EXPECT_THAT(refusal(), testing::AllOf(HasSubstr("nothing.jsonl"), HasSubstr("alpacca")));
 }
@@ -150,10 +157,11 @@ TEST_F(Check, ReadsNoMoreThanItIsTold) {
   add(write("a.jsonl", text + "x\n"), "alpaca");
   DataCheck found = check({.rows = 100});
   EXPECT_THAT(problems, IsEmpty());
-  EXPECT_THAT(found.partial, ElementsAre(HasSubstr("a.jsonl (100 rows)")));
+  EXPECT_THAT(found.partial, ElementsAre(HasSubstr("a.jsonl: 100 rows")));
   found = check({.bytes = 1000});
   EXPECT_THAT(problems, IsEmpty());
   EXPECT_LT(found.report.total(&DatasetReport::rows), 100);
+  EXPECT_THAT(found.train_lengths, IsEmpty());
   EXPECT_THAT(check().partial, IsEmpty());
   EXPECT_THAT(problems, ElementsAre(HasSubstr("a.jsonl:501: ")));
   // What may be otherwise in the rows behind is only a doubt.
@@ -163,6 +171,19 @@ TEST_F(Check, ReadsNoMoreThanItIsTold) {
   found = check({.rows = 2});
   EXPECT_THAT(problems, IsEmpty());
   EXPECT_THAT(found.doubts, ElementsAre(HasSubstr("all 2 rows were dropped")));
+}
+
+// What the memory of a run is planned from, before there are prepared data.
+TEST_F(Check, KnowsTheLengthsOfTheExamplesInTheirOrder) {
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += row("Say" + std::string(static_cast<std::size_t>(i), '!'), "so");
+  add(write("a.jsonl", text), "alpaca");
+  data.val_set_size = 7;
+  const DataCheck found = check();
+  const Prepared prepared = run();
+  EXPECT_EQ(found.train_lengths, prepared.train().lengths());
+  EXPECT_EQ(found.validation_lengths, prepared.validation().lengths());
+  EXPECT_EQ(found.validation_lengths.size(), 7u);
 }
 
 TEST_F(Check, WritesNothing) {

@@ -138,7 +138,7 @@ TEST_F(BadModel, AModelLargerThanMemoryIsRefusedByItsNeed) {
                                                        "262144, num_hidden_layers: 128, num_attention_heads: 512, "
                                                        "num_key_value_heads: 512, vocab_size: 512}"}}));
   EXPECT_EQ(e.exit, 2) << e.err;
-  EXPECT_THAT(e.err, HasSubstr("are available"));
+  EXPECT_THAT(e.err, HasSubstr("is available"));
   EXPECT_LT(e.peak, kMemory);
 }
 

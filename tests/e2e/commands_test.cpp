@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <sstream>
 
@@ -105,8 +106,9 @@ TEST_F(Commands, ValidateOpensModelAndData) {
                          "--lora_target_modules", "[no_such_proj]", "--lora_target_linear", "false", "--optim_args",
                          "{momentum: 1}", "--output_dir", at("rows.jsonl")});
   EXPECT_EQ(bad.exit, 2);
-  for (const char* line : {"bad.jsonl:21: ", "bad.jsonl:22: ", "did you mean 'chatml'?",
-                           "'no_such_proj' match no module", "unknown argument 'momentum'", "is a file"})
+  for (const char* line : {"bad.jsonl:21: ", "bad.jsonl:22: ", "command line: chat_template: ",
+                           "did you mean 'chatml'?", "'no_such_proj' match no module",
+                           "command line: optim_args: unknown argument 'momentum'", "command line: output_dir: "})
     EXPECT_THAT(bad.err, HasSubstr(line));
   EXPECT_EQ(std::ranges::count(bad.err, '\n'), 6) << bad.err;
   EXPECT_FALSE(file_exists(at("prepared")));
@@ -117,6 +119,113 @@ TEST_F(Commands, ValidateOpensModelAndData) {
   EXPECT_THAT(check.out, HasSubstr("bad.jsonl:22: "));
   EXPECT_THAT(check.err, HasSubstr("22 rows read, 2 problems"));
   EXPECT_EQ(dml({"preprocess", lora, "--check"}).exit, 0);
+}
+
+// What is wrong with model or data is told with the line of the recipe that names it; by train, too.
+TEST_F(Commands, ProblemsCarryTheLineOfTheirKey) {
+  alpaca("rows.jsonl", 20);
+  const auto named = [&](const std::string& name, const Keys& keys, const std::string& key, const std::string& text) {
+    const std::string path = recipe(name, tiny_lora() + keys);
+    const std::string lines = read_file(path);
+    const auto line = std::ranges::count(lines.substr(0, lines.find("\n" + key + ":") + 1), '\n') + 1;
+    const std::string place = fmt::format("{}:{}:{}: ", path, line, key.size() + 3);
+    for (const char* command : {"validate", "train"}) {
+      const Ended e = dml({command, path});
+      EXPECT_EQ(e.exit, 2) << command;
+      EXPECT_THAT(e.err, HasSubstr("error: " + place)) << command;
+      EXPECT_THAT(e.err, HasSubstr(text)) << command;
+    }
+  };
+  named("a.yml", {{"lora_target_linear", ""}, {"lora_target_modules", "[q_porj]"}}, "lora_target_modules",
+        "'q_porj' match no module");
+  named("b.yml", {{"lora_modules_to_save", "[lm_haed]"}}, "lora_modules_to_save", "did you mean 'lm_head'?");
+  named("c.yml", {{"peft_trainable_token_indices", "[99999]"}}, "peft_trainable_token_indices",
+        "not in the vocabulary");
+  named("d.yml", {{"optim_args", "{bta1: 0.9}"}}, "optim_args", "unknown argument 'bta1'");
+  named("e.yml", {{"chat_template", "chatmll"}}, "chat_template", "did you mean 'chatml'?");
+  write("file", "");
+  named("f.yml", {{"output_dir", at("file")}}, "output_dir", "is a file");
+  // The table of a list begins behind its key.
+  const std::string path =
+      recipe("g.yml", tiny_lora() + Keys{{"lr_groups", "[{name: a, modules: [q_proj, no_such], lr: 1e-4}]"}});
+  for (const char* command : {"validate", "train"}) {
+    const Ended e = dml({command, path});
+    EXPECT_EQ(e.exit, 2) << command;
+    EXPECT_THAT(e.err, testing::ContainsRegex("g.yml:[0-9]+:[0-9]+: 'lr_groups.0.modules': no trained parameter has "
+                                              "'no_such' in its name\n"))
+        << command;
+  }
+}
+
+// A dataset of moderate size is checked to its last row; validate says how much it checked.
+TEST_F(Commands, ValidateReadsEveryRowOfModerateData) {
+  alpaca("rows.jsonl", 3000);
+  const std::string lora = recipe("good.yml", tiny_lora());
+  EXPECT_THAT(dml({"validate", lora}).err, HasSubstr("3,000 rows were checked\n"));
+  write("bad.jsonl", read_file(at("rows.jsonl")) + "{\"instruction\": 1}\n");
+  const Ended bad = dml({"validate", lora, "--datasets.0.path", at("bad.jsonl")});
+  EXPECT_EQ(bad.exit, 2);
+  EXPECT_THAT(bad.err, HasSubstr("bad.jsonl:3001: "));
+  // 40 MB of it: the rows that were not read are named.
+  std::string row = R"({"instruction": "Hi", "output": ")" + std::string(20000, 'y') + "\"}\n", large;
+  for (int i = 0; i < 2000; ++i) large += row;
+  write("large.jsonl", large + "x\n");
+  const Ended part =
+      dml({"validate", lora, "--datasets.0.path", at("large.jsonl"), "--excess_length_strategy", "truncate"});
+  EXPECT_EQ(part.exit, 0) << part.err;
+  EXPECT_THAT(part.err,
+              testing::ContainsRegex("large.jsonl: 1,[0-9]+ rows were checked, the rows behind them were not"));
+}
+
+TEST_F(Commands, ValidateRefusesWhatThisMachineCannotHold) {
+  alpaca("rows.jsonl", 20);
+  Keys keys = tiny_model();
+  keys["model_config"] =
+      "{model_type: llama, vocab_size: 2048, hidden_size: 16384, intermediate_size: 65536, num_hidden_layers: 200, "
+      "num_attention_heads: 128, num_key_value_heads: 128, max_position_embeddings: 256, tie_word_embeddings: true, "
+      "bos_token_id: 1, eos_token_id: 2}";
+  const std::string path = recipe("large.yml", keys);
+  const Ended valid = dml({"validate", path});
+  EXPECT_EQ(valid.exit, 2);
+  EXPECT_THAT(valid.err, HasSubstr("not enough memory: this run needs 13"));  // TB: 8.6e11 parameters, AdamW
+  EXPECT_THAT(valid.err, HasSubstr("not enough disk space: this run writes at least "));
+  EXPECT_EQ(dml({"train", path}).exit, 2);
+}
+
+// What validate says of memory is what the plan of the run says.
+TEST_F(Commands, ValidateMeasuresTheMemoryOfTheRun) {
+  alpaca("rows.jsonl", 60);
+  const auto bytes = [](const std::string& text) {
+    char unit[8] = "";
+    double number = 0;
+    std::sscanf(text.c_str(), "%lf %7[A-Za-z]", &number, unit);
+    return number * (unit[0] == 'G' ? 1e9 : unit[0] == 'M' ? 1e6 : unit[0] == 'k' || unit[0] == 'K' ? 1e3 : 1);
+  };
+  Keys larger = tiny_model();  // some megabytes, as memory is told in megabytes
+  larger["model_config"] =
+      "{model_type: llama, vocab_size: 2048, hidden_size: 256, intermediate_size: 1024, num_hidden_layers: 4, "
+      "num_attention_heads: 8, num_key_value_heads: 4, max_position_embeddings: 256, tie_word_embeddings: true, "
+      "bos_token_id: 1, eos_token_id: 2}";
+  const Keys lora = larger + Keys{{"adapter", "lora"}, {"lora_r", "64"}, {"lora_target_linear", "true"}};
+  const Keys kinds[] = {larger, lora, larger + Keys{{"optimizer", "adamw_8bit"}, {"micro_batch_size", "4"}},
+                        lora + Keys{{"sample_packing", "true"}, {"gradient_checkpointing", "true"}}};
+  int i = 0;
+  for (const Keys& kind : kinds) {
+    const std::string path = recipe(fmt::format("{}.yml", i++), kind);
+    SCOPED_TRACE(read_file(path));
+    const Ended valid = dml({"validate", path}), plan = dml({"plan", path});
+    ASSERT_EQ(valid.exit, 0) << valid.err;
+    ASSERT_EQ(plan.exit, 0) << plan.err;
+    double planned = 0;
+    for (const char* name : {"frozen weights (mapped)", "frozen weights (copied)", "trained weights", "gradients",
+                             "optimizer state", "activations"})
+      if (auto at = plan.out.find(fmt::format("\n{} ", name)); at != plan.out.npos)
+        planned += bytes(plan.out.substr(at + 25));
+    EXPECT_GT(planned, 10e6) << plan.out;
+    const auto at = valid.err.find("training takes ");
+    ASSERT_NE(at, valid.err.npos) << valid.err;
+    EXPECT_NEAR(bytes(valid.err.substr(at + 15)), planned, 0.05 * planned + 2e6) << valid.err << plan.out;
+  }
 }
 
 TEST_F(Commands, ValidateChecksTheRecipeAlone) {
@@ -201,9 +310,11 @@ TEST_F(Commands, PreprocessAndInspectShowWhatIsLearned) {
 
 // A model that has learned nothing answers in the form that is asked for, at any temperature.
 TEST_F(Commands, InferFollowsAConstraint) {
-  const std::string schema = write("s.json", R"({"type": "object", "properties": {"age": {"type": "integer", "minimum": 0, "maximum": 150}},
+  const std::string schema =
+      write("s.json", R"({"type": "object", "properties": {"age": {"type": "integer", "minimum": 0, "maximum": 150}},
       "required": ["age"], "additionalProperties": false})");
-  Words ask{"infer", "--base-model", base_directory(), "--temperature", "1", "--max-new-tokens", "200", "--prompt", "Tell me"};
+  Words ask{"infer", "--base-model", base_directory(), "--temperature", "1", "--max-new-tokens",
+            "200",   "--prompt",     "Tell me"};
   auto with = [&](Words more) {
     more.insert(more.begin(), ask.begin(), ask.end());
     return out_of(more);
@@ -216,11 +327,13 @@ TEST_F(Commands, InferFollowsAConstraint) {
   }
   EXPECT_THAT(with({"--choice", "yes", "--choice", "no"}), testing::AnyOf("yes\n", "no\n"));
   EXPECT_THAT(with({"--regex", "[0-9]{4}-(0[1-9]|1[0-2])"}), testing::MatchesRegex("[0-9][0-9][0-9][0-9]-[01][0-9]\n"));
-  EXPECT_THAT(with({"--grammar", write("g.gbnf", "root ::= \"(\" [ab]{2,3} \")\"\n")}), testing::MatchesRegex("\\([ab]+\\)\n"));
+  EXPECT_THAT(with({"--grammar", write("g.gbnf", "root ::= \"(\" [ab]{2,3} \")\"\n")}),
+              testing::MatchesRegex("\\([ab]+\\)\n"));
   ask.insert(ask.end(), {"--choice", "a"});
   ask.insert(ask.end(), {"--regex", "a"});
   expect_refused(dml(ask), 2, {"only one of --schema, --regex, --grammar and --choice"});
-  expect_refused(dml({"grammar", "--schema", write("bad.json", R"({"unevaluatedItems": false})")}), 2, {"'unevaluatedItems' at #"});
+  expect_refused(dml({"grammar", "--schema", write("bad.json", R"({"unevaluatedItems": false})")}), 2,
+                 {"'unevaluatedItems' at #"});
 }
 
 TEST_F(Commands, InferPrintsTheNewTextAlone) {
@@ -268,7 +381,8 @@ TEST_F(Commands, InferPrintsTheNewTextAlone) {
   EXPECT_EQ(broken.exit, 2);
   EXPECT_THAT(broken.err, HasSubstr("broken.jsonl:2"));
   EXPECT_FALSE(file_exists(at("none.jsonl")));
-  out_of({"infer", "--base-model", base_directory(), "--threads", "1", "--greedy", "--max-new-tokens", "2", "--prompt", "a"});
+  out_of({"infer", "--base-model", base_directory(), "--threads", "1", "--greedy", "--max-new-tokens", "2", "--prompt",
+          "a"});
   expect_refused(dml({"infer", "--base-model", base_directory(), "--threads", "0", "--prompt", "a"}), 2, {"--threads"});
 }
 
@@ -322,9 +436,9 @@ TEST_F(Commands, SamplesEndWhereAnswersEnd) {
   for (int i = 0; i < 44; ++i)
     lines += dump(Json{{"instruction", fmt::format("Tell me {}.", i)}, {"output", ". . . . . . . ."}}) + "\n";
   write("rows.jsonl", lines);
-  Keys keys = tiny_lora() + Keys{{"learning_rate", "2e-2"},         {"lora_dropout", "0"},
-                                 {"generate_samples", "true"},      {"generation_do_sample", "false"},
-                                 {"num_generation_samples", "4"},   {"generation_max_new_tokens", "9"}};
+  Keys keys = tiny_lora() + Keys{{"learning_rate", "2e-2"},       {"lora_dropout", "0"},
+                                 {"generate_samples", "true"},    {"generation_do_sample", "false"},
+                                 {"num_generation_samples", "4"}, {"generation_max_new_tokens", "9"}};
   auto texts = [&](const std::string& folder) {
     std::vector<std::string> out;
     for (const Json& line : json_lines(folder + "/metrics.jsonl"))
@@ -364,12 +478,15 @@ TEST_F(Commands, AConversationReadsStandardInput) {
   EXPECT_THAT(e.err, HasSubstr("Generated: "));
 
   const std::string file = at("chat.jsonl");
-  talk.input = "/help\n/retry\nTell me\\\nabout bread.\n/retry\n/save " + file + "\n/undo\n/undo\n/save " + file +
-               "\n/set temperatur 1\n/set temperature 200\n/set top-k 3\n/set\n/sav\n/system Be brief.\nHello.\n/save " +
-               file + "\n" + std::string(3000, 'x') + "\n/exit\nnever read\n";
+  talk.input =
+      "/help\n/retry\nTell me\\\nabout bread.\n/retry\n/save " + file + "\n/undo\n/undo\n/save " + file +
+      "\n/set temperatur 1\n/set temperature 200\n/set top-k 3\n/set\n/sav\n/system Be brief.\nHello.\n/save " + file +
+      "\n" + std::string(3000, 'x') + "\n/exit\nnever read\n";
   // The folder's template has roles, the recipe's instruction format has not.
   EXPECT_THAT(dml(chat, {.input = "/system Be brief.\n"}).err, HasSubstr("no system message"));
-  e = dml({"infer", "--base-model", base_directory(), "--adapter", at("out"), "--greedy", "--max-new-tokens", "5", "--chat"}, talk);
+  e = dml({"infer", "--base-model", base_directory(), "--adapter", at("out"), "--greedy", "--max-new-tokens", "5",
+           "--chat"},
+          talk);
   EXPECT_EQ(e.exit, 0) << e.err;
   for (const char* said :
        {"/undo            take back", "nothing was asked yet", "nothing to take back", "the conversation is empty",

@@ -97,9 +97,24 @@ TEST(Warnings, NameSettingsWithoutEffectAndMissingFiles) {
                                  HasSubstr("r.yml:6:9: 'lora_r' has no effect without an adapter"),
                                  HasSubstr("'evals_per_epoch' has no effect"),
                                  HasSubstr("'group_by_length' has no effect with 'sample_packing' (line 9)")));
-  EXPECT_THAT(file.missing, testing::UnorderedElementsAre(
-                                HasSubstr("r.yml:1:13: 'base_model': no such file or directory: 'models/tiny'"),
-                                HasSubstr("r.yml:3:11: 'datasets.0.path': no such file or directory: 'rows.jsonl'")));
+  std::vector<std::string> missing;
+  for (const Problem& problem : file.missing) missing.push_back(problem.line());
+  EXPECT_THAT(missing, testing::ElementsAre(
+                           HasSubstr("r.yml:1:13: 'base_model': no such file or directory: 'models/tiny'"),
+                           HasSubstr("r.yml:3:11: 'datasets.0.path': no such file or directory: 'rows.jsonl'")));
+}
+
+// A problem that is found later carries the place of the key that it is about, or of the table around it.
+TEST(Places, OfKeysAreKnownToWhatIsFoundLater) {
+  auto file = read_recipe(kSample + "adapter: qlora\nlora_target_linear: true\n", "r.yml", {{"lora_r", "8"}});
+  auto line = [&](const char* key) { return file.located({key, "", "wrong"}).line(); };
+  EXPECT_EQ(line("datasets.0.type"), "r.yml:4:11: wrong");
+  EXPECT_EQ(line("datasets.0.type.field_output"), "r.yml:4:11: wrong");
+  EXPECT_EQ(line("lora_r"), "command line: wrong");
+  EXPECT_EQ(line("load_in_4bit"), "r.yml:6:10: wrong");  // from adapter
+  EXPECT_EQ(line("lr_scheduler"), "r.yml: wrong");
+  EXPECT_EQ(line(""), "wrong");
+  EXPECT_EQ(file.located({"lora_r", "rows.jsonl:3", "wrong"}).line(), "rows.jsonl:3: wrong");
 }
 
 TEST(OutputDirectory, MayNotBeTheModels) {

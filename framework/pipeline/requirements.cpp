@@ -1,0 +1,92 @@
+#include "pipeline/requirements.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/error.h"
+#include "core/files.h"
+#include "core/memory_limits.h"
+#include "data/report.h"
+#include "data/schedule.h"
+#include "pipeline/memory_plan.h"
+#include "pipeline/optimization.h"
+#include "pipeline/progress.h"
+#include "pipeline/weightless_model.h"
+
+namespace dml {
+namespace fs = std::filesystem;
+namespace {
+
+// Tokens and documents of the largest micro-batch, of one rank that trains alone.
+struct LargestBatch {
+  std::int64_t tokens = 0, documents = 1;
+  bool exact = false;
+};
+
+LargestBatch largest_batch(const Recipe& recipe, const ExampleLengths& lengths) {
+  LargestBatch out;
+  if (!lengths.train.empty()) {
+    const Schedule schedule(lengths.train, train_schedule(recipe.data, recipe.train, 1));
+    return {schedule.longest(), schedule.most_examples(), true};
+  }
+  const std::int64_t rows = recipe.train.micro_batch_size;
+  out.tokens = rows * recipe.data.sequence_len;
+  out.documents = recipe.data.sample_packing ? std::min(out.tokens, rows * recipe.data.sample_packing_bin_size) : rows;
+  return out;
+}
+
+// Whether one rank holds all of the run.
+bool on_one_rank(const DistributionSection& d) {
+  return !d.distribution || *d.distribution == "none" || *d.distribution == "ddp";
+}
+
+}  // namespace
+
+void check_disk_space(const std::string& directory, std::size_t bytes) {
+  fs::path place = directory;
+  std::error_code error;
+  while (!place.empty() && !fs::exists(place, error)) place = place.parent_path();
+  const fs::space_info space = fs::space(place.empty() ? "." : place, error);
+  if (error || space.available == static_cast<std::uintmax_t>(-1) || space.available >= bytes) return;
+  throw UserError("not enough disk space: this run writes at least {}, and {} is available in {}",
+                  memory_text(bytes), memory_text(static_cast<std::size_t>(space.available)), directory)
+      .about("output_dir");
+}
+
+Requirements requirements(const Recipe& recipe, const BaseModel& base, const ExampleLengths& lengths) {
+  Requirements out;
+  WeightlessModel weightless(recipe, base.spec, storage_of(base));
+  auto attempt = [&](auto&& part) {
+    try {
+      part();
+    } catch (const UserError& error) {
+      for (const Problem& problem : error.problems()) out.problems.push_back(problem);
+    }
+  };
+  attempt([&] { set_learning_rates(weightless.model().parameters, recipe.optim, recipe.adapter); });
+  const bool checkpoints = recipe.train.save_strategy != Cadence::never;
+  const std::size_t disk = weightless.result_bytes() + (checkpoints ? weightless.checkpoint_bytes() : 0);
+  attempt([&] { check_disk_space(recipe.train.output_dir, disk); });
+
+  const LargestBatch batch = largest_batch(recipe, lengths);
+  const MemoryPlan plan = weightless.plan(batch.tokens, batch.documents);
+  const std::size_t need = plan.total() - plan.process, room = available_memory();
+  if (room > 0 && need > room) {
+    std::string kinds;
+    for (auto& [name, bytes] : plan.rows())
+      if (name != "process") kinds += fmt::format("{}{} {}", kinds.empty() ? "" : ", ", name, memory_text(bytes));
+    const std::string text = fmt::format(
+        "not enough memory: {}this run needs {} and {} is available ({}); reduce micro_batch_size or "
+        "sequence_len, set gradient_checkpointing: true, or use adapter: qlora",
+        batch.exact ? "" : fmt::format("with micro-batches of {} tokens ", grouped(batch.tokens)), memory_text(need),
+        memory_text(room), kinds);
+    if (batch.exact && on_one_rank(recipe.distribution)) out.problems.push_back({"micro_batch_size", "", text});
+    else out.notes.push_back(text + (batch.exact ? " (on one rank)" : ""));
+  } else {
+    out.notes.push_back(fmt::format("training takes {}{} of memory, a checkpoint and the result {} on disk",
+                                    batch.exact ? "" : "up to ", memory_text(need), memory_text(disk)));
+  }
+  return out;
+}
+
+}  // namespace dml

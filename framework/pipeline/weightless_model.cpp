@@ -1,0 +1,151 @@
+#include "pipeline/weightless_model.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <set>
+
+#include "checkpoint/adapter_io.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "kernels/weight.h"
+#include "model/build.h"
+#include "model/weight_names.h"
+#include "optim/optimizer.h"
+#include "pipeline/base_model.h"
+#include "pipeline/distribution.h"
+#include "pipeline/job.h"
+#include "pipeline/memory_plan.h"
+#include "pipeline/optimization.h"
+
+namespace dml {
+
+// Zeros for every tensor: one read-only range of addresses that takes no memory until it is read.
+class ZeroWeights {
+ public:
+  ZeroWeights(const ModelSpec& spec, const Recipe& recipe, const BaseStorage& base)
+      : spec_(spec), plain_(base.matrices) {
+    if (!base.directory.empty() && recipe.model.frozen_storage != Storage::automatic)
+      plain_ = recipe.model.frozen_storage == Storage::f32 ? kernels::Storage::f32 : kernels::Storage::bf16;
+    linear_ = recipe.adapter.load_in_4bit   ? kernels::Storage::nf4
+              : recipe.adapter.load_in_8bit ? kernels::Storage::int8
+                                            : plain_;
+    for (const WeightName& w : weight_names(spec_))
+      size_ = std::max(size_, static_cast<std::size_t>(w.tensor_rows * w.cols) * sizeof(float));
+    zeros_ = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (zeros_ == MAP_FAILED) throw IoError("mmap", std::strerror(errno));
+  }
+  ~ZeroWeights() { munmap(zeros_, size_); }
+  ZeroWeights(const ZeroWeights&) = delete;
+  ZeroWeights& operator=(const ZeroWeights&) = delete;
+
+  TensorSource source() const {
+    return [this](const std::string& name) -> std::optional<StoredTensor> {
+      for (const WeightName& w : weight_names(spec_)) {
+        if (w.tensor != name) continue;
+        StoredTensor out;
+        out.shape = w.tensor_shape();
+        out.data = zeros_;
+        out.storage = storage_of(w);
+        if (out.storage == kernels::Storage::int8) out.scales = static_cast<const float*>(zeros_);
+        if (out.storage == kernels::Storage::nf4) {
+          out.scale_codes = static_cast<const std::uint8_t*>(zeros_);
+          out.scale_blocks = static_cast<const float*>(zeros_);
+        }
+        return out;
+      }
+      return std::nullopt;
+    };
+  }
+  /// Of all tensors but those named in `trained`.
+  std::size_t bytes(const std::set<std::string>& trained) const {
+    std::size_t total = 0;
+    for (const WeightName& w : weight_names(spec_)) {
+      if (trained.contains(w.tensor)) continue;
+      const std::int64_t count = w.tensor_rows * w.cols;
+      const kernels::Storage storage = storage_of(w);
+      total += static_cast<std::size_t>(kernels::storage_bytes(storage, count));
+      if (storage == kernels::Storage::nf4) total += static_cast<std::size_t>(count / 60);  // scales of scales included
+    }
+    return total;
+  }
+
+ private:
+  kernels::Storage storage_of(const WeightName& w) const {
+    if (w.vector) return kernels::Storage::f32;
+    return is_linear(w) ? linear_ : plain_;
+  }
+
+  const ModelSpec spec_;
+  kernels::Storage plain_, linear_ = plain_;
+  std::size_t size_ = 1;
+  void* zeros_ = nullptr;
+};
+
+BaseStorage storage_of(const BaseModel& base) {
+  const bool wide = !base.files || base.dtype() == Dtype::f32 || base.dtype() == Dtype::f64;
+  return {base.directory, wide ? kernels::Storage::f32 : kernels::Storage::bf16};
+}
+
+WeightlessModel::WeightlessModel(const Recipe& recipe, const ModelSpec& spec, const BaseStorage& base)
+    : recipe_(recipe),
+      full_(recipe.adapter.adapter == AdapterKind::none),
+      weights_(std::make_unique<ZeroWeights>(spec, recipe, base)) {
+  Training training = training_of(recipe.adapter, base.directory, recipe.train.seed);
+  training.in_parts = full_;  // values are not allocated
+  if (training.adapter && recipe.adapter.lora_model_dir)
+    training.adapter = read_adapter_config_of(*recipe.adapter.lora_model_dir, spec.model_type);
+  if (training.adapter) {
+    training.adapter->init = "true";  // others compute with the weights
+    training.adapter->fan_in_fan_out = spec.conv1d_layout;
+    training.adapter = resolved_config(std::move(*training.adapter), spec);
+  }
+  model_ = build_model(spec, weights_->source(), training, base.directory.empty() ? "model_config" : base.directory);
+  set_keeping(*model_, recipe);
+  model_->set_length(std::max(recipe.data.sequence_len, recipe.data.eval_sequence_len.value_or(0)));
+}
+
+WeightlessModel::~WeightlessModel() = default;
+
+std::int64_t WeightlessModel::state_floats() const {
+  const StateLayout state = make_optimizer(recipe_.optim)->state();
+  std::int64_t floats = 0;
+  for (const Unit& unit : model_->parameters.units())
+    for (const Parameter& p : unit.parameters) floats += state.floats(p.size(), p.size());
+  return floats;
+}
+
+MemoryPlan WeightlessModel::plan(std::int64_t tokens, std::int64_t documents) {
+  MemoryPlan plan;
+  plan.process = memory_use().now;
+  plan.activations = model_->measure({tokens, tokens, documents}, true);
+  const auto alone = make_self_comm();
+  const auto strategy = make_strategy(recipe_, *alone);
+  strategy->announce(model_->parameters);
+  const auto held = strategy->memory(model_->parameters, make_optimizer(recipe_.optim)->state(),
+                                     recipe_.train.micro_batches_per_step(1));
+  plan.trained = static_cast<std::size_t>(held.values);
+  plan.gradients = static_cast<std::size_t>(held.gradients);
+  plan.optimizer = static_cast<std::size_t>(held.state);
+  std::set<std::string> trained;
+  for (const Unit& unit : model_->parameters.units())
+    for (const Parameter& p : unit.parameters)
+      trained.insert(p.name.starts_with("base_model.model.") ? p.name.substr(17) : p.name);
+  plan.frozen = weights_->bytes(trained);
+  return plan;
+}
+
+std::size_t WeightlessModel::result_bytes() const {
+  // Full models are written with the type of the base, two bytes at least; adapters in float32.
+  if (full_) return static_cast<std::size_t>(model_->spec.parameters()) * 2;
+  return static_cast<std::size_t>(model_->parameters.trainable()) * sizeof(float);
+}
+
+std::size_t WeightlessModel::checkpoint_bytes() const {
+  const std::int64_t values = full_ ? model_->spec.parameters() : model_->parameters.trainable();
+  return static_cast<std::size_t>(values + (recipe_.train.save_only_model ? 0 : state_floats())) * sizeof(float);
+}
+
+}  // namespace dml

@@ -1,0 +1,49 @@
+// A model put together without its weights: its parameters have their names and shapes, and the memory of a pass is measured
+// as in a run. No weight is read, so a base of any size takes milliseconds.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "model/causal_lm.h"
+#include "recipe/recipe.h"
+
+namespace dml {
+
+struct BaseModel;   // pipeline/base_model.h
+struct MemoryPlan;  // pipeline/memory_plan.h
+class ZeroWeights;
+
+/// What the base's files look like.
+struct BaseStorage {
+  std::string directory;                              // "" for a model from scratch
+  kernels::Storage matrices = kernels::Storage::f32;  // of most of them
+};
+BaseStorage storage_of(const BaseModel& base);
+
+class WeightlessModel {
+ public:
+  /// UserError as training has it: targets that match nothing, an adapter directory that cannot be read.
+  WeightlessModel(const Recipe& recipe, const ModelSpec& spec, const BaseStorage& base);
+  ~WeightlessModel();
+
+  CausalLm& model() { return *model_; }
+  /// Bytes that one rank holds with micro-batches of up to so many tokens and documents. Samples and checkpoint copies are
+  /// not counted.
+  MemoryPlan plan(std::int64_t tokens, std::int64_t documents);
+  /// Bytes on disk of the result, and of a checkpoint.
+  std::size_t result_bytes() const;
+  std::size_t checkpoint_bytes() const;
+
+ private:
+  std::int64_t state_floats() const;
+
+  const Recipe& recipe_;
+  bool full_;
+  std::unique_ptr<ZeroWeights> weights_;
+  std::unique_ptr<CausalLm> model_;
+};
+
+}  // namespace dml
