@@ -1,5 +1,6 @@
-# Makes the Debian package of what is built, installs it with apt, runs it as a user would, and removes it. Whatever goes
-# wrong, the package is removed. It needs root, and that no dml is installed; otherwise the test is skipped with the reason.
+# Makes the Debian packages of the build (dml and libdml-dev), installs both with apt, runs the program as a user would, builds
+# examples/custom-prompt against the library, and removes both. Whatever fails, the packages are removed. It needs root, and
+# that no dml is installed; otherwise the test is skipped with the reason.
 foreach(program cpack dpkg-deb dpkg-shlibdeps apt-get id)
   find_program(found_${program} ${program})
   if(NOT found_${program})
@@ -42,9 +43,9 @@ function(expect text)
 endfunction()
 
 # gzip: nearly all of the time would go into xz.
-step(${found_cpack} -G DEB --config ${BUILD}/CPackConfig.cmake -B ${place} -D CPACK_COMPONENTS_ALL=dml
-     -D CPACK_DEBIAN_COMPRESSION_TYPE=gzip)
+step(${found_cpack} -G DEB --config ${BUILD}/CPackConfig.cmake -B ${place} -D CPACK_DEBIAN_COMPRESSION_TYPE=gzip)
 file(GLOB package ${place}/dml_*.deb)
+file(GLOB library ${place}/libdml-dev_*.deb)
 step(dpkg-deb --field "${package}")
 foreach(field "Package: dml" "Section: science" "Maintainer: [^\n]+ <[^\n]+>" "Depends: [^\n]*openmpi-bin" "Depends: [^\n]*libc6"
         "Depends: [^\n]*libopenblas0" "Depends: [^\n]*libyaml-cpp" "Description: fine-tune language models")
@@ -62,8 +63,20 @@ if(NOT failures AND said MATCHES "/(include|lib)/")
   set(failures "files for developers are in the package of the program:\n${said}")
 endif()
 
-# Packages it depends on are there, or dml could not have been built; nothing is fetched.
-step(${found_apt-get} -q -y --no-install-recommends -o DPkg::Lock::Timeout=600 install "${package}")
+step(dpkg-deb --field "${library}")
+foreach(field "Package: libdml-dev" "Section: libdevel" "Depends: [^\n]*libopenmpi-dev" "Depends: [^\n]*nlohmann-json3-dev")
+  expect("${field}")
+endforeach()
+step(dpkg-deb --contents "${library}")
+foreach(file /usr/include/dml/recipe/recipe.h /usr/lib/[^\n]*libdml_core.a /usr/lib/[^\n]*/cmake/dml/dml-config.cmake)
+  expect("root/root[^\n]* [.]${file}\n")
+endforeach()
+if(NOT failures AND said MATCHES "/bin/")
+  set(failures "programs are in the package for developers:\n${said}")
+endif()
+
+# Packages they depend on are there, or dml could not have been built; nothing is fetched.
+step(${found_apt-get} -q -y --no-install-recommends -o DPkg::Lock::Timeout=600 install "${package}" "${library}")
 step(/usr/bin/dml version)
 expect("^dml [0-9]+[.]")
 step(bash -c "source /usr/share/bash-completion/completions/dml && COMP_WORDS=(dml val) COMP_CWORD=1 && _dml && echo \$COMPREPLY")
@@ -72,17 +85,25 @@ expect("^validate\n$")
 step(cp -r ${doc} ${place}/copy)
 step(${CMAKE_COMMAND} -E chdir ${place}/copy /usr/bin/dml train examples/alpaca.yml)
 step(${CMAKE_COMMAND} -E chdir ${place}/copy /usr/bin/dml infer examples/alpaca.yml --prompt Hello --max-new-tokens 4)
+# A program that embeds dml finds its headers, archives and CMake package in /usr.
+step(${CMAKE_COMMAND} -S ${doc}/examples/custom-prompt -B ${place}/build -D CMAKE_BUILD_TYPE=Release)
+step(${CMAKE_COMMAND} --build ${place}/build)
+step(${CMAKE_COMMAND} -E chdir ${place}/copy ${place}/build/train_riddles examples/custom-prompt/riddles.yml)
 
-execute_process(COMMAND dpkg-query -W -f \${Status} dml OUTPUT_VARIABLE installed ERROR_QUIET)
-if(installed)
-  set(before "${failures}")
-  set(failures "")
-  step(${found_apt-get} -q -y -o DPkg::Lock::Timeout=600 purge dml)
-  string(PREPEND failures "${before}")
-  if(EXISTS /usr/bin/dml OR EXISTS ${doc})
-    string(APPEND failures "\nremoving the package left files behind")
+foreach(name dml libdml-dev)
+  execute_process(COMMAND dpkg-query -W -f \${Status} ${name} OUTPUT_VARIABLE installed ERROR_QUIET)
+  if(installed)
+    set(before "${failures}")
+    set(failures "")
+    step(${found_apt-get} -q -y -o DPkg::Lock::Timeout=600 purge ${name})
+    string(PREPEND failures "${before}")
   endif()
-endif()
+endforeach()
+foreach(left /usr/bin/dml ${doc} /usr/include/dml)
+  if(EXISTS ${left})
+    string(APPEND failures "\nremoving the packages left ${left} behind")
+  endif()
+endforeach()
 if(failures)
   message(FATAL_ERROR "${failures}")
 endif()

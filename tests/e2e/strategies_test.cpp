@@ -117,6 +117,34 @@ TEST_F(Strategies, GiveTheSameAdapterWhateverItDoesToEmbeddingAndHead) {
   }
 }
 
+// lora_bias, bias: all and bias: lora_only come with an adapter that training starts from (tests/golden/adapters, which fit
+// a Qwen2 model of tiny_model()'s shape).
+TEST_F(Strategies, GiveTheSameAdapterWhereItTrainsBiases) {
+  Keys base = tiny_model() + eight() + Keys{{"max_steps", "1"}};
+  std::string& config = base["model_config"];
+  config.replace(config.find("llama"), 5, "qwen2");
+  ASSERT_FALSE(trained("base", base, 1).empty());
+  for (const char* name : {"lora_bias", "bias_all", "bias_lora_only"}) {
+    SCOPED_TRACE(name);
+    const std::string start = DML_SOURCE_DIR "/tests/golden/adapters/" + std::string(name);
+    const Keys keys = eight() + Keys{{"base_model", at("base")},
+                                     {"adapter", "lora"},
+                                     {"lora_model_dir", start},
+                                     {"max_steps", "4"},
+                                     {"save_steps", "2"}};
+    const auto one = trained("one", keys, 1);
+    ASSERT_FALSE(one.empty());
+    EXPECT_NE(one.at("adapter_model.safetensors"), read_file(start + "/adapter_model.safetensors"));
+    for (auto [strategy, ranks] : {std::pair{"zero1", 2}, {"zero2", 2}, {"zero3", 3}}) {
+      EXPECT_TRUE(trained(strategy, keys + distributed(strategy, ranks), ranks) == one) << strategy;
+      EXPECT_TRUE(trained("resumed", keys, 1, {"--resume", at(std::string(strategy) + "/checkpoint-2")}) == one)
+          << strategy;
+      for (const char* folder : {strategy, "resumed"}) fs::remove_all(at(folder));
+    }
+    fs::remove_all(at("one"));
+  }
+}
+
 // Head and embedding of their own: their buffers take turns.
 TEST_F(Strategies, GiveTheSameModelWhereTheHeadIsNotTied) {
   Keys keys = tiny_model() + eight() +
