@@ -24,7 +24,7 @@ SHAPES = {
     "S3": ("LoRA, 12 × 768", "S3", [], "tok_s", "torch", (2.8, 0.85, 0.35)),
     "S4": ("S2, 75 % masked", "S2", ["--masked", "0.75"], "tok_s", "torch", (1.55, None, None)),
     "S5": ("S2 as QLoRA", "S5", [], "tok_s", "S2", (0.95, None, 0.6)),
-    "S6": ("S3 on alpaca rows", "S6", LENGTHS, "learned_tok_s", "torch", (5.0, None, None)),
+    "S6": ("S3 on alpaca rows", "S6", LENGTHS, "trained_tok_s", "torch", (5.0, None, None)),
     "S7": ("full, 12 × 768", "S7", [], "tok_s", "torch", (2.2, 0.80, None)),
 }
 

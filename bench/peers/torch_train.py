@@ -184,8 +184,8 @@ def main():
         processor.append(time.process_time() - spent)
     median = statistics.median(seconds[args.warmup:])
     print(json.dumps({
-        "engine": "torch " + torch.__version__, "step_s": median, "processor_s": statistics.median(processor[args.warmup:]), "tok_s": tokens / median, "learned_tok_s": learned / median,
-        "tokens": tokens, "learned_tokens": learned, "sgemm_gflops": max(rate, sgemm_rate()) * 1e-9,
+        "engine": "torch " + torch.__version__, "step_s": median, "processor_s": statistics.median(processor[args.warmup:]), "tok_s": tokens / median, "trained_tok_s": learned / median,
+        "tokens": tokens, "trained_tokens": learned, "sgemm_gflops": max(rate, sgemm_rate()) * 1e-9,
         "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "parameters": sum(p.numel() for p in model.parameters()), "trained": sum(p.numel() for p in trained),
         "loss": [losses[0], losses[-1]]}))

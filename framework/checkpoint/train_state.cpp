@@ -38,7 +38,7 @@ std::string train_state_text(const TrainState& s) {
   j["data_row"] = s.row;
   j["seed"] = s.seed;
   j["tokens"] = s.tokens;
-  j["learned_tokens"] = s.learned_tokens;
+  j["trained_tokens"] = s.trained_tokens;
   j["recipe"] = s.recipe;
   j["data"] = s.data;
   j["base"] = s.base;
@@ -67,7 +67,7 @@ TrainState read_train_state(const Json& json, const std::string& source) {
   if (!seed.is_number_unsigned()) throw UserError("{}: 'seed' must be a whole number, not negative", source);
   s.seed = seed.get<std::uint64_t>();
   s.tokens = count(json, "tokens", source);
-  s.learned_tokens = count(json, "learned_tokens", source);
+  s.trained_tokens = count(json, "trained_tokens", source);
   s.recipe = text(json, "recipe", source);
   s.data = text(json, "data", source);
   s.base = text(json, "base", source);

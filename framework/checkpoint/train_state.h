@@ -16,8 +16,8 @@ struct TrainState {
   double epoch = 0;                // passes over the data, with the fraction
   std::int64_t pass = 0, row = 0;  // data position: rows of pass `pass` before `row` are used up
   std::uint64_t seed = 0;
-  std::int64_t tokens = 0, learned_tokens = 0;
-  std::string recipe, data, base, numerics;  // digests: what must agree when the run goes on
+  std::int64_t tokens = 0, trained_tokens = 0;
+  std::string recipe, data, base, numerics;  // digests that must agree when the run is resumed
   std::optional<double> best_metric;
   std::int64_t best_step = -1;
   Json extra = Json::object();  // small things of their owners: loss average, early stopping, log position

@@ -113,7 +113,7 @@ Json render_json(const RowView& row) {
   Json tokens = Json::array();
   for (auto& token : row.tokens)
     tokens.push_back({{"id", token.id}, {"label", token.label}, {"text", token.text}, {"special", token.special}});
-  return {{"title", row.title}, {"learned", row.learned()}, {"tokens", std::move(tokens)}};
+  return {{"title", row.title}, {"trained", row.learned()}, {"tokens", std::move(tokens)}};
 }
 
 std::vector<std::string> describe(const Schedule& schedule) {

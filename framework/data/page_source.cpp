@@ -143,7 +143,7 @@ function items() {
     item.style.top = (first + i) * HEIGHT + 'px';
     item.setAttribute('role', 'option');
     item.setAttribute('aria-selected', r === chosen);
-    item.append(make('div', 'top', r.kind === 'dropped' ? 'dropped: ' + r.reason : r.kind + ' ' + r.row + ' \u00b7 ' + grouped(r.tokens) + ' tokens \u00b7 ' + r.share.toFixed(0) + ' % learned'),
+    item.append(make('div', 'top', r.kind === 'dropped' ? 'dropped: ' + r.reason : r.kind + ' ' + r.row + ' \u00b7 ' + grouped(r.tokens) + ' tokens \u00b7 ' + r.share.toFixed(0) + ' % trained'),
       make('div', '', visible(snippet(r)).replace(/\s+/g, ' ')));
     item.onclick = () => { chosen = r; show(); };
     return item;

@@ -26,7 +26,7 @@ struct StepMetrics {
   double grad_norm = 0;  // before clipping
   double lr = 0;
   std::int64_t tokens = 0;          // of the global batch
-  std::int64_t learned_tokens = 0;  // … that count in the loss
+  std::int64_t trained_tokens = 0;  // … that count in the loss
   double tok_s = 0, step_s = 0;
   std::size_t mem = 0;                  // resident bytes, summed over the ranks
   std::vector<NamedValue> values = {};  // the objective's terms

@@ -21,7 +21,7 @@ double read_number(const Json& object, const char* key, const std::string& sourc
 }
 
 constexpr std::array kStepFields{"step",   "epoch",          "loss",  "grad_norm", "lr",
-                                 "tokens", "learned_tokens", "tok_s", "step_s",    "mem"};
+                                 "tokens", "trained_tokens", "tok_s", "step_s",    "mem"};
 constexpr std::array kEvalFields{"event", "step", "epoch", "loss", "ppl"};
 
 // Of all fields but these; null stands for a number that was not finite.
@@ -47,7 +47,7 @@ StepMetrics read_step(const Json& o, const std::string& source) {
   m.grad_norm = read_number(o, "grad_norm", source);
   m.lr = read_number(o, "lr", source);
   m.tokens = json_integer(o, "tokens", 0, source);
-  m.learned_tokens = json_integer(o, "learned_tokens", 0, source);
+  m.trained_tokens = json_integer(o, "trained_tokens", 0, source);
   m.tok_s = read_number(o, "tok_s", source);
   m.step_s = read_number(o, "step_s", source);
   m.mem = static_cast<std::size_t>(json_integer(o, "mem", 0, source));
@@ -97,10 +97,10 @@ void MetricsLog::read_kept(std::int64_t keep_until_step) {
 
 void MetricsLog::step(const StepMetrics& m) {
   steps_.push_back(m);
-  append(fmt::format(R"({{"step":{},"epoch":{},"loss":{},"grad_norm":{},"lr":{},"tokens":{},"learned_tokens":{},)"
+  append(fmt::format(R"({{"step":{},"epoch":{},"loss":{},"grad_norm":{},"lr":{},"tokens":{},"trained_tokens":{},)"
                      R"("tok_s":{},"step_s":{},"mem":{}{}}})",
                      m.step, number(m.epoch), number(m.loss), number(m.grad_norm), number(m.lr), m.tokens,
-                     m.learned_tokens, number(m.tok_s), number(m.step_s), m.mem, text_of(m.values)));
+                     m.trained_tokens, number(m.tok_s), number(m.step_s), m.mem, text_of(m.values)));
 }
 
 void MetricsLog::eval(const EvalMetrics& m) {

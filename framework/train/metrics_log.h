@@ -1,6 +1,6 @@
 // metrics.jsonl: what happened, one JSON object a line, appended as it happens and in full precision.
 //
-//   {"step":12,"epoch":0.25,"loss":…,"grad_norm":…,"lr":…,"tokens":…,"learned_tokens":…,"tok_s":…,"step_s":…,"mem":…}
+//   {"step":12,"epoch":0.25,"loss":…,"grad_norm":…,"lr":…,"tokens":…,"trained_tokens":…,"tok_s":…,"step_s":…,"mem":…}
 //   {"event":"eval","step":12,"epoch":0.25,"loss":…,"ppl":…}
 //   {"event":"sample","step":12,"prompt":…,"expected":…,"text":…}
 //

@@ -22,7 +22,7 @@ TrainState state_of(std::int64_t step) {
   s.row = 7;
   s.seed = 0xffffffffffffffffu;
   s.tokens = std::int64_t{1} << 60;
-  s.learned_tokens = 3;
+  s.trained_tokens = 3;
   s.recipe = "r", s.data = "d", s.base = "b", s.numerics = "n";
   s.extra["ema"] = 0.1;
   return s;

@@ -58,7 +58,7 @@ TEST_P(Traces, LossesAndGradientNormsAgreeStepByStep) {
     EXPECT_LT(relative("loss"), 1e-5) << "step " << s + 1;
     EXPECT_LT(relative("grad_norm"), 1e-4) << "step " << s + 1;
     EXPECT_LT(relative("lr"), 1e-12) << "step " << s + 1;
-    EXPECT_EQ(steps[s]["learned_tokens"], log[s]["learned_tokens"]);
+    EXPECT_EQ(steps[s]["trained_tokens"], log[s]["learned_tokens"]);
   }
 }
 

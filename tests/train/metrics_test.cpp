@@ -44,7 +44,7 @@ TEST_F(MetricsFile, WritesOneObjectALineThatReadsBackExactly) {
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 5);
   EXPECT_THAT(
       text, testing::StartsWith(R"({"step":1,"epoch":0.1,"loss":1.6666666666666665,"grad_norm":1e-17,"lr":0.0002,)"
-                                R"("tokens":512,"learned_tokens":100,"tok_s":812.5,"step_s":0.63,"mem":1073741824})"));
+                                R"("tokens":512,"trained_tokens":100,"tok_s":812.5,"step_s":0.63,"mem":1073741824})"));
   EXPECT_THAT(text, testing::HasSubstr(R"({"event":"eval","step":3,"epoch":0.3,"loss":0.6931471805599453,"ppl":2})"));
   EXPECT_THAT(text, testing::EndsWith(R"({"event":"sample","step":3,"prompt":"a \"b\"","expected":"c","text":"d"})"
                                       "\n"));
