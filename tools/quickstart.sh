@@ -1,5 +1,6 @@
 #!/bin/bash
-# The whole of dml in five minutes: a small model from scratch, then an adapter that makes a pirate of it.
+# dml from start to end in five minutes: a tokenizer, a small model from scratch, then an adapter that makes it talk like a
+# pirate.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -31,20 +32,20 @@ shown $dml tokenizer train datasets/quickstart/plain_text.jsonl datasets/quickst
 heading "2  A small language model from scratch: plain English"
 shown $dml train recipes/quickstart/pretrain.yml
 
-heading "3  What the adapter will learn from: prompts are read, answers are learned"
+heading "3  What the adapter is trained on: prompts are masked, answers are trained"
 shown $dml preprocess recipes/quickstart/pirate-lora.yml
 shown $dml inspect recipes/quickstart/pirate-lora.yml --rows 3
 
 heading "4  LoRA on the frozen base, two ranks"
 shown mpirun -np 2 $dml train recipes/quickstart/pirate-lora.yml
 
-heading "5  What has it learned?"
+heading "5  Before and after"
 shown $dml evaluate recipes/quickstart/pirate-lora.yml
 shown $dml infer recipes/quickstart/pretrain.yml --input $held_out --output $out/before.jsonl --greedy --max-new-tokens 64
 shown $dml infer recipes/quickstart/pirate-lora.yml --input $held_out --output $out/after.jsonl --greedy --max-new-tokens 64
 
 field() { sed -E 's/.*"'"$1"'": *"(([^"\\]|\\.)*)".*/\1/; s/\\n/ /g; s/\\"/"/g' "$2"; }
-printf '\nQuestions in nobody'\''s training data, about things the adapter has never heard of:\n\n'
+printf '\nQuestions that are in no training data, about things that the adapter has not seen:\n\n'
 paste -d $'\t' <(field instruction $held_out) <(field output $out/before.jsonl) <(field output $out/after.jsonl) |
   awk -F '\t' 'NR % 12 == 1' |
   while IFS=$'\t' read -r question before after; do

@@ -60,7 +60,7 @@ AdapterConfig read_mlx_config(const Json& json, const std::string& source, const
   c.dropout = json_number(*it, "dropout", 0, inside);
   c.use_dora = type == "dora";
   c.base_model = json_string(json, "model", "", source);
-  // What mlx-lm wrote down, where the weights are not at hand to tell.
+  // What mlx-lm's config says, if the weights are not available.
   auto keys = it->find("keys");
   if (weights) c.target_modules = modules_in(*weights);
   else if (keys != it->end() && keys->is_array())

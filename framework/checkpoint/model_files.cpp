@@ -33,7 +33,7 @@ std::string confined(const std::string& directory, const std::string& shard, con
   if (is_inside(path, root)) return path;
   fs::path snapshots = fs::path(root).parent_path();
   if (snapshots.filename() == "snapshots" && is_inside(path, (snapshots.parent_path() / "blobs").string())) return path;
-  throw UserError("{}: shard '{}' lies outside the model's folder", index_path, shown);
+  throw UserError("{}: shard '{}' is outside the model's folder", index_path, shown);
 }
 
 [[noreturn]] void no_weights(const std::string& directory) {

@@ -277,7 +277,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, std::uint64_t 
   check_cover(out, data_bytes, source);
   std::ranges::sort(out.entries, {}, [](auto& e) { return e.name; });
   auto twice = std::ranges::adjacent_find(out.entries, {}, [](auto& e) { return e.name; });
-  if (twice != out.entries.end()) throw UserError("{}: tensor '{}' is there twice", source, shown(twice->name));
+  if (twice != out.entries.end()) throw UserError("{}: tensor '{}' occurs twice", source, shown(twice->name));
   return out;
 }
 

@@ -33,6 +33,9 @@ struct Inspect {
                    "dml inspect recipe.yml --html rows.html a page for the browser",
                    "dml inspect last_run_prepared/NEW --diff last_run_prepared/OLD"}};
   Inspect() {
+    options.about(
+        "Shows prepared data: what was kept and dropped, rows with their trained and masked tokens, packed rows, or the "
+        "differences between two prepared folders. Prepares the data first if necessary.");
     options.positional("RECIPE|DIR", what, "a recipe, whose data are prepared if necessary, or a prepared folder");
     options.integer("row", row, "show row N");
     options.integer("rows", rows, "show the first N rows; with --html: maximum number of rows (default 2000)");

@@ -24,7 +24,7 @@ class Options {
   void about(std::string text);
   void positional(const std::string& name, std::string& value, const std::string& help, bool required = true);
   void flag(const std::string& name, bool& value, const std::string& help);
-  /// `placeholder` stands for the value in help pages, and tells shells how to complete it (see value_hint()).
+  /// Help pages show `placeholder` as the value, and shells complete it accordingly (see value_hint()).
   void text(const std::string& name, std::optional<std::string>& value, const std::string& help,
             const std::string& placeholder = "TEXT");
   /// May be given several times.

@@ -44,7 +44,7 @@ std::string in_directory(const std::string& directory, const std::string& path) 
   return (fs::path(directory) / path).string();
 }
 
-// The run's folder may have been moved, its recipe edited: it is continued where it lies, with the recipe it had.
+// The run's folder may have been moved and its recipe edited: the run continues in this folder, with the recipe it had.
 void follow(RunRecord& record, const std::string& folder) {
   const std::string own = folder + "/recipe.yml", given = in_directory(record.directory, record.recipe);
   if (file_exists(own) && (!file_exists(given) || read_file(given) != read_file(own))) {

@@ -1,8 +1,8 @@
-// Folders that are named by the digest of what they were made from, ROOT/DIGEST, and built once, whoever asks first.
+// Folders named by the digest of what they were made from, ROOT/DIGEST; the first process that needs one builds it.
 //
 // Processes that ask for the same folder take its lock, ROOT/.DIGEST.lock: one builds, the others wait and find it
-// there. The lock dies with its owner, its file does not: what a killed owner left behind, ROOT/.DIGEST.lock and
-// ROOT/.DIGEST.tmp-…, goes with the next process that builds in the root or finds a folder there.
+// there. The system releases the lock of a killed process but leaves its files, ROOT/.DIGEST.lock and ROOT/.DIGEST.tmp-…; the
+// next process that builds in the root or finds a folder there removes them.
 #pragma once
 
 #include <string>

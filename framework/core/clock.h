@@ -1,4 +1,4 @@
-// The clock by which stretches of time are measured: it never goes backwards, whatever is done to the time of day.
+// The clock that measures durations. It is monotonic: changes of the time of day do not affect it.
 #pragma once
 
 #include <chrono>

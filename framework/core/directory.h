@@ -1,11 +1,11 @@
-// A directory that somebody named.
+// Checks a directory that the user named.
 #pragma once
 
 #include <string>
 
 namespace dml {
 
-/// UserError when there is none at `path`, or something else.
+/// UserError when `path` does not exist or is not a directory.
 void require_directory(const std::string& path);
 
 }  // namespace dml

@@ -3,7 +3,7 @@
 // branch.
 //
 // Points: load, step, exchange, evaluation, save. Kinds: kill, segv, abort, exit0, exit3, throw, bad_alloc, hang,
-// stop (until SIGCONT: a test does then what it means to do at this very point), and flip, which is left to the caller.
+// stop (until SIGCONT, so that a test can act at this point), and flip, which the caller carries out.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace dml {
 
-/// Dies or stops as DML_FAULT says when this is the point, rank and step it names; true when the fault is `flip`.
+/// Dies or stops when DML_FAULT names this point, rank and step; true when the fault is `flip`.
 bool fault_point(std::string_view point, int rank, std::int64_t step = -1);
 
 }  // namespace dml

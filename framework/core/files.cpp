@@ -122,7 +122,7 @@ class FileWriter::WriteBack {
   static constexpr std::size_t kStart = std::size_t{8} << 20;
 
   explicit WriteBack(int fd) : fd_(fd), thread_([this](std::stop_token stop) { run(stop); }) {}
-  // The thread is only woken for a stretch that is worth it: on a busy machine it takes the core from somebody.
+  // The thread is only woken for enough bytes: on a busy machine it takes a core from another thread.
   void reached(std::size_t size) {
     {
       std::lock_guard lock(mutex_);

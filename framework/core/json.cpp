@@ -173,7 +173,7 @@ bool json_bool(const Json& object, const char* key, bool fallback, std::string_v
 std::string json_string(const Json& object, const char* key, std::string_view fallback, std::string_view source) {
   const Json* v = member(object, key);
   if (!v) return std::string(fallback);
-  if (!v->is_string()) wrong_type(*v, key, "a text", source);
+  if (!v->is_string()) wrong_type(*v, key, "a string", source);
   return v->get<std::string>();
 }
 

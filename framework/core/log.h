@@ -1,5 +1,5 @@
-// What the program says to people goes to stderr through here; results go to stdout elsewhere.
-// Only rank 0 speaks, unless it is an error; other ranks' lines carry their number.
+// Messages for people, on stderr; results go to stdout (cli/output.h). Only rank 0 prints, except for errors, which carry the
+// number of their rank.
 #pragma once
 
 #include <fmt/format.h>

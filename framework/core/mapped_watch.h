@@ -1,4 +1,4 @@
-// Mapped files that must stay as they are while they are in use, such as the weights of a base model during training.
+// Watches mapped files that must not change while they are in use, such as the weights of a base model during training.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ class MappedWatch {
   void accept();
 
   /// From now on, pages of these files that cannot be read (the file was cut short, or its disk fails) read as zeros instead of
-  /// ending the process. Whoever uses the files must ask lost() before it trusts what it computed.
+  /// ending the process. Callers must check lost() before they trust what they computed.
   void survive_lost_pages();
   /// The first of these files whose pages were lost; "" when there is none.
   std::string lost() const;

@@ -1,9 +1,8 @@
-// Threads, without letting their number into the results.
+// A thread pool whose results do not depend on the number of threads.
 //
-// Work is cut into tiles by its shape alone, or (kernels/packed.h) in ways that no result can tell; threads only choose
-// who computes which tile, and every tile writes its own output. So the same bits come out of 1 thread or 64. A call made
-// while the pool is busy (another rank of the same process, or a nested call) runs on the calling thread: slower, same
-// bits.
+// Work is cut into tiles by its shape alone, or (kernels/packed.h) in ways that do not affect the result. Threads only decide
+// who computes which tile, and every tile writes its own output, so 1 thread and 64 give the same bits. A call made while the
+// pool is busy (another rank of the same process, or a nested call) runs on the calling thread: slower, with the same bits.
 #pragma once
 
 #include <cstdint>
@@ -50,9 +49,10 @@ void parallel_ranges(std::int64_t size, std::int64_t grain, F&& range) {
 /// training step can be walked through to measure its memory without touching any. Kernels that read memory outside
 /// parallel_for ask dry_run() first.
 ///
-/// What a call takes should never shrink as the call grows. Where work is cut into equal parts it can: 600 rows make two
-/// chunks of 300, 500 rows one of 500. Such code asks dry_run_bounds() and then takes what the largest part of any call up
-/// to this size would. So a `bound` walk is an upper bound for every smaller call; an `exact` one is for this call alone.
+/// The memory of a call should never shrink as the call grows. Where work is cut into equal parts it can: 600 rows make two
+/// chunks of 300, 500 rows one of 500. Such code checks dry_run_bounds() and then takes the memory of the largest part of any
+/// call up to this size. A `bound` walk is therefore an upper bound for every smaller call; an `exact` one holds for this call
+/// alone.
 class DryRun {
  public:
   enum class Sizes { bound, exact };

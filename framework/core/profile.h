@@ -1,8 +1,8 @@
 // Where the time goes: with DML_PROFILE=1 in the environment `dml train` and `dml bench` end with a table of operations.
 //
-// A ProfileScope stands at the entry of an operation and counts the call and its own seconds: the time of scopes inside it
-// is theirs, so the rows add up to the outermost scope. Switched off it costs one branch. Every thread has a table of its
-// own; the one that counts is that of the thread which drives the model (what a kernel's workers do is the kernel's time).
+// A ProfileScope at the entry of an operation counts the call and its own seconds, without those of nested scopes, so the rows
+// add up to the outermost scope. Switched off it costs one branch. Every thread has its own table; the report shows that of
+// the thread that drives the model, since the workers of a kernel run within the time of that kernel.
 #pragma once
 
 #include <chrono>

@@ -69,7 +69,7 @@ Arrangement arrange(std::span<const DatasetRange> datasets, const DataSection& d
   auto split = out.train.end() - static_cast<std::ptrdiff_t>(wanted);
   out.validation.insert(out.validation.end(), split, out.train.end());
   out.train.erase(split, out.train.end());
-  if (repeated) {  // an example that is there twice must not be on both sides
+  if (repeated) {  // an example that occurs twice must not be on both sides
     std::unordered_set<std::int32_t> held(out.validation.begin(), out.validation.end()), seen;
     std::erase_if(out.train, [&](std::int32_t i) { return held.contains(i); });
     std::erase_if(out.validation, [&](std::int32_t i) { return !seen.insert(i).second; });

@@ -18,7 +18,7 @@ class ByteStream {
 /// UserError when it is missing or no regular file.
 std::unique_ptr<ByteStream> open_stream(const std::string& path);
 
-/// Digest of a file's content as it lies there (packed) from byte `begin` on, without mapping it.
+/// Digest of a file's content as stored (compressed or not) from byte `begin` on, without mapping it.
 std::string stream_digest(const std::string& path, std::size_t begin = 0);
 
 }  // namespace dml

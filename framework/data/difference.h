@@ -11,7 +11,7 @@ namespace dml {
 
 struct RowChange {
   std::string place;  // FILE:LINE
-  std::string what;   // "120 tokens, 40 learned → 131 tokens, 51 learned"
+  std::string what;   // "120 tokens, 40 trained → 131 tokens, 51 trained"
 };
 
 struct Difference {
@@ -25,7 +25,7 @@ struct Difference {
   Json json() const;
 };
 
-/// Rows are told by file and line; the parts of a row that became several examples are compared one by one.
+/// Rows are identified by file and line; the parts of a row that became several examples are compared one by one.
 Difference compare(const Prepared& before, const Prepared& after);
 
 }  // namespace dml

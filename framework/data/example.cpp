@@ -67,7 +67,7 @@ void Assembler::append(const Segment& segment) {
   if (segment.end_of_text && !segment.text.empty()) append_end(segment);
 }
 
-// Offsets do not go back, so the tokens of a stretch of pieces with one label stand together.
+// Offsets never decrease, so the tokens of consecutive pieces with one label are contiguous.
 void Assembler::append_tokens(const std::string& text) {
   out_.ids.insert(out_.ids.end(), encoding_.ids.begin(), encoding_.ids.end());
   auto token = encoding_.ids.begin();

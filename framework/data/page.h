@@ -1,5 +1,5 @@
 // A page for a browser: rows with every token and its mask, to leaf through, filter and search. One file that needs
-// nothing else: the rows lie in it as JSON, the program that shows them beside it, and nothing is fetched.
+// nothing else: it holds the rows as JSON and the script that shows them, and fetches nothing.
 #pragma once
 
 #include <cstdint>

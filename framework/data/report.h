@@ -1,5 +1,5 @@
-// What became of the rows: kept, dropped and why, how much is learned. Counted while preparing, stored in the manifest,
-// so that a run from the cache can say the same.
+// What became of the rows: kept, dropped and why, how many tokens are trained. Counted while preparing and stored in the
+// manifest, so that a run from the cache reports the same.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace dml {
 
-/// Why a row, or a part of it, was left out.
+/// Why a row, or a part of it, was dropped.
 namespace dropped {
 inline constexpr const char* kBadRow = "could not be read";
 inline constexpr const char* kTooLong = "longer than sequence_len";
@@ -37,15 +37,15 @@ struct DatasetReport {
   std::int64_t rows = 0;  // read, after skip, shards and max_rows
   std::int64_t examples = 0, tokens = 0, learned = 0;
   std::int64_t ends_expected = 0, ends_learned = 0;  // examples whose text ends; … whose last label is an end token
-  std::int64_t turns = 0, turns_ended = 0;           // learned stretches; … whose end is an end token, learned too
-  std::int64_t truncated = 0;                        // examples that lost their tail
+  std::int64_t turns = 0, turns_ended = 0;           // trained ranges; … that end with a trained end token
+  std::int64_t truncated = 0;                        // truncated at sequence_len
   std::int64_t cut_documents = 0;                    // documents that became several examples
   std::int64_t longest = 0;
-  std::int64_t fused = 0;                       // examples with a token across the seam of prompt and answer
-  std::int64_t without_bos = 0, two_bos = 0;    // texts that do not begin with bos; that begin with several
+  std::int64_t fused = 0;                     // examples with a token that spans the border of prompt and answer
+  std::int64_t without_bos = 0, two_bos = 0;  // examples that do not begin with BOS; that begin with several
   std::int64_t chosen_tokens = 0, rejected_tokens = 0;  // trained tokens of the answers of pairs
   std::int64_t pairs = 0, desirable = 0, undesirable = 0;
-  std::string bos;                              // what the tokenizer puts in front of texts; "" when nothing
+  std::string bos;                              // what the tokenizer puts in front of a text; "" for nothing
   std::map<std::string, std::int64_t> dropped;  // reason → rows
   std::vector<DroppedRow> first_dropped;        // at most kShown
 
@@ -65,7 +65,7 @@ struct DataReport {
   std::int64_t total(std::int64_t DatasetReport::*member) const;
   /// The summary people read: one line each.
   std::vector<std::string> lines() const;
-  /// What should be looked at, each with what to do.
+  /// What the user should check, each with the remedy.
   std::vector<std::string> warnings() const;
 };
 

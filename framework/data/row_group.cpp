@@ -19,7 +19,7 @@ std::uint64_t hash_of(const Example& example) {
   return ids ^ std::rotl(labels, 1);
 }
 
-// Of a row that is tokens already, a turn is what is learned in one stretch.
+// In a row that is given as tokens, each contiguous trained range counts as a turn.
 LearnedEnds learned_ends(const Rendered& row, const std::vector<Token>& ends) {
   LearnedEnds out;
   for (std::size_t i = 0; i < row.labels.size(); ++i) {

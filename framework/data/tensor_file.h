@@ -1,5 +1,5 @@
 // One array in a safetensors file of its own: written from front to back without knowing its length, read by mapping.
-// So prepared data can be opened from numpy and torch as it lies there.
+// So numpy and torch can open prepared data.
 #pragma once
 
 #include <cstdint>

@@ -68,7 +68,7 @@ class GgufFile::Parser {
     const std::size_t begin = at_;
     const std::string key(string());
     if (key.empty() || key.size() > 65535) fail(begin, "a key of {} bytes", key.size());
-    if (!keys_.insert(key).second) fail(begin, "key '{}' is there twice", escape_controls(key).substr(0, 100));
+    if (!keys_.insert(key).second) fail(begin, "key '{}' occurs twice", escape_controls(key).substr(0, 100));
     into_.metadata_.add(key, read_value());
   }
 
@@ -107,7 +107,7 @@ class GgufFile::Parser {
     t.name = string();
     const std::string shown = escape_controls(t.name).substr(0, 100);
     if (t.name.empty() || t.name.size() > 63) fail(begin, "a tensor's name of {} bytes; 1 to 63 are allowed", t.name.size());
-    if (!names_.insert(t.name).second) fail(begin, "tensor '{}' is there twice", shown);
+    if (!names_.insert(t.name).second) fail(begin, "tensor '{}' occurs twice", shown);
     const auto dimensions = number<std::uint32_t>();
     if (dimensions < 1 || dimensions > 4) fail(begin, "tensor '{}' has {} dimensions; 1 to 4 are allowed", shown, dimensions);
     std::uint64_t elements = 1;

@@ -85,7 +85,7 @@ class Search {
       std::span<const float> logits = decoding_.logits(r);
       auto [top, sum] = kernels::row_stats(logits);
       const double total = top + std::log(sum), before = beams_[live_[r]].sum;
-      if (!std::isfinite(total)) throw Error(ExitCode::diverged, "the model's outputs are not numbers any more");
+      if (!std::isfinite(total)) throw Error(ExitCode::diverged, "the model's logits are NaN");
       row.clear();
       for (std::size_t v = 0; v < logits.size(); ++v) {
         double logprob = logits[v] - total;

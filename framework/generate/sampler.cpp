@@ -17,7 +17,7 @@ std::size_t at(Token t) { return static_cast<std::size_t>(t); }
 double log_total(std::span<const float> logits) {
   auto [top, sum] = kernels::row_stats(logits);
   double total = top + std::log(sum);
-  if (!std::isfinite(total)) throw Error(ExitCode::diverged, "the model's outputs are not numbers any more");
+  if (!std::isfinite(total)) throw Error(ExitCode::diverged, "the model's logits are NaN");
   return total;
 }
 

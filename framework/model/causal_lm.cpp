@@ -93,7 +93,7 @@ void add_noise(double alpha, const Random& random, const PackedBatch& given, con
 
 void CausalLm::set_length(std::int64_t length) {
   if (spec.learned_positions && length > spec.max_positions)
-    throw UserError("a text of {} tokens is longer than the {} positions that this {} model has learned", length,
+    throw UserError("a text of {} tokens is longer than the {} positions of this {} model", length,
                     spec.max_positions, spec.model_type);
   rope_ = RopeTables(spec, length);
 }

@@ -19,7 +19,7 @@
 namespace dml {
 namespace {
 
-// Pieces have a fixed size, so that the digest is the same whoever reads them; it divides by the width of every type.
+// Pieces have a fixed size, so that the digest does not depend on which rank reads them; it divides by the width of every type.
 constexpr std::size_t kPiece = 4 << 20, kInCache = 128 << 10;
 
 struct Piece {

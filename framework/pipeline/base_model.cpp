@@ -179,11 +179,11 @@ void quantise_base(BaseModel& base, const ModelSection& section, const AdapterSe
                                                    adapter.load_in_4bit ? QuantScheme::nf4 : QuantScheme::int8,
                                                    adapter.quantised_cache_path);
   const QuantisedBase& q = *base.quantised;
-  log_info("base in {}, {:.2f} bits per weight of {}: {}", scheme_name(q.scheme()),
+  log_info("Quantised base: {}, {:.2f} bits for each of {} weights: {}", scheme_name(q.scheme()),
            8.0 * static_cast<double>(q.bytes()) / static_cast<double>(std::max<std::int64_t>(1, q.weights())),
            q.weights(), q.note());
   for (const std::string& name : q.left_out())
-    log_info("{} is not quantised: its parts do not begin at a block of {} weights", name, kernels::kNf4Block);
+    log_info("{} is not quantised: it cannot be split into whole blocks of {} weights", name, kernels::kNf4Block);
 }
 
 BaseModel open_base_model(const ModelSection& section, const AdapterSection& adapter) {
@@ -273,7 +273,7 @@ TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& m
   if (training.adapter && training.adapter->fan_in_fan_out != base.spec.conv1d_layout) {
     // The layout is the family's; PEFT corrects the key, too.
     if (training.adapter->fan_in_fan_out)
-      log_warning("lora_fan_in_fan_out: this {} model stores weights as (out, in): taken as false",
+      log_warning("lora_fan_in_fan_out is ignored: this {} model stores weights as (out, in)",
                   base.spec.model_type);
     training.adapter->fan_in_fan_out = base.spec.conv1d_layout;
   }

@@ -25,7 +25,7 @@ struct GrownTensor {
   std::vector<std::byte> bytes;
 };
 
-/// A base model as it lies on disk; without files when it is to be trained from scratch.
+/// A base model as its files describe it; without files for training from scratch.
 struct BaseModel {
   ModelSpec spec;
   Json config;                                                      // config.json, or the recipe's model_config

@@ -42,7 +42,7 @@ void append(ModelWriter& writer, const TensorView& tensor, Dtype to, const std::
   std::vector<float> values = tensor.floats(where);
   if (to == Dtype::f16)
     if (auto large = std::ranges::find_if(values, [](float x) { return std::abs(x) >= 65520; }); large != values.end())
-      throw UserError("{}: tensor '{}' has values like {:g}, which f16 cannot hold; take bf16", where, tensor.name,
+      throw UserError("{}: tensor '{}' has values like {:g}, which f16 cannot hold; use bf16", where, tensor.name,
                       *large);
   writer.append_floats(values);
 }
@@ -81,7 +81,7 @@ void convert_model(const Conversion& c, const std::string& output) {
   const TensorView* head = in.files.find(kHead);
   const bool tie = c.tied == true && !spec.tied, untie = c.tied == false && spec.tied;
   if (tie && !std::ranges::equal(head->bytes, in.files.find(embedding)->bytes))
-    throw UserError("--tied: head and embedding of {} differ; the model would be another one", c.input);
+    throw UserError("--tied: head and embedding of {} differ, so tying them would change the model", c.input);
   if (tie || untie) changes["tie_word_embeddings"] = tie;
 
   std::optional<Dtype> to = c.dtype ? std::optional(parse_dtype(*c.dtype)) : std::nullopt;
@@ -131,7 +131,7 @@ struct InputAdapter {
   explicit InputAdapter(const Conversion& c) {
     const std::string base = c.base_model.value_or(read_adapter_config_of(c.input).base_model);
     if (base.empty() || !file_exists(model_directory(base) + "/config.json"))
-      throw UserError("{}: its base model '{}' is not at hand; name it with --base-model", c.input, base);
+      throw UserError("{}: its base model '{}' was not found; give its directory with --base-model", c.input, base);
     spec = read_model_spec(model_directory(base));
     spec.vocab = vocabulary_of(c.input, spec);
     adapter = read_adapter(c.input, spec);
@@ -159,7 +159,7 @@ void convert_adapter(const Conversion& c, const std::string& output) {
   }
   if (starts_from_base(adapter.config.init))
     throw UserError(
-        "{}: started by '{}', which changes the base; mlx-lm has no such adapters (dml merge makes a model of it)",
+        "{}: initialised with '{}', which changes the base weights; mlx-lm has no such adapters; use dml merge instead",
         c.input, adapter.config.init);
   write_mlx_adapter(output, adapter.config, spec, values);
   copy_companions(c.input, output);

@@ -105,7 +105,7 @@ void examine_processor(std::vector<Finding>& out, bool measure) {
   out.push_back({Verdict::fine, "processor", model.empty() ? "unknown" : model, ""});
   std::string isa = kernels::isa_name();
   out.push_back({isa == "portable" ? Verdict::note : Verdict::fine, "inner loops", isa,
-                 isa == "portable" ? "no AVX2: expect a tenth of the usual speed" : ""});
+                 isa == "portable" ? "no AVX2: expect about a tenth of the usual speed" : ""});
   out.push_back({Verdict::fine, "bf16", kernels::has_fast_bf16() ? "yes: bf16: auto multiplies in bfloat16"
                                                                  : "no: bf16: auto stays in float32", ""});
   int usable = available_cores();
@@ -130,7 +130,7 @@ void examine_memory(std::vector<Finding>& out) {
   bool low = available > 0 && available < 2 * kGigabyte;
   out.push_back({low ? Verdict::note : Verdict::fine, "memory",
                  fmt::format("{} available of {}", memory_text(available), memory_text(kilobytes * 1024)),
-                 low ? "little; dml plan RECIPE says what a run needs" : ""});
+                 low ? "low; dml plan RECIPE shows what a run needs" : ""});
 }
 
 void examine_mpi(std::vector<Finding>& out) {
@@ -153,7 +153,7 @@ void examine_mpi(std::vector<Finding>& out) {
                    "mpirun refuses root; dml launch adds --allow-run-as-root, or export OMPI_ALLOW_RUN_AS_ROOT=1 and "
                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
   out.push_back(space_finding("shared memory", "/dev/shm", std::uint64_t{64} << 20,
-                              "ranks of one host talk through it; containers: --shm-size=1g"));
+                              "ranks of one host exchange data through it; in a container: --shm-size=1g"));
 }
 
 void examine_surroundings(std::vector<Finding>& out, const Recipe* recipe) {
@@ -162,13 +162,13 @@ void examine_surroundings(std::vector<Finding>& out, const Recipe* recipe) {
   std::setlocale(LC_CTYPE, "C");
   out.push_back(
       {codeset == "UTF-8" ? Verdict::fine : Verdict::note, "locale", codeset,
-       codeset == "UTF-8" ? "" : "terminals may show … and × wrongly; LANG=C.UTF-8 helps. Data are UTF-8 in any case"});
+       codeset == "UTF-8" ? "" : "a terminal may show … and × incorrectly; set LANG=C.UTF-8. Data is read as UTF-8 in any case"});
   std::string temporary = variable("TMPDIR").empty() ? "/tmp" : variable("TMPDIR");
   Finding tmp =
-      space_finding("temporary files", temporary, std::uint64_t{64} << 20, "Open MPI keeps its session there");
+      space_finding("temporary files", temporary, std::uint64_t{64} << 20, "Open MPI keeps its session files there");
   // Socket names in there are limited to 108 characters.
   if (temporary.size() > 60)
-    tmp.verdict = Verdict::note, tmp.advice = "a long TMPDIR makes Open MPI's socket names too long; use /tmp";
+    tmp.verdict = Verdict::note, tmp.advice = "the path is long, which makes Open MPI's socket names too long; use /tmp";
   out.push_back(tmp);
   if (!recipe) return;
   const std::string& output = recipe->train.output_dir;
@@ -180,10 +180,10 @@ void examine_surroundings(std::vector<Finding>& out, const Recipe* recipe) {
     out.back().verdict = Verdict::bad, out.back().advice = "cannot be written";
   if (!recipe->model.base_model.empty() && !file_exists(recipe->model.base_model + (is_gguf_file(recipe->model.base_model) ? "" : "/config.json")))
     out.push_back({Verdict::bad, "base_model", recipe->model.base_model,
-                   "no model there on this host; every host needs the model under the same path"});
+                   "no model on this host; every host needs the model under the same path"});
   if (recipe->train.threads && *recipe->train.threads > available_cores())
     out.push_back({Verdict::bad, "threads", fmt::format("{} on {} usable", *recipe->train.threads, available_cores()),
-                   "lower threads, or start by dml launch (plain mpirun binds a rank to one core)"});
+                   "reduce threads, or start with dml launch (plain mpirun binds each rank to one core)"});
 }
 
 double wall_clock() {
@@ -250,10 +250,10 @@ void examine_ranks(Comm& comm, Diagnosis& out) {
   };
   if (differs(2))
     out.findings.push_back(
-        {Verdict::bad, "programs", "the ranks run different builds of dml", "install the same one everywhere"});
+        {Verdict::bad, "programs", "the ranks run different builds of dml", "install the same build on every host"});
   if (differs(3))
     out.findings.push_back({Verdict::bad, "processors", "the ranks use different instruction sets",
-                            "results would drift apart; DML_ISA=avx2 on all ranks makes them alike"});
+                            "their results would differ; set DML_ISA=avx2 on all ranks"});
 
   out.links.push_back({"ranks", "latency", "bandwidth each way", "clocks apart"});
   double farthest = 0;
@@ -271,7 +271,7 @@ void examine_ranks(Comm& comm, Diagnosis& out) {
   }
   if (farthest > kClockNote)
     out.findings.push_back({Verdict::note, "clocks", fmt::format("up to {:.1f} s apart", farthest),
-                            "harmless to training, confusing in logs; run an NTP client"});
+                            "training is not affected, but the times in logs are misleading; run an NTP client"});
 }
 
 /// Characters, not bytes: "µs" is two wide.

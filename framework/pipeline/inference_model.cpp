@@ -79,7 +79,7 @@ std::unique_ptr<CausalLm> sum_of_weights(const BaseModel& base, Storage storage,
                                          std::vector<WeightedAdapter> adapters) {
   for (const WeightedAdapter& a : adapters)
     if (!a.adapter.plan.rows.empty() || a.adapter.config.lora_bias)
-      throw UserError("{}: {} cannot be added up with adapters that are no products (DoRA, PiSSA, …)", a.name,
+      throw UserError("{}: an adapter with {} cannot be combined with one whose update is not B·A (DoRA, PiSSA, …)", a.name,
                       a.adapter.config.lora_bias ? "lora_bias" : "trainable_token_indices");
   auto [given, model] = model_of(base, storage, std::move(adapters), {});
 

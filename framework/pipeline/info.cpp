@@ -182,7 +182,7 @@ class Describer {
       describe_tensors(
           SafetensorsFile(directory_ + (peft ? "/adapter_model.safetensors" : "/adapters.safetensors")).tensors());
     });
-    // Against its base, where that lies at hand.
+    // Compared with its base, if the base can be found.
     if (known && !c.base_model.empty() && file_exists(model_directory(c.base_model) + "/config.json"))
       attempt([&] {
         ModelSpec spec = read_model_spec(model_directory(c.base_model));

@@ -84,10 +84,10 @@ class Chooser {
     full_ = model_.scratch || (!model_.quantised && model_.spec.parameters() <= kFullTraining);
     if (!adapter_) return;
     if (model_.scratch && *adapter_ != AdapterKind::none)
-      throw UserError("{}: an adapter needs a trained model below it; this directory holds a tokenizer alone",
+      throw UserError("{}: an adapter needs a trained base model, and this directory holds only a tokenizer",
                       model_.directory);
     if (model_.quantised && *adapter_ != AdapterKind::qlora)
-      throw UserError("{}: its weights are NF4 already: they can be used with --adapter qlora", model_.directory);
+      throw UserError("{}: its weights are stored as NF4; use --adapter qlora", model_.directory);
     full_ = *adapter_ == AdapterKind::none;
   }
 

@@ -307,7 +307,7 @@ class Finder {
       usual = usual && (spelling == known->second || spelling == "human" || spelling == "gpt");
     }
     if (!roles.contains("assistant"))
-      throw UserError("{}: no message is by an assistant; the roles are {}. Rename the role of the answers to 'assistant'",
+      throw UserError("{}: no message has the role 'assistant'; the roles are {}. Rename the role of the answers to 'assistant'",
                       facts_.entry.path, shown_roles(spellings));
     if (!unknown.empty())
       facts_.notes.push_back(fmt::format("unknown role{} {}: read, never trained on, if the chat template takes it",

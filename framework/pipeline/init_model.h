@@ -20,7 +20,7 @@ struct ModelFacts {
   std::string dtype;          // of most of them, "BF16"
   bool quantised = false;     // NF4 already: for adapter: qlora alone
   std::shared_ptr<Tokenizer> tokenizer;
-  std::vector<std::string> lines;  // what a person is told: model, tokenizer
+  std::vector<std::string> lines;  // for the user: model, tokenizer
 };
 
 /// UserError when the directory is missing, holds an adapter or no tokenizer, or a model that dml cannot train.

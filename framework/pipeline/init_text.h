@@ -1,4 +1,4 @@
-// dml init writes: settings as a recipe that people can read and go on with.
+// dml init writes: settings as a commented recipe that people can read and edit.
 #pragma once
 
 #include <string>

@@ -28,7 +28,7 @@ int cores_of_launcher() {
   return CPU_COUNT(&set);
 }
 
-// LoRA leaves the embedding as it is: the rows of new tokens stay random. Padding is never seen.
+// LoRA does not train the embedding, so the rows of new tokens stay random. The pad token does not matter: it is never used.
 void warn_of_untrained_tokens(const Recipe& recipe, const Tokenizer& tokenizer) {
   const AdapterSection& adapter = recipe.adapter;
   if (adapter.adapter == AdapterKind::none || adapter.lora_model_dir) return;
@@ -141,13 +141,13 @@ void set_up_processor(const TrainSection& train, Comm& comm) {
   }
   int cores = available_cores(), fair = std::max(1, cores / std::max(1, sharers));
   if (train.threads && *train.threads > cores)
-    log_warning("threads: {} on {} {} this rank may use; under mpirun add --bind-to none, or start by dml launch",
+    log_warning("threads: {} is more than the {} {} that this rank may use; add --bind-to none to mpirun, or start with "
+                "dml launch",
                 *train.threads, cores, cores == 1 ? "core" : "cores");
   if (!train.threads && cores * comm.local_size() < cores_of_launcher())
     log_warning(
-        "each of {} ranks on {} is bound to {} {}, the host offers {}: add --bind-to none to mpirun, or start by dml "
-        "launch",
-        comm.local_size(), comm.host(), cores, cores == 1 ? "core" : "cores", cores_of_launcher());
+        "each of the {} ranks on {} is bound to {} of {} cores; add --bind-to none to mpirun, or start with dml launch",
+        comm.local_size(), comm.host(), cores, cores_of_launcher());
   set_threads(train.threads.value_or(fair));
   kernels::take_blas_memory();
 }

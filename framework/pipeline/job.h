@@ -1,4 +1,4 @@
-// What several stages open in the same way: the tokenizer, the prepared data (rank 0 prepares, the others wait).
+// Steps that several commands share: opening the tokenizer, preparing the data (rank 0 prepares, the others wait), threads.
 #pragma once
 
 #include <memory>
@@ -12,18 +12,19 @@
 
 namespace dml {
 
-/// Directory of the tokenizer: tokenizer_config, else base_model, else what a model from scratch was saved to.
+/// Directory of the tokenizer: tokenizer_config, else base_model. UserError when neither is set.
 std::string tokenizer_directory(const ModelSection& model);
 TokenizerOverrides tokenizer_overrides(const ModelSection& model);
 std::unique_ptr<Tokenizer> open_tokenizer(const ModelSection& model);
 
 Prepared prepare_on_ranks(const Recipe& recipe, const Tokenizer& tokenizer, Comm& comm, bool rebuild = false);
 
-/// Precision of products, and threads of this rank: as the recipe says, else the cores it may use, shared with the ranks that
-/// may use them too. Warns when a rank is bound to fewer cores than its threads, or most of a host lies idle. A collective.
+/// Sets the precision of products and the number of threads of this rank: the recipe's, else the cores that it may use divided
+/// among the ranks that share them. Warns when a rank is bound to fewer cores than its threads, or when most cores of a host are
+/// idle. A collective.
 void set_up_processor(const TrainSection& train, Comm& comm);
 
-/// What the model keeps between forward and backward, and how.
+/// Which activations the model saves between forward and backward, and in which type.
 void set_keeping(CausalLm& model, const Recipe& recipe);
 
 }  // namespace dml

@@ -88,7 +88,7 @@ void require_biases(CausalLm& model, const TensorRows& rows) {
     for (const WeightName& w : parts)
       if (Linear* linear = w.bias || w.vector ? nullptr : linear_at(model, w);
           linear && linear->lora && linear->lora->bias && !linear->bias && !linear->frozen_bias)
-        problems.add(fmt::format("'{}' has no bias for the adapter's (lora_bias) to be merged into", w.module()));
+        problems.add(fmt::format("'{}' has no bias, so the adapter's lora_bias cannot be merged into it", w.module()));
   problems.raise();
 }
 

@@ -100,7 +100,7 @@ void read_optimizer_state(const std::string& checkpoint, DistributionStrategy& s
         std::int64_t end = p.last < 0 ? s.parameter->size() : p.last;
         if (p.first < 0 || end < p.first || (t.each > 0 && p.first % t.each != 0) ||
             t.entries(end - p.first) != p.tensor->size() || p.tensor->dtype != dtype_of(t))
-          throw UserError("{}: tensor '{}' is not the state that this optimizer keeps (another optimizer wrote it?)",
+          throw UserError("{}: tensor '{}' does not have the shape of this optimizer's state; was it written by another optimizer?",
                           checkpoint, p.tensor->name);
         std::int64_t first = std::max(p.first, s.first), last = std::min(end, s.first + s.size);
         if (first >= last) continue;

@@ -94,7 +94,7 @@ FileLock OutputLock::take(const std::string& output_dir, double patience) {
     } catch (const UserError&) {  // released at this moment
     }
     while (!owner.empty() && owner.back() == '\n') owner.pop_back();
-    throw UserError("output_dir: another run is writing into {}{}; wait for its end, or choose another output_dir", output_dir,
+    throw UserError("output_dir: another run is writing into {}{}; wait until it ends, or choose another output_dir", output_dir,
                     owner.empty() ? "" : fmt::format(" ({})", owner));
   }
 }

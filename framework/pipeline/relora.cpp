@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kFile = "/relora.safetensors";
 
-// Parts of the adapter; what lora_modules_to_save names goes on as it is.
+// Parts of the adapter; modules of lora_modules_to_save are not restarted.
 bool restarts(const Parameter& p) { return p.name.find(".lora_") != std::string::npos; }
 
 PruneMethod method_of(const std::string& name) {
@@ -68,7 +68,7 @@ void Relora::restart(std::int64_t done, DistributionStrategy& strategy, const St
   weights_.start_adapters(init_, seed_, done / every_);
   publish_values(model_.parameters, strategy);
   prune(done / every_, strategy, state, comm);
-  log_debug("step {}: the adapter was merged into the base and begins anew", done);
+  log_debug("step {}: the adapter was merged into the base and restarted", done);
 }
 
 void Relora::prune(std::int64_t number, DistributionStrategy& strategy, const StateLayout& layout, Comm& comm) const {

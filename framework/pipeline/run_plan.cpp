@@ -61,7 +61,7 @@ void check_room_for_values(const BaseModel& base, const Recipe& recipe, const Co
   const auto values = static_cast<std::size_t>(parameters) * sizeof(float);
   const std::size_t need = gradients ? 2 * values : values / static_cast<std::size_t>(ranks), room = available_memory();
   if (room > 0 && need > room)
-    throw UserError("{} of {} parameters needs {} for values{} alone, {} are available; {}",
+    throw UserError("{} of {} parameters needs {} for values{} alone, and {} is available; {}",
                     full ? "full fine-tuning" : "an adapter", count_text(static_cast<double>(parameters)),
                     memory_text(need), gradients ? " and gradients" : "", memory_text(room),
                     full ? "adapter: lora or qlora needs a fraction of it" : "choose a smaller lora_r");

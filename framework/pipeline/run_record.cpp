@@ -54,9 +54,9 @@ std::vector<std::string> words_of(const Json& json, const char* key, const std::
   std::vector<std::string> words;
   auto it = json.find(key);
   if (it == json.end()) return words;
-  if (!it->is_array() || it->size() > kMostWords) throw UserError("{}: '{}' must be a list of texts", source, key);
+  if (!it->is_array() || it->size() > kMostWords) throw UserError("{}: '{}' must be a list of strings", source, key);
   for (const Json& word : *it) {
-    if (!word.is_string()) throw UserError("{}: '{}' must be a list of texts", source, key);
+    if (!word.is_string()) throw UserError("{}: '{}' must be a list of strings", source, key);
     words.push_back(word.get<std::string>());
   }
   return words;

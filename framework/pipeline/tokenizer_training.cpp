@@ -112,7 +112,7 @@ void check_output(const TokenizerRequest& request) {
   if (!request.force)
     throw UserError("{}: the directory is not empty; choose another, or replace its tokenizer with --force",
                     request.output);
-  // --force replaces a tokenizer, not whatever else somebody keeps under that name.
+  // --force replaces a tokenizer, but no other directory of that name.
   for (auto& entry : fs::directory_iterator(request.output))
     if (const std::string name = entry.path().filename().string();
         name != "tokenizer.model" && name != "tokenizer.json" && name != "tokenizer_config.json" &&
@@ -139,7 +139,7 @@ TrainedTokenizer make_tokenizer(const TokenizerRequest& request) {
   if (auto parent = fs::path(request.output).parent_path(); !parent.empty()) make_directories(parent.string());
   DirectoryWriter folder(request.output, request.force);
   write_tokenizer(request.training, out.model, folder.path());
-  if (!folder.commit()) throw UserError("{}: another process put something there meanwhile", request.output);
+  if (!folder.commit()) throw UserError("{}: another process wrote into this directory at the same time", request.output);
   return out;
 }
 

@@ -48,7 +48,7 @@ bool flag(const Json& value, const std::string& field) {
   throw UserError("{}: must be true or false (or a weight), is {}", field, value.type_name());
 }
 
-/// A stretch of characters of a content: learned or not, whatever its turn is.
+/// A range of characters of a content, trained or masked independently of its turn.
 struct Detail {
   std::int64_t begin = 0, end = 0;  // characters, end exclusive
   bool learn = false;
@@ -218,7 +218,7 @@ class Reader {
     return d;
   }
 
-  /// A string, or a list of {type: text, text, train}: one text, its stretches marked by what is learned of them.
+  /// A string, or a list of {type: text, text, train}: one text with ranges that are trained or masked.
   Text text_of(const Json& value, int turn, std::string_view key, bool with_details) {
     const auto i = static_cast<std::size_t>(turn);
     const bool learn = by_turn_[i];

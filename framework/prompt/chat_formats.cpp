@@ -12,7 +12,7 @@ constexpr std::string_view kWords = R"J(
 {%- endmacro -%}
 )J";
 
-/// user and assistant must take turns behind an optional system message: `rest` are the turns without it.
+/// user and assistant must alternate after an optional system message; `rest` are the turns without it.
 constexpr std::string_view kTurns = R"J(
 {%- set has_system = messages[0].role == 'system' -%}
 {%- set rest = messages[1:] if has_system else messages -%}

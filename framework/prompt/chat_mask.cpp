@@ -69,7 +69,7 @@ class Masker {
       if (inner) begin = behind_generation_prompt(before, begin);
       widen_to_generation(begin, end, before, next);
       set(begin, end, 1);
-      // a stretch that is not learned takes the text between it and the next one along
+      // a masked range includes the text up to the next range
       for (std::size_t k = 0; k < s.spans.size(); ++k)
         if (!source(s.spans[k]).learn)
           set(k == 0 ? begin : s.spans[k - 1].end, k + 1 < s.spans.size() ? s.spans[k + 1].begin : s.spans[k].end, 0);

@@ -3,7 +3,7 @@
 //   <|im_start|>assistant\n<think>\n R \n</think>\n\n C <|im_end|>\n
 //                                  ~~~~~~~~~~~~~~~~~~~ ~~~~~~~~~~      learned of a learned turn
 //
-// What the turn says is learned, with the template's text between two stretches of it. When there is such text
+// The content of the turn is trained, with the template's text between two ranges of it. When there is such text
 // (reasoning, tool calls), the template's own opening of it is learned too, from the generation prompt on, and for tool
 // calls all up to the end token: the model has to write these itself. Behind the turn an eos or eot token is learned as
 // train_on_eos and train_on_eot say. {% generation %} widens what is learned to its block. Cost: linear in the text.

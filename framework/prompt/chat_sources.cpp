@@ -147,7 +147,7 @@ std::string chatgpt_end(const Json& record, const Json& mapping) {
 Json messages_of_chatgpt(const Json& record, bool prompt) {
   auto mapping = record.find("mapping");
   if (mapping == record.end() || !mapping->is_object())
-    throw UserError("'mapping' is missing: this is no conversation of a ChatGPT export{}", looks_like(record));
+    throw UserError("'mapping' is missing: this is not a conversation of a ChatGPT export{}", looks_like(record));
   std::vector<const Json*> path = chatgpt_path(*mapping, chatgpt_end(record, *mapping));
   Json messages = Json::array();
   std::size_t answered = 0;
@@ -178,7 +178,7 @@ std::unique_ptr<PromptStrategy> make_column_chat(const PromptContext& context) {
   for (auto& [role, names] : columns) {
     if (role != "system" && role != "user" && role != "assistant")
       throw UserError("message_columns: unknown role '{}'; choose from system, user, assistant", role);
-    if (names.empty()) throw UserError("message_columns: '{}' names no column", role);
+    if (names.empty()) throw UserError("message_columns: '{}' has no column name", role);
     detail += fmt::format("{}{}: {}", detail.empty() ? "" : "; ", role, fmt::join(names, ", "));
   }
   for (const char* role : {"user", "assistant"})

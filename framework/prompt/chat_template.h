@@ -18,7 +18,7 @@ struct ChosenTemplate {
 /// dataset as for the recipe. UserError when there is none.
 ChosenTemplate choose_chat_template(const PromptContext& context);
 
-/// UserError when chat_template of the recipe is a name that nobody knows, whether a dataset uses it or not.
+/// UserError when the recipe's chat_template is unknown, whether a dataset uses it or not.
 void check_chat_template_name(const PromptContext& context);
 
 /// For `type: chat_template`.
@@ -27,7 +27,7 @@ std::unique_ptr<PromptStrategy> make_chat_template(const PromptContext& context)
 /// What of a template should worry: an end token it never writes. One line each, with what to add to the recipe.
 std::vector<std::string> chat_template_warnings(const PromptContext& context);
 
-/// How many stretches of a rendered example are learned, and how many of these end in a learned end token. A model
+/// How many ranges of a rendered example are trained, and how many of these end with a trained end token. A model
 /// whose turns do not end so never learns to stop.
 struct LearnedEnds {
   int learned = 0, ended = 0;

@@ -1,4 +1,4 @@
-// Plain text: every token is learned. A document longer than sequence_len goes on in the next row (data/example.h).
+// Plain text: every token is trained. A document longer than sequence_len continues in the next row (data/example.h).
 #include "prompt/layout.h"
 #include "prompt/strategies.h"
 #include "recipe/recipe.h"

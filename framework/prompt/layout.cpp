@@ -107,7 +107,7 @@ void Layout::render(const Json& record, bool learn, Segment& out) const {
     std::string text;
     if (part.form == Form::lines) {
       for (auto& item : list_column(record, name)) {
-        if (!item.is_string()) throw UserError("'{}' must be a list of texts, has {}", name, shown(item));
+        if (!item.is_string()) throw UserError("'{}' must be a list of strings, has {}", name, shown(item));
         text += fmt::format("{}- \"{}\"", text.empty() ? "" : "\n", item.get_ref<const std::string&>());
       }
     } else {
@@ -128,7 +128,7 @@ std::vector<std::string> Layout::columns() const {
 
 const std::string& text_column(const Json& record, const std::string& column) {
   const Json& value = column_value(record, column);
-  if (!value.is_string()) throw UserError("'{}' must be a text, is {}", column, shown(value));
+  if (!value.is_string()) throw UserError("'{}' must be a string, is {}", column, shown(value));
   return value.get_ref<const std::string&>();
 }
 

@@ -34,7 +34,7 @@ std::unique_ptr<PromptStrategy> make_sharegpt(const PromptContext& context) {
   return make_chat(own);
 }
 
-// Keys that only some types read: said when they are set for another type, since somebody counts on them.
+// Keys that only some types read. Setting one for another type gives a warning, since the user expects an effect.
 void warn_of_idle_keys(const DatasetEntry& e) {
   const std::string& name = e.type.name;
   const bool format = e.type.format.has_value();

@@ -56,7 +56,7 @@ const std::string_view kMistralTools = R"J(
 {%- endfor -%}
 )J";
 
-/// How the Qwen models are told of their tools, and how they see calls and results. Both templates share it.
+/// How Qwen's templates write tools, calls and results. Both templates share it.
 const std::string_view kQwenTools = R"J(
 {%- macro tool_list() -%}
   {{- '# Tools\n\nYou may call one or more functions to assist with the user query.\n\nYou are provided with function signatures within <tools></tools> XML tags:\n<tools>' -}}

@@ -33,7 +33,7 @@ class JsonFile {
       std::size_t quote = part.find('"');
       while (quote != part.npos && quote > 0 && part[quote - 1] == '\\') quote = part.find('"', quote + 1);
       if (quote == part.npos)
-        throw UserError("{}: 4 MiB without a text behind byte {}: this is no tokenizer", path, begin);
+        throw UserError("{}: 4 MiB without a string after byte {}: not a tokenizer file", path, begin);
     }
   }
   std::string_view text() const { return file_.text(); }
@@ -89,7 +89,7 @@ std::unique_ptr<Pipeline> from_files(const std::string& directory, TokenizerSett
     TokenizerJson json = parse_tokenizer_json(JsonFile(file).text(), file);
     return metaspace ? with_metaspace(std::move(json), settings, file) : make_pipeline(json, file);
   }
-  if (metaspace) throw UserError("tokenizer_metaspace: {} has no tokenizer.json; remove the key", directory);
+  if (metaspace) throw UserError("tokenizer_metaspace: {} has no tokenizer.json; remove this key", directory);
   if (std::string file = present("tokenizer.model"); !file.empty()) {
     if (!settings.add_bos) settings.add_bos = true;
     return make_sentencepiece(parse_sentencepiece_model(read_file(file, SentencePieceModel::kMaxFile), file),

@@ -214,7 +214,7 @@ std::unique_ptr<Model> make_model(const SentencePieceModel& model, std::string_v
   Vocabulary& vocabulary = bpe ? bpe->vocabulary : unigram->vocabulary;
   for (std::size_t id = 0; id < model.pieces.size(); ++id)
     if (!vocabulary.add(model.pieces[id].text, static_cast<Token>(id)))
-      throw UserError("{}: piece {} '{}' is there twice", source, id,
+      throw UserError("{}: piece {} '{}' occurs twice", source, id,
                       escape_controls(model.pieces[id].text.substr(0, 60)));
   if (bpe) {
     add_merges(*bpe, model, source);

@@ -26,7 +26,7 @@ void read_named(const Json& config, const char* key, TokenizerSettings::Named& i
     into = {json_string(*it, "content", "", where), json_bool(*it, "lstrip", false, where),
             json_bool(*it, "rstrip", false, where), json_bool(*it, "single_word", false, where)};
   } else {
-    throw UserError("{}: '{}' must be a text or an object with 'content', is {}", file, key, dump(*it).substr(0, 60));
+    throw UserError("{}: '{}' must be a string or an object with 'content', is {}", file, key, dump(*it).substr(0, 60));
   }
   if (into.text->empty()) into.text.reset();
 }
@@ -83,10 +83,10 @@ void read_template(const Json& config, TokenizerSettings& out, const std::string
     out.chat_template = checked_template(it->get<std::string>(), where);
     return;
   }
-  if (!it->is_array()) throw UserError("{}: must be a text or a list of {{name, template}}", where);
+  if (!it->is_array()) throw UserError("{}: must be a string or a list of {{name, template}}", where);
   std::vector<std::string> names;
   for (const Json& entry : *it) {
-    if (!entry.is_object()) throw UserError("{}: must be a text or a list of {{name, template}}", where);
+    if (!entry.is_object()) throw UserError("{}: must be a string or a list of {{name, template}}", where);
     std::string name = json_string(entry, "name", "", where);
     if (name.empty()) throw UserError("{}: an entry has no 'name'", where);
     if (std::find(names.begin(), names.end(), name) != names.end())

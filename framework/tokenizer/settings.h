@@ -1,4 +1,4 @@
-// What lies beside the tokenizer proper in a model directory: special tokens by name, added tokens, flags, templates.
+// The settings files beside the tokenizer in a model directory: special tokens by name, added tokens, flags, templates.
 #pragma once
 
 #include <optional>

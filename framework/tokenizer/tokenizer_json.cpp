@@ -38,7 +38,7 @@ void fill_vocabulary(const TokenizerJson& json, Vocabulary& vocabulary, std::str
       throw UserError("{}: model.vocab: id {} is both '{}' and '{}'", source, id,
                       shown(vocabulary.spelling(static_cast<Token>(id))), shown(token));
     if (!vocabulary.add(token, static_cast<Token>(id)))
-      throw UserError("{}: model.vocab: '{}' is there twice", source, shown(token));
+      throw UserError("{}: model.vocab: '{}' occurs twice", source, shown(token));
   }
 }
 
@@ -94,7 +94,7 @@ std::unique_ptr<Model> make_bpe(const TokenizerJson& json, const Json& model, bo
     int missing = 0;
     for (int b = 0; b < 256; ++b)
       missing += vocabulary.find(bytes_to_spelling(std::string(1, static_cast<char>(b)))) < 0;
-    if (missing > 0) log_warning("{}: {} of 256 bytes have no token and vanish from texts", source, missing);
+    if (missing > 0) log_warning("{}: {} of 256 bytes have no token, so these bytes of a text are lost", source, missing);
   }
   bpe->prepare(options);
   return bpe;

@@ -138,10 +138,10 @@ StepMetrics Trainer::step() {
   state_.pass = plan.epoch;
   state_.row = plan.first_micro_batch + plan.micro_batches;
   state_.tokens += result.sums.tokens;
-  state_.learned_tokens += result.sums.trained_tokens;
+  state_.trained_tokens += result.sums.trained_tokens;
   StepMetrics metrics{state_.step, state_.epoch, result.loss, result.grad_norm, lr};
   metrics.tokens = result.sums.tokens;
-  metrics.learned_tokens = result.sums.trained_tokens;
+  metrics.trained_tokens = result.sums.trained_tokens;
   metrics.mem = static_cast<std::size_t>(step.comm.sum(static_cast<std::int64_t>(memory_use().now)));
   metrics.values = named_terms(step.objective.terms(), result.sums.losses);
   metrics.step_s = seconds_since(start);

@@ -235,15 +235,15 @@ INSTANTIATE_TEST_SUITE_P(
         BadHeader{
             "DuplicateName",
             R"({"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"w":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
-            4, "is there twice"},
+            4, "occurs twice"},
         BadHeader{
             "DuplicateNameOtherType",
             R"({"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"w":{"dtype":"I8","shape":[2],"data_offsets":[2,4]}})",
-            4, "is there twice"},
+            4, "occurs twice"},
         BadHeader{
             "DuplicateNameEscaped",
             R"({"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},"\u0077":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})",
-            4, "is there twice"},
+            4, "occurs twice"},
         BadHeader{"DuplicateField", R"({"w":{"dtype":"U8","dtype":"U8","shape":[2],"data_offsets":[0,2]}})", 2,
                   "'dtype' is given twice"},
         BadHeader{"DuplicateMetadata", R"({"__metadata__":{},"__metadata__":{}})", 0, "given twice"},

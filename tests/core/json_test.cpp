@@ -155,7 +155,7 @@ TEST_F(Members, OfAnotherTypeAreAnErrorThatShowsTheValue) {
   EXPECT_EQ(message([&] { json_integer(object, "b", 0, "c.json"); }), "c.json: 'b' must be a whole number, is true");
   EXPECT_EQ(message([&] { json_number(object, "list", 0, "c.json"); }), "c.json: 'list' must be a number, is [1,2]");
   EXPECT_EQ(message([&] { json_bool(object, "n", false, "c.json"); }), "c.json: 'n' must be true or false, is 7");
-  EXPECT_EQ(message([&] { json_string(object, "n", "", "c.json"); }), "c.json: 'n' must be a text, is 7");
+  EXPECT_EQ(message([&] { json_string(object, "n", "", "c.json"); }), "c.json: 'n' must be a string, is 7");
 }
 
 TEST_F(Members, BeyondTheRangeOfIntegersAreAnError) {

@@ -200,7 +200,7 @@ TEST(Formats, TellWhatTheRowLooksLike) {
               }),
               HasSubstr("use `type: chat_template`"));
   EXPECT_EQ(error_of([] { make("alpaca")->render(parse_json(R"({"instruction": "Do", "output": 42})", "row")); }),
-            "'output' must be a text, is 42");
+            "'output' must be a string, is 42");
   EXPECT_THAT(error_of([] { make("alpacca"); }), HasSubstr("did you mean 'alpaca'?"));
 }
 

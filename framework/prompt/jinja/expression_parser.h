@@ -96,7 +96,7 @@ class ExpressionParser {
   std::vector<Token> tokens_;
   std::size_t at_ = 0;
   int depth_ = 0;
-  bool varargs_ = false, kwargs_ = false;  // seen in the macro at hand
+  bool varargs_ = false, kwargs_ = false;  // used in the current macro
 };
 
 }  // namespace dml::jinja

@@ -35,7 +35,7 @@ WordCache::Slot& WordCache::slot(const std::uint64_t (&key)[4], std::uint32_t le
 
 void throw_too_long() {
   throw UserError(
-      "a stretch of more than {} MiB that has no place to cut it, as a word without end: it cannot be tokenized",
+      "more than {} MiB of text without a place to split it (a single word without spaces) cannot be tokenized",
       kLongestStretch >> 20);
 }
 

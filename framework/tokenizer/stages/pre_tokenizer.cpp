@@ -17,7 +17,7 @@ namespace {
 
 enum class Behaviour { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 
-// A stretch of a word: something the pattern matched, or what lies between.
+// A range of a word: a match of the pattern, or the text between two matches.
 struct Stretch {
   ByteRange range;
   bool match;

@@ -27,7 +27,7 @@ Charsmap::Charsmap(std::string_view blob, std::string_view where) {
   units_.resize(bytes / 4);
   std::memcpy(units_.data(), blob.data() + 4, bytes);
   block_ = blob.substr(4 + bytes);
-  if (block_.empty() || block_.back() != '\0') fail("its texts do not end");
+  if (block_.empty() || block_.back() != '\0') fail("its replacement strings are not terminated");
   // Every node that can be reached is looked at once (some maps share the ends of their keys): in range, its text inside
   // the block.
   std::vector<bool> seen(units_.size());
@@ -42,7 +42,7 @@ Charsmap::Charsmap(std::string_view blob, std::string_view where) {
       seen[next] = true;
       std::size_t child = next ^ offset(units_[next]);
       if (has_leaf(units_[next]) && (child >= units_.size() || value(units_[child]) >= block_.size()))
-        fail("a text lies outside");
+        fail("a replacement string is out of range");
       open.push_back(child);
     }
   }
