@@ -21,7 +21,6 @@ constexpr const char* kRefused[] = {"alora_invocation_tokens",
                                     "lora_ga_config",
                                     "megatron_config",
                                     "monteclora_config",
-                                    "target_parameters",
                                     "use_bdlora",
                                     "use_qalora",
                                     "velora_config"};
@@ -174,11 +173,13 @@ AdapterConfig read_adapter_config(const Json& json, const std::string& source, c
   c.dropout = json_number(json, "lora_dropout", 0, source);
   if (!(c.dropout >= 0 && c.dropout < 1))
     throw UserError("{}: 'lora_dropout' must be at least 0 and below 1, is {}", source, c.dropout);
+  c.target_parameters = strings(json, "target_parameters", source);
   read_names(json, "target_modules", source, c.target_modules, c.target_pattern);
   if (c.target_pattern == "all-linear") {
     c.target_pattern.clear();
     c.all_linear = true;
-  } else if (c.target_modules.empty() && c.target_pattern.empty() && !model_type.empty()) {
+  } else if (c.target_modules.empty() && c.target_pattern.empty() && c.target_parameters.empty() &&
+             !model_type.empty()) {
     c.target_modules = default_targets(model_type);
   }
   read_names(json, "exclude_modules", source, c.exclude_modules, c.exclude_pattern);
@@ -212,7 +213,7 @@ std::string adapter_config_text(const AdapterConfig& c) {
   WideJson j;  // a tree map: keys come out sorted
   for (const char* key : {"alora_invocation_tokens", "arrow_config", "auto_mapping", "corda_config", "eva_config",
                           "kasa_config", "layer_replication", "lora_ga_config", "megatron_config", "monteclora_config",
-                          "revision", "target_parameters", "use_bdlora", "velora_config"})
+                          "revision", "use_bdlora", "velora_config"})
     j[key] = nullptr;
   j["use_qalora"] = false;
   j["ensure_weight_tying"] = c.ensure_weight_tying;
@@ -241,6 +242,7 @@ std::string adapter_config_text(const AdapterConfig& c) {
   j["rank_pattern"] = WideJson::object();
   for (auto& [key, value] : c.rank_pattern) j["rank_pattern"][key] = value;
   j["target_modules"] = c.all_linear ? WideJson("all-linear") : names_json(c.target_modules, c.target_pattern);
+  j["target_parameters"] = list_or_null(c.target_parameters);
   j["task_type"] = "CAUSAL_LM";
   j["use_dora"] = c.use_dora;
   j["use_rslora"] = c.use_rslora;

@@ -28,6 +28,7 @@ Json scaling_json(const RopeSpec& r) {
       j["beta_fast"] = r.beta_fast;
       j["beta_slow"] = r.beta_slow;
       if (!r.truncate) j["truncate"] = false;
+      if (r.mscale_all_dim != 0) j["mscale_all_dim"] = r.mscale_all_dim;
       break;
     case RopeScaling::longrope:
       j["rope_type"] = "longrope";
@@ -65,6 +66,11 @@ void ConfigFields::common(ModelSpec& s, const ConfigDefaults& defaults) {
 
 void ConfigFields::flag(const char* key, bool& value, bool fallback) {
   if (from_) value = from_->boolean(key, fallback);
+  else (*to_)[key] = value;
+}
+
+void ConfigFields::integer(const char* key, std::int64_t& value, std::int64_t fallback) {
+  if (from_) value = from_->integer(key, fallback);
   else (*to_)[key] = value;
 }
 
@@ -116,7 +122,7 @@ void ConfigFields::finish(const ModelSpec& s) {
     j["rope_scaling"] = Json{{"rope_type", "default"}};
   if (s.rope.scaling == RopeScaling::longrope) j["original_max_position_embeddings"] = s.rope.original_positions;
   const bool partial = defaults_.partial_rotary > 0 && defaults_.partial_rotary != 1;
-  if (s.rope.partial != 1 || partial) j[defaults_.partial_key] = s.rope.partial;
+  if (!s.latent && (s.rope.partial != 1 || partial)) j[defaults_.partial_key] = s.rope.partial;
 }
 
 }  // namespace dml

@@ -20,6 +20,7 @@ class ConfigFields {
   /// Sizes, epsilon, activation and rotary embedding of the Llama-like families.
   void common(ModelSpec& spec, const ConfigDefaults& defaults);
   void flag(const char* key, bool& value, bool fallback);
+  void integer(const char* key, std::int64_t& value, std::int64_t fallback);
   void number(const char* key, double& value, double fallback);
   /// As `number`, above 0 and at most 1e6.
   void positive(const char* key, double& value, double fallback);

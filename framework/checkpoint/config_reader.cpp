@@ -1,5 +1,6 @@
 #include "checkpoint/config_reader.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/closest.h"
@@ -90,6 +91,18 @@ bool ConfigReader::is_null(const char* key) const {
 std::int64_t ConfigReader::required(const char* key) const {
   if (!has(key)) throw UserError("{}: no '{}'", source_, key);
   return integer(key, 0);
+}
+
+std::vector<std::int64_t> ConfigReader::integers(const char* key) const {
+  std::vector<std::int64_t> out;
+  if (!has(key)) return out;
+  const Json& list = at(key);
+  constexpr std::size_t kMost = 8192;
+  if (!list.is_array() || list.size() > kMost ||
+      !std::all_of(list.begin(), list.end(), [](const Json& v) { return v.is_number_integer(); }))
+    throw UserError("{}: '{}' must be a list of whole numbers, is {}", source_, key, dump(list).substr(0, 60));
+  for (const Json& v : list) out.push_back(v.get<std::int64_t>());
+  return out;
 }
 
 std::string ConfigReader::dtype() const { return text(has("dtype") ? "dtype" : "torch_dtype", "float32"); }
@@ -264,6 +277,7 @@ void ConfigReader::read_scaling(RopeSpec& rope, const Json& object, const std::s
       rope.truncate = json_bool(object, "truncate", true, place);
       double m = json_number(object, "mscale", 0, place), all = json_number(object, "mscale_all_dim", 0, place);
       auto scale = [&](double x) { return rope.factor <= 1 ? 1.0 : 0.1 * x * std::log(rope.factor) + 1; };
+      rope.mscale_all_dim = all;
       if (rope.attention_factor == 0 && m != 0 && all != 0) rope.attention_factor = scale(m) / scale(all);
       break;
     }

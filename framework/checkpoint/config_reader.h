@@ -55,6 +55,9 @@ class ConfigReader {
     return json_string(config_, note(key), fallback, source_);
   }
 
+  /// A list; empty when it is not there.
+  std::vector<std::int64_t> integers(const char* key) const;
+
   /// "dtype" or "torch_dtype"; "float32" when neither is there.
   std::string dtype() const;
   /// The first of the keys that is there, as an activation; UserError for one we do not have.

@@ -104,7 +104,8 @@ void write_mlx_adapter(const std::string& directory, const AdapterConfig& config
   if (!plan.saved.empty())
     throw UserError("mlx-lm adapters hold no modules_to_save; this one has '{}'", plan.saved[0].module());
   for (auto [key, there] : {std::pair{"lora_bias", config.lora_bias}, std::pair{"bias", !plan.biases.empty()},
-                            std::pair{"trainable_token_indices", !plan.rows.empty()}})
+                            std::pair{"trainable_token_indices", !plan.rows.empty()},
+                            std::pair{"target_parameters", !plan.experts.empty()}})
     if (there) throw UserError("mlx-lm adapters hold no {}; this one has it (dml merge makes a model of it)", key);
   auto& first = plan.modules.at(0);
   std::set<std::string> keys;

@@ -35,9 +35,10 @@ const std::vector<Neutral>& neutral_values() {
       {"logit_scale", 1, ""},
       {"logits_scaling", 1, ""},
       {"no_rope_layers", nullptr, ""},
-      {"num_experts", 0, "mixtures of experts are not supported"},
-      {"num_local_experts", 0, "mixtures of experts are not supported"},
+      {"n_routed_experts", 0, "a model of this type has no experts"},
+      {"num_experts", 0, "a model of this type has no experts"},
       {"num_kv_shared_layers", 0, ""},
+      {"num_local_experts", 0, "a model of this type has no experts"},
       {"qk_layernorm", false, ""},
       {"residual_multiplier", 1, ""},
       {"use_qk_norm", false, ""},
@@ -62,16 +63,10 @@ void refuse_unknown_mathematics(const Json& config, const ConfigReader& reader, 
 struct Refused {
   std::string_view model_type, why;
 };
-constexpr std::string_view kExperts = "mixtures of experts are not supported";
+constexpr std::string_view kExperts = "its mixture of experts is not one of those dml has";
 constexpr Refused kRefused[] = {
-    {"mixtral", kExperts},
-    {"qwen2_moe", kExperts},
-    {"qwen3_moe", kExperts},
     {"phimoe", kExperts},
-    {"olmoe", kExperts},
     {"deepseek_v2", kExperts},
-    {"deepseek_v3", kExperts},
-    {"gpt_oss", kExperts},
     {"llama4", kExperts},
     {"gemma3", "it reads images, too; its language model saved alone is 'gemma3_text'"},
 };

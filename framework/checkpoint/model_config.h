@@ -24,6 +24,10 @@ const Family* find_family(std::string_view model_type);
 /// What PEFT adapts in a family when target_modules is null.
 std::vector<std::string> default_targets(std::string_view model_type);
 
+class ModelFiles;
+/// Takes the layout of experts from the files: tensors of their own, or stacked, whatever the family has by default.
+void fit_expert_layout(ModelSpec& spec, const ModelFiles& files);
+
 /// A config as an object (config.json, or `model_config:` of a recipe). `source` stands in front of errors. Checked.
 ModelSpec read_model_config(const Json& config, const std::string& source);
 

@@ -107,7 +107,7 @@ void QuantisedBase::load(const ModelFiles& base) {
     if (m.layer != opened) files_.emplace_back(folder_ + "/" + layer_file(opened = m.layer));
     StoredTensor t;
     t.storage = storage_of(scheme_);
-    t.shape = m.transposed ? std::vector{m.cols, m.rows} : std::vector{m.rows, m.cols};
+    t.shape = m.shape;
     t.turned = m.transposed;
     t.bf16_values = scheme_ == QuantScheme::nf4 && is_in_16_bits(base, m.name);
     auto bytes_of = [&](const TensorInfo& wanted) {

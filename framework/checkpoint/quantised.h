@@ -23,6 +23,7 @@
 #include "checkpoint/model_files.h"
 #include "model/build.h"
 #include "model/spec.h"
+#include "model/weight_names.h"
 
 namespace dml {
 
@@ -34,6 +35,8 @@ struct QuantisedMatrix {
   std::string name;  // of the tensor in the base's files
   std::int64_t layer = 0, rows = 0, cols = 0;
   bool transposed = false;  // the files have it as (in, out)
+  std::vector<std::int64_t> shape{};  // in the files
+  StoredOrder order{};                // … where it is transposed
 
   std::int64_t size() const { return rows * cols; }
   TensorInfo codes(QuantScheme scheme) const;

@@ -24,13 +24,18 @@ std::int64_t blocks(std::int64_t n, std::int64_t size) { return (n + size - 1) /
 void for_pieces(const QuantisedMatrix& m, const FiniteValues& values, std::int64_t grain,
                 const std::function<void(std::int64_t, std::span<const float>)>& take) {
   if (m.transposed) {
-    std::vector<float> stored(static_cast<std::size_t>(m.size())), turned(stored.size());
-    values.read(0, stored);
-    parallel_for(m.rows, [&](std::int64_t r) {
-      for (std::int64_t c = 0; c < m.cols; ++c)
-        turned[static_cast<std::size_t>(r * m.cols + c)] = stored[static_cast<std::size_t>(c * m.rows + r)];
-    });
-    take(0, turned);
+    const StoredOrder& order = m.order;
+    const std::int64_t size = order.rows * order.cols;
+    DML_CHECK(order.experts == 1 || size % grain == 0);
+    std::vector<float> stored(static_cast<std::size_t>(size)), turned(stored.size());
+    for (std::int64_t e = 0; e < order.experts; ++e) {
+      values.read(e * size, stored);
+      parallel_ranges(size, 1 << 16, [&](std::int64_t first, std::int64_t last) {
+        for (std::int64_t i = first; i < last; ++i)
+          turned[static_cast<std::size_t>(i)] = stored[static_cast<std::size_t>(order.place(i))];
+      });
+      take(e * size, turned);
+    }
     return;
   }
   std::int64_t piece = std::max(FiniteValues::kPiece / grain, std::int64_t{1}) * grain;
@@ -113,7 +118,7 @@ QuantisedLayout quantised_layout(const ModelSpec& spec, QuantScheme scheme) {
       out_of_step.insert(w.tensor);
   for (const WeightName& w : names)
     if (is_linear(w) && !out_of_step.contains(w.tensor) && seen.insert(w.tensor).second)
-      layout.matrices.push_back({w.tensor, w.layer, w.tensor_rows, w.cols, w.transposed});
+      layout.matrices.push_back({w.tensor, w.layer, w.tensor_rows, w.cols, w.transposed, w.tensor_shape(), w.order()});
   layout.left_out.assign(out_of_step.begin(), out_of_step.end());
   return layout;
 }

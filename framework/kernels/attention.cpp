@@ -115,6 +115,21 @@ void rows_of_a_head(const AttentionRows& t) {
   for (const QueryTile& tile : queries) tile.finish(t);
 }
 
+// A sink takes its share of every row: what the keys gave becomes smaller by one factor.
+void add_sinks(const AttentionShape& shape, Mat out, Mat lse) {
+  parallel_ranges(out.rows, kKeys, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t t = first; t < last; ++t)
+      for (std::int64_t h = 0; h < shape.heads; ++h) {
+        float& sum = lse.row(t)[h];
+        const float top = std::max(sum, shape.sinks[h]);
+        const float all = top + std::log(std::exp(sum - top) + std::exp(shape.sinks[h] - top));
+        float* o = out.row(t) + h * shape.head_dim;
+        loops().set_scaled(o, std::exp(sum - all), o, shape.head_dim);
+        sum = all;
+      }
+  });
+}
+
 }  // namespace
 
 void attention(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMat v, std::span<const std::int32_t> starts,
@@ -139,6 +154,28 @@ void attention(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMat v, 
       row += rows;
     }
   });
+  if (shape.sinks) add_sinks(shape, out, lse);
+}
+
+// Its value is zero, so the gradient of its score is p · (0 − dout · out).
+void attention_sinks_backward(const AttentionShape& shape, ConstMat dout, ConstMat out, ConstMat lse, float* dsinks,
+                              Arena& scratch) {
+  Arena::Scope scope(scratch);
+  constexpr std::int64_t kRows = 256;
+  const std::int64_t parts = (out.rows + kRows - 1) / kRows;
+  auto sums = scratch.take<double>(parts * shape.heads);
+  parallel_for(parts * shape.heads, [&](std::int64_t task) {
+    const std::int64_t h = task % shape.heads, first = task / shape.heads * kRows;
+    double sum = 0;
+    for (std::int64_t t = first; t < std::min(first + kRows, out.rows); ++t) {
+      const std::int64_t at = h * shape.head_dim;
+      const float p = std::exp(shape.sinks[h] - lse.row(t)[h]);
+      sum -= static_cast<double>(p * loops().dot(dout.row(t) + at, out.row(t) + at, shape.head_dim));
+    }
+    sums[static_cast<std::size_t>(task)] = sum;
+  });
+  for (std::int64_t task = 0; task < parts * shape.heads && !dry_run(); ++task)
+    dsinks[task % shape.heads] += static_cast<float>(sums[static_cast<std::size_t>(task)]);
 }
 
 // Not in the instruction set's own way: whether that pays depends on how much is read at once.
@@ -152,6 +189,7 @@ void attention_tail(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMa
     const std::int64_t head = task % shape.heads, first = task / shape.heads * at_once;
     rows_of_a_head({shape, q, k, v, out, lse, head, 0, before + first, std::min(at_once, q.rows - first), before});
   });
+  if (shape.sinks) add_sinks(shape, out, lse);
 }
 
 // Every cache is cut into fixed runs of keys; each gives (max, sum, weighted values) per head, put together in order.
@@ -208,9 +246,10 @@ void attention_decode(const AttentionShape& shape, std::span<const CachedQuery> 
   parallel_ranges(count * shape.heads, shape.heads, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t j = first; j < last; ++j) {
       const std::int64_t i = j / shape.heads, head = j % shape.heads;
-      float top = -std::numeric_limits<float>::infinity(), sum = 0;
+      float top = shape.sinks ? shape.sinks[head] : -std::numeric_limits<float>::infinity(), sum = 0;
       for (std::int64_t run = first_run[i]; run < first_run[i + 1]; ++run)
         top = std::max(top, part.row(run * shape.heads + head)[0]);
+      if (shape.sinks) sum = std::exp(shape.sinks[head] - top);
       float* o = queries[i].out + head * e;
       std::fill(o, o + e, 0.f);
       for (std::int64_t run = first_run[i]; run < first_run[i + 1]; ++run) {

@@ -16,6 +16,7 @@ struct AttentionShape {
   float scale = 1;          // of q·k
   float softcap = 0;        // scores become cap · tanh(score / cap); 0: off
   std::int64_t window = 0;  // a position sees itself and the window − 1 before it; 0: everything before it
+  const float* sinks = nullptr;  // (heads): a further score in every row's softmax, of a value that is zero (gpt-oss)
 };
 
 /// q (T, heads·head_dim), k and v (T, kv_heads·head_dim) → out (T, heads·head_dim), lse (T, heads): log of the sum of
@@ -31,6 +32,10 @@ void attention_tail(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMa
 void attention_backward(const AttentionShape& shape, ConstMat dout, ConstMat q, ConstMat k, ConstMat v, ConstMat out,
                         ConstMat lse, std::span<const std::int32_t> starts, Mat dq, Mat dk, Mat dv, Arena& scratch);
 
+
+/// dsinks (heads) += its gradient, from out and lse as attention() gave them.
+void attention_sinks_backward(const AttentionShape& shape, ConstMat dout, ConstMat out, ConstMat lse, float* dsinks,
+                              Arena& scratch);
 /// Decoding: one query row (heads · head_dim) of a sequence against its cache, whose last row is the newest. The bits do not
 /// depend on how the cache's rows are paged.
 struct CachedQuery {

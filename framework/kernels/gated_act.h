@@ -6,7 +6,8 @@
 
 namespace dml::kernels {
 
-enum class Activation { silu, gelu, gelu_tanh, relu, relu2 };
+/// clamped_silu, for gates alone: (up + 1) · gate · σ(1.702 · gate), gate at most 7 and up within ±7 (gpt-oss).
+enum class Activation { silu, gelu, gelu_tanh, relu, relu2, clamped_silu };
 
 void gated_act(Activation act, ConstMat gate, ConstMat up, Mat h);
 /// gate and up come in as values and go out as their own gradients.

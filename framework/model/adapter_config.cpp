@@ -39,8 +39,12 @@ std::int64_t layer_number(std::string_view module) {
 std::vector<std::string> linear_targets(const ModelSpec& spec) {
   std::vector<std::string> out;
   for (const AdaptableModule& m : adaptable_modules(spec)) {
+    if (m.embedding || m.head || m.routed) continue;
     std::string part = m.name.substr(m.name.rfind('.') + 1);
-    if (!m.embedding && !m.head && std::ranges::find(out, part) == out.end()) out.push_back(std::move(part));
+    // A name that experts have, too, needs the one in front of it.
+    if (spec.moe.experts > 0 && m.name.find(".mlp.") != std::string::npos)
+      part = m.name.substr(m.name.rfind('.', m.name.rfind('.') - 1) + 1);
+    if (std::ranges::find(out, part) == out.end()) out.push_back(std::move(part));
   }
   return out;
 }
@@ -73,10 +77,14 @@ bool AdapterRules::in_chosen_layer(std::string_view module) const {
 
 bool AdapterRules::targets(const AdaptableModule& module) const {
   if (excluded(module.name) || saves(module.name)) return false;
-  if (config_.all_linear && !module.embedding && !module.head && in_chosen_layer(module.name)) return true;
+  if (config_.all_linear && !module.embedding && !module.head && !module.routed && in_chosen_layer(module.name)) return true;
   if (target_) return target_->matches(module.name);
   if (std::ranges::find(config_.target_modules, module.name) != config_.target_modules.end()) return true;
   return any_suffix(module.name, config_.target_modules) && in_chosen_layer(module.name);
+}
+
+bool AdapterRules::targets_parameter(std::string_view name) const {
+  return any_suffix(name, config_.target_parameters);
 }
 
 std::int64_t AdapterRules::rank_for(std::string_view module) const {

@@ -34,6 +34,7 @@ struct AdapterConfig {
   std::vector<std::string> target_modules{};
   std::string target_pattern{};  // instead of target_modules, when not empty
   bool all_linear = false;       // beside target_modules: every linear layer but the head
+  std::vector<std::string> target_parameters{};  // of experts: model/expert_parameters.h
   std::vector<std::string> exclude_modules{};
   std::string exclude_pattern{};
   std::vector<std::pair<std::string, std::int64_t>> rank_pattern{};
@@ -65,6 +66,8 @@ class AdapterRules {
   AdapterRules(const AdapterConfig& config, const std::string& source);
 
   bool targets(const AdaptableModule& module) const;
+  /// Whether target_parameters names a parameter, by its whole name or its last dotted parts.
+  bool targets_parameter(std::string_view name) const;
   std::int64_t rank_for(std::string_view module) const;
   double alpha_for(std::string_view module) const;
   double scale_for(std::string_view module) const;

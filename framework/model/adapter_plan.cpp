@@ -43,6 +43,46 @@ void refuse_unsupported(const AdapterConfig& c, const std::string& source) {
   problems.raise();
 }
 
+// As PEFT refuses them.
+void refuse_with_experts(const AdapterConfig& c, const std::string& source) {
+  Problems problems;
+  auto refuse = [&](bool wrong, const char* what) {
+    if (wrong) problems.add(fmt::format("{}: lora_target_parameters cannot be combined with {}", source, what));
+  };
+  refuse(c.dropout != 0, "lora_dropout above 0");
+  refuse(c.use_dora, "peft_use_dora");
+  refuse(c.lora_bias, "lora_bias");
+  refuse(c.init != "true" && c.init != "false" && c.init != "gaussian", "this init_lora_weights");
+  problems.raise();
+}
+
+std::vector<AdaptedExperts> plan_experts(const AdapterConfig& config, const AdapterRules& rules, const ModelSpec& spec,
+                                         const std::string& source) {
+  std::vector<AdaptedExperts> out;
+  if (config.target_parameters.empty()) return out;
+  refuse_with_experts(config, source);
+  const std::vector<ExpertParameter> all = expert_parameters(spec);
+  auto is_named = [](const ExpertParameter& p, const std::string& name) {
+    return p.name == name || p.name.ends_with("." + name);
+  };
+  for (const std::string& name : config.target_parameters)
+    if (std::ranges::none_of(all, [&](const ExpertParameter& p) { return is_named(p, name); })) {
+      std::vector<std::string> known;
+      if (!all.empty()) known = {spec.moe.naming->target_gate_up, spec.moe.naming->target_down};
+      throw UserError("{}: lora_target_parameters names '{}', but this {} model has {}{}", source, name, spec.model_type,
+                      known.empty() ? "no experts" : fmt::format("{}", fmt::join(known, " and ")),
+                      did_you_mean(name, known));
+    }
+  for (const ExpertParameter& p : all) {
+    if (!rules.targets_parameter(p.name)) continue;
+    const bool nested = !p.down && std::ranges::any_of(all, [&](const ExpertParameter& other) {
+      return other.down && other.module() == p.module() && rules.targets_parameter(other.name);
+    });
+    out.push_back({p, p.module() + (nested ? ".base_layer" : ""), rules.rank_for(p.name), rules.scale_for(p.name)});
+  }
+  return out;
+}
+
 /// What an adapter does to the two ends of a model.
 struct Ends {
   WeightName embedding, head;
@@ -162,6 +202,14 @@ const TrainedRows* AdapterPlan::rows_of(WeightRole role) const {
   return found == rows.end() ? nullptr : &*found;
 }
 
+const AdaptedExperts* AdapterPlan::experts_of(std::string_view key) const {
+  constexpr std::string_view kPrefix = "base_model.model.", kSuffix = ".lora_B.weight";
+  if (!key.starts_with(kPrefix) || !key.ends_with(kSuffix)) return nullptr;
+  key = key.substr(kPrefix.size(), key.size() - kPrefix.size() - kSuffix.size());
+  auto found = std::ranges::find(experts, key, &AdaptedExperts::stem);
+  return found == experts.end() ? nullptr : &*found;
+}
+
 bool AdapterPlan::saves(const WeightName& w, const ModelSpec& spec) const {
   const bool follows = w.role == WeightRole::head && spec.tied && !parts_ends;
   return std::ranges::any_of(
@@ -198,6 +246,7 @@ AdapterPlan plan_adapter(const AdapterConfig& config, const ModelSpec& given, co
     else plan.modules.push_back({m, r, scale});
   }
   problems.raise();
+  plan.experts = plan_experts(config, rules, spec, source);
   for (auto& w : weight_names(spec)) {
     const bool shared = ends.one_copy && w.role == WeightRole::embed && (ends.saves_embedding || ends.saves_head);
     if (w.first_row == 0 && (shared || rules.saves(w.module()))) plan.saved.push_back(w);
@@ -208,7 +257,7 @@ AdapterPlan plan_adapter(const AdapterConfig& config, const ModelSpec& given, co
 
   auto parts = last_parts(adaptable_modules(untied(spec)));
   check_saved_names(config, spec, ends, plan, parts, source);
-  if (plan.modules.empty() && plan.saved.empty() && plan.rows.empty()) {
+  if (plan.modules.empty() && plan.experts.empty() && plan.saved.empty() && plan.rows.empty()) {
     std::string wanted = !config.target_pattern.empty() ? config.target_pattern
                                                         : fmt::format("{}", fmt::join(config.target_modules, ", "));
     throw UserError("{}: target modules '{}' match no module of this {} model; it has {}", source, wanted,

@@ -12,12 +12,21 @@
 #include <vector>
 
 #include "model/adapter_config.h"
+#include "model/expert_parameters.h"
 #include "model/weight_names.h"
 
 namespace dml {
 
 struct AdaptedModule {
   AdaptableModule module;
+  std::int64_t r = 0;
+  double scale = 0;
+};
+
+/// A parameter of target_parameters.
+struct AdaptedExperts {
+  ExpertParameter parameter;
+  std::string stem;  // of its tensors: the module, and behind it ".base_layer" where down is adapted, too
   std::int64_t r = 0;
   double scale = 0;
 };
@@ -30,6 +39,7 @@ struct TrainedRows {
 
 struct AdapterPlan {
   std::vector<AdaptedModule> modules;  // in the order of the model
+  std::vector<AdaptedExperts> experts;
   std::vector<WeightName> saved;       // one entry per tensor of modules_to_save
   std::vector<WeightName> biases;      // trained where they are: bias all or lora_only
   std::vector<TrainedRows> rows;       // of a tied model: the head has the embedding's
@@ -37,6 +47,8 @@ struct AdapterPlan {
 
   const AdaptedModule* adapted(std::string_view module) const;
   const TrainedRows* rows_of(WeightRole role) const;
+  /// Whose B the tensor of this name is; null: of no experts.
+  const AdaptedExperts* experts_of(std::string_view key) const;
   /// Whether a tensor of this model is trained whole; the head of a tied model is where the embedding is.
   bool saves(const WeightName& weight, const ModelSpec& spec) const;
 };

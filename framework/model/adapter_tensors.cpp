@@ -108,6 +108,11 @@ std::vector<AdapterTensor> adapter_tensors(const AdapterConfig& config, const Mo
     }
     if (config.use_dora) add(Kind::magnitude, stem + ".lora_magnitude_vector", m.name, {m.embedding ? m.cols : m.rows});
   }
+  for (auto& [p, stem, r, scale] : plan.experts) {
+    const std::string key = std::string(kPrefix) + stem;
+    add(Kind::a, key + ".lora_A.weight", stem, {p.experts * r, p.cols});
+    add(Kind::b, key + ".lora_B.weight", stem, {p.rows, r * p.experts});
+  }
   for (auto& w : plan.saved) add(Kind::saved, parameter_key(w, plan), w.tensor, w.tensor_shape());
   for (auto& w : plan.biases) add(Kind::bias, parameter_key(w, plan), w.tensor, w.tensor_shape());
   for (auto& [w, tokens] : plan.rows) add(Kind::rows, rows_key(w), w.tensor, {std::ssize(tokens), w.cols});

@@ -37,11 +37,6 @@ void read_values(const StoredTensor& t, std::int64_t rows, std::int64_t cols, fl
   });
 }
 
-void transpose(const float* from, std::int64_t rows, std::int64_t cols, float* to) {
-  for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t c = 0; c < cols; ++c) to[c * rows + r] = from[r * cols + c];
-}
-
 // Values [first, last) of a whole tensor as (out, in); null: as it starts when nothing is known of it.
 struct TensorStart {
   WeightName weight;
@@ -59,11 +54,19 @@ void TensorStart::values(std::int64_t first, std::int64_t last, float* out) cons
       out[i - first] = !weight.vector ? stream.normal(static_cast<std::uint64_t>(i)) * init_range
                        : !weight.bias ? norm_weight
                                       : 0;
-  } else if (weight.transposed) {
-    std::vector<float> all(static_cast<std::size_t>(rows * cols)), turned(all.size());
-    read_values(*stored, cols, rows, all.data());
-    transpose(all.data(), cols, rows, turned.data());
-    std::copy(turned.begin() + first, turned.begin() + last, out);
+  } else if (weight.reordered() && !stored->turned) {
+    // One expert's at a time, of those asked for.
+    const StoredOrder order = weight.order();
+    const std::int64_t size = order.rows * order.cols;
+    StoredOrder one = order;
+    one.experts = 1;
+    std::vector<float> all(static_cast<std::size_t>(size));
+    for (std::int64_t e = first / size; e * size < last; ++e) {
+      const std::int64_t begin = std::max(first, e * size), end = std::min(last, (e + 1) * size);
+      kernels::unpack(stored->as_matrix(order.experts, size), e, 1, 0, size, all.data());
+      for (std::int64_t i = begin; i < end; ++i)
+        out[i - first] = all[static_cast<std::size_t>(one.place(i - e * size))];
+    }
   } else if (first == 0 && last == rows * cols) {
     read_values(*stored, rows, cols, out);
   } else {
@@ -98,6 +101,7 @@ class Builder {
       model_->head.weight = model_->embedding.table;
     }
     if (training_.adapter) place_adapters();
+    for (const AdaptedExperts& experts : plan_.experts) place_expert_adapter(experts);
     for (const TrainedRows& rows : plan_.rows) place_rows(rows);
     problems_.raise();
     model_->parameters.ends_take_turns = training_.full && !spec_.tied;
@@ -136,6 +140,7 @@ class Builder {
       layer.attention_norm = layer.attention_post_norm = layer.mlp_norm = layer.mlp_post_norm =
           norm_of(spec_.norm_offset);
       layer.mlp.activation = spec_.activation;
+      if (spec_.sparse(static_cast<std::int64_t>(l))) set_up_experts(layer.mlp.moe);
       Attention& a = layer.attention;
       std::int64_t window = l < spec_.windows.size() ? spec_.windows[l] : 0;
       a.shape = {spec_.heads,
@@ -154,7 +159,26 @@ class Builder {
       }
       a.use_rope = spec_.use_rope && !(l < spec_.without_rope.size() && spec_.without_rope[l]);
       a.local_rope = spec_.has_local_rope && window > 0;
+      if (spec_.latent) set_up_latent(a.latent);
     }
+  }
+
+  void set_up_latent(Latent& latent) const {
+    const LatentSpec& l = spec_.latent;
+    constexpr float kEps = 1e-6f;  // whatever the config says
+    latent.heads = spec_.heads, latent.nope = l.nope, latent.rope = l.rope, latent.value = l.value;
+    latent.interleaved = l.interleaved;
+    latent.q_norm.eps = latent.kv_norm.eps = kEps;
+  }
+
+  void set_up_experts(Moe& moe) {
+    const MoeSpec& m = spec_.moe;
+    moe.router.rule = {m.experts, m.chosen, m.sigmoid, m.normalise, static_cast<float>(m.scale), m.groups, m.chosen_groups};
+    moe.experts.resize(static_cast<std::size_t>(m.experts));
+    for (Mlp& expert : moe.experts) expert.activation = spec_.activation;
+    moe.shared.activation = spec_.activation;
+    moe.jitter = static_cast<float>(m.jitter);
+    moe.stream = next_stream_++;
   }
 
   // ---- weights of the base
@@ -166,6 +190,7 @@ class Builder {
   }
 
   bool trained(const WeightName& w) const {
+    if (w.role == WeightRole::router_correction) return false;  // no gradient reaches it
     if (training_.full) return !training_.unfrozen || training_.unfrozen(w.tensor, w.tensor_shape()[0]);
     auto named = [&](const WeightName& trained) { return trained.tensor == w.tensor; };
     return std::ranges::any_of(plan_.saved, named) || std::ranges::any_of(plan_.biases, named);
@@ -210,7 +235,9 @@ class Builder {
         *frozen_at(*model_, w) = stored->as_matrix(w.tensor_rows, w.cols);
       return;
     }
-    if (w.vector || !stored || (w.transposed && !stored->turned)) {
+    if (w.experts > 0 && (!stored || w.vector || (w.reordered() && !stored->turned))) {
+      attach_expert(w, stored);
+    } else if (w.vector || !stored || (w.transposed && !stored->turned)) {
       std::vector<float> values(static_cast<std::size_t>(w.tensor_rows * w.cols));
       tensor_values(w, stored, values.data());
       const float* all = own(std::move(values));
@@ -220,18 +247,30 @@ class Builder {
     }
   }
 
+  // Its own rows alone: the tensor is large, and has every expert's.
+  void attach_expert(const WeightName& w, const std::optional<StoredTensor>& stored) {
+    std::vector<float> values(static_cast<std::size_t>(w.rows * w.cols));
+    start_of(w, stored).values(w.first_row * w.cols, (w.first_row + w.rows) * w.cols, values.data());
+    Linear& linear = *linear_at(*model_, w);
+    if (w.bias) linear.frozen_bias = own(std::move(values));
+    else
+      linear.frozen = keep_values(stored ? stored->storage : Storage::f32, std::move(values), w.rows, w.cols, false,
+                                  model_->owned);
+  }
+
   // How many rows of a parameter are gathered at a time where values or gradients are sharded, 0: with all that is small of
   // its unit. Adapters are small; a tied embedding is needed from the head's gradient on until the end of the pass.
   std::int64_t part_rows(const WeightName& w) const {
     constexpr std::int64_t kMostParts = 800;  // of a model: dist/slices.h
-    if (!training_.full || !trained(w) || w.vector || w.fused() || w.role == WeightRole::positions) return 0;
+    if (!training_.full || !trained(w) || w.vector || w.fused() || w.role == WeightRole::router || w.role == WeightRole::positions) return 0;
     const bool end = w.role == WeightRole::embed || w.role == WeightRole::head;
     if (end && spec_.tied) return 0;
     const std::int64_t largest = spec_.hidden * std::max(spec_.ffn, spec_.heads * spec_.head_dim);
     // Whole panels of the loss head, at multiples of 1024 floats; as large as a layer's largest matrix.
     const std::int64_t unit = kernels::HeadParts::kRowUnit * (16 / std::gcd(std::int64_t{16}, spec_.hidden));
     const std::int64_t rows = std::max<std::int64_t>(1, largest / spec_.hidden / unit) * unit;
-    if (8 * spec_.layers + 2 * (spec_.vocab / rows + 2) > kMostParts) return 0;
+    const std::int64_t of_layer = 8 + (spec_.moe.layout == ExpertLayout::each ? 3 * spec_.moe.experts : 0);
+    if (of_layer * spec_.layers + 2 * (spec_.vocab / rows + 2) > kMostParts) return 0;
     return end ? rows : w.rows;
   }
 
@@ -242,7 +281,7 @@ class Builder {
       const std::string name = training_.adapter ? parameter_key(w, plan_) : w.tensor;
       std::vector<std::int64_t> shape = w.vector ? w.tensor_shape() : std::vector{w.tensor_rows, w.cols};
       whole = model_->parameters.add(unit_of(w), name, shape, !w.vector, part_rows(w));
-      if (w.transposed) model_->transposed.push_back(name);
+      if (w.reordered()) model_->reordered[name] = w.order();
       if (training_.full && training_.unfrozen) train_rows(w, whole.unit->parameters.back());
       if (training_.in_parts) starts_[name] = start_of(w, stored);
       else fills_.push_back([this, w, stored, ref = whole] { tensor_values(w, stored, ref.value().data); });
@@ -275,6 +314,11 @@ class Builder {
     } else if (Norm* norm = norm_at(*model_, w)) {
       if (w.bias) norm->bias = ref, norm->frozen_bias = vector;
       else norm->weight = ref, norm->frozen = vector;
+    } else if (w.role == WeightRole::sinks) {
+      Attention& attention = model_->layers[static_cast<std::size_t>(w.layer)].attention;
+      attention.sinks = ref, attention.frozen_sinks = vector;
+    } else if (w.role == WeightRole::router_correction) {
+      model_->layers[static_cast<std::size_t>(w.layer)].mlp.moe.router.rule.correction = vector;
     } else if (w.role == WeightRole::embed) {
       model_->embedding.table = ref, model_->embedding.frozen = matrix;
     } else if (w.role == WeightRole::positions) {
@@ -351,6 +395,38 @@ class Builder {
     return lora;
   }
 
+  // One parameter for all experts, of which each has its rows.
+  void place_expert_adapter(const AdaptedExperts& adapted) {
+    const ExpertParameter& p = adapted.parameter;
+    const std::string name = "base_model.model." + adapted.stem;
+    const auto unit = static_cast<std::size_t>(p.layer) + 1;
+    LoraAdapter all;
+    all.a = model_->parameters.add(unit, name + ".lora_A.weight", {p.experts * adapted.r, p.cols}, true);
+    all.b = model_->parameters.add(unit, name + ".lora_B.weight", {p.experts * p.rows, adapted.r}, true);
+    all.scale = static_cast<float>(adapted.scale);
+    fills_.push_back([this, all, name] { start_adapter(all, training_.adapter->init, training_.seed, name); });
+    auto rows = [](ParameterRef ref, std::int64_t first, std::int64_t count) {
+      ref.offset += first * ref.cols;
+      ref.rows = count;
+      return ref;
+    };
+    Moe& moe = model_->layers[static_cast<std::size_t>(p.layer)].mlp.moe;
+    for (std::int64_t e = 0; e < p.experts; ++e) {
+      Mlp& expert = moe.experts[static_cast<std::size_t>(e)];
+      LoraAdapter own = all;
+      own.a = rows(all.a, e * adapted.r, adapted.r);
+      const std::int64_t parts = p.down ? 1 : 2, count = p.rows / parts;
+      for (std::int64_t part = 0; part < parts; ++part) {
+        Linear& linear = p.down ? expert.down : part == 0 ? expert.gate : expert.up;
+        own.b = rows(all.b, e * p.rows + part * count, count);
+        if (linear.lora)
+          problems_.add(fmt::format("{}: '{}' is in lora_target_parameters, and its matrices in lora_target_modules",
+                                    source_name_, p.name));
+        linear.lora = own;
+      }
+    }
+  }
+
   // They start as the rows they take the place of.
   void place_rows(const TrainedRows& trained) {
     const WeightName& w = trained.weight;
@@ -423,13 +499,26 @@ std::unique_ptr<CausalLm> build_model(const ModelSpec& spec, const TensorSource&
   return Builder(spec, source, training, source_name).build();
 }
 
+namespace {
+
+// Stacked matrices are one of all their rows.
+std::vector<std::int64_t> folded(std::vector<std::int64_t> shape, std::size_t dimensions) {
+  while (shape.size() > dimensions && shape.size() > 1) {
+    shape[1] *= shape[0];
+    shape.erase(shape.begin());
+  }
+  return shape;
+}
+
+}  // namespace
+
 void load_parameters(ParameterStore& parameters, const TensorSource& source, const std::string& source_name) {
   Problems problems;
   for (Unit& unit : parameters.units())
     for (const Parameter& p : unit.parameters) {
       auto t = source(p.name);
       if (!t) problems.add(fmt::format("{}: tensor '{}' is missing", source_name, p.name));
-      else if (t->shape != p.shape)
+      else if (folded(t->shape, p.shape.size()) != p.shape)
         problems.add(fmt::format("{}: tensor '{}' has shape {}, this model needs {}", source_name, p.name,
                                  shape_of(t->shape), shape_of(p.shape)));
       else read_values(*t, p.shape[0], elements(p.shape) / p.shape[0], unit.value + p.offset);

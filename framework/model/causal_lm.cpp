@@ -28,22 +28,26 @@ Labelled labelled_rows(const PackedBatch& batch, std::int64_t count, Arena& aren
   return out;
 }
 
-// What a walk has to visit of a batch, documents without a label not at all.
+// What a walk has to visit of a batch, documents without a label not at all; with `all` every token, as the losses of routers
+// count them.
 struct Useful {
   PackedBatch batch;
   std::span<std::int32_t> documents;  // the number that each has in the given batch
 };
 
 // A bound assumes that every token is used. A dry run does not write the copies.
-Useful useful_part(const PackedBatch& given, Arena& arena) {
+Useful useful_part(const PackedBatch& given, Arena& arena, bool all) {
   auto tokens = arena.take<Token>(given.size()), labels = arena.take<Token>(given.size());
   auto positions = arena.take<std::int32_t>(given.size()), starts = arena.take<std::int32_t>(given.documents() + 1);
   auto documents = arena.take<std::int32_t>(given.documents());
   if (dry_run_bounds()) return {given, documents};
+  auto rows_of = [&](std::int64_t d) {
+    return all ? given.starts[static_cast<std::size_t>(d) + 1] - given.starts[static_cast<std::size_t>(d)] : given.useful(d);
+  };
   std::size_t size = 0, count = 0;
   if (dry_run()) {
     for (std::int64_t d = 0; d < given.documents(); ++d)
-      if (const std::int64_t rows = given.useful(d); rows > 0) size += static_cast<std::size_t>(rows), ++count;
+      if (const std::int64_t rows = rows_of(d); rows > 0) size += static_cast<std::size_t>(rows), ++count;
     return {{given.tokens.first(size), given.labels.first(size), given.positions.first(size),
              given.starts.first(std::min(count + 1, given.starts.size()))},
             documents.first(count)};
@@ -51,7 +55,7 @@ Useful useful_part(const PackedBatch& given, Arena& arena) {
   starts[0] = 0;
   for (std::int64_t d = 0; d < given.documents(); ++d) {
     const auto first = static_cast<std::size_t>(given.starts[static_cast<std::size_t>(d)]),
-               rows = static_cast<std::size_t>(given.useful(d));
+               rows = static_cast<std::size_t>(rows_of(d));
     if (rows == 0) continue;
     std::ranges::copy(given.tokens.subspan(first, rows), &tokens[size]);
     std::ranges::copy(given.labels.subspan(first, rows), &labels[size]);
@@ -147,7 +151,8 @@ double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks,
                       bool backward, RowWeights* weights) {
   Arena::Scope step(arena_);
   // Where nothing is learned the pass is made all the same, with no tokens: others may wait for its exchanges.
-  const Useful useful = useful_part(given, arena_);
+  const bool routed = backward && (spec.moe.balance != 0 || spec.moe.z != 0);
+  const Useful useful = useful_part(given, arena_, routed);
   const PackedBatch& batch = useful.batch;
   const auto documents = rope_documents(given, useful, arena_);
   Pass pass{batch,
@@ -159,6 +164,8 @@ double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks,
             seed.micro_batch};
   pass.sparing = keep_rounded;
   pass.hooks = &hooks;
+  RouterSums routers({spec.moe.balance, spec.moe.z}, spec.moe.experts, arena_);
+  if (backward) pass.routers = &routers;
   const std::int64_t tokens = batch.size(), width = spec.hidden;
   const int count = static_cast<int>(spec.layers), last = count - 1;
   const int lowest = static_cast<int>(lowest_trained());
@@ -166,7 +173,7 @@ double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks,
   const Labelled learned = labelled_rows(batch, learned_count, arena_);
 
   // Only rows with a label go through the rest of the last layer. A bound includes the memory for picking them.
-  const bool some = learned_count < tokens || dry_run_bounds(), pick = !layers[last].parallel && some;
+  const bool some = learned_count < tokens || dry_run_bounds(), pick = !layers[last].parallel && some && !routed;
   auto rows_of = [&](int l) {
     return pick && l == last ? std::span<const std::int32_t>(learned.rows) : std::span<const std::int32_t>{};
   };
@@ -222,6 +229,7 @@ double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks,
   }
   Mat d = backward ? fed : Mat{};  // the gradient takes the place of what it belongs to
   double sum = head_loss(fed, learned.labels, row_losses, d, pass, weights);
+  sum += routers.close(static_cast<double>(learned_count));
   if (!backward) return sum;
   auto finished = [&](int unit) {
     mask_gradient(parameters.units()[static_cast<std::size_t>(unit)], 0);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <limits>
+#include <map>
 #include <memory>
 #include <span>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "core/parallel.h"
 #include "model/rope_tables.h"
 #include "model/spec.h"
+#include "model/weight_names.h"
 #include "nn/decoder_layer.h"
 #include "nn/embedding.h"
 #include "nn/hooks.h"
@@ -60,7 +62,7 @@ class CausalLm {
   ParameterStore parameters;
   std::vector<std::vector<float>> owned;  // frozen values that are not used straight from a file
   std::shared_ptr<const void> backing;    // keeps mapped files alive
-  std::vector<std::string> transposed;    // parameters whose files hold them as (in, out)
+  std::map<std::string, StoredOrder> reordered;  // parameters whose files hold them in another order
   Keep keep = Keep::everything;
   std::int64_t keep_layers = std::numeric_limits<std::int64_t>::max();  // the first ones, which `keep` is for
   bool keep_rounded = false;                                            // what is kept for backward, in bfloat16

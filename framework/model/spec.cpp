@@ -68,6 +68,31 @@ void check_rope(const RopeSpec& rope, const ModelSpec& spec, const std::string& 
     }
 }
 
+void check_experts(const ModelSpec& spec, const std::string& source, Problems& problems) {
+  const MoeSpec& m = spec.moe;
+  auto bad = [&](bool wrong, const std::string& text) {
+    if (wrong) problems.add(fmt::format("{}: {}", source, text));
+  };
+  constexpr std::int64_t kMostExperts = 4096, kMostGroups = 256;
+  bad(m.experts < 1 || m.experts > kMostExperts,
+      fmt::format("the number of experts must be 1 to {}, is {}", kMostExperts, m.experts));
+  bad(m.chosen < 1 || m.chosen > m.experts,
+      fmt::format("num_experts_per_tok must be 1 to the number of experts, {}, is {}", m.experts, m.chosen));
+  bad(m.ffn < 1 || m.ffn > (1 << 20), fmt::format("the width of an expert must be 1 to 1048576, is {}", m.ffn));
+  bad(m.shared_ffn < 0 || m.shared_ffn > (1 << 20),
+      fmt::format("the width of the shared expert must be 0 to 1048576, is {}", m.shared_ffn));
+  const bool groups = m.groups >= 1 && m.groups <= kMostGroups && m.experts % std::max<std::int64_t>(m.groups, 1) == 0;
+  bad(!groups, fmt::format("n_group must divide the {} experts, is {}", m.experts, m.groups));
+  bad(m.chosen_groups < 1 || m.chosen_groups > m.groups,
+      fmt::format("topk_group must be 1 to n_group, {}, is {}", m.groups, m.chosen_groups));
+  bad(groups && m.chosen_groups >= 1 && m.chosen > m.experts / m.groups * m.chosen_groups,
+      fmt::format("num_experts_per_tok is {}, but topk_group {} of n_group {} leaves {} experts to choose from", m.chosen,
+                  m.chosen_groups, m.groups, m.experts / std::max<std::int64_t>(m.groups, 1) * m.chosen_groups));
+  bad(!(std::abs(m.scale) < 1e6) || m.scale == 0, fmt::format("routed_scaling_factor {} is out of range", m.scale));
+  bad(!(m.jitter >= 0 && m.jitter < 1), fmt::format("router_jitter_noise must be at least 0 and below 1, is {}", m.jitter));
+  bad(!(std::abs(m.balance) < 1e6 && std::abs(m.z) < 1e6), "the factors of the router's losses are out of range");
+}
+
 }  // namespace
 
 void ModelSpec::check(const std::string& source) const {
@@ -111,6 +136,12 @@ void ModelSpec::check(const std::string& source) const {
     check_rope(rope, *this, source, problems);
     if (has_local_rope) check_rope(rope_local, *this, source, problems);
   }
+  const LatentSpec& l = latent;
+  for (auto [name, value] : {std::pair{"q_lora_rank", l.q_rank}, {"kv_lora_rank", l.kv_rank}, {"qk_nope_head_dim", l.nope},
+                             {"qk_rope_head_dim", l.rope}, {"v_head_dim", l.value}})
+    bad(latent && (value < (name == std::string_view("q_lora_rank") ? 0 : 1) || value > (1 << 16)),
+        fmt::format("{} must be 1 to 65536, is {}", name, value));
+  if (moe.experts != 0) check_experts(*this, source, problems);
   bad(!windows.empty() && static_cast<std::int64_t>(windows.size()) != layers,
       fmt::format("{} attention windows for {} layers", windows.size(), layers));
   bad(!without_rope.empty() && static_cast<std::int64_t>(without_rope.size()) != layers,

@@ -8,6 +8,7 @@
 
 #include "core/packed_batch.h"
 #include "kernels/gated_act.h"
+#include "model/expert_naming.h"
 #include "model/naming.h"
 
 namespace dml {
@@ -26,9 +27,39 @@ struct RopeSpec {
   double beta_fast = 32, beta_slow = 1;              // yarn
   double attention_factor = 0;                       // yarn, longrope; 0: from the factor
   bool truncate = true;                              // yarn
+  double mscale_all_dim = 0;                         // yarn: DeepSeek scales scores by it, too
   std::vector<double> long_factor = {}, short_factor = {};  // longrope
 
   bool operator==(const RopeSpec&) const = default;
+};
+
+/// The mixtures of experts of a model; nn/moe.h has the formulas.
+struct MoeSpec {
+  std::int64_t experts = 0, chosen = 1;  // 0 experts: every layer has an MLP
+  std::int64_t ffn = 0;                  // of one expert
+  std::int64_t shared_ffn = 0;           // of the expert that reads every token; 0: none
+  bool shared_gate = false;              // … and its sigmoid gate
+  std::vector<bool> dense = {};          // per layer: an MLP all the same; empty: none
+  bool sigmoid = false, normalise = true, correction = false;  // as in kernels/routing.h
+  double scale = 1;
+  std::int64_t groups = 1, chosen_groups = 1;
+  bool bias = false;  // of router and experts
+  double jitter = 0;
+  double balance = 0, z = 0;  // factors of the losses of nn/router_losses.h
+  const ExpertNaming* naming = &kQwenExperts;
+  ExpertLayout layout = ExpertLayout::each;
+
+  bool operator==(const MoeSpec&) const = default;
+};
+
+/// DeepSeek's narrow projections of queries, keys and values; nn/latent.h has the formulas.
+struct LatentSpec {
+  std::int64_t q_rank = 0, kv_rank = 0;  // kv_rank 0: there are none; q_rank 0: queries are projected at once
+  std::int64_t nope = 0, rope = 0, value = 0;
+  bool interleaved = true;
+
+  explicit operator bool() const { return kv_rank > 0; }
+  bool operator==(const LatentSpec&) const = default;
 };
 
 struct ModelSpec {
@@ -76,6 +107,10 @@ struct ModelSpec {
   double logit_scale = 1;             // Cohere, Granite: of the logits, in front of the soft-cap
   std::vector<std::int64_t> windows;  // per layer, 0 = full attention
 
+  MoeSpec moe;
+  LatentSpec latent;
+  bool sinks = false;  // gpt-oss: every head has a score that no key gave
+
   bool tied = false;  // head = embedding
   double init_range = 0.02;
   Token bos = -1, pad = -1;  // −1: none
@@ -83,6 +118,10 @@ struct ModelSpec {
 
   bool operator==(const ModelSpec&) const = default;
 
+  /// Whether a layer has experts instead of an MLP.
+  bool sparse(std::int64_t layer) const {
+    return moe.experts > 0 && !(static_cast<std::size_t>(layer) < moe.dense.size() && moe.dense[static_cast<std::size_t>(layer)]);
+  }
   /// The factor on q·k of a layer, counted from 0.
   float attention_scale(std::int64_t layer) const;
   /// Parameters of the whole model.

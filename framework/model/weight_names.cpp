@@ -25,7 +25,9 @@ class Lister {
     auto& s = spec_;
     std::int64_t q = s.heads * s.head_dim, kv = s.kv_heads * s.head_dim;
     norm(WeightRole::input_norm, names_.input_norm, s.hidden, s.norm_bias);
-    if (s.fused_by_head) {
+    if (s.latent) {
+      list_latent();
+    } else if (s.fused_by_head) {
       matrix(WeightRole::qkv, names_.qkv, q + 2 * kv, s.hidden, s.qkv_bias);
     } else if (s.fused_qkv) {
       std::int64_t all = q + 2 * kv;
@@ -37,7 +39,9 @@ class Lister {
       matrix(WeightRole::k, names_.k, kv, s.hidden, s.qkv_bias);
       matrix(WeightRole::v, names_.v, kv, s.hidden, s.qkv_bias);
     }
-    matrix(WeightRole::o, names_.o, s.hidden, q, s.out_bias);
+    matrix(WeightRole::o, names_.o, s.hidden, s.latent ? s.heads * s.latent.value : q, s.out_bias);
+    if (s.sinks)
+      out_.push_back({WeightRole::sinks, false, layer_, full("self_attn.sinks"), s.heads, 1, true, 0, s.heads});
     if (s.qk_head_norms) {
       head_norms(WeightRole::q_norm, names_.q_norm, s.heads);
       head_norms(WeightRole::k_norm, names_.k_norm, s.kv_heads);
@@ -47,15 +51,68 @@ class Lister {
     }
     norm(WeightRole::post_attention_norm, names_.post_attention_norm, s.hidden, s.norm_bias);
     if (!s.shared_input_norm) norm(WeightRole::pre_ffn_norm, names_.pre_ffn_norm, s.hidden, s.norm_bias);
-    if (s.gated && s.fused_gate_up) {
+    if (s.sparse(layer_)) {
+      list_experts();
+    } else if (s.gated && s.fused_gate_up) {
       part(WeightRole::gate, names_.gate_up, 0, s.ffn, 2 * s.ffn, s.hidden, s.mlp_bias);
       part(WeightRole::up, names_.gate_up, s.ffn, s.ffn, 2 * s.ffn, s.hidden, s.mlp_bias);
     } else {
       if (s.gated) matrix(WeightRole::gate, names_.gate, s.ffn, s.hidden, s.mlp_bias);
       matrix(WeightRole::up, names_.up, s.ffn, s.hidden, s.mlp_bias);
     }
-    matrix(WeightRole::down, names_.down, s.hidden, s.ffn, s.mlp_bias);
+    if (!s.sparse(layer_)) matrix(WeightRole::down, names_.down, s.hidden, s.ffn, s.mlp_bias);
     norm(WeightRole::post_ffn_norm, names_.post_ffn_norm, s.hidden, s.norm_bias);
+  }
+
+  void list_latent() {
+    const LatentSpec& l = spec_.latent;
+    const std::int64_t asking = spec_.heads * (l.nope + l.rope);
+    if (l.q_rank > 0) {
+      matrix(WeightRole::q_low, "self_attn.q_a_proj", l.q_rank, spec_.hidden, spec_.qkv_bias);
+      norm(WeightRole::q_low_norm, "self_attn.q_a_layernorm", l.q_rank, false);
+      matrix(WeightRole::q, "self_attn.q_b_proj", asking, l.q_rank, false);
+    } else {
+      matrix(WeightRole::q, names_.q, asking, spec_.hidden, false);
+    }
+    matrix(WeightRole::kv_low, "self_attn.kv_a_proj_with_mqa", l.kv_rank + l.rope, spec_.hidden, spec_.qkv_bias);
+    norm(WeightRole::kv_low_norm, "self_attn.kv_a_layernorm", l.kv_rank, false);
+    matrix(WeightRole::kv, "self_attn.kv_b_proj", spec_.heads * (l.nope + l.value), l.kv_rank, false);
+  }
+  void list_experts() {
+    const MoeSpec& m = spec_.moe;
+    const ExpertNaming& n = *m.naming;
+    matrix(WeightRole::router, n.router, m.experts, spec_.hidden, m.bias);
+    if (m.correction)
+      out_.push_back({WeightRole::router_correction, false, layer_, full(n.correction), m.experts, 1, true, 0, m.experts});
+    for (std::int64_t e = 0; e < m.experts; ++e)
+      m.layout == ExpertLayout::each ? list_expert(e, fmt::format("{}.{}", n.experts, e), m.ffn) : list_stacked(e);
+    if (m.shared_ffn > 0) list_expert(kSharedExpert, n.shared, m.shared_ffn);
+    if (m.shared_gate) matrix(WeightRole::shared_gate, n.shared_gate, 1, spec_.hidden, false);
+  }
+  void list_expert(std::int64_t expert, const std::string& module, std::int64_t ffn) {
+    const ExpertNaming& n = *spec_.moe.naming;
+    const std::size_t first = out_.size();
+    matrix(WeightRole::gate, fmt::format("{}.{}", module, n.gate).c_str(), ffn, spec_.hidden, false);
+    matrix(WeightRole::up, fmt::format("{}.{}", module, n.up).c_str(), ffn, spec_.hidden, false);
+    matrix(WeightRole::down, fmt::format("{}.{}", module, n.down).c_str(), spec_.hidden, ffn, false);
+    for (std::size_t i = first; i < out_.size(); ++i) out_[i].expert = expert;
+  }
+  void list_stacked(std::int64_t expert) {
+    const MoeSpec& m = spec_.moe;
+    const bool turned = m.layout == ExpertLayout::turned;
+    auto add = [&](WeightRole role, const char* tensor, std::int64_t first, std::int64_t rows, std::int64_t all,
+                   std::int64_t cols) {
+      for (bool bias : {false, true}) {
+        if (bias && !m.bias) break;
+        WeightName w{role, bias, layer_, full(tensor) + (bias ? "_bias" : ""), rows, bias ? 1 : cols, bias,
+                     expert * all + first, m.experts * all, turned && !bias};
+        w.expert = expert, w.experts = m.experts, w.alternate = turned && role != WeightRole::down;
+        out_.push_back(std::move(w));
+      }
+    };
+    add(WeightRole::gate, m.naming->gate_up, 0, m.ffn, 2 * m.ffn, spec_.hidden);
+    add(WeightRole::up, m.naming->gate_up, m.ffn, m.ffn, 2 * m.ffn, spec_.hidden);
+    add(WeightRole::down, m.naming->stacked_down, 0, spec_.hidden, spec_.hidden, m.ffn);
   }
 
   std::string full(const char* module) const {
@@ -99,12 +156,15 @@ class Lister {
 
 std::vector<std::int64_t> WeightName::tensor_shape() const {
   if (stacked > 0) return {stacked, tensor_rows / stacked};
+  if (experts > 0 && vector) return {experts, tensor_rows / experts};
+  if (experts > 0 && transposed) return {experts, cols, tensor_rows / experts};
+  if (experts > 0) return {experts, tensor_rows / experts, cols};
   if (vector) return {tensor_rows};
   if (transposed) return {cols, tensor_rows};
   return {tensor_rows, cols};
 }
 
-std::string WeightName::module() const { return tensor.substr(0, tensor.rfind('.')); }
+std::string WeightName::module() const { return experts > 0 ? tensor : tensor.substr(0, tensor.rfind('.')); }
 
 std::vector<WeightName> weight_names(const ModelSpec& spec) { return Lister(spec).list(); }
 
@@ -115,6 +175,9 @@ bool is_linear(const WeightName& weight) {
     case WeightRole::v:
     case WeightRole::qkv:
     case WeightRole::o:
+    case WeightRole::q_low:
+    case WeightRole::kv_low:
+    case WeightRole::kv:
     case WeightRole::gate:
     case WeightRole::up:
     case WeightRole::down:
@@ -128,8 +191,9 @@ std::vector<AdaptableModule> adaptable_modules(const ModelSpec& spec) {
   std::vector<AdaptableModule> out;
   for (auto& w : weight_names(spec)) {
     bool embedding = w.role == WeightRole::embed, head = w.role == WeightRole::head && !w.bias;
-    if ((embedding || head || is_linear(w)) && w.first_row == 0)
-      out.push_back({w.module(), w.tensor_rows, w.cols, embedding, head});
+    const bool router = (w.role == WeightRole::router || w.role == WeightRole::shared_gate) && !w.bias;
+    if ((embedding || head || router || is_linear(w)) && w.first_row == 0 && w.experts == 0)
+      out.push_back({w.module(), w.tensor_rows, w.cols, embedding, head, w.role == WeightRole::router || w.expert >= 0});
   }
   return out;
 }

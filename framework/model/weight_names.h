@@ -31,8 +31,34 @@ enum class WeightRole {
   gate,
   up,
   down,
+  q_low,  // DeepSeek's narrow projections and their norms; q is what reads the first
+  q_low_norm,
+  kv_low,
+  kv_low_norm,
+  kv,
+  sinks,
+  router,
+  router_correction,
+  shared_gate,
   final_norm,
   head
+};
+
+/// Of WeightName::expert: the one that reads every token.
+constexpr std::int64_t kSharedExpert = -2;
+
+/// What a file has where this model has rows of (out, in): a matrix stored as (in, out), for every expert by itself where
+/// several are stacked, and rows of gate and up in turn where this model has all of gate first.
+struct StoredOrder {
+  std::int64_t experts = 1, rows = 0, cols = 1;  // of one expert
+  bool transposed = false, alternate = false;
+
+  /// The file's place of this model's element i.
+  std::int64_t place(std::int64_t i) const {
+    const std::int64_t size = rows * cols, e = i / size, r = i / cols % rows, c = i % cols, half = rows / 2;
+    const std::int64_t row = !alternate ? r : r < half ? 2 * r : 2 * (r - half) + 1;
+    return e * size + (transposed ? c * rows + row : row * cols + c);
+  }
 };
 
 struct WeightName {
@@ -45,11 +71,20 @@ struct WeightName {
   std::int64_t first_row = 0;       // of the (out, in) tensor, when fused
   std::int64_t tensor_rows = 0;     // rows of the whole tensor; = rows unless fused
   bool transposed = false;          // stored as (in, out)
+  std::int64_t expert = -1;         // of a mixture; −1: of none
+  std::int64_t experts = 0;         // whose matrices are stacked in the tensor; 0: it has one
+  bool alternate = false;           // the file has rows of gate and up in turn; first_row is this model's
   std::int64_t head = -1;           // of q_norm and k_norm where every head has its own; −1: of all heads
   std::int64_t stacked = 0;         // vectors that the file holds as a matrix of so many rows
 
   std::int64_t size() const { return rows * cols; }
   bool fused() const { return rows != tensor_rows; }
+  /// Whether the file's elements stand in another order than this model's.
+  bool reordered() const { return transposed || alternate; }
+  StoredOrder order() const {
+    const std::int64_t count = experts > 0 ? experts : 1;
+    return {count, tensor_rows / count, cols, transposed, alternate};
+  }
   /// Shape of the whole tensor in the file.
   std::vector<std::int64_t> tensor_shape() const;
   /// The module as adapters name it: the tensor's name without ".weight" or ".bias".
@@ -68,6 +103,7 @@ struct AdaptableModule {
   std::int64_t rows = 0, cols = 0;  // (out, in) of the whole, fused module; embeddings: (vocab, hidden)
   bool embedding = false;
   bool head = false;
+  bool routed = false;  // a router or one of its experts: no linear module in transformers 5
 };
 std::vector<AdaptableModule> adaptable_modules(const ModelSpec& spec);
 

@@ -55,9 +55,19 @@ void AdaptedRows::read(std::int64_t first, std::int64_t count, float* out) const
 Linear* linear_at(CausalLm& model, const WeightName& w) {
   if (w.layer < 0) return nullptr;
   DecoderLayer& layer = model.layers[static_cast<std::size_t>(w.layer)];
+  Moe& moe = layer.mlp.moe;
+  Mlp& mlp = w.expert >= 0               ? moe.experts[static_cast<std::size_t>(w.expert)]
+             : w.expert == kSharedExpert ? moe.shared
+                                         : static_cast<Mlp&>(layer.mlp);
   switch (w.role) {
     case WeightRole::q:
-      return &layer.attention.q;
+      return model.spec.latent ? &layer.attention.latent.q_b : &layer.attention.q;
+    case WeightRole::q_low:
+      return &layer.attention.latent.q_a;
+    case WeightRole::kv_low:
+      return &layer.attention.latent.kv_a;
+    case WeightRole::kv:
+      return &layer.attention.latent.kv_b;
     case WeightRole::k:
       return &layer.attention.k;
     case WeightRole::v:
@@ -67,11 +77,15 @@ Linear* linear_at(CausalLm& model, const WeightName& w) {
     case WeightRole::o:
       return &layer.attention.o;
     case WeightRole::gate:
-      return &layer.mlp.gate;
+      return &mlp.gate;
     case WeightRole::up:
-      return &layer.mlp.up;
+      return &mlp.up;
     case WeightRole::down:
-      return &layer.mlp.down;
+      return &mlp.down;
+    case WeightRole::router:
+      return &moe.router.gate;
+    case WeightRole::shared_gate:
+      return &moe.shared_gate;
     default:
       return nullptr;
   }
@@ -90,6 +104,10 @@ Norm* norm_at(CausalLm& model, const WeightName& w) {
       return &layer.mlp_norm;
     case WeightRole::post_ffn_norm:
       return &layer.mlp_post_norm;
+    case WeightRole::q_low_norm:
+      return &layer.attention.latent.q_norm;
+    case WeightRole::kv_low_norm:
+      return &layer.attention.latent.kv_norm;
     case WeightRole::q_norm:
       return w.head < 0 ? &layer.attention.q_norm : &layer.attention.q_norms[static_cast<std::size_t>(w.head)];
     case WeightRole::k_norm:
@@ -140,6 +158,12 @@ std::vector<float> tensor_values(CausalLm& model, std::span<const WeightName> ro
       }
     } else if (Norm* norm = norm_at(model, w)) {
       vector_values(w.bias ? norm->bias : norm->weight, w.bias ? norm->frozen_bias : norm->frozen, w, values);
+    } else if (w.role == WeightRole::sinks) {
+      const Attention& attention = model.layers[static_cast<std::size_t>(w.layer)].attention;
+      vector_values(attention.sinks, attention.frozen_sinks, w, values);
+    } else if (w.role == WeightRole::router_correction) {
+      const Moe& moe = model.layers[static_cast<std::size_t>(w.layer)].mlp.moe;
+      vector_values({}, moe.router.rule.correction, w, values);
     } else {
       const Embedding& e = model.embedding;
       kernels::Weight table = w.role == WeightRole::embed  ? e.value()
@@ -153,15 +177,12 @@ std::vector<float> tensor_values(CausalLm& model, std::span<const WeightName> ro
       if (merge && w.role == WeightRole::head) replace_rows(model.head.own, all);
     }
   }
-  if (rows[0].transposed) {
-    std::int64_t out = rows[0].tensor_rows, in = rows[0].cols;
-    std::vector<float> stored(values.size());
-    for (std::int64_t r = 0; r < out; ++r)
-      for (std::int64_t c = 0; c < in; ++c)
-        stored[static_cast<std::size_t>(c * out + r)] = values[static_cast<std::size_t>(r * in + c)];
-    return stored;
-  }
-  return values;
+  if (!rows[0].reordered()) return values;
+  const StoredOrder order = rows[0].order();
+  std::vector<float> stored(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    stored[static_cast<std::size_t>(order.place(static_cast<std::int64_t>(i)))] = values[i];
+  return stored;
 }
 
 }  // namespace dml

@@ -100,7 +100,28 @@ Attention::Saved Attention::plan(std::int64_t tokens, std::int64_t queries, std:
   s.v_proj = v.plan(tokens, keeping, saved);
   s.qkv_proj = qkv.plan(tokens, keeping, saved);
   s.o_proj = o.plan(rows, keeping, saved);
+  if (latent) s.latent = latent.plan(tokens, queries, keeping, saved);
   return s;
+}
+
+kernels::AttentionShape Attention::shape_now() const {
+  kernels::AttentionShape now = shape;
+  now.sinks = sinks ? sinks.value().data : frozen_sinks;
+  return now;
+}
+
+Mat Attention::narrowed(Mat out, Pass& pass) const {
+  if (o.in() == out.cols) return out;
+  Mat read = pass.arena.matrix(out.rows, o.in());
+  narrow_heads(out, shape.heads, read);
+  return read;
+}
+
+Mat Attention::widened(Mat dout, Pass& pass) const {
+  if (dout.cols == query_width()) return dout;
+  Mat wide = pass.arena.matrix(dout.rows, query_width());
+  widen_heads(dout, shape.heads, wide);
+  return wide;
 }
 
 void Attention::turn(Mat heads, std::span<const std::int32_t> rope_rows, bool backward, const Pass& pass) const {
@@ -133,6 +154,7 @@ void Attention::project_plain(ConstMat x, const std::vector<std::int32_t>* queri
     asking = picked;
   }
   Pass how = queries ? pass.alone() : pass;
+  if (latent) return latent.forward(x, asking, s.latent, to.q, to.k, to.v, pass, how);
   q.forward(asking, to.q, Write::set, s.q_proj, how);
   k.forward(x, to.k, Write::set, s.k_proj, pass);
   v.forward(x, to.v, Write::set, s.v_proj, pass);
@@ -171,10 +193,11 @@ void Attention::forward(ConstMat x, std::span<const std::int32_t> rows, Mat y, W
   Arena::Scope scope(pass.arena);
   Projected p = project(x, nullptr, s, pass);
   Mat out = s.out.open(pass.arena);
-  kernels::attention(shape, p.q, p.k, p.v, pass.batch.starts, out, s.lse);
+  kernels::attention(shape_now(), p.q, p.k, p.v, pass.batch.starts, out, s.lse);
   s.out.close(out);
+  out = narrowed(out, pass);
   if (!rows.empty()) {
-    Mat picked = pass.arena.matrix(static_cast<std::int64_t>(rows.size()), query_width());
+    Mat picked = pass.arena.matrix(static_cast<std::int64_t>(rows.size()), out.cols);
     kernels::gather_rows(out, rows, picked);
     out = picked;
   }
@@ -189,17 +212,20 @@ Attention::Gradients Attention::backward(ConstMat dy, std::span<const std::int32
     d = {pass.arena.matrix(tokens, query_width()), pass.arena.matrix(tokens, key_width()),
          pass.arena.matrix(tokens, key_width())};
   Arena::Scope scope(pass.arena);
-  Mat dout = pass.arena.matrix(tokens, query_width()), out = s.out.read(pass.arena);
+  Mat out = s.out.read(pass.arena), read = narrowed(out, pass), dout = pass.arena.matrix(tokens, read.cols);
   if (!rows.empty()) {
     Arena::Scope picking(pass.arena);
     auto count = static_cast<std::int64_t>(rows.size());
-    Mat picked = pass.arena.matrix(count, query_width()), dpicked = pass.arena.matrix(count, query_width());
-    kernels::gather_rows(out, rows, picked);
+    Mat picked = pass.arena.matrix(count, read.cols), dpicked = pass.arena.matrix(count, read.cols);
+    kernels::gather_rows(read, rows, picked);
     o.backward(dy, picked, s.o_proj, dpicked, Write::set, pass);
     kernels::scatter_rows(dpicked, rows, dout, Write::set);
   } else {
-    o.backward(dy, out, s.o_proj, dout, Write::set, pass);
+    o.backward(dy, read, s.o_proj, dout, Write::set, pass);
   }
+  dout = widened(dout, pass);
+  if (Mat dsinks = sinks ? sinks.grad() : Mat{}; !dsinks.empty())
+    kernels::attention_sinks_backward(shape_now(), dout, out, s.lse, dsinks.data, pass.arena);
   if (!wanted) return d;
   kernels::attention_backward(shape, dout, s.q.read(pass.arena), s.k.read(pass.arena), s.v.read(pass.arena), out, s.lse,
                               pass.batch.starts, d.q, d.k, d.v, pass.arena);
@@ -218,6 +244,7 @@ void Attention::backward_projections(const Gradients& d, ConstMat x, const Saved
   };
   start(d.q, q_heads, s.q_plain);
   start(d.k, k_heads, s.k_plain);
+  if (latent) return latent.backward(d.q, d.k, d.v, x, s.latent, dx, pass);
   if (qkv) {
     Mat fused = pass.arena.matrix(d.q.rows, qkv.out());
     const Fused columns{shape};
@@ -244,7 +271,7 @@ void Attention::read_cached(const SequenceRows& rows, const Projected& p, std::i
     kernels::load_rows(keys, 0, new_k);
     kernels::load_rows(values, 0, new_v);
   }
-  kernels::attention_tail(shape, p.q.slice(rows.first, rows.count), new_k, new_v, out.slice(rows.first, rows.count),
+  kernels::attention_tail(shape_now(), p.q.slice(rows.first, rows.count), new_k, new_v, out.slice(rows.first, rows.count),
                           lse.slice(rows.first, rows.count));
 }
 
@@ -271,9 +298,9 @@ void Attention::forward_cached(ConstMat x, std::span<const SequenceRows> sequenc
       queries.push_back({p.q.row(first + i), keys.head_of(seen), values.head_of(seen), out.row(first + i)});
     }
   }
-  if (!queries.empty()) kernels::attention_decode(shape, queries, pass.arena);
+  if (!queries.empty()) kernels::attention_decode(shape_now(), queries, pass.arena);
   Pass how = ends ? pass.alone() : pass;
-  if (y.rows > 0) o.forward(out, y, Write::set, s.o_proj, how);
+  if (y.rows > 0) o.forward(narrowed(out, pass), y, Write::set, s.o_proj, how);
 }
 
 }  // namespace dml

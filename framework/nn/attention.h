@@ -7,6 +7,7 @@
 
 #include "kernels/attention.h"
 #include "nn/kv_cache.h"
+#include "nn/latent.h"
 #include "nn/linear.h"
 #include "nn/norm.h"
 
@@ -21,18 +22,22 @@ struct Attention {
   std::vector<Norm> q_norms, k_norms;  // or one for each head, with a weight of its own (StableLM)
   bool norm_behind_rope = false;       // HunYuan; otherwise in front of it
   bool use_rope = true, local_rope = false;
+  Latent latent;                         // instead of q, k and v (DeepSeek)
+  ParameterRef sinks;                    // (heads): of gpt-oss
+  const float* frozen_sinks = nullptr;
 
   struct Saved {
     Kept q, k, v;           // as attention reads them (behind norm and rope)
     Kept q_plain, k_plain;  // in front of the norms, when there are norms
     Kept out;
     Mat lse;
+    Latent::Saved latent;
     Linear::Saved q_proj, k_proj, v_proj, qkv_proj, o_proj;
   };
 
   std::int64_t query_width() const { return shape.heads * shape.head_dim; }
   std::int64_t key_width() const { return shape.kv_heads * shape.head_dim; }
-  bool trains() const { return projections_train() || o.trains(); }
+  bool trains() const { return projections_train() || o.trains() || sinks; }
 
   /// In scratch, behind rope and norm.
   struct Gradients {
@@ -45,7 +50,7 @@ struct Attention {
   void forward(ConstMat x, std::span<const std::int32_t> rows, Mat y, Write mode, Saved& saved, Pass& pass) const;
   bool projections_train() const {
     auto train = [](const std::vector<Norm>& norms) { return !norms.empty() && norms[0].trains(); };
-    return q.trains() || k.trains() || v.trains() || qkv.trains() || q_norm.trains() || k_norm.trains() || train(q_norms) ||
+    return latent.trains() || q.trains() || k.trains() || v.trains() || qkv.trains() || q_norm.trains() || k_norm.trains() || train(q_norms) ||
            train(k_norms);
   }
   /// From dy, as y was in forward, down to the projections' outputs; `wanted` false: o's own gradients alone are.
@@ -63,6 +68,11 @@ struct Attention {
   struct Projected {
     Mat q, k, v;
   };
+  /// `shape` with the sinks where they are now.
+  kernels::AttentionShape shape_now() const;
+  /// Of the kernels' output, what o reads: heads may be wider there. And a gradient back to that width.
+  Mat narrowed(Mat out, Pass& pass) const;
+  Mat widened(Mat dout, Pass& pass) const;
   Projected project(ConstMat x, const std::vector<std::int32_t>* queries, Saved& saved, Pass& pass) const;
   void project_plain(ConstMat x, const std::vector<std::int32_t>* queries, const Projected& to, Saved& saved,
                      Pass& pass) const;

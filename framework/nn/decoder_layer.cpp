@@ -160,7 +160,7 @@ void DecoderLayer::forward_cached(ConstMat x, std::span<const SequenceRows> sequ
   if (!parallel) kernels::add_scaled(attended, residual_scale, y);
   ConstMat h = normed(mlp_norm ? mlp_norm : parallel ? attention_norm : mlp_norm, y, rest);
   Mat fed = pass.arena.matrix(y.rows, y.cols);
-  Mlp::Saved s = mlp.plan(y.rows, {.mlp = false}, pass.arena);
+  const FeedForward::Saved s = mlp.plan(y.rows, {.mlp = false}, pass.arena);
   mlp.forward(h, fed, Write::set, s, rest);
   if (mlp_post_norm) mlp_post_norm.forward(fed, fed);
   if (parallel) kernels::add_scaled(attended, residual_scale, y);

@@ -12,7 +12,7 @@
 #include <span>
 
 #include "nn/attention.h"
-#include "nn/mlp.h"
+#include "nn/feed_forward.h"
 #include "nn/norm.h"
 
 namespace dml {
@@ -20,7 +20,7 @@ namespace dml {
 struct DecoderLayer {
   Norm attention_norm, attention_post_norm, mlp_norm, mlp_post_norm;  // each may be absent
   Attention attention;
-  Mlp mlp;
+  FeedForward mlp;
   bool parallel = false;
   float residual_scale = 1;
 
@@ -28,7 +28,7 @@ struct DecoderLayer {
     Kept mid;                     // (rows, D); in a parallel layer not used
     Kept attention_out, mlp_out;  // in front of the post norms
     Attention::Saved attention;
-    Mlp::Saved mlp;
+    FeedForward::Saved mlp;
   };
 
   bool trains() const {

@@ -28,12 +28,13 @@ struct Mlp {
   void forward(ConstMat x, Mat y, Write mode, const Saved& saved, Pass& pass) const;
   /// Sets dx unless it is empty. Consumes saved: gate and up are overwritten by their own gradients.
   void backward(ConstMat dy, ConstMat x, const Saved& saved, Mat dx, Pass& pass) const;
+  /// h from what gate (empty where there is none) and up gave.
+  void activate(ConstMat gated, ConstMat upped, Mat h) const;
 
  private:
   template <class F>
   void each_part(std::int64_t rows, const Saved& saved, Pass& pass, F part) const;
   void project(ConstMat x, Mat to_gate, Mat to_up, Saved& saved, Pass& pass) const;
-  void activate(ConstMat gated, ConstMat upped, Mat h) const;
 };
 
 }  // namespace dml

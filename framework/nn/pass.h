@@ -9,6 +9,7 @@
 #include "kernels/rope.h"
 #include "nn/hooks.h"
 #include "nn/parameter.h"
+#include "nn/router_losses.h"
 
 namespace dml {
 
@@ -23,6 +24,7 @@ struct Pass {
   kernels::Rows rows = kernels::Rows::by_count;
   bool sparing = false;           // smaller blocks of work, where memory counts more than the last percent of speed
   UnitHooks* hooks = nullptr;
+  RouterSums* routers = nullptr;  // what mixtures of experts lose by their choices; null where nobody asks
 
   /// The same, for rows that are multiplied each for itself.
   Pass alone() const {

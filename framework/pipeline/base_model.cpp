@@ -157,6 +157,7 @@ BaseModel open_base_files(const ModelSection& section) {
   if (!scratch) {
     base.directory = section.base_model;
     base.files = std::make_shared<ModelFiles>(open_model_files(section.base_model, base.spec));
+    fit_expert_layout(base.spec, *base.files);
     if (!is_bitsandbytes_config(base.config, config_dir + "/config.json")) require_weights(*base.files, base.spec);
   }
   return base;
@@ -208,6 +209,7 @@ AdapterConfig adapter_config(const AdapterSection& s, const std::string& base_mo
   c.target_modules = s.lora_target_modules.names;
   c.target_pattern = s.lora_target_modules.regex;
   c.all_linear = s.lora_target_linear;
+  c.target_parameters = s.lora_target_parameters;
   c.rank_pattern.assign(s.lora_rank_pattern.begin(), s.lora_rank_pattern.end());
   c.alpha_pattern.assign(s.lora_alpha_pattern.begin(), s.lora_alpha_pattern.end());
   c.modules_to_save = s.lora_modules_to_save;
@@ -243,11 +245,17 @@ Storage source_storage(const ModelSection& model, const AdapterSection& adapter)
 }
 
 void load_adapter(CausalLm& model, const Adapter& adapter, const std::string& directory) {
+  std::vector<float> turned;
   load_parameters(
       model.parameters,
       [&](const std::string& name) -> std::optional<StoredTensor> {
         auto tensor = std::ranges::find(adapter.tensors, name, &AdapterTensor::key);
         if (tensor == adapter.tensors.end()) return std::nullopt;
+        if (const AdaptedExperts* experts = adapter.plan.experts_of(name)) {
+          const ExpertParameter& p = experts->parameter;
+          turned = expert_rows(p, experts->r, adapter.values.at(name));
+          return StoredTensor{kernels::Storage::f32, {p.experts * p.rows, experts->r}, turned.data()};
+        }
         return StoredTensor{kernels::Storage::f32, tensor->shape, adapter.values.at(name).data()};
       },
       directory);

@@ -62,9 +62,19 @@ std::vector<std::vector<kernels::Weight*>> frozen_of_layers(CausalLm& model) {
   std::vector<std::vector<kernels::Weight*>> units(model.parameters.units().size());
   for (std::size_t l = 0; l < model.layers.size(); ++l) {
     DecoderLayer& layer = model.layers[l];
-    for (Linear* linear : {&layer.attention.q, &layer.attention.k, &layer.attention.v, &layer.attention.o,
-                           &layer.mlp.gate, &layer.mlp.up, &layer.mlp.down})
-      if (linear->frozen && !linear->weight) units[l + 1].push_back(&linear->frozen);
+    auto add = [&](std::initializer_list<Linear*> linears) {
+      for (Linear* linear : linears)
+        if (linear->frozen && !linear->weight) units[l + 1].push_back(&linear->frozen);
+    };
+    auto add_mlp = [&](Mlp& mlp) { add({&mlp.gate, &mlp.up, &mlp.down}); };
+    Latent& latent = layer.attention.latent;
+    add({&latent.q_a, &latent.q_b, &latent.kv_a, &latent.kv_b});
+    add({&layer.attention.q, &layer.attention.k, &layer.attention.v, &layer.attention.o});
+    Moe& moe = layer.mlp.moe;
+    add({&moe.router.gate, &moe.shared_gate});
+    for (Mlp& expert : moe.experts) add_mlp(expert);
+    add_mlp(moe.shared);
+    add_mlp(layer.mlp);
   }
   return units;
 }

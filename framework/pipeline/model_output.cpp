@@ -63,7 +63,8 @@ void write_adapter_directory(const std::string& directory, const AdapterConfig& 
     for (const Parameter& p : units[u].parameters)
       values[p.name] = {(copies.empty() ? units[u].value : copies[u].data()) + p.offset,
                         static_cast<std::size_t>(p.size())};
-  auto tensors = adapter_tensors(config, model.spec, plan_adapter(config, model.spec, directory));
+  const AdapterPlan plan = plan_adapter(config, model.spec, directory);
+  auto tensors = adapter_tensors(config, model.spec, plan);
   const std::string head = end_weights(model.spec)[1].tensor;
   std::vector<float> unpacked;  // of a quantised one
   auto base = [&](const AdapterTensor& t) -> StoredValues {
@@ -75,8 +76,14 @@ void write_adapter_directory(const std::string& directory, const AdapterConfig& 
     kernels::unpack(w, 0, w.rows, 0, w.cols, unpacked.data());
     return {Dtype::f32, unpacked.data()};
   };
-  write_adapter(
-      directory, config, tensors, [&](const AdapterTensor& t) { return values.at(t.parameter); }, base);
+  std::vector<float> turned;
+  auto trained = [&](const AdapterTensor& t) -> std::span<const float> {
+    const AdaptedExperts* experts = plan.experts_of(t.key);
+    if (!experts) return values.at(t.parameter);
+    turned = expert_columns(experts->parameter, experts->r, values.at(t.parameter));
+    return turned;
+  };
+  write_adapter(directory, config, tensors, trained, base);
 }
 
 namespace {
@@ -125,7 +132,7 @@ void write_model_directory(const std::string& directory, const BaseModel& base, 
 }
 
 bool ModelInParts::possible(const CausalLm& model) {
-  if (!model.transposed.empty()) return false;
+  if (!model.reordered.empty()) return false;
   TensorRows rows = rows_by_tensor(model.spec);
   for (const Unit& unit : model.parameters.units())
     for (const Parameter& p : unit.parameters) {
@@ -166,14 +173,14 @@ void load_model_values(CausalLm& model, const std::string& directory) {
         const TensorView* t = files.find(name);
         if (!t) return std::nullopt;
         StoredTensor out{*dtype_storage(t->dtype), {t->shape.begin(), t->shape.end()}, t->bytes.data()};
-        if (std::ranges::find(model.transposed, name) == model.transposed.end()) return out;
-        std::vector<float> values = t->floats(directory);
-        std::int64_t rows = out.shape[0], cols = out.shape[1];
+        auto order = model.reordered.find(name);
+        if (order == model.reordered.end()) return out;
+        const std::vector<float> values = t->floats(directory);
         turned.resize(values.size());
-        for (std::int64_t r = 0; r < rows; ++r)
-          for (std::int64_t c = 0; c < cols; ++c)
-            turned[static_cast<std::size_t>(c * rows + r)] = values[static_cast<std::size_t>(r * cols + c)];
-        return StoredTensor{kernels::Storage::f32, {cols, rows}, turned.data()};
+        for (std::size_t i = 0; i < values.size(); ++i)
+          turned[i] = values[static_cast<std::size_t>(order->second.place(static_cast<std::int64_t>(i)))];
+        const std::int64_t rows = order->second.experts * order->second.rows, cols = order->second.cols;
+        return StoredTensor{kernels::Storage::f32, cols > 1 ? std::vector{rows, cols} : std::vector{rows}, turned.data()};
       },
       directory);
 }
@@ -186,16 +193,14 @@ void load_shard_values(const CausalLm& model, const std::string& directory, std:
     if (t->size() != s.parameter->size())
       throw UserError("{}: tensor '{}' has {} elements, this model needs {}", directory, t->name, t->size(),
                       s.parameter->size());
-    if (std::ranges::find(model.transposed, s.parameter->name) == model.transposed.end()) {
+    auto order = model.reordered.find(s.parameter->name);
+    if (order == model.reordered.end()) {
       read_floats(t->dtype, t->bytes.data() + s.first * dtype_bits(t->dtype) / 8, s.size, s.value.data());
       continue;
     }
-    std::vector<float> stored = t->floats(directory);
-    const std::int64_t rows = s.parameter->shape[0], cols = s.parameter->shape[1];
-    for (std::int64_t i = 0; i < s.size; ++i) {
-      const std::int64_t at = s.first + i;
-      s.value[static_cast<std::size_t>(i)] = stored[static_cast<std::size_t>(at % cols * rows + at / cols)];
-    }
+    const std::vector<float> stored = t->floats(directory);
+    for (std::int64_t i = 0; i < s.size; ++i)
+      s.value[static_cast<std::size_t>(i)] = stored[static_cast<std::size_t>(order->second.place(s.first + i))];
   }
 }
 

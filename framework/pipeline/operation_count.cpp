@@ -52,18 +52,32 @@ OperationCount decoder_layer(const DecoderLayer& layer, const PackedBatch& batch
   const bool before_qkv = below_trains || layer.attention_norm.trains();
   const bool qkv = before_qkv || a.projections_train();
   const bool before_mlp = layer.parallel ? before_qkv : qkv || a.o.trains() || layer.mlp_norm.trains();
-  const bool in_mlp = before_mlp || layer.mlp.gate.trains() || layer.mlp.up.trains();
+  auto mlp = [&](const Mlp& m, double rows_of_it) {
+    const bool inside = before_mlp || m.gate.trains() || m.up.trains();
+    OperationCount count = linear(m.gate, rows_of_it, before_mlp);
+    count += linear(m.up, rows_of_it, before_mlp);
+    count += linear(m.down, rows_of_it, inside);
+    return count;
+  };
 
   OperationCount n;
   n += linear(a.q, rows, before_qkv);
   n += linear(a.k, tokens, before_qkv);
   n += linear(a.v, tokens, before_qkv);
+  n += linear(a.latent.q_a, tokens, before_qkv);
+  n += linear(a.latent.q_b, tokens, before_qkv || a.latent.q_a.trains());
+  n += linear(a.latent.kv_a, tokens, before_qkv);
+  n += linear(a.latent.kv_b, tokens, before_qkv || a.latent.kv_a.trains());
   double pairs = attention_pairs(batch, a.shape.window, picks) * static_cast<double>(a.query_width());
   n += OperationCount{4 * pairs, qkv ? 8 * pairs : 0};
   n += linear(a.o, rows, qkv);
-  n += linear(layer.mlp.gate, rows, before_mlp);
-  n += linear(layer.mlp.up, rows, before_mlp);
-  n += linear(layer.mlp.down, rows, in_mlp);
+  n += mlp(layer.mlp, rows);
+  const Moe& moe = layer.mlp.moe;
+  n += linear(moe.router.gate, rows, before_mlp);
+  n += linear(moe.shared_gate, rows, before_mlp);
+  n += mlp(moe.shared, rows);
+  // Experts are alike: a token costs what its few do, whichever they are.
+  if (moe) n += mlp(moe.experts[0], rows * static_cast<double>(moe.router.rule.chosen));
   return n;
 }
 

@@ -78,10 +78,13 @@ SyntheticWeights::SyntheticWeights(const ModelSpec& spec, const ModelSection& mo
 
 TensorSource SyntheticWeights::source() {
   if (adapter_.adapter == AdapterKind::none) return {};
-  return [this](const std::string& name) -> std::optional<StoredTensor> {
-    for (const WeightName& w : weight_names(spec_))
-      if (w.tensor == name) return make(w);
-    return std::nullopt;
+  std::map<std::string, WeightName> names;
+  for (WeightName& w : weight_names(spec_)) names.try_emplace(w.tensor, w);
+  return [this, names = std::move(names)](const std::string& name) -> std::optional<StoredTensor> {
+    auto found = names.find(name);
+    if (found == names.end()) return std::nullopt;
+    auto made = made_.find(name);  // several weights may lie in one tensor
+    return made != made_.end() ? made->second : made_[name] = make(found->second);
   };
 }
 

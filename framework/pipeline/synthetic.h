@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -48,6 +49,7 @@ class SyntheticWeights {
   const ModelSection& model_;
   const AdapterSection& adapter_;
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
+  std::map<std::string, StoredTensor> made_;
   std::size_t bytes_ = 0;
 };
 

@@ -78,6 +78,10 @@ Section adapter_section() {
         {.example = "[q_proj, v_proj]", .unset = "see lora_target_linear"});
   t.add("lora_target_linear", &S::lora_target_linear,
         "Adapt every linear layer except the output head, in addition to lora_target_modules.", {.example = "true"});
+  t.add("lora_target_parameters", &S::lora_target_parameters,
+        "Parameters of a mixture of experts to adapt, all experts of a layer as one: whole names or their last parts. As in "
+        "PEFT, an expert has lora_r ranks of its own, and lora_dropout must be 0.",
+        {.example = "[mlp.experts.gate_up_proj, mlp.experts.down_proj]"});
   t.add("lora_modules_to_save", &S::lora_modules_to_save,
         "Modules to train in full and to save with the adapter. As in PEFT, naming the embedding or the head of a tied "
         "model separates the two matrices, unless peft_ensure_weight_tying is set.",

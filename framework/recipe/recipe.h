@@ -80,6 +80,7 @@ struct AdapterSection {
   double lora_dropout = 0;
   TargetModules lora_target_modules;
   bool lora_target_linear = false;                // every linear layer but the output head
+  std::vector<std::string> lora_target_parameters;  // of experts
   std::vector<std::string> lora_modules_to_save;  // trained in full and saved with the adapter
   TokenIndices peft_trainable_token_indices;      // rows of the embedding that are trained
   bool peft_ensure_weight_tying = false;          // one trained copy for the embedding and the head of a tied model

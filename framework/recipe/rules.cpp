@@ -59,7 +59,7 @@ void check_adapter(const Recipe& recipe, Rulebook& rules) {
           key,
           fmt::format("'{}' needs an adapter, because quantised weights cannot be trained; set adapter: lora or qlora",
                       key));
-  if (lora && !a.lora_target_linear && a.lora_target_modules.empty() && !a.lora_model_dir)
+  if (lora && !a.lora_target_linear && a.lora_target_modules.empty() && a.lora_target_parameters.empty() && !a.lora_model_dir)
     rules.error("adapter", "'adapter' needs target modules: set lora_target_linear: true, or lora_target_modules");
   if (!lora) {
     static const AdapterSection fresh;
@@ -99,6 +99,7 @@ void check_relora(const Recipe& recipe, Rulebook& rules) {
   if (!a.relora) return;
   auto refuse = [&](const std::string& text) { rules.error("relora", "'relora' " + text); };
   if (a.adapter == AdapterKind::none) refuse("needs an adapter; set adapter: lora");
+  if (!a.lora_target_parameters.empty()) refuse("does not work with lora_target_parameters");
   if (a.load_in_4bit || a.load_in_8bit)
     refuse(
         fmt::format("needs a base that is not quantised: rounding to {} would lose what is merged; set "

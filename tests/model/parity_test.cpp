@@ -34,7 +34,7 @@ void expect_gradients(GoldenModel& m, const std::string& path, std::int64_t lear
     for (const Parameter& p : u.parameters) {
       ++seen;
       std::vector<float> want = file.at(p.name).floats(path), got(want.size());
-      bool transposed = std::ranges::find(m.model->transposed, p.name) != m.model->transposed.end();
+      bool transposed = m.model->reordered.contains(p.name);
       for (std::size_t i = 0; i < got.size(); ++i) {
         std::size_t cols = static_cast<std::size_t>(p.shape.back()), rows = got.size() / cols;
         std::size_t at = transposed ? (i % rows) * cols + i / rows : i;

@@ -9,7 +9,8 @@ namespace dml {
 const std::vector<Family>& families() {
   static const std::vector<Family> table = [] {
     std::vector<Family> all;
-    for (auto group : {llama_families, qwen_families, gemma_families, phi_families, cohere_families, gpt_families})
+    for (auto group : {llama_families, qwen_families, gemma_families, phi_families, cohere_families, expert_families,
+                       gpt_families})
       for (Family& row : group()) all.push_back(std::move(row));
     return all;
   }();

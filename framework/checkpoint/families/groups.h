@@ -15,6 +15,7 @@ FamilyGroup qwen_families();    // Qwen; OLMo and EXAONE, whose norms stand behi
 FamilyGroup gemma_families();   // Gemma
 FamilyGroup phi_families();     // Phi 3 and GLM, whose tensors are fused; HunYuan, Granite
 FamilyGroup cohere_families();  // Command; StableLM, Nemotron, StarCoder 2: LayerNorm
+FamilyGroup expert_families();  // those with mixtures of experts
 FamilyGroup gpt_families();     // GPT-2
 
 }  // namespace dml

@@ -1,0 +1,30 @@
+// What follows the attention of a layer: its MLP, or a mixture of experts instead.
+#pragma once
+
+#include "nn/mlp.h"
+#include "nn/moe.h"
+
+namespace dml {
+
+struct FeedForward : Mlp {
+  Moe moe;  // where it has experts, the MLP is empty
+
+  struct Saved {
+    Mlp::Saved mlp;
+    Moe::Saved moe;
+  };
+
+  bool trains() const { return moe ? moe.trains() : Mlp::trains(); }
+  Saved plan(std::int64_t tokens, Keeping keeping, Arena& saved) const {
+    if (moe) return {{}, moe.plan(tokens, keeping, saved)};
+    return {Mlp::plan(tokens, keeping, saved), {}};
+  }
+  void forward(ConstMat x, Mat y, Write mode, const Saved& saved, Pass& pass) const {
+    moe ? moe.forward(x, y, mode, saved.moe, pass) : Mlp::forward(x, y, mode, saved.mlp, pass);
+  }
+  void backward(ConstMat dy, ConstMat x, const Saved& saved, Mat dx, Pass& pass) const {
+    moe ? moe.backward(dy, x, saved.moe, dx, pass) : Mlp::backward(dy, x, saved.mlp, dx, pass);
+  }
+};
+
+}  // namespace dml

@@ -1,0 +1,147 @@
+#include "nn/latent.h"
+
+#include <algorithm>
+
+#include "core/parallel.h"
+#include "kernels/elementwise.h"
+
+namespace dml {
+namespace {
+
+constexpr std::int64_t kRows = 64;  // of a task
+
+template <class F>
+void each_row(std::int64_t rows, F f) {
+  parallel_ranges(rows, kRows, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t t = first; t < last; ++t) f(t);
+  });
+}
+
+// Columns [first, first + to.cols) of a matrix, and back.
+void take_columns(ConstMat from, std::int64_t first, Mat to) {
+  each_row(from.rows, [&](std::int64_t t) { std::copy_n(from.row(t) + first, to.cols, to.row(t)); });
+}
+
+}  // namespace
+
+void narrow_heads(ConstMat from, std::int64_t heads, Mat to) {
+  const std::int64_t wide = from.cols / heads, narrow = to.cols / heads;
+  each_row(from.rows, [&](std::int64_t t) {
+    for (std::int64_t h = 0; h < heads; ++h) std::copy_n(from.row(t) + h * wide, narrow, to.row(t) + h * narrow);
+  });
+}
+
+void widen_heads(ConstMat from, std::int64_t heads, Mat to) {
+  const std::int64_t wide = to.cols / heads, narrow = from.cols / heads;
+  each_row(from.rows, [&](std::int64_t t) {
+    for (std::int64_t h = 0; h < heads; ++h) {
+      float* head = to.row(t) + h * wide;
+      std::copy_n(from.row(t) + h * narrow, narrow, head);
+      std::fill(head + narrow, head + wide, 0.f);
+    }
+  });
+}
+
+Latent::Saved Latent::plan(std::int64_t tokens, std::int64_t queries, Keeping keeping, Arena& saved) const {
+  Saved s;
+  if (q_a) s.q_low = Kept::plan(queries, q_a.out(), keeping, saved);
+  s.kv_low = Kept::plan(tokens, kv_a.out() - rope, keeping, saved);
+  if (q_a) s.q_a = q_a.plan(queries, keeping, saved);
+  s.q_b = q_b.plan(queries, keeping, saved);
+  s.kv_a = kv_a.plan(tokens, keeping, saved);
+  s.kv_b = kv_b.plan(tokens, keeping, saved);
+  return s;
+}
+
+void Latent::forward(ConstMat x, ConstMat asking, const Saved& s, Mat q, Mat k, Mat v, Pass& pass,
+                     Pass& asking_pass) const {
+  Arena::Scope scope(pass.arena);
+  const std::int64_t width = head_dim();
+  Linear::Saved low_q = s.q_a, high_q = s.q_b, low_kv = s.kv_a, high_kv = s.kv_b;
+  Mat all_q = pass.arena.matrix(asking.rows, q_b.out());
+  if (q_a) {
+    Mat low = s.q_low.open(pass.arena), normed = pass.arena.matrix(asking.rows, q_a.out());
+    q_a.forward(asking, low, Write::set, low_q, asking_pass);
+    q_norm.forward(low, normed);
+    s.q_low.close(low);
+    q_b.forward(normed, all_q, Write::set, high_q, asking_pass);
+  } else {
+    q_b.forward(asking, all_q, Write::set, high_q, asking_pass);
+  }
+  each_row(asking.rows, [&](std::int64_t t) {
+    for (std::int64_t h = 0; h < heads; ++h) {
+      const float* from = all_q.row(t) + h * (nope + rope);
+      float* to = q.row(t) + h * width;
+      for (std::int64_t i = 0; i < rope; ++i) to[i] = from[nope + turned(i)];
+      std::copy_n(from, nope, to + rope);
+      std::fill(to + rope + nope, to + width, 0.f);
+    }
+  });
+
+  Mat both = pass.arena.matrix(x.rows, kv_a.out()), low = s.kv_low.open(pass.arena),
+      normed = pass.arena.matrix(x.rows, low.cols), high = pass.arena.matrix(x.rows, kv_b.out());
+  kv_a.forward(x, both, Write::set, low_kv, pass);
+  take_columns(both, 0, low);
+  kv_norm.forward(low, normed);
+  s.kv_low.close(low);
+  kv_b.forward(normed, high, Write::set, high_kv, pass);
+  each_row(x.rows, [&](std::int64_t t) {
+    const float* shared = both.row(t) + low.cols;
+    for (std::int64_t h = 0; h < heads; ++h) {
+      const float* from = high.row(t) + h * (nope + value);
+      float *key = k.row(t) + h * width, *val = v.row(t) + h * width;
+      for (std::int64_t i = 0; i < rope; ++i) key[i] = shared[turned(i)];
+      std::copy_n(from, nope, key + rope);
+      std::fill(key + rope + nope, key + width, 0.f);
+      std::copy_n(from + nope, value, val);
+      std::fill(val + value, val + width, 0.f);
+    }
+  });
+}
+
+void Latent::backward(ConstMat dq, ConstMat dk, ConstMat dv, ConstMat x, const Saved& s, Mat dx, Pass& pass) const {
+  Arena::Scope scope(pass.arena);
+  const std::int64_t width = head_dim(), rows = x.rows;
+  Mat dhigh = pass.arena.matrix(rows, kv_b.out()), dboth = pass.arena.matrix(rows, kv_a.out());
+  const std::int64_t low_width = dboth.cols - rope;
+  each_row(rows, [&](std::int64_t t) {
+    float* shared = dboth.row(t) + low_width;
+    std::fill_n(shared, rope, 0.f);
+    for (std::int64_t h = 0; h < heads; ++h) {
+      float* to = dhigh.row(t) + h * (nope + value);
+      const float *key = dk.row(t) + h * width, *val = dv.row(t) + h * width;
+      for (std::int64_t i = 0; i < rope; ++i) shared[turned(i)] += key[i];
+      std::copy_n(key + rope, nope, to);
+      std::copy_n(val, value, to + nope);
+    }
+  });
+  {
+    Arena::Scope inner(pass.arena);
+    Mat low = s.kv_low.read(pass.arena), normed = pass.arena.matrix(rows, low_width),
+        dnormed = pass.arena.matrix(rows, low_width), dlow = pass.arena.matrix(rows, low_width);
+    kv_norm.forward(low, normed);
+    kv_b.backward(dhigh, normed, s.kv_b, dnormed, Write::set, pass);
+    kv_norm.backward(dnormed, low, dlow, Write::set, pass.arena);
+    each_row(rows, [&](std::int64_t t) { std::copy_n(dlow.row(t), low_width, dboth.row(t)); });
+  }
+  kv_a.backward(dboth, x, s.kv_a, dx, Write::set, pass);
+
+  Mat dall = pass.arena.matrix(rows, q_b.out());
+  each_row(rows, [&](std::int64_t t) {
+    for (std::int64_t h = 0; h < heads; ++h) {
+      float* to = dall.row(t) + h * (nope + rope);
+      const float* from = dq.row(t) + h * width;
+      for (std::int64_t i = 0; i < rope; ++i) to[nope + turned(i)] = from[i];
+      std::copy_n(from + rope, nope, to);
+    }
+  });
+  if (!q_a) return q_b.backward(dall, x, s.q_b, dx, Write::add, pass);
+  Mat low = s.q_low.read(pass.arena), normed = pass.arena.matrix(rows, low.cols),
+      dnormed = pass.arena.matrix(rows, low.cols), dlow = pass.arena.matrix(rows, low.cols);
+  q_norm.forward(low, normed);
+  q_b.backward(dall, normed, s.q_b, dnormed, Write::set, pass);
+  q_norm.backward(dnormed, low, dlow, Write::set, pass.arena);
+  q_a.backward(dlow, x, s.q_a, dx, Write::add, pass);
+}
+
+}  // namespace dml

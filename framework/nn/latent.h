@@ -1,0 +1,51 @@
+// Multi-head latent attention's projections (DeepSeek-V2, 2024): queries, keys and values of all heads come from two narrow
+// rows with a norm each,
+//   q = q_b(norm(q_a(x)));   [c | turned] = kv_a(x);   [k | v] of every head = kv_b(norm(c))
+// and the part of a key that rope turns is one for all heads. A head of q and k is (nope + rope) wide, of v another width.
+//
+// The attention kernels know heads of one width. Here a head is [rope | nope | zeros], values [v | zeros]: scores do not ask in
+// what order their terms stand, and rope turns the first part of a head, as in families that turn only some of it.
+#pragma once
+
+#include <span>
+
+#include "nn/linear.h"
+#include "nn/norm.h"
+
+namespace dml {
+
+struct Latent {
+  Linear q_a, q_b;    // without q_a, q_b reads x
+  Linear kv_a, kv_b;
+  Norm q_norm, kv_norm;
+  std::int64_t heads = 0, nope = 0, rope = 0, value = 0;  // widths of a head's parts
+  bool interleaved = true;  // pairs (2j, 2j + 1) of the turned part belong together, else (j, j + rope / 2)
+
+  struct Saved {
+    Kept q_low, kv_low;  // in front of the norms
+    Linear::Saved q_a, q_b, kv_a, kv_b;
+  };
+
+  explicit operator bool() const { return static_cast<bool>(kv_a); }
+  /// Of a head in the kernels.
+  std::int64_t head_dim() const { return nope + rope > value ? nope + rope : value; }
+  bool trains() const {
+    return q_a.trains() || q_b.trains() || kv_a.trains() || kv_b.trains() || q_norm.trains() || kv_norm.trains();
+  }
+
+  Saved plan(std::int64_t tokens, std::int64_t queries, Keeping keeping, Arena& saved) const;
+  /// x (T, D), and the rows of it that ask (x itself, if all do) → q, k, v (…, heads · head_dim), in front of rope.
+  void forward(ConstMat x, ConstMat asking, const Saved& saved, Mat q, Mat k, Mat v, Pass& pass,
+               Pass& asking_pass) const;
+  /// Where all rows asked: sets dx unless it is empty.
+  void backward(ConstMat dq, ConstMat dk, ConstMat dv, ConstMat x, const Saved& saved, Mat dx, Pass& pass) const;
+
+ private:
+  std::int64_t turned(std::int64_t i) const { return interleaved ? i % (rope / 2) * 2 + i / (rope / 2) : i; }
+};
+
+/// to (T, heads · width) = the first `width` of every head of from (T, heads · head_dim), and back: the rest becomes zero.
+void narrow_heads(ConstMat from, std::int64_t heads, Mat to);
+void widen_heads(ConstMat from, std::int64_t heads, Mat to);
+
+}  // namespace dml

@@ -1,0 +1,297 @@
+#include "nn/moe.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "kernels/elementwise.h"
+
+namespace dml {
+namespace {
+
+constexpr std::int64_t kRows = 512, kElements = std::int64_t{8} << 20;  // of one chunk, whichever is more
+
+}  // namespace
+
+/// Rows [first, first + count) and the experts they belong to.
+struct Moe::Chunk {
+  std::int64_t first, count, expert, last_expert;
+  const kernels::Dispatch& dispatch;
+
+  /// f(expert, its first row, how many): all rows may be one expert's, for all that a dry run knows.
+  template <class F>
+  void each_expert(F f) const {
+    for (std::int64_t e = expert; e <= last_expert; ++e) {
+      if (dry_run()) {
+        f(e, first, count);
+        continue;
+      }
+      const auto at = static_cast<std::size_t>(e);
+      const std::int64_t begin = std::max<std::int64_t>(dispatch.starts[at], first),
+                         end = std::min<std::int64_t>(dispatch.starts[at + 1], first + count);
+      f(e, begin, std::max<std::int64_t>(end - begin, 0));
+    }
+  }
+};
+
+bool Moe::experts_train() const {
+  return std::ranges::any_of(experts, [](const Mlp& e) { return e.trains(); });
+}
+
+bool Moe::trains() const {
+  return router.gate.trains() || experts_train() || shared.trains() || shared_gate.trains();
+}
+
+const Linear& Moe::projection(std::int64_t expert, Role role) const {
+  const Mlp& e = experts[static_cast<std::size_t>(expert)];
+  return role == kGate ? e.gate : role == kUp ? e.up : e.down;
+}
+
+Moe::Saved Moe::plan(std::int64_t tokens, Keeping keeping, Arena& saved) const {
+  Saved s;
+  const std::int64_t rows = tokens * router.rule.chosen, count = std::ssize(experts);
+  s.router = router.plan(tokens, keeping, saved);
+  s.dispatch = {saved.take<std::int32_t>(count + 1), saved.take<std::int32_t>(rows), saved.take<std::int32_t>(rows)};
+  if (keeping.mlp) {
+    if (experts[0].gate) s.gate = Kept::plan(rows, width(), keeping, saved);
+    s.up = Kept::plan(rows, width(), keeping, saved);
+  }
+  for (Role role : {kGate, kUp, kDown}) {
+    std::int64_t rank = 0;
+    bool dora = false;
+    for (std::int64_t e = 0; e < count; ++e)
+      if (auto& lora = projection(e, role).lora) rank = std::max(rank, lora->a.rows), dora |= bool(lora->magnitude);
+    s.low[role] = saved.take<float>(rows * rank);
+    if (!dora) continue;
+    const std::int64_t out = projection(0, role).out();
+    s.plain[role] = Kept::plan(rows, out, keeping, saved);
+    s.norms[role] = saved.matrix(count, out);
+  }
+  if (!shared.up) return s;
+  s.shared = shared.plan(tokens, keeping, saved);
+  if (!shared_gate) return s;
+  s.shared_gate = shared_gate.plan(tokens, keeping, saved);
+  s.shared_score = saved.matrix(tokens, 1);
+  s.shared_out = Kept::plan(tokens, shared.down.out(), keeping, saved);
+  return s;
+}
+
+Linear::Saved Moe::part(const Saved& s, Role role, std::int64_t expert, std::int64_t row, std::int64_t count) const {
+  Linear::Saved part;
+  const auto& lora = projection(expert, role).lora;
+  if (!lora) return part;
+  const std::int64_t rank = lora->a.rows, rows = std::ssize(s.dispatch.rows);
+  part.down = {s.low[role].data() + (rows > 0 ? std::ssize(s.low[role]) / rows * row : 0), count, rank};
+  if (!lora->magnitude) return part;
+  part.plain = s.plain[role].slice(row, count);
+  part.norms = s.norms[role].slice(expert, 1);
+  return part;
+}
+
+template <class F>
+void Moe::each_chunk(std::int64_t tokens, const Saved& s, bool backwards, Pass& pass, F chunk) const {
+  const std::int64_t rows = tokens * router.rule.chosen, last = std::ssize(experts) - 1;
+  const bool whole =
+      std::ranges::any_of(experts, [](const Mlp& e) { return e.gate.weight || e.up.weight || e.down.weight; });
+  const std::int64_t limit =
+      whole ? tokens : std::min(rows, std::max(kRows, kElements / std::max(width(), experts[0].down.out()) / 16 * 16));
+  auto visit = [&](std::int64_t first, std::int64_t count, std::int64_t from, std::int64_t to) {
+    Arena::Scope scope(pass.arena);
+    chunk(Chunk{first, count, from, to, s.dispatch});
+  };
+  if (dry_run()) return visit(0, limit, 0, last);
+  const auto starts = s.dispatch.starts;
+  for (std::int64_t i = 0; whole && i <= last; ++i) {
+    const std::int64_t e = backwards ? last - i : i, first = starts[static_cast<std::size_t>(e)];
+    visit(first, starts[static_cast<std::size_t>(e) + 1] - first, e, e);
+  }
+  for (std::int64_t row = 0, e = 0, end; !whole && row < rows; row = end) {
+    auto end_of = [&](std::int64_t expert) { return std::int64_t{starts[static_cast<std::size_t>(expert) + 1]}; };
+    while (end_of(e) == row) ++e;
+    const std::int64_t from = e;
+    if (end_of(e) - row > limit) {
+      end = row + limit;
+    } else {
+      while (e < last && end_of(e + 1) - row <= limit) ++e;
+      end = end_of(e);
+    }
+    visit(row, end - row, from, e);
+  }
+}
+
+void Moe::project(const Chunk& chunk, Role role, ConstMat x, Mat y, const Saved& s, Pass& pass) const {
+  chunk.each_expert([&](std::int64_t e, std::int64_t row, std::int64_t count) {
+    Linear linear = projection(e, role);
+    if (role == kDown) linear.bias = {}, linear.frozen_bias = nullptr;  // added with its weight
+    Linear::Saved saved = part(s, role, e, row, count);
+    Pass some = pass;
+    if (!dry_run()) some.first_row = row - s.dispatch.starts[static_cast<std::size_t>(e)];
+    linear.forward(x.slice(row - chunk.first, count), y.slice(row - chunk.first, count), Write::set, saved, some);
+  });
+}
+
+void Moe::project_backward(const Chunk& chunk, Role role, ConstMat dy, ConstMat x, const Saved& s, Mat dx, Write mode,
+                           Pass& pass) const {
+  chunk.each_expert([&](std::int64_t e, std::int64_t row, std::int64_t count) {
+    Linear linear = projection(e, role);
+    if (role == kDown) linear.bias = {}, linear.frozen_bias = nullptr;
+    Pass some = pass;
+    if (!dry_run()) some.first_row = row - s.dispatch.starts[static_cast<std::size_t>(e)];
+    const std::int64_t first = row - chunk.first;
+    linear.backward(dy.slice(first, count), x.slice(first, count), part(s, role, e, row, count),
+                    dx.empty() ? Mat{} : dx.slice(first, count), mode, some);
+  });
+}
+
+void Moe::forward_experts(ConstMat x, Mat y, const Saved& s, Pass& all) const {
+  const std::int64_t chosen = router.rule.chosen, hidden = x.cols;
+  each_chunk(x.rows, s, false, all, [&](const Chunk& chunk) {
+    Pass pass = all;
+    const std::int64_t first = chunk.first, count = chunk.count;
+    Kept gate_part = s.gate ? s.gate.slice(first, count) : Kept{}, up_part = s.up ? s.up.slice(first, count) : Kept{};
+    auto open = [&](const Kept& kept) { return kept ? kept.open(pass.arena) : pass.arena.matrix(count, width()); };
+    const bool gates = static_cast<bool>(experts[0].gate);
+    Mat in = pass.arena.matrix(count, hidden), gated = gates ? open(gate_part) : Mat{}, upped = open(up_part);
+    kernels::gather_tokens(x, s.dispatch, chosen, first, in);
+    if (gates) project(chunk, kGate, in, gated, s, pass);
+    project(chunk, kUp, in, upped, s, pass);
+    if (gate_part) gate_part.close(gated);
+    if (up_part) up_part.close(upped);
+    Mat h = pass.arena.matrix(count, width()), out = in;  // what was read is not needed any more
+    experts[0].activate(gated, upped, h);
+    kernels::weigh_rows(h, s.dispatch, s.router.routing.weights, first);
+    project(chunk, kDown, h, out, s, pass);
+    chunk.each_expert([&](std::int64_t e, std::int64_t row, std::int64_t rows) {
+      const Linear& down = projection(e, kDown);
+      const float* bias = down.bias ? down.bias.value().data : down.frozen_bias;
+      if (bias)
+        kernels::add_weighed_bias(bias, s.dispatch, s.router.routing.weights, row, out.slice(row - first, rows));
+    });
+    kernels::scatter_tokens(out, s.dispatch, chosen, first, y);
+  });
+}
+
+void Moe::backward_experts(ConstMat dy, ConstMat x, const Saved& s, Mat dx, Mat dweights, Pass& all) const {
+  const std::int64_t chosen = router.rule.chosen, hidden = x.cols;
+  const ConstMat weights = s.router.routing.weights;
+  auto train = [&](Role role) {
+    for (std::int64_t e = 0; e < std::ssize(experts); ++e)
+      if (projection(e, role).trains()) return true;
+    return false;
+  };
+  const bool down_trains = train(kDown), reads_x = !s.up || train(kGate) || train(kUp);
+  each_chunk(x.rows, s, true, all, [&](const Chunk& chunk) {
+    Pass pass = all;
+    const std::int64_t first = chunk.first, count = chunk.count;
+    const bool gates = static_cast<bool>(experts[0].gate);
+    auto read = [&](const Kept& kept) {
+      return kept ? kept.slice(first, count).read(pass.arena) : pass.arena.matrix(count, width());
+    };
+    Mat dout = pass.arena.matrix(count, hidden), in = reads_x ? pass.arena.matrix(count, hidden) : dout;
+    Mat gated = gates ? read(s.gate) : Mat{}, upped = read(s.up);
+    kernels::gather_tokens(dy, s.dispatch, chosen, first, dout);
+    if (reads_x) kernels::gather_tokens(x, s.dispatch, chosen, first, in);
+    if (!s.up) {
+      if (gates) project(chunk, kGate, in, gated, s, pass);
+      project(chunk, kUp, in, upped, s, pass);
+    }
+    Mat h = pass.arena.matrix(count, width()), dh = pass.arena.matrix(count, width()), weighed = h;
+    experts[0].activate(gated, upped, h);
+    if (down_trains) {
+      weighed = pass.arena.matrix(count, width());
+      kernels::copy(h, weighed);
+      kernels::weigh_rows(weighed, s.dispatch, weights, first);
+    }
+    project_backward(chunk, kDown, dout, weighed, s, dh, Write::set, pass);
+    kernels::weight_gradients(dh, h, s.dispatch, first, dweights);
+    chunk.each_expert([&](std::int64_t e, std::int64_t row, std::int64_t rows) {
+      const Linear& down = projection(e, kDown);
+      const float* bias = down.bias ? down.bias.value().data : down.frozen_bias;
+      if (bias)
+        kernels::weighed_bias_backward(dout.slice(row - first, rows), bias, s.dispatch, weights, row, dweights,
+                                       down.bias ? down.bias.grad().data : nullptr);
+    });
+    kernels::weigh_rows(dh, s.dispatch, weights, first);
+    if (gates) kernels::gated_act_backward(experts[0].activation, dh, gated, upped);
+    else kernels::activate_backward(experts[0].activation, dh, upped);
+    Mat din = dx.empty() ? Mat{} : pass.arena.matrix(count, hidden);
+    project_backward(chunk, kUp, upped, in, s, din, Write::set, pass);
+    if (gates) project_backward(chunk, kGate, gated, in, s, din, Write::add, pass);
+    if (!dx.empty()) kernels::scatter_tokens(din, s.dispatch, chosen, first, dx);
+  });
+}
+
+void Moe::forward_shared(ConstMat x, Mat y, const Saved& s, Pass& pass) const {
+  if (!shared.up) return;
+  if (!shared_gate) return shared.forward(x, y, Write::add, s.shared, pass);
+  Arena::Scope scope(pass.arena);
+  Mat out = s.shared_out.open(pass.arena);
+  shared.forward(x, out, Write::set, s.shared, pass);
+  Linear::Saved score = s.shared_gate;
+  shared_gate.forward(x, s.shared_score, Write::set, score, pass);
+  kernels::add_gated_rows(s.shared_score, out, y);
+  s.shared_out.close(out);
+}
+
+void Moe::backward_shared(ConstMat dy, ConstMat x, const Saved& s, Mat dx, Pass& pass) const {
+  if (!shared.up) return;
+  Arena::Scope scope(pass.arena);
+  Mat dshared = dx.empty() ? Mat{} : pass.arena.matrix(dx.rows, dx.cols);
+  if (!shared_gate) {
+    shared.backward(dy, x, s.shared, dshared, pass);
+  } else {
+    Mat dout = pass.arena.matrix(dy.rows, dy.cols), dscore = pass.arena.matrix(dy.rows, 1);
+    kernels::gated_rows_backward(dy, s.shared_score, s.shared_out.read(pass.arena), dout, dscore);
+    shared_gate.backward(dscore, x, s.shared_gate, dx, Write::add, pass);
+    shared.backward(dout, x, s.shared, dshared, pass);
+  }
+  if (!dx.empty()) kernels::add_scaled(dshared, 1, dx);
+}
+
+void Moe::shake(Mat x, Pass& pass) const {
+  const Random random(pass.seed, Purpose::noise, pass.micro_batch, stream + 1);
+  constexpr std::int64_t kGrain = 4096;
+  parallel_ranges(x.size(), kGrain, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i)
+      x.data[i] *= 1 + jitter * (2 * random.uniform(static_cast<std::uint64_t>(i)) - 1);
+  });
+}
+
+void Moe::forward(ConstMat x, Mat y, Write mode, const Saved& s, Pass& pass) const {
+  Arena::Scope scope(pass.arena);
+  if (pass.training && jitter > 0) {
+    Mat shaken = pass.arena.matrix(x.rows, x.cols);
+    kernels::copy(x, shaken);
+    shake(shaken, pass);
+    x = shaken;
+  }
+  router.forward(x, s.router, pass);
+  kernels::dispatch(router.rule, s.router.routing, s.dispatch);
+  if (x.data == y.data) {  // read before it is added to
+    Mat in = pass.arena.matrix(x.rows, x.cols);
+    kernels::copy(x, in);
+    x = in;
+  }
+  if (mode == Write::set) kernels::fill(y.flat(), 0);
+  forward_experts(x, y, s, pass);
+  forward_shared(x, y, s, pass);
+}
+
+void Moe::backward(ConstMat dy, ConstMat x, const Saved& s, Mat dx, Pass& pass) const {
+  Arena::Scope scope(pass.arena);
+  const bool shaken = pass.training && jitter > 0;
+  if (shaken) {
+    Mat in = pass.arena.matrix(x.rows, x.cols);
+    kernels::copy(x, in);
+    shake(in, pass);
+    x = in;
+  }
+  Mat dweights = pass.arena.matrix(x.rows, router.rule.chosen);
+  if (!dx.empty()) kernels::fill(dx.flat(), 0);
+  backward_shared(dy, x, s, dx, pass);
+  backward_experts(dy, x, s, dx, dweights, pass);
+  router.backward(dweights, x, s.router, dx, pass);
+  if (shaken && !dx.empty()) shake(dx, pass);
+}
+
+}  // namespace dml
