@@ -103,6 +103,8 @@ bool is_bitsandbytes_config(const Json& config, const std::string& source) {
   auto found = config.find("quantization_config");
   if (found == config.end() || found->is_null()) return false;
   const char* advice = "only bitsandbytes' nf4 can be read; take the unquantised model";
+  if (config.value("model_type", "") == "gpt_oss" && found->is_object() && found->value("quant_method", "") == "mxfp4")
+    return false;  // its experts are used as they are stored
   if (!found->is_object()) throw UserError("{}: 'quantization_config' is no object", source);
   if (auto method = json_string(*found, "quant_method", "bitsandbytes", source); method != "bitsandbytes")
     throw UserError("{}: 'quantization_config': quantised by '{}'; {}", source, method.substr(0, 40), advice);

@@ -25,7 +25,7 @@ const Family* find_family(std::string_view model_type);
 std::vector<std::string> default_targets(std::string_view model_type);
 
 class ModelFiles;
-/// Takes the layout of experts from the files: tensors of their own, or stacked, whatever the family has by default.
+/// Takes the layout of experts from the files: tensors of their own, stacked, or mxfp4, whatever the family has by default.
 void fit_expert_layout(ModelSpec& spec, const ModelFiles& files);
 
 /// A config as an object (config.json, or `model_config:` of a recipe). `source` stands in front of errors. Checked.

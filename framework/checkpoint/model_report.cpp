@@ -28,6 +28,24 @@ std::string misshapen(const WeightName& w, const TensorView& t) {
   return text;
 }
 
+// Codes, and powers of two beside them.
+void check_mxfp4(const ModelFiles& files, const WeightName& w, const TensorView& codes, std::set<const TensorView*>& used,
+                 std::vector<std::string>& errors) {
+  const TensorView* scales = files.find(w.mxfp4_scales());
+  std::vector<std::int64_t> wanted = w.tensor_shape();
+  wanted.pop_back();
+  if (scales) used.insert(scales);
+  if (codes.dtype != Dtype::u8)
+    errors.push_back(fmt::format("tensor '{}' is {}, expected U8", w.tensor, dtype_name(codes.dtype)));
+  else if (w.cols % kernels::kMxfp4Block != 0)
+    errors.push_back(fmt::format("tensor '{}': rows of {} are no whole blocks of {}", w.tensor, w.cols,
+                                 kernels::kMxfp4Block));
+  else if (!scales) errors.push_back(fmt::format("tensor '{}' is missing", w.mxfp4_scales()));
+  else if (scales->dtype != Dtype::u8 || !std::ranges::equal(scales->shape, wanted))
+    errors.push_back(fmt::format("tensor '{}' is {} {}, expected U8 {}", w.mxfp4_scales(), dtype_name(scales->dtype),
+                                 shape_text(scales->shape), shape_text(wanted)));
+}
+
 }  // namespace
 
 ModelReport report_weights(const ModelFiles& files, const ModelSpec& spec) {
@@ -42,6 +60,7 @@ ModelReport report_weights(const ModelFiles& files, const ModelSpec& spec) {
     }
     used.insert(t);
     if (!std::ranges::equal(t->shape, w.tensor_shape())) out.errors.push_back(misshapen(w, *t));
+    else if (w.coded) check_mxfp4(files, w, *t, used, out.errors);
     else if (!t->readable())
       out.errors.push_back(
           fmt::format("tensor '{}' is {}, expected F32, BF16, F16 or F64", w.tensor, dtype_name(t->dtype)));

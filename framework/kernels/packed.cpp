@@ -118,7 +118,7 @@ const float* packed_part(const Factor& f, const Factor* tail, Side side, std::in
 // The bytes a later panel will be packed from.
 Ahead bytes_of(const Factor& f, std::int64_t first, std::int64_t count, std::int64_t k, std::int64_t depth) {
   const Weight& w = f.values;
-  if (f.packed || f.panel > 0) return {};
+  if (f.packed || f.panel > 0 || w.storage == Storage::mxfp4) return {};
   std::int64_t row = f.turned ? k : first, rows = f.turned ? depth : count;
   std::int64_t col = f.turned ? first : k, cols = f.turned ? count : depth;
   return {static_cast<const char*>(w.data) + storage_bytes(w.storage, row * w.cols + col),

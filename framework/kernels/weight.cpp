@@ -1,6 +1,7 @@
 #include "kernels/weight.h"
 
 #include <algorithm>
+#include <cmath>
 #include <type_traits>
 
 #include "core/error.h"
@@ -50,6 +51,18 @@ void unpack_nf4(const Weight& w, std::int64_t first, std::int64_t n, T* out) {
   }
 }
 
+// Values [first, first + n) of the rows as they are stored.
+void unpack_mxfp4(const Weight& w, std::int64_t first, std::int64_t n, float* out) {
+  static constexpr float kValues[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+  constexpr int kBias = 127;
+  const auto* codes = static_cast<const std::uint8_t*>(w.data);
+  for (std::int64_t i = first, end = first + n; i < end;) {
+    const std::int64_t block = i / kMxfp4Block, last = std::min(end, (block + 1) * kMxfp4Block);
+    const float scale = std::ldexp(1.f, w.scale_codes[block] - kBias);
+    for (; i < last; ++i) *out++ = kValues[i % 2 == 0 ? codes[i / 2] & 15 : codes[i / 2] >> 4] * scale;
+  }
+}
+
 }  // namespace
 
 std::int64_t storage_bytes(Storage storage, std::int64_t elements) {
@@ -62,6 +75,7 @@ std::int64_t storage_bytes(Storage storage, std::int64_t elements) {
     case Storage::int8:
       return elements;
     case Storage::nf4:
+    case Storage::mxfp4:
       return (elements + 1) / 2;
     default:
       break;
@@ -76,6 +90,11 @@ Weight Weight::slice(std::int64_t first, std::int64_t count) const {
   DML_CHECK(storage != Storage::nf4 || first * cols % kNf4Block == 0);
   Weight part = *this;
   part.rows = count;
+  if (storage == Storage::mxfp4) {
+    part.data = static_cast<const char*>(data) + first * row_step * cols / 2;
+    part.scale_codes = scale_codes + first * row_step * cols / kMxfp4Block;
+    return part;
+  }
   part.data = static_cast<const char*>(data) + storage_bytes(storage, first * cols);
   if (storage == Storage::nf4 && scales) part.scales = scales + first * cols / kNf4Block;
   if (scale_codes) {
@@ -93,7 +112,7 @@ void unpack(const Weight& w, std::int64_t row, std::int64_t nrows, std::int64_t 
     std::int64_t first = r * w.cols + col;
     const char* at =
         static_cast<const char*>(w.data) +
-        (blocks || w.storage == Storage::nf4 ? 0 : storage_bytes(w.storage, first));
+        (blocks || w.storage == Storage::nf4 || w.storage == Storage::mxfp4 ? 0 : storage_bytes(w.storage, first));
     switch (w.storage) {
       case Storage::f32:
         __builtin_memcpy(out, at, static_cast<std::size_t>(ncols) * sizeof(float));
@@ -109,6 +128,9 @@ void unpack(const Weight& w, std::int64_t row, std::int64_t nrows, std::int64_t 
         break;
       case Storage::nf4:
         unpack_nf4(w, first, ncols, out);
+        break;
+      case Storage::mxfp4:
+        unpack_mxfp4(w, r * w.row_step * w.cols + col, ncols, out);
         break;
       default:
         unpack_blocks(*blocks, w.data, first, ncols, out);

@@ -9,7 +9,10 @@
 
 namespace dml::kernels {
 
-enum class Storage { f32, bf16, f16, nf4, int8, q4_0, q4_1, q5_0, q5_1, q8_0, q4_k, q5_k, q6_k };
+/// mxfp4 (OCP Microscaling, 2023; as gpt-oss stores it): codes of E2M1, two a byte, even index in the low nibble, and one
+/// power of two, E8M0, per 32.
+enum class Storage { f32, bf16, f16, nf4, int8, mxfp4, q4_0, q4_1, q5_0, q5_1, q8_0, q4_k, q5_k, q6_k };
+constexpr std::int64_t kMxfp4Block = 32;
 
 struct Weight {
   Storage storage = Storage::f32;
@@ -23,6 +26,7 @@ struct Weight {
   const float* scale_blocks = nullptr;
   std::int64_t first_block = 0;
   bool bf16_values = false;  // nf4: code · scale is rounded to bf16
+  std::int64_t row_step = 1;  // mxfp4: rows as stored from one row to the next; scale_codes has the powers of two
 
   explicit operator bool() const { return data != nullptr; }
   /// Rows [first, first + count). nf4 needs first · cols to be a multiple of 64.

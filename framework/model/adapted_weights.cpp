@@ -13,7 +13,7 @@ AdaptedWeights::AdaptedWeights(CausalLm& model, bool in_float32) : model_(model)
     const auto* lora = w.bias || w.vector ? nullptr : adapter_at(model, w);
     if (!lora || !*lora) continue;
     const kernels::Storage storage = frozen_at(model, w)->storage;
-    if (storage == kernels::Storage::nf4 || storage == kernels::Storage::int8)
+    if (storage == kernels::Storage::nf4 || storage == kernels::Storage::int8 || storage == kernels::Storage::mxfp4)
       throw UserError("relora: '{}' is quantised: what is merged into it would be rounded away; use adapter: lora",
                       w.tensor);
     matrices_.push_back(own_matrix(model, w, in_float32));

@@ -227,6 +227,9 @@ class Builder {
   void place(const WeightName& w) {
     auto stored = find(w);
     if (source_ && !stored) return;
+    if (trained(w) && w.coded)
+      return problems_.add(fmt::format("{}: tensor '{}' is stored as mxfp4, which cannot be trained: use an adapter",
+                                       source_name_, w.tensor));
     if (trained(w)) {
       attach_trained(w, stored);
       // What PEFT calls the original module, for the adapter's file.
@@ -235,7 +238,9 @@ class Builder {
         *frozen_at(*model_, w) = stored->as_matrix(w.tensor_rows, w.cols);
       return;
     }
-    if (w.experts > 0 && (!stored || w.vector || (w.reordered() && !stored->turned))) {
+    if (w.coded && stored) {
+      attach_coded(w, *stored);
+    } else if (w.experts > 0 && (!stored || w.vector || (w.reordered() && !stored->turned))) {
       attach_expert(w, stored);
     } else if (w.vector || !stored || (w.transposed && !stored->turned)) {
       std::vector<float> values(static_cast<std::size_t>(w.tensor_rows * w.cols));
@@ -256,6 +261,16 @@ class Builder {
     else
       linear.frozen = keep_values(stored ? stored->storage : Storage::f32, std::move(values), w.rows, w.cols, false,
                                   model_->owned);
+  }
+
+  // Rows of gate and up lie in turn, and are read from there.
+  void attach_coded(const WeightName& w, const StoredTensor& stored) {
+    const std::int64_t size = w.tensor_rows / w.experts, within = w.first_row - w.expert * size;
+    Weight whole = stored.as_matrix(w.tensor_rows, w.cols);
+    Weight own = whole.slice(w.expert * size + (w.alternate ? (within > 0 ? 1 : 0) : within), 1);
+    own.rows = w.rows;
+    own.row_step = w.alternate ? 2 : 1;
+    linear_at(*model_, w)->frozen = own;
   }
 
   // How many rows of a parameter are gathered at a time where values or gradients are sharded, 0: with all that is small of

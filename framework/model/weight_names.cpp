@@ -1,6 +1,7 @@
 #include "model/weight_names.h"
 
 #include "core/error.h"
+#include "kernels/weight.h"
 
 namespace dml {
 namespace {
@@ -99,14 +100,15 @@ class Lister {
   }
   void list_stacked(std::int64_t expert) {
     const MoeSpec& m = spec_.moe;
-    const bool turned = m.layout == ExpertLayout::turned;
+    const bool turned = m.layout == ExpertLayout::turned, coded = m.layout == ExpertLayout::mxfp4;
     auto add = [&](WeightRole role, const char* tensor, std::int64_t first, std::int64_t rows, std::int64_t all,
                    std::int64_t cols) {
       for (bool bias : {false, true}) {
         if (bias && !m.bias) break;
-        WeightName w{role, bias, layer_, full(tensor) + (bias ? "_bias" : ""), rows, bias ? 1 : cols, bias,
+        WeightName w{role, bias, layer_, full(tensor) + (bias ? "_bias" : coded ? "_blocks" : ""), rows, bias ? 1 : cols, bias,
                      expert * all + first, m.experts * all, turned && !bias};
-        w.expert = expert, w.experts = m.experts, w.alternate = turned && role != WeightRole::down;
+        w.expert = expert, w.experts = m.experts, w.alternate = (turned || coded) && role != WeightRole::down;
+        w.coded = coded && !bias;
         out_.push_back(std::move(w));
       }
     };
@@ -156,6 +158,7 @@ class Lister {
 
 std::vector<std::int64_t> WeightName::tensor_shape() const {
   if (stacked > 0) return {stacked, tensor_rows / stacked};
+  if (coded) return {experts, tensor_rows / experts, cols / kernels::kMxfp4Block, kernels::kMxfp4Block / 2};
   if (experts > 0 && vector) return {experts, tensor_rows / experts};
   if (experts > 0 && transposed) return {experts, cols, tensor_rows / experts};
   if (experts > 0) return {experts, tensor_rows / experts, cols};
@@ -181,7 +184,7 @@ bool is_linear(const WeightName& weight) {
     case WeightRole::gate:
     case WeightRole::up:
     case WeightRole::down:
-      return !weight.bias;
+      return !weight.bias && !weight.coded;
     default:
       return false;
   }

@@ -73,6 +73,7 @@ struct WeightName {
   bool transposed = false;          // stored as (in, out)
   std::int64_t expert = -1;         // of a mixture; −1: of none
   std::int64_t experts = 0;         // whose matrices are stacked in the tensor; 0: it has one
+  bool coded = false;               // stored as mxfp4: `tensor` names the codes, mxfp4_scales() the powers of two
   bool alternate = false;           // the file has rows of gate and up in turn; first_row is this model's
   std::int64_t head = -1;           // of q_norm and k_norm where every head has its own; −1: of all heads
   std::int64_t stacked = 0;         // vectors that the file holds as a matrix of so many rows
@@ -80,11 +81,12 @@ struct WeightName {
   std::int64_t size() const { return rows * cols; }
   bool fused() const { return rows != tensor_rows; }
   /// Whether the file's elements stand in another order than this model's.
-  bool reordered() const { return transposed || alternate; }
+  bool reordered() const { return transposed || (alternate && !coded); }
   StoredOrder order() const {
     const std::int64_t count = experts > 0 ? experts : 1;
     return {count, tensor_rows / count, cols, transposed, alternate};
   }
+  std::string mxfp4_scales() const { return tensor.substr(0, tensor.rfind("_blocks")) + "_scales"; }
   /// Shape of the whole tensor in the file.
   std::vector<std::int64_t> tensor_shape() const;
   /// The module as adapters name it: the tensor's name without ".weight" or ".bias".

@@ -44,7 +44,7 @@ const void* convert(const TensorView& tensor, Dtype to, Converted& out) {
 kernels::Storage storage_of(const TensorView& tensor, Storage storage) {
   auto direct = tensor.storage().value_or(kernels::Storage::f32);
   // Vectors are copied to float32 by the model anyway; only matrices are worth another storage.
-  return tensor.shape.size() == 2 ? kernel_storage(storage, direct) : direct;
+  return tensor.shape.size() >= 2 ? kernel_storage(storage, direct) : direct;
 }
 
 bool used_as_it_lies(const TensorView& tensor, Storage storage) {
@@ -62,6 +62,16 @@ std::optional<StoredTensor> stored(const TensorView* tensor, Storage storage, Co
   out.storage = storage_of(*tensor, storage);
   out.data = used_as_it_lies(*tensor, storage) ? static_cast<const void*>(tensor->bytes.data())
                                                : convert(*tensor, storage_dtype(out.storage), converted);
+  return out;
+}
+
+// Codes and powers of two of experts, used where they are mapped; report_weights() has seen both.
+bool is_mxfp4(const TensorView& t) { return t.dtype == Dtype::u8 && t.name.ends_with("_blocks"); }
+
+StoredTensor mxfp4(const TensorView& codes, const ModelFiles& files) {
+  const std::string scales = std::string(codes.name.substr(0, codes.name.size() - 7)) + "_scales";
+  StoredTensor out{kernels::Storage::mxfp4, {codes.shape.begin(), codes.shape.end()}, codes.bytes.data()};
+  out.scale_codes = reinterpret_cast<const std::uint8_t*>(files.find(scales)->bytes.data());
   return out;
 }
 
@@ -107,7 +117,9 @@ TensorSource BaseModel::source(Storage storage, const std::set<std::string>& who
       return StoredTensor{tensor.storage, tensor.shape, tensor.bytes.data()};
     }
     if (auto tensor = small && !whole.contains(name) ? small->find(name) : std::nullopt) return tensor;
-    return stored(from->find(name), storage, *converted, from->directory());
+    const TensorView* found = from->find(name);
+    if (found && is_mxfp4(*found)) return mxfp4(*found, *from);
+    return stored(found, storage, *converted, from->directory());
   };
 }
 
@@ -315,7 +327,8 @@ FrozenMemory frozen_memory(const BaseModel& base, const CausalLm& model, Storage
     if (shared && (grown(embedding) || !model.embedding.table)) continue;  // counted as the embedding
     const TensorView* t = base.files->find(shared ? embedding : w.tensor);
     if (!t || !passed_over.insert(w.tensor).second || (base.quantised && base.quantised->find(w.tensor))) continue;
-    if (!used_as_it_lies(*t, storage))
+    if (is_mxfp4(*t)) m.mapped += t->bytes.size() + t->bytes.size() / 16;
+    else if (!used_as_it_lies(*t, storage))
       m.copied += static_cast<std::size_t>(t->size() * dtype_bits(storage_dtype(storage_of(*t, storage))) / 8);
     else if (!w.vector && !w.transposed) m.mapped += t->bytes.size();
   }

@@ -31,6 +31,8 @@ std::size_t unit_of(const WeightName& w, const ModelSpec& spec) {
 
 // Of the base, and not known to the model.
 bool is_foreign(const TensorView& t, const TensorRows& rows, const ModelSpec& spec) {
+  if (spec.moe.experts > 0 && t.dtype == Dtype::u8 && (t.name.ends_with("_blocks") || t.name.ends_with("_scales")))
+    return false;  // mxfp4: these weights are written as numbers
   return !rows.contains(std::string(t.name)) && !t.name.ends_with("rotary_emb.inv_freq") &&
          !is_bitsandbytes_part(t.name) && !(spec.tied && t.name == "lm_head.weight");
 }
@@ -112,6 +114,7 @@ void write_model_directory(const std::string& directory, const BaseModel& base, 
                            bool merge, const DistributionStrategy::Show& show) {
   const ModelSpec spec = merge ? merged_spec(model) : model.spec;
   const bool untie = base.spec.tied && !spec.tied;
+  if (spec.moe.layout == ExpertLayout::mxfp4) spec.moe.layout = ExpertLayout::turned;
   TensorRows rows = rows_by_tensor(spec);
   if (untie)
     log_info(

@@ -142,7 +142,7 @@ void add_refused(Table& t) {
            {"shrink_embeddings", "fix_untrained_tokens"});
   t.refuse("only LoftQ is read here: write peft_init_lora_weights: loftq and loftq_iter", {"peft"});
   t.refuse("dml adapts modules, selected by name, pattern and layer",
-           {"lora_target_parameters", "peft_layer_replication"});
+           {"peft_layer_replication"});
   t.refuse("dml reads tokenizer.json and tokenizer.model, not mistral-common's files",
            {"tokenizer_use_mistral_common"});
   t.refuse("Axolotl has removed it; write it under model_config, as in config.json", {"rope_scaling"});

@@ -134,7 +134,8 @@ TEST(PeftReal, IsReadTrainedAndWrittenAsPeftDoes) {
     const Json before = read_json(adapter_directory + "/adapter_config.json"),
                now = read_json(place + "/adapter_config.json");
     for (auto& [key, value] : before.items())
-      EXPECT_EQ(dump(in_order(now.value(key, Json("absent")))), dump(in_order(value))) << key;
+      if (key != "target_parameters" || !value.empty())  // PEFT writes [] or null as it was asked
+        EXPECT_EQ(dump(in_order(now.value(key, Json("absent")))), dump(in_order(value))) << key;
     EXPECT_EQ(now.size(), before.size());
 
     // Inference and a merge compute what training saw.
@@ -154,9 +155,7 @@ TEST(PeftReal, IsReadTrainedAndWrittenAsPeftDoes) {
     EXPECT_NEAR(again->evaluate(batch, no_hooks) / count, loss, 1e-5);
   }
   for (const std::string& kind : refused)
-    EXPECT_TRUE(kind.starts_with("mixtral") || kind.starts_with("qwen3_moe") || kind.starts_with("gpt_oss") ||
-                kind.starts_with("replicated"))
-        << kind;
+    EXPECT_TRUE(kind.starts_with("replicated")) << kind;
 }
 
 }  // namespace

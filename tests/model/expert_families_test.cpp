@@ -1,0 +1,205 @@
+// The families with mixtures of experts against Hugging Face transformers: models and numbers of shared/data/families, where
+// that folder lies beside the project.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "golden.h"
+#include "nn/hooks.h"
+
+namespace dml {
+namespace {
+
+std::string families_path() { return std::string(DML_SOURCE_DIR) + "/../shared/data/families"; }
+
+UnitHooks quiet;
+
+/// A model of the folder in full training, on the documents of its golden.json.
+struct Reference {
+  Json golden;
+  std::vector<Token> tokens, labels;
+  std::vector<std::int32_t> positions, starts{0};
+  std::shared_ptr<ModelFiles> files;
+  std::unique_ptr<CausalLm> model;
+  std::vector<std::vector<float>> gradients;
+
+  Reference(const std::string& family, const std::function<void(ModelSpec&)>& change = {}, TensorSource source = {}) {
+    const std::string folder = families_path() + "/" + family;
+    golden = read_json(folder + "/golden.json", {.bytes = std::size_t{64} << 20});
+    for (std::size_t d = 0; d < golden["ids"].size(); ++d) {
+      const Json &ids = golden["ids"][d], &marks = golden["labels"][d];
+      for (std::size_t t = 0; t < ids.size(); ++t) {
+        tokens.push_back(ids[t].get<Token>());
+        labels.push_back(t + 1 < ids.size() ? marks[t + 1].get<Token>() : kIgnore);
+        positions.push_back(static_cast<std::int32_t>(t));
+      }
+      starts.push_back(static_cast<std::int32_t>(tokens.size()));
+    }
+    ModelSpec spec = read_model_spec(folder);
+    if (change) change(spec);
+    files = std::make_shared<ModelFiles>(folder);
+    Training training;
+    training.full = true;
+    model = build_model(spec, source ? source : golden_source(files), training, folder);
+    model->backing = files;
+    model->set_length(64);
+    for (Unit& u : model->parameters.units()) {
+      gradients.emplace_back(static_cast<std::size_t>(u.size), 0.f);
+      u.grad = gradients.back().data();
+    }
+  }
+  PackedBatch batch() const { return {tokens, labels, positions, starts}; }
+  double train() {
+    for (auto& g : gradients) std::ranges::fill(g, 0.f);
+    const PackedBatch b = batch();
+    model->reserve(model->measure({b.size(), b.learned(), b.documents()}, true));
+    return model->train(b, {}, quiet);
+  }
+  double mean_loss() { return train() / static_cast<double>(batch().learned()); }
+};
+
+// transformers 5 holds the matrices of a layer's experts in two parameters.
+std::string name_in_memory(std::string name) {
+  if (auto at = name.find("block_sparse_moe.gate."); at != std::string::npos) name.replace(at, 16, "mlp");
+  if (name.ends_with("router.layer.weight")) return name.replace(name.find("layer.weight"), 12, "weight");
+  if (auto at = name.find("input_linear.weight"); at != std::string::npos)
+    return name.replace(at, 19, "experts.gate_up_proj");
+  if (auto at = name.find("output_linear.weight"); at != std::string::npos)
+    return name.replace(at, 20, "experts.down_proj");
+  const auto at = name.find(".experts.");
+  const std::string layer = name.substr(0, name.find('.', std::string("model.layers.").size()));
+  if (at == std::string::npos || !std::isdigit(static_cast<unsigned char>(name[at + 9]))) return name;
+  const bool down = name.ends_with("w2.weight") || name.ends_with("down_proj.weight");
+  return layer + (down ? ".mlp.experts.down_proj" : ".mlp.experts.gate_up_proj");
+}
+
+class ExpertFamily : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(families_path())) GTEST_SKIP() << "shared/data/families is not beside the project";
+  }
+};
+
+TEST_P(ExpertFamily, HasTheLossAndTheGradientsOfTransformers) {
+  Reference r(GetParam());
+  const double want = r.golden["loss"].get<double>();
+  EXPECT_NEAR(r.mean_loss(), want, 1e-5 * want);
+  std::map<std::string, double> squares;
+  const auto learned = static_cast<double>(r.batch().learned());
+  for (Unit& u : r.model->parameters.units())
+    for (const Parameter& p : u.parameters) {
+      double& sum = squares[name_in_memory(p.name)];
+      for (std::int64_t i = 0; i < p.size(); ++i) {
+        const double g = static_cast<double>(u.grad[p.offset + i]) / learned;
+        sum += g * g;
+      }
+    }
+  const Json& all = r.golden["gradients"];
+  EXPECT_EQ(squares.size(), all.size());
+  for (auto& [name, numbers] : all.items()) {
+    ASSERT_TRUE(squares.contains(name)) << name;
+    const double norm = numbers[0].get<double>();
+    EXPECT_NEAR(std::sqrt(squares[name]), norm, 1e-4 * norm + 1e-7) << name;
+  }
+}
+
+TEST_P(ExpertFamily, DecodesStepByStepWhatTransformersComputesAtOnce) {
+  Reference r(GetParam());
+  CausalLm& model = *r.model;
+  const ModelSpec& spec = model.spec;
+  for (auto& [place, want] : r.golden["logits"].items()) {
+    const std::size_t document = std::stoul(place), last = std::stoul(place.substr(place.find(',') + 1));
+    const auto ids = r.golden["ids"][document].get<std::vector<Token>>();
+    KvCache cache(spec.layers, spec.kv_heads, spec.head_dim, 64);
+    std::vector<float> logits(static_cast<std::size_t>(spec.vocab));
+    auto feed = [&](std::size_t first, std::size_t count) {
+      std::vector<Token> some(ids.begin() + static_cast<std::ptrdiff_t>(first),
+                              ids.begin() + static_cast<std::ptrdiff_t>(first + count));
+      std::vector<Token> none(count, kIgnore);
+      std::vector<std::int32_t> positions, starts{0, static_cast<std::int32_t>(count)};
+      for (std::size_t i = 0; i < count; ++i) positions.push_back(static_cast<std::int32_t>(first + i));
+      const SequenceRows rows[] = {{&cache, 0, static_cast<std::int64_t>(count)}};
+      const PackedBatch batch{some, none, positions, starts};
+      Mat out{logits.data(), 1, spec.vocab};
+      model.reserve(model.measure_calls([&] { model.generate(batch, rows, out); }));
+      model.generate(batch, rows, out);
+    };
+    const std::size_t at_once = std::min<std::size_t>(last + 1, 12);
+    feed(0, at_once);
+    for (std::size_t t = at_once; t <= last; ++t) feed(t, 1);
+    double top = 0, worst = 0;
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      const double reference = want[i].get<double>();
+      top = std::max(top, std::abs(reference));
+      worst = std::max(worst, std::abs(static_cast<double>(logits[i]) - reference));
+    }
+    EXPECT_LE(worst, 1e-4 * top) << place;
+  }
+}
+
+TEST_P(ExpertFamily, HasTheSameBitsRecomputedAndOnOtherThreads) {
+  Reference r(GetParam());
+  const double want = r.train();
+  const auto gradients = r.gradients;
+  for (Keep keep : {Keep::no_mlp, Keep::layer_inputs}) {
+    r.model->keep = keep;
+    EXPECT_EQ(r.train(), want);
+    EXPECT_EQ(r.gradients, gradients);
+  }
+  r.model->keep = Keep::everything;
+  const int before = threads();
+  for (int count : {1, 3}) {
+    set_threads(count);
+    EXPECT_EQ(r.train(), want) << count;
+    EXPECT_EQ(r.gradients, gradients) << count;
+  }
+  set_threads(before);
+}
+
+// The same values as transformers 5 has them in memory: gate_up (E, 2 · F, D) and down (E, D, F).
+TEST_P(ExpertFamily, ReadsStackedExpertsAsItReadsSingleOnes) {
+  Reference single(GetParam());
+  if (single.model->spec.moe.layout != ExpertLayout::each) GTEST_SKIP() << "stacked in its files already";
+  const double want = single.train();
+  const ModelSpec& spec = single.model->spec;
+  std::map<std::string, std::vector<float>> stacked;
+  ModelSpec other = spec;
+  other.moe.layout = ExpertLayout::stacked;
+  other.moe.naming = &kQwenExperts;
+  if (GetParam() == "deepseek_v3") other.moe.naming = spec.moe.naming;
+  std::map<std::tuple<WeightRole, std::int64_t, std::int64_t>, std::string> from;
+  for (const WeightName& w : weight_names(spec)) from[{w.role, w.layer, w.expert}] = w.tensor;
+  const TensorSource files = golden_source(single.files);
+  std::map<std::string, std::vector<std::int64_t>> shapes;
+  std::map<std::string, std::string> renamed;
+  for (const WeightName& w : weight_names(other)) {
+    const std::string& old = from.at({w.role, w.layer, w.expert});
+    if (w.experts == 0) {
+      renamed[w.tensor] = old;
+      continue;
+    }
+    auto& values = stacked[w.tensor];
+    values.resize(static_cast<std::size_t>(w.tensor_rows * w.cols));
+    shapes[w.tensor] = w.tensor_shape();
+    const std::vector<float> own = single.files->find(old)->floats(old);
+    std::ranges::copy(own, values.begin() + w.first_row * w.cols);
+  }
+  Reference r(
+      GetParam(), [&](ModelSpec& s) { s = other; },
+      [&](const std::string& name) -> std::optional<StoredTensor> {
+        auto found = stacked.find(name);
+        if (found != stacked.end()) return StoredTensor{kernels::Storage::f32, shapes.at(name), found->second.data()};
+        return files(renamed.at(name));
+      });
+  EXPECT_EQ(r.train(), want);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ExpertFamily,
+                         testing::Values("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe", "gpt_oss", "deepseek_v3"),
+                         [](auto& kind) { return kind.param; });
+
+}  // namespace
+}  // namespace dml
