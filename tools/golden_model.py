@@ -56,6 +56,9 @@ class Names:
         "gpt_neox": dict(embed="gpt_neox.embed_in", layer="gpt_neox.layers", final="gpt_neox.final_layer_norm",
                          head="embed_out", qkv="attention.query_key_value", out="attention.dense",
                          up="mlp.dense_h_to_4h", down="mlp.dense_4h_to_h"),
+        "falcon": dict(embed="transformer.word_embeddings", layer="transformer.h", final="transformer.ln_f",
+                       qkv="self_attention.query_key_value", out="self_attention.dense", up="mlp.dense_h_to_4h",
+                       down="mlp.dense_4h_to_h"),
     }
 
     def __init__(self, kind):
@@ -80,14 +83,16 @@ class Config:
         self.hidden = raw["n_embd"] if self.gpt2 else raw["hidden_size"]
         self.layers = raw["n_layer"] if self.gpt2 else raw["num_hidden_layers"]
         self.heads = raw["n_head"] if self.gpt2 else raw["num_attention_heads"]
-        self.kv = get("num_key_value_heads") or self.heads
+        self.kv = get("num_key_value_heads") or get("num_kv_heads") or self.heads
+        if kind == "falcon" and not get("new_decoder_architecture"):
+            self.kv = 1 if get("multi_query", True) else self.heads
         self.head_dim = get("head_dim") or self.hidden // self.heads
-        self.ffn = (get("n_inner") or 4 * self.hidden) if self.gpt2 else raw["intermediate_size"]
+        self.ffn = (get("n_inner") or 4 * self.hidden) if self.gpt2 else get("intermediate_size") or get("ffn_hidden_size") or 4 * self.hidden
         self.positions = raw["n_positions"] if self.gpt2 else raw["max_position_embeddings"]
         self.eps = next(raw[k] for k in ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps",
                                          "norm_epsilon") if k in raw)
         self.tied = get("tie_word_embeddings", self.gemma or self.gpt2)
-        everywhere = get("use_bias", False) or kind in ("gpt2", "phi")   # in attention and MLP
+        everywhere = get("use_bias", False) or get("bias", False) or kind in ("gpt2", "phi")   # in attention and MLP
         self.qkv_bias = everywhere or {"qwen2": True, "stablelm": get("use_qkv_bias", False)}.get(
             kind, get("attention_bias", False))
         self.out_bias = everywhere or get("attention_out_bias", get("attention_bias", False)
@@ -100,8 +105,13 @@ class Config:
         self.norms_behind = kind in ("olmo2", "olmo3", "exaone4")
         self.sandwich = kind in ("gemma2", "gemma3_text", "glm4")
         self.one_norm = kind in ("cohere", "cohere2", "phi") or kind == "stablelm" and get("use_parallel_residual", False)
-        self.parallel = self.one_norm or get("use_parallel_residual", False)
-        self.activation = get("hidden_activation") or get("hidden_act") or get("activation_function")
+        if kind == "falcon":                                    # ln_attn and ln_mlp, one for both, or one behind the other
+            two = get("new_decoder_architecture") and get("num_ln_in_parallel_attn", 2) == 2
+            self.one_norm = get("parallel_attn", True) and not two
+            if two:
+                self.names.before_attention, self.names.before_mlp = "ln_attn", "ln_mlp"
+        self.parallel = self.one_norm or get("use_parallel_residual", False) or get("new_decoder_architecture", False)
+        self.activation = get("hidden_activation") or get("hidden_act") or get("activation_function") or get("activation")
         self.scale = get("attention_multiplier") or (get("query_pre_attn_scalar") or self.head_dim) ** -0.5
         self.residual = get("residual_multiplier", 1.0)
         self.logit_scale = get("logit_scale", 1.0) / get("logits_scaling", 1.0)
@@ -270,8 +280,9 @@ class Decoder:
         """q (T, H, E), k and v (T, K, E)."""
         c, n = self.c, self.c.names
         T, H, K, E = x.shape[0], c.heads, c.kv, c.head_dim
-        if c.kind == "gpt_neox":                                # q, k, v of each head in turn
-            return self.linear(x, prefix + n.qkv).view(T, H, 3, E).unbind(2)
+        if c.kind in ("gpt_neox", "falcon"):                    # of each key/value head its queries, its key, its value
+            q, k, v = self.linear(x, prefix + n.qkv).view(T, K, H // K + 2, E).split([H // K, 1, 1], 2)
+            return q.reshape(T, H, E), k.squeeze(2), v.squeeze(2)
         if n.qkv:
             q, k, v = self.linear(x, prefix + n.qkv).split([H * E, K * E, K * E], -1)
         else:
@@ -366,7 +377,8 @@ class Decoder:
         for i in range(c.layers):
             x = self.layer(x, i, positions, document)
         x = self.norm(x, n.final)
-        out = (x @ embedding.T if c.tied else self.linear(x, n.head)) * c.logit_scale
+        out = x @ embedding.T + w.get(n.head + ".bias", 0) if c.tied else self.linear(x, n.head)
+        out = out * c.logit_scale
         return c.final_cap * torch.tanh(out / c.final_cap) if c.final_cap else out
 
     def token_losses(self, batch):
@@ -472,4 +484,6 @@ def tensor_shapes(c):
     norm(n.final)
     if not c.tied:
         linear(n.head, V, D, c.head_bias)
+    elif c.head_bias:
+        shapes[n.head + ".bias"] = (V,)
     return shapes

@@ -22,6 +22,9 @@ BASE = dict(vocab_size=61, hidden_size=32, intermediate_size=48, num_hidden_laye
 GEMMA = dict(hidden_size=40, head_dim=8, hidden_act=None, hidden_activation="gelu_pytorch_tanh", rms_norm_eps=1e-6,
              tie_word_embeddings=True, bos_token_id=2, eos_token_id=1, pad_token_id=0)
 LAYER_NORM = dict(layer_norm_eps=1e-5, rms_norm_eps=None)
+NEOX = dict(hidden_act="gelu", num_key_value_heads=None, rope_theta=None, rotary_emb_base=10000, rotary_pct=0.5)
+FALCON = dict(layer_norm_eps=None, layer_norm_epsilon=1e-5, intermediate_size=None, num_key_value_heads=None,
+              hidden_act=None, activation="gelu", alibi=False, tie_word_embeddings=True)
 STABLELM = dict(num_attention_heads=2, num_key_value_heads=2, partial_rotary_factor=0.25, use_qkv_bias=True,
                 layer_norm_eps=1e-5, rms_norm_eps=None)
 
@@ -30,7 +33,7 @@ def family(architecture, model_type, *changes, **more):
     config = dict(architectures=[architecture], model_type=model_type, **BASE)
     for change in (*changes, more):
         config.update(change)
-    return {k: v for k, v in config.items() if v is not None or k == "hidden_act"}
+    return {k: v for k, v in config.items() if v is not None or k == "hidden_act" and config["model_type"] != "falcon"}
 
 
 # One line a family: what is unlike Llama stands in it.
@@ -87,6 +90,22 @@ FAMILIES = {
                        hidden_act="relu2", partial_rotary_factor=0.5, mlp_bias=True),
     "starcoder2": family("Starcoder2ForCausalLM", "starcoder2", LAYER_NORM, layer_norm_eps=None, norm_epsilon=1e-5,
                          hidden_act="gelu_pytorch_tanh", use_bias=True, sliding_window=5, tie_word_embeddings=True),
+    "phi": family("PhiForCausalLM", "phi", LAYER_NORM, hidden_act="gelu_new", partial_rotary_factor=0.5,
+                  qk_layernorm=True),
+    "phi_tied": family("PhiForCausalLM", "phi", LAYER_NORM, hidden_act="gelu_new", partial_rotary_factor=0.5,
+                       num_key_value_heads=None, tie_word_embeddings=True),
+    "apertus": family("ApertusForCausalLM", "apertus", hidden_act="xielu", attention_bias=True, torch_dtype="float32",
+                      rope_scaling=dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                                        original_max_position_embeddings=32)),
+    "gpt_neox": family("GPTNeoXForCausalLM", "gpt_neox", LAYER_NORM, NEOX, attention_bias=True,
+                       use_parallel_residual=True),
+    "gpt_neox_serial": family("GPTNeoXForCausalLM", "gpt_neox", LAYER_NORM, NEOX, rotary_pct=1.0,
+                              use_parallel_residual=False, tie_word_embeddings=True),
+    "falcon": family("FalconForCausalLM", "falcon", LAYER_NORM, FALCON, multi_query=True, parallel_attn=True),
+    "falcon_groups": family("FalconForCausalLM", "falcon", LAYER_NORM, FALCON, num_kv_heads=2, bias=True,
+                            new_decoder_architecture=True, tie_word_embeddings=False),
+    "falcon_serial": family("FalconForCausalLM", "falcon", LAYER_NORM, FALCON, multi_query=False, parallel_attn=False,
+                            bias=True, ffn_hidden_size=48),
     "gpt2": dict(architectures=["GPT2LMHeadModel"], model_type="gpt2", vocab_size=61, n_embd=32, n_layer=2, n_head=4,
                  n_positions=24, n_inner=48, activation_function="gelu_new", layer_norm_epsilon=1e-5,
                  torch_dtype="bfloat16", bos_token_id=1, eos_token_id=1),
@@ -116,13 +135,16 @@ def random_weights(c, generator, storage):
     """Large enough that every term shows in the result: scores of order one, norms away from one, biases that matter."""
     weights = {}
     for name, shape in tensor_shapes(c).items():
+        if name.endswith((".beta", ".eps")):                    # constants of an xIELU
+            weights[name] = torch.tensor(0.5 if name.endswith("beta") else -1e-6, dtype=storage).double()
+            continue
         x = torch.randn(shape, generator=generator, dtype=torch.float64)
         if len(shape) == 1:
             norm = "norm" in name or ".ln_" in name
             x = 0.2 * x + (1 if norm and name.endswith("weight") and not c.one_plus else 0)
         elif "norm" in name:                                    # of every head a row
             x = 1 + 0.2 * x
-        elif "embed_" in name or "wte" in name or "wpe" in name:
+        elif name in (c.names.embed + ".weight", c.names.positions + ".weight"):
             x = x * (0.2 if c.tied else 0.4)
         else:
             x = x * (1.1 / math.sqrt(shape[0] if c.gpt2 else shape[1]))
@@ -148,7 +170,7 @@ def packed_batch(c, generator):
 
 
 def trainable(tensors):
-    return {k: v.clone().requires_grad_(True) for k, v in tensors.items()}
+    return {k: v.clone().requires_grad_(v.dim() > 0) for k, v in tensors.items()}
 
 
 def loss_of(model, batch):
@@ -233,7 +255,7 @@ def write_family(name, raw, folder, rope_root=None):
 
     full = trainable(weights)
     expected(Decoder(c, full), batch, os.path.join(folder, "full")).backward()
-    write_safetensors(os.path.join(folder, "full/gradients.safetensors"), {k: v.grad for k, v in full.items()})
+    write_safetensors(os.path.join(folder, "full/gradients.safetensors"), {k: v.grad for k, v in full.items() if v.dim()})
 
     adapters = make_lora(c, weights, generator)
     scale = LORA_ALPHA / LORA_RANK

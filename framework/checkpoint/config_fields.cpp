@@ -54,10 +54,10 @@ void ConfigFields::common(ModelSpec& s, const ConfigDefaults& defaults) {
   if (from_) return from_->read_common(s, defaults);
   Json& j = *to_;
   j["hidden_size"] = s.hidden;
-  j["intermediate_size"] = s.ffn;
+  j[defaults.ffn_key] = s.ffn;
   j["num_hidden_layers"] = s.layers;
   j["num_attention_heads"] = s.heads;
-  j["num_key_value_heads"] = s.kv_heads;
+  j[defaults.kv_key] = s.kv_heads;
   j["head_dim"] = s.head_dim;
   j["max_position_embeddings"] = s.max_positions;
   j[defaults.eps_key] = s.norm_eps;

@@ -22,7 +22,7 @@ constexpr ActivationName kActivations[] = {
     {"gelu_new", Activation::gelu_tanh}, {"gelu_fast", Activation::gelu_tanh},
     {"gelu_python", Activation::gelu},   {"gelu_python_tanh", Activation::gelu_tanh},
     {"relu", Activation::relu},          {"gelu_accurate", Activation::gelu_tanh},
-    {"relu2", Activation::relu2}};
+    {"relu2", Activation::relu2}, {"xielu", Activation::xielu}};
 
 struct ScalingName {
   const char* name;
@@ -149,11 +149,12 @@ std::vector<Token> ConfigReader::tokens(const char* key, Token fallback) const {
 void ConfigReader::read_common(ModelSpec& spec, const ConfigDefaults& defaults) const {
   spec.vocab = required("vocab_size");
   spec.hidden = required("hidden_size");
-  spec.ffn = required("intermediate_size");
+  spec.ffn = defaults.ffn_of_hidden && !has(defaults.ffn_key) ? 4 * std::min<std::int64_t>(spec.hidden, 1 << 20)
+                                                               : required(defaults.ffn_key);
   spec.layers = required("num_hidden_layers");
   spec.heads = required("num_attention_heads");
-  spec.kv_heads = integer("num_key_value_heads",
-                          is_null("num_key_value_heads") || defaults.kv_heads == 0 ? spec.heads : defaults.kv_heads);
+  spec.kv_heads =
+      integer(defaults.kv_key, is_null(defaults.kv_key) || defaults.kv_heads == 0 ? spec.heads : defaults.kv_heads);
   if (spec.hidden < 1 || spec.heads < 1) spec.check(source_);  // says what is wrong before it is divided by
   if (spec.layers > 2048) throw UserError("{}: 'num_hidden_layers' must be 1 to 2048, is {}", source_, spec.layers);
   spec.head_dim = integer("head_dim", defaults.head_dim);

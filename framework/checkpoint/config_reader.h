@@ -24,8 +24,10 @@ struct ConfigDefaults {
   Token bos = 1, eos = 2;  // −1: none
   const char* activation = "silu";
   const char *eps_key = "rms_norm_eps", *activation_key = "hidden_act";
+  const char *kv_key = "num_key_value_heads", *ffn_key = "intermediate_size";
   const char *theta_key = "rope_theta", *partial_key = "partial_rotary_factor";
   bool derived_head_dim = false;  // heads are hidden / heads wide, whatever the config says
+  bool ffn_of_hidden = false;     // an MLP without a size is 4 · hidden wide
   bool ropes_of_layers = false;   // "rope_parameters" may hold an object for each kind of layer
   bool phi3_rope = false;         // longrope alone, which first folders call yarn; its original length is 4096 if not given
   bool ntk_alpha = false;         // HunYuan: "dynamic" with "alpha" is a larger base from the start

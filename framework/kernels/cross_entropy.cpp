@@ -54,6 +54,7 @@ struct Chunk {
   const ReplacedRows* replaced = nullptr;
   Mat own = {};  // logits of the replaced rows, then their gradients
   std::span<const float> weights = {};  // of the rows' gradients; empty: all 1
+  HeadBias bias = {};
 
   float weight(std::int64_t row) const { return weights.empty() ? 1 : weights[static_cast<std::size_t>(row)]; }
 
@@ -100,6 +101,7 @@ void logits_and_stats(const Chunk& c, const Part& head, float softcap) {
       });
     for (std::int64_t i = 0; i < rows; ++i) {
       float* x = logits.row(i);
+      if (c.bias.value) loop.add_scaled(c.bias.value + token, 1, x, cols);
       if (softcap > 0) loop.softcap(x, cols, softcap);
       std::int64_t label = c.labels[static_cast<std::size_t>(i)] - token;
       if (label >= 0 && label < cols) c.label_logits[i] = x[label];
@@ -153,6 +155,8 @@ void gradient_of_logits(const Chunk& c, const Part& head, float softcap, Write m
       float ratio = softcap > 0 ? c.label_logits[i] / softcap : 0;
       x[label] -= (1 - ratio * ratio) * weight;
     }
+    for (std::int64_t i = 0; c.bias.gradient && i < c.hidden.count(); ++i)
+      loops().add_scaled(logits.row(i), 1, c.bias.gradient + token, cols);
     // The head's own rows have no part in these logits.
     if (c.replaced)
       each_replaced(*c.replaced, token, cols, [&](std::int64_t column, std::int64_t number) {
@@ -173,7 +177,7 @@ void gradient_of_logits(const Chunk& c, const Part& head, float softcap, Write m
 double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token> labels, float softcap,
                      std::span<float> row_losses, Mat dhidden, Mat dhead, Write dhead_mode, Arena& scratch,
                      const LowRankLogits* low, bool sparing, const ReplacedRows* replaced,
-                     std::span<const float> row_weights) {
+                     std::span<const float> row_weights, HeadBias bias) {
   const std::int64_t rows = hidden.rows, vocabulary = head.rows, panels = (vocabulary + kPanel - 1) / kPanel;
   ProfileScope profiled("cross_entropy",
                         2.0 * static_cast<double>(hidden.size() * vocabulary) * (dhead.empty() ? 1 : 2));
@@ -218,7 +222,8 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
             low ? ConstMat(down.slice(0, count)) : ConstMat{},
             replaced,
             replaced ? own.slice(0, count) : Mat{},
-            row_weights.empty() ? row_weights : row_weights.subspan(at, n)};
+            row_weights.empty() ? row_weights : row_weights.subspan(at, n),
+            bias};
     const Part all{0, head, dhead};
     if (replaced) gemm_nt(hidden.slice(first, count), weight_of(replaced->rows), c.own, Write::set);
     logits_and_stats(c, all, softcap);
@@ -240,7 +245,7 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
 
 double cross_entropy(ConstMat hidden, const HeadParts& head, std::span<const Token> labels, float softcap,
                      std::span<float> row_losses, Mat dhidden, Arena& scratch, bool sparing,
-                     std::span<const float> row_weights) {
+                     std::span<const float> row_weights, HeadBias bias) {
   const std::int64_t rows = hidden.rows, vocabulary = head.starts.back(), panels = (vocabulary + kPanel - 1) / kPanel;
   const bool gradient = dhidden.data != nullptr;
   ProfileScope profiled("cross_entropy", 2.0 * static_cast<double>(hidden.size() * vocabulary) * (gradient ? 2 : 1));
@@ -281,7 +286,8 @@ double cross_entropy(ConstMat hidden, const HeadParts& head, std::span<const Tok
                          {},
                          nullptr,
                          {},
-                         row_weights.empty() ? row_weights : row_weights.subspan(at, n)});
+                         row_weights.empty() ? row_weights : row_weights.subspan(at, n),
+                         bias});
     }
   };
   auto open = [&](std::size_t k, bool want) {

@@ -28,6 +28,12 @@ struct ReplacedRows {
   Mat drows;
 };
 
+/// Added to the logits (V); its gradient is added to, unless null.
+struct HeadBias {
+  const float* value = nullptr;
+  float* gradient = nullptr;
+};
+
 /// A head, float32, that is never there as a whole: part k holds the rows [starts[k], starts[k + 1]).
 struct HeadParts {
   struct Rows {
@@ -47,14 +53,14 @@ struct HeadParts {
 double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token> labels, float softcap,
                      std::span<float> row_losses, Mat dhidden, Mat dhead, Write dhead_mode, Arena& scratch,
                      const LowRankLogits* low = nullptr, bool sparing = false, const ReplacedRows* replaced = nullptr,
-                     std::span<const float> row_weights = {});
+                     std::span<const float> row_weights = {}, HeadBias bias = {});
 
 /// The same bits from a head in parts, each of them visited twice: for the sums, and for the gradients, which come with a
 /// dhidden that is not `hidden`. Logits of all but the first rows are computed twice as well. The visits are the same for
 /// every N, also none.
 double cross_entropy(ConstMat hidden, const HeadParts& head, std::span<const Token> labels, float softcap,
                      std::span<float> row_losses, Mat dhidden, Arena& scratch, bool sparing = false,
-                     std::span<const float> row_weights = {});
+                     std::span<const float> row_weights = {}, HeadBias bias = {});
 /// Of how many rows that is.
 std::int64_t logits_computed_twice(std::int64_t rows, std::int64_t vocabulary, bool sparing = false);
 

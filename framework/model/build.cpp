@@ -52,6 +52,7 @@ void TensorStart::values(std::int64_t first, std::int64_t last, float* out) cons
     Random stream = stream_of(seed, Purpose::init, weight.tensor);
     for (std::int64_t i = first; i < last; ++i)
       out[i - first] = !weight.vector ? stream.normal(static_cast<std::uint64_t>(i)) * init_range
+                       : weight.start ? *weight.start
                        : !weight.bias ? norm_weight
                                       : 0;
   } else if (weight.reordered() && !stored->turned) {
@@ -191,6 +192,7 @@ class Builder {
 
   bool trained(const WeightName& w) const {
     if (w.role == WeightRole::router_correction) return false;  // no gradient reaches it
+    if (w.constant) return false;
     if (training_.full) return !training_.unfrozen || training_.unfrozen(w.tensor, w.tensor_shape()[0]);
     auto named = [&](const WeightName& trained) { return trained.tensor == w.tensor; };
     return std::ranges::any_of(plan_.saved, named) || std::ranges::any_of(plan_.biases, named);
@@ -233,7 +235,7 @@ class Builder {
     if (trained(w)) {
       attach_trained(w, stored);
       // What PEFT calls the original module, for the adapter's file.
-      const bool end = w.role == WeightRole::embed || w.role == WeightRole::head;
+      const bool end = (w.role == WeightRole::embed || w.role == WeightRole::head) && !w.bias;
       if (training_.adapter && training_.adapter->resized && stored && end)
         *frozen_at(*model_, w) = stored->as_matrix(w.tensor_rows, w.cols);
       return;
@@ -334,11 +336,14 @@ class Builder {
       attention.sinks = ref, attention.frozen_sinks = vector;
     } else if (w.role == WeightRole::router_correction) {
       model_->layers[static_cast<std::size_t>(w.layer)].mlp.moe.router.rule.correction = vector;
+    } else if (const VectorPlace place = vector_at(*model_, w); place.frozen) {
+      if (place.trained) *place.trained = ref;
+      *place.frozen = vector;
     } else if (w.role == WeightRole::embed) {
       model_->embedding.table = ref, model_->embedding.frozen = matrix;
     } else if (w.role == WeightRole::positions) {
       model_->embedding.positions = ref, model_->embedding.frozen_positions = matrix;
-    } else if (w.role == WeightRole::head && !w.bias) {
+    } else if (w.role == WeightRole::head) {
       model_->head.weight = ref, model_->head.frozen = matrix;
     } else {
       problems_.add(fmt::format("{}: tensor '{}' has no place in this model", source_name_, w.tensor));

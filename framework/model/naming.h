@@ -20,6 +20,8 @@ struct Naming {
   const char *gate = "mlp.gate_proj", *up = "mlp.up_proj", *down = "mlp.down_proj";
   const char* gate_up = "mlp.gate_up_proj";  // instead of gate and up
 
+  const char* activation = "mlp.act_fn";  // of the scalars of an xIELU
+
   std::array<const char*, 4> targets{"q_proj", "v_proj"};  // of LoRA, as PEFT's table has them; null behind the last
 };
 

@@ -130,6 +130,8 @@ void ModelSpec::check(const std::string& source) const {
       fmt::format("embedding scale {} is out of range", embedding_scale));
   bad(!(residual_scale > 0 && residual_scale < 1e6) || !(logit_scale > 0 && logit_scale < 1e6 + 1),
       fmt::format("residual scale {} or logit scale {} is out of range", residual_scale, logit_scale));
+  bad(activation == kernels::Activation::xielu && gated,
+      "the activation 'xielu' is for an MLP without a gate, as apertus has");
   bad(!(init_range > 0 && init_range <= 10),
       fmt::format("initializer_range must be above 0 and at most 10, is {}", init_range));
   if (use_rope) {

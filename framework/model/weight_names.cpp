@@ -17,7 +17,9 @@ class Lister {
     for (layer_ = 0; layer_ < s.layers; ++layer_) list_layer();
     layer_ = -1;
     norm(WeightRole::final_norm, names_.final_norm, s.hidden, s.norm_bias);
-    if (!s.tied) matrix(WeightRole::head, names_.head, s.vocab, s.hidden, s.head_bias, false);
+    if (!s.tied) matrix(WeightRole::head, names_.head, s.vocab, s.hidden, false, false);
+    if (s.head_bias)
+      out_.push_back({WeightRole::head, true, layer_, full(names_.head) + ".bias", s.vocab, 1, true, 0, s.vocab});
     return std::move(out_);
   }
 
@@ -62,6 +64,12 @@ class Lister {
       matrix(WeightRole::up, names_.up, s.ffn, s.hidden, s.mlp_bias);
     }
     if (!s.sparse(layer_)) matrix(WeightRole::down, names_.down, s.hidden, s.ffn, s.mlp_bias);
+    if (s.activation == kernels::Activation::xielu) {
+      scalar(WeightRole::alpha_p, "alpha_p", 0.2033f, false);  // softplus(0.2033) = 0.8
+      scalar(WeightRole::alpha_n, "alpha_n", -1.0502f, false);  // 0.5 + softplus(−1.0502) = 0.8
+      scalar(WeightRole::beta, "beta", 0.5f, true);
+      scalar(WeightRole::eps, "eps", -1e-6f, true);
+    }
     norm(WeightRole::post_ffn_norm, names_.post_ffn_norm, s.hidden, s.norm_bias);
   }
 
@@ -127,6 +135,11 @@ class Lister {
       if (!b || bias)
         out_.push_back({role, b, layer_, full(module) + (b ? ".bias" : ".weight"), width, 1, true, 0, width, false});
   }
+  void scalar(WeightRole role, const char* name, float start, bool constant) {
+    out_.push_back({role, false, layer_, fmt::format("{}.{}", full(names_.activation), name), 1, 1, true, 0, 1});
+    out_.back().start = start;
+    out_.back().constant = constant;
+  }
   void head_norms(WeightRole role, const char* module, std::int64_t heads) {
     const std::int64_t width = spec_.head_dim;
     for (std::int64_t h = 0; h < heads; ++h) {
@@ -157,6 +170,7 @@ class Lister {
 }  // namespace
 
 std::vector<std::int64_t> WeightName::tensor_shape() const {
+  if (constant) return {};
   if (stacked > 0) return {stacked, tensor_rows / stacked};
   if (coded) return {experts, tensor_rows / experts, cols / kernels::kMxfp4Block, kernels::kMxfp4Block / 2};
   if (experts > 0 && vector) return {experts, tensor_rows / experts};

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,10 @@ enum class WeightRole {
   router,
   router_correction,
   shared_gate,
+  alpha_p,  // of an xIELU, and its constants beta and eps
+  alpha_n,
+  beta,
+  eps,
   final_norm,
   head
 };
@@ -77,6 +82,8 @@ struct WeightName {
   bool alternate = false;           // the file has rows of gate and up in turn; first_row is this model's
   std::int64_t head = -1;           // of q_norm and k_norm where every head has its own; −1: of all heads
   std::int64_t stacked = 0;         // vectors that the file holds as a matrix of so many rows
+  bool constant = false;            // a single number without a dimension, never trained
+  std::optional<float> start = {};  // what a vector begins with in a new model; by its role, if not given
 
   std::int64_t size() const { return rows * cols; }
   bool fused() const { return rows != tensor_rows; }

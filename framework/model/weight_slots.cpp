@@ -117,6 +117,24 @@ Norm* norm_at(CausalLm& model, const WeightName& w) {
   }
 }
 
+VectorPlace vector_at(CausalLm& model, const WeightName& w) {
+  if (w.role == WeightRole::head && w.bias) return {&model.head.bias, &model.head.frozen_bias};
+  if (w.layer < 0) return {};
+  XieluScalars& s = model.layers[static_cast<std::size_t>(w.layer)].mlp.xielu;
+  switch (w.role) {
+    case WeightRole::alpha_p:
+      return {&s.alpha_p, &s.frozen_p};
+    case WeightRole::alpha_n:
+      return {&s.alpha_n, &s.frozen_n};
+    case WeightRole::beta:
+      return {nullptr, &s.beta};
+    case WeightRole::eps:
+      return {nullptr, &s.eps};
+    default:
+      return {};
+  }
+}
+
 std::optional<LoraAdapter>* adapter_at(CausalLm& model, const WeightName& w) {
   if (Linear* linear = linear_at(model, w)) return &linear->lora;
   return w.role == WeightRole::embed ? &model.embedding.lora : w.role == WeightRole::head ? &model.head.lora : nullptr;
@@ -164,6 +182,8 @@ std::vector<float> tensor_values(CausalLm& model, std::span<const WeightName> ro
     } else if (w.role == WeightRole::router_correction) {
       const Moe& moe = model.layers[static_cast<std::size_t>(w.layer)].mlp.moe;
       vector_values({}, moe.router.rule.correction, w, values);
+    } else if (const VectorPlace place = vector_at(model, w); place.frozen) {
+      vector_values(place.trained ? *place.trained : ParameterRef{}, *place.frozen, w, values);
     } else {
       const Embedding& e = model.embedding;
       kernels::Weight table = w.role == WeightRole::embed  ? e.value()

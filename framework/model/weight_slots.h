@@ -12,6 +12,12 @@ namespace dml {
 /// The linear layer or norm that a weight belongs to; null when it belongs to neither.
 Linear* linear_at(CausalLm& model, const WeightName& weight);
 Norm* norm_at(CausalLm& model, const WeightName& weight);
+/// The place of a vector beside them: a scalar of an activation, or the head's bias; both null for others.
+struct VectorPlace {
+  ParameterRef* trained = nullptr;
+  const float** frozen = nullptr;
+};
+VectorPlace vector_at(CausalLm& model, const WeightName& weight);
 /// Where a matrix has its adapter, and its frozen values: of linear layers, embedding and head; null for others.
 std::optional<LoraAdapter>* adapter_at(CausalLm& model, const WeightName& weight);
 kernels::Weight* frozen_at(CausalLm& model, const WeightName& weight);

@@ -1,7 +1,6 @@
 #include "nn/loss_head.h"
 
 #include "core/parallel.h"
-#include "kernels/cross_entropy.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
 #include "kernels/lora.h"
@@ -16,6 +15,11 @@ void LossHead::hidden(ConstMat x, Mat h) const {
 void LossHead::hidden_backward(Mat dh, ConstMat x, Mat d, Arena& arena) const {
   if (scale != 1) kernels::scale(dh, scale);
   norm.backward(dh, x, d, Write::set, arena);
+}
+
+kernels::HeadBias LossHead::bias_of(bool gradient) const {
+  if (!bias) return {frozen_bias};
+  return {bias.value().data, gradient ? bias.grad().data : nullptr};
 }
 
 double LossHead::loss(ConstMat x, std::span<const Token> labels, std::span<float> row_losses, Mat d, Pass& pass,
@@ -46,7 +50,8 @@ double LossHead::loss(ConstMat x, std::span<const Token> labels, std::span<float
   kernels::ReplacedRows replaced;
   if (own) replaced = {own.tokens, own.numbers, own.rows.value(), d.empty() ? Mat{} : own.rows.grad()};
   double sum = kernels::cross_entropy(h, value(), labels, softcap, row_losses, dh, dhead.values, dhead.mode, pass.arena,
-                                      lora ? &low : nullptr, pass.sparing, own ? &replaced : nullptr, row_weights);
+                                      lora ? &low : nullptr, pass.sparing, own ? &replaced : nullptr, row_weights,
+                                      bias_of(!d.empty()));
   for (std::size_t k = 0; weight && !d.empty() && k < weight.pieces(); ++k) pass.end_gradient(weight.piece(k));
   if (lora && !d.empty()) adapter_input_backward(*lora, low.ddown, h, dh, pass);
   if (!d.empty()) hidden_backward(dh, x, d, pass.arena);
@@ -66,7 +71,8 @@ double LossHead::loss_in_parts(ConstMat h, std::span<const Token> labels, std::s
     return {kernels::weight_of(rows.value()), gradient ? rows.grad() : Mat{}};
   };
   auto close = [&](std::size_t k) { pass.end_gradient(weight.piece(k)); };
-  return kernels::cross_entropy(h, {starts, open, close}, labels, softcap, row_losses, dh, pass.arena, pass.sparing, row_weights);
+  return kernels::cross_entropy(h, {starts, open, close}, labels, softcap, row_losses, dh, pass.arena, pass.sparing,
+                                row_weights, bias_of(dh.data != nullptr));
 }
 
 void LossHead::logits(ConstMat x, Mat logits, Arena& arena, kernels::Rows how) const {
@@ -85,6 +91,7 @@ void LossHead::logits(ConstMat x, Mat logits, Arena& arena, kernels::Rows how) c
     kernels::lora_down(h, lora->a.value(), down, how);
     kernels::lora_up(down, lora->b.value(), lora->scale, logits);
   }
+  if (const float* b = bias_of(false).value) kernels::add_bias(b, logits);
   if (softcap > 0) kernels::soft_cap(softcap, logits);
 }
 

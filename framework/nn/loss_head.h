@@ -5,7 +5,9 @@
 #include <optional>
 #include <span>
 
+#include "kernels/cross_entropy.h"
 #include "kernels/gemm.h"
+#include "kernels/weight.h"
 #include "nn/lora.h"
 #include "nn/norm.h"
 #include "nn/token_rows.h"
@@ -16,11 +18,13 @@ struct LossHead {
   Norm norm;
   kernels::Weight frozen;  // (V, D); the embedding's in tied models
   ParameterRef weight;
+  const float* frozen_bias = nullptr;  // (V); Phi
+  ParameterRef bias;
   float scale = 1, softcap = 0;  // of the logits, in this order
   std::optional<LoraAdapter> lora;  // without a magnitude
   TrainedTokens own;                // of a frozen matrix without an adapter; the embedding's in tied models
 
-  bool trains() const { return norm.trains() || weight || lora || own; }
+  bool trains() const { return norm.trains() || weight || bias || lora || own; }
   kernels::Weight value() const { return weight ? kernels::weight_of(weight.value()) : frozen; }
 
   /// x (N, D): the rows that feed the labels (N). Returns the sum of the row losses; row_losses (N) is set unless empty.
@@ -35,6 +39,7 @@ struct LossHead {
   /// scale · norm(x): the head is linear, so the logits are scaled.
   void hidden(ConstMat x, Mat h) const;
   void hidden_backward(Mat dh, ConstMat x, Mat d, Arena& arena) const;
+  kernels::HeadBias bias_of(bool gradient) const;
   double loss_in_parts(ConstMat h, std::span<const Token> labels, std::span<float> row_losses, Mat dh,
                        Pass& pass, std::span<const float> row_weights) const;
 };

@@ -56,7 +56,16 @@ void Mlp::project(ConstMat x, Mat to_gate, Mat to_up, Saved& s, Pass& pass) cons
 
 void Mlp::activate(ConstMat gated, ConstMat upped, Mat h) const {
   if (gate) kernels::gated_act(activation, gated, upped, h);
-  else kernels::activate(activation, upped, h);
+  else if (activation != kernels::Activation::xielu) kernels::activate(activation, upped, h);
+  else if (!dry_run()) kernels::xielu(xielu.values(), upped, h);
+}
+
+void Mlp::activate_backward(ConstMat dh, Mat gated, Mat upped, Pass& pass) const {
+  if (gate) return kernels::gated_act_backward(activation, dh, gated, upped);
+  if (activation != kernels::Activation::xielu) return kernels::activate_backward(activation, dh, upped);
+  auto gradient = [](const ParameterRef& p) { return p ? p.grad().data : nullptr; };
+  const kernels::Xielu scalars = dry_run() ? kernels::Xielu{} : xielu.values();
+  kernels::xielu_backward(scalars, dh, upped, gradient(xielu.alpha_p), gradient(xielu.alpha_n), pass.arena);
 }
 
 void Mlp::forward(ConstMat x, Mat y, Write mode, const Saved& whole, Pass& all) const {
@@ -83,8 +92,7 @@ void Mlp::backward(ConstMat dy, ConstMat x, const Saved& whole, Mat dx, Pass& al
     if (down.trains())
       activate(gated, upped, h);  // cheaper to redo than to keep; a frozen projection does not ask for it
     down.backward(dout, h, s.down_proj, dh, Write::set, pass);
-    if (gate) kernels::gated_act_backward(activation, dh, gated, upped);
-    else kernels::activate_backward(activation, dh, upped);
+    activate_backward(dh, gated, upped, pass);
     up.backward(upped, in, s.up_proj, din, Write::set, pass);
     if (gate) gate.backward(gated, in, s.gate_proj, din, Write::add, pass);
   });

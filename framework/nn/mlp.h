@@ -6,13 +6,26 @@
 #pragma once
 
 #include "kernels/gated_act.h"
+#include "kernels/xielu.h"
 #include "nn/linear.h"
 
 namespace dml {
 
+/// The scalars of an xIELU; beta and eps are constants.
+struct XieluScalars {
+  ParameterRef alpha_p, alpha_n;
+  const float *frozen_p = nullptr, *frozen_n = nullptr, *beta = nullptr, *eps = nullptr;
+
+  bool trains() const { return alpha_p || alpha_n; }
+  kernels::Xielu values() const {
+    return {alpha_p ? *alpha_p.value().data : *frozen_p, alpha_n ? *alpha_n.value().data : *frozen_n, *beta, *eps};
+  }
+};
+
 struct Mlp {
   kernels::Activation activation = kernels::Activation::silu;
   Linear gate, up, down;  // gate is empty in families without one
+  XieluScalars xielu;     // of that activation, without a gate
 
   struct Saved {
     Kept gate, up;  // empty when backward is to compute them again
@@ -22,7 +35,7 @@ struct Mlp {
   };
 
   std::int64_t width() const { return up.out(); }
-  bool trains() const { return gate.trains() || up.trains() || down.trains(); }
+  bool trains() const { return gate.trains() || up.trains() || down.trains() || xielu.trains(); }
 
   Saved plan(std::int64_t tokens, Keeping keeping, Arena& saved) const;
   void forward(ConstMat x, Mat y, Write mode, const Saved& saved, Pass& pass) const;
@@ -35,6 +48,8 @@ struct Mlp {
   template <class F>
   void each_part(std::int64_t rows, const Saved& saved, Pass& pass, F part) const;
   void project(ConstMat x, Mat to_gate, Mat to_up, Saved& saved, Pass& pass) const;
+  /// gated and upped become their own gradients.
+  void activate_backward(ConstMat dh, Mat gated, Mat upped, Pass& pass) const;
 };
 
 }  // namespace dml

@@ -34,7 +34,7 @@ bool is_foreign(const TensorView& t, const TensorRows& rows, const ModelSpec& sp
   if (spec.moe.experts > 0 && t.dtype == Dtype::u8 && (t.name.ends_with("_blocks") || t.name.ends_with("_scales")))
     return false;  // mxfp4: these weights are written as numbers
   return !rows.contains(std::string(t.name)) && !t.name.ends_with("rotary_emb.inv_freq") &&
-         !is_bitsandbytes_part(t.name) && !(spec.tied && t.name == "lm_head.weight");
+         !is_bitsandbytes_part(t.name) && !(spec.tied && t.name == std::string(spec.naming->head) + ".weight");
 }
 
 std::vector<TensorInfo> tensors_of(const TensorRows& rows, const BaseModel& base, const ModelSpec& spec, Dtype dtype) {
@@ -137,6 +137,7 @@ void write_model_directory(const std::string& directory, const BaseModel& base, 
 bool ModelInParts::possible(const CausalLm& model) {
   if (!model.reordered.empty()) return false;
   TensorRows rows = rows_by_tensor(model.spec);
+  std::erase_if(rows, [](auto& row) { return row.second[0].constant; });
   for (const Unit& unit : model.parameters.units())
     for (const Parameter& p : unit.parameters) {
       if (p.trained_first > 0 || p.trained_end() < p.size()) return false;
@@ -159,6 +160,8 @@ void ModelInParts::write(std::span<const Shard> shards, bool rest, const std::st
   }
   if (rest) {
     const TensorRows rows = rows_by_tensor(model_.spec);
+    for (auto& [name, parts] : rows)
+      if (parts[0].constant) parts_.write_floats(name, 0, tensor_values(const_cast<CausalLm&>(model_), parts, false));
     if (base_.files)
       for (const TensorView& t : base_.files->tensors())
         if (is_foreign(t, rows, model_.spec)) parts_.write(t.name, t.bytes);

@@ -21,6 +21,7 @@
 #include "kernels/lora.h"
 #include "kernels/norm.h"
 #include "kernels/rope.h"
+#include "kernels/xielu.h"
 
 namespace dml::kernels::cases {
 
@@ -177,6 +178,8 @@ inline double activation(Activation act, double x) {
       return x > 0 ? x : 0;
     case Activation::relu2:
       return x > 0 ? x * x : 0;
+    case Activation::xielu:
+      break;  // has a case of its own
   }
   return 0;
 }
@@ -213,6 +216,27 @@ inline Case plain(Activation act, std::int64_t t, std::int64_t f) {
   };
   c.forward_bytes = 8.0 * static_cast<double>(t * f);
   c.backward_bytes = 12.0 * static_cast<double>(t * f);
+  return c;
+}
+
+/// The two scalars are inputs of one element; beta 0.4, and an eps at which a kink would show.
+inline Case xielu_case(std::int64_t t, std::int64_t f) {
+  Case c{fmt::format("xielu T={} F={}", t, f), {{t, f, 2}, {1, 1}, {1, 1}}, {{t, f}}, {}, {}, {}};
+  auto scalars = [](const Mats& in) { return Xielu{*in[1].data, *in[2].data, 0.4f, -1e-6f}; };
+  c.forward = [=](const Mats& in, const Mats& out, Arena&) { xielu(scalars(in), in[0], out[0]); };
+  c.backward = [=](const Mats& in, const Mats&, const Mats& dout, const Mats& din, Arena& scratch) {
+    copy(in[0], din[0]);
+    xielu_backward(scalars(in), dout[0], din[0], din[1].data, din[2].data, scratch);
+  };
+  c.reference = [=](const std::vector<Values>& in) {
+    Values y(in[0].size());
+    const double p = std::log1p(std::exp(in[1][0])), n = 0.4 + std::log1p(std::exp(in[2][0]));
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      const double x = in[0][i];
+      y[i] = (x > 0 ? p * x * x : n * (std::expm1(std::min(x, -1e-6)) - x)) + 0.4 * x;
+    }
+    return std::vector<Values>{y};
+  };
   return c;
 }
 
@@ -325,10 +349,12 @@ inline Case attend(AttentionShape s, std::vector<std::int64_t> lengths) {
   return c;
 }
 
-inline Case loss(std::int64_t n, std::int64_t d, std::int64_t vocabulary, float softcap = 0, bool train_head = true) {
+inline Case loss(std::int64_t n, std::int64_t d, std::int64_t vocabulary, float softcap = 0, bool train_head = true,
+                 bool biased = false) {
   Case c{
-      fmt::format("cross_entropy N={} D={} V={} cap={}{}", n, d, vocabulary, softcap, train_head ? "" : " frozen head"),
-      {{n, d}, {vocabulary, d, 0.3f}},
+      fmt::format("cross_entropy N={} D={} V={} cap={}{}{}", n, d, vocabulary, softcap, train_head ? "" : " frozen head",
+                  biased ? " bias" : ""),
+      {{n, d}, {vocabulary, d, 0.3f}, {1, vocabulary}},
       {{n, 1}},
       {},
       {},
@@ -336,12 +362,14 @@ inline Case loss(std::int64_t n, std::int64_t d, std::int64_t vocabulary, float 
   auto labels = std::make_shared<std::vector<Token>>();
   for (std::int64_t i = 0; i < n; ++i) labels->push_back(static_cast<Token>((i * 7919 + 3) % vocabulary));
   c.forward = [=](const Mats& in, const Mats& out, Arena& scratch) {
-    cross_entropy(in[0], weight_of(in[1]), *labels, softcap, out[0].flat(), {}, {}, Write::set, scratch);
+    cross_entropy(in[0], weight_of(in[1]), *labels, softcap, out[0].flat(), {}, {}, Write::set, scratch, nullptr, false,
+                  nullptr, {}, {biased ? in[2].data : nullptr});
   };
   // The gradient of the sum only: the test feeds ones.
   c.backward = [=](const Mats& in, const Mats&, const Mats&, const Mats& din, Arena& scratch) {
     cross_entropy(in[0], weight_of(in[1]), *labels, softcap, {}, din[0], train_head ? din[1] : Mat{}, Write::set,
-                  scratch);
+                  scratch, nullptr, false, nullptr, {},
+                  biased ? HeadBias{in[2].data, din[2].data} : HeadBias{});
   };
   c.reference = [=](const std::vector<Values>& in) {
     Values losses(static_cast<std::size_t>(n)), x(static_cast<std::size_t>(vocabulary));
@@ -351,6 +379,7 @@ inline Case loss(std::int64_t n, std::int64_t d, std::int64_t vocabulary, float 
         double s = 0;
         for (std::int64_t l = 0; l < d; ++l)
           s += in[0][static_cast<std::size_t>(i * d + l)] * in[1][static_cast<std::size_t>(j * d + l)];
+        if (biased) s += in[2][static_cast<std::size_t>(j)];
         if (softcap > 0) s = softcap * std::tanh(s / softcap);
         x[static_cast<std::size_t>(j)] = s;
         top = std::max(top, s);

@@ -42,6 +42,7 @@ std::vector<Case> all_cases() {
     list.push_back(gated(act, 130, 96));
     list.push_back(plain(act, 3, 130));
   }
+  for (auto [t, f] : {std::array<std::int64_t, 2>{1, 3}, {3, 130}, {200, 96}}) list.push_back(xielu_case(t, f));
   for (auto [t, heads, dim, turned] :
        {std::array<std::int64_t, 4>{1, 1, 8, 8}, {65, 3, 64, 64}, {130, 2, 80, 32}, {3, 4, 96, 96}})
     for (bool interleaved : {false, true}) list.push_back(rotary(t, heads, dim, turned, interleaved));
@@ -61,6 +62,7 @@ std::vector<Case> all_cases() {
   for (auto [n, d, v] : {std::array<std::int64_t, 3>{1, 33, 70}, {3, 64, 1000}, {65, 24, 301}, {600, 8, 130}}) {
     list.push_back(loss(n, d, v));
     list.push_back(loss(n, d, v, 3.f));
+    list.push_back(loss(n, d, v, d == 64 ? 3.f : 0.f, true, true));
   }
   return list;
 }

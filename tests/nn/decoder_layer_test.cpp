@@ -16,6 +16,8 @@ struct Kind {
   bool pre = true, post = false, parallel = false, shared_norm = false, gated = true, head_norms = false,
        whole_norms = false, own_head_norms = false;
   bool layer_norm = false, lora = false, biases = false;
+  bool fused = false, norm_behind_rope = false, interleaved = false, rope = true;
+  float residual_scale = 1;
   std::int64_t window = 0;
   float softcap = 0;
   kernels::Activation activation = kernels::Activation::silu;
@@ -25,6 +27,7 @@ std::string name_of(const testing::TestParamInfo<Kind>& kind) { return kind.para
 
 class LayerKinds : public testing::TestWithParam<Kind> {
  protected:
+  static constexpr float constants[] = {0.5f, -1e-6f};
   LayerKinds() {
     const Kind& k = GetParam();
     auto norm = [&](const std::string& name, std::int64_t width) {
@@ -58,11 +61,18 @@ class LayerKinds : public testing::TestWithParam<Kind> {
       layer.mlp_post_norm = norm("mlp_post_norm", kWidth);
     }
     layer.parallel = k.parallel;
+    layer.residual_scale = k.residual_scale;
     Attention& a = layer.attention;
     a.shape = {kHeads, kKvHeads, kHeadDim, 0.5f, k.softcap, k.window};
-    a.q = linear("q", a.query_width(), kWidth);
-    a.k = linear("k", a.key_width(), kWidth);
-    a.v = linear("v", a.key_width(), kWidth);
+    if (k.fused) {
+      a.qkv = linear("qkv", a.query_width() + 2 * a.key_width(), kWidth);
+    } else {
+      a.q = linear("q", a.query_width(), kWidth);
+      a.k = linear("k", a.key_width(), kWidth);
+      a.v = linear("v", a.key_width(), kWidth);
+    }
+    a.use_rope = k.rope;
+    a.norm_behind_rope = k.norm_behind_rope;
     a.o = linear("o", kWidth, a.query_width());
     a.norm_whole = k.whole_norms;
     if (k.head_norms || k.whole_norms) {
@@ -80,6 +90,11 @@ class LayerKinds : public testing::TestWithParam<Kind> {
     if (k.gated) layer.mlp.gate = linear("gate", kFfn, kWidth);
     layer.mlp.up = linear("up", kFfn, kWidth);
     layer.mlp.down = linear("down", kWidth, kFfn);
+    if (k.activation == kernels::Activation::xielu) {
+      layer.mlp.xielu.alpha_p = trained.add("alpha_p", {1});
+      layer.mlp.xielu.alpha_n = trained.add("alpha_n", {1});
+      layer.mlp.xielu.beta = constants, layer.mlp.xielu.eps = constants + 1;
+    }
     trained.bind(21);
 
     x = values.random(kTokens, kWidth);
@@ -93,7 +108,9 @@ class LayerKinds : public testing::TestWithParam<Kind> {
       }
   }
 
-  Pass pass(bool training = true) { return {documents, arena, {{cos, sin}, all.positions}, {}, training, 99, 3}; }
+  Pass pass(bool training = true) {
+    return {documents, arena, {{cos, sin, GetParam().interleaved}, all.positions}, {}, training, 99, 3};
+  }
   std::int64_t height(std::span<const std::int32_t> rows) const {
     return rows.empty() ? kTokens : static_cast<std::int64_t>(rows.size());
   }
@@ -304,6 +321,16 @@ std::vector<Kind> kinds() {
       [](Kind& k) { k.gated = false, k.layer_norm = true, k.biases = true, k.activation = kernels::Activation::gelu; });
   add("parallel", [](Kind& k) { k.parallel = true, k.layer_norm = true; });
   add("parallel_one_norm", [](Kind& k) { k.parallel = true, k.shared_norm = true, k.layer_norm = true; });
+  add("fused_by_head", [](Kind& k) { k.fused = k.biases = k.head_norms = true; });
+  add("fused_by_head_lora", [](Kind& k) { k.fused = k.lora = k.parallel = true; });
+  add("norms_behind_rope", [](Kind& k) { k.norm_behind_rope = k.head_norms = true; });
+  add("interleaved", [](Kind& k) { k.interleaved = true; });
+  add("no_rope", [](Kind& k) { k.rope = false; });
+  add("scaled_residuals", [](Kind& k) { k.residual_scale = 0.6f; });
+  add("scaled_sandwich", [](Kind& k) { k.residual_scale = 0.6f, k.post = true; });
+  add("scaled_parallel", [](Kind& k) { k.residual_scale = 0.6f, k.parallel = true; });
+  add("xielu", [](Kind& k) { k.gated = false, k.activation = kernels::Activation::xielu; });
+  add("relu2", [](Kind& k) { k.gated = false, k.activation = kernels::Activation::relu2; });
   add("parallel_lora", [](Kind& k) { k.parallel = true, k.shared_norm = true, k.lora = true; });
   return all;
 }

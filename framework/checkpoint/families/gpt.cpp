@@ -1,4 +1,4 @@
-// GPT-2.
+// GPT-2; and those whose q, k and v are one tensor, head by head: GPT-NeoX (Pythia), Falcon.
 #include "checkpoint/families/groups.h"
 #include "core/error.h"
 
@@ -68,10 +68,97 @@ void gpt2(ConfigFields& c, ModelSpec& s) {
   s.learned_positions = s.conv1d_layout = s.fused_qkv = true;
 }
 
+constexpr Naming kNeox{.embed = "gpt_neox.embed_in",
+                       .layers = "gpt_neox.layers",
+                       .final_norm = "gpt_neox.final_layer_norm",
+                       .head = "embed_out",
+                       .o = "attention.dense",
+                       .qkv = "attention.query_key_value",
+                       .up = "mlp.dense_h_to_4h",
+                       .down = "mlp.dense_4h_to_h",
+                       .targets = {"query_key_value"}};
+
+void gpt_neox(ConfigFields& c, ModelSpec& s) {
+  s.norm = NormKind::layer;
+  s.norm_bias = true;
+  c.common(s, {.norm_eps = 1e-5,
+               .partial_rotary = 0.25,
+               .max_positions = 2048,
+               .bos = 0,
+               .eos = 2,
+               .activation = "gelu",
+               .eps_key = "layer_norm_eps",
+               .theta_key = "rotary_emb_base",
+               .partial_key = "rotary_pct",
+               .derived_head_dim = true});
+  if (s.kv_heads != s.heads && c.reader())
+    throw UserError("{}: 'num_key_value_heads' is {}, but a gpt_neox has as many as heads", c.reader()->source(),
+                    s.kv_heads);
+  c.attention_bias(s, "attention_bias", true);
+  c.flag("use_parallel_residual", s.parallel_residual, true);
+  s.mlp_bias = true;
+  s.gated = false;
+  s.fused_by_head = true;
+}
+
+// Falcon with one LayerNorm for both blocks, two in front of each other, or, from 40B on, one for each.
+constexpr Naming kFalcon{.embed = "transformer.word_embeddings",
+                         .layers = "transformer.h",
+                         .final_norm = "transformer.ln_f",
+                         .o = "self_attention.dense",
+                         .qkv = "self_attention.query_key_value",
+                         .up = "mlp.dense_h_to_4h",
+                         .down = "mlp.dense_4h_to_h",
+                         .targets = {"query_key_value"}};
+constexpr Naming kFalconTwoNorms = [] {
+  Naming n = kFalcon;
+  n.input_norm = "ln_attn", n.pre_ffn_norm = "ln_mlp";
+  return n;
+}();
+
+void falcon(ConfigFields& c, ModelSpec& s) {
+  s.norm = NormKind::layer;
+  s.norm_bias = true;
+  c.common(s, {.norm_eps = 1e-5,
+               .tied = true,
+               .max_positions = 2048,
+               .bos = 11,
+               .eos = 11,
+               .activation = "gelu",
+               .eps_key = "layer_norm_epsilon",
+               .activation_key = "activation",
+               .kv_key = "num_kv_heads",
+               .ffn_key = "ffn_hidden_size",
+               .derived_head_dim = true,
+               .ffn_of_hidden = true});
+  // The writer spells what was read: groups of heads as "new_decoder_architecture", one as "multi_query".
+  bool grouped = s.naming == &kFalconTwoNorms || (s.kv_heads != 1 && s.kv_heads != s.heads);
+  bool multi_query = s.kv_heads == 1, parallel = s.parallel_residual;
+  c.flag("new_decoder_architecture", grouped, false);
+  c.flag("multi_query", multi_query, true);
+  c.flag("parallel_attn", parallel, true);
+  std::int64_t norms = s.naming == &kFalconTwoNorms ? 2 : 1;
+  if (auto* from = c.reader()) norms = from->integer("num_ln_in_parallel_attn", grouped ? 2 : 1);
+  else if (grouped) (*c.writer())["num_ln_in_parallel_attn"] = norms;
+  if (c.reader() && !grouped) s.kv_heads = multi_query ? 1 : s.heads;
+  c.attention_bias(s, "bias");
+  s.mlp_bias = s.qkv_bias;
+  s.parallel_residual = parallel || grouped;
+  s.shared_input_norm = s.parallel_residual && !(grouped && norms == 2);
+  if (grouped && norms == 2) s.naming = &kFalconTwoNorms;
+  s.gated = false;
+  s.fused_by_head = true;
+}
+
 }  // namespace
 
 FamilyGroup gpt_families() {
-  return {{"gpt2", "GPT2LMHeadModel", "GPT-2: learned positions, LayerNorm, no gate", gpt2, &kGpt2}};
+  return {
+      {"gpt2", "GPT2LMHeadModel", "GPT-2: learned positions, LayerNorm, no gate", gpt2, &kGpt2},
+      {"gpt_neox", "GPTNeoXForCausalLM", "GPT-NeoX, Pythia: LayerNorm, partial rotary, parallel residual", gpt_neox,
+       &kNeox},
+      {"falcon", "FalconForCausalLM", "Falcon: shared keys and values, parallel residual, no gate", falcon, &kFalcon},
+  };
 }
 
 }  // namespace dml

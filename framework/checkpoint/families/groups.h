@@ -13,9 +13,9 @@ using FamilyGroup = std::vector<Family>;
 FamilyGroup llama_families();   // Llama and what differs from it in a few switches
 FamilyGroup qwen_families();    // Qwen; OLMo and EXAONE, whose norms stand behind the blocks
 FamilyGroup gemma_families();   // Gemma
-FamilyGroup phi_families();     // Phi 3 and GLM, whose tensors are fused; HunYuan, Granite
+FamilyGroup phi_families();     // Phi, GLM
 FamilyGroup cohere_families();  // Command; StableLM, Nemotron, StarCoder 2: LayerNorm
 FamilyGroup expert_families();  // those with mixtures of experts
-FamilyGroup gpt_families();     // GPT-2
+FamilyGroup gpt_families();     // GPT-2, GPT-NeoX, Falcon
 
 }  // namespace dml

@@ -100,6 +100,23 @@ void granite(ConfigFields& c, ModelSpec& s) {
   s.logit_scale = 1 / divisor;
 }
 
+void apertus(ConfigFields& c, ModelSpec& s) {
+  c.common(s, {.norm_eps = 1e-5,
+               .rope_theta = 12e6,
+               .max_positions = 65536,
+               .activation = "xielu",
+               .rope = {.theta = 12e6,
+                        .scaling = RopeScaling::llama3,
+                        .factor = 8,
+                        .low_freq_factor = 1,
+                        .high_freq_factor = 4,
+                        .original_positions = 8192}});
+  s.gated = false;
+  c.attention_bias(s);
+  s.qk_norm = true;
+}
+
+constexpr Naming kApertus{.input_norm = "attention_layernorm", .pre_ffn_norm = "feedforward_layernorm"};
 constexpr Naming kHunyuan{.q_norm = "self_attn.query_layernorm", .k_norm = "self_attn.key_layernorm"};
 
 }  // namespace
@@ -111,6 +128,8 @@ FamilyGroup llama_families() {
       {"ministral", "MinistralForCausalLM", "Ministral: Mistral with windows on some layers", ministral},
       {"smollm3", "SmolLM3ForCausalLM", "SmolLM 3: layers without rope", smollm3},
       {"arcee", "ArceeForCausalLM", "Arcee: squared ReLU, no gate", arcee},
+      {"apertus", "ApertusForCausalLM", "Apertus: xIELU with trained scalars, norms on q and k, no gate", apertus,
+       &kApertus},
       {"seed_oss", "SeedOssForCausalLM", "Seed-OSS: biases on q, k, v", seed_oss},
       {"ernie4_5", "Ernie4_5ForCausalLM", "ERNIE 4.5: interleaved rope", ernie4_5},
       {"hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", "HunYuan: norms on q and k behind the rope", hunyuan, &kHunyuan},

@@ -1,8 +1,24 @@
-// Families with fused tensors: Phi 3, GLM 4.
+// Phi; and GLM 4, whose gate and up are one tensor as Phi 3's are.
 #include "checkpoint/families/groups.h"
 
 namespace dml {
 namespace {
+
+void phi(ConfigFields& c, ModelSpec& s) {
+  s.norm = NormKind::layer;
+  s.norm_bias = true;
+  c.common(s, {.norm_eps = 1e-5,
+               .partial_rotary = 0.5,
+               .max_positions = 2048,
+               .activation = "gelu_new",
+               .eps_key = "layer_norm_eps"});
+  s.gated = false;
+  s.qkv_bias = s.out_bias = s.mlp_bias = s.head_bias = true;
+  s.parallel_residual = s.shared_input_norm = true;
+  c.flag("qk_layernorm", s.qk_norm, false);
+  s.qk_norm_bias = s.qk_norm;
+  s.qk_norm_kind = NormKind::layer;
+}
 
 void phi3(ConfigFields& c, ModelSpec& s) {
   c.common(s, {.norm_eps = 1e-5,
@@ -30,6 +46,14 @@ void glm4(ConfigFields& c, ModelSpec& s) {
   if (auto* from = c.reader(); from && !from->has("eos_token_id") && s.vocab > 151338) s.eos = {151329, 151336, 151338};
 }
 
+constexpr Naming kPhi{.final_norm = "model.final_layernorm",
+                      .pre_ffn_norm = nullptr,
+                      .o = "self_attn.dense",
+                      .q_norm = "self_attn.q_layernorm",
+                      .k_norm = "self_attn.k_layernorm",
+                      .up = "mlp.fc1",
+                      .down = "mlp.fc2",
+                      .targets = {"q_proj", "v_proj", "fc1", "fc2"}};
 constexpr Naming kPhi3{.targets = {"qkv_proj"}};
 constexpr Naming kGlm4{.post_attention_norm = "post_self_attn_layernorm",
                        .pre_ffn_norm = "post_attention_layernorm",
@@ -39,6 +63,7 @@ constexpr Naming kGlm4{.post_attention_norm = "post_self_attn_layernorm",
 
 FamilyGroup phi_families() {
   return {
+      {"phi", "PhiForCausalLM", "Phi 1, 1.5 and 2: one LayerNorm for both blocks, a bias on the head", phi, &kPhi},
       {"phi3", "Phi3ForCausalLM", "Phi 3, 3.5 and 4: fused tensors, longrope", phi3, &kPhi3},
       {"glm4", "Glm4ForCausalLM", "GLM 4: four norms, interleaved rope on half of a head", glm4, &kGlm4},
   };

@@ -21,6 +21,11 @@ namespace dml::kernels {
 
 constexpr std::int64_t kDotRows = 8;  // up to here products of a row are dots, one fixed order per element
 
+/// kernels/xielu.h, behind softplus.
+struct XieluFactors {
+  float p, n, beta, eps;
+};
+
 struct Loops {
   /// c (m,n) = or += alpha · a · b; a(i,k) is a[i·a_row + k·a_col], b (k,n) has contiguous rows ldb apart.
   void (*small_gemm)(std::int64_t m, std::int64_t n, std::int64_t k, const float* a, std::int64_t a_row,
@@ -75,6 +80,9 @@ struct Loops {
   void (*gated_act_backward)(int act, const float* dh, float* gate, float* up, std::int64_t n);
   void (*activate)(int act, const float* x, std::int64_t n, float* y);
   void (*activate_backward)(int act, const float* dy, float* x, std::int64_t n);
+  void (*xielu)(const XieluFactors& f, const float* x, std::int64_t n, float* y);
+  /// x becomes its gradient; sums[0] and sums[1] are set to those of f.p and f.n.
+  void (*xielu_backward)(const XieluFactors& f, const float* dy, float* x, std::int64_t n, float* sums);
 
   // Attention tiles. Forward: s is (keys, width) of scaled scores, queries along the row; width is a multiple of 16.
   // Query q sees keys [low + q, high + q) of the tile. Updates the running max and sum of every query, sets fix[q] to

@@ -210,6 +210,33 @@ void activate_backward(int act, const float* dy, float* x, std::int64_t n) {
       });
 }
 
+// expm1(x) = tanh(x/2) · (exp(x) + 1), exact near zero, too.
+DML_INLINE V expm1(V x) { return tanh(0.5f * x) * (exp(x) + 1.f); }
+
+void xielu(const XieluFactors& f, const float* x, std::int64_t n, float* y) {
+  const float p = f.p, m = f.n, beta = f.beta, eps = f.eps;
+  for_vectors(
+      n, [&](auto get, auto put) __attribute__((always_inline)) {
+        V v = get(x);
+        V positive = p * v * v, negative = m * (expm1(min(v, all(eps))) - v);
+        put(y, (v > 0.f ? positive : negative) + beta * v);
+      });
+}
+void xielu_backward(const XieluFactors& f, const float* dy, float* x, std::int64_t n, float* sums) {
+  const float p = f.p, m = f.n, beta = f.beta, eps = f.eps;
+  V of_p{}, of_n{};
+  for_vectors(
+      n, [&](auto get, auto put) __attribute__((always_inline)) {
+        V v = get(x), d = get(dy), low = min(v, all(eps));  // d is zero past the end
+        of_p += v > 0.f ? d * v * v : V{};
+        of_n += v > 0.f ? V{} : d * (expm1(low) - v);
+        V grows = v < eps ? exp(v) : V{};
+        put(x, d * ((v > 0.f ? 2.f * p * v : m * (grows - 1.f)) + beta));
+      });
+  sums[0] = sum(of_p);
+  sums[1] = sum(of_n);
+}
+
 // ---- softmax.
 
 void softcap(float* x, std::int64_t n, float cap) {
