@@ -91,13 +91,13 @@ class ConfigOf {
     j_["num_key_value_heads"] = whole("attention.head_count_kv", heads_);
     j_["head_dim"] = head_dim_;
     j_["max_position_embeddings"] = whole("context_length");
-    const bool layer_norm = model_ == "stablelm";
-    const char* epsilon = layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon";
-    j_[layer_norm ? "layer_norm_eps" : "rms_norm_eps"] = file_.number(key(epsilon));
-    const bool gemma = model_.starts_with("gemma");
-    j_["hidden_act"] = gemma ? "gelu_pytorch_tanh" : "silu";
-    if (gemma) j_["hidden_activation"] = "gelu_pytorch_tanh";
-    if (model_ == "llama") j_["attention_bias"] = has("blk.0.attn_q.bias"), j_["mlp_bias"] = has("blk.0.ffn_up.bias");
+    const bool rms = std::string_view(family_.epsilon) == "rms_norm_eps";
+    j_[family_.epsilon] = file_.number(key(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon"));
+    j_["hidden_act"] = family_.activation == kernels::Activation::gelu_tanh ? "gelu_pytorch_tanh"
+                       : family_.activation == kernels::Activation::relu2   ? "relu2"
+                                                                            : "silu";
+    if (model_.starts_with("gemma")) j_["hidden_activation"] = j_["hidden_act"];
+    biases_and_scales();
     if (model_ == "stablelm") {
       j_["use_qkv_bias"] = has("blk.0.attn_q.bias");
       j_["qk_layernorm"] = has("blk.0.attn_q_norm.weight");
@@ -105,6 +105,26 @@ class ConfigOf {
     }
     if (model_ == "gemma2" || model_ == "gemma3_text") gemma_scores(layers);
     rope();
+  }
+
+  void biases_and_scales() {
+    const bool qkv = has("blk.0.attn_q.bias"), out = has("blk.0.attn_output.bias"), mlp = has("blk.0.ffn_up.bias");
+    if (model_ == "starcoder2" || model_ == "ernie4_5") {
+      j_["use_bias"] = out;
+    } else if (model_ != "qwen2" && model_ != "phi3" && model_ != "stablelm") {
+      j_["attention_bias"] = qkv;
+      j_["mlp_bias"] = mlp;
+    }
+    if (family_.extras & GgufFamily::scales) {
+      j_["embedding_multiplier"] = real("embedding_scale", 1);
+      j_["attention_multiplier"] = real("attention.scale", 1 / std::sqrt(static_cast<double>(head_dim_)));
+      j_["residual_multiplier"] = real("residual_scale", 1);
+      j_["logits_scaling"] = real("logit_scale", 1);
+    } else if (family_.extras & GgufFamily::logit_scale) {
+      j_["logit_scale"] = real("logit_scale", 1);
+      j_["use_qk_norm"] = has("blk.0.attn_q_norm.weight");
+    }
+    if (model_ == "cohere2") j_["sliding_window"] = whole("attention.sliding_window"), j_["sliding_window_pattern"] = 4;
   }
 
   void gemma_scores(std::int64_t layers) {
@@ -126,7 +146,7 @@ class ConfigOf {
   void rope() {
     j_["rope_theta"] = real("rope.freq_base", 10000);
     const std::int64_t turned = whole("rope.dimension_count", head_dim_);
-    if (model_ == "stablelm" || turned != head_dim_)
+    if ((family_.extras & GgufFamily::partial_rope) || turned != head_dim_)
       j_["partial_rotary_factor"] = static_cast<double>(turned) / static_cast<double>(head_dim_);
     const std::string kind = file_.text(key("rope.scaling.type"), "none");
     Json scaling = nullptr;

@@ -21,9 +21,9 @@ double default_query_scale(const ModelSpec& s) {
 
 double yarn_attention_factor(const RopeSpec& r) { return r.factor <= 1 ? 1 : 0.1 * std::log(r.factor) + 1; }
 
-std::int64_t expected_window(const F& family, const ModelSpec& s, std::int64_t layer, std::int64_t window) {
-  const bool slides = family.windows == F::Windows::alternating ? layer % 2 == 0 : (layer + 1) % 6 != 0;
-  return slides && layer < s.layers ? window : 0;
+std::int64_t expected_window(const F& family, std::int64_t layer, std::int64_t window) {
+  const bool slides = family.window_first ? layer % family.full_window == 0 : (layer + 1) % family.full_window != 0;
+  return slides ? window : 0;
 }
 
 class KeyWriter {
@@ -70,11 +70,23 @@ class KeyWriter {
                                   {s_.mlp_bias, F::mlp, "biases in the MLP"},
                                   {s_.head_bias, F::head, "a bias of lm_head"}})
       if (has && !(family_.biases & bit)) refuse("no {}", name);
+    if (family_.extras & F::scales) {
+      real("embedding_scale", s_.embedding_scale);
+      real("residual_scale", s_.residual_scale);
+      real("logit_scale", 1 / s_.logit_scale);
+    } else if (family_.extras & F::logit_scale) {
+      real("logit_scale", s_.logit_scale);
+    } else if (s_.logit_scale != 1 || s_.residual_scale != 1) {
+      refuse("no scale of residuals and logits");
+    }
+    if (s_.qk_norms_stacked && s_.layers < 64) refuse("norms of q and k (use_qk_norm) only from 64 layers on");
+    if (s_.fused_by_head) refuse("q, k and v one behind the other; this model has them head by head");
   }
 
   void attention() {
     const double scale = s_.query_scale == 0 ? 1 / std::sqrt(static_cast<double>(s_.head_dim)) : s_.query_scale;
-    if (std::abs(scale / default_query_scale(s_) - 1) > 1e-6)
+    if (family_.extras & F::scales) real("attention.scale", scale);
+    else if (std::abs(scale / default_query_scale(s_) - 1) > 1e-6)
       refuse("a fixed scale of attention scores, {:.6g}; this model has {:.6g}", default_query_scale(s_), scale);
     if (s_.inverse_layer_scale) refuse("no scale_attn_by_inverse_layer_idx");
     if (s_.model_type == "gemma2") {
@@ -89,7 +101,7 @@ class KeyWriter {
 
   void windows() {
     const std::int64_t window = s_.windows.empty() ? 0 : std::ranges::max(s_.windows);
-    if (family_.windows == F::Windows::none) {
+    if (family_.full_window == 0) {
       if (window > 0 && window < s_.max_positions)
         warn("attends to the whole text: texts of more than {} tokens (sliding_window) come out differently", window);
       if (family_.architecture == "phi3") set("attention.sliding_window", window);
@@ -97,16 +109,23 @@ class KeyWriter {
     }
     for (std::int64_t l = 0; l < s_.layers; ++l)
       if (const std::int64_t here = s_.windows.empty() ? 0 : s_.windows[static_cast<std::size_t>(l)];
-          here != expected_window(family_, s_, l, window) || window == 0)
-        return refuse("windows on {} layers; this model has others",
-                      family_.windows == F::Windows::alternating ? "every second of its" : "five of six");
+          here != expected_window(family_, l, window) || window == 0)
+        return refuse("a window on all but every {}th layer; this model has others", family_.full_window);
     set("attention.sliding_window", window);
   }
 
   void rope() {
     const RopeSpec& r = s_.rope;
     const auto dimensions = static_cast<std::int64_t>(r.partial * static_cast<double>(s_.head_dim));
-    if (family_.whole_head_rope && dimensions != s_.head_dim) refuse("no partial_rotary_factor, which is {}", r.partial);
+    if (!(family_.extras & F::partial_rope) && dimensions != s_.head_dim)
+      refuse("no partial_rotary_factor, which is {}", r.partial);
+    for (std::int64_t l = 0; l < s_.layers; ++l) {
+      const bool turns = s_.without_rope.empty() || !s_.without_rope[static_cast<std::size_t>(l)];
+      if (turns != (family_.full_rope > 0 && (l + 1) % family_.full_rope == 0)) continue;
+      if (family_.full_rope == 0) refuse("rope on every layer; this model has layers without");
+      else refuse("rope on all but every {}th layer; this model has other layers without", family_.full_rope);
+      break;
+    }
     set("rope.dimension_count", dimensions);
     real("rope.freq_base", r.theta);
     if (s_.has_local_rope && (s_.rope_local.theta != 10000 || s_.rope_local.scaling != RopeScaling::none))
@@ -120,7 +139,7 @@ class KeyWriter {
       case RopeScaling::yarn:
         return yarn();
       case RopeScaling::llama3:
-        if (!family_.llama3_rope) refuse("no rope scaling 'llama3'");
+        if (!(family_.extras & F::llama3_rope)) refuse("no rope scaling 'llama3'");
         return;  // a tensor of factors
       case RopeScaling::longrope:
         return longrope();
@@ -144,7 +163,7 @@ class KeyWriter {
 
   void longrope() {
     const RopeSpec& r = s_.rope;
-    if (!family_.longrope) return refuse("no rope scaling 'longrope'");
+    if (!(family_.extras & F::longrope)) return refuse("no rope scaling 'longrope'");
     const double factor = r.factor > 1 ? r.factor : static_cast<double>(s_.max_positions) / static_cast<double>(r.original_positions);
     const double attention = r.attention_factor != 0 ? r.attention_factor
                              : factor <= 1           ? 1
@@ -163,18 +182,56 @@ class KeyWriter {
 }  // namespace
 
 const std::vector<GgufFamily>& gguf_families() {
+  constexpr unsigned kAll = F::qkv | F::out | F::mlp;
   static const std::vector<F> table = {
-      {"llama", "llama", true, Activation::silu, F::qkv | F::out | F::mlp, F::Windows::none, true, false, true},
-      {"mistral", "llama", true, Activation::silu, F::none, F::Windows::none, true, false, true},
-      {"qwen2", "qwen2", false, Activation::silu, F::qkv},
-      {"qwen3", "qwen3"},
-      {"gemma", "gemma", false, Activation::gelu_tanh},
-      {"gemma2", "gemma2", false, Activation::gelu_tanh, F::none, F::Windows::alternating},
-      {"gemma3_text", "gemma3", false, Activation::gelu_tanh, F::none, F::Windows::five_of_six},
-      {"phi3", "phi3", false, Activation::silu, F::none, F::Windows::none, false, true},
-      {"stablelm", "stablelm", false, Activation::silu, F::qkv},
-      {"olmo2", "olmo2"},
-      {"gpt2", "gpt2", false, Activation::gelu_tanh, F::qkv | F::out | F::mlp},
+      {.model_type = "llama", .architecture = "llama", .paired_rope = true, .biases = kAll, .extras = F::llama3_rope},
+      {.model_type = "mistral", .architecture = "llama", .paired_rope = true, .extras = F::llama3_rope},
+      {.model_type = "ministral", .architecture = "llama", .paired_rope = true},
+      {.model_type = "qwen2", .architecture = "qwen2", .biases = F::qkv},
+      {.model_type = "qwen3", .architecture = "qwen3"},
+      {.model_type = "gemma", .architecture = "gemma", .activation = Activation::gelu_tanh},
+      {.model_type = "gemma2",
+       .architecture = "gemma2",
+       .activation = Activation::gelu_tanh,
+       .full_window = 2,
+       .window_first = 1},
+      {.model_type = "gemma3_text", .architecture = "gemma3", .activation = Activation::gelu_tanh, .full_window = 6},
+      {.model_type = "phi3", .architecture = "phi3", .extras = F::longrope | F::partial_rope},
+      {.model_type = "stablelm",
+       .architecture = "stablelm",
+       .biases = F::qkv,
+       .extras = F::partial_rope,
+       .epsilon = "layer_norm_eps"},
+      {.model_type = "olmo2", .architecture = "olmo2"},
+      {.model_type = "gpt2", .architecture = "gpt2", .activation = Activation::gelu_tanh, .biases = kAll},
+      {.model_type = "granite", .architecture = "granite", .paired_rope = true, .biases = kAll, .extras = F::scales},
+      {.model_type = "cohere", .architecture = "command-r", .extras = F::logit_scale, .epsilon = "layer_norm_eps"},
+      {.model_type = "cohere2",
+       .architecture = "cohere2",
+       .full_window = 4,
+       .full_rope = 4,
+       .extras = F::logit_scale,
+       .epsilon = "layer_norm_eps"},
+      {.model_type = "nemotron",
+       .architecture = "nemotron",
+       .activation = Activation::relu2,
+       .biases = kAll,
+       .extras = F::partial_rope,
+       .epsilon = "norm_eps"},
+      {.model_type = "starcoder2",
+       .architecture = "starcoder2",
+       .activation = Activation::gelu_tanh,
+       .biases = kAll,
+       .epsilon = "norm_epsilon"},
+      {.model_type = "glm4", .architecture = "glm4", .biases = F::qkv, .extras = F::partial_rope},
+      {.model_type = "smollm3", .architecture = "smollm3", .paired_rope = true, .full_rope = 4},
+      {.model_type = "arcee",
+       .architecture = "arcee",
+       .paired_rope = true,
+       .activation = Activation::relu2,
+       .extras = F::llama3_rope},
+      {.model_type = "ernie4_5", .architecture = "ernie4_5", .biases = F::out},
+      {.model_type = "hunyuan_v1_dense", .architecture = "hunyuan-dense"},
   };
   return table;
 }
