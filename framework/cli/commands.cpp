@@ -91,6 +91,7 @@ const std::vector<Command>& commands() {
       resume_command(),
       evaluate_command(),
       score_command(),
+      sweep_command(),
       infer_command(),
       serve_command(),
       merge_command(),

@@ -13,6 +13,7 @@ Command train_command();
 Command resume_command();
 Command evaluate_command();
 Command score_command();
+Command sweep_command();
 Command infer_command();
 Command serve_command();
 Command merge_command();

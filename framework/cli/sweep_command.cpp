@@ -1,0 +1,60 @@
+// dml sweep: one recipe, many settings.
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/stages.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "pipeline/sweep.h"
+#include "recipe/recipe.h"
+
+namespace dml {
+namespace {
+
+struct Sweep {
+  std::string recipe;
+  std::optional<std::string> grid, output;
+  Options options{"sweep",
+                  "sweep RECIPE --grid FILE [--output DIR]",
+                  {"dml sweep recipe.yml --grid grid.yml", "dml sweep recipe.yml --grid grid.yml --output sweeps/lr"}};
+  Sweep() {
+    options.about(
+        "Trains the recipe with every combination of the grid's values, one run after the other, and prints a table. The grid is "
+        "a YAML table: each key of it has a list of values; '_' has a list of tables whose keys belong together. The same "
+        "command continues a sweep that was stopped: finished runs are not repeated. Runs share prepared data.");
+    options.positional("RECIPE", recipe, "the recipe");
+    options.text("grid", grid, "the grid", "FILE");
+    options.text("output", output, "a folder for the runs; default: output_dir of the recipe with -sweep behind it", "DIR");
+  }
+};
+
+int run_sweep_command(const std::vector<std::string>& words) {
+  Sweep s;
+  s.options.parse(words);
+  if (!s.grid) throw UserError("sweep needs --grid FILE");
+  const std::vector<SweepSettings> grid = sweep_grid(read_file(*s.grid), *s.grid);
+  Problems problems;  // every combination is read before the first one is trained
+  for (const SweepSettings& settings : grid) try {
+      std::vector<Override> overrides;
+      for (auto& [key, value] : settings.items()) overrides.push_back({key, value.is_string() ? value.get<std::string>() : dump(value)});
+      load_recipe(s.recipe, overrides);
+    } catch (const UserError& e) {
+      problems.add(fmt::format("{}: {}", dump(settings), e.what()));
+    }
+  problems.raise();
+  const RecipeFile file = load_recipe(s.recipe);
+  const std::vector<SweepRun> runs = run_sweep(s.recipe, grid, s.output.value_or(file.recipe.train.output_dir + "-sweep"));
+  print(sweep_table(runs));
+  int worst = 0;
+  for (const SweepRun& run : runs)
+    if (run.exit != 0 && worst == 0) worst = run.exit < 0 ? static_cast<int>(ExitCode::stopped) : run.exit;
+  return worst;
+}
+
+}  // namespace
+
+Command sweep_command() {
+  return {"sweep", "trains a recipe with many settings, one run after the other", [] { return Sweep().options.page(); },
+          run_sweep_command};
+}
+
+}  // namespace dml

@@ -1,0 +1,140 @@
+#include "pipeline/sweep.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "core/files.h"
+#include "core/log.h"
+#include "pipeline/launch.h"
+#include "recipe/codecs.h"
+#include "recipe/reader.h"
+
+namespace dml {
+namespace {
+
+constexpr std::size_t kMostRuns = 10000;
+constexpr const char* kPairs = "_";
+
+/// The entries of a list, each as settings: {key: value} or a table of `_`.
+std::vector<Json> choices_of(const std::string& key, const Json& list, const std::string& source) {
+  if (!list.is_array() || list.empty()) throw UserError("{}: '{}' must be a list of values, is {}", source, key, dump(list));
+  std::vector<Json> out;
+  for (const Json& value : list) {
+    if (key != kPairs) out.push_back(Json{{key, value}});
+    else if (value.is_object()) out.push_back(value);
+    else throw UserError("{}: an entry of '_' must be a table of keys, is {}", source, dump(value));
+  }
+  return out;
+}
+
+/// What was recorded of a run with these settings; null when it has to be trained.
+const Json* finished(const std::vector<Json>& records, const SweepSettings& settings) {
+  for (const Json& r : records)
+    if (r.value("settings", Json()) == settings && r.value("exit", -1) == 0) return &r;
+  return nullptr;
+}
+
+std::vector<Json> records_of(const std::string& path) {
+  std::vector<Json> out;
+  if (!file_exists(path)) return out;
+  const std::string text = read_file(path);
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    if (end > at) out.push_back(parse_json(std::string_view(text).substr(at, end - at), path));
+    at = end + 1;
+  }
+  return out;
+}
+
+void read_losses(const std::string& folder, SweepRun& run) {
+  const std::string path = folder + "/metrics.jsonl";
+  if (!file_exists(path)) return;
+  for (const Json& line : records_of(path)) {
+    const Json loss = line.value("loss", Json());
+    if (!loss.is_number()) continue;
+    if (!line.contains("event")) run.train_loss = loss;
+    else if (line["event"] == "eval") {
+      run.eval_loss = loss;
+      if (run.best_eval_loss.is_null() || loss.get<double>() < run.best_eval_loss.get<double>()) run.best_eval_loss = loss;
+    }
+  }
+}
+
+std::string text_of(const Json& value) { return value.is_string() ? value.get<std::string>() : dump(value); }
+std::string loss_text(const Json& loss) { return loss.is_number() ? fmt::format("{:.4f}", loss.get<double>()) : ""; }
+
+int train_run(const std::string& recipe, const SweepRun& run, const std::string& folder) {
+  std::vector<std::string> words{this_host().program, "train", recipe, "--resume", "auto", "--output_dir", folder};
+  for (auto& [key, value] : run.settings.items()) words.insert(words.end(), {"--" + key, text_of(value)});
+  return run_launcher(words, true);
+}
+
+}  // namespace
+
+std::vector<SweepSettings> sweep_grid(const std::string& text, const std::string& source) {
+  recipe::Report report(source);
+  const recipe::Node node = recipe::read_yaml(text, report);
+  report.raise();
+  const Json grid = recipe::to_json(node);
+  if (!grid.is_object() || grid.empty()) throw UserError("{}: a grid is a table: keys of the recipe, and a list of values for each", source);
+  std::vector<SweepSettings> all{Json::object()};
+  for (auto& [key, list] : grid.items()) {
+    std::vector<SweepSettings> next;
+    for (const SweepSettings& before : all)
+      for (const Json& choice : choices_of(key, list, source)) {
+        next.push_back(before);
+        next.back().update(choice);
+        if (next.size() > kMostRuns) throw UserError("{}: more than {} runs", source, kMostRuns);
+      }
+    all = std::move(next);
+  }
+  return all;
+}
+
+std::vector<SweepRun> run_sweep(const std::string& recipe, const std::vector<SweepSettings>& grid, const std::string& directory) {
+  make_directories(directory);
+  const std::string record = directory + "/sweep.jsonl";
+  std::vector<Json> records = records_of(record);
+  std::vector<SweepRun> runs;
+  for (std::size_t i = 0; i < grid.size(); ++i) runs.push_back({fmt::format("run-{:02}", i + 1), grid[i]});
+  for (SweepRun& run : runs) {
+    std::string folder = directory + "/" + run.name;
+    if (const Json* done = finished(records, run.settings)) {
+      folder = directory + "/" + done->value("name", run.name);
+      run.exit = 0;
+      log_info("{}: finished before", run.name);
+    } else {
+      log_info("{} of {}: {}", run.name, runs.size(), dump(run.settings));
+      run.exit = train_run(recipe, run, folder);
+      records.push_back({{"name", run.name}, {"settings", run.settings}, {"exit", run.exit}});
+      std::string text;
+      for (const Json& r : records) text += dump(r) + "\n";
+      write_file(record, text);
+    }
+    read_losses(folder, run);
+    if (run.exit == static_cast<int>(ExitCode::stopped) || run.exit > 128) {
+      log_warning("{} was stopped, and so is the sweep; the same command continues it", run.name);
+      break;
+    }
+  }
+  return runs;
+}
+
+std::string sweep_table(const std::vector<SweepRun>& runs) {
+  std::vector<std::string> keys;
+  for (const SweepRun& run : runs)
+    for (auto& [key, value] : run.settings.items())
+      if (std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
+  std::string out = "| run |", line = "|---|";
+  for (const std::string& key : keys) out += fmt::format(" {} |", key), line += "---|";
+  out += " loss | eval loss | lowest | exit |\n" + line + "--:|--:|--:|--:|\n";
+  for (const SweepRun& run : runs) {
+    out += fmt::format("| {} |", run.name);
+    for (const std::string& key : keys) out += fmt::format(" {} |", run.settings.contains(key) ? text_of(run.settings[key]) : "");
+    out += fmt::format(" {} | {} | {} | {} |\n", loss_text(run.train_loss), loss_text(run.eval_loss), loss_text(run.best_eval_loss),
+                       run.exit < 0 ? "" : std::to_string(run.exit));
+  }
+  return out;
+}
+
+}  // namespace dml
