@@ -115,6 +115,7 @@ void Eval::check_rows(std::int64_t context, std::vector<std::string>& problems) 
     };
     for (const auto& check : checks_) problem(check->problem_with(row.json));
     if (perplexity_ && text_of(row.json, "text").empty()) problem("check 'perplexity' needs 'text'");
+    if (perplexity_ && prompts_.prefix() < 0) problem("the tokenizer has neither BOS nor EOS to begin a text with");
     const std::string of_choices = choice_ ? problem_with_choices(row.json) : "";
     problem(of_choices);
     try {

@@ -1,0 +1,110 @@
+// Evaluations of one's own: alone, on several ranks, and during training.
+#include <filesystem>
+
+#include "core/files.h"
+#include "e2e/workshop.h"
+
+namespace dml::e2e {
+namespace {
+
+class Evals : public Workshop {
+ protected:
+  void SetUp() override {
+    alpaca("rows.jsonl", 40);
+    std::string questions, choices, texts;
+    for (int i = 0; i < 19; ++i) {
+      questions += fmt::format(R"({{"prompt": "Name a thing of number {}", "expected": "a"}})", i) + "\n";
+      choices += fmt::format(R"({{"prompt": "A thing of number {} is", "choices": [" red.", " large and blue.", " here."], "answer": {}}})", i, i % 3) + "\n";
+      texts += fmt::format(R"({{"text": "This is a text about number {}."}})", i) + "\n";
+    }
+    write("questions.jsonl", questions);
+    write("choices.jsonl", choices);
+    write("texts.jsonl", texts);
+    write("evals.yml", evals(""));
+  }
+  std::string evals(const std::string& more) const {
+    return fmt::format(
+        "evals:\n  - {{name: says, path: {}, raw: true, max_new_tokens: 8, checks: [contains, {{regex: '[a-z]'}}]{}}}\n"
+        "  - {{name: picks, path: {}, raw: true, checks: [choice]}}\n  - {{name: texts, path: {}, checks: [perplexity]}}\n",
+        at("questions.jsonl"), more, at("choices.jsonl"), at("texts.jsonl"));
+  }
+  Json models(const Ended& e) const {
+    EXPECT_EQ(e.exit, 0) << e.err;
+    return e.exit == 0 ? Json::parse(e.out).at("models") : Json();
+  }
+};
+
+TEST_F(Evals, GiveTheSameNumbersOnAnyNumberOfRanks) {
+  const Words words{"evaluate", "--base-model", base_directory(), "--evals", at("evals.yml"), "--json"};
+  const Json one = models(dml(words));
+  ASSERT_EQ(one.size(), 1u);
+  const Json& evals = one[0]["evals"];
+  EXPECT_EQ(one[0]["name"], "base");
+  EXPECT_EQ(evals["says"]["n"], 19);
+  for (const char* metric : {"contains", "regex"}) EXPECT_TRUE(evals["says"][metric] >= 0 && evals["says"][metric] <= 1) << metric;
+  EXPECT_GT(evals["picks"]["acc"], 0.1);
+  EXPECT_GT(evals["texts"]["perplexity"], 1);
+  if (!has_mpirun()) return;
+  for (int ranks : {2, 3}) {
+    const Ended e = run(on_ranks(ranks, words));
+    EXPECT_EQ(e.exit, 0) << e.err;
+    EXPECT_EQ(Json::parse(e.out).at("models"), one) << ranks;
+  }
+}
+
+TEST_F(Evals, EndWithACodeOfTheirOwnBelowALimit) {
+  write("limits.yml", evals(", fail_below: {regex: 1.5}"));
+  const Ended e = dml({"evaluate", "--base-model", base_directory(), "--evals", at("limits.yml")});
+  EXPECT_EQ(e.exit, 3) << e.err;
+  EXPECT_NE(e.err.find("says regex is"), std::string::npos) << e.err;
+  EXPECT_NE(e.out.find("| says | 19 | contains |"), std::string::npos) << e.out;
+}
+
+TEST_F(Evals, AreRefusedBeforehandWithEveryMistake) {
+  write("bad.jsonl", "{\"prompt\": \"x\"}\n{\"prompt\": 3, \"expected\": \"y\"}\nno json\n");
+  write("bad.yml", fmt::format("evals:\n  - {{name: a, path: {}, checks: [contains, spells]}}\n  - {{name: b, prompts: [{{prompt: x}}], "
+                               "checks: [{{regex: '(['}}, {{command: no_such_program_here}}]}}\n", at("questions.jsonl")));
+  const Ended e = dml({"evaluate", "--base-model", base_directory(), "--evals", at("bad.yml")});
+  EXPECT_EQ(e.exit, 2);
+  EXPECT_NE(e.err.find("unknown check 'spells'"), std::string::npos) << e.err;
+  write("rows.yml", fmt::format("evals:\n  - {{name: a, path: {}, checks: [contains]}}\n", at("bad.jsonl")));
+  const Ended rows = dml({"evaluate", "--base-model", base_directory(), "--evals", at("rows.yml")});
+  EXPECT_EQ(rows.exit, 2);
+  EXPECT_NE(rows.err.find("bad.jsonl:3"), std::string::npos) << rows.err;
+}
+
+// Their metrics choose the best model, and their answers are samples; the judge fails, the run does not.
+TEST_F(Evals, RunDuringTraining) {
+  write("judge.sh", "read line; echo '{\"pass\": true, \"score\": 0.5}'; exit 3\n");
+  const std::string list = fmt::format(
+      "[{{name: says, path: {}, max_new_tokens: 4, checks: [contains, {{command: [sh, {}], timeout: 20, name: judged}}]}}, "
+      "{{name: texts, path: {}, every: 3, checks: [perplexity]}}]",
+      at("questions.jsonl"), at("judge.sh"), at("texts.jsonl"));
+  const Keys keys = tiny_lora() + Keys{{"evals", list},
+                                       {"max_steps", "6"},
+                                       {"eval_steps", "2"},
+                                       {"save_steps", "2"},
+                                       {"val_set_size", ""},
+                                       {"metric_for_best_model", "eval_texts_loss"},
+                                       {"load_best_model_at_end", "true"},
+                                       {"output_dir", at("out")}};
+  const Ended e = train(1, recipe("r.yml", keys));
+  ASSERT_EQ(e.exit, 0) << e.err;
+  EXPECT_NE(e.err.find("judge"), std::string::npos) << e.err;
+  int says = 0, texts = 0, samples = 0;
+  for (const Json& line : json_lines(at("out/metrics.jsonl"))) {
+    if (line.value("event", "") == "sample") ++samples;
+    if (line.value("event", "") != "eval") continue;
+    says += line.contains("eval_says_contains") && line.contains("eval_says_judged");
+    texts += line.contains("eval_texts_perplexity");
+    if (line.contains("eval_texts_perplexity")) {
+      EXPECT_EQ(line["step"].get<int>() % 3, 0);
+    }
+  }
+  EXPECT_EQ(says, 4) << "before training, and after steps 2, 4 and 6";
+  EXPECT_EQ(texts, 3) << "before training, and after steps 3 and 6";
+  EXPECT_GT(samples, 0);
+}
+
+}  // namespace
+}  // namespace dml::e2e
