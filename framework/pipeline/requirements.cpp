@@ -27,7 +27,7 @@ LargestBatch largest_batch(const Recipe& recipe, const ExampleLengths& lengths) 
   LargestBatch out;
   if (!lengths.train.empty()) {
     const Schedule schedule(lengths.train, train_schedule(recipe.data, recipe.train, 1));
-    return {schedule.longest(), schedule.most_examples(), true};
+    return {schedule.longest(), schedule.most_documents(), true};
   }
   const std::int64_t rows = recipe.train.micro_batch_size;
   out.tokens = rows * recipe.data.sequence_len;

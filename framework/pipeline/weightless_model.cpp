@@ -113,7 +113,7 @@ std::int64_t WeightlessModel::state_floats() const {
   const StateLayout state = make_optimizer(recipe_.optim)->state();
   std::int64_t floats = 0;
   for (const Unit& unit : model_->parameters.units())
-    for (const Parameter& p : unit.parameters) floats += state.floats(p.size(), p.size());
+    for (const Parameter& p : unit.parameters) floats += state.floats(p, p.trained_size());
   return floats;
 }
 
