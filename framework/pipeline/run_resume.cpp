@@ -31,8 +31,7 @@ TrainState RunPlan::start(const std::string& from) {
       comm.rank() == 0)
     log_warning(
         "comm_dtype: {} was saved by another strategy or number of ranks, so the rounding errors it carried are lost: "
-        "bits "
-        "differ from those of an uninterrupted run",
+        "bits differ from those of an uninterrupted run",
         from);
   found->recipe = fresh_.recipe;  // of an extended run, not the checkpoint's
   for (auto& [key, value] : fresh_.extra.items()) found->extra[key] = value;
@@ -64,8 +63,7 @@ void RunPlan::check_recipe(const TrainState& found, const std::string& from) con
   if (before.empty() || changes.empty())
     throw UserError(
         "{}: The recipe changed since this checkpoint, in settings that change the result. Undo the change, or start a "
-        "new "
-        "run with --resume none",
+        "new run with --resume none",
         from);
   const std::string what = changes_text(changes);
   for (const RecipeChange& c : changes)
@@ -87,10 +85,9 @@ void RunPlan::check_recipe(const TrainState& found, const std::string& from) con
     if (earlier.at(s) != learning_rate.at(s))
       throw UserError(
           "{}: The recipe changed since this checkpoint: {}. With {} steps instead of {}, lr_scheduler: {} gives steps "
-          "that are "
-          "already trained another learning rate (step {}: {:.3e} → {:.3e}), so this run cannot be extended; with "
-          "lr_scheduler: constant it could. To train its result further, start a new run from it: {}: {} and another "
-          "output_dir",
+          "that are already trained another learning rate (step {}: {:.3e} → {:.3e}), so this run cannot be extended; with "
+          "lr_scheduler: constant it could. To train its result further, start a new run from it: {}: {} and "
+          "another output_dir",
           from, what, steps, planned, recipe.optim.lr_scheduler, s + 1, earlier.at(s), learning_rate.at(s),
           trained->continued_by(), recipe.train.output_dir);
   if (comm.rank() == 0)

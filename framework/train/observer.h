@@ -62,9 +62,6 @@ class Observer {
   virtual void on_part(std::string_view /*what*/, std::int64_t /*step*/, std::int64_t /*done*/,
                        std::int64_t /*total*/) {}
   virtual Action on_step(const StepMetrics& /*metrics*/) { return {}; }
-  /// Around evaluators: between them the model's values are read by more than training steps.
-  virtual void before_eval() {}
-  virtual void after_eval() {}
   virtual Action on_eval(const EvalMetrics& /*metrics*/, const std::vector<SampleMetrics>& /*samples*/) { return {}; }
   /// A checkpoint is about to be made: what is written so far goes to the disk.
   virtual void before_save() {}

@@ -155,7 +155,6 @@ Action Trainer::evaluate(const EvaluationMoment& moment) {
   const auto part = [&](std::int64_t done, std::int64_t total) {
     for (auto& o : parts_.observers) o->on_part("evaluation", state_.step + 1, done, total);
   };
-  for (auto& o : parts_.observers) o->before_eval();
   show_average(parts_.step.optimizer, parts_.step.strategy);
   for (auto& evaluator : parts_.evaluators) {
     if (!evaluator->due(moment)) continue;
@@ -164,7 +163,6 @@ Action Trainer::evaluate(const EvaluationMoment& moment) {
         {parts_.step.model, parts_.step.objective, parts_.step.strategy, parts_.step.comm, state_.step, part}, result);
   }
   show_training_point(parts_.step.optimizer, parts_.step.strategy);
-  for (auto& o : parts_.observers) o->after_eval();
   parts_.base.find_lost();
   stop_where_base_is_lost();
   Action now;
