@@ -110,7 +110,7 @@ void add_undone(Table& t) {
   t.undone("dml writes no PyTorch profile; DML_PROFILE=1 prints the time of each operation",
            {"profiler_steps", "profiler_steps_start"});
   t.undone("dml uploads no models and watches no gradients; upload output_dir yourself",
-           {"wandb_*", "mlflow_*", "hf_mlflow_log_artifacts"});
+           {"wandb_watch", "wandb_log_model", "hf_mlflow_log_artifacts"});
 }
 
 void add_refused(Table& t) {

@@ -197,7 +197,7 @@ Section train_section() {
         "weights and optimizer state stay as they are, and its rows are named.",
         {.min = 1, .example = "1"});
   t.add("dynamic_checkpoint", &S::dynamic_checkpoint,
-        "Save a checkpoint whenever a file appears; the file is removed. (SIGUSR1 saves, too.)",
+        "Save a checkpoint whenever a file appears, and remove the file; SIGUSR1 saves as well.",
         {.example = "{enabled: true}"});
   return {std::move(t), [](Recipe& r) -> void* { return &r.train; }};
 }

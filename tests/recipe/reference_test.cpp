@@ -68,7 +68,7 @@ TEST(Schema, CoversEveryKey) {
   auto schema = json_schema();
   for (const auto& key : keys()) EXPECT_TRUE(schema["properties"].contains(key)) << key;
   EXPECT_TRUE(schema["properties"].contains("flash_attention"));
-  EXPECT_TRUE(schema["patternProperties"].contains("^wandb_"));
+  EXPECT_TRUE(schema["patternProperties"].contains("^comet_"));
   EXPECT_EQ(schema["properties"]["lora_r"]["anyOf"][0]["minimum"], 1.0);
   EXPECT_EQ(schema["properties"]["datasets"]["anyOf"][0]["items"]["properties"]["path"]["type"], "string");
 }
