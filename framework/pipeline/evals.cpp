@@ -79,7 +79,7 @@ std::vector<EvalTask> eval_tasks(const EvalSection& section) {
 }
 
 EvalsOutcome run_evals(const Recipe& recipe, const EvalsOptions& options, Comm& comm) {
-  set_job_threads(recipe.train, comm);
+  set_up_processor(recipe.train, comm);
   if (recipe.evaluation.evals.empty()) throw UserError("there are no evaluations: set 'evals'");
   const Recipe* own = options.base_model ? nullptr : &recipe;
   const AnsweringModel model = answering_model(own, options.base_model, options.adapters);

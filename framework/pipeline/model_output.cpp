@@ -112,7 +112,7 @@ ModelSpec merged_spec(CausalLm& model) {
 
 void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, Dtype dtype,
                            bool merge, const DistributionStrategy::Show& show) {
-  const ModelSpec spec = merge ? merged_spec(model) : model.spec;
+  ModelSpec spec = merge ? merged_spec(model) : model.spec;
   const bool untie = base.spec.tied && !spec.tied;
   if (spec.moe.layout == ExpertLayout::mxfp4) spec.moe.layout = ExpertLayout::turned;
   TensorRows rows = rows_by_tensor(spec);
