@@ -33,6 +33,7 @@ AnswerFormat::AnswerFormat(const Recipe* recipe, const AnsweringModel& model, co
   continues_ = !strategy_ || continues_text(dataset_);
   space_ = strategy_ && text_before_answers(*strategy_, dataset_) == " ";
   if (raw) templates_ = {};
+  if (chats()) chat_template_ = choose_chat_template(prompt_context(data_, templates_, dataset_, *tokenizer_)).source;
   std::vector<Token> ends = base.spec.eos;
   const Json generation = generation_config(model.generation_directory);
   if (auto eos = generation.find("eos_token_id"); eos != generation.end())

@@ -72,6 +72,8 @@ class AnswerFormat {
   /// {"messages": …, "tools": …} as the OpenAI API has them. UserError where the template refuses them.
   Rendered chat(const Json& row, const ChatOptions& options) const;
   std::vector<Token> ids_of(const Rendered& rendered) const;
+  /// Its text; "" where there is none.
+  const std::string& chat_template() const { return chat_template_; }
 
   /// For answers to prompt_ids() and chat(), or with `continued` for texts that go on behind `prompt`.
   /// `specials`: special tokens are shown.
@@ -90,6 +92,7 @@ class AnswerFormat {
   DatasetEntry dataset_;
   std::unique_ptr<PromptStrategy> strategy_;
   std::vector<Token> stop_tokens_;
+  std::string chat_template_;
   std::int64_t vocab_, context_;
   bool raw_;
   bool continues_ = false;  // the answer continues the text of the prompt

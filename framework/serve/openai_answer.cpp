@@ -72,8 +72,9 @@ std::vector<EngineRequest> TextAnswer::take_requests() {
       r.prompt = asked_.prompts[p];
       r.number = static_cast<std::uint64_t>(n);
       r.report_prompt = r.report_prompt && n == 0;
-      choices_.push_back({.text = format_.text(asked_.prompts[p], asked_.continued), .stop = StopText(stops_)});
+      choices_.push_back({.text = format_.text(asked_.prompts[p], asked_.continued, asked_.specials), .stop = StopText(stops_)});
       choices_.back().prompt_tokens = std::ssize(r.prompt);
+      choices_.back().reply = ReplyParser(asked_.reply);
       out.push_back(std::move(r));
     }
   }
@@ -263,6 +264,20 @@ Json ChatAnswer::logprobs(Choice& c) {
   return {{"content", content}};
 }
 
+// What a piece of the reply says, kept with the choice.
+void ChatAnswer::add(Choice& c, ReplyParser::Piece& piece) {
+  if (asked_.one_call && c.calls.size() + piece.calls.size() > 1) piece.calls.resize(c.calls.empty() ? 1 : 0);
+  c.content += piece.content;
+  c.reasoning += piece.reasoning;
+  c.calls.insert(c.calls.end(), piece.calls.begin(), piece.calls.end());
+}
+
+Json ChatAnswer::call_json(const ToolCall& call) const {
+  std::string id = fresh_id("call_");
+  if (asked_.reply.tools == ToolStyle::mistral) id = id.substr(5, 9);  // what its template wants
+  return {{"id", id}, {"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
+}
+
 void ChatAnswer::tell(std::size_t i, const std::string& piece, bool last) {
   Choice& c = choices_[i];
   auto chunk = [&](Json delta, Json logprobs, Json finish) {
@@ -273,17 +288,36 @@ void ChatAnswer::tell(std::size_t i, const std::string& piece, bool last) {
     event(all);
   };
   if (!std::exchange(c.begun, true)) chunk({{"role", "assistant"}, {"content", ""}}, nullptr, nullptr);
-  if (!piece.empty()) chunk({{"content", piece}}, logprobs(c), nullptr);
-  if (last) chunk(Json::object(), c.told < c.tokens.size() ? logprobs(c) : Json(), c.finish);
+  ReplyParser::Piece said = last ? c.reply.finish() : c.reply.push(piece);
+  std::size_t number = c.calls.size();
+  add(c, said);
+  if (!said.reasoning.empty()) chunk({{"reasoning_content", said.reasoning}}, nullptr, nullptr);
+  if (!said.content.empty()) chunk({{"content", said.content}}, logprobs(c), nullptr);
+  for (const ToolCall& call : said.calls) {  // its name, then its arguments
+    Json head = call_json(call);
+    head["index"] = number;
+    head["function"]["arguments"] = "";
+    chunk({{"tool_calls", Json::array({head})}}, nullptr, nullptr);
+    chunk({{"tool_calls", Json::array({Json{{"index", number++}, {"function", {{"arguments", call.arguments}}}}})}}, nullptr, nullptr);
+  }
+  if (last)
+    chunk(Json::object(), asked_.logprobs && c.told < c.tokens.size() ? logprobs(c) : Json(),
+          c.finish == "stop" && !c.calls.empty() ? "tool_calls" : c.finish);
 }
 
 Json ChatAnswer::whole() {
   Json all = envelope("chat.completion"), list = Json::array();
-  for (std::size_t i = 0; i < choices_.size(); ++i)
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    Choice& c = choices_[i];
+    for (ReplyParser::Piece piece : {c.reply.push(c.whole), c.reply.finish()}) add(c, piece);
+    Json message = {{"role", "assistant"}, {"content", c.content.empty() && !c.calls.empty() ? Json() : Json(c.content)}};
+    if (!c.reasoning.empty()) message["reasoning_content"] = c.reasoning;
+    for (const ToolCall& call : c.calls) message["tool_calls"].push_back(call_json(call));
     list.push_back({{"index", i},
-                    {"message", {{"role", "assistant"}, {"content", choices_[i].whole}}},
-                    {"logprobs", logprobs(choices_[i])},
-                    {"finish_reason", choices_[i].finish}});
+                    {"message", message},
+                    {"logprobs", logprobs(c)},
+                    {"finish_reason", c.finish == "stop" && !c.calls.empty() ? "tool_calls" : c.finish}});
+  }
   all["choices"] = list;
   all["usage"] = usage();
   return all;

@@ -9,6 +9,7 @@
 #include "serve/http.h"
 #include "serve/metrics.h"
 #include "serve/openai_request.h"
+#include "serve/reply_parser.h"
 #include "serve/work.h"
 
 namespace dml {
@@ -38,6 +39,9 @@ class TextAnswer : public Work {
     std::int64_t prompt_tokens = 0, cached = 0, offset = 0;
     std::string finish = {};                // "stop", "length" …
     bool begun = false, done = false;
+    ReplyParser reply{{}};
+    std::string content = {}, reasoning = {};  // of a chat
+    std::vector<ToolCall> calls = {};
   };
   /// New text of a choice that streams; `last`: its end.
   virtual void tell(std::size_t i, const std::string& piece, bool last) = 0;
@@ -93,6 +97,8 @@ class ChatAnswer : public TextAnswer {
   Json whole() override;
 
  private:
+  void add(Choice& c, ReplyParser::Piece& piece);
+  Json call_json(const ToolCall& call) const;
   Json logprobs(Choice& c);
 };
 

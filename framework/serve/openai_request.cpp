@@ -283,6 +283,8 @@ RequestReader::ChatPrompt RequestReader::chat_prompt(Fields& f) const {
     out.options.kwargs["reasoning_effort"] = *effort;
     if (!out.options.kwargs.contains("enable_thinking")) out.options.kwargs["enable_thinking"] = *effort != "none";
   }
+  out.tools = read_tools(f, tool_style(models_.format().chat_template()));
+  if (!out.tools.list.is_null()) out.row["tools"] = out.tools.list;
   out.options.go_on = f.flag("continue_final_message", false);
   out.options.answer = f.flag("add_generation_prompt", !out.options.go_on);
   if (out.options.go_on && out.options.answer)
@@ -308,13 +310,39 @@ Asked RequestReader::chat(const Json& body) const {
   }
   constraint(f, asked);
   f.refuse_others(ignored());
+  if (!prompt.tools.schema.empty()) {
+    if (asked.engine.constraint) f.wrong("tool_choice", "cannot stand beside another constraint of the answer");
+    asked.engine.constraint = constraints_.get(models_.format(), "schema", prompt.tools.schema, asked.continued, "tools");
+  }
+  asked.prompts = {chat_ids(prompt, asked)};
+  finish(asked, tokens, "messages");
+  return asked;
+}
+
+// The prompt's tokens, and how the reply to it is read.
+std::vector<Token> RequestReader::chat_ids(const ChatPrompt& prompt, Asked& asked) const {
+  const AnswerFormat& format = models_.format();
   try {
-    asked.prompts = {models_.format().ids_of(models_.format().chat(prompt.row, prompt.options))};
+    Rendered rendered = format.chat(prompt.row, prompt.options);
+    Segment& last = rendered.segments.back();
+    const std::string& source = format.chat_template();
+    asked.reply.tools = prompt.tools.parse ? tool_style(source) : ToolStyle::none;
+    asked.reply.reasoning = source.find("</think>") != source.npos;
+    const std::size_t open = last.text.rfind("<think>");
+    asked.reply.inside_reasoning =
+        asked.reply.reasoning && prompt.options.answer && open != last.text.npos &&
+        last.text.find_first_not_of(" \t\r\n", open + 7) == last.text.npos;
+    asked.one_call = prompt.tools.one;
+    asked.specials = asked.reply.tools == ToolStyle::mistral || asked.reply.tools == ToolStyle::llama;
+    if (!prompt.tools.schema.empty()) {
+      if (!prompt.tools.opened.empty()) last.add(prompt.tools.opened, false, true);
+      asked.reply.reasoning = asked.reply.inside_reasoning = false;
+      asked.reply.inside_call = true;
+    }
+    return format.ids_of(rendered);
   } catch (const UserError& e) {
     throw ApiError::invalid("messages", e.what());
   }
-  finish(asked, tokens, "messages");
-  return asked;
 }
 
 std::string RequestReader::apply_template(const Json& body) const {

@@ -10,7 +10,9 @@
 
 #include "core/json.h"
 #include "serve/fields.h"
+#include "serve/reply_parser.h"
 #include "serve/served_model.h"
+#include "serve/tools.h"
 
 namespace dml {
 
@@ -27,6 +29,9 @@ struct Asked {
   bool include_stop = false;              // the stop text is a part of the answer
   bool stream = false, include_usage = false, echo = false, logprobs = false;
   int top_logprobs = 0;
+  ReplyParser::Format reply;  // of a chat
+  bool one_call = false;      // of several calls of tools the first is kept
+  bool specials = false;      // special tokens are shown to the parser of replies
 };
 
 /// Constraints compiled before, so that a schema that comes again costs nothing. From any thread.
@@ -69,8 +74,10 @@ class RequestReader {
   struct ChatPrompt {
     Json row;
     AnswerFormat::ChatOptions options;
+    ToolsAsked tools;
   };
   ChatPrompt chat_prompt(Fields& fields) const;
+  std::vector<Token> chat_ids(const ChatPrompt& prompt, Asked& asked) const;
   void sampling(Fields& fields, Asked& asked) const;
   void constraint(Fields& fields, Asked& asked) const;
   void finish(Asked& asked, std::int64_t tokens, const std::string& param) const;

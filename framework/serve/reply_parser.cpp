@@ -1,0 +1,211 @@
+#include "serve/reply_parser.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace dml {
+namespace {
+
+constexpr std::string_view kThink = "<think>", kThought = "</think>", kCall = "<tool_call>", kCalled = "</tool_call>",
+                           kCalls = "[TOOL_CALLS]", kArguments = "[ARGS]", kPython = "<|python_tag|>";
+constexpr std::string_view kBlanks = " \t\r\n";
+constexpr JsonLimits kOneCall{.bytes = std::size_t{1} << 20};
+
+std::optional<Json> json_of(std::string_view text) {
+  try {
+    return parse_json(text, "a call", kOneCall);
+  } catch (const UserError&) {
+    return {};
+  }
+}
+
+std::optional<ToolCall> call_of(const Json& json) {
+  if (!json.is_object() || !json.contains("name") || !json["name"].is_string()) return {};
+  for (const char* name : {"arguments", "parameters"})
+    if (auto found = json.find(name); found != json.end())
+      return ToolCall{json["name"].get<std::string>(), found->is_string() ? found->get<std::string>() : dump(*found)};
+  return {};
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(kBlanks);
+  return first == text.npos ? std::string_view() : text.substr(first, text.find_last_not_of(kBlanks) + 1 - first);
+}
+
+// The end of the JSON value at the front of a text; npos where it is not complete.
+std::size_t json_end(std::string_view text) {
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted) {
+      if (c == '\\') ++i;
+      else if (c == '"') quoted = false;
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '{' || c == '[') {
+      ++depth;
+    } else if ((c == '}' || c == ']') && --depth == 0) {
+      return i + 1;
+    }
+  }
+  return std::string_view::npos;
+}
+
+}  // namespace
+
+ToolStyle tool_style(const std::string& source) {
+  auto has = [&](std::string_view text) { return source.find(text) != source.npos; };
+  if (!has("tools")) return ToolStyle::none;
+  if (has(kCalls)) return ToolStyle::mistral;
+  if (has("tool_call>")) return ToolStyle::hermes;
+  return has("python_tag") || has("ipython") || has("\"parameters\"") ? ToolStyle::llama : ToolStyle::none;
+}
+
+ReplyParser::ReplyParser(const Format& format) : format_(format) {
+  state_ = format.inside_reasoning ? State::reasoning
+           : format.inside_call    ? State::call
+           : format.reasoning || format.tools == ToolStyle::llama ? State::start
+                                                                  : State::content;
+}
+
+// How much of the pending text cannot be the beginning of a mark.
+std::size_t ReplyParser::safe(std::string_view mark) const {
+  for (std::size_t n = std::min(mark.size() - 1, pending_.size()); n > 0; --n)
+    if (std::string_view(pending_).ends_with(mark.substr(0, n))) return pending_.size() - n;
+  return pending_.size();
+}
+
+ReplyParser::Piece ReplyParser::push(std::string_view text) {
+  pending_ += text;
+  Piece out;
+  while (step(out)) {
+  }
+  return out;
+}
+
+// True when it went on to another state, and there may be more to do.
+bool ReplyParser::step(Piece& out) {
+  auto go_on = [&](State next, std::size_t skip) {
+    pending_.erase(0, skip);
+    state_ = next;
+    return true;
+  };
+  auto give = [&](std::string& to, std::size_t size) {
+    std::string_view text = std::string_view(pending_).substr(0, size);
+    if (gap_) {
+      text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+      if (!text.empty()) gap_ = false;
+    }
+    to += text;
+    pending_.erase(0, size);
+  };
+  const std::string_view front = trimmed(pending_);
+  switch (state_) {
+    case State::start: {
+      const std::size_t blanks = std::min(pending_.find_first_not_of(kBlanks), pending_.size());
+      if (format_.reasoning && front.starts_with(kThink)) {
+        gap_ = true;
+        return go_on(State::reasoning, blanks + kThink.size());
+      }
+      if (format_.tools == ToolStyle::llama && (front.starts_with('{') || front.starts_with(kPython)))
+        return go_on(State::whole, front.starts_with(kPython) ? blanks + kPython.size() : 0);
+      if (front.empty() || (format_.reasoning && kThink.starts_with(front)) ||
+          (format_.tools == ToolStyle::llama && kPython.starts_with(front)))
+        return false;
+      return go_on(State::content, 0);
+    }
+    case State::reasoning:
+      if (const auto end = pending_.find(kThought); end != pending_.npos) {
+        std::string last;
+        give(last, end);
+        out.reasoning += last.substr(0, last.find_last_not_of(kBlanks) + 1);
+        gap_ = true;
+        return go_on(format_.tools == ToolStyle::llama ? State::start : State::content, kThought.size());
+      }
+      give(out.reasoning, std::min(safe(kThought), pending_.find_last_not_of(kBlanks) + 1));
+      return false;
+    case State::content: {
+      const std::string_view mark = format_.tools == ToolStyle::hermes    ? kCall
+                                    : format_.tools == ToolStyle::mistral ? kCalls
+                                                                          : std::string_view();
+      if (mark.empty()) {
+        give(out.content, pending_.size());
+        return false;
+      }
+      if (const auto at = pending_.find(mark); at != pending_.npos) {
+        std::string before;
+        give(before, at);
+        out.content += before.substr(0, before.find_last_not_of(kBlanks) + 1);
+        return go_on(State::call, mark.size());
+      }
+      give(out.content, std::min(safe(mark), gap_ ? pending_.size() : pending_.find_last_not_of(kBlanks) + 1));
+      return false;
+    }
+    case State::call: {
+      if (format_.tools != ToolStyle::hermes) return false;
+      const auto end = pending_.find(kCalled);
+      if (end == pending_.npos) return false;
+      if (auto calls = calls_in(std::string_view(pending_).substr(0, end)))
+        out.calls.insert(out.calls.end(), calls->begin(), calls->end());
+      else out.content += std::string(kCall) + pending_.substr(0, end) + std::string(kCalled);
+      gap_ = true;
+      return go_on(State::content, end + kCalled.size());
+    }
+    case State::whole:
+      return false;
+  }
+  return false;
+}
+
+std::optional<std::vector<ToolCall>> ReplyParser::calls_in(std::string_view text) const {
+  std::vector<ToolCall> out;
+  text = trimmed(text);
+  if (format_.tools == ToolStyle::mistral && !text.starts_with('[')) {  // name[ARGS]{…}, perhaps several
+    while (!text.empty()) {
+      if (text.starts_with(kCalls)) text.remove_prefix(kCalls.size());
+      const auto mark = text.find(kArguments);
+      if (mark == text.npos) return {};
+      const std::string_view rest = text.substr(mark + kArguments.size());
+      const auto end = json_end(rest);
+      if (end == rest.npos || !json_of(rest.substr(0, end))) return {};
+      out.push_back({std::string(trimmed(text.substr(0, mark))), std::string(trimmed(rest.substr(0, end)))});
+      text = trimmed(rest.substr(end));
+    }
+    return out.empty() ? std::nullopt : std::optional(out);
+  }
+  while (!text.empty()) {
+    const auto end = json_end(text);
+    if (end == text.npos) return {};
+    const auto json = json_of(text.substr(0, end));
+    if (!json) return {};
+    for (const Json& one : json->is_array() ? *json : Json::array({*json})) {
+      auto call = call_of(one);
+      if (!call) return {};
+      out.push_back(std::move(*call));
+    }
+    text = trimmed(text.substr(end));
+    if (text.starts_with(';')) text = trimmed(text.substr(1));
+  }
+  return out.empty() ? std::nullopt : std::optional(out);
+}
+
+ReplyParser::Piece ReplyParser::finish() {
+  Piece out = push("");
+  if (state_ == State::reasoning) {
+    out.reasoning += pending_;
+  } else if (state_ == State::call || state_ == State::whole) {
+    if (auto calls = calls_in(pending_)) out.calls.insert(out.calls.end(), calls->begin(), calls->end());
+    else {
+      if (state_ == State::call && !format_.inside_call) out.content += format_.tools == ToolStyle::hermes ? kCall : kCalls;
+      out.content += pending_;
+    }
+  } else if (!gap_ || pending_.find_first_not_of(kBlanks) != pending_.npos) {
+    out.content += pending_;
+  }
+  pending_.clear();
+  return out;
+}
+
+}  // namespace dml

@@ -1,0 +1,58 @@
+// What a chat model wrote, taken apart: reasoning, content, and calls of tools in the form that its family writes.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/json.h"
+
+namespace dml {
+
+/// How a family writes calls of tools.
+enum class ToolStyle {
+  none,
+  hermes,   // <tool_call>{"name": …, "arguments": {…}}</tool_call>, any number of them (Hermes, Qwen)
+  mistral,  // [TOOL_CALLS][{"name": …, "arguments": {…}}], or [TOOL_CALLS]name[ARGS]{…}
+  llama     // the whole reply is {"name": …, "parameters": {…}}, perhaps behind <|python_tag|>
+};
+/// By what the chat template says; none where it knows no tools.
+ToolStyle tool_style(const std::string& chat_template);
+
+struct ToolCall {
+  std::string name, arguments;  // arguments: JSON text
+};
+
+class ReplyParser {
+ public:
+  struct Format {
+    ToolStyle tools = ToolStyle::none;
+    bool reasoning = false;         // <think> … </think> in front is reasoning
+    bool inside_reasoning = false;  // the prompt has opened it
+    bool inside_call = false;       // … or a call: the reply begins behind the mark
+  };
+  explicit ReplyParser(const Format& format);
+
+  struct Piece {
+    std::string content, reasoning;
+    std::vector<ToolCall> calls;
+  };
+  /// What is certain after some more text: the beginning of a mark is held back.
+  Piece push(std::string_view text);
+  /// The rest. A call that is not complete is content.
+  Piece finish();
+
+ private:
+  enum class State { start, reasoning, content, call, whole };
+  bool step(Piece& out);
+  std::optional<std::vector<ToolCall>> calls_in(std::string_view text) const;
+  std::size_t safe(std::string_view mark) const;
+
+  Format format_;
+  State state_;
+  std::string pending_;
+  bool gap_ = false;  // blanks between reasoning and content, or behind a call, are nobody's
+};
+
+}  // namespace dml

@@ -1,0 +1,177 @@
+// The HTTP layer over real sockets on the loopback address: what is let through, what is refused, streams and clients that leave.
+#include "serve/http.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+namespace dml {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class Socket {
+ public:
+  explicit Socket(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    timeval patience{60, 0};
+    setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    EXPECT_EQ(::connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+  }
+  ~Socket() { close(); }
+  void close() {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = -1;
+  }
+  void send(const std::string& text) { ::send(fd_, text.data(), text.size(), MSG_NOSIGNAL); }
+  /// Everything until the server closes, or `until` has come.
+  std::string receive(const std::string& until = "\1") {
+    std::string out;
+    char some[4096];
+    while (out.find(until) == out.npos) {
+      const ssize_t n = ::recv(fd_, some, sizeof some, 0);
+      if (n <= 0) break;
+      out.append(some, static_cast<std::size_t>(n));
+    }
+    return out;
+  }
+
+ private:
+  int fd_;
+};
+
+class Http : public testing::Test {
+ protected:
+  static HttpOptions options() {
+    HttpOptions o;
+    o.body_bytes = 1000;
+    o.request_time = std::chrono::seconds(1);
+    return o;
+  }
+  std::atomic<int> streams{0}, left{0};
+  std::vector<std::thread> writers;
+  HttpServer server{options(),
+                    [this](HttpRequest r, std::shared_ptr<HttpReply> reply) {
+                      if (r.path == "/stream") {
+                        ++streams;
+                        writers.emplace_back([this, reply] {
+                          reply->begin({.type = "text/event-stream"});
+                          for (int i = 0; i < 2000 && !reply->gone(); ++i) {
+                            reply->write("data: " + std::to_string(i) + "\n\n");
+                            std::this_thread::sleep_for(std::chrono::milliseconds(2));
+                            if (i == 9 && streams == 1) break;
+                          }
+                          left += reply->gone();
+                          reply->finish();
+                        });
+                      } else if (r.path == "/never") {
+                        writers.emplace_back([this, reply] {
+                          while (!reply->gone()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                          ++left;
+                        });
+                      } else {
+                        reply->send({.status = 200, .body = r.method + " " + r.body});
+                      }
+                    },
+                    [](int status, const std::string& why) { return HttpResponse{.status = status, .body = why}; }};
+  void TearDown() override {
+    for (std::thread& w : writers) w.join();
+  }
+  std::string ask(const std::string& text, const std::string& until = "\1") {
+    Socket s(server.port());
+    s.send(text);
+    return s.receive(until);
+  }
+  static std::string head(const std::string& first, const std::string& more = "") {
+    return first + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + more + "\r\n";
+  }
+};
+
+TEST_F(Http, AnswersRequestsWithAndWithoutABody) {
+  EXPECT_THAT(ask(head("GET /x")), testing::AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("\r\n\r\nGET ")));
+  EXPECT_THAT(ask(head("POST /x", "Content-Length: 5\r\n") + "hello"), HasSubstr("\r\n\r\nPOST hello"));
+  EXPECT_THAT(ask(head("POST /x", "Transfer-Encoding: chunked\r\n") + "3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"), HasSubstr("POST hello"));
+}
+
+TEST_F(Http, KeepsAConnectionForMoreRequests) {
+  Socket s(server.port());
+  for (int i = 0; i < 20; ++i) {
+    s.send("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n#" + std::to_string(i % 10));
+    EXPECT_THAT(s.receive("POST #" + std::to_string(i % 10)), StartsWith("HTTP/1.1 200"));
+  }
+}
+
+TEST_F(Http, RefusesWhatIsWrongInTheHeaders) {
+  struct Case {
+    std::string text, status;
+  };
+  const std::string big(60000, 'a');
+  for (const Case& c : std::vector<Case>{
+           {head("POST /x", "Content-Length: 2\r\nContent-Length: 3\r\n") + "ab", "400"},
+           {head("POST /x", "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n") + "0\r\n\r\n", "400"},
+           {head("POST /x", "Content-Length: -2\r\n") + "ab", "400"},
+           {head("POST /x", "Content-Length: 0x2\r\n") + "ab", "400"},
+           {head("POST /x", "Content-Length: 999999999999\r\n"), "413"},
+           {head("POST /x", "Content-Length: 1001\r\n") + std::string(1001, 'a'), "413"},
+           {head("POST /x", "Transfer-Encoding: gzip\r\n"), "501"},
+           {head("POST /x"), "411"},
+           {head("BREW /x"), "501"},
+           {"GET /x HTTP/1.1\r\nConnection: close\r\n\r\n", "400"},
+           {head("GET /" + big), "414"},
+           {head("GET /x", "X-Long: " + big + "\r\n"), "431"}}) {
+    const std::string answer = ask(c.text);
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 " + c.status)) << c.text.substr(0, 90);
+  }
+  EXPECT_THAT(ask(head("GET /x")), StartsWith("HTTP/1.1 200"));
+}
+
+TEST_F(Http, ABodyInPiecesHasALimitToo) {
+  std::string text = head("POST /x", "Transfer-Encoding: chunked\r\n");
+  for (int i = 0; i < 30; ++i) text += "64\r\n" + std::string(100, 'a') + "\r\n";
+  EXPECT_THAT(ask(text + "0\r\n\r\n"), StartsWith("HTTP/1.1 413"));
+}
+
+TEST_F(Http, StreamsWhatIsWritten) {
+  const std::string all = ask(head("GET /stream"));
+  EXPECT_THAT(all, HasSubstr("text/event-stream"));
+  for (int i = 0; i < 10; ++i) EXPECT_THAT(all, HasSubstr("data: " + std::to_string(i) + "\n\n"));
+}
+
+TEST_F(Http, KnowsOfClientsThatLeave) {
+  streams = 1;  // the next one is long
+  Socket streaming(server.port()), waiting(server.port());
+  streaming.send(head("GET /stream"));
+  waiting.send(head("GET /never"));
+  streaming.receive("data: 3");
+  streaming.close();
+  waiting.close();
+  for (int i = 0; i < 6000 && left < 2; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(left, 2);
+}
+
+TEST_F(Http, EndsRequestsThatNeverEndAndServesOthersMeanwhile) {
+  std::vector<std::unique_ptr<Socket>> slow;
+  for (int i = 0; i < 100; ++i) {
+    slow.push_back(std::make_unique<Socket>(server.port()));
+    slow.back()->send("POST /x HTTP/1.1\r\nHost: a\r\n");
+  }
+  EXPECT_THAT(ask(head("GET /x")), StartsWith("HTTP/1.1 200"));
+  for (auto& s : slow) {
+    s->send("X: ");
+    s->receive();  // returns when the server closes
+  }
+  for (int i = 0; i < 6000 && server.connections() > 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_EQ(server.connections(), 0u);
+}
+
+}  // namespace
+}  // namespace dml

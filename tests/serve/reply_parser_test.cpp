@@ -1,0 +1,81 @@
+// Replies of chat models taken apart: whole, and cut at every byte, which must give the same.
+#include "serve/reply_parser.h"
+
+#include <gtest/gtest.h>
+
+namespace dml {
+namespace {
+
+struct Read {
+  std::string content, reasoning;
+  std::vector<std::string> calls;
+  bool operator==(const Read&) const = default;
+};
+
+void add(Read& to, const ReplyParser::Piece& piece) {
+  to.content += piece.content;
+  to.reasoning += piece.reasoning;
+  for (const ToolCall& call : piece.calls) to.calls.push_back(call.name + call.arguments);
+}
+
+Read read(const ReplyParser::Format& format, const std::string& text) {
+  Read whole;
+  ReplyParser parser(format);
+  add(whole, parser.push(text));
+  add(whole, parser.finish());
+  for (std::size_t step : {std::size_t{1}, std::size_t{3}}) {
+    Read cut;
+    ReplyParser slow(format);
+    for (std::size_t i = 0; i < text.size(); i += step) add(cut, slow.push(text.substr(i, step)));
+    add(cut, slow.finish());
+    EXPECT_EQ(cut.content, whole.content) << text;
+    EXPECT_EQ(cut.reasoning, whole.reasoning) << text;
+    EXPECT_EQ(cut.calls, whole.calls) << text;
+  }
+  return whole;
+}
+
+constexpr ReplyParser::Format kHermes{ToolStyle::hermes, true}, kMistral{ToolStyle::mistral}, kLlama{ToolStyle::llama};
+
+TEST(ReplyParser, PlainTextIsContent) {
+  EXPECT_EQ(read({}, " Hello <think> [TOOL_CALLS] "), (Read{" Hello <think> [TOOL_CALLS] ", "", {}}));
+  EXPECT_EQ(read(kHermes, "a < b <tool"), (Read{"a < b <tool", "", {}}));
+  EXPECT_EQ(read(kHermes, "two\n\nparagraphs"), (Read{"two\n\nparagraphs", "", {}}));
+}
+
+TEST(ReplyParser, ReasoningStandsInFront) {
+  EXPECT_EQ(read(kHermes, "<think>\nwell\nso\n</think>\n\nYes."), (Read{"Yes.", "well\nso", {}}));
+  EXPECT_EQ(read(kHermes, "<think>cut"), (Read{"", "cut", {}}));
+  ReplyParser::Format inside = kHermes;
+  inside.inside_reasoning = true;
+  EXPECT_EQ(read(inside, "hm</think> Yes."), (Read{"Yes.", "hm", {}}));
+  EXPECT_EQ(read(kHermes, "No <think>x</think>"), (Read{"No <think>x</think>", "", {}}));
+}
+
+TEST(ReplyParser, ReadsCallsOfEveryFamily) {
+  const std::string call = R"({"name": "f", "arguments": {"a": "}\""}})";
+  EXPECT_EQ(read(kHermes, "Let me see.\n<tool_call>\n" + call + "\n</tool_call>\n<tool_call>" + call + "</tool_call>"),
+            (Read{"Let me see.", "", {R"(f{"a":"}\""})", R"(f{"a":"}\""})"}}));
+  EXPECT_EQ(read(kMistral, "[TOOL_CALLS][" + call + ", " + call + "]").calls.size(), 2u);
+  EXPECT_EQ(read(kMistral, R"([TOOL_CALLS]f[ARGS]{"a":1})"), (Read{"", "", {R"(f{"a":1})"}}));
+  EXPECT_EQ(read(kLlama, R"(<|python_tag|>{"name": "f", "parameters": {"a": 1}}; {"name":"g","parameters":{}})"),
+            (Read{"", "", {R"(f{"a":1})", "g{}"}}));
+  EXPECT_EQ(read(kLlama, R"({"name": "f", "parameters": {}})"), (Read{"", "", {"f{}"}}));
+}
+
+TEST(ReplyParser, WhatIsNoCallStaysContent) {
+  EXPECT_EQ(read(kHermes, "<tool_call>{\"name\":").content, "<tool_call>{\"name\":");
+  EXPECT_EQ(read(kHermes, "<tool_call>nonsense</tool_call>").content, "<tool_call>nonsense</tool_call>");
+  EXPECT_EQ(read(kLlama, R"({"answer": 42})").content, R"({"answer": 42})");
+  EXPECT_EQ(read(kMistral, "[TOOL_CALLS][{").content, "[TOOL_CALLS][{");
+}
+
+TEST(ReplyParser, AReplyMayBeginInsideOfACall) {
+  ReplyParser::Format inside{ToolStyle::hermes};
+  inside.inside_call = true;
+  EXPECT_EQ(read(inside, R"({"name": "f", "arguments": {}})"), (Read{"", "", {"f{}"}}));
+  EXPECT_EQ(read(inside, R"({"name": "f")").content, R"({"name": "f")");
+}
+
+}  // namespace
+}  // namespace dml
