@@ -10,6 +10,7 @@
 #include "core/closest.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/hub_cache.h"
 #include "core/log.h"
 #include "data/byte_stream.h"
 #include "recipe/recipe.h"
@@ -146,10 +147,8 @@ SourceFile sniff(const std::string& path, const std::optional<std::string>& ds_t
   std::sort(names.begin(), names.end());
   std::string hint = fs::is_directory(folder, error) ? did_you_mean(fs::path(path).filename().string(), names)
                                                      : fmt::format("; there is no directory {}", folder.string());
-  bool hub =
-      std::count(path.begin(), path.end(), '/') == 1 && path[0] != '.' && path[0] != '/' && extension(path).empty();
   throw UserError("{}: no such {}{}{}", path, path.ends_with('/') ? "directory" : "file or directory", hint,
-                  hub ? "; dml downloads nothing: download the dataset first and give its path" : "");
+                  hub_advice(HubKind::dataset, path));
 }
 
 std::vector<std::string> matches(const std::string& pattern) {
@@ -235,7 +234,10 @@ std::vector<SourceFile> find_sources(const DatasetEntry& dataset) {
       missing(path);
     }
   };
-  std::string root = dataset.path;
+  std::error_code unknown;
+  std::string root = fs::exists(dataset.path, unknown)
+                         ? dataset.path
+                         : find_in_hub_cache(HubKind::dataset, dataset.path).value_or(dataset.path);
   if (dataset.name) {
     std::error_code error;
     const fs::path inner = fs::path(root) / *dataset.name;

@@ -9,6 +9,7 @@
 #include "core/arena.h"
 #include "core/error.h"
 #include "core/files.h"
+#include "core/hub_cache.h"
 #include "core/log.h"
 #include "core/parallel.h"
 #include "kernels/quant_nf4.h"
@@ -154,8 +155,8 @@ BaseModel open_base_files(const ModelSection& section) {
   } else {
     if (!file_exists(config_dir))
       throw UserError(
-          "{}: {}; base_model must be a directory with config.json and *.safetensors, or a GGUF file (dml downloads nothing)",
-          config_dir, missing_path(config_dir) ? "no such directory" : path_problem(config_dir));
+          "{}: {}; base_model must be a directory with config.json and *.safetensors, or a GGUF file{}", config_dir,
+          missing_path(config_dir) ? "no such directory" : path_problem(config_dir), hub_advice(HubKind::model, config_dir));
     base.config = read_json(config_dir + "/config.json", {.bytes = 1 << 20});
     if (section.model_config.empty()) {
       base.spec = read_model_spec(config_dir);

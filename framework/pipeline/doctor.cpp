@@ -21,11 +21,11 @@
 #include "core/memory_limits.h"
 #include "core/parallel.h"
 #include "core/version.h"
-#include "exchange/gguf_file.h"
 #include "kernels/gemm.h"
 #include "kernels/processor.h"
 #include "pipeline/launch.h"
 #include "pipeline/memory_plan.h"
+#include "pipeline/model_place.h"
 #include "pipeline/progress.h"
 
 namespace dml {
@@ -178,7 +178,7 @@ void examine_surroundings(std::vector<Finding>& out, const Recipe* recipe) {
       space_finding("prepared data", recipe->data.dataset_prepared_path, kGigabyte, "prepared data need room"));
   if (!can_write(recipe->data.dataset_prepared_path))
     out.back().verdict = Verdict::bad, out.back().advice = "cannot be written";
-  if (!recipe->model.base_model.empty() && !file_exists(recipe->model.base_model + (is_gguf_file(recipe->model.base_model) ? "" : "/config.json")))
+  if (!recipe->model.base_model.empty() && !file_exists(model_directory(recipe->model.base_model) + "/config.json"))
     out.push_back({Verdict::bad, "base_model", recipe->model.base_model,
                    "no model on this host; every host needs the model under the same path"});
   if (recipe->train.threads && *recipe->train.threads > available_cores())

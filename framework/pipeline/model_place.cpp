@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "core/hash.h"
+#include "core/hub_cache.h"
 #include "core/version.h"
 #include "exchange/gguf_model.h"
 
@@ -35,7 +36,8 @@ std::string unpacked(const std::string& path) {
 }  // namespace
 
 std::string model_directory(const std::string& name) {
-  if (!is_gguf_file(name) || !file_exists(name)) return name;
+  if (!file_exists(name)) return find_in_hub_cache(HubKind::model, name).value_or(name);
+  if (!is_gguf_file(name)) return name;
   static std::mutex mutex;
   static std::map<std::string, std::string> known;
   const std::lock_guard lock(mutex);
@@ -45,7 +47,7 @@ std::string model_directory(const std::string& name) {
 }
 
 ModelFiles open_model_files(const std::string& name, const ModelSpec& spec) {
-  if (!is_gguf_file(name)) return ModelFiles(name);
+  if (!is_gguf_file(name)) return ModelFiles(model_directory(name));
   return gguf_weights(std::make_shared<GgufFile>(name), spec);
 }
 

@@ -1,5 +1,6 @@
-// What `base_model` may name, and where its files lie: a folder, or a GGUF file. A GGUF file's config and tokenizer become a
-// folder once, in the user's cache, so that everything that reads these from a folder can.
+// What `base_model` may name, and where its files lie: a folder, a GGUF file, or a model of the Hub that is in its cache. A
+// GGUF file's config and tokenizer become a folder once, in the user's cache, so that everything that reads these from a folder
+// can.
 #pragma once
 
 #include <string>
@@ -9,7 +10,8 @@
 
 namespace dml {
 
-/// The folder with config.json and the tokenizer: `name` itself, or what was made of a GGUF file. Safe to call from any thread.
+/// The folder with config.json and the tokenizer: `name` itself, what was made of a GGUF file, or a snapshot of
+/// the Hub's cache. Safe to call from any thread.
 std::string model_directory(const std::string& name);
 
 /// The weights of either.

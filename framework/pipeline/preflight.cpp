@@ -10,6 +10,7 @@
 #include "data/prepare.h"
 #include "model/weight_names.h"
 #include "pipeline/job.h"
+#include "pipeline/model_place.h"
 #include "pipeline/optimization.h"
 #include "pipeline/own_evals.h"
 #include "pipeline/requirements.h"
@@ -161,7 +162,7 @@ Validation validate(const RecipeFile& file) {
   const ModelSection& model = recipe.model;
   const bool has_base = found.attempt("base_model", [&] { base = open_base_files(model); });
   // A missing directory is one problem, not two.
-  if (model.tokenizer_config || model.base_model.empty() || file_exists(model.base_model))
+  if (model.tokenizer_config || model.base_model.empty() || file_exists(model_directory(model.base_model)))
     found.attempt(model.tokenizer_config ? "tokenizer_config" : "base_model",
                   [&] { tokenizer = open_tokenizer(model); });
   if (has_base) check_model(recipe, base, tokenizer.get(), found);

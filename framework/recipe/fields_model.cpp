@@ -30,7 +30,8 @@ Section model_section() {
   t.add(
       "base_model", &S::base_model,
       "Model directory in Hugging Face format: config.json, safetensors files and a tokenizer. Or a GGUF file of llama.cpp, "
-      "quantised or not: frozen under an adapter, its matrices stay as they are.",
+      "quantised or not: frozen under an adapter, its matrices stay as they are. Or the name of a model of the Hub that is in its "
+      "cache: org/name, or org/name@revision.",
       {.example = "models/llama-3.2-1b", .unset = "required, unless model_config gives an architecture", .path = true});
   t.add("base_model_config", &S::base_model_config, "Directory to read config.json from, instead of base_model.",
         {.example = "models/other", .unset = "base_model", .path = true});

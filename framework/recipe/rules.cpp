@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "core/hub_cache.h"
 #include "core/error.h"
 #include "core/regex.h"
 #include "recipe/row_pattern.h"
@@ -296,24 +297,25 @@ void check_rules(const Recipe& recipe, RecipeUse use, Reading& reading) {
 
 std::vector<Problem> missing_files(const Recipe& recipe, const Reading& reading) {
   std::vector<std::pair<Place, Problem>> found;
-  auto check = [&](const std::string& key, const std::string& path) {
+  auto check = [&](const std::string& key, const std::string& path, std::optional<HubKind> kind = {}) {
     std::error_code unknown;
     if (path.empty() || path.find_first_of("*?[") != path.npos || std::filesystem::exists(path, unknown)) return;
+    if (kind && find_in_hub_cache(*kind, path)) return;
     const auto given = reading.given.find(key);
     const bool derived = given == reading.given.end();
     const Place place = derived ? Place{} : given->second;
     found.push_back(
         {place,
          {key, derived ? "" : reading.report.at(place),
-          fmt::format("'{}': no such file or directory: '{}' (dml reads local files only)", key, shown(path))}});
+          fmt::format("'{}': no such file or directory: '{}'{}", key, shown(path), kind ? hub_advice(*kind, path) : "")}});
   };
-  check("base_model", recipe.model.base_model);
-  check("base_model_config", recipe.model.base_model_config.value_or(""));
-  check("tokenizer_config", recipe.model.tokenizer_config.value_or(""));
+  check("base_model", recipe.model.base_model, HubKind::model);
+  check("base_model_config", recipe.model.base_model_config.value_or(""), HubKind::model);
+  check("tokenizer_config", recipe.model.tokenizer_config.value_or(""), HubKind::model);
   check("lora_model_dir", recipe.adapter.lora_model_dir.value_or(""));
   check("resume_from_checkpoint", recipe.train.resume_from_checkpoint.value_or(""));
   auto entries = [&](const char* list, const std::vector<DatasetEntry>& all) {
-    for (std::size_t i = 0; i < all.size(); ++i) check(fmt::format("{}.{}.path", list, i), all[i].path);
+    for (std::size_t i = 0; i < all.size(); ++i) check(fmt::format("{}.{}.path", list, i), all[i].path, HubKind::dataset);
   };
   entries("datasets", recipe.data.datasets);
   entries("test_datasets", recipe.data.test_datasets);

@@ -1,0 +1,113 @@
+#include "core/hub_cache.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <vector>
+
+#include "core/closest.h"
+#include "core/error.h"
+#include "core/files.h"
+
+namespace dml {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::size_t kCommit = 40;  // hex digits
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+bool is_part(std::string_view part) {
+  constexpr std::size_t kLongest = 96;
+  auto allowed = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.'; };
+  auto inside = [](char c) { return c != '-' && c != '.'; };
+  return !part.empty() && part.size() <= kLongest && std::ranges::all_of(part, allowed) && inside(part.front()) &&
+         inside(part.back()) && part.find("--") == part.npos && part.find("..") == part.npos;
+}
+
+bool is_revision(std::string_view text) {
+  auto allowed = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.' || c == '/'; };
+  return !text.empty() && text.size() <= 200 && std::ranges::all_of(text, allowed) && text.front() != '/' &&
+         text.find("..") == text.npos;
+}
+
+bool is_commit(std::string_view text) {
+  return text.size() == kCommit && std::ranges::all_of(text, [](unsigned char c) { return std::isxdigit(c); });
+}
+
+std::string folder_name(HubKind kind, const std::string& id) {
+  std::string name = kind == HubKind::model ? "models--" : "datasets--";
+  for (char c : id) name += c == '/' ? "--" : std::string(1, c);
+  return name;
+}
+
+std::string commit_of(const std::string& repository, const std::string& revision) {
+  if (is_commit(revision)) return revision;
+  const std::string file = repository + "/refs/" + revision;
+  if (!file_exists(file)) return {};
+  std::string text = read_file(file, 4096);
+  text.erase(std::ranges::find_if(text, [](unsigned char c) { return std::isspace(c); }), text.end());
+  return is_commit(text) ? text : "";
+}
+
+}  // namespace
+
+std::optional<HubName> parse_hub_name(std::string_view text) {
+  HubName out;
+  if (const std::size_t at = text.find('@'); at != text.npos) {
+    out.revision = text.substr(at + 1);
+    if (!is_revision(out.revision)) return std::nullopt;
+    text = text.substr(0, at);
+  }
+  const std::size_t slash = text.find('/');
+  const bool both = slash != text.npos;
+  if (!is_part(text.substr(0, slash)) || (both && !is_part(text.substr(slash + 1)))) return std::nullopt;
+  out.id = text;
+  return out;
+}
+
+std::string hub_cache_directory() {
+  for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"})
+    if (std::string given = environment(name); !given.empty()) return given;
+  if (std::string home = environment("HF_HOME"); !home.empty()) return home + "/hub";
+  if (std::string cache = environment("XDG_CACHE_HOME"); !cache.empty()) return cache + "/huggingface/hub";
+  const std::string home = environment("HOME");
+  return home.empty() ? "" : home + "/.cache/huggingface/hub";
+}
+
+std::optional<std::string> find_in_hub_cache(HubKind kind, std::string_view name) {
+  const auto parsed = parse_hub_name(name);
+  const std::string cache = hub_cache_directory();
+  if (!parsed || cache.empty()) return std::nullopt;
+  const std::string repository = cache + "/" + folder_name(kind, parsed->id), commit = commit_of(repository, parsed->revision);
+  const std::string folder = repository + "/snapshots/" + commit;
+  std::error_code unreadable;
+  if (commit.empty() || !fs::is_directory(folder, unreadable)) return std::nullopt;
+  return folder;
+}
+
+std::string hub_advice(HubKind kind, std::string_view name) {
+  const auto parsed = parse_hub_name(name);
+  if (!parsed || (parsed->id.find('/') == std::string::npos && !fs::path(parsed->id).extension().empty())) return {};
+  const std::string cache = hub_cache_directory();
+  const char *what = kind == HubKind::model ? "model" : "dataset", *option = kind == HubKind::model ? "" : "--repo-type dataset ";
+  std::vector<std::string> known;
+  const std::string prefix = kind == HubKind::model ? "models--" : "datasets--";
+  std::error_code unreadable;
+  for (fs::directory_iterator it(cache, unreadable), end; !unreadable && it != end && known.size() < 1000; it.increment(unreadable))
+    if (std::string folder = it->path().filename().string(); folder.starts_with(prefix)) {
+      folder.erase(0, prefix.size());
+      if (const std::size_t dashes = folder.find("--"); dashes != folder.npos) folder.replace(dashes, 2, "/");
+      known.push_back(folder);
+    }
+  if (std::ranges::count(known, parsed->id) > 0)
+    return fmt::format("; the cache {} has this {}, but not its revision '{}'", cache, what, parsed->revision);
+  return fmt::format("; as a {} of the Hub it is not in the cache {}{}. dml downloads nothing: hf download {}{}", what, cache,
+                     did_you_mean(parsed->id, known), option, parsed->id);
+}
+
+}  // namespace dml

@@ -1,0 +1,82 @@
+// The cache of huggingface_hub, laid out by hand: names, revisions, folders that are missing, and what is said then.
+#include "core/hub_cache.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "core/files.h"
+#include "temporary_folder.h"
+
+namespace dml {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class HubCache : public testing::Test {
+ protected:
+  HubCache() {
+    setenv("HF_HUB_CACHE", folder_.path().c_str(), 1);
+    add("models--org--small", "main", kOne);
+    add("models--org--small", "refs/pr/1", kTwo);
+    add("models--gpt2", "main", kOne);
+    add("datasets--org--rows", "main", kTwo);
+    write("models--org--broken/refs/main", kOne);  // interrupted: there is no snapshot
+  }
+  ~HubCache() override { unsetenv("HF_HUB_CACHE"); }
+  void write(const std::string& name, const std::string& text) const {
+    make_directories(fs::path(folder_ / name).parent_path());
+    write_file(folder_ / name, text);
+  }
+  void add(const std::string& repository, const std::string& reference, const std::string& commit) const {
+    write(repository + "/refs/" + reference, commit);
+    write(repository + "/blobs/abc", "{}");
+    make_directories(folder_ / (repository + "/snapshots/" + commit));
+    fs::create_symlink("../../blobs/abc", folder_ / (repository + "/snapshots/" + commit + "/config.json"));
+  }
+  std::string place(const std::string& rest) const { return folder_ / rest; }
+
+  static constexpr const char* kOne = "0123456789abcdef0123456789abcdef01234567";
+  static constexpr const char* kTwo = "89abcdef0123456789abcdef0123456789abcdef";
+  const testing_tools::TemporaryFolder folder_;
+};
+
+TEST_F(HubCache, FindsSnapshotsByNameAndRevision) {
+  const std::string one = place(std::string("models--org--small/snapshots/") + kOne);
+  EXPECT_EQ(find_in_hub_cache(HubKind::model, "org/small"), one);
+  EXPECT_EQ(find_in_hub_cache(HubKind::model, "org/small@main"), one);
+  EXPECT_EQ(find_in_hub_cache(HubKind::model, std::string("org/small@") + kOne), one);
+  EXPECT_EQ(find_in_hub_cache(HubKind::model, "org/small@refs/pr/1"), place(std::string("models--org--small/snapshots/") + kTwo));
+  EXPECT_EQ(find_in_hub_cache(HubKind::model, "gpt2"), place(std::string("models--gpt2/snapshots/") + kOne));
+  EXPECT_EQ(find_in_hub_cache(HubKind::dataset, "org/rows"), place(std::string("datasets--org--rows/snapshots/") + kTwo));
+  EXPECT_EQ(read_file(*find_in_hub_cache(HubKind::model, "org/small") + "/config.json"), "{}");
+}
+
+TEST_F(HubCache, WhatItLacksIsNotFound) {
+  for (const char* name : {"org/rows", "org/broken", "org/small@v1", "org/none", "small", "models/llama/config.json", "../org/small",
+                           "org/../small", "/org/small", "org/small@../main", "org/sm all", "-a/b", "a./b", "a--b/c", ""})
+    EXPECT_EQ(find_in_hub_cache(HubKind::model, name), std::nullopt) << name;
+  EXPECT_EQ(find_in_hub_cache(HubKind::model, "org/small@ffffffffffffffffffffffffffffffffffffffff"), std::nullopt);
+}
+
+TEST_F(HubCache, SaysWhereItLookedAndWhatIsNear) {
+  EXPECT_THAT(hub_advice(HubKind::model, "org/smal"), HasSubstr("did you mean 'org/small'?"));
+  EXPECT_THAT(hub_advice(HubKind::model, "other/thing"), HasSubstr("not in the cache " + folder_.path()));
+  EXPECT_THAT(hub_advice(HubKind::dataset, "other/thing"), HasSubstr("hf download --repo-type dataset other/thing"));
+  EXPECT_THAT(hub_advice(HubKind::model, "org/small@v2"), HasSubstr("but not its revision 'v2'"));
+  EXPECT_EQ(hub_advice(HubKind::model, "models/llama/"), "");
+  EXPECT_EQ(hub_advice(HubKind::dataset, "rows.jsonl"), "");
+}
+
+TEST_F(HubCache, LiesWhereTheEnvironmentSays) {
+  unsetenv("HF_HUB_CACHE");
+  setenv("HF_HOME", "/home-of-hub", 1);
+  EXPECT_EQ(hub_cache_directory(), "/home-of-hub/hub");
+  unsetenv("HF_HOME");
+}
+
+}  // namespace
+}  // namespace dml
