@@ -155,7 +155,8 @@ TrainerSettings trainer_settings(const RunPlan& plan, const TrainState& state, c
       .first_step = state.step, .steps = plan.data.schedule.steps(), .output_dir = t.output_dir, .resumed_from = from};
   for (auto& evaluator : plan.evaluators)
     for (Metric& metric : evaluator->metrics()) s.facts.metrics.push_back(std::move(metric));
-  s.facts.settings = recipe_items(resolved_yaml(plan.file, true));
+  for (auto& [key, value] : recipe_items(resolved_yaml(plan.file)))
+    if (!value.empty()) s.facts.settings.push_back({key, value});
   s.max_grad_norm = plan.recipe.optim.max_grad_norm;
   s.evaluates = [&plan](std::int64_t step) { return !plan.evaluators.empty() && plan.data.calendar.evaluates(step); };
   const bool best_only = t.save_strategy == Cadence::best;

@@ -61,6 +61,13 @@ std::string experiment_id(const std::string& root, const std::string& name) {
   return id;
 }
 
+// A file of one value, of which there are hundreds: not worth waiting for the disk.
+void put(const std::string& path, const std::string& text) {
+  AppendedFile file(path);
+  file.truncate(0);
+  file.append(text);
+}
+
 // The lines of a metric up to a step.
 std::string lines_until(const std::string& text, std::int64_t step) {
   std::string out;
@@ -102,11 +109,11 @@ Action MlflowRun::on_start(const RunFacts& facts) {
     if (entry.is_regular_file())
       write_file(entry.path().string(), lines_until(read_file(entry.path().string()), facts.first_step));
   for (auto& [key, value] : facts.settings)
-    write_file(folder_ + "/params/" + allowed_name(key), value.substr(0, kLongestParameter));
-  write_file(folder_ + "/tags/mlflow.runName", settings_.run_name);
-  write_file(folder_ + "/tags/mlflow.user", user_name());
-  write_file(folder_ + "/tags/mlflow.source.name", fmt::format("dml {}", version()));
-  write_file(folder_ + "/tags/mlflow.source.type", "LOCAL");
+    put(folder_ + "/params/" + allowed_name(key), value.substr(0, kLongestParameter));
+  put(folder_ + "/tags/mlflow.runName", settings_.run_name);
+  put(folder_ + "/tags/mlflow.user", user_name());
+  put(folder_ + "/tags/mlflow.source.name", fmt::format("dml {}", version()));
+  put(folder_ + "/tags/mlflow.source.type", "LOCAL");
   write_meta(Status::running);
   return {};
 }

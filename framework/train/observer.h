@@ -24,7 +24,7 @@ struct RunFacts {
   std::string output_dir;
   std::string resumed_from;                                   // a checkpoint; "" for a new run
   std::vector<Metric> metrics;                                // that evaluations will give
-  std::vector<std::pair<std::string, std::string>> settings;  // keys of the recipe and their values, as YAML
+  std::vector<std::pair<std::string, std::string>> settings;  // keys of the recipe that have a value, as YAML
 };
 
 /// What is asked of the run after a step or an evaluation.

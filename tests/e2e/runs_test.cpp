@@ -202,6 +202,8 @@ TEST_F(Runs, LogForOtherProgramsWithoutOtherBits) {
   expect_same_run("plain", "logs");
   std::string found;
   for (auto& entry : fs::recursive_directory_iterator(at("logs"))) found += entry.path().string() + "\n";
+  const std::string params = found.substr(0, found.find("/params/lora_r\n"));
+  EXPECT_EQ(read_file(params.substr(params.rfind('\n') + 1) + "/params/lora_r"), "4");
   EXPECT_THAT(found, AllOf(HasSubstr("/runs/events.out.tfevents."), HasSubstr("/metrics/eval_loss\n"), HasSubstr(".wandb\n")));
   // They are moved aside with the run that they are of.
   ASSERT_EQ(train(1, recipe("logs.yml", keys + Keys{{"output_dir", at("logs")}}), {"--resume", "none"}).exit, 0);
