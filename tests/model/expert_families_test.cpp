@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "golden.h"
+#include "core/random.h"
 #include "nn/hooks.h"
 
 namespace dml {
@@ -195,6 +196,117 @@ TEST_P(ExpertFamily, ReadsStackedExpertsAsItReadsSingleOnes) {
         return files(renamed.at(name));
       });
   EXPECT_EQ(r.train(), want);
+}
+
+// A gpt-oss whose experts are codes, beside the same with the numbers that they stand for, as (in, out), gate and up in turn.
+class CodedExperts {
+ public:
+  CodedExperts() {
+    Json config{{"model_type", "gpt_oss"},   {"vocab_size", 61},          {"hidden_size", 64},
+                {"intermediate_size", 32},   {"num_hidden_layers", 2},    {"num_attention_heads", 4},
+                {"num_key_value_heads", 2},  {"head_dim", 16},            {"num_local_experts", 3},
+                {"num_experts_per_tok", 2},  {"sliding_window", 4},       {"max_position_embeddings", 64},
+                {"rope_scaling", {{"rope_type", "default"}}}};
+    plain = read_model_config(config, "gpt_oss");
+    coded = plain;
+    coded.moe.layout = ExpertLayout::mxfp4;
+    const Random random(7, Purpose::init);
+    std::uint64_t next = 0;
+    for (const WeightName& w : weight_names(plain)) {
+      auto& values = numbers_[w.tensor];
+      shapes_[w.tensor] = w.tensor_shape();
+      if (!values.empty()) continue;
+      values.resize(static_cast<std::size_t>(w.tensor_rows * w.cols));
+      for (float& v : values) v = 0.3f * random.normal(next++);
+      if (w.vector && !w.bias && w.role != WeightRole::sinks) std::ranges::fill(values, 1.f);
+    }
+    for (const WeightName& w : weight_names(coded))
+      if (w.coded && !codes_.contains(w.tensor)) code(w, random, next);
+  }
+  TensorSource source(bool as_codes) const {
+    return [this, as_codes](const std::string& name) -> std::optional<StoredTensor> {
+      if (auto found = codes_.find(name); as_codes && found != codes_.end()) {
+        StoredTensor t{kernels::Storage::mxfp4, shapes_.at(name), found->second.data()};
+        t.scale_codes = scales_.at(name).data();
+        return t;
+      }
+      return StoredTensor{kernels::Storage::f32, shapes_.at(name), numbers_.at(name).data()};
+    };
+  }
+  ModelSpec plain, coded;
+
+ private:
+  // Codes of E2M1, the even one of two in the low half of a byte, and a power of two for 32.
+  void code(const WeightName& w, const Random& random, std::uint64_t& next) {
+    constexpr double kSteps[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+    auto &bytes = codes_[w.tensor], &powers = scales_[w.tensor];
+    const std::int64_t size = w.tensor_rows * w.cols, out = w.tensor_rows / w.experts;
+    bytes.resize(static_cast<std::size_t>(size / 2));
+    powers.resize(static_cast<std::size_t>(size / 32));
+    shapes_[w.tensor] = w.tensor_shape();
+    for (auto& b : bytes) b = static_cast<std::uint8_t>(random.below(next++, 256));
+    for (auto& p : powers) p = static_cast<std::uint8_t>(122 + random.below(next++, 3));
+    std::vector<float>& numbers = numbers_.at(w.tensor.substr(0, w.tensor.find("_blocks")));
+    for (std::int64_t i = 0; i < size; ++i) {
+      const int c = bytes[static_cast<std::size_t>(i / 2)] >> (i % 2 * 4) & 15;
+      const double value = (c & 8 ? -1 : 1) * kSteps[c & 7] * std::pow(2.0, powers[static_cast<std::size_t>(i / 32)] - 127);
+      const std::int64_t expert = i / (out * w.cols), row = i / w.cols % out, col = i % w.cols;
+      numbers[static_cast<std::size_t>((expert * w.cols + col) * out + row)] = static_cast<float>(value);
+    }
+  }
+  std::map<std::string, std::vector<float>> numbers_;
+  std::map<std::string, std::vector<std::uint8_t>> codes_, scales_;
+  std::map<std::string, std::vector<std::int64_t>> shapes_;
+};
+
+TEST(Mxfp4, ComputesWhatItsNumbersDo) {
+  CodedExperts experts;
+  std::vector<Token> tokens, labels;
+  std::vector<std::int32_t> positions, starts{0, 24};
+  for (std::int32_t t = 0; t < 24; ++t) {
+    tokens.push_back(t * 7 % 61), labels.push_back(t * 5 % 61), positions.push_back(t);
+  }
+  std::optional<double> loss;
+  std::vector<std::vector<float>> wanted;
+  for (bool as_codes : {false, true}) {
+    AdapterConfig adapter;
+    adapter.target_modules = {"q_proj"};
+    adapter.target_parameters = {"mlp.experts.gate_up_proj", "mlp.experts.down_proj"};
+    adapter.init = "false";  // B is not zero
+    Training training;
+    training.adapter = adapter;
+    auto model = build_model(as_codes ? experts.coded : experts.plain, experts.source(as_codes), training, "gpt_oss");
+    model->set_length(64);
+    std::vector<std::vector<float>> gradients;
+    for (Unit& u : model->parameters.units()) {
+      gradients.emplace_back(static_cast<std::size_t>(u.size), 0.f);
+      u.grad = gradients.back().data();
+    }
+    const PackedBatch batch{tokens, labels, positions, starts};
+    model->reserve(model->measure({24, 24, 1}, true));
+    const double got = model->train(batch, {}, quiet);
+    EXPECT_TRUE(std::isfinite(got));
+    if (!as_codes) {
+      loss = got, wanted = std::move(gradients);
+      continue;
+    }
+    EXPECT_EQ(got, *loss);
+    EXPECT_EQ(gradients, wanted);
+  }
+}
+
+TEST(Mxfp4, IsNotTrained) {
+  CodedExperts experts;
+  Training training;
+  training.full = true;
+  try {
+    build_model(experts.coded, experts.source(true), training, "gpt_oss");
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("is stored as mxfp4, which cannot be trained: use an adapter"),
+              std::string::npos)
+        << error.what();
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ExpertFamily,
