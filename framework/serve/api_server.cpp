@@ -7,6 +7,7 @@
 #include "core/utf8.h"
 #include "serve/chat_page.h"
 #include "serve/openai_answer.h"
+#include "serve/responses.h"
 
 namespace dml {
 namespace {
@@ -41,6 +42,7 @@ const std::vector<ApiServer::Route>& ApiServer::routes() {
                                         {"GET", "/v1/models", false},
                                         {"POST", "/v1/completions", false},
                                         {"POST", "/v1/chat/completions", false},
+                                        {"POST", "/v1/responses", false},
                                         {"POST", "/v1/embeddings", false},
                                         {"POST", "/tokenize", false},
                                         {"POST", "/detokenize", false},
@@ -216,6 +218,7 @@ void ApiServer::answer(const HttpRequest& request, const Reply& reply) {
   if (path == "/apply-template") return json({{"prompt", reader_.apply_template(body)}});
   if (path == "/v1/completions") completions(body, reply);
   else if (path == "/v1/chat/completions") chat(body, reply);
+  else if (path == "/v1/responses") responses(body, reply);
   else embeddings(body, reply);
   metrics_.answered(path, 200);
 }
@@ -233,6 +236,9 @@ void ApiServer::completions(const Json& body, const Reply& reply) {
 }
 void ApiServer::chat(const Json& body, const Reply& reply) {
   submit(std::make_shared<ChatAnswer>(reader_.chat(body), models_.format(), reply, metrics_));
+}
+void ApiServer::responses(const Json& body, const Reply& reply) {
+  submit(std::make_shared<ResponseAnswer>(reader_.chat(chat_of_response(body)), models_.format(), reply, metrics_));
 }
 void ApiServer::embeddings(const Json& body, const Reply& reply) {
   submit(std::make_shared<EmbeddingAnswer>(reader_.embedding(body), reply, metrics_));

@@ -49,6 +49,7 @@ class ApiServer {
 
   void completions(const Json& body, const Reply& reply);
   void chat(const Json& body, const Reply& reply);
+  void responses(const Json& body, const Reply& reply);
   void embeddings(const Json& body, const Reply& reply);
   Json tokenize(const Json& body) const;
   Json detokenize(const Json& body) const;

@@ -1,0 +1,30 @@
+// /v1/responses for text: the request as one of a chat, the answer in the form of the Responses API.
+#pragma once
+
+#include "serve/openai_answer.h"
+
+namespace dml {
+
+/// The chat request that asks for the same. ApiError with the names of the Responses API.
+Json chat_of_response(const Json& body);
+
+class ResponseAnswer : public TextAnswer {
+ public:
+  ResponseAnswer(Asked asked, const AnswerFormat& format, std::shared_ptr<HttpReply> reply, Metrics& metrics);
+
+ protected:
+  void tell(std::size_t i, const std::string& piece, bool last) override;
+  Json whole() override;
+  void end_stream() override {}
+
+ private:
+  void send(const char* type, Json data);
+  Json message(const char* status) const;
+  Json response(const char* status) const;
+
+  std::string message_id_;
+  std::string text_;
+  std::int64_t number_ = 0;  // of the next event
+};
+
+}  // namespace dml
