@@ -95,6 +95,7 @@ class Describer {
     if (known) describe_spec(spec);
     attempt([&] {
       const ModelFiles files = open_model_files(directory_, spec);
+      fit_expert_layout(spec, files);
       row("files", fmt::format("{}, {}", files.paths().size(), size_text(files.bytes())),
           {{"count", files.paths().size()}, {"bytes", files.bytes()}});
       describe_tensors(files.tensors());
@@ -115,6 +116,11 @@ class Describer {
     row("parameters", grouped(s.parameters()), s.parameters());
     row("layers", fmt::format("{} × {} wide, MLP {}", s.layers, s.hidden, s.ffn),
         {{"count", s.layers}, {"hidden", s.hidden}, {"ffn", s.ffn}});
+    if (const MoeSpec& m = s.moe; m.experts > 0)
+      row("experts",
+          fmt::format("{} of {} for a token, {} wide{}", m.chosen, m.experts, m.ffn,
+                      m.shared_ffn > 0 ? fmt::format(", and one of {} for all", m.shared_ffn) : ""),
+          {{"count", m.experts}, {"chosen", m.chosen}, {"ffn", m.ffn}, {"shared_ffn", m.shared_ffn}});
     row("attention", fmt::format("{} heads of {}, {} for keys and values", s.heads, s.head_dim, s.kv_heads),
         {{"heads", s.heads}, {"head_dim", s.head_dim}, {"kv_heads", s.kv_heads}});
     row("vocabulary", fmt::format("{}{}", grouped(s.vocab), s.tied ? ", head tied to the embedding" : ""),
