@@ -1,6 +1,7 @@
 #include "train/step.h"
 
 #include <cmath>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,9 @@ std::vector<MicroBatchSum> run_passes(const StepParts& parts, const StepPlan& pl
   return sums;
 }
 
+// A NaN without a sign, which nobody wants to read.
+double unsigned_nan(double x) { return std::isnan(x) ? std::numeric_limits<double>::quiet_NaN() : x; }
+
 }  // namespace
 
 StepResult run_step(const StepParts& parts, const StepPlan& plan,
@@ -45,8 +49,8 @@ StepResult run_step(const StepParts& parts, const StepPlan& plan,
     if (!std::isfinite(m.losses.loss)) result.nonfinite.push_back(m.index);
   const LossSums& losses = result.sums.losses;
   const double scale = losses.denominator > 0 ? 1 / losses.denominator : 0;
-  result.loss = losses.loss * scale;
-  result.grad_norm = gradient_norm(parts.strategy.squared_gradient_norm(), scale);
+  result.loss = unsigned_nan(losses.loss * scale);
+  result.grad_norm = unsigned_nan(gradient_norm(parts.strategy.squared_gradient_norm(), scale));
   const bool accepted = watcher.accepts(result);
   watcher.update_begins();
   if (accepted && scale > 0) {
