@@ -228,9 +228,11 @@ EvalResult Eval::run(CausalLm& model, Comm& comm, const Progress& done) {
     if (done) done(++through, static_cast<std::int64_t>((groups + ranks - 1 - static_cast<std::size_t>(comm.rank())) / ranks));
   }
   std::vector<Json> all(rows);
-  for (const std::string& text : comm.all_gather(dump(mine)))
-    for (auto& [number, values] : Json::parse(text).items())
+  for (const std::string& text : comm.all_gather(dump(mine))) {
+    const Json of_rank = Json::parse(text);
+    for (auto& [number, values] : of_rank.items())
       for (std::size_t i = 0; i < values.size(); ++i) all[std::stoul(number) * kGroup + i] = values[i];
+  }
 
   EvalResult result{task_.name, static_cast<std::int64_t>(rows), {}, {}, {}};
   if (choice_) add_choice(all, result);

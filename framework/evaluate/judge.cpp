@@ -167,6 +167,11 @@ bool Judge::read_line(std::string& line, double deadline, std::string& why) {
   }
 }
 
+void Judge::read_ahead() {
+  std::array<char, 4096> piece;
+  if (const ssize_t n = read(from_, piece.data(), piece.size()); n > 0) held_.append(piece.data(), static_cast<std::size_t>(n));
+}
+
 Verdict Judge::failed(const std::string& why) {
   stop();
   ++failures_;
@@ -181,6 +186,7 @@ Verdict Judge::ask(const Json& question) {
   if (process_ <= 0 && !start()) return failed("could not be started");
   const double deadline = now() + timeout_;
   std::string line, why;
+  read_ahead();
   if (!held_.empty()) return failed("wrote more than one line for an answer");
   if (!write_line(dump(question) + "\n", deadline)) return failed("does not read its input");
   if (!read_line(line, deadline, why)) return failed(why);

@@ -30,6 +30,8 @@ class Judge {
   bool start();
   void stop();
   bool write_line(const std::string& line, double deadline);
+  /// What has come without being asked for.
+  void read_ahead();
   /// The next line; false with `why` when there is none.
   bool read_line(std::string& line, double deadline, std::string& why);
   Verdict failed(const std::string& why);

@@ -79,8 +79,8 @@ class Adafactor : public Optimizer {
 
   void step_slice(const OptimizerSlice& s, const OptimizerStep& step) const {
     const MatrixShape m = trained_matrix(*s.parameter);
-    const float rho = as_float(1 - std::pow(static_cast<double>(step.number + 1), -a_.number("decay_rate"))),
-                eps = a_.real("eps"), scale = as_float(step.gradient_scale);
+    const double fresh = std::pow(static_cast<double>(step.number + 1), -a_.number("decay_rate"));  // 1 − ρ
+    const float rho = as_float(1 - fresh), rest = as_float(fresh), eps = a_.real("eps"), scale = as_float(step.gradient_scale);
     const float* grad = s.grad.data();
     const std::int64_t cols = m.cols;
     const std::int64_t before = m.matrix ? m.rows + m.cols : s.size();  // floats in front of the mean of steps
@@ -88,12 +88,12 @@ class Adafactor : public Optimizer {
       float* v = s.state.data();
       each_element(s.size(), [=](std::int64_t i) {
         const float g = grad[i] * scale;
-        v[i] = rho * v[i] + (1 - rho) * (g * g + eps);
+        v[i] = rho * v[i] + rest * (g * g + eps);
       });
       return apply(s, step, before, [=](std::int64_t i, std::int64_t) { return grad[i] * scale / std::sqrt(v[i]); });
     }
     float *rows = s.state.data(), *columns = rows + m.rows;
-    update_factors(m, rho, rows, columns, [=](std::int64_t i, std::int64_t j) {
+    update_factors(m, 1 - fresh, rows, columns, [=](std::int64_t i, std::int64_t j) {
       const float g = grad[i * cols + j] * scale;
       return g * g + eps;
     });

@@ -19,15 +19,15 @@ std::vector<Argument> ademamix_arguments() {
 }
 
 struct MixStep {
-  float rate, decay, scale, beta1, beta2, beta3, alpha, bias1, root_bias2, eps;
+  float rate, decay, scale, beta1, beta2, beta3, fresh1, fresh2, fresh3, alpha, bias1, root_bias2, eps;
 };
 
 void update(const MixStep& k, std::int64_t n, float* w, const float* grad, float* m1, float* m2, float* v) {
   for (std::int64_t i = 0; i < n; ++i) {
     const float g = grad[i] * k.scale;
-    m1[i] = k.beta1 * m1[i] + (1 - k.beta1) * g;
-    m2[i] = k.beta3 * m2[i] + (1 - k.beta3) * g;
-    v[i] = k.beta2 * v[i] + (1 - k.beta2) * g * g;
+    m1[i] = k.beta1 * m1[i] + k.fresh1 * g;
+    m2[i] = k.beta3 * m2[i] + k.fresh3 * g;
+    v[i] = k.beta2 * v[i] + k.fresh2 * g * g;
     const float u = (m1[i] / k.bias1 + k.alpha * m2[i]) / (std::sqrt(v[i]) / k.root_bias2 + k.eps);
     w[i] -= k.rate * (k.decay * w[i] + u);
   }
@@ -71,6 +71,7 @@ class AdEMAMix : public Optimizer {
     }
     MixStep k{};
     k.beta1 = as_float(beta1), k.beta2 = as_float(beta2), k.beta3 = as_float(beta3), k.alpha = as_float(alpha);
+    k.fresh1 = as_float(1 - beta1), k.fresh2 = as_float(1 - beta2), k.fresh3 = as_float(1 - beta3);
     k.bias1 = as_float(1 - std::pow(beta1, t));
     k.root_bias2 = as_float(std::sqrt(1 - std::pow(beta2, t)));
     k.eps = a_.real("eps");

@@ -17,6 +17,7 @@ class Adopt : public Optimizer {
   StateLayout state() const override { return 2; }
   void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override {
     const float beta1 = a_.real("beta1"), beta2 = a_.real("beta2"), eps = a_.real("eps"),
+                fresh1 = as_float(1 - a_.number("beta1")), fresh2 = as_float(1 - a_.number("beta2")),
                 most = as_float(std::pow(static_cast<double>(step.number), 0.25));
     for (const OptimizerSlice& s : slices) {
       const SliceStep k(s, step, a_.real("weight_decay"));
@@ -28,9 +29,9 @@ class Adopt : public Optimizer {
       }
       each_element(s.size(), [=](std::int64_t i) {
         const float g = grad[i] * k.scale, u = g / std::max(std::sqrt(v[i]), eps);
-        m[i] = beta1 * m[i] + (1 - beta1) * std::clamp(u, -most, most);
+        m[i] = beta1 * m[i] + fresh1 * std::clamp(u, -most, most);
         w[i] -= k.rate * (k.decay * w[i] + m[i]);
-        v[i] = beta2 * v[i] + (1 - beta2) * g * g;
+        v[i] = beta2 * v[i] + fresh2 * g * g;
       });
     }
   }

@@ -50,17 +50,18 @@ class Came : public Optimizer {
 
   void step_vector(const OptimizerSlice& s, const OptimizerStep& step) const {
     const SliceStep k(s, step, a_.real("weight_decay"));
-    const float beta1 = a_.real("beta1"), beta2 = a_.real("beta2"), eps = a_.real("eps");
+    const float beta1 = a_.real("beta1"), beta2 = a_.real("beta2"), eps = a_.real("eps"),
+                fresh1 = as_float(1 - a_.number("beta1")), fresh2 = as_float(1 - a_.number("beta2"));
     float *w = s.value.data(), *m = plane(s, 0), *v = plane(s, 1);
     const float* grad = s.grad.data();
     each_element(s.size(), [=](std::int64_t i) {
       const float g = grad[i] * k.scale;
-      v[i] = beta2 * v[i] + (1 - beta2) * (g * g + eps);
+      v[i] = beta2 * v[i] + fresh2 * (g * g + eps);
     });
     auto direction = [=](std::int64_t i) { return grad[i] * k.scale / std::sqrt(v[i]); };
     const float factor = clip(s.size(), direction);
     each_element(s.size(), [=](std::int64_t i) {
-      m[i] = beta1 * m[i] + (1 - beta1) * factor * direction(i);
+      m[i] = beta1 * m[i] + fresh1 * factor * direction(i);
       w[i] -= k.rate * k.decay * w[i];
       w[i] -= k.rate * m[i];
     });
@@ -70,19 +71,19 @@ class Came : public Optimizer {
     const SliceStep k(s, step, a_.real("weight_decay"));
     const MatrixShape shape = trained_matrix(*s.parameter);
     const std::int64_t rows = shape.rows, cols = shape.cols;
-    const float beta1 = a_.real("beta1"), eps = a_.real("eps"), eps2 = a_.real("eps2");
+    const float beta1 = a_.real("beta1"), fresh1 = as_float(1 - a_.number("beta1")), eps = a_.real("eps"), eps2 = a_.real("eps2");
     float *row_mean = s.state.data(), *row_away = row_mean + rows, *col_mean = row_away + rows,
           *col_away = col_mean + cols, *m = col_away + cols, *w = s.value.data(), *memory = working_memory(2 * (rows + cols));
     const float* grad = s.grad.data();
-    update_factors(shape, a_.real("beta2"), row_mean, col_mean, [=](std::int64_t i, std::int64_t j) {
+    update_factors(shape, a_.number("beta2"), row_mean, col_mean, [=](std::int64_t i, std::int64_t j) {
       const float g = grad[i * cols + j] * k.scale;
       return g * g + eps;
     });
     const InverseRoot v = inverse_root(shape, row_mean, col_mean, memory);
     auto direction = [=](std::int64_t i) { return grad[i] * k.scale * v.row[i / cols] * v.col[i % cols]; };
     const float factor = clip(s.size(), direction);
-    each_element(s.size(), [=](std::int64_t i) { m[i] = beta1 * m[i] + (1 - beta1) * factor * direction(i); });
-    update_factors(shape, a_.real("beta3"), row_away, col_away, [=](std::int64_t i, std::int64_t j) {
+    each_element(s.size(), [=](std::int64_t i) { m[i] = beta1 * m[i] + fresh1 * factor * direction(i); });
+    update_factors(shape, a_.number("beta3"), row_away, col_away, [=](std::int64_t i, std::int64_t j) {
       const float away = factor * direction(i * cols + j) - m[i * cols + j];
       return away * away + eps2;
     });

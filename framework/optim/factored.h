@@ -9,12 +9,13 @@ namespace dml {
 
 /// means[i] = β·means[i] + (1 − β)·mean over j of term(i, j), for rows; the same for columns.
 template <class F>
-void update_factors(const MatrixShape& m, float beta, float* row_means, float* col_means, F term) {
+void update_factors(const MatrixShape& m, double decay_rate, float* row_means, float* col_means, F term) {
   const std::int64_t rows = m.rows, cols = m.cols;
+  const float beta = as_float(decay_rate), fresh = as_float(1 - decay_rate);
   parallel_for(rows, [=](std::int64_t i) {
     double sum = 0;
     for (std::int64_t j = 0; j < cols; ++j) sum += static_cast<double>(term(i, j));
-    row_means[i] = beta * row_means[i] + (1 - beta) * as_float(sum / static_cast<double>(cols));
+    row_means[i] = beta * row_means[i] + fresh * as_float(sum / static_cast<double>(cols));
   });
   constexpr std::int64_t kColumns = 64;
   parallel_ranges(cols, kColumns, [=](std::int64_t first, std::int64_t last) {
@@ -22,7 +23,7 @@ void update_factors(const MatrixShape& m, float beta, float* row_means, float* c
     for (std::int64_t i = 0; i < rows; ++i)
       for (std::int64_t j = first; j < last; ++j) sums[j - first] += static_cast<double>(term(i, j));
     for (std::int64_t j = first; j < last; ++j)
-      col_means[j] = beta * col_means[j] + (1 - beta) * as_float(sums[j - first] / static_cast<double>(rows));
+      col_means[j] = beta * col_means[j] + fresh * as_float(sums[j - first] / static_cast<double>(rows));
   });
 }
 

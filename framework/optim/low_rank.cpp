@@ -39,10 +39,11 @@ void project_back(const Projection& p, const float* low, const float* basis, flo
 
 float adam_direction(const AdamSettings& a, std::int64_t t, std::int64_t size, const float* g, float* m, float* v,
                      float* out) {
-  const float beta1 = as_float(a.beta1), beta2 = as_float(a.beta2), eps = as_float(a.epsilon);
+  const float beta1 = as_float(a.beta1), beta2 = as_float(a.beta2), eps = as_float(a.epsilon), fresh1 = as_float(1 - a.beta1),
+              fresh2 = as_float(1 - a.beta2);
   each_element(size, [=](std::int64_t i) {
-    m[i] = beta1 * m[i] + (1 - beta1) * g[i];
-    v[i] = beta2 * v[i] + (1 - beta2) * g[i] * g[i];
+    m[i] = beta1 * m[i] + fresh1 * g[i];
+    v[i] = beta2 * v[i] + fresh2 * g[i] * g[i];
     out[i] = m[i] / (std::sqrt(v[i]) + eps);
   });
   const auto steps = static_cast<double>(t);

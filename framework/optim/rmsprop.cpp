@@ -21,7 +21,8 @@ class RmsProp : public Optimizer {
   explicit RmsProp(const OptimizerSettings& s) : a_(s, rmsprop_arguments()) {}
   StateLayout state() const override { return 1 + (momentum() ? 1 : 0) + (a_.flag("centered") ? 1 : 0); }
   void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override {
-    const float alpha = a_.real("alpha"), eps = a_.real("eps"), mu = a_.real("momentum");
+    const float alpha = a_.real("alpha"), eps = a_.real("eps"), mu = a_.real("momentum"),
+                fresh = as_float(1 - a_.number("alpha"));
     for (const OptimizerSlice& s : slices) {
       const SliceStep k(s, step, a_.real("weight_decay"));
       float *w = s.value.data(), *v = plane(s, 0), *b = momentum() ? plane(s, 1) : nullptr,
@@ -29,10 +30,10 @@ class RmsProp : public Optimizer {
       const float* grad = s.grad.data();
       each_element(s.size(), [=](std::int64_t i) {
         const float g = grad[i] * k.scale + k.decay * w[i];
-        v[i] = alpha * v[i] + (1 - alpha) * g * g;
+        v[i] = alpha * v[i] + fresh * g * g;
         float square = v[i];
         if (mean) {
-          mean[i] = alpha * mean[i] + (1 - alpha) * g;
+          mean[i] = alpha * mean[i] + fresh * g;
           square = std::max(0.0f, square - mean[i] * mean[i]);
         }
         float u = g / (std::sqrt(square) + eps);

@@ -93,13 +93,13 @@ class ScheduleFree : public Optimizer {
     const float c = as_float(share), l = as_float(rate), along = as_float(rate * (beta_ * (1 - share) - 1));
     float *y = s.value.data(), *z = plane(s, 0, kCounterFloats), *v = adam_ ? plane(s, 2, kCounterFloats) : nullptr;
     const float* grad = s.grad.data();
-    const float beta2 = adam_ ? a_.real("beta2") : 0, eps = adam_ ? a_.real("eps") : 0,
+    const float beta2 = adam_ ? a_.real("beta2") : 0, fresh2 = adam_ ? as_float(1 - a_.number("beta2")) : 0, eps = adam_ ? a_.real("eps") : 0,
                 bias = adam_ ? as_float(1 - std::pow(a_.number("beta2"), count.steps)) : 1;
     each_element(s.size(), [=](std::int64_t i) {
       if (first) z[i] = y[i];
       float n = grad[i] * k.scale;
       if (v) {
-        v[i] = beta2 * v[i] + (1 - beta2) * n * n;
+        v[i] = beta2 * v[i] + fresh2 * n * n;
         n /= std::sqrt(v[i] / bias) + eps;
       }
       n += k.decay * y[i];

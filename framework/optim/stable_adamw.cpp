@@ -15,16 +15,17 @@ class StableAdamW : public Optimizer {
   }
   void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override {
     const auto t = static_cast<double>(step.number + 1);
-    auto debiased = [&](double beta) { return as_float((std::pow(beta, t) - beta) / (std::pow(beta, t) - 1)); };
-    const float beta1 = debiased(a_.number("beta1")), beta2 = debiased(a_.number("beta2")), eps = a_.real("eps");
+    auto debiased = [&](double beta) { return (std::pow(beta, t) - beta) / (std::pow(beta, t) - 1); };
+    const double b1 = debiased(a_.number("beta1")), b2 = debiased(a_.number("beta2"));
+    const float beta2 = as_float(b2), fresh1 = as_float(1 - b1), fresh2 = as_float(1 - b2), eps = a_.real("eps");
     for (const OptimizerSlice& s : slices) {
       const SliceStep k(s, step, a_.real("weight_decay"));
       float *w = s.value.data(), *m = plane(s, 0), *v = plane(s, 1);
       const float* grad = s.grad.data();
       const double sum = sum_in_order(s.size(), [=](std::int64_t i) {
         const float g = grad[i] * k.scale;
-        m[i] += (1 - beta1) * (g - m[i]);
-        v[i] = beta2 * v[i] + (1 - beta2) * g * g;
+        m[i] += fresh1 * (g - m[i]);
+        v[i] = beta2 * v[i] + fresh2 * g * g;
         return g * g / std::max(v[i], eps * eps);
       });
       const double rms = std::sqrt(sum / static_cast<double>(s.size()));

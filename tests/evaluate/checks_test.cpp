@@ -91,7 +91,7 @@ TEST_F(Judges, ThatFailNeverEndTheRun) {
       {"while :; do printf 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx'; done", "more than a megabyte"},
       {"while read line; do echo rubbish; done", "not JSON"},
       {"while read line; do echo '{\"verdict\": 1}'; done", "without 'pass' or 'score'"},
-      {"while read line; do echo '{\"pass\": true}'; echo '{\"pass\": true}'; done", "more than one line"},
+      {"while read line; do printf '{\"pass\": true}\\n{\"pass\": true}\\n'; done", "more than one line"},
   };
   for (auto& [script, says] : bad) {
     auto check = answer_checks().at("command").make(judge(script, 2));
