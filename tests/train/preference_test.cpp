@@ -8,13 +8,21 @@
 namespace dml {
 namespace {
 
-// The golden batch as groups. Every document's first labels count as its prompt's, so that they are told apart.
+// Documents of the golden batch as groups. Of chosen documents, the first label counts as the prompt's, so that the two are
+// told apart.
 struct GroupedBatch {
   explicit GroupedBatch(bool pairs) : golden(golden_path("llama_tiny") + "/batch.json") {
-    const std::size_t documents = (golden.starts.size() - 1) / 2 * 2;
-    golden.starts.resize(documents + 1);
-    const auto size = static_cast<std::size_t>(golden.starts.back());
-    golden.tokens.resize(size), golden.labels.resize(size), golden.positions.resize(size);
+    const GoldenBatch from = golden;
+    golden.tokens.clear(), golden.labels.clear(), golden.positions.clear();
+    golden.starts.assign(1, 0);
+    for (const std::size_t d : {0, 2, 4, 2}) {  // those with labels
+      const auto first = from.starts[d], last = from.starts[d + 1];
+      golden.tokens.insert(golden.tokens.end(), from.tokens.begin() + first, from.tokens.begin() + last);
+      golden.labels.insert(golden.labels.end(), from.labels.begin() + first, from.labels.begin() + last);
+      golden.positions.insert(golden.positions.end(), from.positions.begin() + first, from.positions.begin() + last);
+      golden.starts.push_back(static_cast<std::int32_t>(golden.tokens.size()));
+    }
+    const std::size_t documents = golden.starts.size() - 1;
     for (std::size_t d = 0; d < documents; ++d) {
       DocumentGroup g;
       g.role = pairs ? (d % 2 == 0 ? DocumentRole::chosen : DocumentRole::rejected)
