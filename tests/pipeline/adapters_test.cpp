@@ -244,7 +244,7 @@ TEST(Adapters, ThatSaveTheSameTensorDoNotAddUp) {
   EXPECT_NE(problem({golden_adapter("rows"), golden_adapter("modules_to_save")}).find("of which"), std::string::npos);
   EXPECT_NE(problem({golden_adapter("rows"), golden_adapter("rows")}).find("row 5 of 'model.embed_tokens.weight'"),
             std::string::npos);
-  EXPECT_NE(problem({golden_adapter("rows"), golden_adapter("dora")}).find("trainable_token_indices cannot be added"),
+  EXPECT_NE(problem({golden_adapter("rows"), golden_adapter("dora")}).find("trainable_token_indices cannot be combined"),
             std::string::npos);
   EXPECT_NE(problem({golden_adapter("lora") + "=x"}).find("'x' in"), std::string::npos);
 }

@@ -117,10 +117,11 @@ TEST_F(Directories, OfAdaptersGoToMlxAndBack) {
 TEST_F(Directories, AreRefusedWhereAConversionMakesNoSense) {
   std::string adapter = golden_path("llama_tiny") + "/lora";
   EXPECT_THAT(problem({.input = adapter, .output = at("x"), .format = "mlx"}), testing::HasSubstr("--base-model"));
-  EXPECT_THAT(problem({.input = adapter, .output = at("x"), .dtype = "bf16"}),
+  EXPECT_THAT(problem({.input = adapter, .output = at("x"), .format = "peft", .dtype = "bf16"}),
               testing::HasSubstr("--dtype is for models"));
-  EXPECT_THAT(problem({.input = adapter, .output = at("x"), .format = "gguf"}), testing::HasSubstr("one of peft, mlx"));
-  EXPECT_THAT(problem({.input = model("qwen2"), .output = at("x"), .format = "mlx"}), testing::HasSubstr("is a model"));
+  EXPECT_THAT(problem({.input = adapter, .output = at("x"), .format = "safetensors"}),
+              testing::HasSubstr("one of peft, mlx, gguf"));
+  EXPECT_THAT(problem({.input = model("qwen2"), .output = at("x"), .format = "mlx"}), testing::HasSubstr("becomes gguf or safetensors"));
   EXPECT_THAT(problem({.input = model("qwen2"), .output = at("x"), .dtype = "f8"}),
               testing::HasSubstr("one of f32, f16, bf16"));
   EXPECT_THAT(problem({.input = model("qwen2"), .output = golden_path("qwen2")}), testing::HasSubstr("exists"));

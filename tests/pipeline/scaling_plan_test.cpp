@@ -1,3 +1,4 @@
+#include "pipeline/recipe_names.h"
 #include "pipeline/scaling_plan.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +9,7 @@ namespace dml {
 namespace {
 
 RecipeFile tiny(const std::string& more = "") {
+  name_choices();
   return read_recipe(
       "model_config: {model_type: llama, vocab_size: 512, hidden_size: 64, intermediate_size: 128, num_hidden_layers: "
       "4, "

@@ -351,7 +351,7 @@ void expect_cut(const Pipeline& t, const std::string& end) {
   } catch (const UserError& error) {
     EXPECT_STREQ(
         error.what(),
-        "a stretch of more than 1 MiB that has no place to cut it, as a word without end: it cannot be tokenized");
+        "more than 1 MiB of text without a place to split it (a single word without spaces) cannot be tokenized");
   }
 }
 
