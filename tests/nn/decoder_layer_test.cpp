@@ -174,7 +174,7 @@ class LayerKinds : public testing::TestWithParam<Kind> {
     }
     if (ends.empty()) out = rows;
     PackedBatch batch{{}, {}, positions, {}};
-    Pass p{batch, arena, {{cos, sin}, positions}, {}};
+    Pass p{batch, arena, {{cos, sin, GetParam().interleaved}, positions}, {}};
     if (std::ssize(rows) > std::ssize(sequences)) p.rows = kernels::Rows::packed;
     layer.forward_cached(h, sequences, ends.empty() ? nullptr : &ends, 0, top, p);
     for (auto& s : sequences) s.cache->advance(s.count);
