@@ -18,11 +18,11 @@ void ConstraintOptions::add_to(Options& options) {
   options.texts("choice", choices, "the text is this one; repeat the option for more choices");
 }
 
-std::unique_ptr<Automaton> ConstraintOptions::automaton() const {
+std::unique_ptr<Automaton> ConstraintOptions::automaton(JsonSpace space) const {
   const int given = schema.has_value() + regex.has_value() + grammar.has_value() + !choices.empty();
   if (given == 0) return nullptr;
   if (given > 1) throw UserError("set only one of --schema, --regex, --grammar and --choice");
-  if (schema) return schema_automaton(read_file(*schema, kLargestConstraint), *schema);
+  if (schema) return schema_automaton(read_file(*schema, kLargestConstraint), *schema, space);
   if (grammar) return grammar_automaton(read_file(*grammar, kLargestConstraint), *grammar);
   return regex ? regex_automaton(*regex) : choice_automaton(choices);
 }

@@ -18,7 +18,7 @@ struct ConstraintOptions {
   /// Adds --schema, --regex, --grammar and --choice.
   void add_to(Options& options);
   /// Null when none was given. UserError when more than one was, or it is not supported.
-  std::unique_ptr<Automaton> automaton() const;
+  std::unique_ptr<Automaton> automaton(JsonSpace space) const;
 };
 
 }  // namespace dml

@@ -28,7 +28,7 @@ struct Grammar {
 int run_grammar(const std::vector<std::string>& words) {
   Grammar g;
   g.options.parse(words);
-  const std::unique_ptr<Automaton> automaton = g.constraint.automaton();
+  const std::unique_ptr<Automaton> automaton = g.constraint.automaton(JsonSpace::any);
   if (!automaton) throw UserError("grammar needs one of --schema, --regex, --grammar and --choice");
   if (!g.check) {
     print(automaton->start() == Automaton::kDead ? "The constraint is supported, but allows no text at all.\n"

@@ -171,7 +171,7 @@ int run_infer(const std::vector<std::string>& words) {
   s.frequency_penalty = within("frequency-penalty", in.frequency_penalty.value_or(0), -100, 100);
   choose_beams(in, options.generation);
   if (in.kv_cache) options.generation.cache = cache_storage(*in.kv_cache);
-  options.constraint = in.constraint.automaton();
+  options.constraint = in.constraint.automaton(JsonSpace::one);
   if (options.constraint && options.constraint->start() == Automaton::kDead)
     throw UserError("the constraint allows no text at all");
   if (options.constraint && options.generation.beams > 1)

@@ -60,11 +60,16 @@ class Automaton {
   std::vector<std::unique_ptr<std::array<State, 256>>> table_;
 };
 
+/// Which white space may stand between the tokens of JSON: any (some at a time), to check texts; or one blank behind a comma or
+/// colon, for texts that a model writes: it could fill its whole answer with the other.
+enum class JsonSpace { any, one };
+
 /// Constraints as they are asked for. All of them throw UserError, naming `source`, where the constraint is wrong or not
 /// supported; none is ever weakened.
-std::unique_ptr<Automaton> schema_automaton(std::string_view json_schema, std::string_view source);
+std::unique_ptr<Automaton> schema_automaton(std::string_view json_schema, std::string_view source,
+                                            JsonSpace space = JsonSpace::any);
 /// Any JSON object, as OpenAI's "json_object" asks for it.
-std::unique_ptr<Automaton> json_object_automaton();
+std::unique_ptr<Automaton> json_object_automaton(JsonSpace space = JsonSpace::any);
 /// Texts that match as a whole.
 std::unique_ptr<Automaton> regex_automaton(std::string_view regex);
 std::unique_ptr<Automaton> choice_automaton(const std::vector<std::string>& choices);

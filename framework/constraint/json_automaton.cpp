@@ -72,7 +72,8 @@ using Progress = std::vector<std::uint32_t>;
 
 class JsonAutomaton final : public Automaton {
  public:
-  JsonAutomaton(const Json& schema, std::string source) : schema_(schema, std::move(source), languages_) {
+  JsonAutomaton(const Json& schema, std::string source, JsonSpace space)
+      : schema_(schema, std::move(source), languages_), space_(space) {
     if (!schema_.satisfiable(schema_.root())) return;
     const FrameId end = frame({.expects = Expects::end});
     start_ = state({{frame({.expects = Expects::value, .below = end, .id = schema_.root()})}, 0});
@@ -176,7 +177,7 @@ class JsonAutomaton final : public Automaton {
         break;
     }
     if (space) {
-      if (f.space == kMostSpace) return;
+      if (f.space == kMostSpace || (space_ == JsonSpace::one && !may_be_blank(f, byte))) return;
       ++f.space;
       return keep(f);
     }
@@ -209,6 +210,12 @@ class JsonAutomaton final : public Automaton {
       default:
         DML_CHECK(false);
     }
+  }
+
+  // Whether one blank is usual here.
+  bool may_be_blank(const Frame& f, unsigned char byte) const {
+    const bool inside = f.expects == Expects::value && frames_[f.below].expects != Expects::end;
+    return byte == ' ' && f.space == 0 && (inside || f.expects == Expects::name);
   }
 
   void read_value(const Frame& f, unsigned char byte) {
@@ -582,6 +589,7 @@ class JsonAutomaton final : public Automaton {
 
   Languages languages_;
   Schema schema_;
+  JsonSpace space_;
   State start_ = kDead;
   std::vector<Frame> frames_;
   std::unordered_map<Frame, FrameId, FrameHash> frame_ids_;
@@ -600,13 +608,15 @@ class JsonAutomaton final : public Automaton {
 
 }  // namespace
 
-std::unique_ptr<Automaton> schema_automaton(std::string_view json_schema, std::string_view source) {
+std::unique_ptr<Automaton> schema_automaton(std::string_view json_schema, std::string_view source, JsonSpace space) {
   JsonLimits limits;
   limits.depth = 200;
   limits.object_keys = 1u << 16;
-  return std::make_unique<JsonAutomaton>(parse_json(json_schema, source, limits), std::string(source));
+  return std::make_unique<JsonAutomaton>(parse_json(json_schema, source, limits), std::string(source), space);
 }
 
-std::unique_ptr<Automaton> json_object_automaton() { return schema_automaton(R"({"type": "object"})", "json_object"); }
+std::unique_ptr<Automaton> json_object_automaton(JsonSpace space) {
+  return schema_automaton(R"({"type": "object"})", "json_object", space);
+}
 
 }  // namespace dml

@@ -22,9 +22,10 @@ constexpr std::size_t kBuffer = 1 << 18;
 class PlainStream : public ByteStream {
  public:
   explicit PlainStream(const std::string& path) : path_(path) {
-    fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const bool standard = path == "/dev/stdin";  // may be a pipe: read once, from its start
+    fd_ = standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd_ < 0) throw UserError("{}: cannot be opened: {}", path, std::strerror(errno));
-    if (fstat(fd_, &before_) != 0 || !S_ISREG(before_.st_mode)) {
+    if (fstat(fd_, &before_) != 0 || !(S_ISREG(before_.st_mode) || (standard && S_ISFIFO(before_.st_mode)))) {
       close(fd_);
       throw UserError("{}: is {}, not a file", path, S_ISDIR(before_.st_mode) ? "a folder" : "a pipe or device");
     }
@@ -43,6 +44,7 @@ class PlainStream : public ByteStream {
 
  private:
   void check_unchanged() const {
+    if (!S_ISREG(before_.st_mode)) return;
     struct stat now;
     bool same = fstat(fd_, &now) == 0 && now.st_size == before_.st_size &&
                 now.st_mtim.tv_sec == before_.st_mtim.tv_sec && now.st_mtim.tv_nsec == before_.st_mtim.tv_nsec;
@@ -132,6 +134,7 @@ class ZstdStream : public ByteStream {
 }  // namespace
 
 std::unique_ptr<ByteStream> open_stream(const std::string& path) {
+  if (path == "/dev/stdin") return std::make_unique<PlainStream>(path);  // cannot be looked into before
   unsigned char magic[4] = {};
   PlainStream(path).read(reinterpret_cast<char*>(magic), sizeof magic);
   auto plain = std::make_unique<PlainStream>(path);

@@ -15,7 +15,7 @@ class ByteStream {
   virtual std::size_t read(char* buffer, std::size_t size) = 0;
 };
 
-/// UserError when it is missing or no regular file.
+/// UserError when it is missing or no regular file. /dev/stdin may be a pipe, and is taken as it comes, not unpacked.
 std::unique_ptr<ByteStream> open_stream(const std::string& path);
 
 /// Digest of a file's content as stored (compressed or not) from byte `begin` on, without mapping it.

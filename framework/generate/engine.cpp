@@ -125,7 +125,7 @@ std::span<const EngineEvent> Engine::step() {
   std::vector<Sequence*> writers;
   std::ranges::copy_if(running_, std::back_inserter(writers), [](const Sequence* s) { return !s->reading; });
   const bool fair = options_.fair && !writers.empty();
-  const auto budget = fair ? static_cast<std::int64_t>(fair_reading_) : options_.reading;
+  const auto budget = fair ? std::min(static_cast<std::int64_t>(fair_reading_), options_.reading) : options_.reading;
   auto start = Clock::now();
   std::int64_t tokens = 0;
   for (std::size_t model = 0; model < models_.size(); ++model) {

@@ -52,11 +52,11 @@ std::shared_ptr<TokenConstraint> Constraints::get(const AnswerFormat& format, co
   }
   std::shared_ptr<Automaton> automaton;
   try {
-    if (kind == "schema") automaton = schema_automaton(text, param);
+    if (kind == "schema") automaton = schema_automaton(text, param, JsonSpace::one);
     else if (kind == "regex") automaton = regex_automaton(text);
     else if (kind == "grammar") automaton = grammar_automaton(text, param);
     else if (kind == "choice") automaton = choice_automaton(parse_json(text, param).get<std::vector<std::string>>());
-    else automaton = json_object_automaton();
+    else automaton = json_object_automaton(JsonSpace::one);
     if (automaton->start() == Automaton::kDead) throw UserError("the constraint allows no text at all");
   } catch (const UserError& e) {
     throw ApiError::invalid(param, e.what());

@@ -132,5 +132,18 @@ TEST(SchemaConstraint, LargeBoundsTakeNoTime) {
   check(choices + "]}", {"\"value 5 of many\""}, {"\"value x\""});
 }
 
+TEST(SchemaSpace, OneBlankAtMostWhereAModelWrites) {
+  const char* schema = R"({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "integer"}}, "b": {}}})";
+  auto any = schema_automaton(schema, "s"), one = schema_automaton(schema, "s", JsonSpace::one);
+  for (const char* both : {R"({"a":[1,2],"b":{}})", R"({"a": [1, 2], "b": {"c": null}})"}) {
+    EXPECT_TRUE(any->accepts(both)) << both;
+    EXPECT_TRUE(one->accepts(both)) << both;
+  }
+  for (const char* spaced : {R"( {"a":[1]})", R"({ "a":[1]})", R"({"a" :[1]})", R"({"a":  [1]})", "{\"a\":\n[1]}", R"({"a":[ 1]})",
+                             R"({"a":[1] })", R"({"a":[1]} )"}) {
+    EXPECT_FALSE(one->accepts(spaced)) << spaced;
+  }
+}
+
 }  // namespace
 }  // namespace dml
