@@ -150,9 +150,9 @@ Parts parts_of(std::int64_t m, std::int64_t n) {
   return best;
 }
 
-// Floats of a row in the widest step, the tail's behind the last.
-std::int64_t deepest_row(const Factor& f, const Factor* tail, Side side) {
-  return row_floats(f, side, std::min(step_of(f), f.depth())) + (tail ? row_floats(*tail, side, tail->depth()) : 0);
+// Floats of a row in the widest step of a product, the tail's behind the last. Both factors go by the first one's step.
+std::int64_t deepest_row(const Factor& f, const Factor* tail, Side side, std::int64_t step) {
+  return row_floats(f, side, std::min(step, f.depth())) + (tail ? row_floats(*tail, side, tail->depth()) : 0);
 }
 
 // One step of the depth.
@@ -164,7 +164,7 @@ struct Step {
 // Floats of `rows` rows of the first factor in a step, and those rows, packed into `to` unless they are.
 std::int64_t slab_size(const Factor& a, const Tail* tail, std::int64_t rows) {
   DML_CHECK(!(tail && a.packed));
-  return a.packed ? 0 : rows * deepest_row(a, tail ? &tail->a : nullptr, Side::a);
+  return a.packed ? 0 : rows * deepest_row(a, tail ? &tail->a : nullptr, Side::a, step_of(a));
 }
 const float* slab_part(const Factor& a, const Tail* tail, std::int64_t row, std::int64_t rows, const Step& at,
                        float* to) {
@@ -208,7 +208,7 @@ class Panels {
 
  private:
   std::int64_t panel() const {
-    return b_.packed ? 0 : cols_ * deepest_row(b_, tail_ ? &tail_->b : nullptr, Side::b);
+    return b_.packed ? 0 : cols_ * deepest_row(b_, tail_ ? &tail_->b : nullptr, Side::b, step_);
   }
 
   const Factor& b_;
