@@ -34,7 +34,9 @@ Schedule train_plan(const Recipe& recipe, const Examples& examples, std::int64_t
 
 std::optional<Schedule> evaluation_plan(const Recipe& recipe, const Examples& examples, std::int64_t ranks) {
   if (examples.empty()) return std::nullopt;
-  return Schedule(examples.lengths(), eval_schedule(recipe.data, recipe.train, ranks));
+  // Preferences may be compared with each other: an evaluation is one step, on any number of ranks.
+  const std::int64_t at_a_time = recipe.data.rows == RowKind::text ? ranks : examples.size();
+  return Schedule(examples.lengths(), eval_schedule(recipe.data, recipe.train, at_a_time));
 }
 
 // What cannot be trained is refused before hours go into preparing data for it.
