@@ -228,7 +228,8 @@ def schedule_free(p, g, t, beta1=.9, beta2=.999, eps=1e-8, adam=True, rate=RATE,
 
 
 def leading_vectors(gram, n, count):
-    """Eigenvectors of a symmetric matrix by Jacobi's rotations, the largest values first."""
+    """Eigenvectors of a symmetric matrix by Jacobi's rotations, the largest values first; of each the largest entry is positive,
+    since moments outlive a basis."""
     a, v = list(gram), [float(i == j) for i in range(n) for j in range(n)]
     for _ in range(60):
         for p in range(n):
@@ -249,7 +250,8 @@ def leading_vectors(gram, n, count):
                     x, y = v[k * n + p], v[k * n + q]
                     v[k * n + p], v[k * n + q] = c * x - s * y, s * x + c * y
     order = sorted(range(n), key=lambda i: -a[i * n + i])[:count]
-    return [v[k * n + i] for i in order for k in range(n)]
+    sign = {i: math.copysign(1, max((v[k * n + i] for k in range(n)), key=abs)) for i in order}
+    return [sign[i] * v[k * n + i] for i in order for k in range(n)]
 
 
 def galore(p, g, t, rank=2, gap=50, scale=.25, beta1=.9, beta2=.999, eps=1e-8):
