@@ -59,15 +59,22 @@ bool change_rope_parameters(Json& config, const std::string& key, const Json& va
   return true;
 }
 
+// Of a model with several parts, what is not said of the whole belongs to the text part.
+Json& place_of(Json& config, const std::string& key) {
+  const bool whole = key == "dtype" || key == "torch_dtype" || key == "tie_word_embeddings" || config.contains(key);
+  return whole || !config.contains("text_config") || !config["text_config"].is_object() ? config : config["text_config"];
+}
+
 }  // namespace
 
 Json rewrite_config(const Json& original, const Json& changes) {
   bool new_dialect = original.contains("dtype") || original.contains("rope_parameters");
   Json out = original;
   for (auto& [key, value] : changes.items()) {
-    if (change_rope_parameters(out, key, value)) continue;
-    out[key == "dtype" && !new_dialect ? "torch_dtype" : key] = value;
-    if (key == "rope_parameters") out.erase("rope_scaling");  // which would win
+    Json& part = place_of(out, key);
+    if (change_rope_parameters(part, key, value)) continue;
+    part[key == "dtype" && !new_dialect ? "torch_dtype" : key] = value;
+    if (key == "rope_parameters") part.erase("rope_scaling");  // which would win
   }
   return out;
 }

@@ -68,7 +68,6 @@ constexpr Refused kRefused[] = {
     {"phimoe", kExperts},
     {"deepseek_v2", kExperts},
     {"llama4", kExperts},
-    {"gemma3", "it reads images, too; its language model saved alone is 'gemma3_text'"},
 };
 
 const Family& family_of(const Json& config, const std::string& source) {
@@ -83,19 +82,50 @@ const Family& family_of(const Json& config, const std::string& source) {
   throw UserError("{}: model_type '{}' is not supported{}", source, type.substr(0, 60), did_you_mean(type, names));
 }
 
-void check_architecture(const Json& config, const Family& family, const std::string& source) {
+void check_architecture(const Json& config, std::string_view architecture, std::string_view model_type,
+                        const std::string& source) {
   auto it = config.find("architectures");
   if (it == config.end() || it->is_null() || it->empty()) return;
-  if (it->is_array() && std::ranges::any_of(*it, [&](auto& a) { return a == family.architecture; })) return;
+  if (it->is_array() && std::ranges::any_of(*it, [&](auto& a) { return a == architecture; })) return;
   throw UserError("{}: 'architectures' is {}, expected [\"{}\"] for model_type '{}'", source, dump(*it).substr(0, 100),
-                  family.architecture, family.model_type);
+                  architecture, model_type);
+}
+
+}  // namespace
+
+namespace {
+
+// What the text part says, with what the whole says for it: its type, its ids, and whether embedding and head are one.
+Json text_config(const Wrapper& wrapper, const Json& whole, const std::string& source) {
+  auto it = whole.find("text_config");
+  if (it == whole.end() || !it->is_object())
+    throw UserError("{}: no 'text_config', which a {} has", source, wrapper.model_type);
+  Json text = *it;
+  text["model_type"] = wrapper.family;
+  text.erase("architectures");
+  for (const char* key : {"dtype", "torch_dtype", "bos_token_id", "eos_token_id", "pad_token_id", "quantization_config"})
+    if (whole.contains(key) && !text.contains(key)) text[key] = whole[key];
+  if (whole.contains("tie_word_embeddings")) text["tie_word_embeddings"] = whole["tie_word_embeddings"];
+  auto set_default = [&](const char* key, std::int64_t value) {
+    if (!text.contains(key) || text[key].is_null()) text[key] = value;
+  };
+  set_default("vocab_size", wrapper.vocab);
+  set_default("num_attention_heads", wrapper.heads);
+  return text;
 }
 
 }  // namespace
 
 ModelSpec read_model_config(const Json& config, const std::string& source) {
+  if (config.is_object())
+    if (const Wrapper* wrapper = find_wrapper(json_string(config, "model_type", "", source))) {
+      check_architecture(config, wrapper->architecture, wrapper->model_type, source);
+      ModelSpec spec = read_model_config(text_config(*wrapper, config, source), source + ": text_config");
+      spec.naming = wrapper->naming;
+      return spec;
+    }
   const Family& family = family_of(config, source);
-  check_architecture(config, family, source);
+  check_architecture(config, family.architecture, family.model_type, source);
   is_bitsandbytes_config(config, source);  // refuses every other quantisation
   if (config.contains("auto_map")) log_info("{}: 'auto_map' names Python code, which is not run", source);
   ModelSpec spec;

@@ -18,6 +18,15 @@ struct Family {
   void (*fields)(ConfigFields& config, ModelSpec& spec);  // reads a config, and writes one
   const Naming* naming = &kLlamaNaming;
 };
+
+/// A model of several parts whose text part, under "text_config", is a family's: that part is trained, the rest stays.
+struct Wrapper {
+  std::string_view model_type, architecture, family;
+  const Naming* naming;
+  std::int64_t vocab = 0, heads = 0;  // of a text_config that does not say
+};
+/// Null if there is none.
+const Wrapper* find_wrapper(std::string_view model_type);
 const std::vector<Family>& families();
 /// Null if there is none.
 const Family* find_family(std::string_view model_type);
@@ -27,6 +36,8 @@ std::vector<std::string> default_targets(std::string_view model_type);
 class ModelFiles;
 /// Takes the layout of experts from the files: tensors of their own, stacked, or mxfp4, whatever the family has by default.
 void fit_expert_layout(ModelSpec& spec, const ModelFiles& files);
+/// Chooses the names that the files have, where a family has more than one kind.
+void fit_naming(ModelSpec& spec, const ModelFiles& files);
 
 /// A config as an object (config.json, or `model_config:` of a recipe). `source` stands in front of errors. Checked.
 ModelSpec read_model_config(const Json& config, const std::string& source);

@@ -23,6 +23,10 @@ struct Naming {
   const char* activation = "mlp.act_fn";  // of the scalars of an xIELU
 
   std::array<const char*, 4> targets{"q_proj", "v_proj"};  // of LoRA, as PEFT's table has them; null behind the last
+
+  // Where files and modules (which adapters name) begin differently: "FILE" is "MODULE" there.
+  const char *file_prefix = nullptr, *module_prefix = nullptr;
+  const Naming* otherwise = nullptr;  // how other files of the family name the same tensors
 };
 
 /// Llama's names; most families differ from them in a few.

@@ -20,6 +20,7 @@ class Lister {
     if (!s.tied) matrix(WeightRole::head, names_.head, s.vocab, s.hidden, false, false);
     if (s.head_bias)
       out_.push_back({WeightRole::head, true, layer_, full(names_.head) + ".bias", s.vocab, 1, true, 0, s.vocab});
+    for (WeightName& w : out_) name_module(w);
     return std::move(out_);
   }
 
@@ -71,6 +72,15 @@ class Lister {
       scalar(WeightRole::eps, "eps", -1e-6f, true);
     }
     norm(WeightRole::post_ffn_norm, names_.post_ffn_norm, s.hidden, s.norm_bias);
+  }
+
+  // "language_model.model.layers.0 …" of a file is "model.language_model.layers.0 …" of the model, and its head has no prefix.
+  void name_module(WeightName& w) const {
+    if (!names_.file_prefix) return;
+    const std::string module = w.tensor.substr(0, w.tensor.rfind('.')), prefix = names_.file_prefix;
+    const std::size_t dot = module.rfind('.');
+    w.other_module = module.starts_with(prefix) ? names_.module_prefix + module.substr(prefix.size())
+                                                : module.substr(dot == std::string::npos ? 0 : dot + 1);
   }
 
   void list_latent() {
@@ -181,7 +191,10 @@ std::vector<std::int64_t> WeightName::tensor_shape() const {
   return {tensor_rows, cols};
 }
 
-std::string WeightName::module() const { return experts > 0 ? tensor : tensor.substr(0, tensor.rfind('.')); }
+std::string WeightName::module() const {
+  if (!other_module.empty()) return other_module;
+  return experts > 0 ? tensor : tensor.substr(0, tensor.rfind('.'));
+}
 
 std::vector<WeightName> weight_names(const ModelSpec& spec) { return Lister(spec).list(); }
 

@@ -84,6 +84,7 @@ struct WeightName {
   std::int64_t stacked = 0;         // vectors that the file holds as a matrix of so many rows
   bool constant = false;            // a single number without a dimension, never trained
   std::optional<float> start = {};  // what a vector begins with in a new model; by its role, if not given
+  std::string other_module = {};    // of adapters, where it is not the tensor's name
 
   std::int64_t size() const { return rows * cols; }
   bool fused() const { return rows != tensor_rows; }

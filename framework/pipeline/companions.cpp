@@ -78,11 +78,22 @@ Companions::Companions(const RecipeFile& file, const Tokenizer& tokenizer, const
   set("pad_token_id", named.pad_token.has_value(), tokenizer.pad);
 }
 
+namespace {
+
+// What a model that reads images needs beside its tokenizer; dml changes nothing about it.
+void copy_processors(const std::string& from, const std::string& to) {
+  for (const char* name : {"/processor_config.json", "/preprocessor_config.json"})
+    if (!from.empty() && file_exists(from + name)) write_file(to + name, read_file(from + name));
+}
+
+}  // namespace
+
 void Companions::write(const std::string& folder, const CardFacts& facts) const {
   const ModelSection& model = file_.recipe.model;
   save_tokenizer_files(tokenizer_directory(model), tokenizer_overrides(model), folder);
   if (!chat_template_.empty()) save_chat_template(tokenizer_, chat_template_, eot_token_, folder);
   write_file(folder + "/generation_config.json", pretty_json(generation_));
+  copy_processors(model_directory(file_.recipe.model.base_model), folder);
   const std::string config = folder + "/config.json";
   if (!config_ids_.empty() && file_exists(config))
     write_file(config, pretty_json(rewrite_config(read_json(config, kSmall), config_ids_)));
@@ -92,6 +103,7 @@ void Companions::write(const std::string& folder, const CardFacts& facts) const 
 
 void copy_companions(const std::string& from, const std::string& to) {
   save_tokenizer_files(from, {}, to);
+  copy_processors(from, to);
   const std::string generation = "/generation_config.json";
   if (file_exists(from + generation)) write_file(to + generation, read_file(from + generation));
 }

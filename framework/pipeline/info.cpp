@@ -104,6 +104,8 @@ class Describer {
         row("quantised", "nf4 of bitsandbytes: for adapter: qlora", "nf4");
         return;
       }
+      fit_naming(spec, files);
+      fit_expert_layout(spec, files);
       ModelReport report = report_weights(files, spec);
       out_.refused.insert(out_.refused.end(), report.errors.begin(), report.errors.end());
       out_.warnings.insert(out_.warnings.end(), report.warnings.begin(), report.warnings.end());

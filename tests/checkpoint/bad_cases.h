@@ -109,7 +109,7 @@ inline constexpr Case kModelConfigs[] = {
     {"Jitter", "mixtral", R"({"router_jitter_noise": 1.5})", "router_jitter_noise must be at least 0 and below 1"},
     {"ScoringFunction", "deepseek_v3", R"({"scoring_func": "softmax"})", "a deepseek_v3 scores by sigmoid"},
     {"GateLimit", "gpt_oss", R"({"swiglu_limit": 5})", "'swiglu_limit' is 5, only 7 is supported"},
-    {"FamilyWithImages", "gemma3", "{}", "saved alone is 'gemma3_text'"},
+    {"PartsWithoutText", "gemma3", "{}", "no 'text_config', which a gemma3 has"},
     {"NoFamily", "", "{}", "no 'model_type'"},
     {"OtherArchitecture", "llama", R"({"architectures": ["MistralForCausalLM"]})", "expected [\"LlamaForCausalLM\"]"},
     {"Quantised", "llama", R"({"quantization_config": {"quant_method": "gptq"}})", "'quantization_config'"},

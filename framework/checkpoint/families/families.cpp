@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "checkpoint/families/groups.h"
+#include "checkpoint/model_files.h"
 
 namespace dml {
 
@@ -20,6 +21,11 @@ const std::vector<Family>& families() {
 const Family* find_family(std::string_view model_type) {
   auto found = std::ranges::find(families(), model_type, &Family::model_type);
   return found == families().end() ? nullptr : &*found;
+}
+
+void fit_naming(ModelSpec& spec, const ModelFiles& files) {
+  for (const Naming* n = spec.naming; n; n = n->otherwise)
+    if (files.find(std::string(n->embed) + ".weight")) return void(spec.naming = n);
 }
 
 std::vector<std::string> default_targets(std::string_view model_type) {

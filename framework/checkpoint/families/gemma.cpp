@@ -94,7 +94,31 @@ void gemma3(ConfigFields& c, ModelSpec& s) {
   else (*c.writer())["rope_local_base_freq"] = s.rope_local.theta;
 }
 
+// As transformers saves Gemma 3 with its vision tower, and as its own modules are called.
+constexpr Naming kVisionModules = [] {
+  Naming n = kSandwich;
+  n.embed = "model.language_model.embed_tokens", n.layers = "model.language_model.layers";
+  n.final_norm = "model.language_model.norm";
+  return n;
+}();
+constexpr Naming kVisionFiles = [] {
+  Naming n = kSandwich;
+  n.embed = "language_model.model.embed_tokens", n.layers = "language_model.model.layers";
+  n.final_norm = "language_model.model.norm", n.head = "language_model.lm_head";
+  n.file_prefix = "language_model.model.", n.module_prefix = "model.language_model.";
+  n.otherwise = &kVisionModules;
+  return n;
+}();
+constexpr Wrapper kWrappers[] = {
+    {"gemma3", "Gemma3ForConditionalGeneration", "gemma3_text", &kVisionFiles, 262208, 8}};
+
 }  // namespace
+
+const Wrapper* find_wrapper(std::string_view model_type) {
+  for (const Wrapper& w : kWrappers)
+    if (w.model_type == model_type) return &w;
+  return nullptr;
+}
 
 FamilyGroup gemma_families() {
   return {
