@@ -200,8 +200,8 @@ def inverse_frequencies(c, length):
 
 def rope_tables(c, positions, layer, lengths):
     """cos, sin (T, rotary); `lengths` (T): of the document that each token is in."""
-    cos, sin = torch.empty(len(positions), c.rotary, dtype=torch.float64), torch.empty(len(positions), c.rotary,
-                                                                                      dtype=torch.float64)
+    wide = (c.rotary + 1) // 2 * 2                              # an odd share of a head is rounded up to pairs
+    cos, sin = (torch.empty(len(positions), wide, dtype=torch.float64) for _ in range(2))
     for length in set(lengths.tolist()):
         of = lengths == length
         cos[of], sin[of] = tables_of_length(c, positions[of], layer, length)

@@ -22,7 +22,7 @@ BASE = dict(vocab_size=61, hidden_size=32, intermediate_size=48, num_hidden_laye
 GEMMA = dict(hidden_size=40, head_dim=8, hidden_act=None, hidden_activation="gelu_pytorch_tanh", rms_norm_eps=1e-6,
              tie_word_embeddings=True, bos_token_id=2, eos_token_id=1, pad_token_id=0)
 LAYER_NORM = dict(layer_norm_eps=1e-5, rms_norm_eps=None)
-NEOX = dict(hidden_act="gelu", num_key_value_heads=None, rope_theta=None, rotary_emb_base=10000, rotary_pct=0.5)
+NEOX = dict(hidden_act="gelu", num_key_value_heads=None, rope_theta=None, rotary_emb_base=10000, rotary_pct=0.4)
 FALCON = dict(layer_norm_eps=None, layer_norm_epsilon=1e-5, intermediate_size=None, num_key_value_heads=None,
               hidden_act=None, activation="gelu", alibi=False, tie_word_embeddings=True)
 STABLELM = dict(num_attention_heads=2, num_key_value_heads=2, partial_rotary_factor=0.25, use_qkv_bias=True,
@@ -89,7 +89,7 @@ FAMILIES = {
     "nemotron": family("NemotronForCausalLM", "nemotron", LAYER_NORM, layer_norm_eps=None, norm_eps=1e-5,
                        hidden_act="relu2", partial_rotary_factor=0.5, mlp_bias=True),
     "starcoder2": family("Starcoder2ForCausalLM", "starcoder2", LAYER_NORM, layer_norm_eps=None, norm_epsilon=1e-5,
-                         hidden_act="gelu_pytorch_tanh", use_bias=True, sliding_window=5, tie_word_embeddings=True),
+                         hidden_act="gelu_pytorch_tanh", use_bias=True, sliding_window=7, tie_word_embeddings=True),
     "phi": family("PhiForCausalLM", "phi", LAYER_NORM, hidden_act="gelu_new", partial_rotary_factor=0.5,
                   qk_layernorm=True),
     "phi_tied": family("PhiForCausalLM", "phi", LAYER_NORM, hidden_act="gelu_new", partial_rotary_factor=0.5,
@@ -100,7 +100,7 @@ FAMILIES = {
     "gpt_neox": family("GPTNeoXForCausalLM", "gpt_neox", LAYER_NORM, NEOX, attention_bias=True,
                        use_parallel_residual=True),
     "gpt_neox_serial": family("GPTNeoXForCausalLM", "gpt_neox", LAYER_NORM, NEOX, rotary_pct=1.0,
-                              use_parallel_residual=False, tie_word_embeddings=True),
+                              use_parallel_residual=False, attention_bias=False, tie_word_embeddings=True),
     "falcon": family("FalconForCausalLM", "falcon", LAYER_NORM, FALCON, multi_query=True, parallel_attn=True),
     "falcon_groups": family("FalconForCausalLM", "falcon", LAYER_NORM, FALCON, num_kv_heads=2, bias=True,
                             new_decoder_architecture=True, tie_word_embeddings=False),

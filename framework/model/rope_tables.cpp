@@ -31,8 +31,9 @@ void fill_row(std::int64_t position, std::span<const double> inverse, double fac
 
 }  // namespace
 
-double rope_frequencies(const RopeSpec& rope, std::int64_t max_positions, std::int64_t length, std::span<double> inv) {
-  const auto dim = 2 * std::ssize(inv);
+double rope_frequencies(const RopeSpec& rope, std::int64_t max_positions, std::int64_t length, std::span<double> inv,
+                        std::int64_t rotary) {
+  const std::int64_t dim = rotary > 0 ? rotary : 2 * std::ssize(inv);
   double attention_factor = 1;
   double theta = rope.theta;
   std::int64_t original = rope.original_positions > 0 ? rope.original_positions : max_positions;
@@ -112,7 +113,8 @@ RopeTables::Table RopeTables::make(const RopeSpec& rope, const ModelSpec& spec) 
   Table t;
   t.rope = rope;
   t.max_positions = spec.max_positions;
-  t.half = static_cast<std::int64_t>(static_cast<double>(spec.head_dim) * rope.partial) / 2;
+  t.dim = static_cast<std::int64_t>(static_cast<double>(spec.head_dim) * rope.partial);
+  t.half = (t.dim + 1) / 2;
   t.last = rope_switch(rope, spec.max_positions);
   // Of longrope, rows for short documents come first, then those for long ones. Of dynamic NTK there are as many kinds of
   // rows as lengths: angles() computes them for the documents of a pass.
@@ -123,7 +125,7 @@ RopeTables::Table RopeTables::make(const RopeSpec& rope, const ModelSpec& spec) 
 
 void RopeTables::Table::add_rows(std::int64_t count, std::int64_t length) {
   std::vector<double> inverse(static_cast<std::size_t>(half));
-  const double factor = rope_frequencies(rope, max_positions, length, inverse);
+  const double factor = rope_frequencies(rope, max_positions, length, inverse, dim);
   const std::size_t before = cos.size();
   cos.resize(before + static_cast<std::size_t>(count * half));
   sin.resize(cos.size());
@@ -154,7 +156,7 @@ kernels::RopeAngles RopeTables::angles(const Table& t, std::span<const std::int3
   if (dry_run()) return {{cos, sin, interleaved_}, rows};
   std::iota(rows.begin(), rows.end(), 0);
   for (const RopeDocument& d : documents) {
-    const double factor = rope_frequencies(t.rope, t.max_positions, d.length, inverse);
+    const double factor = rope_frequencies(t.rope, t.max_positions, d.length, inverse, t.dim);
     parallel_ranges(d.count, kRowsPerTask, [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t i = d.first + first; i < d.first + last; ++i)
         fill_row(positions[static_cast<std::size_t>(i)], inverse, factor, cos.row(i), sin.row(i));

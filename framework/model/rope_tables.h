@@ -15,10 +15,10 @@
 
 namespace dml {
 
-/// Sets `inverse` (rotary dim / 2) to the inverse frequencies for a document of `length` tokens; returns the factor on
-/// cos and sin.
+/// Sets `inverse` (rotary dim / 2, rounded up) to the inverse frequencies for a document of `length` tokens; returns the
+/// factor on cos and sin. `dim`: the rotary dim where it is odd (of a share of a head), 0: twice the frequencies.
 double rope_frequencies(const RopeSpec& rope, std::int64_t max_positions, std::int64_t length,
-                        std::span<double> inverse);
+                        std::span<double> inverse, std::int64_t dim = 0);
 
 /// Longer documents than this have other frequencies; never, for most scalings.
 std::int64_t rope_switch(const RopeSpec& rope, std::int64_t max_positions);
@@ -49,7 +49,7 @@ class RopeTables {
  private:
   struct Table {
     RopeSpec rope;
-    std::int64_t half = 0, max_positions = 0;
+    std::int64_t half = 0, dim = 0, max_positions = 0;
     std::int64_t last = std::numeric_limits<std::int64_t>::max();  // longest document of the first rows: rope_switch()
     std::vector<float> cos, sin;
     void add_rows(std::int64_t count, std::int64_t length);

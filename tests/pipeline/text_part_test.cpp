@@ -50,7 +50,7 @@ BaseModel base_at(const std::string& folder) {
 class TextPart : public testing::TestWithParam<const char*> {};
 
 TEST_P(TextPart, ComputesWhatItDoesAloneAndIsSavedBackWithTheRest) {
-  TemporaryFolder wrapped, out;
+  testing_tools::TemporaryFolder wrapped, out;
   make_wrapped(wrapped.path(), GetParam());
   const BaseModel base = base_at(wrapped.path()), alone = base_at(golden_path("gemma3") + "/model");
   auto model = make_inference_model(base, Storage::automatic), plain = make_inference_model(alone, Storage::automatic);
@@ -77,7 +77,7 @@ TEST_P(TextPart, ComputesWhatItDoesAloneAndIsSavedBackWithTheRest) {
 }
 
 TEST_P(TextPart, IsAdaptedUnderTheNamesOfModules) {
-  TemporaryFolder wrapped;
+  testing_tools::TemporaryFolder wrapped;
   make_wrapped(wrapped.path(), GetParam());
   const BaseModel base = base_at(wrapped.path());
   std::size_t found = 0;

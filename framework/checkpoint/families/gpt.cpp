@@ -91,9 +91,7 @@ void gpt_neox(ConfigFields& c, ModelSpec& s) {
                .theta_key = "rotary_emb_base",
                .partial_key = "rotary_pct",
                .derived_head_dim = true});
-  if (s.kv_heads != s.heads && c.reader())
-    throw UserError("{}: 'num_key_value_heads' is {}, but a gpt_neox has as many as heads", c.reader()->source(),
-                    s.kv_heads);
+  s.kv_heads = s.heads;
   c.attention_bias(s, "attention_bias", true);
   c.flag("use_parallel_residual", s.parallel_residual, true);
   s.mlp_bias = true;
