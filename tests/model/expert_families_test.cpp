@@ -171,13 +171,13 @@ TEST_P(ExpertFamily, ReadsStackedExpertsAsItReadsSingleOnes) {
   other.moe.layout = ExpertLayout::stacked;
   other.moe.naming = &kQwenExperts;
   if (GetParam() == "deepseek_v3") other.moe.naming = spec.moe.naming;
-  std::map<std::tuple<WeightRole, std::int64_t, std::int64_t>, std::string> from;
-  for (const WeightName& w : weight_names(spec)) from[{w.role, w.layer, w.expert}] = w.tensor;
+  std::map<std::tuple<WeightRole, std::int64_t, std::int64_t, bool>, std::string> from;
+  for (const WeightName& w : weight_names(spec)) from[{w.role, w.layer, w.expert, w.bias}] = w.tensor;
   const TensorSource files = golden_source(single.files);
   std::map<std::string, std::vector<std::int64_t>> shapes;
   std::map<std::string, std::string> renamed;
   for (const WeightName& w : weight_names(other)) {
-    const std::string& old = from.at({w.role, w.layer, w.expert});
+    const std::string& old = from.at({w.role, w.layer, w.expert, w.bias});
     if (w.experts == 0) {
       renamed[w.tensor] = old;
       continue;
