@@ -70,11 +70,14 @@ ReplyParser::ReplyParser(const Format& format) : format_(format) {
                                                                   : State::content;
 }
 
-// How much of the pending text cannot be the beginning of a mark.
+// How much of the pending text is neither the beginning of a mark nor blanks in front of one.
 std::size_t ReplyParser::safe(std::string_view mark) const {
+  auto without_blanks = [&](std::size_t size) {
+    return std::string_view(pending_).substr(0, size).find_last_not_of(kBlanks) + 1;
+  };
   for (std::size_t n = std::min(mark.size() - 1, pending_.size()); n > 0; --n)
-    if (std::string_view(pending_).ends_with(mark.substr(0, n))) return pending_.size() - n;
-  return pending_.size();
+    if (std::string_view(pending_).ends_with(mark.substr(0, n))) return without_blanks(pending_.size() - n);
+  return without_blanks(pending_.size());
 }
 
 ReplyParser::Piece ReplyParser::push(std::string_view text) {
@@ -124,7 +127,7 @@ bool ReplyParser::step(Piece& out) {
         gap_ = true;
         return go_on(format_.tools == ToolStyle::llama ? State::start : State::content, kThought.size());
       }
-      give(out.reasoning, std::min(safe(kThought), pending_.find_last_not_of(kBlanks) + 1));
+      give(out.reasoning, safe(kThought));
       return false;
     case State::content: {
       const std::string_view mark = format_.tools == ToolStyle::hermes    ? kCall
@@ -140,7 +143,7 @@ bool ReplyParser::step(Piece& out) {
         out.content += before.substr(0, before.find_last_not_of(kBlanks) + 1);
         return go_on(State::call, mark.size());
       }
-      give(out.content, std::min(safe(mark), gap_ ? pending_.size() : pending_.find_last_not_of(kBlanks) + 1));
+      give(out.content, safe(mark));
       return false;
     }
     case State::call: {
