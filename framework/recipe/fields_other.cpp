@@ -122,7 +122,6 @@ void add_refused(Table& t) {
   t.refuse("write dpo_loss_type: [sigmoid_norm]", {"dpo_norm_loss"});
   t.refuse("the probability of each token under the model itself is not summed here", {"dpo_use_weighting"});
   t.refuse("the reference is the model that the run starts from", {"rl_adapter_ref_model", "sync_ref_model"});
-  t.refuse("dml does not have this setting of preferences; remove it", {"dpo_*", "kto_*", "simpo_*", "cpo_*", "orpo_*"});
   t.refuse("dml trains text-only models",
            {"processor_type", "processor_kwargs", "processor_config", "is_multimodal", "image_size",
             "image_resize_algorithm", "role_boundaries", "freeze_mm_modules"});
