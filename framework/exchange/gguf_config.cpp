@@ -1,6 +1,7 @@
 // The keys of a GGUF file → config.json: the inverse of gguf_families.cpp.
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "checkpoint/model_config.h"
 #include "core/error.h"
@@ -38,7 +39,9 @@ class ConfigOf {
   std::string key(std::string_view name) const { return fmt::format("{}.{}", arch_, name); }
   std::int64_t whole(std::string_view name) const { return file_.integer(key(name)); }
   std::int64_t whole(std::string_view name, std::int64_t fallback) const { return file_.integer(key(name), fallback); }
-  double real(std::string_view name, double fallback) const { return file_.number(key(name), fallback); }
+  double real(std::string_view name, double fallback) const { return shortest(file_.number(key(name), fallback)); }
+  // The file has float32; config.json the decimal number that it was made from.
+  static double shortest(double x) { return std::strtod(fmt::format("{}", static_cast<float>(x)).c_str(), nullptr); }
   bool has(std::string_view tensor) const { return file_.find(tensor) != nullptr; }
   template <class... Args>
   [[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) const {
@@ -92,7 +95,8 @@ class ConfigOf {
     j_["head_dim"] = head_dim_;
     j_["max_position_embeddings"] = whole("context_length");
     const bool rms = std::string_view(family_.epsilon) == "rms_norm_eps";
-    j_[family_.epsilon] = file_.number(key(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon"));
+    j_[family_.epsilon] =
+        shortest(file_.number(key(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon")));
     j_["hidden_act"] = family_.activation == kernels::Activation::gelu_tanh ? "gelu_pytorch_tanh"
                        : family_.activation == kernels::Activation::relu2   ? "relu2"
                                                                             : "silu";

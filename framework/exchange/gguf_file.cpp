@@ -1,5 +1,6 @@
 #include "exchange/gguf_file.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -9,6 +10,16 @@
 #include "core/utf8.h"
 
 namespace dml {
+namespace {
+
+// A name as a message shows it: short, and in one line.
+std::string shown_name(std::string_view name) {
+  std::string out = escape_controls(name.substr(0, 100));
+  std::ranges::replace(out, '\n', ' ');
+  return out;
+}
+
+}  // namespace
 
 using Type = GgufValue::Type;
 
@@ -17,7 +28,7 @@ class GgufFile::Parser {
   explicit Parser(GgufFile& into) : into_(into), text_(into.file_.text()) {}
 
   void parse() {
-    if (text_.substr(0, 4) != "GGUF") fail(0, "no GGUF file: it begins with '{}'", escape_controls(text_.substr(0, 4)));
+    if (text_.substr(0, 4) != "GGUF") fail(0, "no GGUF file: it does not begin with 'GGUF'");
     at_ = 4;
     const auto version = number<std::uint32_t>();
     if (version != 0 && version % 65536 == 0)
@@ -68,7 +79,7 @@ class GgufFile::Parser {
     const std::size_t begin = at_;
     const std::string key(string());
     if (key.empty() || key.size() > 65535) fail(begin, "a key of {} bytes", key.size());
-    if (!keys_.insert(key).second) fail(begin, "key '{}' occurs twice", escape_controls(key).substr(0, 100));
+    if (!keys_.insert(key).second) fail(begin, "key '{}' occurs twice", shown_name(key));
     into_.metadata_.add(key, read_value());
   }
 
@@ -105,7 +116,7 @@ class GgufFile::Parser {
     const std::size_t begin = at_;
     GgufTensorView t;
     t.name = string();
-    const std::string shown = escape_controls(t.name).substr(0, 100);
+    const std::string shown = shown_name(t.name);
     if (t.name.empty() || t.name.size() > 63) fail(begin, "a tensor's name of {} bytes; 1 to 63 are allowed", t.name.size());
     if (!names_.insert(t.name).second) fail(begin, "tensor '{}' occurs twice", shown);
     const auto dimensions = number<std::uint32_t>();
@@ -138,9 +149,9 @@ class GgufFile::Parser {
       GgufTensorView& t = into_.tensors_[i];
       const auto size = static_cast<std::uint64_t>(t.bytes());
       if (offsets[i] != next)
-        fail(at_, "tensor '{}' is said to begin at {}, the one before it ends at {}", t.name, offsets[i], next);
+        fail(at_, "tensor '{}' is said to begin at {}, the one before it ends at {}", shown_name(t.name), offsets[i], next);
       if (front > text_.size() || next > text_.size() - front || size > text_.size() - front - next)
-        fail(text_.size(), "the file ends inside tensor '{}', which has {} bytes: it was cut off", t.name, size);
+        fail(text_.size(), "the file ends inside tensor '{}', which has {} bytes: it was cut off", shown_name(t.name), size);
       t.data = into_.file_.bytes().subspan(front + next, size);
       next = aligned(next + size);
     }

@@ -140,7 +140,8 @@ Element read_element(Thrift& in) {
     }
   });
   if (e.node.logical == Logical::none) e.node.logical = converted;
-  if (find_invalid_utf8(e.node.name) != std::string::npos) in.fail("a column's name is not valid UTF-8");
+  if (find_invalid_utf8(e.node.name) != std::string::npos || e.node.name.find('\n') != std::string::npos)
+    in.fail("a column's name is not valid UTF-8 in one line");
   return e;
 }
 
