@@ -10,7 +10,9 @@ namespace dml {
 ModelSpec spec_of_config(const Json& config) { return read_model_config(config, "model_config"); }
 
 MemoryPlan plan_of(const Recipe& recipe, const ModelSpec& spec, const ModelFacts& facts) {
-  WeightlessModel model(recipe, spec,
+  Recipe plain = recipe;
+  plain.optim = {};  // AdamW; a recipe that is being written has Axolotl's spelling of it
+  WeightlessModel model(plain, spec,
                         {facts.directory, facts.dtype == "F32" ? kernels::Storage::f32 : kernels::Storage::bf16});
   const std::int64_t examples = recipe.train.micro_batch_size, tokens = examples * recipe.data.sequence_len,
                      documents = recipe.data.sample_packing
