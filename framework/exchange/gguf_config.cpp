@@ -107,6 +107,7 @@ class ConfigOf {
       j_["qk_layernorm"] = has("blk.0.attn_q_norm.weight");
       j_["use_parallel_residual"] = file_.truth(key("use_parallel_residual"), true);
     }
+    if (const auto window = whole("attention.sliding_window", 0); model_ == "phi3" && window > 0) j_["sliding_window"] = window;
     if (model_ == "gemma2" || model_ == "gemma3_text") gemma_scores(layers);
     rope();
   }
