@@ -35,9 +35,12 @@ void make_wrapped(const std::string& folder, const std::string& layout) {
                      {t.shape.begin(), t.shape.end()}});
   infos.push_back({"vision_tower.patch.weight", Dtype::f32, {2, 3}});
   ModelWriter writer(folder, infos);
-  for (const TensorView& t : files.tensors()) writer.append(t.bytes.data(), t.bytes.size());
   const float patch[] = {1, 2, 3, 4, 5, 6};
-  writer.append(patch, sizeof patch);
+  for (const TensorInfo& info : writer.tensors()) {
+    const TensorView* t = info.name.starts_with(layout) ? files.find("model." + info.name.substr(layout.size())) : nullptr;
+    if (t) writer.append(t->bytes.data(), t->bytes.size());
+    else writer.append(patch, sizeof patch);
+  }
   writer.commit();
 }
 
