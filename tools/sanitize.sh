@@ -68,7 +68,12 @@ try() {
       echo "lora_alpha: 8"
       echo "lora_target_linear: true"
     fi
-    if [[ $family = gpt2* ]]; then echo "${keys[$kind]/embed_tokens/wte}"; else echo "${keys[$kind]}"; fi
+    case $family in  # what the family calls its embedding and its head
+      gpt2*) echo "${keys[$kind]/embed_tokens/wte}" ;;
+      falcon*) echo "${keys[$kind]/embed_tokens/word_embeddings}" ;;
+      gpt_neox*) echo "${keys[$kind]/embed_tokens/embed_in}" | sed 's/lm_head/embed_out/' ;;
+      *) echo "${keys[$kind]}" ;;
+    esac
     cat <<YAML
 datasets: [{path: $work/rows.jsonl, type: alpaca}]
 dataset_prepared_path: $work/prepared
