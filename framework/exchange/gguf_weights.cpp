@@ -1,3 +1,5 @@
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <list>
@@ -13,12 +15,32 @@
 namespace dml {
 namespace {
 
+// Memory of our own among views into a mapped file. Who has read a tensor gives its pages back (release_pages), whatever the
+// view points at: shared memory keeps its contents then, as a file does, while memory of the heap would read as zeros.
+class SharedBytes {
+ public:
+  explicit SharedBytes(std::size_t size) : size_(size) {
+    void* at = mmap(nullptr, std::max<std::size_t>(size, 1), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) throw Error(ExitCode::memory, fmt::format("no memory for {} bytes of weights", size));
+    data_ = static_cast<std::byte*>(at);
+  }
+  ~SharedBytes() { munmap(data_, std::max<std::size_t>(size_, 1)); }
+  SharedBytes(const SharedBytes&) = delete;
+  SharedBytes& operator=(const SharedBytes&) = delete;
+  std::byte* data() const { return data_; }
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  std::byte* data_;
+  std::size_t size_;
+};
+
 // What the views point at.
 struct Backing {
   std::shared_ptr<const GgufFile> file;
   std::list<std::string> names;
   std::list<std::vector<std::int64_t>> shapes;
-  std::list<std::vector<std::byte>> copies;
+  std::list<SharedBytes> copies;
 };
 
 class Mapper {
@@ -71,12 +93,12 @@ class Mapper {
   std::span<const std::byte> unpaired(const GgufTensor& plan, const GgufTensorView& stored) {
     const std::int64_t rows = plan.rows(), head_dim = rows / plan.heads;
     const auto row = static_cast<std::size_t>(stored.bytes() / rows);
-    std::vector<std::byte>& copy = own_->copies.emplace_back(stored.data.size());
+    const SharedBytes& copy = own_->copies.emplace_back(stored.data.size());
     for (std::int64_t r = 0; r < rows; ++r)
       std::memcpy(copy.data() + static_cast<std::size_t>(unpaired_row(r, head_dim)) * row,
                   stored.data.data() + static_cast<std::size_t>(r) * row, row);
     release_pages(stored.data);
-    return copy;
+    return copy.bytes();
   }
 
   // Values that differ from those of the file: without Gemma's 1 in norms, and turned.
@@ -84,7 +106,7 @@ class Mapper {
     const std::int64_t rows = plan.rows(), cols = plan.cols();
     std::vector<float> values(static_cast<std::size_t>(rows * cols));
     kernels::unpack({*stored.type->storage, rows, cols, stored.data.data()}, 0, rows, 0, cols, values.data());
-    std::vector<std::byte>& copy = own_->copies.emplace_back(values.size() * sizeof(float));
+    const SharedBytes& copy = own_->copies.emplace_back(values.size() * sizeof(float));
     auto* out = reinterpret_cast<float*>(copy.data());
     const bool turn = plan.sources[0].transposed;
     for (std::int64_t r = 0; r < rows; ++r)
@@ -92,7 +114,7 @@ class Mapper {
         out[turn ? c * rows + r : r * cols + c] = values[static_cast<std::size_t>(r * cols + c)] - plan.offset;
     own_->names.push_back(plan.sources[0].tensor);
     own_->shapes.push_back(plan.sources[0].tensor_shape());
-    views_.push_back({own_->names.back(), Dtype::f32, own_->shapes.back(), copy, nullptr});
+    views_.push_back({own_->names.back(), Dtype::f32, own_->shapes.back(), copy.bytes(), nullptr});
   }
 
   const ModelSpec& spec_;
