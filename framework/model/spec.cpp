@@ -86,7 +86,7 @@ void check_experts(const ModelSpec& spec, const std::string& source, Problems& p
   bad(!groups, fmt::format("n_group must divide the {} experts, is {}", m.experts, m.groups));
   bad(m.chosen_groups < 1 || m.chosen_groups > m.groups,
       fmt::format("topk_group must be 1 to n_group, {}, is {}", m.groups, m.chosen_groups));
-  bad(groups && m.chosen_groups >= 1 && m.chosen > m.experts / m.groups * m.chosen_groups,
+  bad(groups && m.chosen_groups >= 1 && m.chosen <= m.experts && m.chosen > m.experts / m.groups * m.chosen_groups,
       fmt::format("num_experts_per_tok is {}, but topk_group {} of n_group {} leaves {} experts to choose from", m.chosen,
                   m.chosen_groups, m.groups, m.experts / std::max<std::int64_t>(m.groups, 1) * m.chosen_groups));
   bad(!(std::abs(m.scale) < 1e6) || m.scale == 0, fmt::format("routed_scaling_factor {} is out of range", m.scale));

@@ -4,6 +4,7 @@
 
 #include "core/clock.h"
 #include "core/error.h"
+#include "core/fault.h"
 #include "core/memory_limits.h"
 #include "dist/frozen_shards.h"
 #include "pipeline/distribution.h"
@@ -101,6 +102,7 @@ double RunPlan::measured_token_seconds(double seconds) {
   auto since = Clock::now();
   std::int64_t tokens = 0;
   for (std::int64_t s = 0; s < steps && (s < 2 || seconds_since(since) < seconds); ++s) {
+    fault_point("step", comm.rank(), s);
     trained->before_step(s, optimizer->state());
     const StepResult result = run_step(
         step_parts, step_plan(s), [&](std::int64_t m) { return data.loader.load(s, m); }, nobody);
@@ -125,6 +127,7 @@ double RunPlan::estimated_seconds() {
     if (const double measured = measured_token_seconds(kTrial); measured > 0) times.training = measured;
   }
   if (run.evaluations > 0 && times.evaluation * static_cast<double>(run.evaluation_tokens) < kTrial) {
+    fault_point("evaluation", comm.rank());
     auto since = Clock::now();
     EvaluationResult ignored;
     for (auto& evaluator : evaluators)

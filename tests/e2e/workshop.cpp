@@ -95,7 +95,7 @@ std::string Workshop::names_left(const std::string& what) const {
 }
 
 void Workshop::expect_refused(const Ended& e, int exit, const Words& says) const {
-  constexpr std::size_t kLittle = std::size_t{64} << 20;
+  constexpr std::size_t kLittle = std::size_t{80} << 20;
   EXPECT_EQ(e.exit, exit) << e.err;
   std::size_t at = e.err.find("error: ");
   ASSERT_NE(at, std::string::npos) << e.err;
