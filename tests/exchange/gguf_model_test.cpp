@@ -54,7 +54,7 @@ ModelSpec comparable(ModelSpec s) {
   s.init_range = 0;
   s.bos = s.pad = -1, s.eos.clear();
   s.query_scale = 0;
-  s.embedding_scale = std::round(s.embedding_scale * 64) / 64;
+  s.embedding_scale = std::round(s.embedding_scale * 16) / 16;  // of a model in bf16 it is rounded to bf16
   for (RopeSpec* r : {&s.rope, &s.rope_local}) {
     r->factor = static_cast<float>(r->factor), r->theta = static_cast<float>(r->theta);
     for (auto* list : {&r->long_factor, &r->short_factor})
