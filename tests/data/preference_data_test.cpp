@@ -106,7 +106,8 @@ TEST_F(PreferenceData, FramesAndColumnsAreAxolotls) {
   add(write("p.jsonl", R"({"system": "S", "question": "Q", "chosen": "C", "rejected": "R"})"
                        "\n"),
       "chatml.intel");
-  const Examples examples = run().train();
+  const Prepared p = run();
+  const Examples examples = p.train();
   const auto split = static_cast<std::size_t>(examples.split(0));
   EXPECT_EQ(text(examples.ids(0).first(split)),
             "<s><|im_start|>system\nS<|im_end|>\n<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\nC<|im_end|>");
@@ -119,7 +120,8 @@ TEST_F(PreferenceData, MessagesShareTheirPrompt) {
                        R"("rejected": [{"role": "user", "content": "Q"}, {"role": "assistant", "content": "R"}]})"
                        "\n"),
       "chat_template.argilla");
-  const Examples examples = run().train();
+  const Prepared p = run();
+  const Examples examples = p.train();
   const auto split = static_cast<std::size_t>(examples.split(0));
   EXPECT_EQ(trained(examples.labels(0).first(split)).substr(0, 1), "C");
   EXPECT_EQ(trained(examples.labels(0).subspan(split)).substr(0, 1), "R");

@@ -200,12 +200,13 @@ TEST_F(Resume, IsExactAfterAFullDisk) {
   if (!disk) GTEST_SKIP() << "needs root for a small tmpfs";
   whole({});
   int full = 0;
-  for (int kilobytes = 40; kilobytes < 4000; kilobytes += long_form() ? 16 : 100) {
+  for (int kilobytes = 40; kilobytes < 4000; kilobytes += long_form() ? 16 : 24) {
     disk.clear();
     ASSERT_TRUE(disk.resize(kilobytes));
     std::string out = at("disk/out"), what = fmt::format("{} kB", kilobytes), recipe_path = lora(out, {});
     Ended e = train(1, recipe_path);
     if (e.exit == 0) break;
+    if (e.exit == 2 && e.err.find("not enough disk space") != e.err.npos) continue;  // seen before the run began
     ++full;
     EXPECT_EQ(e.exit, 5) << what << e.err;
     EXPECT_NE(e.err.find("No space left"), e.err.npos) << e.err;
