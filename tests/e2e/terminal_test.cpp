@@ -88,16 +88,17 @@ TEST_F(ChatTerminal, LinesCanBeEditedAndRecalled) {
   const std::string file = at("chat.jsonl");
   t.type("Hellp\x7fo.\x01Oh! \n");  // a mistake taken back; Ctrl-A: to the beginning
   ASSERT_TRUE(t.shows("\n> ") || t.shows("\r> ")) << t.screen();
-  // Control keys are typed at a prompt only: between two prompts the kernel's line discipline would interpret them.
+  // The editor takes the terminal over after it has written its prompt. Until then the kernel echoes what is typed, and would
+  // make nothing of Ctrl-D.
   t.type("/save " + file + "\n");
   ASSERT_TRUE(t.shows("appended 2 messages") && t.shows("> ")) << t.screen();
   t.type("/new\n");
   ASSERT_TRUE(t.shows("/new") && t.shows("> ")) << t.screen();
   t.type("\x1b[A\x1b[A\x1b[A\n");  // three lines up in the history
-  ASSERT_TRUE(t.shows("\n") && t.shows("> ")) << t.screen();
+  ASSERT_TRUE(t.shows("Oh! Hello.") && t.shows("\n") && t.shows("> ")) << t.screen();
   t.type("/save " + file + "\n");
   ASSERT_TRUE(t.shows("appended 2 messages") && t.shows("> ")) << t.screen();
-  t.type("\x04");
+  t.type("/exit\n");
   EXPECT_EQ(t.wait(), 0);
   auto rows = json_lines(file);
   ASSERT_EQ(rows.size(), 2u);
