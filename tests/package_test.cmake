@@ -68,7 +68,7 @@ foreach(field "Package: libdml-dev" "Section: libdevel" "Depends: [^\n]*libopenm
   expect("${field}")
 endforeach()
 step(dpkg-deb --contents "${library}")
-foreach(file /usr/include/dml/recipe/recipe.h /usr/lib/[^\n]*libdml_core.a /usr/lib/[^\n]*/cmake/dml/dml-config.cmake)
+foreach(file /usr/include/dml/recipe/recipe.h /usr/lib/[^\n]*libdml_core.a /usr/lib/[^\n]*cmake/dml/dml-config.cmake)
   expect("root/root[^\n]* [.]${file}\n")
 endforeach()
 if(NOT failures AND said MATCHES "/bin/")
