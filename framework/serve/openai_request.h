@@ -20,7 +20,7 @@ namespace dml {
 struct Asked {
   std::size_t model = 0;
   std::string model_name;
-  bool chat = false, continued = false;   // continued: the answer goes on with the prompt's text
+  bool chat = false, continued = false;   // continued: the answer extends the last message
   std::vector<std::vector<Token>> prompts;
   std::vector<std::string> texts;         // of the prompts, for echo
   int n = 1;

@@ -1,6 +1,6 @@
 // An exponential moving average of the weights beside any optimizer: s ← d·s + (1 − d)·w after each step, d = min(decay,
 // (1 + t)/(10 + t)) after t steps, so that the first weights are soon forgotten. The average is evaluated, sampled and saved;
-// training goes on from the weights themselves.
+// training continues from the weights themselves.
 //
 // The average is a plane of the optimizer's state, so checkpoints, resuming and sharding need to know nothing of it. Where it
 // is shown, it and the weights have changed places.

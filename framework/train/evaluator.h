@@ -28,7 +28,7 @@ struct EvaluationContext {
   DistributionStrategy& strategy;
   Comm& comm;
   std::int64_t step = 0;  // optimizer steps done
-  /// Called while an evaluation goes on: so many of this rank's parts are done.
+  /// Called during an evaluation with the number of this rank's parts that are done.
   std::function<void(std::int64_t done, std::int64_t total)> part = [](std::int64_t, std::int64_t) {};
 };
 

@@ -88,8 +88,7 @@ TEST_F(ChatTerminal, LinesCanBeEditedAndRecalled) {
   const std::string file = at("chat.jsonl");
   t.type("Hellp\x7fo.\x01Oh! \n");  // a mistake taken back; Ctrl-A: to the beginning
   ASSERT_TRUE(t.shows("\n> ") || t.shows("\r> ")) << t.screen();
-  // The editor takes the terminal over after it has written its prompt. Until then the kernel echoes what is typed, and would
-  // make nothing of Ctrl-D.
+  // libedit sets raw mode after it has printed its prompt. Until then the kernel echoes what is typed and turns Ctrl-D into NUL.
   t.type("/save " + file + "\n");
   ASSERT_TRUE(t.shows("appended 2 messages") && t.shows("> ")) << t.screen();
   t.type("/new\n");

@@ -20,7 +20,7 @@ DML_INLINE V pairs_of_row(const bf16* p, std::int64_t some) {
   return reinterpret_cast<V>(load_halves<Halves>(p, some));
 }
 
-// 16 columns of two rows, as far as there are `some`, as pairs; without the second row of zeros with it.
+// The values of two rows in up to 16 columns (`some` of them exist), as pairs; without a second row, its values are zero.
 DML_INLINE V pairs_of_columns(const float* p, const float* second, std::int64_t some) {
   const V high = second ? load_some(second, some) : V{};
   return reinterpret_cast<V>(__builtin_shuffle(rounded(load_some(p, some), high), kPairs));
@@ -33,8 +33,8 @@ DML_INLINE V pairs_of_columns(const bf16* p, const bf16* second, std::int64_t so
   return reinterpret_cast<V>(__builtin_shuffle(both, kPairs));
 }
 
-// Lanes [Top, Size) of a panel's column, 16 at most. Those behind a panel's height are written over by the next column, but
-// for the last one, behind which another panel may lie.
+// Stores lanes [Top, Size) of a panel's column, at most 16. Extra lanes are overwritten by the next column; the last column
+// writes none, since another panel may follow it.
 template <int Size, int Top>
 DML_INLINE void store_pairs(float* column, V x, bool last) {
   if (Top + W > Size && last) store_part(column + Top, x, Size - Top);
