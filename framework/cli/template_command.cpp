@@ -6,9 +6,9 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "data/prepare.h"
+#include "jinja/template.h"
 #include "prompt/chat_formats.h"
 #include "prompt/chat_template.h"
-#include "prompt/jinja/template.h"
 #include "recipe/recipe.h"
 
 namespace dml {

@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 #include "core/utf8.h"
-#include "prompt/jinja/unicode.h"
+#include "jinja/unicode.h"
 #include "prompt/layout.h"
 
 namespace dml {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/json.h"
-#include "prompt/jinja/value.h"
+#include "jinja/value.h"
 #include "recipe/recipe.h"
 
 namespace dml {

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "jinja/template.h"
 #include "prompt/chat_conversation.h"
-#include "prompt/jinja/template.h"
 #include "prompt/strategy.h"
 
 namespace dml {

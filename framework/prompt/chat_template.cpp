@@ -6,10 +6,10 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/hash.h"
+#include "jinja/template.h"
 #include "prompt/chat_conversation.h"
 #include "prompt/chat_formats.h"
 #include "prompt/chat_mask.h"
-#include "prompt/jinja/template.h"
 #include "recipe/recipe.h"
 
 namespace dml {

@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/json.h"
-#include "prompt/jinja/template.h"
+#include "jinja/template.h"
 
 namespace dml {
 namespace {

@@ -1,0 +1,55 @@
+// Chat templates: Jinja as Hugging Face compiles them (trim_blocks, lstrip_blocks, loop controls, {% generation %},
+// tojson without HTML escapes, raise_exception, strftime_now, nothing of the host within reach), rendered with
+// provenance: one render gives the text and which of its bytes came from which marked input.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "jinja/text.h"
+#include "jinja/value.h"
+
+namespace dml::jinja {
+
+inline constexpr std::size_t kMaxSource = std::size_t{256} << 10;
+
+/// 26 July 2024, what strftime_now() says: the date that Llama 3's own template falls back on. Training data must not
+/// depend on the day they are prepared; SOURCE_DATE_EPOCH (seconds since 1970) moves it.
+std::int64_t template_time();
+
+struct RenderOptions {
+  std::int64_t now = template_time();
+  std::int64_t max_steps = 1'000'000;  // a step is a node visited or 256 bytes moved
+};
+
+struct RenderResult {
+  std::string text;
+  std::vector<Run> spans;                                       // bytes that came from marked inputs
+  std::vector<std::pair<std::size_t, std::size_t>> generation;  // bytes inside of {% generation %}
+  bool marks_lost = false;  // some operation on a marked text could not say where its result came from
+};
+
+class Template {
+ public:
+  /// UserError "NAME:LINE:COLUMN: what" on a mistake in the template, or when it is too long.
+  Template(std::string_view source, std::string name);
+  ~Template();
+  Template(Template&&) noexcept;
+  Template& operator=(Template&&) noexcept;
+
+  /// `context` is a dict of the template's variables. Safe from many threads. UserError with the place of the failure.
+  RenderResult render(const Value& context, const RenderOptions& options = {}) const;
+  const std::string& source() const { return source_; }
+  const std::string& name() const { return name_; }
+
+ private:
+  struct Tree;
+  std::string source_, name_;
+  std::unique_ptr<Tree> tree_;
+};
+
+}  // namespace dml::jinja

@@ -1,0 +1,300 @@
+// Filters over strings and numbers. What they return keeps the marks of what they were given wherever bytes survive.
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "core/utf8.h"
+#include "jinja/builtins.h"
+#include "jinja/interpreter.h"
+#include "jinja/operators.h"
+#include "jinja/python.h"
+#include "jinja/unicode.h"
+
+namespace dml::jinja {
+namespace {
+
+Value capitalize_filter(Interpreter&, const Value& v, const Bound&) { return capitalize(to_text(v)); }
+
+/// Jinja's own title: a word starts behind white space or one of -({[<.
+Value title_filter(Interpreter&, const Value& v, const Bound&) {
+  const Text text = to_text(v);
+  Text out;
+  std::size_t word = 0;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t at = i;
+    const char32_t c = next_code_point(text.view(), i);
+    if (!is_space(c) && std::u32string_view(U"-({[<").find(c) == std::u32string_view::npos) continue;
+    out.append(capitalize(text.slice(word, at))).append(text, at, i);
+    word = i;
+  }
+  return out.append(capitalize(text.slice(word)));
+}
+
+Value trim(Interpreter&, const Value& v, const Bound& a) {
+  const std::string set = a.str(0, "");
+  return strip(to_text(v), a.has(0) && !a.at(0).is_none() ? &set : nullptr, true, true);
+}
+
+Value replace(Interpreter& in, const Value& v, const Bound& a) {
+  const Filter* method = nullptr;
+  for (auto& m : text_methods())
+    if (m.name == "replace") method = &m;
+  Arguments args{{to_text(a.at(0)), to_text(a.at(1))}, {}};
+  if (a.has(2) && !a.at(2).is_none()) args.positional.push_back(a.at(2));
+  return (*method)(in, to_text(v), args);
+}
+
+Value indent(Interpreter& in, const Value& v, const Bound& a) {
+  const Value width = a.value(0, 4);
+  if (width.is_integer() && width.integer() > 10'000) throw Failure{"indent(): a width of more than 10000"};
+  const Text fill = width.is_text()
+                        ? width.text()
+                        : Text(std::string(static_cast<std::size_t>(std::max<std::int64_t>(width.integer(), 0)), ' '));
+  const Text text = to_text(v);
+  Text out = a.truth(1, false) ? fill : Text();
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.str().find('\n', at), text.size());
+    check_size(out.size() + fill.size());
+    in.charge(fill.size());
+    if (at > 0 && (a.truth(2, false) || end > at)) out.append(fill);
+    out.append(text, at, end + 1);
+    at = end + 1;
+  }
+  return out;
+}
+
+Value truncate(Interpreter&, const Value& v, const Bound& a) {
+  const Text text = to_text(v);
+  const std::int64_t length = a.integer(0, 255), leeway = a.integer(3, 5),
+                     n = static_cast<std::int64_t>(count_characters(text.view()));
+  const Text end = a.has(2) ? a.at(2).text() : Text("...");
+  if (n <= length + leeway) return text;
+  const std::int64_t keep = length - static_cast<std::int64_t>(count_characters(end.view()));
+  if (keep < 0) throw Failure{fmt::format("expected length >= {}, got {}", count_characters(end.view()), length)};
+  Text out = text.slice(0, character_offset(text.view(), static_cast<std::size_t>(keep)));
+  if (!a.truth(1, false))
+    if (const auto blank = out.str().rfind(' '); blank != std::string::npos) out = out.slice(0, blank);
+  return out.append(end);
+}
+
+Value wordcount(Interpreter&, const Value& v, const Bound&) {
+  const Text text = to_text(v);
+  std::int64_t n = 0;
+  bool in_word = false;
+  for (std::size_t i = 0; i < text.size();) {
+    const char32_t c = next_code_point(text.view(), i);
+    const bool word = is_alpha(c) || is_digit(c) || c == '_';
+    n += word && !in_word;
+    in_word = word;
+  }
+  return n;
+}
+
+Value center(Interpreter& in, const Value& v, const Bound& a) {
+  const Text text = to_text(v);
+  const std::int64_t width = a.integer(0, 80), gap = width - static_cast<std::int64_t>(count_characters(text.view()));
+  if (gap <= 0) return text;
+  check_size(static_cast<std::size_t>(gap));
+  in.charge(static_cast<std::size_t>(gap));
+  const auto left = static_cast<std::size_t>(gap / 2 + (gap & width & 1)), right = static_cast<std::size_t>(gap) - left;
+  return Text(std::string(left, ' ')).append(text).append(std::string(right, ' '));
+}
+
+Value escape(Interpreter&, const Value& v, const Bound&) {
+  const Text text = to_text(v);
+  Text out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    switch (text.str()[i]) {
+      case '&':
+        out.append("&amp;", text.mark_at(i));
+        break;
+      case '<':
+        out.append("&lt;", text.mark_at(i));
+        break;
+      case '>':
+        out.append("&gt;", text.mark_at(i));
+        break;
+      case '"':
+        out.append("&#34;", text.mark_at(i));
+        break;
+      case '\'':
+        out.append("&#39;", text.mark_at(i));
+        break;
+      default:
+        out.append(text, i, i + 1);
+    }
+  }
+  return out;
+}
+
+Value urlencode(Interpreter& in, const Value& v, const Bound&) {
+  auto quote = [&](const Value& part, bool query) {
+    const Text text = to_text(part);
+    in.lose_marks(text);
+    std::string out;
+    for (char c : text.str()) {
+      const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                         std::string_view("_.-~").find(c) != std::string_view::npos || (c == '/' && !query);
+      if (plain) out += c;
+      else if (c == ' ' && query) out += '+';
+      else out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    }
+    return out;
+  };
+  if (!v.is_dict() && !v.is_list()) return Value(quote(v, false));
+  std::string out;
+  auto add = [&](const Value& key, const Value& value) {
+    out += (out.empty() ? "" : "&") + quote(key, true) + "=" + quote(value, true);
+  };
+  if (v.is_dict())
+    for (auto& [key, value] : v.dict().items) add(key, value);
+  else
+    for (auto& pair : iterate(v)) add(item(pair, 0), item(pair, 1));
+  return Value(out);
+}
+
+/// float(text) of Python, without its words for infinity.
+bool parse_float(const Value& v, double& out) {
+  if (v.is_number()) return out = v.number(), true;
+  if (!v.is_text()) return false;
+  const Text clean = strip(v.text(), nullptr, true, true);
+  std::string_view s = clean.view();
+  if (!s.empty() && s[0] == '+') s.remove_prefix(1);
+  const auto r = std::from_chars(s.data(), s.data() + s.size(), out);
+  return !s.empty() && r.ec == std::errc() && r.ptr == s.data() + s.size();
+}
+
+Value to_int(Interpreter&, const Value& v, const Bound& a) {
+  v.defined();
+  const Value fallback = a.value(0, 0);
+  if (v.is_text()) {
+    const Text clean = strip(v.text(), nullptr, true, true);
+    std::string_view s = clean.view();
+    const bool minus = !s.empty() && s[0] == '-';
+    if (!s.empty() && (s[0] == '-' || s[0] == '+')) s.remove_prefix(1);
+    const int base = static_cast<int>(a.integer(1, 10));
+    if (base < 2 || base > 36) throw Failure{"int() base must be from 2 to 36"};
+    const char prefix = base == 16 ? 'x' : base == 8 ? 'o' : base == 2 ? 'b' : '\0';
+    if (prefix && s.size() > 2 && s[0] == '0' && (s[1] | 0x20) == prefix) s.remove_prefix(2);
+    std::int64_t n = 0;
+    const auto r = std::from_chars(s.data(), s.data() + s.size(), n, base);
+    if (!s.empty() && r.ec == std::errc() && r.ptr == s.data() + s.size() && s[0] != '-') return minus ? -n : n;
+  }
+  double d = 0;
+  if (v.is_integer()) return v.integer();
+  if (!parse_float(v, d) || !(std::abs(d) < 9.2e18)) return fallback;
+  return static_cast<std::int64_t>(d);
+}
+
+Value to_float(Interpreter&, const Value& v, const Bound& a) {
+  double d = 0;
+  return parse_float(v.defined(), d) ? Value(d) : a.value(0, 0.0);
+}
+
+Value round_filter(Interpreter&, const Value& v, const Bound& a) {
+  const std::int64_t precision = a.integer(0, 0);
+  const std::string method = a.str(1, "common");
+  if (method != "common" && method != "ceil" && method != "floor")
+    throw Failure{"method must be common, ceil or floor"};
+  const double x = v.defined().number();
+  if (precision > 300 || precision < -300) throw Failure{"round(): the precision must be from -300 to 300"};
+  const double scale = std::pow(10.0, static_cast<double>(precision));
+  if (method == "ceil") return std::ceil(x * scale) / scale;
+  if (method == "floor") return std::floor(x * scale) / scale;
+  if (v.is_integer() && precision >= 0) return v.integer();
+  if (v.is_integer()) return static_cast<std::int64_t>(std::nearbyint(x * scale) / scale);
+  if (precision < 0) return std::nearbyint(x * scale) / scale;
+  double rounded = 0;  // by way of decimal digits: the nearest even of the exact value, as Python does
+  const std::string digits = fmt::format("{:.{}f}", x, precision);
+  std::from_chars(digits.data(), digits.data() + digits.size(), rounded);
+  return rounded;
+}
+
+Value absolute(Interpreter& in, const Value& v, const Bound&) {
+  if (v.defined().is_float()) return std::abs(v.number());
+  return v.integer() < 0 ? binary(in, "-", 0, v) : Value(v.integer());
+}
+
+Value fallback_filter(Interpreter&, const Value& v, const Bound& a) {
+  const bool absent = v.is_undefined() || (a.truth(1, false) && !v.truth());
+  return absent ? a.value(0, "") : v;
+}
+
+Value tojson(Interpreter& in, const Value& v, const Bound& a) {
+  JsonStyle style;
+  style.ensure_ascii = a.truth(0, false);
+  style.sort_keys = a.truth(3, false);
+  if (a.has(1) && !a.at(1).is_none()) {
+    style.pretty = true;
+    if (!a.at(1).is_text() && a.at(1).integer() > 1000) throw Failure{"tojson(): an indent of more than 1000"};
+    style.indent = a.at(1).is_text()
+                       ? a.at(1).text().str()
+                       : std::string(static_cast<std::size_t>(std::max<std::int64_t>(a.at(1).integer(), 0)), ' ');
+    style.item = ",";
+  }
+  if (a.has(2) && !a.at(2).is_none()) {
+    const auto separators = iterate(a.at(2));
+    if (separators.size() != 2) throw Failure{"tojson(): separators must be (item, key)"};
+    style.item = separators[0].text().str();
+    style.key = separators[1].text().str();
+  }
+  Text out = to_json(v, style);
+  in.charge(out.size());
+  return out;
+}
+
+Value format_filter(Interpreter& in, const Value& v, const Arguments& a) {
+  if (!a.positional.empty() && !a.named.empty())
+    throw Failure{"can't handle positional and keyword arguments at the same time"};
+  Value values = Value::list(a.positional, List::Kind::tuple);
+  if (!a.named.empty()) {
+    Dict d;
+    for (auto& [key, value] : a.named) d.set(Text(key), value);
+    values = std::move(d);
+  }
+  return format_percent(in, to_text(v), values);
+}
+
+const std::array kRows = std::to_array<Filter>({
+    {"abs", "", &absolute},
+    {"attr", "name",
+     [](Interpreter& in, const Value& v, const Bound& a) -> Value {
+       if (v.is_dict()) {
+         Value method;
+         return find_method(v, a.at(0).text().view(), method)
+                    ? method
+                    : Value::undefined("'dict object' has no attribute '" + a.at(0).text().str() + "'");
+       }
+       return in.attribute(v, a.at(0).text().view());
+     }},
+    {"capitalize", "", &capitalize_filter},
+    {"center", "width", &center},
+    {"d", "default_value boolean", &fallback_filter},
+    {"default", "default_value boolean", &fallback_filter},
+    {"e", "", &escape},
+    {"escape", "", &escape},
+    {"float", "default", &to_float},
+    {"format", "", nullptr, &format_filter},
+    {"indent", "width first blank", &indent},
+    {"int", "default base", &to_int},
+    {"lower", "", [](Interpreter&, const Value& v, const Bound&) -> Value { return lower(to_text(v)); }},
+    {"replace", "old new count", &replace},
+    {"round", "precision method", &round_filter},
+    {"safe", "", [](Interpreter&, const Value& v, const Bound&) -> Value { return to_text(v); }},
+    {"string", "", [](Interpreter&, const Value& v, const Bound&) -> Value { return to_text(v); }},
+    {"title", "", &title_filter},
+    {"tojson", "ensure_ascii indent separators sort_keys", &tojson},
+    {"trim", "chars", &trim},
+    {"truncate", "length killwords end leeway", &truncate},
+    {"upper", "", [](Interpreter&, const Value& v, const Bound&) -> Value { return upper(to_text(v)); }},
+    {"urlencode", "", &urlencode},
+    {"wordcount", "", &wordcount},
+});
+
+}  // namespace
+
+std::span<const Filter> text_filters() { return kRows; }
+
+}  // namespace dml::jinja

@@ -1,0 +1,33 @@
+// What Python's str knows about characters: white space, printability, case, classes.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "jinja/text.h"
+
+namespace dml::jinja {
+
+bool is_space(char32_t c);      // str.isspace, also what strip() takes off
+bool is_printable(char32_t c);  // what repr() does not escape
+bool is_alpha(char32_t c);
+bool is_digit(char32_t c);
+bool is_lower(char32_t c);
+bool is_upper(char32_t c);
+char32_t to_lower(char32_t c);
+char32_t to_upper(char32_t c);
+
+std::size_t count_characters(std::string_view s);
+/// Offset of character `index`, at most s.size().
+std::size_t character_offset(std::string_view s, std::size_t index);
+
+/// These keep every character's mark.
+Text lower(const Text& text);
+Text upper(const Text& text);
+Text capitalize(const Text& text);
+Text title(const Text& text);
+
+/// Takes characters of `set` (white space when null) off the ends.
+Text strip(const Text& text, const std::string* set, bool left, bool right);
+
+}  // namespace dml::jinja

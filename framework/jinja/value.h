@@ -1,0 +1,140 @@
+// Values of the template language, with Python's semantics where templates depend on them: truth, equality across
+// numbers, order, and what is printed. Lists and dicts cannot be changed once made (as in Jinja's immutable sandbox),
+// so values share structure freely and only a namespace can hold a cycle.
+#pragma once
+
+#include <compare>
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "core/json.h"
+#include "jinja/text.h"
+
+namespace dml::jinja {
+
+inline constexpr int kMaxValueDepth = 300;
+/// The depth of what holds a value of depth `deepest`; throws Failure beyond the limit.
+int nested(int deepest);
+
+/// A mistake found while rendering; the interpreter adds the place and makes a UserError of it.
+struct Failure {
+  std::string text;
+};
+
+class Interpreter;
+class Value;
+struct Arguments;
+
+/// What has no value of its own: functions, macros, bound methods, loop, namespace.
+class Object {
+ public:
+  virtual ~Object() = default;
+  virtual std::string type_name() const = 0;
+  /// Undefined-and-false when there is no such attribute.
+  virtual bool attribute(std::string_view name, Value& out) const;
+  virtual bool callable() const { return false; }
+  virtual Value call(Interpreter& interpreter, const Arguments& arguments) const;
+  virtual std::string repr() const { return "<" + type_name() + ">"; }
+  int depth = 1;
+};
+
+/// Lists, tuples and Python's lazy relatives of them. A generator can be read once; `spent` counts what was read.
+struct List {
+  enum class Kind { list, tuple, generator, range, keys, values, items };
+  Kind kind = Kind::list;
+  std::vector<Value> items;
+  int depth = 1;
+  mutable std::size_t spent = 0;
+};
+
+struct Dict {
+  std::vector<std::pair<Value, Value>> items;
+  int depth = 1;
+  const Value* find(std::string_view key) const;
+  const Value* find(const Value& key) const;
+  void set(Value key, Value value);
+};
+
+class Value {
+ public:
+  struct Undefined {
+    std::shared_ptr<const std::string> message;  // what to say when it is used
+  };
+  using TextPtr = std::shared_ptr<const Text>;
+  using ListPtr = std::shared_ptr<const List>;
+  using DictPtr = std::shared_ptr<const Dict>;
+  using ObjectPtr = std::shared_ptr<Object>;
+
+  Value() : data_(nullptr) {}  // None
+  Value(std::nullptr_t) : data_(nullptr) {}
+  Value(bool b) : data_(b) {}
+  Value(int i) : data_(std::int64_t{i}) {}
+  Value(std::int64_t i) : data_(i) {}
+  Value(double d) : data_(d) {}
+  Value(Text text);
+  Value(std::string_view text) : Value(Text(text)) {}
+  Value(const char* text) : Value(Text(text)) {}
+  Value(const std::string& text) : Value(Text(std::string_view(text))) {}
+  /// Throw Failure when nested deeper than kMaxValueDepth: what walks or frees a value recurses at most so far.
+  Value(List list);
+  Value(Dict dict);
+  template <std::derived_from<Object> T>
+  Value(std::shared_ptr<T> object) : data_(ObjectPtr(std::move(object))) {}
+
+  static Value undefined(std::string message);
+  static Value list(std::vector<Value> items, List::Kind kind = List::Kind::list);
+
+  bool is_undefined() const { return std::holds_alternative<Undefined>(data_); }
+  bool is_none() const { return std::holds_alternative<std::nullptr_t>(data_); }
+  bool is_bool() const { return std::holds_alternative<bool>(data_); }
+  bool is_float() const { return std::holds_alternative<double>(data_); }
+  bool is_integer() const { return std::holds_alternative<std::int64_t>(data_) || is_bool(); }  // as in Python
+  bool is_number() const { return is_integer() || is_float(); }
+  bool is_text() const { return std::holds_alternative<TextPtr>(data_); }
+  bool is_list() const { return std::holds_alternative<ListPtr>(data_); }
+  bool is_dict() const { return std::holds_alternative<DictPtr>(data_); }
+  bool is_object() const { return std::holds_alternative<ObjectPtr>(data_); }
+
+  /// These throw Failure (a TypeError in Python) on another type.
+  const Text& text() const;
+  const List& list() const;
+  const Dict& dict() const;
+  std::int64_t integer() const;
+  double number() const;
+  Object& object() const { return *std::get<ObjectPtr>(data_); }
+  const ObjectPtr& object_ptr() const { return std::get<ObjectPtr>(data_); }
+
+  bool truth() const;
+  /// Levels of lists and dicts inside; 0 for a scalar.
+  int depth() const;
+  /// "str", "list", "dict object"… : how error messages call it.
+  std::string type_name() const;
+  /// Throws for an undefined value: "'x' is undefined".
+  const Value& defined() const;
+  const std::string& undefined_message() const { return *std::get<Undefined>(data_).message; }
+  bool same_object(const Value& other) const;
+
+ private:
+  std::variant<std::nullptr_t, Undefined, bool, std::int64_t, double, TextPtr, ListPtr, DictPtr, ObjectPtr> data_;
+};
+
+struct Arguments {
+  std::vector<Value> positional;
+  std::vector<std::pair<std::string, Value>> named;
+};
+
+bool equal(const Value& a, const Value& b);
+/// Throws Failure for types without an order.
+std::partial_ordering compare(const Value& a, const Value& b);
+
+/// All strings of the document, keys too, get the mark.
+Value from_json(const Json& json, Mark mark = 0);
+
+}  // namespace dml::jinja
