@@ -11,14 +11,6 @@
 
 namespace dml {
 
-Json generation_config(const std::string& directory) {
-  const std::string path = directory + "/generation_config.json";
-  if (directory.empty() || !file_exists(path)) return Json::object();
-  Json config = read_json(path, {.bytes = 1 << 20});
-  if (!config.is_object()) throw UserError("{}: expected an object of settings", path);
-  return config;
-}
-
 AnswerFormat::AnswerFormat(const Recipe* recipe, const AnsweringModel& model, const BaseModel& base,
                            std::unique_ptr<Tokenizer> tokenizer, bool raw)
     : tokenizer_(std::move(tokenizer)),

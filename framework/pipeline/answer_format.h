@@ -10,6 +10,7 @@
 
 #include "constraint/token_mask.h"
 #include "core/json.h"
+#include "pipeline/answering_model.h"
 #include "pipeline/base_model.h"
 #include "pipeline/prompt_format.h"
 #include "prompt/strategy.h"
@@ -17,16 +18,6 @@
 #include "tokenizer/tokenizer.h"
 
 namespace dml {
-
-/// The model that answers: where its weights, its tokenizer and its generation_config.json lie.
-struct AnsweringModel {
-  ModelSection section;
-  std::vector<std::string> adapters;
-  std::string generation_directory;
-};
-
-/// generation_config.json, checked; an empty object where there is none.
-Json generation_config(const std::string& directory);
 
 /// The text of one answer, token by token.
 class AnswerText {

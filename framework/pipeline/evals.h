@@ -11,9 +11,6 @@
 
 namespace dml {
 
-/// The tasks of a recipe: rows are read. UserError with a line for every file or row that cannot be read.
-std::vector<EvalTask> eval_tasks(const EvalSection& section);
-
 struct EvaluatedModel {
   std::string name;  // "base", an adapter's directory …
   std::vector<EvalResult> results;

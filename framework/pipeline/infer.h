@@ -26,17 +26,6 @@ struct InferOptions {
   GenerationOptions generation;
 };
 
-/// UserError when nothing has been trained yet.
-AnsweringModel answering_model(const Recipe* recipe, const std::optional<std::string>& base_model,
-                               const std::vector<std::string>& adapters);
-
-/// Generation options of a recipe's section (the command line is laid over them).
-GenerationOptions generation_defaults(const GenerationSection& section);
-/// The same over the generation_config.json of the model: what the recipe sets wins. `recipe` may be null. `instead` of the
-/// recipe's usual values: other ones.
-GenerationOptions generation_defaults(const Recipe* recipe, const AnsweringModel& model,
-                                      std::optional<GenerationOptions> instead = {});
-
 /// What was said: with stops, `text` ends before the first of them, `tokens` with the one that completed it.
 struct Answer {
   std::string text;

@@ -3,7 +3,7 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "evaluate/eval_run.h"
-#include "pipeline/evals.h"
+#include "pipeline/eval_tasks.h"
 
 namespace dml {
 namespace {

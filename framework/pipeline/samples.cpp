@@ -4,8 +4,8 @@
 
 #include "core/utf8.h"
 #include "generate/generator.h"
+#include "pipeline/answering_model.h"
 #include "pipeline/companions.h"
-#include "pipeline/infer.h"
 
 namespace dml {
 namespace {
