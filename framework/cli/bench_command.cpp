@@ -7,7 +7,7 @@
 #include "cli/stages.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "pipeline/progress.h"
+#include "train/progress.h"
 
 namespace dml {
 namespace {

@@ -13,8 +13,8 @@
 #include "pipeline/doctor.h"
 #include "pipeline/launch.h"
 #include "pipeline/output_folder.h"
-#include "pipeline/progress.h"
 #include "pipeline/run_record.h"
+#include "train/progress.h"
 
 namespace dml {
 namespace {

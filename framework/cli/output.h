@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "cli/page.h"
-#include "pipeline/progress.h"
 #include "recipe/recipe.h"
+#include "train/progress.h"
 
 namespace dml {
 

@@ -5,9 +5,9 @@
 #include "core/error.h"
 #include "core/log.h"
 #include "data/report.h"
-#include "pipeline/progress.h"
 #include "pipeline/tokenizer_training.h"
 #include "tokenizer/tokenizer.h"
+#include "train/progress.h"
 
 namespace dml {
 namespace {

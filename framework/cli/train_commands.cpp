@@ -16,10 +16,10 @@
 #include "pipeline/job.h"
 #include "pipeline/merge.h"
 #include "pipeline/optimization.h"
-#include "pipeline/progress.h"
 #include "pipeline/run_plan.h"
 #include "pipeline/scaling_plan.h"
 #include "pipeline/train.h"
+#include "train/progress.h"
 
 namespace dml {
 namespace {

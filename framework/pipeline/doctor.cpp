@@ -26,7 +26,7 @@
 #include "pipeline/launch.h"
 #include "pipeline/memory_plan.h"
 #include "pipeline/model_place.h"
-#include "pipeline/progress.h"
+#include "train/progress.h"
 
 namespace dml {
 namespace fs = std::filesystem;

@@ -12,8 +12,8 @@
 #include "data/report.h"
 #include "exchange/gguf_file.h"
 #include "pipeline/model_place.h"
-#include "pipeline/progress.h"
 #include "tokenizer/tokenizer.h"
+#include "train/progress.h"
 
 namespace dml {
 namespace {

@@ -10,8 +10,8 @@
 #include "core/files.h"
 #include "data/report.h"
 #include "pipeline/base_model.h"
-#include "pipeline/progress.h"
 #include "prompt/chat_formats.h"
+#include "train/progress.h"
 
 namespace dml {
 namespace {

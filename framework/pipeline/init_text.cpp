@@ -7,7 +7,7 @@
 #include "core/utf8.h"
 #include "core/version.h"
 #include "data/report.h"
-#include "pipeline/progress.h"
+#include "train/progress.h"
 
 namespace dml {
 namespace {

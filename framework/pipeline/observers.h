@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "core/clock.h"
-#include "pipeline/progress.h"
 #include "pipeline/run_plan.h"
 #include "train/metrics_log.h"
 #include "train/observer.h"
+#include "train/progress.h"
 
 namespace dml {
 

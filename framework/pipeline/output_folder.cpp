@@ -13,7 +13,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
-#include "pipeline/progress.h"
+#include "train/progress.h"
 
 namespace dml {
 namespace fs = std::filesystem;

@@ -10,8 +10,8 @@
 #include "data/schedule.h"
 #include "pipeline/memory_plan.h"
 #include "pipeline/optimization.h"
-#include "pipeline/progress.h"
 #include "pipeline/weightless_model.h"
+#include "train/progress.h"
 
 namespace dml {
 namespace fs = std::filesystem;

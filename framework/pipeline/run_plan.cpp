@@ -19,9 +19,9 @@
 #include "pipeline/objective_choice.h"
 #include "pipeline/optimization.h"
 #include "pipeline/preflight.h"
-#include "pipeline/progress.h"
 #include "pipeline/recipe_changes.h"
 #include "pipeline/vocabulary.h"
+#include "train/progress.h"
 
 namespace dml {
 namespace {

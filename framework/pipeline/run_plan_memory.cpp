@@ -9,8 +9,8 @@
 #include "dist/frozen_shards.h"
 #include "pipeline/distribution.h"
 #include "pipeline/estimate.h"
-#include "pipeline/progress.h"
 #include "pipeline/run_plan.h"
+#include "train/progress.h"
 
 namespace dml {
 

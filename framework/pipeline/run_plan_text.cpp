@@ -3,8 +3,8 @@
 #include "data/inspect.h"
 #include "kernels/processor.h"
 #include "pipeline/distribution.h"
-#include "pipeline/progress.h"
 #include "pipeline/run_plan.h"
+#include "train/progress.h"
 
 namespace dml {
 namespace {

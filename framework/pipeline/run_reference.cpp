@@ -6,9 +6,9 @@
 #include "core/log.h"
 #include "data/byte_stream.h"
 #include "pipeline/objective_choice.h"
-#include "pipeline/progress.h"
 #include "pipeline/reference_pass.h"
 #include "pipeline/run_plan.h"
+#include "train/progress.h"
 
 namespace dml {
 

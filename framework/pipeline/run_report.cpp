@@ -5,7 +5,7 @@
 
 #include "core/version.h"
 #include "pipeline/doctor.h"
-#include "pipeline/progress.h"
+#include "train/progress.h"
 
 namespace dml {
 namespace {

@@ -14,12 +14,12 @@
 #include "pipeline/launch.h"
 #include "pipeline/observers.h"
 #include "pipeline/output_folder.h"
-#include "pipeline/progress.h"
 #include "pipeline/recipe_changes.h"
 #include "pipeline/requirements.h"
 #include "pipeline/run_outcome.h"
 #include "pipeline/run_record.h"
 #include "pipeline/run_report.h"
+#include "train/progress.h"
 #include "train/trainer.h"
 
 namespace dml {

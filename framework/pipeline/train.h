@@ -7,8 +7,8 @@
 
 #include "core/error.h"
 #include "dist/comm.h"
-#include "pipeline/progress.h"
 #include "recipe/recipe.h"
+#include "train/progress.h"
 
 namespace dml {
 

@@ -1,4 +1,4 @@
-#include "pipeline/progress.h"
+#include "train/progress.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

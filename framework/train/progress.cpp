@@ -1,4 +1,4 @@
-#include "pipeline/progress.h"
+#include "train/progress.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
