@@ -20,13 +20,13 @@
 #include <string>
 #include <vector>
 
+#include "assembly/base_model.h"
 #include "checkpoint/model_config.h"
 #include "core/parallel.h"
 #include "core/profile.h"
 #include "generate/generator.h"
 #include "kernels/gemm.h"
 #include "kernels/quant_nf4.h"
-#include "pipeline/base_model.h"
 #include "pipeline/synthetic.h"
 
 namespace dml {

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "assembly/base_model.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/model_files.h"
 #include "core/bf16.h"
@@ -24,7 +25,6 @@
 #include "core/random.h"
 #include "dist/comm.h"
 #include "generate/generator.h"
-#include "pipeline/base_model.h"
 
 namespace dml {
 namespace {

@@ -1,6 +1,6 @@
 // Several adapters of one base as one: ΔW = Σ wᵢ sᵢ Bᵢ Aᵢ is the product of the A's one below the other and the B's
 // side by side, each B with its weight and scale in it. Exact, and to the model an adapter like any other. Adapters that are
-// no such product are added up as weights (pipeline/inference_model.cpp).
+// no such product are added up as weights (assembly/inference_model.cpp).
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
 // preprocess, tokenize.
+#include "assembly/job.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
@@ -10,7 +11,6 @@
 #include "data/inspect.h"
 #include "data/prepare.h"
 #include "data/records.h"
-#include "pipeline/job.h"
 
 namespace dml {
 namespace {

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <random>
 
+#include "assembly/job.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/row_view.h"
@@ -11,7 +12,6 @@
 #include "core/files.h"
 #include "data/difference.h"
 #include "data/page.h"
-#include "pipeline/job.h"
 
 namespace dml {
 namespace {

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "assembly/job.h"
+#include "assembly/optimization.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
@@ -13,9 +15,7 @@
 #include "core/parallel.h"
 #include "pipeline/evals.h"
 #include "pipeline/evaluate.h"
-#include "pipeline/job.h"
 #include "pipeline/merge.h"
-#include "pipeline/optimization.h"
 #include "pipeline/run_plan.h"
 #include "pipeline/scaling_plan.h"
 #include "pipeline/train.h"

@@ -4,6 +4,11 @@
 #include <cmath>
 #include <ctime>
 
+#include "assembly/base_model.h"
+#include "assembly/distribution.h"
+#include "assembly/job.h"
+#include "assembly/optimization.h"
+#include "assembly/vocabulary.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/files.h"
@@ -11,12 +16,7 @@
 #include "core/profile.h"
 #include "kernels/gemm.h"
 #include "optim/optimizer.h"
-#include "pipeline/base_model.h"
-#include "pipeline/distribution.h"
-#include "pipeline/job.h"
 #include "pipeline/operation_count.h"
-#include "pipeline/optimization.h"
-#include "pipeline/vocabulary.h"
 #include "train/step.h"
 #include "train/token_loss.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "assembly/memory_plan.h"
 #include "dist/comm.h"
-#include "pipeline/memory_plan.h"
 #include "pipeline/synthetic.h"
 #include "recipe/recipe.h"
 

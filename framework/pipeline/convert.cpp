@@ -5,6 +5,8 @@
 #include <cmath>
 #include <filesystem>
 
+#include "assembly/companions.h"
+#include "assembly/model_place.h"
 #include "checkpoint/adapter_io.h"
 #include "checkpoint/bitsandbytes.h"
 #include "checkpoint/checkpoint_dir.h"
@@ -19,8 +21,6 @@
 #include "exchange/gguf_file.h"
 #include "model/low_rank_init.h"
 #include "model/weight_names.h"
-#include "pipeline/companions.h"
-#include "pipeline/model_place.h"
 
 namespace dml {
 namespace fs = std::filesystem;

@@ -14,6 +14,8 @@
 #include <fstream>
 #include <thread>
 
+#include "assembly/memory_plan.h"
+#include "assembly/model_place.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/files.h"
@@ -24,8 +26,6 @@
 #include "kernels/gemm.h"
 #include "kernels/processor.h"
 #include "pipeline/launch.h"
-#include "pipeline/memory_plan.h"
-#include "pipeline/model_place.h"
 #include "train/progress.h"
 
 namespace dml {

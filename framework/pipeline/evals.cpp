@@ -2,15 +2,15 @@
 
 #include <algorithm>
 
+#include "assembly/answering_model.h"
+#include "assembly/base_model.h"
+#include "assembly/eval_prompts.h"
+#include "assembly/eval_tasks.h"
+#include "assembly/job.h"
+#include "assembly/vocabulary.h"
 #include "core/directory.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "pipeline/answering_model.h"
-#include "pipeline/base_model.h"
-#include "pipeline/eval_prompts.h"
-#include "pipeline/eval_tasks.h"
-#include "pipeline/job.h"
-#include "pipeline/vocabulary.h"
 
 namespace dml {
 namespace {

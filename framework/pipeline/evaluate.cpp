@@ -2,12 +2,12 @@
 
 #include <cmath>
 
+#include "assembly/base_model.h"
+#include "assembly/job.h"
+#include "assembly/vocabulary.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "data/loader.h"
-#include "pipeline/base_model.h"
-#include "pipeline/job.h"
-#include "pipeline/vocabulary.h"
 #include "train/split_loss.h"
 #include "train/token_loss.h"
 

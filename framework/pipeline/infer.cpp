@@ -5,16 +5,16 @@
 #include <functional>
 #include <numeric>
 
+#include "assembly/job.h"
+#include "assembly/memory_plan.h"
+#include "assembly/model_place.h"
+#include "assembly/vocabulary.h"
 #include "core/directory.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
 #include "core/memory_limits.h"
 #include "data/records.h"
-#include "pipeline/job.h"
-#include "pipeline/memory_plan.h"
-#include "pipeline/model_place.h"
-#include "pipeline/vocabulary.h"
 
 namespace dml {
 namespace {

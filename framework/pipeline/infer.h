@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "assembly/answer_format.h"
+#include "assembly/base_model.h"
 #include "core/json.h"
 #include "generate/generator.h"
-#include "pipeline/answer_format.h"
-#include "pipeline/base_model.h"
 #include "recipe/recipe.h"
 
 namespace dml {

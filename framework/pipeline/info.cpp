@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "assembly/model_place.h"
 #include "checkpoint/adapter_io.h"
 #include "checkpoint/bitsandbytes.h"
 #include "checkpoint/model_config.h"
@@ -11,7 +12,6 @@
 #include "core/files.h"
 #include "data/report.h"
 #include "exchange/gguf_file.h"
-#include "pipeline/model_place.h"
 #include "tokenizer/tokenizer.h"
 #include "train/progress.h"
 

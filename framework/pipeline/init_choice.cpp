@@ -4,13 +4,13 @@
 #include <cmath>
 #include <numeric>
 
+#include "assembly/job.h"
 #include "core/error.h"
 #include "core/memory_limits.h"
 #include "data/example.h"
 #include "data/prepare.h"
 #include "model/adapter_plan.h"
 #include "pipeline/init_memory.h"
-#include "pipeline/job.h"
 
 namespace dml {
 namespace {

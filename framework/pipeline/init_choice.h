@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "assembly/memory_plan.h"
 #include "pipeline/init_data.h"
 #include "pipeline/init_model.h"
-#include "pipeline/memory_plan.h"
 #include "recipe/recipe.h"
 
 namespace dml {

@@ -1,10 +1,10 @@
 // The memory that a run would take, for the choices of dml init; nothing is read (weightless_model.h).
 #pragma once
 
+#include "assembly/memory_plan.h"
 #include "core/json.h"
 #include "model/spec.h"
 #include "pipeline/init_model.h"
-#include "pipeline/memory_plan.h"
 #include "recipe/recipe.h"
 
 namespace dml {

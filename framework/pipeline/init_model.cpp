@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "assembly/base_model.h"
 #include "checkpoint/bitsandbytes.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/model_files.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "data/report.h"
-#include "pipeline/base_model.h"
 #include "prompt/chat_formats.h"
 #include "train/progress.h"
 

@@ -6,16 +6,16 @@
 #include <map>
 #include <numeric>
 
+#include "assembly/companions.h"
+#include "assembly/job.h"
+#include "assembly/model_output.h"
+#include "assembly/vocabulary.h"
 #include "checkpoint/checkpoint_dir.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/random.h"
 #include "exchange/gguf_export.h"
 #include "model/weight_slots.h"
-#include "pipeline/companions.h"
-#include "pipeline/job.h"
-#include "pipeline/model_output.h"
-#include "pipeline/vocabulary.h"
 
 namespace dml {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "assembly/samples.h"
 #include "core/log.h"
-#include "pipeline/samples.h"
 #include "train/best_model.h"
 #include "train/limits.h"
 #include "train/mlflow.h"

@@ -3,19 +3,19 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "assembly/job.h"
+#include "assembly/model_place.h"
+#include "assembly/optimization.h"
+#include "assembly/own_evals.h"
+#include "assembly/unfrozen.h"
+#include "assembly/vocabulary.h"
 #include "checkpoint/adapter_io.h"
 #include "checkpoint/checkpoint_dir.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "data/prepare.h"
 #include "model/weight_names.h"
-#include "pipeline/job.h"
-#include "pipeline/model_place.h"
-#include "pipeline/optimization.h"
-#include "pipeline/own_evals.h"
 #include "pipeline/requirements.h"
-#include "pipeline/unfrozen.h"
-#include "pipeline/vocabulary.h"
 
 namespace dml {
 namespace {

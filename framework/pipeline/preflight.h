@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/base_model.h"
+#include "assembly/base_model.h"
 #include "recipe/recipe.h"
 #include "tokenizer/tokenizer.h"
 

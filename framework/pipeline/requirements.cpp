@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "assembly/memory_plan.h"
+#include "assembly/optimization.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/memory_limits.h"
 #include "data/report.h"
 #include "data/schedule.h"
-#include "pipeline/memory_plan.h"
-#include "pipeline/optimization.h"
 #include "pipeline/weightless_model.h"
 #include "train/progress.h"
 

@@ -3,6 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "assembly/distribution.h"
+#include "assembly/evaluators.h"
+#include "assembly/job.h"
+#include "assembly/objective_choice.h"
+#include "assembly/optimization.h"
+#include "assembly/vocabulary.h"
 #include "checkpoint/model_config.h"
 #include "core/error.h"
 #include "core/fault.h"
@@ -13,14 +19,8 @@
 #include "dist/agreement.h"
 #include "kernels/gemm.h"
 #include "kernels/processor.h"
-#include "pipeline/distribution.h"
-#include "pipeline/evaluators.h"
-#include "pipeline/job.h"
-#include "pipeline/objective_choice.h"
-#include "pipeline/optimization.h"
 #include "pipeline/preflight.h"
 #include "pipeline/recipe_changes.h"
-#include "pipeline/vocabulary.h"
 #include "train/progress.h"
 
 namespace dml {

@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "assembly/calendar.h"
+#include "assembly/checkpoint_files.h"
+#include "assembly/memory_plan.h"
 #include "core/mapped_watch.h"
 #include "data/loader.h"
 #include "data/prepared.h"
 #include "data/schedule.h"
 #include "optim/schedule.h"
-#include "pipeline/calendar.h"
-#include "pipeline/checkpoint_files.h"
-#include "pipeline/memory_plan.h"
 #include "tokenizer/tokenizer.h"
 #include "train/evaluator.h"
 #include "train/step.h"

@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "assembly/distribution.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/fault.h"
 #include "core/memory_limits.h"
 #include "dist/frozen_shards.h"
-#include "pipeline/distribution.h"
 #include "pipeline/estimate.h"
 #include "pipeline/run_plan.h"
 #include "train/progress.h"

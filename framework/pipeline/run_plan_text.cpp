@@ -1,8 +1,8 @@
 // What a run says of itself before its first step.
+#include "assembly/distribution.h"
 #include "core/parallel.h"
 #include "data/inspect.h"
 #include "kernels/processor.h"
-#include "pipeline/distribution.h"
 #include "pipeline/run_plan.h"
 #include "train/progress.h"
 

@@ -1,11 +1,11 @@
 // What the reference says of the answers: the pass before the first step of a run that learns against one.
+#include "assembly/objective_choice.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/hash.h"
 #include "core/log.h"
 #include "data/byte_stream.h"
-#include "pipeline/objective_choice.h"
 #include "pipeline/reference_pass.h"
 #include "pipeline/run_plan.h"
 #include "train/progress.h"

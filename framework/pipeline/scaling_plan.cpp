@@ -4,18 +4,18 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "assembly/base_model.h"
+#include "assembly/distribution.h"
+#include "assembly/job.h"
+#include "assembly/optimization.h"
+#include "assembly/vocabulary.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/parallel.h"
 #include "dist/frozen_shards.h"
 #include "dist/unit_places.h"
 #include "kernels/cross_entropy.h"
-#include "pipeline/base_model.h"
-#include "pipeline/distribution.h"
-#include "pipeline/job.h"
-#include "pipeline/optimization.h"
 #include "pipeline/synthetic.h"
-#include "pipeline/vocabulary.h"
 #include "train/step.h"
 #include "train/token_loss.h"
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "assembly/base_model.h"
+#include "assembly/job.h"
+#include "assembly/vocabulary.h"
 #include "core/error.h"
 #include "data/loader.h"
-#include "pipeline/base_model.h"
 #include "pipeline/infer.h"
-#include "pipeline/job.h"
-#include "pipeline/vocabulary.h"
 #include "train/token_loss.h"
 
 namespace dml {

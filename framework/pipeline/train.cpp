@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "assembly/job.h"
 #include "checkpoint/checkpoint_dir.h"
 #include "core/clock.h"
 #include "core/files.h"
 #include "core/log.h"
 #include "core/profile.h"
-#include "pipeline/job.h"
 #include "pipeline/launch.h"
 #include "pipeline/observers.h"
 #include "pipeline/output_folder.h"

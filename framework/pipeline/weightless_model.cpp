@@ -7,6 +7,11 @@
 #include <cstring>
 #include <set>
 
+#include "assembly/base_model.h"
+#include "assembly/distribution.h"
+#include "assembly/job.h"
+#include "assembly/memory_plan.h"
+#include "assembly/optimization.h"
 #include "checkpoint/adapter_io.h"
 #include "core/error.h"
 #include "core/files.h"
@@ -14,11 +19,6 @@
 #include "model/build.h"
 #include "model/weight_names.h"
 #include "optim/optimizer.h"
-#include "pipeline/base_model.h"
-#include "pipeline/distribution.h"
-#include "pipeline/job.h"
-#include "pipeline/memory_plan.h"
-#include "pipeline/optimization.h"
 
 namespace dml {
 

@@ -12,8 +12,8 @@
 
 namespace dml {
 
-struct BaseModel;   // pipeline/base_model.h
-struct MemoryPlan;  // pipeline/memory_plan.h
+struct BaseModel;   // assembly/base_model.h
+struct MemoryPlan;  // assembly/memory_plan.h
 class ZeroWeights;
 
 /// What the base's files look like.

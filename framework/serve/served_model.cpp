@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "assembly/job.h"
+#include "assembly/vocabulary.h"
 #include "core/closest.h"
 #include "core/directory.h"
 #include "core/error.h"
@@ -10,8 +12,6 @@
 #include "core/log.h"
 #include "core/memory_limits.h"
 #include "pipeline/infer.h"
-#include "pipeline/job.h"
-#include "pipeline/vocabulary.h"
 
 namespace dml {
 namespace {

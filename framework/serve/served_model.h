@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "assembly/answer_format.h"
+#include "assembly/base_model.h"
 #include "generate/engine.h"
 #include "generate/generator.h"
 #include "model/causal_lm.h"
-#include "pipeline/answer_format.h"
-#include "pipeline/base_model.h"
 #include "recipe/recipe.h"
 
 namespace dml {

@@ -5,12 +5,12 @@
 #include <filesystem>
 #include <map>
 
+#include "assembly/base_model.h"
+#include "assembly/model_output.h"
+#include "assembly/optimization.h"
 #include "core/error.h"
 #include "model/golden.h"
 #include "model/weight_slots.h"
-#include "pipeline/base_model.h"
-#include "pipeline/model_output.h"
-#include "pipeline/optimization.h"
 #include "temporary_folder.h"
 
 namespace dml {

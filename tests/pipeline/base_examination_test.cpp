@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <limits>
 
+#include "assembly/base_model.h"
 #include "checkpoint/fixture.h"
 #include "checkpoint/model_files.h"
 #include "core/hash.h"
-#include "pipeline/base_model.h"
 
 namespace dml {
 namespace {

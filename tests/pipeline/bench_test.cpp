@@ -4,9 +4,9 @@
 
 #include <cmath>
 
+#include "assembly/base_model.h"
 #include "core/error.h"
 #include "core/files.h"
-#include "pipeline/base_model.h"
 #include "pipeline/operation_count.h"
 #include "temporary_folder.h"
 

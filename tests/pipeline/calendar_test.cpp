@@ -1,5 +1,5 @@
 // When a run logs, evaluates and saves.
-#include "pipeline/calendar.h"
+#include "assembly/calendar.h"
 
 #include <gtest/gtest.h>
 

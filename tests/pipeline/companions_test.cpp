@@ -1,6 +1,6 @@
 // What lies beside weights makes them answer without the recipe as with it: for every built-in chat template, instruction
 // formats, and recipes that set variables of the template, with an adapter, merged and trained in full.
-#include "pipeline/companions.h"
+#include "assembly/companions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,14 +8,14 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "assembly/job.h"
+#include "assembly/model_output.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
 #include "core/random.h"
 #include "pipeline/infer.h"
-#include "pipeline/job.h"
 #include "pipeline/merge.h"
-#include "pipeline/model_output.h"
 #include "prompt/chat_formats.h"
 #include "temporary_folder.h"
 

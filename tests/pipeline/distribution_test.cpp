@@ -1,4 +1,4 @@
-#include "pipeline/distribution.h"
+#include "assembly/distribution.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "pipeline/base_model.h"
+#include "assembly/base_model.h"
 #include "pipeline/operation_count.h"
 #include "pipeline/synthetic.h"
 

@@ -6,13 +6,13 @@
 #include <filesystem>
 #include <set>
 
+#include "assembly/base_model.h"
+#include "assembly/model_output.h"
+#include "assembly/vocabulary.h"
 #include "checkpoint/safetensors.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "model/golden.h"
-#include "pipeline/base_model.h"
-#include "pipeline/model_output.h"
-#include "pipeline/vocabulary.h"
 #include "temporary_folder.h"
 
 namespace dml {

@@ -5,13 +5,13 @@
 #include <map>
 #include <memory>
 
+#include "assembly/base_model.h"
+#include "assembly/model_output.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
 #include "dist/comm.h"
-#include "pipeline/base_model.h"
 #include "pipeline/merge.h"
-#include "pipeline/model_output.h"
 #include "pipeline/run_plan.h"
 #include "pipeline/train.h"
 #include "temporary_folder.h"

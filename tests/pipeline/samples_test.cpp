@@ -1,4 +1,4 @@
-#include "pipeline/samples.h"
+#include "assembly/samples.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

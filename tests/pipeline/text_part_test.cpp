@@ -4,11 +4,11 @@
 
 #include <filesystem>
 
+#include "assembly/model_output.h"
 #include "checkpoint/model_config.h"
 #include "core/files.h"
 #include "model/golden.h"
 #include "model/weight_slots.h"
-#include "pipeline/model_output.h"
 #include "temporary_folder.h"
 
 namespace dml {

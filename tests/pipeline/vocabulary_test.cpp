@@ -4,15 +4,15 @@
 #include <filesystem>
 #include <numeric>
 
+#include "assembly/model_output.h"
+#include "assembly/unfrozen.h"
+#include "assembly/vocabulary.h"
 #include "checkpoint/adapter_io.h"
 #include "checkpoint/safetensors.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "dist/strategy.h"
 #include "model/golden.h"
-#include "pipeline/model_output.h"
-#include "pipeline/unfrozen.h"
-#include "pipeline/vocabulary.h"
 #include "temporary_folder.h"
 
 namespace dml {

@@ -1,0 +1,168 @@
+#include "assembly/answer_format.h"
+
+#include <algorithm>
+
+#include "assembly/companions.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "data/example.h"
+#include "data/prepare.h"
+#include "prompt/chat_template.h"
+
+namespace dml {
+
+AnswerFormat::AnswerFormat(const Recipe* recipe, const AnsweringModel& model, const BaseModel& base,
+                           std::unique_ptr<Tokenizer> tokenizer, bool raw)
+    : tokenizer_(std::move(tokenizer)),
+      data_(recipe ? recipe->data : DataSection{}),
+      templates_(recipe ? recipe->templates : TemplateSection{}),
+      dataset_(answering_dataset(recipe)),
+      vocab_(base.spec.vocab),
+      context_(base.spec.max_positions),
+      raw_(raw) {
+  if (!raw && (!uses_chat_template(dataset_) || has_chat_template(recipe, dataset_, *tokenizer_)))
+    strategy_ = make_prompt_strategy(prompt_context(data_, templates_, dataset_, *tokenizer_));
+  continues_ = !strategy_ || continues_text(dataset_);
+  space_ = strategy_ && text_before_answers(*strategy_, dataset_) == " ";
+  if (raw) templates_ = {};
+  if (chats()) chat_template_ = choose_chat_template(prompt_context(data_, templates_, dataset_, *tokenizer_)).source;
+  std::vector<Token> ends = base.spec.eos;
+  const Json generation = generation_config(model.generation_directory);
+  if (auto eos = generation.find("eos_token_id"); eos != generation.end())
+    for (const Json& id : eos->is_array() ? *eos : Json::array({*eos}))
+      if (id.is_number_integer() && id >= 0 && id < base.spec.vocab) ends.push_back(id);
+  stop_tokens_ = dml::stop_tokens(templates_, *tokenizer_, ends);
+}
+
+Json AnswerFormat::row_of_messages(const Json& messages) const {
+  auto name = [&](const char* property) {
+    auto it = dataset_.message_property_mappings.find(property);
+    return it == dataset_.message_property_mappings.end() ? std::string(property) : it->second;
+  };
+  Json own = Json::array(), turns = Json::array();
+  for (const Json& message : messages) {
+    const Json& role = message["role"];
+    own.push_back({{name("role"), role}, {name("content"), message["content"]}});
+    turns.push_back({{"from", role == "user" ? Json("human") : role == "assistant" ? Json("gpt") : role},
+                     {"value", message["content"]}});
+  }
+  return {{"conversations", turns}, {dataset_.field_messages, own}};
+}
+
+std::vector<Token> AnswerFormat::prompt_ids(const Json& row) const {
+  std::vector<Token> ids;
+  const bool plain = row.contains("prompt") && row["prompt"].is_string() && !row.contains("messages");
+  if (!strategy_) {
+    if (row.contains("messages") || row.contains("conversations"))
+      throw UserError("a conversation needs a chat template, and {}; give {{\"prompt\": …}}{}",
+                      raw_ ? "--raw leaves it out" : "this model has none",
+                      raw_ ? "" : ", or a recipe with chat_template");
+    if (!plain && !(row.contains("text") && row["text"].is_string()))
+      throw UserError("the row has neither a 'prompt' nor a 'text'");
+    // Without --raw a prompt is text, as it was in training: special tokens spelled out in it are none.
+    ids = text_ids(row[plain ? "prompt" : "text"].get<std::string>(), raw_);
+  } else {
+    Json asked = plain ? row_of_prompt(row["prompt"].get<std::string>(), dataset_) : row;
+    if (plain) asked.update(row);
+    ids = ids_of(strategy_->prompt(asked));
+  }
+  if (std::ssize(ids) >= context_)
+    throw UserError("the prompt has {} tokens; the context is {} tokens, which leaves no room for an answer",
+                    ids.size(), context_);
+  return ids;
+}
+
+std::vector<Token> AnswerFormat::text_ids(const std::string& text, bool markup) const {
+  std::vector<Token> ids = tokenizer_->encode(text, {.add_special = true, .parse_special = markup}).ids;
+  if (tokenizer_->adds_eos && !ids.empty() && tokenizer_->eos && ids.back() == *tokenizer_->eos) ids.pop_back();
+  check_ids(ids);
+  return ids;
+}
+
+std::vector<Token> AnswerFormat::ids_of(const Rendered& rendered) const {
+  std::vector<Token> ids = assemble(rendered, *tokenizer_).ids;
+  check_ids(ids);
+  return ids;
+}
+
+void AnswerFormat::check_ids(std::vector<Token>& ids) const {
+  for (Token id : ids)
+    if (id >= vocab_)
+      throw UserError("token '{}' has id {}, but the model's embedding has {} rows", tokenizer_->piece(id), id, vocab_);
+  if (!ids.empty()) return;
+  if (!tokenizer_->bos) throw UserError("the prompt is empty");
+  ids.push_back(*tokenizer_->bos);
+}
+
+Rendered AnswerFormat::chat(const Json& row, const ChatOptions& options) const {
+  DatasetEntry entry;
+  entry.type.name = "chat_template";
+  if (uses_chat_template(dataset_)) {  // its template; rows are spelled as in the API
+    entry.chat_template = dataset_.chat_template;
+    entry.chat_template_jinja = dataset_.chat_template_jinja;
+  }
+  PromptContext context = prompt_context(data_, templates_, entry, *tokenizer_);
+  for (auto& [key, value] : options.kwargs.items()) context.chat_template_kwargs[key] = value;
+  const std::unique_ptr<PromptStrategy> strategy = make_chat_template(context);
+  if (options.answer && !options.go_on) return strategy->prompt(row);
+  Rendered rendered = strategy->render(row).at(0);
+  if (!options.go_on) return rendered;
+  // What the template writes behind the last message is left out.
+  const Json& last = row["messages"].back();
+  const std::string said = last.contains("content") && last["content"].is_string() ? last["content"].get<std::string>() : "";
+  const std::string_view words = std::string_view(said).substr(0, said.find_last_not_of(" \t\r\n") + 1);
+  Segment& segment = rendered.segments.back();
+  const std::size_t at = words.empty() ? segment.text.npos : segment.text.rfind(words);
+  if (at == segment.text.npos) throw UserError("the template does not show the last message as it is");
+  std::size_t end = at + words.size();
+  if (std::string_view(segment.text).substr(at).starts_with(said)) end = at + said.size();
+  segment.text.resize(end);
+  std::erase_if(segment.spans, [&, begin = std::size_t{0}](const Segment::Span& span) mutable {
+    return std::exchange(begin, span.end) >= end;
+  });
+  segment.spans.back().end = end;
+  segment.end_of_text = false;
+  return rendered;
+}
+
+AnswerText AnswerFormat::text(const std::vector<Token>& prompt, bool continued, bool specials) const {
+  AnswerText out;
+  out.decoder_ = tokenizer_->stream(!specials);
+  // A text that is continued is decoded with its prompt: whether its first word has a space in front depends on it. An
+  // answer is decoded alone, as by transformers' decode() of the new ids.
+  out.drop_space_ = space_ && !continued;
+  if (continued || space_)
+    for (Token id : prompt) out.decoder_->next(id);
+  return out;
+}
+
+std::string AnswerText::shown(std::string piece) {
+  if (drop_space_ && !piece.empty()) {
+    if (piece.front() == ' ') piece.erase(0, 1);
+    drop_space_ = false;
+  }
+  return piece;
+}
+
+// The tokens' texts as text() decodes them: an answer alone begins without the space that SentencePiece puts in front, one that
+// continues its prompt does not, and a space that the template wrote is no part of it.
+std::shared_ptr<const TokenTree> AnswerFormat::token_texts(bool first) const {
+  std::vector<std::string> out(static_cast<std::size_t>(tokenizer_->size()));
+  for (Token id = 0; id < tokenizer_->size(); ++id) {
+    if (tokenizer_->is_special(id)) continue;
+    std::string text = tokenizer_->text_bytes(id, first && !space_);
+    if (first && space_ && text.starts_with(' ')) text.erase(0, 1);
+    out[static_cast<std::size_t>(id)] = std::move(text);
+  }
+  return std::make_shared<const TokenTree>(std::move(out));
+}
+
+std::shared_ptr<TokenConstraint> AnswerFormat::constraint(std::shared_ptr<Automaton> automaton, bool continued) const {
+  const std::lock_guard lock(making_);
+  if (!texts_) texts_ = token_texts(false);
+  if (continued) return std::make_shared<TokenConstraint>(std::move(automaton), texts_);
+  if (!first_texts_) first_texts_ = token_texts(true);
+  return std::make_shared<TokenConstraint>(std::move(automaton), texts_, first_texts_);
+}
+
+}  // namespace dml

@@ -1,0 +1,116 @@
+#include "assembly/answering_model.h"
+
+#include <algorithm>
+#include <array>
+
+#include "assembly/model_place.h"
+#include "core/error.h"
+#include "core/files.h"
+
+namespace dml {
+namespace {
+
+void take_generation_config(const std::string& directory, GenerationOptions& options) {
+  const Json config = generation_config(directory);
+  const std::string source = directory + "/generation_config.json";
+  SamplingOptions& s = options.sampling;
+  auto number = [&](const char* key, double value, double low, double high) {
+    const double x = json_number(config, key, value, source);
+    if (!(x >= low && x <= high)) throw UserError("{}: '{}' is {}, not from {} to {}", source, key, x, low, high);
+    return x;
+  };
+  s.greedy = !json_bool(config, "do_sample", !s.greedy, source);
+  s.temperature = number("temperature", s.temperature, 0, 100);
+  s.top_k = static_cast<std::int64_t>(number("top_k", static_cast<double>(s.top_k), 0, 1e9));
+  s.top_p = number("top_p", s.top_p, 0, 1);
+  s.min_p = number("min_p", s.min_p, 0, 1);
+  s.repetition_penalty = number("repetition_penalty", s.repetition_penalty, 1e-3, 100);
+}
+
+// The directory of "DIR=WEIGHT".
+std::string adapter_directory(const std::string& adapter) {
+  return file_exists(adapter) ? adapter : adapter.substr(0, adapter.rfind('='));
+}
+
+bool has_tokenizer(const std::string& directory) {
+  return std::ranges::any_of(std::array{"tokenizer.json", "tokenizer.model", "vocab.json"},
+                             [&](const char* name) { return file_exists(directory + "/" + name); });
+}
+
+}  // namespace
+
+Json generation_config(const std::string& directory) {
+  const std::string path = directory + "/generation_config.json";
+  if (directory.empty() || !file_exists(path)) return Json::object();
+  Json config = read_json(path, {.bytes = 1 << 20});
+  if (!config.is_object()) throw UserError("{}: expected an object of settings", path);
+  return config;
+}
+
+GenerationOptions generation_defaults(const GenerationSection& s) {
+  GenerationOptions o;
+  o.max_new_tokens = s.generation_max_new_tokens;
+  o.sampling.greedy = !s.generation_do_sample;
+  o.sampling.temperature = s.generation_temperature;
+  o.sampling.top_k = s.generation_top_k.value_or(0);
+  o.sampling.top_p = s.generation_top_p.value_or(1);
+  o.sampling.min_p = s.generation_min_p.value_or(0);
+  o.sampling.repetition_penalty = s.generation_repetition_penalty;
+  return o;
+}
+
+GenerationOptions generation_defaults(const Recipe* recipe, const AnsweringModel& model,
+                                      std::optional<GenerationOptions> instead) {
+  const GenerationOptions usual = generation_defaults(GenerationSection{});
+  GenerationOptions out = instead.value_or(usual);
+  take_generation_config(model.generation_directory, out);
+  if (!recipe) return out;
+  const GenerationOptions asked = generation_defaults(recipe->generation);
+  if (!instead || asked.max_new_tokens != usual.max_new_tokens) out.max_new_tokens = asked.max_new_tokens;
+  auto set = [&](auto SamplingOptions::*member) {
+    if (asked.sampling.*member != usual.sampling.*member) out.sampling.*member = asked.sampling.*member;
+  };
+  set(&SamplingOptions::greedy);
+  set(&SamplingOptions::temperature);
+  set(&SamplingOptions::top_k);
+  set(&SamplingOptions::top_p);
+  set(&SamplingOptions::min_p);
+  set(&SamplingOptions::repetition_penalty);
+  return out;
+}
+
+AnsweringModel answering_model(const Recipe* recipe, const std::optional<std::string>& base_model,
+                               const std::vector<std::string>& adapters) {
+  AnsweringModel out{recipe ? recipe->model : ModelSection{}, adapters, ""};
+  const bool alone = adapters == std::vector<std::string>{"none"};
+  if (base_model) {
+    out.section = ModelSection{};
+    out.section.base_model = *base_model;
+  } else if (recipe->adapter.makes_model()) {
+    // A model trained in full, or by merging adapters, answers itself.
+    if (!adapters.empty() && !alone)
+      throw UserError("--adapter: this recipe trains the whole model; name its base with --base-model");
+    if (file_exists(recipe->train.output_dir + "/config.json")) {
+      out.section = ModelSection{};
+      out.section.base_model = recipe->train.output_dir;
+    } else if (out.section.base_model.empty()) {
+      throw UserError("{}: no trained model there yet; run dml train first", recipe->train.output_dir);
+    }
+  } else if (adapters.empty()) {
+    if (file_exists(recipe->train.output_dir + "/adapter_config.json")) out.adapters = {recipe->train.output_dir};
+    else if (recipe->adapter.lora_model_dir) out.adapters = {*recipe->adapter.lora_model_dir};
+    else
+      throw UserError("{}: no adapter there yet; run dml train first, or use the base alone with --adapter none",
+                      recipe->train.output_dir);
+  }
+  if (alone) out.adapters.clear();
+  out.generation_directory = model_directory(out.section.base_model);
+  if (!recipe && !out.adapters.empty()) {
+    const std::string directory = adapter_directory(out.adapters[0]);
+    if (has_tokenizer(directory)) out.section.tokenizer_config = directory;
+    if (file_exists(directory + "/generation_config.json")) out.generation_directory = directory;
+  }
+  return out;
+}
+
+}  // namespace dml

@@ -1,0 +1,340 @@
+#include "assembly/base_model.h"
+
+#include <algorithm>
+#include <set>
+
+#include "assembly/model_place.h"
+#include "assembly/unfrozen.h"
+#include "checkpoint/bitsandbytes.h"
+#include "checkpoint/model_config.h"
+#include "checkpoint/model_report.h"
+#include "core/arena.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "core/hub_cache.h"
+#include "core/log.h"
+#include "core/parallel.h"
+#include "kernels/quant_nf4.h"
+#include "model/weight_names.h"
+
+namespace dml {
+namespace {
+
+kernels::Storage kernel_storage(Storage storage, kernels::Storage as_stored) {
+  if (storage == Storage::f32) return kernels::Storage::f32;
+  return storage == Storage::bf16 ? kernels::Storage::bf16 : as_stored;
+}
+
+// Values converted once; alive as long as the source is. Pages come as they are written, by the threads that write them.
+struct Converted {
+  std::vector<Arena> blocks;
+};
+
+const void* convert(const TensorView& tensor, Dtype to, Converted& out) {
+  std::int64_t n = tensor.size(), width = dtype_bits(to) / 8;
+  std::byte* block = out.blocks.emplace_back(static_cast<std::size_t>(n * width)).take<std::byte>(n * width).data();
+  parallel_ranges(n, 1 << 16, [&](std::int64_t first, std::int64_t last) {
+    std::vector<float> values(static_cast<std::size_t>(last - first));
+    tensor.read(first, last - first, values.data());
+    write_floats(to, values.data(), last - first, block + first * width);
+  });
+  release_pages(tensor.bytes);
+  return block;
+}
+
+kernels::Storage storage_of(const TensorView& tensor, Storage storage) {
+  auto direct = tensor.storage().value_or(kernels::Storage::f32);
+  // Vectors are copied to float32 by the model anyway; only matrices are worth another storage.
+  return tensor.shape.size() >= 2 ? kernel_storage(storage, direct) : direct;
+}
+
+bool used_as_it_lies(const TensorView& tensor, Storage storage) {
+  return tensor.storage() == storage_of(tensor, storage) && tensor.aligned();
+}
+
+std::optional<StoredTensor> stored(const TensorView* tensor, Storage storage, Converted& converted,
+                                   const std::string& where) {
+  if (!tensor) return std::nullopt;
+  if (!tensor->readable())
+    throw UserError("{}: tensor '{}' is stored as {}; only F32, BF16, F16 and F64 can be read", where, tensor->name,
+                    dtype_name(tensor->dtype));
+  StoredTensor out;
+  out.shape.assign(tensor->shape.begin(), tensor->shape.end());
+  out.storage = storage_of(*tensor, storage);
+  out.data = used_as_it_lies(*tensor, storage) ? static_cast<const void*>(tensor->bytes.data())
+                                               : convert(*tensor, storage_dtype(out.storage), converted);
+  return out;
+}
+
+// Codes and powers of two of experts, used where they are mapped; report_weights() has seen both.
+bool is_mxfp4(const TensorView& t) { return t.dtype == Dtype::u8 && t.name.ends_with("_blocks"); }
+
+StoredTensor mxfp4(const TensorView& codes, const ModelFiles& files) {
+  const std::string scales = std::string(codes.name.substr(0, codes.name.size() - 7)) + "_scales";
+  StoredTensor out{kernels::Storage::mxfp4, {codes.shape.begin(), codes.shape.end()}, codes.bytes.data()};
+  out.scale_codes = reinterpret_cast<const std::uint8_t*>(files.find(scales)->bytes.data());
+  return out;
+}
+
+// Tensors that an adapter saves whole are trained, from their own values.
+std::set<std::string> trained_whole(const Training& training, const BaseModel& base) {
+  std::set<std::string> names;
+  if (training.adapter)
+    for (const WeightName& w : plan_adapter(*training.adapter, base.spec, base.directory).saved) names.insert(w.tensor);
+  return names;
+}
+
+std::string init_name(LoraInit init) {
+  switch (init) {
+    case LoraInit::kaiming:
+      return "true";
+    case LoraInit::gaussian:
+      return "gaussian";
+    case LoraInit::random:
+      return "false";
+    case LoraInit::pissa:
+      return "pissa";
+    case LoraInit::olora:
+      return "olora";
+    case LoraInit::loftq:
+      return "loftq";
+  }
+  return "true";
+}
+
+}  // namespace
+
+TensorSource BaseModel::source(Storage storage, const std::set<std::string>& whole) const {
+  if (!files) return {};
+  const std::vector<WeightName> ends = end_weights(spec);
+  return [from = files, small = quantised, larger = grown, converted = std::make_shared<Converted>(), storage, whole,
+          head = ends[1].tensor, shared = spec.tied ? ends[0].tensor : std::string()](
+             const std::string& asked) -> std::optional<StoredTensor> {
+    auto replaced = [&](const std::string& name) { return larger && larger->contains(name); };
+    // The head of a tied model is the embedding, whatever its files have beside it.
+    const std::string& name = asked == head && !shared.empty() && !replaced(asked) ? shared : asked;
+    if (replaced(name)) {
+      const GrownTensor& tensor = larger->at(name);
+      return StoredTensor{tensor.storage, tensor.shape, tensor.bytes.data()};
+    }
+    if (auto tensor = small && !whole.contains(name) ? small->find(name) : std::nullopt) return tensor;
+    const TensorView* found = from->find(name);
+    if (found && is_mxfp4(*found)) return mxfp4(*found, *from);
+    return stored(found, storage, *converted, from->directory());
+  };
+}
+
+std::size_t BaseModel::bytes() const {
+  std::size_t total = quantised ? quantised->bytes() : 0;
+  if (files)
+    for (const TensorView& t : files->tensors())
+      if (std::string name(t.name); !(quantised && (quantised->find(name) || is_bitsandbytes_part(name))))
+        total += t.bytes.size();
+  return total;
+}
+
+void BaseModel::release() const {
+  if (files)
+    for (const TensorView& t : files->tensors()) release_pages(t.bytes);
+}
+
+Dtype BaseModel::dtype() const {
+  if (files)
+    for (const TensorView& t : files->tensors())
+      if (t.shape.size() == 2 && dtype_storage(t.dtype)) return t.dtype;
+  return Dtype::f32;
+}
+
+BaseModel open_base_files(const ModelSection& section) {
+  BaseModel base;
+  bool scratch = section.reinit_weights || section.base_model.empty();
+  std::string config_dir = model_directory(section.base_model_config.value_or(section.base_model));
+  if (config_dir.empty()) {
+    base.config = section.model_config;
+    base.spec = read_model_config(base.config, "model_config");
+  } else {
+    if (!file_exists(config_dir))
+      throw UserError(
+          "{}: {}; base_model must be a directory with config.json and *.safetensors, or a GGUF file{}", config_dir,
+          missing_path(config_dir) ? "no such directory" : path_problem(config_dir), hub_advice(HubKind::model, config_dir));
+    base.config = read_json(config_dir + "/config.json", {.bytes = 1 << 20});
+    if (section.model_config.empty()) {
+      base.spec = read_model_spec(config_dir);
+    } else {
+      std::vector<Token> eos = read_model_spec(config_dir).eos;
+      base.config = rewrite_config(base.config, section.model_config);
+      base.spec = read_model_config(base.config, config_dir + "/config.json with model_config");
+      if (!section.model_config.contains("eos_token_id")) base.spec.eos = eos;
+    }
+  }
+  if (!scratch) {
+    base.directory = section.base_model;
+    base.files = std::make_shared<ModelFiles>(open_model_files(section.base_model, base.spec));
+    fit_naming(base.spec, *base.files);
+    fit_expert_layout(base.spec, *base.files);
+    if (!is_bitsandbytes_config(base.config, config_dir + "/config.json")) require_weights(*base.files, base.spec);
+  }
+  return base;
+}
+
+void check_stored_base(const BaseModel& base, const ModelSection& section, const AdapterSection& adapter) {
+  if (base.files && is_bitsandbytes_config(base.config, section.base_model) && !adapter.load_in_4bit)
+    throw UserError("{}: its weights are stored as nf4, which needs adapter: qlora", section.base_model);
+}
+
+void quantise_base(BaseModel& base, const ModelSection& section, const AdapterSection& adapter) {
+  if (!base.files) return;
+  check_stored_base(base, section, adapter);
+  if (!adapter.load_in_4bit && !adapter.load_in_8bit) return;
+  if (std::ranges::any_of(base.files->tensors(), [](const TensorView& t) { return t.blocks != nullptr; })) {
+    log_info("{}: the base stays in the blocks of its file; nothing is quantised again", base.directory);
+    return;
+  }
+  base.quantised = std::make_shared<QuantisedBase>(base.spec, *base.files,
+                                                   adapter.load_in_4bit ? QuantScheme::nf4 : QuantScheme::int8,
+                                                   adapter.quantised_cache_path);
+  const QuantisedBase& q = *base.quantised;
+  log_info("Quantised base: {}, {:.2f} bits for each of {} weights: {}", scheme_name(q.scheme()),
+           8.0 * static_cast<double>(q.bytes()) / static_cast<double>(std::max<std::int64_t>(1, q.weights())),
+           q.weights(), q.note());
+  for (const std::string& name : q.left_out())
+    log_info("{} is not quantised: it cannot be split into whole blocks of {} weights", name, kernels::kNf4Block);
+}
+
+BaseModel open_base_model(const ModelSection& section, const AdapterSection& adapter) {
+  BaseModel base = open_base_files(section);
+  quantise_base(base, section, adapter);
+  return base;
+}
+
+std::unique_ptr<CausalLm> build_on(const BaseModel& base, Storage storage, const Training& training,
+                                   const std::string& name) {
+  auto source = std::make_shared<TensorSource>(base.source(storage, trained_whole(training, base)));
+  auto model = build_model(base.spec, *source, training, name);
+  model->backing = source;
+  return model;
+}
+
+AdapterConfig adapter_config(const AdapterSection& s, const std::string& base_model) {
+  AdapterConfig c;
+  c.r = s.lora_r;
+  c.alpha = s.lora_alpha;
+  c.dropout = s.lora_dropout;
+  c.target_modules = s.lora_target_modules.names;
+  c.target_pattern = s.lora_target_modules.regex;
+  c.all_linear = s.lora_target_linear;
+  c.target_parameters = s.lora_target_parameters;
+  c.rank_pattern.assign(s.lora_rank_pattern.begin(), s.lora_rank_pattern.end());
+  c.alpha_pattern.assign(s.lora_alpha_pattern.begin(), s.lora_alpha_pattern.end());
+  c.modules_to_save = s.lora_modules_to_save;
+  c.ensure_weight_tying = s.peft_ensure_weight_tying;
+  if (!s.peft_trainable_token_indices.tokens.empty())
+    c.token_rows.push_back({"", s.peft_trainable_token_indices.tokens});
+  for (auto& [module, tokens] : s.peft_trainable_token_indices.by_module) c.token_rows.push_back({module, tokens});
+  if (!s.peft_layers_to_transform.empty()) c.layers_to_transform = s.peft_layers_to_transform;
+  c.layers_pattern = s.peft_layers_pattern;
+  c.use_rslora = s.peft_use_rslora;
+  c.use_dora = s.peft_use_dora;
+  c.fan_in_fan_out = s.lora_fan_in_fan_out;
+  c.init = init_name(s.peft_init_lora_weights);
+  c.loftq_iterations = s.loftq_iter;
+  c.base_model = base_model;
+  return c;
+}
+
+Training training_of(const AdapterSection& section, const std::string& base_model, std::int64_t seed) {
+  Training t;
+  t.seed = static_cast<std::uint64_t>(seed);
+  if (section.adapter == AdapterKind::none) {
+    t.full = true;
+    t.unfrozen = unfrozen_rule(section.unfrozen_parameters);
+  } else {
+    t.adapter = adapter_config(section, base_model);
+  }
+  return t;
+}
+
+Storage source_storage(const ModelSection& model, const AdapterSection& adapter) {
+  return adapter.relora ? Storage::automatic : model.frozen_storage;
+}
+
+void load_adapter(CausalLm& model, const Adapter& adapter, const std::string& directory) {
+  std::vector<float> turned;
+  load_parameters(
+      model.parameters,
+      [&](const std::string& name) -> std::optional<StoredTensor> {
+        auto tensor = std::ranges::find(adapter.tensors, name, &AdapterTensor::key);
+        if (tensor == adapter.tensors.end()) return std::nullopt;
+        if (const AdaptedExperts* experts = adapter.plan.experts_of(name)) {
+          const ExpertParameter& p = experts->parameter;
+          turned = expert_rows(p, experts->r, adapter.values.at(name));
+          return StoredTensor{kernels::Storage::f32, {p.experts * p.rows, experts->r}, turned.data()};
+        }
+        return StoredTensor{kernels::Storage::f32, tensor->shape, adapter.values.at(name).data()};
+      },
+      directory);
+}
+
+bool vocabulary_is_resized(const BaseModel& base) {
+  const TensorView* table = base.files ? base.files->find(end_weights(base.spec)[0].tensor) : nullptr;
+  return table && table->shape[0] != base.spec.vocab;
+}
+
+TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& model, const AdapterSection& adapter,
+                                    std::int64_t seed, bool in_parts) {
+  Training training = training_of(adapter, model.base_model, seed);
+  training.in_parts = in_parts && training.full;
+  std::optional<Adapter> start;
+  if (training.adapter && adapter.lora_model_dir) {
+    start = read_adapter(*adapter.lora_model_dir, base.spec, model.base_model);
+    // Its shape is the adapter's own; dropout belongs to the run.
+    double dropout = training.adapter->dropout;
+    training.adapter = start->config;
+    training.adapter->dropout = dropout;
+  }
+  if (training.adapter && training.adapter->fan_in_fan_out != base.spec.conv1d_layout) {
+    // The layout is the family's; PEFT corrects the key, too.
+    if (training.adapter->fan_in_fan_out)
+      log_warning("lora_fan_in_fan_out is ignored: this {} model stores weights as (out, in)",
+                  base.spec.model_type);
+    training.adapter->fan_in_fan_out = base.spec.conv1d_layout;
+  }
+  if (training.adapter) {
+    training.adapter = resolved_config(std::move(*training.adapter), base.spec);
+    training.adapter->resized = vocabulary_is_resized(base);
+  }
+  auto built = build_on(base, source_storage(model, adapter), training, base.files ? base.directory : "model_config");
+  if (start) load_adapter(*built, *start, *adapter.lora_model_dir);
+  base.release();  // what was copied need not stay in memory
+  return {std::move(built), std::move(training.adapter)};
+}
+
+FrozenMemory frozen_memory(const BaseModel& base, const CausalLm& model, Storage storage) {
+  FrozenMemory m;
+  for (auto& values : model.owned) m.copied += values.size() * sizeof(float);
+  if (!base.files) return m;
+  if (base.quantised) m.mapped += base.quantised->bytes();
+  auto grown = [&](const std::string& tensor) { return base.grown && base.grown->contains(tensor); };
+  if (base.grown)
+    for (auto& [name, tensor] : *base.grown) m.copied += tensor.bytes.size();
+  std::set<std::string> passed_over;  // trained, or seen before
+  for (const Unit& u : model.parameters.units())
+    for (const Parameter& p : u.parameters)
+      passed_over.insert(p.name.starts_with("base_model.model.") ? p.name.substr(17) : p.name);
+  const std::string embedding = end_weights(model.spec)[0].tensor;
+  for (const WeightName& w : weight_names(model.spec)) {
+    if (passed_over.contains(w.tensor) || grown(w.tensor)) continue;
+    // The head of a tied model that an adapter parted is the embedding's file.
+    const bool shared = w.role == WeightRole::head && base.spec.tied;
+    if (shared && (grown(embedding) || !model.embedding.table)) continue;  // counted as the embedding
+    const TensorView* t = base.files->find(shared ? embedding : w.tensor);
+    if (!t || !passed_over.insert(w.tensor).second || (base.quantised && base.quantised->find(w.tensor))) continue;
+    if (is_mxfp4(*t)) m.mapped += t->bytes.size() + t->bytes.size() / 16;
+    else if (!used_as_it_lies(*t, storage))
+      m.copied += static_cast<std::size_t>(t->size() * dtype_bits(storage_dtype(storage_of(*t, storage))) / 8);
+    else if (!w.vector && !w.transposed) m.mapped += t->bytes.size();
+  }
+  return m;
+}
+
+}  // namespace dml

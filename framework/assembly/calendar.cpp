@@ -1,0 +1,58 @@
+#include "assembly/calendar.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dml {
+namespace {
+
+constexpr double kSlack = 1e-9;  // of sums and products that should be whole
+
+}  // namespace
+
+Interval::Interval(Cadence cadence, std::optional<double> steps, std::optional<double> per_epoch,
+               std::int64_t total_steps) {
+  if (cadence == Cadence::never) return;
+  if (steps && cadence != Cadence::epoch) {
+    // Below 1 it is a share of the run; 0.07 of 100 is 7, although the product is a hair above.
+    double n = *steps < 1 ? std::ceil(*steps * static_cast<double>(total_steps) - kSlack) : *steps;
+    every_ = std::max<std::int64_t>(1, static_cast<std::int64_t>(n));
+  } else {
+    per_epoch_ = cadence == Cadence::epoch ? 1 : per_epoch.value_or(1);
+  }
+}
+
+bool Interval::due(std::int64_t step, double before, double after) const {
+  if (every_ > 0) return (step + 1) % every_ == 0;
+  return per_epoch_ > 0 && std::floor(after * per_epoch_ + kSlack) > std::floor(before * per_epoch_ + kSlack);
+}
+
+Calendar::Calendar(const TrainSection& train, const Schedule& schedule)
+    : schedule_(schedule),
+      evaluate_(train.eval_strategy, train.eval_steps, train.evals_per_epoch, schedule.steps()),
+      save_(train.save_strategy == Cadence::best ? train.eval_strategy : train.save_strategy,
+            train.save_strategy == Cadence::best ? train.eval_steps : train.save_steps,
+            train.save_strategy == Cadence::best ? train.evals_per_epoch : train.saves_per_epoch, schedule.steps()),
+      save_first_(train.save_first_step) {}
+
+bool Calendar::due(const Interval& interval, std::int64_t step) const {
+  double before = step == 0 ? 0 : schedule_.step(step - 1).epochs_done;
+  return interval.due(step, before, schedule_.step(step).epochs_done);
+}
+
+bool Calendar::evaluates(std::int64_t step) const { return due(evaluate_, step) || step + 1 == schedule_.steps(); }
+bool Calendar::saves(std::int64_t step) const { return due(save_, step) || (save_first_ && step == 0); }
+
+std::int64_t Calendar::evaluations() const {
+  std::int64_t n = 0;
+  for (std::int64_t s = 0; s < schedule_.steps(); ++s) n += evaluates(s);
+  return n;
+}
+
+std::int64_t Calendar::checkpoints() const {
+  std::int64_t n = 0;
+  for (std::int64_t s = 0; s < schedule_.steps(); ++s) n += saves(s);
+  return n;
+}
+
+}  // namespace dml

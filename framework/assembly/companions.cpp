@@ -1,0 +1,111 @@
+#include "assembly/companions.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "assembly/job.h"
+#include "assembly/model_place.h"
+#include "assembly/prompt_format.h"
+#include "checkpoint/model_config.h"
+#include "core/error.h"
+#include "core/files.h"
+
+namespace dml {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr JsonLimits kSmall{.bytes = 1 << 20};
+
+// Sampling settings that differ from the defaults of `dml infer`.
+void set_sampling(Json& generation, const GenerationSection& s) {
+  const GenerationSection usual;
+  auto set = [&](const char* key, const auto& value, const auto& fallback) {
+    if (value != fallback) generation[key] = value;
+  };
+  set("do_sample", s.generation_do_sample, usual.generation_do_sample);
+  set("temperature", s.generation_temperature, usual.generation_temperature);
+  if (s.generation_top_k) generation["top_k"] = *s.generation_top_k;
+  if (s.generation_top_p) generation["top_p"] = *s.generation_top_p;
+  if (s.generation_min_p) generation["min_p"] = *s.generation_min_p;
+  set("repetition_penalty", s.generation_repetition_penalty, usual.generation_repetition_penalty);
+}
+
+Json generation_of(const std::string& base_directory) {
+  const std::string path = base_directory + "/generation_config.json";
+  if (base_directory.empty() || !file_exists(path)) return Json::object();
+  Json generation = read_json(path, kSmall);
+  if (!generation.is_object()) throw UserError("{}: expected an object of settings", path);
+  generation.erase("_from_model_config");  // it would let config.json's ids win over these
+  return generation;
+}
+
+}  // namespace
+
+std::vector<Token> stop_tokens(const TemplateSection& templates, const Tokenizer& tokenizer,
+                               const std::vector<Token>& others) {
+  std::vector<Token> out;
+  auto add = [&](Token id) {
+    if (std::ranges::find(out, id) == out.end()) out.push_back(id);
+  };
+  for (const std::string& eot : templates.eot_tokens.value_or(std::vector<std::string>{}))
+    if (auto id = tokenizer.find(eot)) add(*id);
+  if (tokenizer.eos) add(*tokenizer.eos);
+  for (Token id : others) add(id);
+  return out;
+}
+
+Companions::Companions(const RecipeFile& file, const Tokenizer& tokenizer, const BaseModel& base)
+    : file_(file),
+      tokenizer_(tokenizer),
+      chat_template_(portable_chat_template(file.recipe, tokenizer)),
+      stop_tokens_(dml::stop_tokens(file.recipe.templates, tokenizer, base.spec.eos)),
+      generation_(generation_of(model_directory(base.directory))),
+      config_ids_(Json::object()) {
+  for (const std::string& eot : file.recipe.templates.eot_tokens.value_or(std::vector<std::string>{}))
+    if (auto id = tokenizer.find(eot); id && id != tokenizer.eos && eot_token_.empty()) eot_token_ = eot;
+  if (tokenizer.bos) generation_["bos_token_id"] = *tokenizer.bos;
+  if (stop_tokens_.size() == 1) generation_["eos_token_id"] = stop_tokens_[0];
+  else if (!stop_tokens_.empty()) generation_["eos_token_id"] = stop_tokens_;
+  if (tokenizer.pad) generation_["pad_token_id"] = *tokenizer.pad;
+  set_sampling(generation_, file.recipe.generation);
+
+  const SpecialTokens& named = file.recipe.model.special_tokens;
+  auto set = [&](const char* key, bool given, const std::optional<Token>& id) {
+    if (given && id) config_ids_[key] = *id;
+  };
+  set("bos_token_id", named.bos_token.has_value(), tokenizer.bos);
+  set("eos_token_id", named.eos_token.has_value(), tokenizer.eos);
+  set("pad_token_id", named.pad_token.has_value(), tokenizer.pad);
+}
+
+namespace {
+
+// What a model that reads images needs beside its tokenizer; dml changes nothing about it.
+void copy_processors(const std::string& from, const std::string& to) {
+  for (const char* name : {"/processor_config.json", "/preprocessor_config.json"})
+    if (!from.empty() && file_exists(from + name)) write_file(to + name, read_file(from + name));
+}
+
+}  // namespace
+
+void Companions::write(const std::string& folder, const CardFacts& facts) const {
+  const ModelSection& model = file_.recipe.model;
+  save_tokenizer_files(tokenizer_directory(model), tokenizer_overrides(model), folder);
+  if (!chat_template_.empty()) save_chat_template(tokenizer_, chat_template_, eot_token_, folder);
+  write_file(folder + "/generation_config.json", pretty_json(generation_));
+  copy_processors(model_directory(file_.recipe.model.base_model), folder);
+  const std::string config = folder + "/config.json";
+  if (!config_ids_.empty() && file_exists(config))
+    write_file(config, pretty_json(rewrite_config(read_json(config, kSmall), config_ids_)));
+  const std::string name = fs::path(real_path(file_.recipe.train.output_dir)).filename().string();
+  write_file(folder + "/README.md", model_card(file_, file_exists(folder + "/adapter_config.json"), name, facts));
+}
+
+void copy_companions(const std::string& from, const std::string& to) {
+  save_tokenizer_files(from, {}, to);
+  copy_processors(from, to);
+  const std::string generation = "/generation_config.json";
+  if (file_exists(from + generation)) write_file(to + generation, read_file(from + generation));
+}
+
+}  // namespace dml

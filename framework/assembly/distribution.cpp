@@ -1,0 +1,121 @@
+#include "assembly/distribution.h"
+
+#include <cstring>
+
+#include "assembly/memory_plan.h"
+#include "checkpoint/safetensors.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "core/memory_limits.h"
+
+namespace dml {
+namespace {
+
+std::string residual_file(const std::string& folder, int rank) {
+  return fmt::format("{}/residual-{}.safetensors", folder, rank);
+}
+
+std::string tensor_name(std::size_t unit) { return fmt::format("residual/{}", unit); }
+
+bool read_mine(const std::string& path, DistributionStrategy& strategy, const std::string& made_by) {
+  if (!file_exists(path)) return false;
+  SafetensorsFile file(path);
+  if (std::ranges::find(file.metadata(), std::pair<std::string, std::string>{"made_by", made_by}) ==
+      file.metadata().end())
+    return false;
+  auto units = strategy.residuals();
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    if (units[u].empty()) continue;
+    const TensorView& tensor = file.at(tensor_name(u));
+    if (tensor.dtype != Dtype::bf16 || tensor.bytes.size() != units[u].size_bytes())
+      throw UserError("{}: tensor '{}' is not of this model", path, tensor.name);
+    std::memcpy(units[u].data(), tensor.bytes.data(), tensor.bytes.size());
+  }
+  return true;
+}
+
+std::string maker(const std::string& name, const Comm& comm) {
+  return fmt::format("{} on {} ranks", name, comm.size());
+}
+
+}  // namespace
+
+std::string strategy_name(const Recipe& recipe, const Comm& comm) {
+  if (recipe.distribution.distribution) return *recipe.distribution.distribution;
+  if (comm.size() == 1) return "none";
+  return recipe.adapter.adapter == AdapterKind::none && comm.local_size() == comm.size() ? "zero1" : "ddp";
+}
+
+DistributionOptions distribution_options(const DistributionSection& section) {
+  DistributionOptions options;
+  options.tree = section.gradient_tree;
+  options.wire.type = section.comm_dtype == Storage::bf16 ? CommDtype::bf16 : CommDtype::f32;
+  options.shard_size = static_cast<int>(section.dp_shard_size.value_or(0));
+  return options;
+}
+
+std::unique_ptr<DistributionStrategy> make_strategy(const Recipe& recipe, Comm& comm) {
+  return strategies().at(strategy_name(recipe, comm)).make(comm, distribution_options(recipe.distribution));
+}
+
+std::vector<std::vector<kernels::Weight*>> frozen_of_layers(CausalLm& model) {
+  std::vector<std::vector<kernels::Weight*>> units(model.parameters.units().size());
+  for (std::size_t l = 0; l < model.layers.size(); ++l) {
+    DecoderLayer& layer = model.layers[l];
+    auto add = [&](std::initializer_list<Linear*> linears) {
+      for (Linear* linear : linears)
+        if (linear->frozen && !linear->weight && linear->frozen.storage != kernels::Storage::mxfp4) units[l + 1].push_back(&linear->frozen);
+    };
+    auto add_mlp = [&](Mlp& mlp) { add({&mlp.gate, &mlp.up, &mlp.down}); };
+    Latent& latent = layer.attention.latent;
+    add({&latent.q_a, &latent.q_b, &latent.kv_a, &latent.kv_b});
+    add({&layer.attention.q, &layer.attention.k, &layer.attention.v, &layer.attention.o});
+    Moe& moe = layer.mlp.moe;
+    add({&moe.router.gate, &moe.shared_gate});
+    for (Mlp& expert : moe.experts) add_mlp(expert);
+    add_mlp(moe.shared);
+    add_mlp(layer.mlp);
+  }
+  return units;
+}
+
+void publish_values(const ParameterStore& parameters, DistributionStrategy& strategy) {
+  for (Shard& s : strategy.shards()) {
+    const float* from = parameters.units()[s.unit].value + s.parameter->offset + s.first;
+    if (from != s.value.data()) std::copy_n(from, s.size, s.value.data());
+  }
+  strategy.release_values();
+  strategy.publish();
+}
+
+bool shards_frozen(const DistributionSection& section, const DistributionStrategy& strategy, std::size_t bytes,
+                   Comm& comm) {
+  if (strategy.shard_ranks() == 1) return false;
+  if (section.shard_frozen_weights) return *section.shard_frozen_weights;
+  const bool too_large = comm.local_size() < strategy.shard_ranks() && bytes > available_memory();
+  return comm.max(too_large ? 1 : 0) > 0;
+}
+
+void write_residuals(const std::string& folder, std::span<const std::span<bf16>> units, const std::string& strategy,
+                     const Comm& comm) {
+  std::vector<TensorInfo> infos;
+  for (std::size_t u = 0; u < units.size(); ++u)
+    if (!units[u].empty()) infos.push_back({tensor_name(u), Dtype::bf16, {static_cast<std::int64_t>(units[u].size())}});
+  if (infos.empty()) return;
+  SafetensorsWriter writer(residual_file(folder, comm.rank()), std::move(infos), {{"made_by", maker(strategy, comm)}});
+  for (const TensorInfo& info : writer.tensors()) {
+    auto values = units[static_cast<std::size_t>(std::stoul(info.name.substr(info.name.find('/') + 1)))];
+    writer.append(values.data(), values.size_bytes());
+  }
+  writer.commit();
+}
+
+bool read_residuals(const std::string& checkpoint, DistributionStrategy& strategy, const std::string& name,
+                    Comm& comm) {
+  bool read = read_mine(residual_file(checkpoint, comm.rank()), strategy, maker(name, comm));
+  if (comm.max(read ? 0 : 1) == 0) return true;
+  for (auto unit : strategy.residuals()) std::ranges::fill(unit, bf16{0});
+  return false;
+}
+
+}  // namespace dml

@@ -1,0 +1,82 @@
+#include "assembly/eval_prompts.h"
+
+#include "assembly/companions.h"
+#include "assembly/prompt_format.h"
+#include "core/error.h"
+#include "data/example.h"
+#include "data/prepare.h"
+
+namespace dml {
+
+AnsweringPrompts::AnsweringPrompts(const Recipe* recipe, const Tokenizer& tokenizer, const ModelSpec& spec)
+    : tokenizer_(tokenizer), vocabulary_(spec.vocab), ends_(spec.eos), dataset_(answering_dataset(recipe)) {
+  if (recipe) templates_ = recipe->templates;
+  if (!uses_chat_template(dataset_) || has_chat_template(recipe, dataset_, tokenizer_))
+    strategy_ = make_prompt_strategy(
+        prompt_context(recipe ? recipe->data : DataSection{}, templates_, dataset_, tokenizer_));
+  continues_ = !strategy_ || continues_text(dataset_);
+  space_ = strategy_ && text_before_answers(*strategy_, dataset_) == " ";
+}
+
+AnsweringPrompts::~AnsweringPrompts() = default;
+
+std::vector<Token> AnsweringPrompts::raw_prompt(const std::string& text) const {
+  std::vector<Token> ids = tokenizer_.encode(text, {.add_special = true}).ids;
+  if (tokenizer_.adds_eos && !ids.empty() && tokenizer_.eos && ids.back() == *tokenizer_.eos) ids.pop_back();
+  if (ids.empty() && prefix() >= 0) ids.push_back(prefix());
+  return ids;
+}
+
+std::vector<Token> AnsweringPrompts::prompt(const Json& row, bool raw) const {
+  const auto text = row.find("prompt");
+  const bool plain = text != row.end() && text->is_string();
+  std::vector<Token> ids;
+  if (raw || !strategy_) {
+    if (!plain) throw UserError(raw ? "the row has no 'prompt'" : "the row has no 'prompt', and there is no template for anything else");
+    ids = raw_prompt(text->get<std::string>());
+  } else {
+    Json asked = plain ? row_of_prompt(text->get<std::string>(), dataset_) : row;
+    if (plain) asked.update(row);
+    ids = assemble(strategy_->prompt(asked), tokenizer_).ids;
+  }
+  if (ids.empty()) throw UserError("the prompt is empty");
+  for (Token id : ids)
+    if (id >= vocabulary_)
+      throw UserError("token '{}' has id {}, but the model's embedding has {} rows", tokenizer_.piece(id), id, vocabulary_);
+  return ids;
+}
+
+std::string AnsweringPrompts::answer(const std::vector<Token>& prompt, const std::vector<Token>& answer, bool raw) const {
+  const auto decoder = tokenizer_.stream();
+  if (raw || continues_ || space_)
+    for (Token id : prompt) decoder->next(id);
+  std::string text;
+  for (Token id : answer) text += decoder->next(id);
+  text += decoder->finish();
+  if (!raw && space_ && text.starts_with(' ')) text.erase(0, 1);
+  return text;
+}
+
+std::vector<Token> AnsweringPrompts::plain(const std::string& text) const {
+  return tokenizer_.encode(text, {.parse_special = false}).ids;
+}
+
+Token AnsweringPrompts::prefix() const {
+  return tokenizer_.bos ? *tokenizer_.bos : tokenizer_.eos ? *tokenizer_.eos : ends_.empty() ? -1 : ends_[0];
+}
+
+// As lm-evaluation-harness cuts them: the ids of both texts together, without the first ones, as many as the context alone has.
+EvalPrompts::Continued AnsweringPrompts::continued(const std::string& context, const std::string& continuation) const {
+  const auto end = context.find_last_not_of(' ') + 1;  // 0 where there is nothing else
+  const std::string front = context.substr(0, end), all = context + continuation;
+  Continued out{raw_prompt(front), raw_prompt(all)};
+  out.continuation.erase(out.continuation.begin(),
+                         out.continuation.begin() + std::min(std::ssize(out.continuation), std::ssize(out.context)));
+  return out;
+}
+
+std::vector<Token> AnsweringPrompts::stop_tokens(bool raw) const {
+  return dml::stop_tokens(raw ? TemplateSection{} : templates_, tokenizer_, ends_);
+}
+
+}  // namespace dml

@@ -1,0 +1,79 @@
+#include "assembly/evaluators.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "assembly/objective_choice.h"
+#include "assembly/own_evals.h"
+#include "assembly/samples.h"
+#include "core/closest.h"
+#include "core/error.h"
+#include "train/validation_loss.h"
+
+namespace dml {
+namespace {
+
+// The datasets that the validation split has examples of. Stored examples are in the order of the report's datasets.
+ValidationLoss::Datasets datasets_of(const Prepared& prepared, const Examples& examples) {
+  std::vector<std::int64_t> ends;
+  for (const DatasetReport& d : prepared.report().datasets)
+    ends.push_back((ends.empty() ? 0 : ends.back()) + d.examples);
+  DML_CHECK(!ends.empty() && ends.back() == prepared.all().size());
+  std::vector<std::size_t> of(static_cast<std::size_t>(examples.size()));
+  for (std::size_t i = 0; i < of.size(); ++i)
+    of[i] = static_cast<std::size_t>(std::ranges::upper_bound(ends, examples.stored(static_cast<std::int64_t>(i))) -
+                                     ends.begin());
+  ValidationLoss::Datasets out;
+  std::vector<std::int32_t> number(ends.size(), -1);
+  std::set<std::string> taken;
+  for (const std::size_t d : std::set<std::size_t>(of.begin(), of.end())) {
+    const std::string stem = std::filesystem::path(prepared.report().datasets[d].name).stem().string();
+    std::string name = stem;
+    for (int n = 2; !taken.insert(name).second; ++n) name = fmt::format("{}-{}", stem, n);
+    number[d] = static_cast<std::int32_t>(out.names.size());
+    out.names.push_back(std::move(name));
+  }
+  for (const std::size_t d : of) out.numbers.push_back(number[d]);
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<Evaluator>> make_evaluators(const Recipe& recipe, const Prepared& prepared,
+                                                        const Schedule* schedule, const Tokenizer& tokenizer,
+                                                        const ModelSpec& spec, const ReferenceScores& references,
+                                                        std::span<const std::string> terms) {
+  std::vector<std::unique_ptr<Evaluator>> out;
+  const Examples split = prepared.validation();
+  if (schedule)
+    out.push_back(
+        std::make_unique<ValidationLoss>(split, *schedule, datasets_of(prepared, split), recipe.train.eval_on_start,
+                                         loader_options(recipe, references, true), terms));
+  if (recipe.generation.generate_samples) out.push_back(std::make_unique<SampleTexts>(tokenizer, split, recipe));
+  for (auto& own : own_evaluators(recipe, tokenizer, spec)) out.push_back(std::move(own));
+  return out;
+}
+
+Metric best_metric(const RecipeFile& file, const std::vector<std::unique_ptr<Evaluator>>& evaluators) {
+  const std::string& wanted = file.recipe.train.metric_for_best_model;
+  std::vector<std::string> names;
+  Metric first;
+  for (auto& evaluator : evaluators)
+    for (Metric& metric : evaluator->metrics()) {
+      if (names.empty()) first = metric;
+      names.push_back(metric.name);
+      if (metric.name != wanted && metric.name != "eval_" + wanted) continue;
+      metric.greater_is_better = file.recipe.train.greater_is_better.value_or(metric.greater_is_better);
+      return metric;
+    }
+  if (names.empty()) return {kEvalLoss};  // nothing is measured, so nothing asks for it
+  const auto place = file.origins.find("metric_for_best_model");
+  if (place == file.origins.end() || place->second == "default") return first;  // there is no validation split
+  const std::string near = closest(wanted, names);
+  throw UserError("{}: 'metric_for_best_model' is '{}', which this run does not measure{}; it measures {}",
+                  place == file.origins.end() ? file.path : place->second, wanted,
+                  near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near), fmt::join(names, ", "));
+}
+
+}  // namespace dml

@@ -1,0 +1,177 @@
+// The model that answers: the base alone, with one adapter, or with the sum of several.
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include "assembly/base_model.h"
+#include "checkpoint/adapter_sum.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "core/log.h"
+#include "core/parallel.h"
+#include "kernels/dora.h"
+#include "kernels/quant_nf4.h"
+#include "model/own_matrix.h"
+#include "model/weight_slots.h"
+
+namespace dml {
+namespace {
+
+// "DIR=0.5"; a directory that has such a name is meant itself.
+std::pair<std::string, double> directory_and_weight(const std::string& text) {
+  auto equals = text.rfind('=');
+  if (equals == std::string::npos || file_exists(text)) return {text, 1};
+  std::string number = text.substr(equals + 1);
+  char* end = nullptr;
+  double weight = std::strtod(number.c_str(), &end);
+  if (number.empty() || *end != 0 || !(std::abs(weight) <= 1e6) || weight == 0)
+    throw UserError("--adapter: '{}' in '{}' is not a weight; expected a number other than 0", number, text);
+  return {text.substr(0, equals), weight};
+}
+
+std::unique_ptr<CausalLm> adapted_model(const BaseModel& base, Storage storage, const Adapter& adapter,
+                                        const std::string& name) {
+  Training training;
+  training.adapter = adapter.config;
+  auto model = build_on(base, storage, training, base.directory);
+  load_adapter(*model, adapter, name);
+  return model;
+}
+
+// The base, but for tensors of it that adapters trained. `adapters` outlive it.
+TensorSource with_saved(TensorSource base, const std::vector<WeightedAdapter>& adapters) {
+  std::map<std::string, StoredTensor> saved;
+  for (const WeightedAdapter& a : adapters)
+    for (const AdapterTensor& t : a.adapter.tensors)
+      if (t.trained() && (t.kind == AdapterTensor::Kind::saved || t.kind == AdapterTensor::Kind::bias))
+        saved[t.module] = {kernels::Storage::f32, t.shape, a.adapter.values.at(t.key).data()};
+  return [base = std::move(base), saved = std::move(saved)](const std::string& name) -> std::optional<StoredTensor> {
+    auto found = saved.find(name);
+    return found == saved.end() ? base(name) : found->second;
+  };
+}
+
+using GivenAdapters = std::shared_ptr<const std::vector<WeightedAdapter>>;
+
+// A model on the base with the tensors that adapters trained, and what they do to the ends of a tied one.
+std::pair<GivenAdapters, std::unique_ptr<CausalLm>> model_of(const BaseModel& base, Storage storage,
+                                                             std::vector<WeightedAdapter> adapters,
+                                                             const Training& training) {
+  auto given = std::make_shared<const std::vector<WeightedAdapter>>(std::move(adapters));
+  auto source = std::make_shared<std::pair<GivenAdapters, TensorSource>>(given, TensorSource());
+  ModelSpec spec = base.spec;
+  std::set<std::string> whole;
+  for (const WeightedAdapter& a : *given) {
+    spec.tied = spec.tied && !a.adapter.plan.parts_ends;
+    for (const WeightName& w : a.adapter.plan.saved) whole.insert(w.tensor);
+  }
+  source->second = with_saved(base.source(storage, whole), *given);
+  auto model = build_model(spec, source->second, training, base.directory);
+  model->backing = source;
+  return {given, std::move(model)};
+}
+
+// W + Σ wᵢ (Wᵢ − W), where Wᵢ is what adapter i and the base as it prepares it compute together: for adapters whose part is
+// no product BA. The matrices they sit on are copied; nothing else is.
+std::unique_ptr<CausalLm> sum_of_weights(const BaseModel& base, Storage storage,
+                                         std::vector<WeightedAdapter> adapters) {
+  for (const WeightedAdapter& a : adapters)
+    if (!a.adapter.plan.rows.empty() || a.adapter.config.lora_bias)
+      throw UserError("{}: an adapter with {} cannot be combined with one whose update is not B·A (DoRA, PiSSA, …)", a.name,
+                      a.adapter.config.lora_bias ? "lora_bias" : "trainable_token_indices");
+  auto [given, model] = model_of(base, storage, std::move(adapters), {});
+
+  std::vector<std::unique_ptr<CausalLm>> parts;
+  for (const WeightedAdapter& a : *given) parts.push_back(adapted_model(base, storage, a.adapter, a.name));
+  std::size_t bytes = 0;
+  for (const WeightName& w : weight_names(model->spec)) {
+    if (w.bias || w.vector) continue;
+    std::vector<std::pair<AdaptedRows, float>> terms;
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      if (auto* lora = adapter_at(*parts[i], w); lora && *lora)
+        terms.emplace_back(AdaptedRows(*frozen_at(*parts[i], w), &**lora, w.role == WeightRole::embed),
+                           static_cast<float>((*given)[i].weight));
+    if (terms.empty()) continue;
+    const OwnMatrix m = own_matrix(*model, w, false);
+    bytes += m.bytes();
+    set_rows(m, [&](std::int64_t first, std::int64_t count, float* out) {
+      const std::int64_t n = count * w.cols;
+      std::vector<float> plain(static_cast<std::size_t>(n)), adapted(plain.size());
+      kernels::unpack(m.original, first, count, 0, w.cols, plain.data());
+      std::ranges::copy(plain, out);
+      for (auto& [rows, weight] : terms) {
+        rows.read(first, count, adapted.data());
+        for (std::int64_t k = 0; k < n; ++k) {
+          const auto i = static_cast<std::size_t>(k);
+          out[k] += weight * (adapted[i] - plain[i]);
+        }
+      }
+    });
+  }
+  log_info("Adapters merged into {:.1f} MB of copied weights", static_cast<double>(bytes) / 1e6);
+  return model;
+}
+
+std::unique_ptr<CausalLm> model_with(const BaseModel& base, Storage storage, const std::vector<std::string>& adapters) {
+  if (adapters.empty()) return build_on(base, storage, {}, base.directory);
+  std::vector<WeightedAdapter> read;
+  for (const std::string& text : adapters) {
+    auto [directory, weight] = directory_and_weight(text);
+    read.push_back({directory, read_adapter(directory, base.spec, base.directory), weight});
+  }
+  if (read.size() == 1 && read[0].weight == 1) return adapted_model(base, storage, read[0].adapter, read[0].name);
+  refuse_conflicts(read, base.spec);
+  if (!are_products(read)) return sum_of_weights(base, storage, std::move(read));
+  const Adapter sum = sum_adapters(read, base.spec);
+  Training training;
+  training.adapter = sum.config;
+  auto model = model_of(base, storage, std::move(read), training).second;
+  load_adapter(*model, sum, fmt::format("{}", fmt::join(adapters, ", ")));
+  return model;
+}
+
+// The norms of DoRA, which take a pass over the matrix, once for all tokens.
+void keep_norms(CausalLm& model) {
+  for (const WeightName& place : weight_names(model.spec)) {
+    Linear* linear = place.bias || place.vector ? nullptr : linear_at(model, place);
+    if (!linear || !linear->lora || !linear->lora->magnitude) continue;
+    LoraAdapter& lora = *linear->lora;
+    std::vector<float> norms(static_cast<std::size_t>(linear->out()));
+    kernels::dora_norms(linear->value(), lora.a.value(), lora.b.value(), lora.scale, norms.data());
+    model.owned.push_back(std::move(norms));
+    lora.norms = model.owned.back().data();
+  }
+}
+
+}  // namespace
+
+void expand_scales(CausalLm& model) {
+  constexpr std::int64_t kScales = 1 << 14;  // of one task
+  for (const WeightName& place : weight_names(model.spec)) {
+    kernels::Weight* w = frozen_at(model, place);
+    if (!w || !w->scale_codes) continue;
+    std::vector<float> scales(static_cast<std::size_t>((w->rows * w->cols - 1) / kernels::kNf4Block + 1));
+    parallel_ranges(std::ssize(scales), kScales, [&](std::int64_t first, std::int64_t last) {
+      kernels::expand_scales(*w, first, last - first, scales.data() + first);
+    });
+    model.owned.push_back(std::move(scales));
+    *w = {.storage = w->storage,
+          .rows = w->rows,
+          .cols = w->cols,
+          .data = w->data,
+          .scales = model.owned.back().data(),
+          .bf16_values = w->bf16_values};
+  }
+}
+
+std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage,
+                                               const std::vector<std::string>& adapters) {
+  auto model = model_with(base, storage, adapters);
+  expand_scales(*model);
+  keep_norms(*model);
+  return model;
+}
+
+}  // namespace dml

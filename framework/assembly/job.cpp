@@ -1,0 +1,155 @@
+#include "assembly/job.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+
+#include "assembly/model_place.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "core/parallel.h"
+#include "kernels/gemm.h"
+#include "kernels/processor.h"
+
+namespace dml {
+namespace {
+
+constexpr double kPreparing = 30.0 * 24 * 3600;  // seconds
+
+// Cores of the mpirun (or its daemon) that started this rank: what it could have given. 0: not started by one.
+int cores_of_launcher() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (!std::getenv("OMPI_COMM_WORLD_SIZE") || sched_getaffinity(getppid(), sizeof set, &set) != 0) return 0;
+  return CPU_COUNT(&set);
+}
+
+// LoRA does not train the embedding, so the rows of new tokens stay random. The pad token does not matter: it is never used.
+void warn_of_untrained_tokens(const Recipe& recipe, const Tokenizer& tokenizer) {
+  const AdapterSection& adapter = recipe.adapter;
+  if (adapter.adapter == AdapterKind::none || adapter.lora_model_dir) return;
+  for (auto& module : adapter.lora_modules_to_save)
+    for (const char* embedding : {"embed", "wte"})
+      if (module.find(embedding) != std::string::npos) return;
+  const TokenIndices& indices = adapter.peft_trainable_token_indices;
+  auto trained = [&](Token id) {
+    auto has = [&](const std::vector<std::int64_t>& ids) { return std::ranges::find(ids, id) != ids.end(); };
+    return has(indices.tokens) ||
+           std::ranges::any_of(indices.by_module, [&](auto& module) { return has(module.second); });
+  };
+  std::vector<std::string> names;
+  std::vector<Token> ids;
+  for (Token id : tokenizer.fresh)
+    if (id != tokenizer.pad && !trained(id)) {
+      names.push_back(fmt::format("'{}'", tokenizer.piece(id)));
+      ids.push_back(id);
+    }
+  if (names.empty()) return;
+  const std::size_t count = names.size(), listed = std::min<std::size_t>(count, 5);
+  const std::string rows = fmt::format("[{}]", fmt::join(ids, ", "));
+  log_warning(
+      "New tokens are untrained, and LoRA does not train embeddings: {}{}; add lora_modules_to_save: [embed_tokens, "
+      "lm_head]{}",
+      fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(listed), ", "),
+      listed < count ? fmt::format(" and {} more", count - listed) : "",
+      count > 16 ? ""
+                 : fmt::format(", or peft_trainable_token_indices: {{embed_tokens: {}, lm_head: {}}}", rows, rows));
+}
+
+}  // namespace
+
+std::string tokenizer_directory(const ModelSection& model) {
+  std::string directory = model_directory(model.tokenizer_config.value_or(model.base_model));
+  if (directory.empty())
+    throw UserError("no tokenizer: set tokenizer_config to a directory with tokenizer.json or tokenizer.model");
+  return directory;
+}
+
+TokenizerOverrides tokenizer_overrides(const ModelSection& model) {
+  TokenizerOverrides o;
+  o.bos_token = model.special_tokens.bos_token;
+  o.eos_token = model.special_tokens.eos_token;
+  o.pad_token = model.special_tokens.pad_token;
+  o.unk_token = model.special_tokens.unk_token;
+  o.additional_special_tokens = model.special_tokens.additional_special_tokens;
+  o.tokens = model.tokens;
+  o.metaspace = model.tokenizer_metaspace;
+  for (auto& [id, spelling] : model.added_tokens_overrides)
+    o.added_tokens.push_back({static_cast<Token>(id), spelling});
+  return o;
+}
+
+std::unique_ptr<Tokenizer> open_tokenizer(const ModelSection& model) {
+  return load_tokenizer(tokenizer_directory(model), tokenizer_overrides(model));
+}
+
+Prepared prepare_on_ranks(const Recipe& recipe, const Tokenizer& tokenizer, Comm& comm, bool rebuild) {
+  auto seed = static_cast<std::uint64_t>(recipe.train.seed);
+  // Preparing may take rank 0 hours; the others wait as long (a rank that dies still ends the job).
+  const double timeout = comm.timeout();
+  comm.set_timeout(kPreparing);
+  std::optional<Prepared> prepared;
+  if (comm.rank() == 0) warn_of_untrained_tokens(recipe, tokenizer);
+  if (comm.rank() == 0) prepared = prepare(recipe.data, recipe.templates, seed, tokenizer, {.rebuild = rebuild});
+  std::string folder = comm.broadcast_text(prepared ? prepared->folder() : "", 0);
+  comm.set_timeout(timeout);
+  return prepared ? std::move(*prepared) : Prepared::open(folder);
+}
+
+void set_keeping(CausalLm& model, const Recipe& recipe) {
+  switch (recipe.train.gradient_checkpointing) {
+    case Recompute::none:
+      model.keep = Keep::everything;
+      break;
+    case Recompute::layer:
+      model.keep = Keep::layer_inputs;
+      break;
+    case Recompute::mlp:
+      model.keep = Keep::no_mlp;
+      break;
+  }
+  if (recipe.train.gradient_checkpointing_layers) model.keep_layers = *recipe.train.gradient_checkpointing_layers;
+  bool quantised = recipe.adapter.load_in_4bit || recipe.adapter.load_in_8bit;
+  Storage storage = recipe.train.activation_storage;
+  model.keep_rounded = storage == Storage::bf16 || (storage == Storage::automatic && quantised);
+}
+
+void set_up_processor(const TrainSection& train, Comm& comm) {
+  using kernels::Precision;
+  const bool bf16 = train.bf16 == Bf16::on || (train.bf16 == Bf16::automatic && kernels::has_fast_bf16());
+  kernels::use_precision(bf16 ? Precision::bf16 : Precision::f32);
+  if (bf16 && !kernels::has_fast_bf16())
+    log_warning("bf16: true: this processor has no bf16 instructions (AMX or AVX512_BF16); products round to bf16 and run "
+                "no faster than float32");
+  // Cores that several ranks of a host may use are shared among them; a rank's own are its own.
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  sched_getaffinity(0, sizeof mine, &mine);
+  std::string host = comm.host() + '\n';
+  int sharers = 0;
+  for (const std::string& other :
+       comm.all_gather(host + std::string(reinterpret_cast<const char*>(&mine), sizeof mine))) {
+    if (!other.starts_with(host) || other.size() != host.size() + sizeof mine) continue;
+    cpu_set_t theirs;
+    std::memcpy(&theirs, other.data() + host.size(), sizeof theirs);
+    CPU_AND(&theirs, &theirs, &mine);
+    sharers += CPU_COUNT(&theirs) > 0;
+  }
+  int cores = available_cores(), fair = std::max(1, cores / std::max(1, sharers));
+  if (train.threads && *train.threads > cores)
+    log_warning("threads: {} is more than the {} {} that this rank may use; add --bind-to none to mpirun, or start with "
+                "dml launch",
+                *train.threads, cores, cores == 1 ? "core" : "cores");
+  if (!train.threads && cores * comm.local_size() < cores_of_launcher())
+    log_warning(
+        "each of the {} ranks on {} is bound to {} of {} cores; add --bind-to none to mpirun, or start with dml launch",
+        comm.local_size(), comm.host(), cores, cores_of_launcher());
+  set_threads(train.threads.value_or(fair));
+  kernels::take_blas_memory();
+}
+
+}  // namespace dml

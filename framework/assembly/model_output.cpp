@@ -1,0 +1,239 @@
+#include "assembly/model_output.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "checkpoint/bitsandbytes.h"
+#include "checkpoint/model_config.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "model/weight_slots.h"
+
+namespace dml {
+namespace fs = std::filesystem;
+namespace {
+
+using TensorRows = std::map<std::string, std::vector<WeightName>>;
+
+TensorRows rows_by_tensor(const ModelSpec& spec) {
+  TensorRows rows;
+  for (WeightName& w : weight_names(spec)) rows[w.tensor].push_back(w);
+  return rows;
+}
+
+std::size_t unit_of(const WeightName& w, const ModelSpec& spec) {
+  if (w.layer >= 0) return static_cast<std::size_t>(w.layer) + 1;
+  return w.role == WeightRole::embed || w.role == WeightRole::positions ? 0 : static_cast<std::size_t>(spec.layers) + 1;
+}
+
+// Of the base, and not known to the model.
+bool is_foreign(const TensorView& t, const TensorRows& rows, const ModelSpec& spec) {
+  if (spec.moe.experts > 0 && t.dtype == Dtype::u8 && (t.name.ends_with("_blocks") || t.name.ends_with("_scales")))
+    return false;  // mxfp4: these weights are written as numbers
+  return !rows.contains(std::string(t.name)) && !t.name.ends_with("rotary_emb.inv_freq") &&
+         !is_bitsandbytes_part(t.name) && !(spec.tied && t.name == std::string(spec.naming->head) + ".weight");
+}
+
+std::vector<TensorInfo> tensors_of(const TensorRows& rows, const BaseModel& base, const ModelSpec& spec, Dtype dtype) {
+  std::vector<TensorInfo> infos;
+  for (auto& [name, parts] : rows) infos.push_back({name, dtype, parts[0].tensor_shape()});
+  if (base.files)
+    for (const TensorView& t : base.files->tensors())
+      if (is_foreign(t, rows, spec)) infos.push_back({std::string(t.name), t.dtype, {t.shape.begin(), t.shape.end()}});
+  return infos;
+}
+
+void write_configs(const std::string& directory, const BaseModel& base, const ModelSpec& spec, Dtype dtype,
+                   bool untie) {
+  std::string type = dtype == Dtype::bf16 ? "bfloat16" : dtype == Dtype::f16 ? "float16" : "float32";
+  Json config = base.files ? rewrite_config(base.config, {{"dtype", type}}) : config_json(spec, type);
+  config.erase("quantization_config");  // of a base that was quantised: these weights are not
+  if (untie) config["tie_word_embeddings"] = false;
+  write_file(directory + "/config.json", pretty_json(config));
+}
+
+}  // namespace
+
+void write_adapter_directory(const std::string& directory, const AdapterConfig& config, const CausalLm& model,
+                             std::span<const std::span<float>> copies) {
+  std::map<std::string, std::span<const float>> values;
+  const auto& units = model.parameters.units();
+  for (std::size_t u = 0; u < units.size(); ++u)
+    for (const Parameter& p : units[u].parameters)
+      values[p.name] = {(copies.empty() ? units[u].value : copies[u].data()) + p.offset,
+                        static_cast<std::size_t>(p.size())};
+  const AdapterPlan plan = plan_adapter(config, model.spec, directory);
+  auto tensors = adapter_tensors(config, model.spec, plan);
+  const std::string head = end_weights(model.spec)[1].tensor;
+  std::vector<float> unpacked;  // of a quantised one
+  auto base = [&](const AdapterTensor& t) -> StoredValues {
+    const kernels::Weight& w = t.module == head ? model.head.frozen : model.embedding.frozen;
+    if (w.storage == kernels::Storage::f32) return {Dtype::f32, w.data};
+    if (w.storage == kernels::Storage::bf16) return {Dtype::bf16, w.data};
+    if (w.storage == kernels::Storage::f16) return {Dtype::f16, w.data};
+    unpacked.resize(static_cast<std::size_t>(w.rows * w.cols));
+    kernels::unpack(w, 0, w.rows, 0, w.cols, unpacked.data());
+    return {Dtype::f32, unpacked.data()};
+  };
+  std::vector<float> turned;
+  auto trained = [&](const AdapterTensor& t) -> std::span<const float> {
+    const AdaptedExperts* experts = plan.experts_of(t.key);
+    if (!experts) return values.at(t.parameter);
+    turned = expert_columns(experts->parameter, experts->r, values.at(t.parameter));
+    return turned;
+  };
+  write_adapter(directory, config, tensors, trained, base);
+}
+
+namespace {
+
+// A bias of the adapter is merged into the layer's own.
+void require_biases(CausalLm& model, const TensorRows& rows) {
+  Problems problems;
+  for (auto& [name, parts] : rows)
+    for (const WeightName& w : parts)
+      if (Linear* linear = w.bias || w.vector ? nullptr : linear_at(model, w);
+          linear && linear->lora && linear->lora->bias && !linear->bias && !linear->frozen_bias)
+        problems.add(fmt::format("'{}' has no bias, so the adapter's lora_bias cannot be merged into it", w.module()));
+  problems.raise();
+}
+
+}  // namespace
+
+ModelSpec merged_spec(CausalLm& model) {
+  ModelSpec spec = model.spec;
+  if (spec.tied && model.head.value().data != model.embedding.value().data) spec.tied = false;
+  require_biases(model, rows_by_tensor(spec));
+  return spec;
+}
+
+void write_model_directory(const std::string& directory, const BaseModel& base, CausalLm& model, Dtype dtype,
+                           bool merge, const DistributionStrategy::Show& show) {
+  ModelSpec spec = merge ? merged_spec(model) : model.spec;
+  const bool untie = base.spec.tied && !spec.tied;
+  if (spec.moe.layout == ExpertLayout::mxfp4) spec.moe.layout = ExpertLayout::turned;
+  TensorRows rows = rows_by_tensor(spec);
+  if (untie)
+    log_info(
+        "The adapter gives embedding and head different values: they become two matrices (tie_word_embeddings: false)");
+  ModelWriter writer(directory, tensors_of(rows, base, spec, dtype));
+  for (const TensorInfo& info : writer.tensors()) {
+    auto known = rows.find(info.name);
+    if (known == rows.end()) {
+      auto bytes = base.files->find(info.name)->bytes;
+      writer.append(bytes.data(), bytes.size());
+    } else {
+      if (show) show(unit_of(known->second[0], spec));
+      writer.append_floats(tensor_values(model, known->second, merge));
+    }
+  }
+  writer.commit();
+  write_configs(directory, base, spec, dtype, untie);
+}
+
+bool ModelInParts::possible(const CausalLm& model) {
+  if (!model.reordered.empty()) return false;
+  TensorRows rows = rows_by_tensor(model.spec);
+  std::erase_if(rows, [](auto& row) { return row.second[0].constant; });
+  for (const Unit& unit : model.parameters.units())
+    for (const Parameter& p : unit.parameters) {
+      if (p.trained_first > 0 || p.trained_end() < p.size()) return false;
+      rows.erase(p.name);
+    }
+  return rows.empty();
+}
+
+ModelInParts::ModelInParts(std::string directory, const BaseModel& base, const CausalLm& model, Dtype dtype)
+    : directory_(std::move(directory)),
+      base_(base),
+      model_(model),
+      dtype_(dtype),
+      parts_(directory_, tensors_of(rows_by_tensor(model.spec), base, model.spec, dtype)) {}
+
+void ModelInParts::write(std::span<const Shard> shards, bool rest, const std::stop_token& stop) {
+  for (const Shard& s : shards) {
+    if (stop.stop_requested()) return;
+    parts_.write_floats(s.parameter->name, s.first, s.value);
+  }
+  if (rest) {
+    const TensorRows rows = rows_by_tensor(model_.spec);
+    for (auto& [name, parts] : rows)
+      if (parts[0].constant) parts_.write_floats(name, 0, tensor_values(const_cast<CausalLm&>(model_), parts, false));
+    if (base_.files)
+      for (const TensorView& t : base_.files->tensors())
+        if (is_foreign(t, rows, model_.spec)) parts_.write(t.name, t.bytes);
+    write_configs(directory_, base_, model_.spec, dtype_, false);
+  }
+  parts_.commit();
+}
+
+void load_model_values(CausalLm& model, const std::string& directory) {
+  ModelFiles files(directory);
+  std::vector<float> turned;
+  load_parameters(
+      model.parameters,
+      [&](const std::string& name) -> std::optional<StoredTensor> {
+        const TensorView* t = files.find(name);
+        if (!t) return std::nullopt;
+        StoredTensor out{*dtype_storage(t->dtype), {t->shape.begin(), t->shape.end()}, t->bytes.data()};
+        auto order = model.reordered.find(name);
+        if (order == model.reordered.end()) return out;
+        const std::vector<float> values = t->floats(directory);
+        turned.resize(values.size());
+        for (std::size_t i = 0; i < values.size(); ++i)
+          turned[i] = values[static_cast<std::size_t>(order->second.place(static_cast<std::int64_t>(i)))];
+        const std::int64_t rows = order->second.experts * order->second.rows, cols = order->second.cols;
+        return StoredTensor{kernels::Storage::f32, cols > 1 ? std::vector{rows, cols} : std::vector{rows}, turned.data()};
+      },
+      directory);
+}
+
+void load_shard_values(const CausalLm& model, const std::string& directory, std::span<Shard> shards) {
+  ModelFiles files(directory);
+  for (Shard& s : shards) {
+    const TensorView* t = files.find(s.parameter->name);
+    if (!t) throw UserError("{}: tensor '{}' is missing", directory, s.parameter->name);
+    if (t->size() != s.parameter->size())
+      throw UserError("{}: tensor '{}' has {} elements, this model needs {}", directory, t->name, t->size(),
+                      s.parameter->size());
+    auto order = model.reordered.find(s.parameter->name);
+    if (order == model.reordered.end()) {
+      read_floats(t->dtype, t->bytes.data() + s.first * dtype_bits(t->dtype) / 8, s.size, s.value.data());
+      continue;
+    }
+    const std::vector<float> stored = t->floats(directory);
+    for (std::int64_t i = 0; i < s.size; ++i)
+      s.value[static_cast<std::size_t>(i)] = stored[static_cast<std::size_t>(order->second.place(s.first + i))];
+  }
+}
+
+FilesInto::FilesInto(std::string directory)
+    : directory_(std::move(directory)), temporary_(fmt::format("{}/.final.tmp-{}", directory_, getpid())) {
+  make_directories(temporary_);
+}
+
+FilesInto::~FilesInto() {
+  std::error_code ignored;
+  fs::remove_all(temporary_, ignored);
+}
+
+void FilesInto::commit() {
+  std::vector<fs::path> files;
+  for (auto& entry : fs::directory_iterator(temporary_)) files.push_back(entry.path());
+  std::ranges::sort(files);
+  for (auto& file : files) sync_path(file.string());
+  for (auto& file : files) {
+    std::error_code error;
+    const fs::path target = fs::path(directory_) / file.filename();
+    if (fs::is_directory(file)) fs::remove_all(target, error);  // a folder is not renamed onto one that has files
+    fs::rename(file, target, error);
+    if (error)
+      throw Error(ExitCode::io, fmt::format("{}/{}: {}", directory_, file.filename().string(), error.message()));
+  }
+  sync_path(directory_);
+}
+
+}  // namespace dml

@@ -1,0 +1,54 @@
+#include "assembly/model_place.h"
+
+#include <cstdlib>
+#include <map>
+#include <mutex>
+
+#include "core/error.h"
+#include "core/hash.h"
+#include "core/hub_cache.h"
+#include "core/version.h"
+#include "exchange/gguf_model.h"
+
+namespace dml {
+namespace {
+
+std::string cache_directory() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return std::string(cache) + "/dml";
+  if (const char* home = std::getenv("HOME"); home && *home) return std::string(home) + "/.cache/dml";
+  throw UserError("a GGUF file's tokenizer is unpacked into the user's cache: set XDG_CACHE_HOME or HOME to a folder");
+}
+
+// Named by what it is made from, and by the program that makes it.
+std::string unpacked(const std::string& path) {
+  const GgufFile file(path);
+  const std::string digest =
+      Hasher().text(version()).text(MappedFile(path).text().substr(0, file.front())).digest();
+  const std::string folder = cache_directory() + "/gguf/" + digest;
+  if (file_exists(folder + "/config.json")) return folder;
+  make_directories(cache_directory() + "/gguf");
+  DirectoryWriter out(folder);
+  write_gguf_companions(file, out.path());
+  out.commit();  // or another process did
+  return folder;
+}
+
+}  // namespace
+
+std::string model_directory(const std::string& name) {
+  if (!file_exists(name)) return find_in_hub_cache(HubKind::model, name).value_or(name);
+  if (!is_gguf_file(name)) return name;
+  static std::mutex mutex;
+  static std::map<std::string, std::string> known;
+  const std::lock_guard lock(mutex);
+  std::string& folder = known[real_path(name)];
+  if (folder.empty()) folder = unpacked(name);
+  return folder;
+}
+
+ModelFiles open_model_files(const std::string& name, const ModelSpec& spec) {
+  if (!is_gguf_file(name)) return ModelFiles(model_directory(name));
+  return gguf_weights(std::make_shared<GgufFile>(name), spec);
+}
+
+}  // namespace dml

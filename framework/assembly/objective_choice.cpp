@@ -1,0 +1,83 @@
+#include "assembly/objective_choice.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/error.h"
+#include "train/objective/pair_objective.h"
+#include "train/objective/unpaired_objective.h"
+#include "train/token_loss.h"
+
+namespace dml {
+namespace {
+
+Divergence divergence_of(const std::string& name) {
+  constexpr std::array<std::pair<const char*, Divergence>, 4> kNames{
+      {{"reverse_kl", Divergence::reverse_kl},
+       {"forward_kl", Divergence::forward_kl},
+       {"js_divergence", Divergence::js_divergence},
+       {"alpha_divergence", Divergence::alpha_divergence}}};
+  const auto found = std::ranges::find_if(kNames, [&](auto& row) { return name == row.first; });
+  DML_CHECK(found != kNames.end());
+  return found->second;
+}
+
+const PairLossRow* row(const std::vector<PairLossRow>& rows, std::string_view name) {
+  const PairLossRow* found = find_pair_loss(rows, name);
+  DML_CHECK(found, "no loss of pairs is called {}", name);
+  return found;
+}
+
+PairObjectiveSettings pair_settings(const PreferenceSection& s) {
+  PairObjectiveSettings out;
+  out.loss.beta = s.beta();
+  out.loss.label_smoothing = s.dpo_label_smoothing;
+  out.loss.divergence = divergence_of(s.f_divergence_type);
+  out.loss.divergence_alpha = s.f_alpha_divergence_coef;
+  out.reference = s.rl == Rl::dpo;
+  if (s.rl == Rl::dpo) {
+    for (std::size_t i = 0; i < s.dpo_loss_type.size(); ++i) {
+      const double weight = s.dpo_loss_weights.empty() ? 1 : s.dpo_loss_weights[i];
+      if (s.dpo_loss_type[i] != "sft") out.terms.push_back({row(pair_losses(), s.dpo_loss_type[i]), weight});
+      else out.nll = NllTokens::answer, out.nll_weight += weight;
+    }
+  } else if (s.rl == Rl::orpo) {
+    out.terms.push_back({row(reference_free_losses(), "orpo")});
+    out.nll = NllTokens::whole;
+    out.nll_weight = 1;
+  } else {
+    const bool simpo = s.rl == Rl::simpo;
+    out.terms.push_back({row(reference_free_losses(), simpo ? "simpo" : s.cpo_loss_type)});
+    if (simpo) out.loss.margin = s.simpo_gamma / s.beta();
+    out.nll_weight = s.cpo_alpha;
+    if (s.cpo_alpha > 0) out.nll = NllTokens::answer;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::unique_ptr<Objective> make_objective(const PreferenceSection& s, CausalLm::Shape mismatched) {
+  if (s.rl == Rl::none) return std::make_unique<TokenLoss>();
+  if (s.rl != Rl::kto) return std::make_unique<PairObjective>(pair_settings(s));
+  return std::make_unique<UnpairedObjective>(
+      UnpairedSettings{s.beta(), s.kto_desirable_weight, s.kto_undesirable_weight,
+                       s.kto_loss_type == "apo_zero_unpaired"},
+      mismatched);
+}
+
+LoaderOptions loader_options(const Recipe& recipe, const ReferenceScores& references, bool validation) {
+  const PreferenceSection& s = recipe.preference;
+  LoaderOptions out;
+  out.label_chosen_prompts = s.rl == Rl::orpo;
+  out.mismatched = s.rl == Rl::kto && s.kto_loss_type == "kto";
+  out.most_tokens = recipe.data.sequence_len;
+  if (!s.needs_reference()) return out;
+  out.references = &references;
+  if (out.mismatched)
+    out.mismatched_references = validation ? &references.mismatched_validation : &references.mismatched;
+  return out;
+}
+
+}  // namespace dml

@@ -1,0 +1,90 @@
+#include "assembly/optimization.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "optim/groups.h"
+#include "train/ema.h"
+
+namespace dml {
+namespace {
+
+LearningRateGroups groups_of(const OptimSection& optim) {
+  LearningRateGroups out;
+  out.peak = optim.learning_rate;
+  out.embedding = optim.embedding_lr;
+  out.embedding_scale = optim.embedding_lr_scale;
+  for (const LrGroup& group : optim.lr_groups) out.groups.push_back({group.modules, group.lr});
+  return out;
+}
+
+double loraplus_scale(const Parameter& p, double peak, const AdapterSection& adapter) {
+  if (!adapter.loraplus_lr_ratio) return 1;
+  if (p.name.find(".lora_embedding_") != std::string::npos) return peak > 0 ? adapter.loraplus_lr_embedding / peak : 1;
+  bool fast = p.name.find(".lora_B") != std::string::npos || p.shape.size() == 1;
+  return fast ? *adapter.loraplus_lr_ratio : 1;
+}
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimSection& o, std::uint64_t seed) {
+  OptimizerSettings s{o.weight_decay, o.adam_beta1, o.adam_beta2, o.adam_epsilon, o.adam_beta3, o.adam_epsilon2};
+  s.args = o.optim_args;
+  s.target_modules = o.optim_target_modules;
+  s.schedule = o.lr_scheduler;
+  s.seed = seed;
+  std::unique_ptr<Optimizer> optimizer = optimizers().at(o.optimizer).make(s);
+  if (!o.ema_decay) return optimizer;
+  return std::make_unique<AveragedOptimizer>(std::move(optimizer), *o.ema_decay);
+}
+
+ScheduleSettings learning_rate_settings(const OptimSection& o, std::int64_t steps) {
+  ScheduleSettings s;
+  s.name = o.lr_scheduler;
+  s.peak = o.learning_rate;
+  s.steps = steps;
+  s.warmup_steps = o.warmup_steps;
+  s.warmup_ratio = o.warmup_ratio;
+  s.quadratic_warmup = o.lr_quadratic_warmup;
+  s.min_lr_ratio = o.cosine_min_lr_ratio;
+  s.constant_lr_ratio = o.cosine_constant_lr_ratio;
+  s.kwargs = o.lr_scheduler_kwargs;
+  s.restart_steps = o.jagged_restart_steps.value_or(0);
+  s.restart_warmup = o.jagged_restart_warmup_steps;
+  s.restart_anneal = o.jagged_restart_anneal_steps;
+  return s;
+}
+
+namespace {
+
+// A misspelt name would leave its parameters at the common rate.
+void check_groups(const ParameterStore& parameters, const OptimSection& optim) {
+  auto matches = [&](const std::string& module) {
+    return std::ranges::any_of(parameters.units(), [&](const Unit& unit) {
+      return std::ranges::any_of(unit.parameters,
+                                 [&](const Parameter& p) { return p.name.find(module) != p.name.npos; });
+    });
+  };
+  Problems problems;
+  for (std::size_t i = 0; i < optim.lr_groups.size(); ++i)
+    for (const std::string& module : optim.lr_groups[i].modules)
+      if (!matches(module))
+        problems.add({fmt::format("lr_groups.{}.modules", i), "",
+                      fmt::format("'lr_groups.{}.modules': no trained parameter has '{}' in its name", i, module)});
+  problems.raise();
+}
+
+}  // namespace
+
+void set_learning_rates(ParameterStore& parameters, const OptimSection& optim, const AdapterSection& adapter) {
+  check_groups(parameters, optim);
+  const LearningRateGroups groups = groups_of(optim);
+  for (Unit& unit : parameters.units())
+    for (Parameter& p : unit.parameters) {
+      LearningRateGroups::Rule rule = groups.rule(p.name);
+      p.learning_rate_scale = static_cast<float>(loraplus_scale(p, groups.peak, adapter)) * rule.learning_rate_scale;
+      p.decay = p.decay && rule.decay;
+    }
+}
+
+}  // namespace dml

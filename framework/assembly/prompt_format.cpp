@@ -1,0 +1,175 @@
+#include "assembly/prompt_format.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/error.h"
+#include "data/example.h"
+#include "data/prepare.h"
+#include "prompt/chat_template.h"
+
+namespace dml {
+namespace {
+
+constexpr std::string_view kProbe = "Xq7 probe";
+
+std::string joined_text(const Rendered& rendered) {
+  std::string text;
+  for (const Segment& segment : rendered.segments) text += segment.text;
+  return text;
+}
+
+// A value as a Jinja expression. JSON's strings are Jinja's.
+std::string jinja_literal(const Json& value) {
+  if (value.is_null()) return "none";
+  if (value.is_array() || value.is_object()) {
+    std::string out;
+    for (auto& [key, item] : value.items())
+      out += (out.empty() ? "" : ", ") + (value.is_object() ? dump(Json(key)) + ": " : "") + jinja_literal(item);
+    return value.is_array() ? "[" + out + "]" : "{" + out + "}";
+  }
+  return dump(value);
+}
+
+// The template of training, with what the recipe gives to it written in front. A caller's own values still win.
+std::string with_settings(const PromptContext& context) {
+  const std::string source = choose_chat_template(context).source;
+  std::string front;
+  for (auto& [key, value] : context.chat_template_kwargs.items())
+    front += fmt::format("{{%- if {0} is not defined -%}}{{%- set {0} = {1} -%}}{{%- endif -%}}", key,
+                         jinja_literal(value));
+  if (!context.default_system_message.empty())
+    front += fmt::format(
+        "{{%- if messages and messages[0]['role'] != 'system' -%}}"
+        "{{%- set messages = [{{'role': 'system', 'content': {}}}] + messages -%}}{{%- endif -%}}",
+        jinja_literal(context.default_system_message));
+  if (front.empty()) return source;
+  // Blanks at the start of the template stay: the newline behind a block is dropped, as trim_blocks says.
+  if (source.starts_with(' ') || source.starts_with('\n') || source.starts_with('\t') || source.starts_with('\r'))
+    front.replace(front.size() - 3, 3, "%}\n");
+  return front + source;
+}
+
+std::vector<Token> chat_ids(const std::string& source, const Tokenizer& tokenizer) {
+  DatasetEntry chat;
+  chat.type.name = "chat_template";
+  PromptContext context = prompt_context({}, {}, chat, tokenizer);
+  context.chat_template = "jinja";
+  context.chat_template_jinja = source;
+  const Json row = {{"messages", Json::array({Json{{"role", "user"}, {"content", kProbe}}})}};
+  return assemble(make_chat_template(context)->prompt(row), tokenizer).ids;
+}
+
+// An instruction format as a template: every user message is laid out like the prompt of a row.
+std::string from_layout(const PromptStrategy& strategy, const DatasetEntry& dataset, const Tokenizer& tokenizer) {
+  Rendered prompt;
+  try {
+    prompt = strategy.prompt(row_of_prompt(std::string(kProbe), dataset));
+  } catch (const UserError&) {
+    return "";  // a format that needs more fields than a prompt
+  }
+  const std::string text = joined_text(prompt);
+  const auto at = text.find(kProbe);
+  if (at == text.npos || text.find(kProbe, at + 1) != text.npos) return "";
+  const std::string before = jinja_literal(text.substr(0, at)), after = jinja_literal(text.substr(at + kProbe.size()));
+  const bool bos = tokenizer.bos && tokenizer.adds_bos;
+  const std::vector<Token> want = assemble(prompt, tokenizer).ids;
+  // Some tokenizers put a space in front of a text but not behind <s>: then the template writes it.
+  for (const char* space : {"", " "}) {
+    std::string source = fmt::format(
+        "{}"
+        "{{%- for message in messages -%}}\n"
+        "  {{%- if message['role'] == 'system' -%}}\n"
+        "    {{{{- message['content'] + '\\n\\n' -}}}}\n"
+        "  {{%- elif message['role'] == 'user' -%}}\n"
+        "    {{{{- {} + message['content'] + {} -}}}}\n"
+        "  {{%- else -%}}\n"
+        "    {{{{- message['content']{} -}}}}\n"
+        "  {{%- endif -%}}\n"
+        "{{%- endfor -%}}\n",
+        bos || *space ? fmt::format("{{{{- {}'{}' -}}}}\n", bos ? "bos_token + " : "", space) : "", before, after,
+        tokenizer.eos ? " + eos_token" : "");
+    if (chat_ids(source, tokenizer) == want) return source;
+  }
+  return "";
+}
+
+}  // namespace
+
+DatasetEntry answering_dataset(const Recipe* recipe) {
+  if (recipe && !recipe->data.datasets.empty() && !recipe->data.datasets[0].type.pre_tokenised())
+    return recipe->data.datasets[0];
+  DatasetEntry chat;
+  chat.type.name = "chat_template";
+  return chat;
+}
+
+bool uses_chat_template(const DatasetEntry& dataset) {
+  const std::string& name = dataset.type.name;
+  return !dataset.type.format && !dataset.type.pre_tokenised() &&
+         (name.starts_with("chat_template") || name == "openai" || name.starts_with("sharegpt"));
+}
+
+bool continues_text(const DatasetEntry& dataset) {
+  static constexpr std::array<std::string_view, 4> kPlain{"completion", "pretrain", "text", "input_output"};
+  const std::string name = dataset.type.name.substr(0, dataset.type.name.find('.'));
+  return !dataset.type.format && std::ranges::find(kPlain, name) != kPlain.end();
+}
+
+bool has_chat_template(const Recipe* recipe, const DatasetEntry& dataset, const Tokenizer& tokenizer) {
+  auto named_default = [&](auto& entry) { return entry.first == "default"; };
+  return dataset.chat_template || dataset.chat_template_jinja ||
+         (recipe && (recipe->templates.chat_template || recipe->templates.chat_template_jinja)) ||
+         !tokenizer.chat_template.empty() || std::ranges::any_of(tokenizer.named_templates, named_default);
+}
+
+Json row_of_prompt(const std::string& prompt, const DatasetEntry& dataset) {
+  Json row = Json::object();
+  for (const char* field : {"prompt", "instruction", "question", "text", "article", "INSTRUCTION", "message_1"})
+    row[field] = prompt;
+  if (dataset.type.format) row[dataset.type.format->field_instruction] = prompt;
+  if (dataset.field) row[*dataset.field] = prompt;
+  auto name = [&](const char* property) {
+    auto it = dataset.message_property_mappings.find(property);
+    return it == dataset.message_property_mappings.end() ? std::string(property) : it->second;
+  };
+  Json message = Json::object();
+  message[name("role")] = "user";
+  message[name("content")] = prompt;
+  row[dataset.field_messages] = Json::array({message});
+  row["conversations"] = Json::array({Json{{"from", "human"}, {"value", prompt}}});
+  return row;
+}
+
+std::string text_before_answers(const PromptStrategy& strategy, const DatasetEntry& dataset) {
+  if (!uses_chat_template(dataset)) return "";
+  const std::string answer = "Yq8 answer";
+  Json row = row_of_prompt(std::string(kProbe), dataset);
+  for (Json* list : {&row[dataset.field_messages], &row["conversations"]}) {
+    Json said = (*list)[0];
+    for (auto& [key, value] : said.items())
+      value = value == kProbe ? Json(answer) : value == "human" ? Json("gpt") : Json("assistant");
+    list->push_back(said);
+  }
+  try {
+    const std::string asked = joined_text(strategy.prompt(row));
+    const std::vector<Rendered> whole = strategy.render(row);
+    const std::string text = whole.empty() ? "" : joined_text(whole[0]);
+    const auto at = text.find(answer);
+    if (at == text.npos || !text.starts_with(asked) || at < asked.size()) return "";
+    return text.substr(asked.size(), at - asked.size());
+  } catch (const UserError&) {  // a template that wants other conversations
+    return "";
+  }
+}
+
+std::string portable_chat_template(const Recipe& recipe, const Tokenizer& tokenizer) {
+  const DatasetEntry dataset = answering_dataset(&recipe);
+  if (continues_text(dataset)) return "";
+  const PromptContext context = prompt_context(recipe.data, recipe.templates, dataset, tokenizer);
+  if (uses_chat_template(dataset))
+    return has_chat_template(&recipe, dataset, tokenizer) ? with_settings(context) : "";
+  return from_layout(*make_prompt_strategy(context), dataset, tokenizer);
+}
+
+}  // namespace dml

@@ -1,0 +1,129 @@
+#include "assembly/trained_form.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "assembly/model_output.h"
+#include "assembly/relora.h"
+
+namespace dml {
+namespace {
+
+std::size_t float_bytes(std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); }
+
+class AllWeights : public TrainedForm {
+ public:
+  using TrainedForm::TrainedForm;
+  std::string description() const override { return "full"; }
+  const char* continued_by() const override { return "base_model"; }
+  bool copies_base() const override { return parts_.recipe.adapter.unfrozen_parameters.empty(); }
+  std::size_t stored_bytes() const override { return float_bytes(parts_.base.spec.parameters()); }
+  void load(const std::string& checkpoint) override { load_model_values(model(), checkpoint); }
+  void write_result(const std::string& folder, Dtype dtype) override { write(folder, dtype); }
+  void write_checkpoint(const std::string& folder, std::int64_t) override { write(folder, Dtype::f32); }
+
+  bool copies_shards() const override { return ModelInParts::possible(model()); }
+  std::size_t copied_bytes() const override {
+    const auto parts = std::max<std::int64_t>(1, std::llround(parts_.strategy.total(1)));
+    return copies_shards() ? float_bytes(model().parameters.floats() / parts) : 0;
+  }
+  Job write_copies(const std::string& folder, std::shared_ptr<const Copies> copies) override {
+    auto parts = std::make_shared<ModelInParts>(folder, parts_.base, model(), Dtype::f32);
+    if (first()) parts->create();
+    parts_.comm.barrier();
+    return [=, rest = first()](const std::stop_token& stop) { parts->write(copies->shards, rest, stop); };
+  }
+
+ private:
+  void write(const std::string& folder, Dtype dtype) {
+    if (!copies_shards() || !holds_slices(parts_.strategy))
+      return parts_.strategy.on_first_rank([&](const DistributionStrategy::Show& show) {
+        write_model_directory(folder, parts_.base, model(), dtype, false, show);
+      });
+    ModelInParts parts(folder, parts_.base, model(), dtype);
+    if (first()) parts.create();
+    parts_.comm.barrier();
+    parts.write(parts_.strategy.writes_state() ? parts_.strategy.shards() : std::span<Shard>(), first());
+  }
+};
+
+class AdapterAlone : public TrainedForm {
+ public:
+  using TrainedForm::TrainedForm;
+  std::string description() const override {
+    const AdapterConfig& a = *parts_.trainable.adapter;
+    return fmt::format("LoRA r={} alpha={:g}{}{}", a.r, a.alpha, a.use_rslora ? " rsLoRA" : "",
+                       a.use_dora ? " DoRA" : "");
+  }
+  const char* continued_by() const override { return "lora_model_dir"; }
+  std::size_t stored_bytes() const override { return float_bytes(model().parameters.trainable()); }
+  void load(const std::string& checkpoint) override {
+    load_adapter(model(), read_adapter(checkpoint, model().spec, parts_.base.directory), checkpoint);
+  }
+  void write_result(const std::string& folder, Dtype) override {
+    on_first_rank([&] { write(folder, {}); });
+  }
+  void write_checkpoint(const std::string& folder, std::int64_t) override {
+    on_first_rank([&] { write(folder, {}); });
+  }
+
+  bool copies_units() const override { return true; }
+  std::size_t copied_bytes() const override { return float_bytes(model().parameters.floats()); }
+  Job write_copies(const std::string& folder, std::shared_ptr<const Copies> copies) override {
+    if (!first()) return {};
+    return [=, this](const std::stop_token&) { write(folder, copies->units); };
+  }
+
+ protected:
+  /// With all values there.
+  template <class F>
+  void on_first_rank(F&& write) {
+    parts_.strategy.gather_values();
+    if (first()) write();
+    parts_.strategy.release_values();
+  }
+
+ private:
+  void write(const std::string& folder, std::span<const std::span<float>> copies) const {
+    write_adapter_directory(folder, *parts_.trainable.adapter, model(), copies);
+  }
+};
+
+class MergedAdapter : public AdapterAlone {
+ public:
+  explicit MergedAdapter(const FormParts& parts) : AdapterAlone(parts), relora_(model(), parts.recipe) {
+    parts.base.release();
+  }
+  std::string description() const override { return AdapterAlone::description() + ", " + relora_.description(); }
+  const char* continued_by() const override { return "base_model"; }
+  bool changes_base() const override { return true; }
+  std::size_t replaced() const override { return relora_.replaced(); }
+  std::size_t stored_bytes() const override { return AdapterAlone::stored_bytes() + relora_.bytes(); }
+  void before_step(std::int64_t done, const StateLayout& state) override {
+    if (relora_.due(done)) relora_.restart(done, parts_.strategy, state, parts_.comm);
+  }
+  void load(const std::string& checkpoint) override { relora_.load(checkpoint); }
+  void write_result(const std::string& folder, Dtype dtype) override {
+    on_first_rank([&] { write_model_directory(folder, parts_.base, model(), dtype, true); });
+  }
+  void write_checkpoint(const std::string& folder, std::int64_t step) override {
+    on_first_rank([&] { relora_.save(folder, step); });
+  }
+  bool copies_units() const override { return false; }
+  std::size_t copied_bytes() const override { return 0; }
+
+ private:
+  Relora relora_;
+};
+
+}  // namespace
+
+bool holds_slices(const DistributionStrategy& strategy) { return strategy.total(1) > 1.5; }
+
+std::unique_ptr<TrainedForm> make_trained_form(const FormParts& parts) {
+  if (parts.recipe.adapter.adapter == AdapterKind::none) return std::make_unique<AllWeights>(parts);
+  if (parts.recipe.adapter.relora) return std::make_unique<MergedAdapter>(parts);
+  return std::make_unique<AdapterAlone>(parts);
+}
+
+}  // namespace dml

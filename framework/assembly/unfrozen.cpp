@@ -1,0 +1,48 @@
+#include "assembly/unfrozen.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "core/error.h"
+#include "core/regex.h"
+#include "recipe/row_pattern.h"
+
+namespace dml {
+namespace {
+
+struct Rule {
+  RowPattern rows;
+  std::shared_ptr<const Regex> pattern;  // std::function wants to copy
+};
+
+RowRange rows_of(const Rule& rule, const std::string& name, std::int64_t rows) {
+  RowRange range{rule.rows.first, rule.rows.last < 0 ? rows : rule.rows.last};
+  if (range.first >= rows || range.last > rows)
+    throw UserError("unfrozen_parameters: '{}': tensor '{}' has {} rows", rule.rows.text, name, rows);
+  return range;
+}
+
+}  // namespace
+
+decltype(Training::unfrozen) unfrozen_rule(const std::vector<std::string>& patterns) {
+  if (patterns.empty()) return {};
+  std::vector<Rule> rules;
+  for (const std::string& text : patterns) {
+    RowPattern rows = parse_row_pattern(text);
+    rules.push_back({rows, std::make_shared<const Regex>(rows.pattern, RegexSyntax::python, "unfrozen_parameters")});
+  }
+  return [rules](const std::string& name, std::int64_t rows) {
+    std::optional<RowRange> all;
+    for (const Rule& rule : rules) {
+      if (!rule.pattern->matches_start(name)) continue;
+      RowRange range = rows_of(rule, name, rows);
+      if (all && (range.first > all->last || all->first > range.last))
+        throw UserError("unfrozen_parameters: '{}': rows {} to {} and {} to {} of '{}' leave a gap", rule.rows.text,
+                        all->first, all->last, range.first, range.last, name);
+      all = all ? RowRange{std::min(all->first, range.first), std::max(all->last, range.last)} : range;
+    }
+    return all;
+  };
+}
+
+}  // namespace dml

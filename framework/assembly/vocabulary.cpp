@@ -1,0 +1,231 @@
+#include "assembly/vocabulary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "checkpoint/model_config.h"
+#include "checkpoint/safetensors.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "core/hash.h"
+#include "core/log.h"
+#include "core/parallel.h"
+#include "core/random.h"
+#include "model/low_rank_init.h"
+
+namespace dml {
+namespace {
+
+constexpr std::int64_t kMostRows = 1 << 22;  // no memory is taken for more
+
+bool grows(const WeightName& w) { return w.role == WeightRole::embed || w.role == WeightRole::head; }
+
+// The mean of the first `rows` rows.
+std::vector<float> mean_row(const std::vector<float>& values, std::int64_t rows, std::int64_t cols) {
+  std::vector<float> mean(static_cast<std::size_t>(cols));
+  parallel_ranges(cols, 64, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t c = first; c < last; ++c) {
+      double sum = 0;
+      for (std::int64_t r = 0; r < rows; ++r)
+        sum += static_cast<double>(values[static_cast<std::size_t>(r * cols + c)]);
+      mean[static_cast<std::size_t>(c)] = static_cast<float>(sum / static_cast<double>(rows));
+    }
+  });
+  return mean;
+}
+
+// The tensor with its new rows, in the type it has.
+GrownTensor grown(const TensorView& tensor, const WeightName& w, std::int64_t rows, const ModelSpec& spec, bool mean,
+                  std::uint64_t seed, const std::string& directory) {
+  std::vector<float> values = tensor.floats(directory);
+  const std::int64_t before = w.tensor_rows, cols = w.cols;
+  values.resize(static_cast<std::size_t>(rows * cols));
+  float* fresh = values.data() + before * cols;
+  if (w.bias) {
+    std::fill(fresh, values.data() + rows * cols, 0.f);
+  } else if (mean) {
+    std::vector<float> row = mean_row(values, before, cols);
+    for (std::int64_t r = before; r < rows; ++r) std::ranges::copy(row, values.data() + r * cols);
+  } else {
+    Random random(seed, Purpose::init, Hasher().text(w.tensor).digest64());
+    for (std::int64_t i = 0; i < (rows - before) * cols; ++i)
+      fresh[i] = random.normal(static_cast<std::uint64_t>(before * cols + i)) * static_cast<float>(spec.init_range);
+  }
+  GrownTensor out;
+  out.shape = {tensor.shape.begin(), tensor.shape.end()};
+  out.shape[0] = rows;
+  Dtype dtype = dtype_storage(tensor.dtype) ? tensor.dtype : Dtype::f32;
+  out.storage = *dtype_storage(dtype);
+  out.bytes.resize(values.size() * static_cast<std::size_t>(dtype_bits(dtype)) / 8);
+  write_floats(dtype, values.data(), std::ssize(values), out.bytes.data());
+  return out;
+}
+
+// `given`: tensors whose rows are known.
+void grow(BaseModel& base, std::int64_t rows, bool mean, std::uint64_t seed,
+          std::map<std::string, GrownTensor> given = {}) {
+  auto all = std::make_shared<std::map<std::string, GrownTensor>>(std::move(given));
+  if (base.files)
+    for (const WeightName& w : weight_names(base.spec))
+      if (const TensorView* tensor = grows(w) && !all->contains(w.tensor) ? base.files->find(w.tensor) : nullptr)
+        (*all)[w.tensor] = grown(*tensor, w, rows, base.spec, mean, seed, base.directory);
+  base.grown = all;
+  base.spec.vocab = rows;
+  base.config = rewrite_config(base.config, {{"vocab_size", rows}});
+}
+
+std::string last_part(const std::string& module) { return module.substr(module.rfind('.') + 1); }
+
+// What of embedding and head an adapter trains for all tokens from `first` on.
+struct TrainedEnds {
+  bool embedding = false, head = false;
+};
+
+TrainedEnds trained_ends(const AdapterConfig& config, const ModelSpec& spec, std::int64_t first, std::int64_t last) {
+  ModelSpec grown = spec;
+  grown.vocab = last;
+  const AdapterPlan plan = plan_adapter(config, grown, "the recipe");
+  auto trains = [&](const WeightName& w) {
+    const bool follows = w.role == WeightRole::head && spec.tied && !plan.parts_ends;
+    if (plan.saves(w, spec) || plan.adapted(w.module())) return true;
+    const TrainedRows* rows = plan.rows_of(follows ? WeightRole::embed : w.role);
+    for (std::int64_t token = first; rows && token < last; ++token)
+      if (std::ranges::find(rows->tokens, token) == rows->tokens.end()) return false;
+    return rows != nullptr;
+  };
+  const std::vector<WeightName> ends = end_weights(spec);
+  return {trains(ends[0]), trains(ends[1])};
+}
+
+std::string advice(const ModelSpec& spec, std::int64_t first, std::int64_t last) {
+  const std::vector<WeightName> ends = end_weights(spec);
+  const std::string both = fmt::format("[{}, {}]", last_part(ends[0].module()), last_part(ends[1].module()));
+  if (last - first > 16) return fmt::format("lora_modules_to_save: {}", both);
+  std::vector<std::int64_t> tokens(static_cast<std::size_t>(last - first));
+  std::iota(tokens.begin(), tokens.end(), first);
+  const std::string rows = fmt::format("[{}]", fmt::join(tokens, ", "));
+  return fmt::format("lora_modules_to_save: {}, or peft_trainable_token_indices: {}", both,
+                     spec.tied ? rows
+                               : fmt::format("{{{}: {}, {}: {}}}", last_part(ends[0].module()), rows,
+                                             last_part(ends[1].module()), rows));
+}
+
+// The base's embedding and head as an adapter's file has them, where it does and they are not the files'.
+void take_base_ends(const std::string& directory, const BaseModel& base, const ModelSpec& spec,
+                    std::map<std::string, GrownTensor>& grown) {
+  const std::string path = directory + "/adapter_model.safetensors";
+  if (!file_exists(path) || !base.files) return;
+  const SafetensorsFile file(path);
+  const AdapterConfig config = read_adapter_config_of(directory, spec.model_type);
+  const AdapterPlan plan = plan_adapter(config, spec, directory + "/adapter_config.json");
+  const std::vector<WeightName> ends = end_weights(spec);
+  for (const WeightName& w : ends) {
+    const bool head = w.role == WeightRole::head;
+    if (head && spec.tied && !plan.parts_ends) continue;
+    const std::string stem = "base_model.model." + w.module();
+    const TensorView* t = file.find(stem + ".original_module.weight");
+    if (!t) t = file.find(stem + ".token_adapter.base_layer.weight");
+    // Adapters that start from the base leave the rest of it there, and take it out again.
+    if (!t && !starts_from_base(config.init)) t = file.find(stem + ".base_layer.weight");
+    if (!t && !plan.saves(w, spec)) t = file.find(stem + ".weight");
+    if (!t || !is_readable_float(t->dtype) || t->shape.size() != 2 || t->shape[0] != spec.vocab ||
+        t->shape[1] != w.cols)
+      continue;  // what does not fit is refused when the adapter is read
+    const std::string& own = head && spec.tied ? ends[0].tensor : w.tensor;
+    if (const TensorView* stored = base.files->find(own);
+        stored && std::ranges::equal(stored->shape, t->shape) && t->floats(path) == stored->floats(base.directory))
+      continue;
+    GrownTensor tensor;
+    tensor.shape = {t->shape.begin(), t->shape.end()};
+    const Dtype dtype = dtype_storage(t->dtype) ? t->dtype : Dtype::f32;
+    tensor.storage = *dtype_storage(dtype);
+    if (dtype == t->dtype) {
+      tensor.bytes.assign(t->bytes.begin(), t->bytes.end());
+    } else {
+      const std::vector<float> values = t->floats(path);
+      tensor.bytes.resize(values.size() * sizeof(float));
+      write_floats(dtype, values.data(), std::ssize(values), tensor.bytes.data());
+    }
+    if (auto embedding = grown.find(own);
+        head && spec.tied && embedding != grown.end() && embedding->second.bytes == tensor.bytes)
+      continue;
+    grown.insert_or_assign(w.tensor, std::move(tensor));
+  }
+}
+
+}  // namespace
+
+std::int64_t tokens_with_rows(const Tokenizer& tokenizer, const AdapterSection& adapter) {
+  const std::int64_t tokens = tokenizer.size();
+  const bool new_pad = tokenizer.pad && *tokenizer.pad + 1 == tokens && tokenizer.pad != tokenizer.eos &&
+                       std::ranges::find(tokenizer.fresh, *tokenizer.pad) != tokenizer.fresh.end();
+  return tokens - (new_pad && adapter.adapter != AdapterKind::none);
+}
+
+void check_growth(const BaseModel& base, std::int64_t tokens, const AdapterSection& adapter) {
+  const std::int64_t before = base.spec.vocab;
+  if (adapter.adapter == AdapterKind::none || adapter.lora_model_dir || tokens <= before) return;
+  const TrainedEnds trained = trained_ends(adapter_config(adapter, base.directory), base.spec, before, tokens);
+  const bool by_row = !adapter.peft_trainable_token_indices.empty();
+  if (!trained.embedding || (!trained.head && !base.spec.tied && !by_row))
+    throw UserError(
+        "the tokenizer has {} tokens, the model {} rows, and this adapter does not train the {} rows of the new tokens: "
+        "add {}",
+        tokens, before, trained.embedding ? "head's" : "embedding's", advice(base.spec, before, tokens));
+}
+
+void grow_vocabulary(BaseModel& base, std::int64_t tokens, const ModelSection& model, const AdapterSection& adapter,
+                     std::int64_t seed) {
+  if (adapter.adapter != AdapterKind::none && adapter.lora_model_dir) {
+    // It knows what it trains, and holds its own rows.
+    fit_vocabulary(base, {*adapter.lora_model_dir});
+    if (tokens > base.spec.vocab)
+      throw UserError(
+          "the tokenizer has {} tokens, the adapter {} and its base have {} rows: new tokens need a fresh "
+          "adapter",
+          tokens, *adapter.lora_model_dir, base.spec.vocab);
+    return;
+  }
+  std::int64_t rows = model.resize_token_embeddings_to_32x ? (tokens + 31) / 32 * 32 : tokens, before = base.spec.vocab;
+  if (rows <= before) return;
+  check_growth(base, tokens, adapter);
+  if (adapter.adapter != AdapterKind::none && tokens > before &&
+      !trained_ends(adapter_config(adapter, base.directory), base.spec, before, tokens).head)
+    log_warning(
+        "The head's rows of the new tokens keep random values: the model reads these tokens, but does not learn to write "
+        "them; add {}",
+        advice(base.spec, before, tokens));
+  grow(base, rows, model.mean_resizing_embeddings, static_cast<std::uint64_t>(seed));
+  log_info("Vocabulary resized from {} to {} rows for {} tokens", before, rows, tokens);
+}
+
+void fit_vocabulary(BaseModel& base, const std::vector<std::string>& adapters) {
+  std::vector<std::string> directories;
+  std::int64_t rows = base.spec.vocab;
+  for (const std::string& text : adapters) {
+    directories.push_back(text.substr(0, file_exists(text) ? text.npos : text.rfind('=')));
+    rows = std::max(rows, vocabulary_of(directories.back(), base.spec));
+  }
+  // An adapter that lies about its rows is refused when it is read.
+  if (rows > kMostRows) return;
+  ModelSpec spec = base.spec;
+  spec.vocab = rows;
+  std::map<std::string, GrownTensor> ends;
+  for (const std::string& directory : directories) take_base_ends(directory, base, spec, ends);
+  if (rows > base.spec.vocab) grow(base, rows, false, 0, std::move(ends));
+  else if (!ends.empty()) base.grown = std::make_shared<const std::map<std::string, GrownTensor>>(std::move(ends));
+}
+
+void fit_vocabulary(BaseModel& base, const AdapterSection& adapter) {
+  if (adapter.adapter == AdapterKind::none) return;
+  if (adapter.lora_model_dir) return fit_vocabulary(base, std::vector<std::string>{*adapter.lora_model_dir});
+  std::int64_t rows = base.spec.vocab;
+  for (std::int64_t token : adapter.peft_trainable_token_indices.tokens) rows = std::max(rows, token + 1);
+  for (auto& [module, tokens] : adapter.peft_trainable_token_indices.by_module)
+    for (std::int64_t token : tokens) rows = std::max(rows, token + 1);
+  if (rows > base.spec.vocab && rows <= kMostRows) grow(base, rows, false, 0);
+}
+
+}  // namespace dml
