@@ -24,10 +24,10 @@
 #include "checkpoint/model_config.h"
 #include "core/parallel.h"
 #include "core/profile.h"
+#include "diagnose/synthetic.h"
 #include "generate/generator.h"
 #include "kernels/gemm.h"
 #include "kernels/quant_nf4.h"
-#include "pipeline/synthetic.h"
 
 namespace dml {
 namespace {

@@ -1,5 +1,5 @@
 // bench: speed and memory of a recipe's training step, on random tokens.
-#include "pipeline/bench.h"
+#include "diagnose/bench.h"
 
 #include "cli/options.h"
 #include "cli/output.h"

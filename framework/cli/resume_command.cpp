@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
-#include "pipeline/launch.h"
+#include "diagnose/launch.h"
 #include "pipeline/run_record.h"
 
 namespace dml {

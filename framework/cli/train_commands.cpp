@@ -13,11 +13,11 @@
 #include "core/log.h"
 #include "core/memory_limits.h"
 #include "core/parallel.h"
+#include "diagnose/scaling_plan.h"
 #include "pipeline/evals.h"
 #include "pipeline/evaluate.h"
 #include "pipeline/merge.h"
 #include "pipeline/run_plan.h"
-#include "pipeline/scaling_plan.h"
 #include "pipeline/train.h"
 #include "train/progress.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "checkpoint/model_config.h"
-#include "pipeline/weightless_model.h"
+#include "diagnose/weightless_model.h"
 
 namespace dml {
 

@@ -14,8 +14,8 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "data/prepare.h"
+#include "diagnose/requirements.h"
 #include "model/weight_names.h"
-#include "pipeline/requirements.h"
 
 namespace dml {
 namespace {

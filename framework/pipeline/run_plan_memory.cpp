@@ -7,8 +7,8 @@
 #include "core/error.h"
 #include "core/fault.h"
 #include "core/memory_limits.h"
+#include "diagnose/estimate.h"
 #include "dist/frozen_shards.h"
-#include "pipeline/estimate.h"
 #include "pipeline/run_plan.h"
 #include "train/progress.h"
 

@@ -13,7 +13,7 @@
 #include "core/files.h"
 #include "core/json.h"
 #include "core/version.h"
-#include "pipeline/launch.h"
+#include "diagnose/launch.h"
 
 namespace dml {
 namespace fs = std::filesystem;

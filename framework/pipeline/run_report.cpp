@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "core/version.h"
-#include "pipeline/doctor.h"
+#include "diagnose/doctor.h"
 #include "train/progress.h"
 
 namespace dml {

@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
-#include "pipeline/launch.h"
+#include "diagnose/launch.h"
 #include "recipe/codecs.h"
 #include "recipe/reader.h"
 

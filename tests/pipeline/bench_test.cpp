@@ -1,4 +1,4 @@
-#include "pipeline/bench.h"
+#include "diagnose/bench.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include "assembly/base_model.h"
 #include "core/error.h"
 #include "core/files.h"
-#include "pipeline/operation_count.h"
+#include "diagnose/operation_count.h"
 #include "temporary_folder.h"
 
 namespace dml {

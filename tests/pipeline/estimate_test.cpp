@@ -1,10 +1,10 @@
-#include "pipeline/estimate.h"
+#include "diagnose/estimate.h"
 
 #include <gtest/gtest.h>
 
 #include "assembly/base_model.h"
-#include "pipeline/operation_count.h"
-#include "pipeline/synthetic.h"
+#include "diagnose/operation_count.h"
+#include "diagnose/synthetic.h"
 
 namespace dml {
 namespace {

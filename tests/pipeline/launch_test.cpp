@@ -1,4 +1,4 @@
-#include "pipeline/launch.h"
+#include "diagnose/launch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
+#include "diagnose/scaling_plan.h"
 #include "pipeline/recipe_names.h"
-#include "pipeline/scaling_plan.h"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "assembly/memory_plan.h"
+#include "diagnose/synthetic.h"
 #include "dist/comm.h"
-#include "pipeline/synthetic.h"
 #include "recipe/recipe.h"
 
 namespace dml {

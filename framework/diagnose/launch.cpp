@@ -1,4 +1,4 @@
-#include "pipeline/launch.h"
+#include "diagnose/launch.h"
 
 #include <fcntl.h>
 #include <sched.h>

@@ -1,4 +1,4 @@
-#include "pipeline/doctor.h"
+#include "diagnose/doctor.h"
 
 #include <langinfo.h>
 #include <sched.h>
@@ -23,9 +23,9 @@
 #include "core/memory_limits.h"
 #include "core/parallel.h"
 #include "core/version.h"
+#include "diagnose/launch.h"
 #include "kernels/gemm.h"
 #include "kernels/processor.h"
-#include "pipeline/launch.h"
 #include "train/progress.h"
 
 namespace dml {

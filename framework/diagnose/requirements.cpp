@@ -1,4 +1,4 @@
-#include "pipeline/requirements.h"
+#include "diagnose/requirements.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -10,7 +10,7 @@
 #include "core/memory_limits.h"
 #include "data/report.h"
 #include "data/schedule.h"
-#include "pipeline/weightless_model.h"
+#include "diagnose/weightless_model.h"
 #include "train/progress.h"
 
 namespace dml {

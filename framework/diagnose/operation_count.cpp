@@ -1,4 +1,4 @@
-#include "pipeline/operation_count.h"
+#include "diagnose/operation_count.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "pipeline/synthetic.h"
+#include "diagnose/synthetic.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,11 +1,11 @@
-#include "pipeline/estimate.h"
+#include "diagnose/estimate.h"
 
 #include <algorithm>
 #include <chrono>
 #include <vector>
 
+#include "diagnose/operation_count.h"
 #include "nn/hooks.h"
-#include "pipeline/operation_count.h"
 
 namespace dml {
 namespace {

@@ -1,4 +1,4 @@
-#include "pipeline/scaling_plan.h"
+#include "diagnose/scaling_plan.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -12,10 +12,10 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/parallel.h"
+#include "diagnose/synthetic.h"
 #include "dist/frozen_shards.h"
 #include "dist/unit_places.h"
 #include "kernels/cross_entropy.h"
-#include "pipeline/synthetic.h"
 #include "train/step.h"
 #include "train/token_loss.h"
 

@@ -1,4 +1,4 @@
-#include "pipeline/bench.h"
+#include "diagnose/bench.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,9 +14,9 @@
 #include "core/files.h"
 #include "core/parallel.h"
 #include "core/profile.h"
+#include "diagnose/operation_count.h"
 #include "kernels/gemm.h"
 #include "optim/optimizer.h"
-#include "pipeline/operation_count.h"
 #include "train/step.h"
 #include "train/token_loss.h"
 

@@ -1,4 +1,4 @@
-#include "pipeline/weightless_model.h"
+#include "diagnose/weightless_model.h"
 
 #include <sys/mman.h>
 
