@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "assembly/recipe_names.h"
 #include "core/error.h"
 #include "core/log.h"
-#include "pipeline/recipe_names.h"
 #include "pipeline/train.h"
 #include "prompt/strategy.h"
 

@@ -15,7 +15,7 @@
 #include "core/log.h"
 #include "core/version.h"
 #include "recipe/recipe.h"
-#include "pipeline/recipe_names.h"
+#include "assembly/recipe_names.h"
 
 namespace dml {
 namespace {

@@ -1,5 +1,5 @@
+#include "assembly/recipe_names.h"
 #include "diagnose/scaling_plan.h"
-#include "pipeline/recipe_names.h"
 
 #include <gtest/gtest.h>
 

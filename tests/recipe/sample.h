@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "assembly/recipe_names.h"
 #include "core/error.h"
-#include "pipeline/recipe_names.h"
 #include "recipe/recipe.h"
 
 namespace dml {

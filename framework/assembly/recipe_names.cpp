@@ -1,4 +1,4 @@
-#include "pipeline/recipe_names.h"
+#include "assembly/recipe_names.h"
 
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
