@@ -292,12 +292,12 @@ TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& m
     training.adapter = start->config;
     training.adapter->dropout = dropout;
   }
-  if (training.adapter && training.adapter->fan_in_fan_out != base.spec.conv1d_layout) {
+  if (training.adapter && training.adapter->fan_in_fan_out != base.spec.stored.in_out) {
     // The layout is the family's; PEFT corrects the key, too.
     if (training.adapter->fan_in_fan_out)
       log_warning("lora_fan_in_fan_out is ignored: this {} model stores weights as (out, in)",
                   base.spec.model_type);
-    training.adapter->fan_in_fan_out = base.spec.conv1d_layout;
+    training.adapter->fan_in_fan_out = base.spec.stored.in_out;
   }
   if (training.adapter) {
     training.adapter = resolved_config(std::move(*training.adapter), base.spec);

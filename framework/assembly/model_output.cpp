@@ -24,11 +24,6 @@ TensorRows rows_by_tensor(const ModelSpec& spec) {
   return rows;
 }
 
-std::size_t unit_of(const WeightName& w, const ModelSpec& spec) {
-  if (w.layer >= 0) return static_cast<std::size_t>(w.layer) + 1;
-  return w.role == WeightRole::embed || w.role == WeightRole::positions ? 0 : static_cast<std::size_t>(spec.layers) + 1;
-}
-
 // Of the base, and not known to the model.
 bool is_foreign(const TensorView& t, const TensorRows& rows, const ModelSpec& spec) {
   if (spec.moe.experts > 0 && t.dtype == Dtype::u8 && (t.name.ends_with("_blocks") || t.name.ends_with("_scales")))

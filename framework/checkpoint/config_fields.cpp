@@ -60,7 +60,7 @@ void ConfigFields::common(ModelSpec& s, const ConfigDefaults& defaults) {
   j[defaults.kv_key] = s.kv_heads;
   j["head_dim"] = s.head_dim;
   j["max_position_embeddings"] = s.max_positions;
-  j[defaults.eps_key] = s.norm_eps;
+  j[defaults.eps_key] = s.norm.eps;
   j[defaults.activation_key] = activation_name(s.activation);
 }
 
@@ -91,8 +91,14 @@ void ConfigFields::cap(const char* key, double& value, double fallback) {
 }
 
 void ConfigFields::attention_bias(ModelSpec& s, const char* key, bool fallback) {
-  flag(key, s.qkv_bias, fallback);
-  s.out_bias = s.qkv_bias;
+  flag(key, s.bias.qkv, fallback);
+  s.bias.out = s.bias.qkv;
+}
+
+void ConfigFields::qk_norm(ModelSpec& s, const char* key, QkNormSpec::Over over) {
+  bool there{s.qk_norm};
+  flag(key, there, false);
+  s.qk_norm.over = there ? over : QkNormSpec::Over::none;
 }
 
 void ConfigFields::same_windows(ModelSpec& s, std::int64_t fallback) {
@@ -114,7 +120,7 @@ void ConfigFields::windows(ModelSpec& s, std::int64_t fallback, const std::funct
 }
 
 void ConfigFields::finish(const ModelSpec& s) {
-  if (!s.use_rope) return;
+  if (s.positions != Positions::rope) return;
   Json& j = *to_;
   j[defaults_.theta_key] = s.rope.theta;
   j["rope_scaling"] = scaling_json(s.rope);

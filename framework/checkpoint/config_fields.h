@@ -28,6 +28,8 @@ class ConfigFields {
   void cap(const char* key, double& value, double fallback);
   /// One key for the biases of q, k, v and o.
   void attention_bias(ModelSpec& spec, const char* key = "attention_bias", bool fallback = false);
+  /// Whether there are norms on q and k, which the family has over `over`.
+  void qk_norm(ModelSpec& spec, const char* key, QkNormSpec::Over over);
   /// "sliding_window" on every layer, null or absent: `fallback`, 0 for none.
   void same_windows(ModelSpec& spec, std::int64_t fallback);
   /// "sliding_window" on the layers that "layer_types" calls sliding; without that key, where is_sliding(layer).

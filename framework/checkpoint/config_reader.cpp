@@ -168,7 +168,7 @@ void ConfigReader::read_common(ModelSpec& spec, const ConfigDefaults& defaults) 
     throw UserError("{}: 'head_dim' is {}, but heads of a {} are hidden_size / num_attention_heads wide", source_,
                     spec.head_dim, spec.model_type);
   spec.max_positions = integer("max_position_embeddings", defaults.max_positions);
-  spec.norm_eps = number(defaults.eps_key, defaults.norm_eps);
+  spec.norm.eps = number(defaults.eps_key, defaults.norm_eps);
   spec.activation = activation({defaults.activation_key}, defaults.activation);
   spec.tied = boolean("tie_word_embeddings", defaults.tied);
   spec.init_range = number("initializer_range", 0.02);

@@ -103,7 +103,7 @@ StoredTensor SyntheticWeights::make(const WeightName& w) {
   std::byte* data = take(kernels::storage_bytes(out.storage, count));
   out.data = data;
   if (w.vector) {
-    std::fill_n(reinterpret_cast<float*>(data), count, w.bias ? 0.f : 1 - spec_.norm_offset);
+    std::fill_n(reinterpret_cast<float*>(data), count, w.bias ? 0.f : 1 - spec_.norm.offset);
     return out;
   }
   // Whole rows, and whole blocks of NF4: ranges of rows whose values are a multiple of its block.

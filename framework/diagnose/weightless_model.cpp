@@ -99,7 +99,7 @@ WeightlessModel::WeightlessModel(const Recipe& recipe, const ModelSpec& spec, co
     training.adapter = read_adapter_config_of(*recipe.adapter.lora_model_dir, spec.model_type);
   if (training.adapter) {
     training.adapter->init = "true";  // others compute with the weights
-    training.adapter->fan_in_fan_out = spec.conv1d_layout;
+    training.adapter->fan_in_fan_out = spec.stored.in_out;
     training.adapter = resolved_config(std::move(*training.adapter), spec);
   }
   model_ = build_model(spec, weights_->source(), training, base.directory.empty() ? "model_config" : base.directory);

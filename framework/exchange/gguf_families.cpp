@@ -41,11 +41,11 @@ class KeyWriter {
     set("attention.head_count_kv", s_.kv_heads);
     set("attention.key_length", s_.head_dim);
     set("attention.value_length", s_.head_dim);
-    real(s_.norm == NormKind::rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", s_.norm_eps);
-    if (s_.model_type == "stablelm") to_.set(key("use_parallel_residual"), GgufValue::boolean(s_.parallel_residual));
+    real(s_.norm.kind == NormKind::rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", s_.norm.eps);
+    if (s_.model_type == "stablelm") to_.set(key("use_parallel_residual"), GgufValue::boolean(s_.residual.parallel));
     block();
     attention();
-    if (s_.use_rope) rope();
+    if (s_.positions == Positions::rope) rope();
     problems_.raise();
   }
 
@@ -65,34 +65,34 @@ class KeyWriter {
 
   void block() {
     if (s_.activation != family_.activation) refuse("another activation than this model's");
-    for (auto [has, bit, name] : {std::tuple{s_.qkv_bias, F::qkv, "biases of q, k and v"},
-                                  {s_.out_bias, F::out, "a bias behind the attention"},
-                                  {s_.mlp_bias, F::mlp, "biases in the MLP"},
-                                  {s_.head_bias, F::head, "a bias of lm_head"}})
+    for (auto [has, bit, name] : {std::tuple{s_.bias.qkv, F::qkv, "biases of q, k and v"},
+                                  {s_.bias.out, F::out, "a bias behind the attention"},
+                                  {s_.bias.mlp, F::mlp, "biases in the MLP"},
+                                  {s_.bias.head, F::head, "a bias of lm_head"}})
       if (has && !(family_.biases & bit)) refuse("no {}", name);
     if (family_.extras & F::scales) {
       real("embedding_scale", s_.embedding_scale);
-      real("residual_scale", s_.residual_scale);
+      real("residual_scale", s_.residual.scale);
       real("logit_scale", 1 / s_.logit_scale);
     } else if (family_.extras & F::logit_scale) {
       real("logit_scale", s_.logit_scale);
-    } else if (s_.logit_scale != 1 || s_.residual_scale != 1) {
+    } else if (s_.logit_scale != 1 || s_.residual.scale != 1) {
       refuse("no scale of residuals and logits");
     }
-    if (s_.qk_norms_stacked && s_.layers < 64) refuse("norms of q and k (use_qk_norm) only from 64 layers on");
-    if (s_.fused_by_head) refuse("q, k and v one behind the other; this model has them head by head");
+    if (s_.qk_norm.over == QkNormSpec::Over::own_stacked && s_.layers < 64) refuse("norms of q and k (use_qk_norm) only from 64 layers on");
+    if (s_.stored.qkv == StorageSpec::Qkv::by_head) refuse("q, k and v one behind the other; this model has them head by head");
   }
 
   void attention() {
-    const double scale = s_.query_scale == 0 ? 1 / std::sqrt(static_cast<double>(s_.head_dim)) : s_.query_scale;
+    const double scale = s_.scores.scale == 0 ? 1 / std::sqrt(static_cast<double>(s_.head_dim)) : s_.scores.scale;
     if (family_.extras & F::scales) real("attention.scale", scale);
     else if (std::abs(scale / default_query_scale(s_) - 1) > 1e-6)
       refuse("a fixed scale of attention scores, {:.6g}; this model has {:.6g}", default_query_scale(s_), scale);
-    if (s_.inverse_layer_scale) refuse("no scale_attn_by_inverse_layer_idx");
+    if (s_.scores.by_layer) refuse("no scale_attn_by_inverse_layer_idx");
     if (s_.model_type == "gemma2") {
-      if (!(s_.attention_softcap > 0 && s_.final_softcap > 0)) refuse("soft-caps on scores and logits, which are off here");
-      real("attn_logit_softcapping", s_.attention_softcap);
-    } else if (s_.attention_softcap > 0) {
+      if (!(s_.scores.softcap > 0 && s_.final_softcap > 0)) refuse("soft-caps on scores and logits, which are off here");
+      real("attn_logit_softcapping", s_.scores.softcap);
+    } else if (s_.scores.softcap > 0) {
       refuse("no attn_logit_softcapping");
     }
     if (s_.final_softcap > 0) real("final_logit_softcapping", s_.final_softcap);
@@ -128,8 +128,8 @@ class KeyWriter {
     }
     set("rope.dimension_count", dimensions);
     real("rope.freq_base", r.theta);
-    if (s_.has_local_rope && (s_.rope_local.theta != 10000 || s_.rope_local.scaling != RopeScaling::none))
-      refuse("sliding layers with a rope of base 10000; this model's is {}", s_.rope_local.theta);
+    if (s_.rope_local && (s_.rope_local->theta != 10000 || s_.rope_local->scaling != RopeScaling::none))
+      refuse("sliding layers with a rope of base 10000; this model's is {}", s_.rope_local->theta);
     switch (r.scaling) {
       case RopeScaling::none:
         return;

@@ -132,7 +132,7 @@ std::vector<GgufTensor> gguf_tensors(const ModelSpec& spec, bool paired_rope) {
       t.name = std::move(name);
       if (paired_rope && (w.role == WeightRole::q || w.role == WeightRole::k))
         t.heads = w.role == WeightRole::q ? spec.heads : spec.kv_heads;
-      if (is_norm(w.role) && !w.bias) t.offset = spec.norm_offset;
+      if (is_norm(w.role) && !w.bias) t.offset = spec.norm.offset;
       out.push_back(std::move(t));
     }
     out[place->second].sources.push_back(w);

@@ -56,8 +56,9 @@ struct QueryTile {
   }
 
   // `s` has room for a score of every key and query.
-  void visit(const AttentionShape& shape, const KeyTile& tile, float* s) {
+  void visit(const AttentionRows& t, const KeyTile& tile, float* s) {
     const Loops& loop = loops();
+    const AttentionShape& shape = t.shape;
     const std::int64_t e = shape.head_dim, keys = std::min(tile.count, row + rows - tile.first);
     const std::int64_t high = row - tile.first + 1, low = shape.window > 0 ? high - shape.window : -kFar;
     if (high >= keys && low + rows <= 1) loop.small_gemm(keys, width, e, tile.k, e, 1, qt, width, 1, s, width, false);
@@ -69,6 +70,10 @@ struct QueryTile {
           loop.small_gemm(std::min(kBlock, keys - b), last - first, e, tile.k + b * e, e, 1, qt + first, width, 1,
                           s + b * width + first, width, false);
       }
+    if (shape.slopes)
+      for (std::int64_t b = 0; b < keys; ++b)
+        for (std::int64_t i = 0; i < width; ++i)
+          s[b * width + i] -= shape.slopes[t.head] * static_cast<float>(row + i - tile.first - b);
     loop.attention_softmax(s, keys, width, low, high, shape.softcap, top, sum, fix);
     for (std::int64_t b = 0; b < rows; b += kBlock) {
       std::int64_t count = std::min(kBlock, rows - b);
@@ -110,7 +115,7 @@ void rows_of_a_head(const AttentionRows& t) {
     loops().copy_block(keys.count, e, t.k.row(keys.first) + at, t.k.cols, keys.k);
     loops().copy_block(keys.count, e, t.v.row(keys.first) + at, t.v.cols, keys.v);
     for (QueryTile& tile : queries)
-      if (keys.first < tile.row + tile.rows && tile.seen < keys.first + kKeys) tile.visit(t.shape, keys, s);
+      if (keys.first < tile.row + tile.rows && tile.seen < keys.first + kKeys) tile.visit(t, keys, s);
   }
   for (const QueryTile& tile : queries) tile.finish(t);
 }
@@ -149,7 +154,7 @@ void attention(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMat v, 
     for (std::int64_t row = first; row < last;) {
       while (*(document + 1) <= row) ++document;
       std::int64_t rows = std::min<std::int64_t>(*(document + 1), last) - row;
-      const bool own_way = loops().attention_rows && *(document + 1) - *document >= kOwnWayRows;
+      const bool own_way = loops().attention_rows && in_own_way(shape, *(document + 1) - *document);
       (own_way ? loops().attention_rows : rows_of_a_head)({shape, q, k, v, out, lse, head, *document, row, rows});
       row += rows;
     }
@@ -234,6 +239,8 @@ void attention_decode(const AttentionShape& shape, std::span<const CachedQuery> 
     for (std::int64_t g = 0; g < group; ++g) {
       float* row = s + g * kRun;
       loop.set_scaled(row, shape.scale, row, keys);
+      for (std::int64_t j = 0; shape.slopes && j < keys; ++j)
+        row[j] -= shape.slopes[kv * group + g] * static_cast<float>(c.keys.rows - 1 - first - j);
       if (shape.softcap > 0) loop.softcap(row, keys, shape.softcap);
       RowStats stats = loop.row_stats(row, keys);
       mine.row(g)[0] = stats.max;

@@ -17,6 +17,7 @@ struct AttentionShape {
   float softcap = 0;        // scores become cap · tanh(score / cap); 0: off
   std::int64_t window = 0;  // a position sees itself and the window − 1 before it; 0: everything before it
   const float* sinks = nullptr;  // (heads): a further score in every row's softmax, of a value that is zero (gpt-oss)
+  const float* slopes = nullptr;  // (heads): ALiBi (Press et al. 2022), the score of position i for j loses slope · (i − j)
 };
 
 /// q (T, heads·head_dim), k and v (T, kv_heads·head_dim) → out (T, heads·head_dim), lse (T, heads): log of the sum of

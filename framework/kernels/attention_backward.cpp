@@ -78,6 +78,8 @@ struct KeyTile {
     }
     for (std::int64_t i = 0; i < rows; ++i) {
       std::int64_t high = after + i + 1, low = shape.window > 0 ? high - shape.window : 0;
+      for (std::int64_t j = 0; shape.slopes && j < std::min(high, count); ++j)
+        s[i * width + j] -= shape.slopes[tile.head] * static_cast<float>(after + i - j);
       loop.attention_gradient(s + i * width, dp + i * width, count, low, high, shape.softcap, shape.scale,
                               t.lse.row(tile.row + i)[tile.head], t.dots.row(tile.row + i)[tile.head]);
     }
@@ -176,7 +178,7 @@ void attention_backward(const AttentionShape& shape, ConstMat dout, ConstMat q, 
     Mat to = strip == 0 ? dq : extra.slice((strip - 1) * rows_all, rows_all);
     for (std::int64_t t = begin; t < end; ++t)
       std::memset(to.row(t) + kv * group * e, 0, static_cast<std::size_t>(group * e) * sizeof(float));
-    const bool own_way = loops().attention_keys && end - begin >= kOwnWayRows;
+    const bool own_way = loops().attention_keys && in_own_way(shape, end - begin);
     (own_way ? loops().attention_keys
              : keys_of_a_head)({shape, dout, q, k, v, lse, dots, to, dk, dv, kv, begin, end, strip, strips});
   });

@@ -11,6 +11,9 @@ namespace dml::kernels {
 
 constexpr std::int64_t kOwnWayRows = 256;  // of a document, whose length alone decides: its bits are its own
 
+/// Whether the instruction set may do a document of so many rows in its own way.
+inline bool in_own_way(const AttentionShape& shape, std::int64_t rows) { return rows >= kOwnWayRows && !shape.slopes; }
+
 /// Sets rows [row, row + rows) of one head in out and lse; they belong to the document that begins at `begin`.
 struct AttentionRows {
   static constexpr std::int64_t kMostRows = 512;

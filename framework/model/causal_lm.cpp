@@ -1,102 +1,15 @@
 #include "model/causal_lm.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/error.h"
 #include "core/random.h"
 #include "kernels/elementwise.h"
+#include "model/useful_rows.h"
 
 namespace dml {
-namespace {
-
-// The positions that feed a label, and their labels, as dense lists.
-struct Labelled {
-  std::span<std::int32_t> rows;
-  std::span<Token> labels;
-};
-
-Labelled labelled_rows(const PackedBatch& batch, std::int64_t count, Arena& arena) {
-  std::int64_t i = 0;
-  Labelled out{arena.take<std::int32_t>(count), arena.take<Token>(count)};
-  if (dry_run()) return out;
-  for (std::int64_t t = 0; t < batch.size(); ++t)
-    if (batch.labels[t] != kIgnore) {
-      out.rows[i] = static_cast<std::int32_t>(t);
-      out.labels[i++] = batch.labels[t];
-    }
-  return out;
-}
-
-// What a walk has to visit of a batch, documents without a label not at all; with `all` every token, as the losses of routers
-// count them.
-struct Useful {
-  PackedBatch batch;
-  std::span<std::int32_t> documents;  // the number that each has in the given batch
-};
-
-// A bound assumes that every token is used. A dry run does not write the copies.
-Useful useful_part(const PackedBatch& given, Arena& arena, bool all) {
-  auto tokens = arena.take<Token>(given.size()), labels = arena.take<Token>(given.size());
-  auto positions = arena.take<std::int32_t>(given.size()), starts = arena.take<std::int32_t>(given.documents() + 1);
-  auto documents = arena.take<std::int32_t>(given.documents());
-  if (dry_run_bounds()) return {given, documents};
-  auto rows_of = [&](std::int64_t d) {
-    return all ? given.starts[static_cast<std::size_t>(d) + 1] - given.starts[static_cast<std::size_t>(d)] : given.useful(d);
-  };
-  std::size_t size = 0, count = 0;
-  if (dry_run()) {
-    for (std::int64_t d = 0; d < given.documents(); ++d)
-      if (const std::int64_t rows = rows_of(d); rows > 0) size += static_cast<std::size_t>(rows), ++count;
-    return {{given.tokens.first(size), given.labels.first(size), given.positions.first(size),
-             given.starts.first(std::min(count + 1, given.starts.size()))},
-            documents.first(count)};
-  }
-  starts[0] = 0;
-  for (std::int64_t d = 0; d < given.documents(); ++d) {
-    const auto first = static_cast<std::size_t>(given.starts[static_cast<std::size_t>(d)]),
-               rows = static_cast<std::size_t>(rows_of(d));
-    if (rows == 0) continue;
-    std::ranges::copy(given.tokens.subspan(first, rows), &tokens[size]);
-    std::ranges::copy(given.labels.subspan(first, rows), &labels[size]);
-    std::ranges::copy(given.positions.subspan(first, rows), &positions[size]);
-    size += rows;
-    documents[count++] = static_cast<std::int32_t>(d);
-    starts[count] = static_cast<std::int32_t>(size);
-  }
-  return {{tokens.first(size), labels.first(size), positions.first(size), starts.first(count + 1)},
-          documents.first(count)};
-}
-
-// A document has its whole length, however much of it is visited.
-std::span<RopeDocument> rope_documents(const PackedBatch& given, const Useful& useful, Arena& arena) {
-  auto out = arena.take<RopeDocument>(given.documents());
-  if (dry_run()) return out;
-  for (std::int64_t i = 0; i < useful.batch.documents(); ++i) {
-    const auto kept = static_cast<std::size_t>(i), d = static_cast<std::size_t>(useful.documents[kept]);
-    const std::int64_t first = useful.batch.starts[kept];
-    out[kept] = {first, useful.batch.starts[kept + 1] - first, given.starts[d + 1] - given.starts[d]};
-  }
-  return out.first(static_cast<std::size_t>(useful.batch.documents()));
-}
-
-// As if the given batch were visited as a whole.
-void add_noise(double alpha, const Random& random, const PackedBatch& given, const Useful& useful, Mat x) {
-  parallel_for(useful.batch.documents(), [&](std::int64_t i) {
-    const auto kept = static_cast<std::size_t>(i), d = static_cast<std::size_t>(useful.documents[kept]);
-    const std::int64_t length = given.starts[d + 1] - given.starts[d];
-    const std::int64_t first = useful.batch.starts[kept] * x.cols, last = useful.batch.starts[kept + 1] * x.cols;
-    const std::int64_t origin = given.starts[d] * x.cols - first;
-    const auto size = static_cast<float>(alpha / std::sqrt(static_cast<double>(length * x.cols)));
-    for (std::int64_t j = first; j < last; ++j)
-      x.data[j] += (2 * random.uniform(static_cast<std::uint64_t>(origin + j)) - 1) * size;
-  });
-}
-
-}  // namespace
-
 void CausalLm::set_length(std::int64_t length) {
-  if (spec.learned_positions && length > spec.max_positions)
+  if (spec.positions == Positions::learned && length > spec.max_positions)
     throw UserError("a text of {} tokens is longer than the {} positions of this {} model", length,
                     spec.max_positions, spec.model_type);
   rope_ = RopeTables(spec, length);
@@ -107,7 +20,7 @@ bool CausalLm::cache_expires(std::int64_t from, std::int64_t to) const {
     const std::int64_t last = rope_switch(rope, spec.max_positions);
     return rope.scaling == RopeScaling::longrope && from <= last && to > last;
   };
-  return spec.use_rope && (switches(spec.rope) || (spec.has_local_rope && switches(spec.rope_local)));
+  return spec.positions == Positions::rope && (switches(spec.rope) || (spec.rope_local && switches(*spec.rope_local)));
 }
 
 std::int64_t CausalLm::angles_of(std::int64_t length) const {
@@ -115,7 +28,7 @@ std::int64_t CausalLm::angles_of(std::int64_t length) const {
     if (length <= rope_switch(rope, spec.max_positions)) return 0;
     return rope.scaling == RopeScaling::dynamic ? length : 1;
   };
-  return !spec.use_rope ? 0 : std::max(kind(spec.rope), spec.has_local_rope ? kind(spec.rope_local) : 0);
+  return spec.positions != Positions::rope ? 0 : std::max(kind(spec.rope), spec.rope_local ? kind(*spec.rope_local) : 0);
 }
 
 std::int64_t CausalLm::lowest_trained() const {
@@ -182,6 +95,7 @@ double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks,
   auto reached = [&](int l) { return backward && l >= lowest; };
   auto kept = [&](int l) { return reached(l) && keep_of(l) != Keep::layer_inputs; };
 
+  const Mat embedded = backward ? embedding.plan(tokens, width, arena_) : Mat{};
   inputs_.resize(layers.size());
   saved_.resize(layers.size());
   for (int l = lowest < 0 ? 0 : lowest; backward && l < count; ++l) {
@@ -202,7 +116,7 @@ double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks,
     };
     Mat x = input_of(0);
     hooks.before_forward(0);
-    embedding.forward(x, pass);
+    embedding.forward(x, embedded, pass);
     if (backward && noise > 0) add_noise(noise, Random(seed.seed, Purpose::noise, seed.micro_batch), given, useful, x);
     hooks.after_forward(0);
     for (int l = 0; l < count; ++l) {
@@ -256,9 +170,9 @@ double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks,
     }
     finished(l + 1);
   }
-  if (embedding.lora) hooks.before_backward(0);
+  if (embedding.lora || embedding.norm.trains()) hooks.before_backward(0);
   hooks.before_gradient(0);
-  embedding.backward(dx, pass);
+  embedding.backward(dx, embedded, pass);
   finished(0);
   return sum;
 }
@@ -285,7 +199,7 @@ void CausalLm::outputs_of(const PackedBatch& batch, std::span<const SequenceRows
             rope_.local(batch.positions, documents, arena_)};
   pass.rows = rows;
   Mat x = arena_.matrix(batch.size(), spec.hidden);
-  embedding.forward(x, pass);
+  embedding.forward(x, {}, pass);
   const std::size_t last = layers.size() - 1;
   for (std::size_t l = 0; l < last; ++l)
     layers[l].forward_cached(x, sequences, nullptr, static_cast<std::int64_t>(l), x, pass);
@@ -316,7 +230,7 @@ void CausalLm::continue_losses(const PackedBatch& batch, std::span<const Sequenc
   Pass pass{batch, arena_, rope_.full(batch.positions, documents, arena_),
             rope_.local(batch.positions, documents, arena_)};
   Mat x = arena_.matrix(batch.size(), spec.hidden);
-  embedding.forward(x, pass);
+  embedding.forward(x, {}, pass);
   for (std::size_t l = 0; l < layers.size(); ++l)
     layers[l].forward_cached(x, sequences, {}, static_cast<std::int64_t>(l), x, pass);
   if (!dry_run())

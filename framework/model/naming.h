@@ -7,7 +7,7 @@
 namespace dml {
 
 struct Naming {
-  const char *embed = "model.embed_tokens", *positions = nullptr, *layers = "model.layers";
+  const char *embed = "model.embed_tokens", *embed_norm = nullptr, *positions = nullptr, *layers = "model.layers";
   const char *final_norm = "model.norm", *head = "lm_head";
 
   const char *input_norm = "input_layernorm", *post_attention_norm = nullptr;

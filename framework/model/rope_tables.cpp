@@ -103,10 +103,10 @@ std::int64_t rope_switch(const RopeSpec& rope, std::int64_t max_positions) {
   return std::numeric_limits<std::int64_t>::max();
 }
 
-RopeTables::RopeTables(const ModelSpec& spec, std::int64_t length) : length_(length), interleaved_(spec.rope_interleaved) {
-  if (!spec.use_rope) return;
+RopeTables::RopeTables(const ModelSpec& spec, std::int64_t length) : length_(length), interleaved_(spec.rope.interleaved) {
+  if (spec.positions != Positions::rope) return;
   full_ = make(spec.rope, spec);
-  if (spec.has_local_rope) local_ = make(spec.rope_local, spec);
+  if (spec.rope_local) local_ = make(*spec.rope_local, spec);
 }
 
 RopeTables::Table RopeTables::make(const RopeSpec& rope, const ModelSpec& spec) const {

@@ -9,8 +9,8 @@
 namespace dml {
 
 float ModelSpec::attention_scale(std::int64_t layer) const {
-  const double scale = query_scale > 0 ? query_scale : 1 / std::sqrt(static_cast<double>(head_dim));
-  return static_cast<float>(inverse_layer_scale ? scale / static_cast<double>(layer + 1) : scale);
+  const double scale = scores.scale > 0 ? scores.scale : 1 / std::sqrt(static_cast<double>(head_dim));
+  return static_cast<float>(scores.by_layer ? scale / static_cast<double>(layer + 1) : scale);
 }
 
 std::int64_t ModelSpec::parameters() const {
@@ -121,23 +121,23 @@ void ModelSpec::check(const std::string& source) const {
   bad(heads % kv_heads != 0,
       fmt::format("{} attention heads cannot be shared out among {} key/value heads", heads, kv_heads));
   bad(heads * head_dim > (1 << 20), fmt::format("{} heads of {} are too wide", heads, head_dim));
-  bad(!(norm_eps > 0 && norm_eps < 0.1),
-      fmt::format("the norms' epsilon must be above 0 and below 0.1, is {}", norm_eps));
-  bad(!(query_scale >= 0 && query_scale < 1e3), fmt::format("query scale {} is out of range", query_scale));
-  bad(!(attention_softcap >= 0 && attention_softcap < 1e6),
-      fmt::format("attention soft-cap {} is out of range", attention_softcap));
+  bad(!(norm.eps > 0 && norm.eps < 0.1),
+      fmt::format("the norms' epsilon must be above 0 and below 0.1, is {}", norm.eps));
+  bad(!(scores.scale >= 0 && scores.scale < 1e3), fmt::format("query scale {} is out of range", scores.scale));
+  bad(!(scores.softcap >= 0 && scores.softcap < 1e6),
+      fmt::format("attention soft-cap {} is out of range", scores.softcap));
   bad(!(final_softcap >= 0 && final_softcap < 1e6), fmt::format("final soft-cap {} is out of range", final_softcap));
   bad(!(embedding_scale > 0 && embedding_scale < 1e6),
       fmt::format("embedding scale {} is out of range", embedding_scale));
-  bad(!(residual_scale > 0 && residual_scale < 1e6) || !(logit_scale > 0 && logit_scale < 1e6 + 1),
-      fmt::format("residual scale {} or logit scale {} is out of range", residual_scale, logit_scale));
+  bad(!(residual.scale > 0 && residual.scale < 1e6) || !(logit_scale > 0 && logit_scale < 1e6 + 1),
+      fmt::format("residual scale {} or logit scale {} is out of range", residual.scale, logit_scale));
   bad(activation == kernels::Activation::xielu && gated,
       "the activation 'xielu' is for an MLP without a gate, as apertus has");
   bad(!(init_range > 0 && init_range <= 10),
       fmt::format("initializer_range must be above 0 and at most 10, is {}", init_range));
-  if (use_rope) {
+  if (positions == Positions::rope) {
     check_rope(rope, *this, source, problems);
-    if (has_local_rope) check_rope(rope_local, *this, source, problems);
+    if (rope_local) check_rope(*rope_local, *this, source, problems);
   }
   const LatentSpec& l = latent;
   for (auto [name, value] : {std::pair{"q_lora_rank", l.q_rank}, {"kv_lora_rank", l.kv_rank}, {"qk_nope_head_dim", l.nope},

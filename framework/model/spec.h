@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct RopeSpec {
   bool truncate = true;                              // yarn
   double mscale_all_dim = 0;                         // yarn: DeepSeek scales scores by it, too
   std::vector<double> long_factor = {}, short_factor = {};  // longrope
+  bool interleaved = false;  // Cohere, GLM: pairs (2j, 2j + 1) turn instead of (j, j + d/2)
 
   bool operator==(const RopeSpec&) const = default;
 };
@@ -62,6 +64,75 @@ struct LatentSpec {
   bool operator==(const LatentSpec&) const = default;
 };
 
+/// The norms between the blocks; Naming says which there are.
+struct NormSpec {
+  NormKind kind = NormKind::rms;
+  double eps = 1e-6;
+  float offset = 0;   // Gemma, Nemotron: the weight is stored as w − 1
+  bool bias = false;  // LayerNorm with bias
+
+  bool operator==(const NormSpec&) const = default;
+};
+
+/// Norms on queries and keys.
+struct QkNormSpec {
+  enum class Over {
+    none,
+    head,       // every head, with one weight for all
+    all_heads,  // the whole width (OLMo 2)
+    own,        // every head, each with a weight of its own in a tensor of its own (StableLM)
+    own_stacked // … in one tensor (heads, head_dim) (Cohere)
+  };
+  Over over = Over::none;
+  NormKind kind = NormKind::rms;
+  bool bias = false;         // Phi
+  bool behind_rope = false;  // HunYuan; the others' stand in front of it
+
+  explicit operator bool() const { return over != Over::none; }
+  /// Whether every head has a weight of its own.
+  bool own() const { return over == Over::own || over == Over::own_stacked; }
+  bool operator==(const QkNormSpec&) const = default;
+};
+
+/// Which linear layers have a bias.
+struct BiasSpec {
+  bool qkv = false, out = false, mlp = false, head = false;
+
+  bool operator==(const BiasSpec&) const = default;
+};
+
+/// How attention and MLP are added to what they read.
+struct ResidualSpec {
+  bool parallel = false;     // StableLM, GPT-NeoX: both read the same input
+  bool shared_norm = false;  // … and the same norm
+  double scale = 1;          // Granite: of what they add
+
+  bool operator==(const ResidualSpec&) const = default;
+};
+
+/// Attention scores: q·k · scale, then the cap.
+struct ScoreSpec {
+  double scale = 0;       // 0: 1/sqrt(head_dim)
+  bool by_layer = false;  // GPT-2: those of layer i, counted from 0, are divided by i + 1
+  double softcap = 0;
+  bool sinks = false;     // gpt-oss: every head has a score that no key gave
+  double most_alibi = 8;  // Positions::alibi: head i of n has the slope 2^(−most_alibi · i / n)
+
+  bool operator==(const ScoreSpec&) const = default;
+};
+
+/// How files hold weights that the model has one by one.
+struct StorageSpec {
+  enum class Qkv { each, stacked, by_head };  // three tensors; rows q|k|v of one (Phi 3); of each key/value head in turn (GPT-NeoX)
+  Qkv qkv = Qkv::each;
+  bool gate_up = false;  // rows gate|up of one tensor (Phi 3)
+  bool in_out = false;   // linear weights as (in, out) (GPT-2)
+
+  bool operator==(const StorageSpec&) const = default;
+};
+
+enum class Positions { rope, learned, alibi };  // alibi: kernels/attention.h has the formula
+
 struct ModelSpec {
   std::string model_type = "llama";  // as in config.json
   const Naming* naming = &kLlamaNaming;
@@ -69,48 +140,26 @@ struct ModelSpec {
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
   std::int64_t max_positions = 2048;
 
-  NormKind norm = NormKind::rms;
-  double norm_eps = 1e-6;
-  float norm_offset = 0;           // Gemma, Nemotron: the weight is stored as w − 1
-  bool norm_bias = false;          // LayerNorm with bias
-  bool norm_after = false;         // OLMo 2: norms stand behind attention and MLP, none in front
-  bool sandwich_norms = false;     // Gemma 2/3: norms in front of and behind both
-  bool parallel_residual = false;  // StableLM, GPT-NeoX: attention and MLP read the same input
-  bool shared_input_norm = false;  // … and the same norm
-  double residual_scale = 1;       // Granite: of what attention and MLP add
-
-  bool qkv_bias = false, out_bias = false, mlp_bias = false, head_bias = false;
-  bool qk_norm = false;             // a norm on every head's q and k
-  bool qk_norm_whole = false;       // … on the whole width (OLMo 2)
-  bool qk_head_norms = false;       // … of every head a weight of its own (StableLM), in tensors of their own
-  bool qk_norms_stacked = false;    // … or in one tensor (heads, head_dim) (Cohere)
-  bool qk_norm_bias = false;        // … with a bias (Phi)
-  NormKind qk_norm_kind = NormKind::rms;
-  bool qk_norm_behind_rope = false;  // HunYuan; the others' stand in front of it
-  bool gated = true;                 // act(gate) · up, else act(up)
-  kernels::Activation activation = kernels::Activation::silu;
-
-  bool use_rope = true;
-  bool learned_positions = false;                 // GPT-2
-  bool conv1d_layout = false;                     // GPT-2: linear weights are stored (in, out)
-  bool fused_qkv = false, fused_gate_up = false;  // Phi-3: rows q|k|v and gate|up of one tensor
-  bool fused_by_head = false;                     // … GPT-NeoX: q|k|v of each key/value head in turn
-  RopeSpec rope, rope_local;                      // rope_local: sliding layers of Gemma 3
-  bool has_local_rope = false;
-  bool rope_interleaved = false;       // Cohere, GLM: pairs (2j, 2j + 1) turn instead of (j, j + d/2)
+  Positions positions = Positions::rope;
+  RopeSpec rope;
+  std::optional<RopeSpec> rope_local;   // of sliding layers (Gemma 3)
   std::vector<bool> without_rope = {};  // per layer; empty: all turn
+  std::vector<std::int64_t> windows;    // per layer, 0 = full attention
 
-  double query_scale = 0;            // scores are q·k · query_scale; 0: 1/sqrt(head_dim)
-  bool inverse_layer_scale = false;  // GPT-2: those of layer i, counted from 0, are divided by i + 1
-  double attention_softcap = 0, final_softcap = 0;
-  double embedding_scale = 1;         // Gemma: sqrt(hidden), rounded to the storage type
-  double logit_scale = 1;             // Cohere, Granite: of the logits, in front of the soft-cap
-  std::vector<std::int64_t> windows;  // per layer, 0 = full attention
-
+  NormSpec norm;
+  QkNormSpec qk_norm;
+  BiasSpec bias;
+  ResidualSpec residual;
+  ScoreSpec scores;
+  bool gated = true;  // act(gate) · up, else act(up)
+  kernels::Activation activation = kernels::Activation::silu;
   MoeSpec moe;
   LatentSpec latent;
-  bool sinks = false;  // gpt-oss: every head has a score that no key gave
+  StorageSpec stored;
 
+  double embedding_scale = 1;  // Gemma: sqrt(hidden), rounded to the storage type
+  double logit_scale = 1;      // Cohere, Granite: of the logits, in front of their cap
+  double final_softcap = 0;
   bool tied = false;  // head = embedding
   double init_range = 0.02;
   Token bos = -1, pad = -1;  // −1: none

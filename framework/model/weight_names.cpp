@@ -13,12 +13,13 @@ class Lister {
   std::vector<WeightName> list() {
     auto& s = spec_;
     matrix(WeightRole::embed, names_.embed, s.vocab, s.hidden, false, false);
-    if (s.learned_positions) matrix(WeightRole::positions, names_.positions, s.max_positions, s.hidden, false, false);
+    norm(WeightRole::embed_norm, names_.embed_norm, s.hidden, s.norm.bias);
+    if (s.positions == Positions::learned) matrix(WeightRole::positions, names_.positions, s.max_positions, s.hidden, false, false);
     for (layer_ = 0; layer_ < s.layers; ++layer_) list_layer();
     layer_ = -1;
-    norm(WeightRole::final_norm, names_.final_norm, s.hidden, s.norm_bias);
+    norm(WeightRole::final_norm, names_.final_norm, s.hidden, s.norm.bias);
     if (!s.tied) matrix(WeightRole::head, names_.head, s.vocab, s.hidden, false, false);
-    if (s.head_bias)
+    if (s.bias.head)
       out_.push_back({WeightRole::head, true, layer_, full(names_.head) + ".bias", s.vocab, 1, true, 0, s.vocab});
     for (WeightName& w : out_) name_module(w);
     return std::move(out_);
@@ -28,50 +29,51 @@ class Lister {
   void list_layer() {
     auto& s = spec_;
     std::int64_t q = s.heads * s.head_dim, kv = s.kv_heads * s.head_dim;
-    norm(WeightRole::input_norm, names_.input_norm, s.hidden, s.norm_bias);
+    norm(WeightRole::input_norm, names_.input_norm, s.hidden, s.norm.bias);
     if (s.latent) {
       list_latent();
-    } else if (s.fused_by_head) {
-      matrix(WeightRole::qkv, names_.qkv, q + 2 * kv, s.hidden, s.qkv_bias);
-    } else if (s.fused_qkv) {
+    } else if (s.stored.qkv == StorageSpec::Qkv::by_head) {
+      matrix(WeightRole::qkv, names_.qkv, q + 2 * kv, s.hidden, s.bias.qkv);
+    } else if (s.stored.qkv == StorageSpec::Qkv::stacked) {
       std::int64_t all = q + 2 * kv;
-      part(WeightRole::q, names_.qkv, 0, q, all, s.hidden, s.qkv_bias);
-      part(WeightRole::k, names_.qkv, q, kv, all, s.hidden, s.qkv_bias);
-      part(WeightRole::v, names_.qkv, q + kv, kv, all, s.hidden, s.qkv_bias);
+      part(WeightRole::q, names_.qkv, 0, q, all, s.hidden, s.bias.qkv);
+      part(WeightRole::k, names_.qkv, q, kv, all, s.hidden, s.bias.qkv);
+      part(WeightRole::v, names_.qkv, q + kv, kv, all, s.hidden, s.bias.qkv);
     } else {
-      matrix(WeightRole::q, names_.q, q, s.hidden, s.qkv_bias);
-      matrix(WeightRole::k, names_.k, kv, s.hidden, s.qkv_bias);
-      matrix(WeightRole::v, names_.v, kv, s.hidden, s.qkv_bias);
+      matrix(WeightRole::q, names_.q, q, s.hidden, s.bias.qkv);
+      matrix(WeightRole::k, names_.k, kv, s.hidden, s.bias.qkv);
+      matrix(WeightRole::v, names_.v, kv, s.hidden, s.bias.qkv);
     }
-    matrix(WeightRole::o, names_.o, s.hidden, s.latent ? s.heads * s.latent.value : q, s.out_bias);
-    if (s.sinks)
+    matrix(WeightRole::o, names_.o, s.hidden, s.latent ? s.heads * s.latent.value : q, s.bias.out);
+    if (s.scores.sinks)
       out_.push_back({WeightRole::sinks, false, layer_, full("self_attn.sinks"), s.heads, 1, true, 0, s.heads});
-    if (s.qk_head_norms) {
+    if (s.qk_norm.own()) {
       head_norms(WeightRole::q_norm, names_.q_norm, s.heads);
       head_norms(WeightRole::k_norm, names_.k_norm, s.kv_heads);
     } else if (s.qk_norm) {
-      norm(WeightRole::q_norm, names_.q_norm, s.qk_norm_whole ? q : s.head_dim, s.qk_norm_bias);
-      norm(WeightRole::k_norm, names_.k_norm, s.qk_norm_whole ? kv : s.head_dim, s.qk_norm_bias);
+      const bool whole = s.qk_norm.over == QkNormSpec::Over::all_heads;
+      norm(WeightRole::q_norm, names_.q_norm, whole ? q : s.head_dim, s.qk_norm.bias);
+      norm(WeightRole::k_norm, names_.k_norm, whole ? kv : s.head_dim, s.qk_norm.bias);
     }
-    norm(WeightRole::post_attention_norm, names_.post_attention_norm, s.hidden, s.norm_bias);
-    if (!s.shared_input_norm) norm(WeightRole::pre_ffn_norm, names_.pre_ffn_norm, s.hidden, s.norm_bias);
+    norm(WeightRole::post_attention_norm, names_.post_attention_norm, s.hidden, s.norm.bias);
+    if (!s.residual.shared_norm) norm(WeightRole::pre_ffn_norm, names_.pre_ffn_norm, s.hidden, s.norm.bias);
     if (s.sparse(layer_)) {
       list_experts();
-    } else if (s.gated && s.fused_gate_up) {
-      part(WeightRole::gate, names_.gate_up, 0, s.ffn, 2 * s.ffn, s.hidden, s.mlp_bias);
-      part(WeightRole::up, names_.gate_up, s.ffn, s.ffn, 2 * s.ffn, s.hidden, s.mlp_bias);
+    } else if (s.gated && s.stored.gate_up) {
+      part(WeightRole::gate, names_.gate_up, 0, s.ffn, 2 * s.ffn, s.hidden, s.bias.mlp);
+      part(WeightRole::up, names_.gate_up, s.ffn, s.ffn, 2 * s.ffn, s.hidden, s.bias.mlp);
     } else {
-      if (s.gated) matrix(WeightRole::gate, names_.gate, s.ffn, s.hidden, s.mlp_bias);
-      matrix(WeightRole::up, names_.up, s.ffn, s.hidden, s.mlp_bias);
+      if (s.gated) matrix(WeightRole::gate, names_.gate, s.ffn, s.hidden, s.bias.mlp);
+      matrix(WeightRole::up, names_.up, s.ffn, s.hidden, s.bias.mlp);
     }
-    if (!s.sparse(layer_)) matrix(WeightRole::down, names_.down, s.hidden, s.ffn, s.mlp_bias);
+    if (!s.sparse(layer_)) matrix(WeightRole::down, names_.down, s.hidden, s.ffn, s.bias.mlp);
     if (s.activation == kernels::Activation::xielu) {
       scalar(WeightRole::alpha_p, "alpha_p", 0.2033f, false);  // softplus(0.2033) = 0.8
       scalar(WeightRole::alpha_n, "alpha_n", -1.0502f, false);  // 0.5 + softplus(−1.0502) = 0.8
       scalar(WeightRole::beta, "beta", 0.5f, true);
       scalar(WeightRole::eps, "eps", -1e-6f, true);
     }
-    norm(WeightRole::post_ffn_norm, names_.post_ffn_norm, s.hidden, s.norm_bias);
+    norm(WeightRole::post_ffn_norm, names_.post_ffn_norm, s.hidden, s.norm.bias);
   }
 
   // "language_model.model.layers.0 …" of a file is "model.language_model.layers.0 …" of the model, and its head has no prefix.
@@ -87,13 +89,13 @@ class Lister {
     const LatentSpec& l = spec_.latent;
     const std::int64_t asking = spec_.heads * (l.nope + l.rope);
     if (l.q_rank > 0) {
-      matrix(WeightRole::q_low, "self_attn.q_a_proj", l.q_rank, spec_.hidden, spec_.qkv_bias);
+      matrix(WeightRole::q_low, "self_attn.q_a_proj", l.q_rank, spec_.hidden, spec_.bias.qkv);
       norm(WeightRole::q_low_norm, "self_attn.q_a_layernorm", l.q_rank, false);
       matrix(WeightRole::q, "self_attn.q_b_proj", asking, l.q_rank, false);
     } else {
       matrix(WeightRole::q, names_.q, asking, spec_.hidden, false);
     }
-    matrix(WeightRole::kv_low, "self_attn.kv_a_proj_with_mqa", l.kv_rank + l.rope, spec_.hidden, spec_.qkv_bias);
+    matrix(WeightRole::kv_low, "self_attn.kv_a_proj_with_mqa", l.kv_rank + l.rope, spec_.hidden, spec_.bias.qkv);
     norm(WeightRole::kv_low_norm, "self_attn.kv_a_layernorm", l.kv_rank, false);
     matrix(WeightRole::kv, "self_attn.kv_b_proj", spec_.heads * (l.nope + l.value), l.kv_rank, false);
   }
@@ -152,12 +154,13 @@ class Lister {
   }
   void head_norms(WeightRole role, const char* module, std::int64_t heads) {
     const std::int64_t width = spec_.head_dim;
+    const bool stacked = spec_.qk_norm.over == QkNormSpec::Over::own_stacked;
     for (std::int64_t h = 0; h < heads; ++h) {
-      if (spec_.qk_norms_stacked)
+      if (stacked)
         out_.push_back({role, false, layer_, full(module) + ".weight", width, 1, true, h * width, heads * width});
       else norm(role, fmt::format("{}.norms.{}", module, h).c_str(), width, false);
       out_.back().head = h;
-      out_.back().stacked = spec_.qk_norms_stacked ? heads : 0;
+      out_.back().stacked = stacked ? heads : 0;
     }
   }
   void matrix(WeightRole role, const char* module, std::int64_t rows, std::int64_t cols, bool bias,
@@ -166,7 +169,7 @@ class Lister {
   }
   void part(WeightRole role, const char* module, std::int64_t first, std::int64_t rows, std::int64_t all,
             std::int64_t cols, bool bias, bool linear = true) {
-    bool transposed = spec_.conv1d_layout && linear;
+    bool transposed = spec_.stored.in_out && linear;
     out_.push_back({role, false, layer_, full(module) + ".weight", rows, cols, false, first, all, transposed});
     if (bias) out_.push_back({role, true, layer_, full(module) + ".bias", rows, 1, true, first, all, false});
   }
@@ -197,6 +200,12 @@ std::string WeightName::module() const {
 }
 
 std::vector<WeightName> weight_names(const ModelSpec& spec) { return Lister(spec).list(); }
+
+std::size_t unit_of(const WeightName& w, const ModelSpec& spec) {
+  if (w.layer >= 0) return static_cast<std::size_t>(w.layer) + 1;
+  const bool first = w.role == WeightRole::embed || w.role == WeightRole::embed_norm || w.role == WeightRole::positions;
+  return first ? 0 : static_cast<std::size_t>(spec.layers) + 1;
+}
 
 bool is_linear(const WeightName& weight) {
   switch (weight.role) {

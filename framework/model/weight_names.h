@@ -17,6 +17,7 @@ namespace dml {
 
 enum class WeightRole {
   embed,
+  embed_norm,
   positions,
   input_norm,
   q,
@@ -103,6 +104,9 @@ struct WeightName {
 
 /// All weights, unit after unit: embedding, layers, final norm and head. A tied head has no row.
 std::vector<WeightName> weight_names(const ModelSpec& spec);
+
+/// The unit of parameters that a weight belongs to: 0 is the embedding, then come the layers, then the head.
+std::size_t unit_of(const WeightName& weight, const ModelSpec& spec);
 
 /// The matrix of a linear module inside a layer: what quantisation stores in codes.
 bool is_linear(const WeightName& weight);

@@ -93,6 +93,7 @@ Linear* linear_at(CausalLm& model, const WeightName& w) {
 
 Norm* norm_at(CausalLm& model, const WeightName& w) {
   if (w.role == WeightRole::final_norm) return &model.head.norm;
+  if (w.role == WeightRole::embed_norm) return &model.embedding.norm;
   if (w.layer < 0) return nullptr;
   DecoderLayer& layer = model.layers[static_cast<std::size_t>(w.layer)];
   switch (w.role) {

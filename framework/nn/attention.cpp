@@ -107,6 +107,7 @@ Attention::Saved Attention::plan(std::int64_t tokens, std::int64_t queries, std:
 kernels::AttentionShape Attention::shape_now() const {
   kernels::AttentionShape now = shape;
   now.sinks = sinks ? sinks.value().data : frozen_sinks;
+  now.slopes = slopes.empty() ? nullptr : slopes.data();
   return now;
 }
 
@@ -227,7 +228,7 @@ Attention::Gradients Attention::backward(ConstMat dy, std::span<const std::int32
   if (Mat dsinks = sinks ? sinks.grad() : Mat{}; !dsinks.empty())
     kernels::attention_sinks_backward(shape_now(), dout, out, s.lse, dsinks.data, pass.arena);
   if (!wanted) return d;
-  kernels::attention_backward(shape, dout, s.q.read(pass.arena), s.k.read(pass.arena), s.v.read(pass.arena), out, s.lse,
+  kernels::attention_backward(shape_now(), dout, s.q.read(pass.arena), s.k.read(pass.arena), s.v.read(pass.arena), out, s.lse,
                               pass.batch.starts, d.q, d.k, d.v, pass.arena);
   return d;
 }

@@ -25,6 +25,7 @@ struct Attention {
   Latent latent;                         // instead of q, k and v (DeepSeek)
   ParameterRef sinks;                    // (heads): of gpt-oss
   const float* frozen_sinks = nullptr;
+  std::vector<float> slopes;             // (heads): of ALiBi, instead of rope
 
   struct Saved {
     Kept q, k, v;           // as attention reads them (behind norm and rope)
@@ -68,7 +69,7 @@ struct Attention {
   struct Projected {
     Mat q, k, v;
   };
-  /// `shape` with the sinks where they are now.
+  /// `shape` with slopes, and with the sinks where they are now.
   kernels::AttentionShape shape_now() const;
   /// Of the kernels' output, what o reads: heads may be wider there. And a gradient back to that width.
   Mat narrowed(Mat out, Pass& pass) const;

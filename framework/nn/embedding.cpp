@@ -18,7 +18,17 @@ void each_piece(const ParameterRef& table, F piece) {
 
 }  // namespace
 
-void Embedding::forward(Mat y, Pass& pass) const {
+Mat Embedding::plan(std::int64_t tokens, std::int64_t width, Arena& saved) const {
+  return norm && trains() ? saved.matrix(tokens, width) : Mat{};
+}
+
+void Embedding::forward(Mat y, Mat saved, Pass& pass) const {
+  const Mat plain = saved.empty() ? y : saved;
+  look_up(plain, pass);
+  if (norm) norm.forward(plain, y);
+}
+
+void Embedding::look_up(Mat y, Pass& pass) const {
   const PackedBatch& batch = pass.batch;
   if (table.part == 0) kernels::embed(batch.tokens, value(), scale, y);
   else
@@ -38,7 +48,8 @@ void Embedding::forward(Mat y, Pass& pass) const {
   else if (frozen_positions) kernels::embed(batch.positions, frozen_positions, 1, y, Write::add);
 }
 
-void Embedding::backward(ConstMat dy, Pass& pass) const {
+void Embedding::backward(Mat dy, ConstMat saved, Pass& pass) const {
+  if (!saved.empty()) norm.backward(dy, saved, dy, Write::set, pass.arena);
   const PackedBatch& batch = pass.batch;
   if (table)
     each_piece(table, [&](const ParameterRef& rows, std::int64_t first) {

@@ -1,10 +1,11 @@
-// Token embedding, scaled in some families, with learned positions in others. An adapter adds scale · s · A[:, token] Bᵀ.
+// Token embedding, scaled in some families, with learned positions or a norm behind it in others. An adapter adds scale · s · A[:, token] Bᵀ.
 #pragma once
 
 #include <optional>
 
 #include "kernels/weight.h"
 #include "nn/lora.h"
+#include "nn/norm.h"
 #include "nn/pass.h"
 #include "nn/token_rows.h"
 
@@ -14,15 +15,21 @@ struct Embedding {
   kernels::Weight frozen, frozen_positions;
   ParameterRef table, positions;
   float scale = 1;
+  Norm norm;                        // BLOOM
   std::optional<LoraAdapter> lora;  // A (R, V), B (D, R); no dropout, no magnitude
   TrainedTokens own;                // of a frozen table
 
-  bool trains() const { return table || positions || lora || own; }
+  bool trains() const { return table || positions || lora || own || norm.trains(); }
   kernels::Weight value() const { return table ? kernels::weight_of(table.value()) : frozen; }
-  /// y (T, D). A table in parts is read, and its gradient made, part by part.
-  void forward(Mat y, Pass& pass) const;
-  /// Adds to the gradients.
-  void backward(ConstMat dy, Pass& pass) const;
+  /// What forward saves for backward: what the norm reads (T, D). Empty without a norm, and where nothing is trained.
+  Mat plan(std::int64_t tokens, std::int64_t width, Arena& saved) const;
+  /// y (T, D). A table in parts is read, and its gradient made, part by part. `saved` empty: backward will not be asked.
+  void forward(Mat y, Mat saved, Pass& pass) const;
+  /// Adds to the gradients; dy is overwritten.
+  void backward(Mat dy, ConstMat saved, Pass& pass) const;
+
+ private:
+  void look_up(Mat y, Pass& pass) const;
 };
 
 }  // namespace dml

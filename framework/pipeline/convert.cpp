@@ -135,7 +135,7 @@ struct InputAdapter {
     spec = read_model_spec(model_directory(base));
     spec.vocab = vocabulary_of(c.input, spec);
     adapter = read_adapter(c.input, spec);
-    adapter.config.fan_in_fan_out = spec.conv1d_layout;
+    adapter.config.fan_in_fan_out = spec.stored.in_out;
   }
 };
 

@@ -89,7 +89,7 @@ void check_targets(const Recipe& recipe, const BaseModel& base, std::int64_t tok
 
 void check_length(const Recipe& recipe, const ModelSpec& spec) {
   const std::int64_t length = std::max(recipe.data.sequence_len, recipe.data.eval_sequence_len.value_or(0));
-  if (spec.learned_positions && length > spec.max_positions)
+  if (spec.positions == Positions::learned && length > spec.max_positions)
     throw UserError("sequence_len: {} is above the {} positions of this {} model", length, spec.max_positions,
                     spec.model_type);
 }

@@ -144,7 +144,7 @@ TEST(PeftReal, IsReadTrainedAndWrittenAsPeftDoes) {
     answers->reserve(answers->measure({batch.size(), batch.learned(), batch.documents()}, false));
     const double loss = answers->evaluate(batch, no_hooks) / count;
     EXPECT_NEAR(loss, golden.values["loss"].get<double>(), 1e-5);
-    if (trained.adapter->lora_bias && !base.spec.qkv_bias) continue;  // no bias to merge it into
+    if (trained.adapter->lora_bias && !base.spec.bias.qkv) continue;  // no bias to merge it into
     const testing_tools::TemporaryFolder merged;
     write_model_directory(merged.path(), base, *answers, Dtype::f32, true);
     ModelSection whole;

@@ -46,8 +46,8 @@ TEST(ModelConfig, GemmaThreeHasTwoRopesInBothDialects) {
       "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention"],
       "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8, "rope_theta": 1e6}, "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}})");
   EXPECT_EQ(old_one, new_one);
-  EXPECT_EQ(old_one.rope_local.theta, 1e4);
-  EXPECT_EQ(old_one.rope_local.scaling, RopeScaling::none);
+  EXPECT_EQ(old_one.rope_local->theta, 1e4);
+  EXPECT_EQ(old_one.rope_local->scaling, RopeScaling::none);
   EXPECT_THAT(old_one.windows, ElementsAre(16, 0, 16, 0));
 }
 
@@ -62,8 +62,8 @@ TEST(ModelConfig, WindowsFollowTheFamily) {
 }
 
 TEST(ModelConfig, AbsentAndNullSoftCapsDiffer) {
-  EXPECT_EQ(read("gemma2", R"({"head_dim": 8})").attention_softcap, 50);
-  EXPECT_EQ(read("gemma2", R"({"head_dim": 8, "attn_logit_softcapping": null})").attention_softcap, 0);
+  EXPECT_EQ(read("gemma2", R"({"head_dim": 8})").scores.softcap, 50);
+  EXPECT_EQ(read("gemma2", R"({"head_dim": 8, "attn_logit_softcapping": null})").scores.softcap, 0);
   EXPECT_EQ(read("gemma2", R"({"head_dim": 8, "final_logit_softcapping": 12})").final_softcap, 12);
 }
 
@@ -120,7 +120,7 @@ TEST(ModelConfig, GemmaTakesItsActivationFromHiddenActAndTheOthersFromHiddenActi
 
 TEST(ModelConfig, GemmaThreeHasACapOnItsLogitsAndNoneOnItsScores) {
   ModelSpec s = read("gemma3_text", R"({"head_dim": 8, "attn_logit_softcapping": 50, "final_logit_softcapping": 30})");
-  EXPECT_EQ(s.attention_softcap, 0);
+  EXPECT_EQ(s.scores.softcap, 0);
   EXPECT_EQ(s.final_softcap, 30);
 }
 

@@ -29,7 +29,7 @@ const std::string kShared = DML_SOURCE_DIR "/../shared/data/";
 // llama.cpp's Gemma has the scale of scores and the windows of the published models; the goldens have others.
 ModelSpec as_published(ModelSpec s) {
   if (s.model_type != "gemma2" && s.model_type != "gemma3_text") return s;
-  s.query_scale = 1 / std::sqrt(static_cast<double>(s.head_dim));
+  s.scores.scale = 1 / std::sqrt(static_cast<double>(s.head_dim));
   s.windows.clear();
   for (std::int64_t l = 0; l < s.layers; ++l)
     s.windows.push_back((s.model_type == "gemma2" ? l % 2 == 0 : (l + 1) % 6 != 0) ? 8 : 0);
@@ -89,7 +89,7 @@ TEST_F(GgufExports, HoldEveryValueOfTheModel) {
           const std::int64_t from = w.first_row + r;
           const float expected = whole[static_cast<std::size_t>(w.transposed ? c * w.tensor_rows + from : from * w.cols + c)];
           const bool shifted = w.role == WeightRole::input_norm && !w.bias;
-          ASSERT_EQ(got[static_cast<std::size_t>(to * w.cols + c)], shifted ? expected + spec.norm_offset : expected)
+          ASSERT_EQ(got[static_cast<std::size_t>(to * w.cols + c)], shifted ? expected + spec.norm.offset : expected)
               << w.tensor << " " << r << " " << c;
         }
     }
@@ -146,9 +146,9 @@ TEST_F(GgufExports, MixTypesAsLlamaQuantizeDoes) {
 
 TEST_F(GgufExports, RefuseWhatLlamaCppHasNoKeyFor) {
   ModelSpec spec = read_model_spec(kGolden + "qwen3/model");
-  spec.qkv_bias = true;
+  spec.bias.qkv = true;
   spec.rope.scaling = RopeScaling::dynamic;
-  spec.query_scale = 0.5;
+  spec.scores.scale = 0.5;
   GgufMetadata m;
   try {
     write_model_keys(spec, gguf_family("qwen3", "model"), "model", m);

@@ -28,7 +28,7 @@ const std::string kData = DML_SOURCE_DIR "/../shared/data/";
 // llama.cpp's Gemma has the scale of scores and the windows of the published models; the goldens have others.
 ModelSpec as_published(ModelSpec s) {
   if (s.model_type != "gemma2" && s.model_type != "gemma3_text") return s;
-  s.query_scale = 1 / std::sqrt(static_cast<double>(s.head_dim));
+  s.scores.scale = 1 / std::sqrt(static_cast<double>(s.head_dim));
   s.windows.clear();
   for (std::int64_t l = 0; l < s.layers; ++l)
     s.windows.push_back((s.model_type == "gemma2" ? l % 2 == 0 : (l + 1) % 6 != 0) ? 8 : 0);
@@ -53,15 +53,16 @@ ModelSpec comparable(ModelSpec s) {
   if (s.model_type.starts_with("qwen")) s.windows.clear();
   s.init_range = 0;
   s.bos = s.pad = -1, s.eos.clear();
-  s.query_scale = 0;
+  s.scores.scale = 0;
   s.embedding_scale = std::round(s.embedding_scale * 16) / 16;  // of a model in bf16 it is rounded to bf16
-  for (RopeSpec* r : {&s.rope, &s.rope_local}) {
+  for (RopeSpec* r : {&s.rope, s.rope_local ? &*s.rope_local : nullptr}) {
+    if (!r) continue;
     r->factor = static_cast<float>(r->factor), r->theta = static_cast<float>(r->theta);
     for (auto* list : {&r->long_factor, &r->short_factor})
       for (double& x : *list) x = static_cast<float>(x);
     if (r->scaling == RopeScaling::longrope) r->factor = r->attention_factor = 0;
   }
-  s.norm_eps = static_cast<float>(s.norm_eps);
+  s.norm.eps = static_cast<float>(s.norm.eps);
   return s;
 }
 
@@ -83,7 +84,7 @@ TEST_F(GgufModels, ComeBackWithTheirConfigAndValues) {
       const std::vector<float> old = before.find(w.tensor)->floats(""), now = after.find(w.tensor)->floats("");
       ASSERT_EQ(old.size(), now.size());
       for (std::size_t i = 0; i < old.size(); ++i)
-        ASSERT_NEAR(old[i], now[i], spec.norm_offset != 0 ? 2e-7 : 0) << w.tensor << " " << i;
+        ASSERT_NEAR(old[i], now[i], spec.norm.offset != 0 ? 2e-7 : 0) << w.tensor << " " << i;
     }
   }
 }

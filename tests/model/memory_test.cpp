@@ -36,7 +36,7 @@ ModelSpec random_spec(Dice& dice, bool small) {
       golden_path(kFamilies[static_cast<std::size_t>(dice.between(0, std::ssize(kFamilies) - 1))]) + "/model");
   spec.layers = dice.between(1, 3);
   spec.kv_heads = dice.one_of<std::int64_t>({1, 2, 4});
-  spec.heads = spec.qk_norm_whole || spec.model_type == "gpt2" ? spec.kv_heads
+  spec.heads = spec.qk_norm.over == QkNormSpec::Over::all_heads || spec.model_type == "gpt2" ? spec.kv_heads
                                                                : spec.kv_heads * dice.one_of<std::int64_t>({1, 2, 4});
   spec.head_dim = 8 * dice.between(1, small ? 2 : 16);
   spec.hidden = spec.heads * spec.head_dim;
@@ -44,11 +44,11 @@ ModelSpec random_spec(Dice& dice, bool small) {
   spec.vocab = dice.between(small ? 70 : 200, small ? 700 : 200000);
   spec.max_positions = 1 << 14;
   spec.rope = {}, spec.rope_local = {}, spec.without_rope = {};
-  if (!spec.learned_positions && dice.one_in(4)) {  // angles of its own for every length beyond the 500th token
+  if (spec.positions != Positions::learned && dice.one_in(4)) {  // angles of its own for every length beyond the 500th token
     spec.rope.scaling = RopeScaling::dynamic, spec.rope.factor = 2;
     spec.max_positions = 500;
   }
-  if (spec.use_rope && dice.one_in(3)) {  // angles that depend on the documents
+  if (spec.positions == Positions::rope && dice.one_in(3)) {  // angles that depend on the documents
     spec.rope.scaling = dice.one_of({RopeScaling::dynamic, RopeScaling::longrope});
     spec.rope.factor = 2;
     spec.rope.original_positions = spec.max_positions = dice.between(16, 600);

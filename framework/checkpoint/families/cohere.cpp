@@ -5,12 +5,12 @@ namespace dml {
 namespace {
 
 void command(ConfigFields& c, ModelSpec& s, const ConfigDefaults& defaults) {
-  s.norm = NormKind::layer;
+  s.norm.kind = NormKind::layer;
   c.common(s, defaults);
   c.attention_bias(s);
   c.positive("logit_scale", s.logit_scale, 0.0625);
-  s.parallel_residual = s.shared_input_norm = true;
-  s.rope_interleaved = true;
+  s.residual.parallel = s.residual.shared_norm = true;
+  s.rope.interleaved = true;
 }
 
 void cohere(ConfigFields& c, ModelSpec& s) {
@@ -21,9 +21,8 @@ void cohere(ConfigFields& c, ModelSpec& s) {
                  .bos = 5,
                  .eos = 255001,
                  .eps_key = "layer_norm_eps"});
-  c.flag("use_qk_norm", s.qk_norm, false);
-  s.qk_head_norms = s.qk_norms_stacked = s.qk_norm;
-  s.qk_norm_kind = NormKind::layer;
+  c.qk_norm(s, "use_qk_norm", QkNormSpec::Over::own_stacked);
+  s.qk_norm.kind = NormKind::layer;
 }
 
 void cohere2(ConfigFields& c, ModelSpec& s) {
@@ -42,8 +41,7 @@ void cohere2(ConfigFields& c, ModelSpec& s) {
 }
 
 void stablelm(ConfigFields& c, ModelSpec& s) {
-  s.norm = NormKind::layer;
-  s.norm_bias = true;
+  layer_norm(s);
   c.common(s, {.norm_eps = 1e-5,
                .kv_heads = 32,
                .partial_rotary = 0.25,
@@ -52,17 +50,16 @@ void stablelm(ConfigFields& c, ModelSpec& s) {
                .eos = 0,
                .eps_key = "layer_norm_eps",
                .derived_head_dim = true});
-  c.flag("use_qkv_bias", s.qkv_bias, false);
-  c.flag("qk_layernorm", s.qk_head_norms, false);
-  s.qk_norm_kind = NormKind::layer;
-  c.flag("use_parallel_residual", s.parallel_residual, false);
-  s.shared_input_norm = s.parallel_residual;
+  c.flag("use_qkv_bias", s.bias.qkv, false);
+  c.qk_norm(s, "qk_layernorm", QkNormSpec::Over::own);
+  s.qk_norm.kind = NormKind::layer;
+  c.flag("use_parallel_residual", s.residual.parallel, false);
+  s.residual.shared_norm = s.residual.parallel;
 }
 
 void nemotron(ConfigFields& c, ModelSpec& s) {
-  s.norm = NormKind::layer;
-  s.norm_bias = true;
-  s.norm_offset = 1;
+  layer_norm(s);
+  s.norm.offset = 1;
   c.common(s, {.norm_eps = 1e-5,
                .partial_rotary = 0.5,
                .max_positions = 4096,
@@ -72,12 +69,11 @@ void nemotron(ConfigFields& c, ModelSpec& s) {
                .eps_key = "norm_eps"});
   s.gated = false;
   c.attention_bias(s);
-  c.flag("mlp_bias", s.mlp_bias, false);
+  c.flag("mlp_bias", s.bias.mlp, false);
 }
 
 void starcoder2(ConfigFields& c, ModelSpec& s) {
-  s.norm = NormKind::layer;
-  s.norm_bias = true;
+  layer_norm(s);
   c.common(s, {.norm_eps = 1e-5,
                .tied = true,
                .kv_heads = 2,
@@ -88,7 +84,7 @@ void starcoder2(ConfigFields& c, ModelSpec& s) {
                .eps_key = "norm_epsilon"});
   s.gated = false;
   c.attention_bias(s, "use_bias", true);
-  s.mlp_bias = s.qkv_bias;
+  s.bias.mlp = s.bias.qkv;
   c.same_windows(s, 0);
 }
 

@@ -79,7 +79,7 @@ void dense_layers(ConfigFields& c, ModelSpec& s) {
 
 void qwen2_moe(ConfigFields& c, ModelSpec& s) {
   c.common(s, {.kv_heads = 16, .max_positions = 32768, .bos = -1, .eos = -1});
-  c.flag("qkv_bias", s.qkv_bias, true);
+  c.flag("qkv_bias", s.bias.qkv, true);
   bool slides = !s.windows.empty();
   c.flag("use_sliding_window", slides, false);
   if (slides) {
@@ -97,7 +97,7 @@ void qwen2_moe(ConfigFields& c, ModelSpec& s) {
 void qwen3_moe(ConfigFields& c, ModelSpec& s) {
   c.common(s, {.kv_heads = 4, .max_positions = 32768, .bos = -1, .eos = -1});
   c.attention_bias(s);
-  s.qk_norm = true;
+  s.qk_norm.over = QkNormSpec::Over::head;
   bool slides = !s.windows.empty();
   c.flag("use_sliding_window", slides, false);
   if (slides) c.same_windows(s, 4096);
@@ -110,7 +110,7 @@ void qwen3_moe(ConfigFields& c, ModelSpec& s) {
 void olmoe(ConfigFields& c, ModelSpec& s) {
   c.common(s, {.norm_eps = 1e-5, .max_positions = 4096, .bos = -1, .eos = 50279});
   c.attention_bias(s);
-  s.qk_norm = s.qk_norm_whole = true;
+  s.qk_norm.over = QkNormSpec::Over::all_heads;
   experts(c, s, "num_experts", "num_local_experts", {.experts = 64, .chosen = 8, .balance = 0.01});
   s.moe.ffn = s.ffn;
   c.flag("norm_topk_prob", s.moe.normalise, false);
@@ -120,8 +120,8 @@ void granitemoe(ConfigFields& c, ModelSpec& s) {
   c.common(s, {});
   c.attention_bias(s);
   c.positive("embedding_multiplier", s.embedding_scale, 1);
-  c.positive("residual_multiplier", s.residual_scale, 1);
-  c.positive("attention_multiplier", s.query_scale, 1);
+  c.positive("residual_multiplier", s.residual.scale, 1);
+  c.positive("attention_multiplier", s.scores.scale, 1);
   double divisor = 1 / s.logit_scale;
   c.positive("logits_scaling", divisor, 1);
   s.logit_scale = 1 / divisor;
@@ -150,7 +150,7 @@ void gpt_oss(ConfigFields& c, ModelSpec& s) {
     s.activation = kernels::Activation::clamped_silu;
   }
   c.attention_bias(s, "attention_bias", true);
-  s.sinks = true;
+  s.scores.sinks = true;
   c.windows(s, 128, [](std::int64_t l) { return l % 2 == 0; });
   experts(c, s, "num_local_experts", "num_experts", {.experts = 128, .chosen = 4, .balance = 0.9});
   s.moe.ffn = s.ffn;
@@ -185,7 +185,7 @@ void latent(ConfigFields& c, ModelSpec& s) {
   s.kv_heads = s.heads;
   s.head_dim = std::max(l.nope + l.rope, l.value);
   s.rope.partial = std::nextafter(static_cast<double>(l.rope) / static_cast<double>(s.head_dim), 1.0);
-  s.query_scale = latent_scale(s);
+  s.scores.scale = latent_scale(s);
 }
 
 // "head_dim" is that of the turned part, and no key says which share it is.

@@ -22,7 +22,7 @@ double gemma_scale(const ConfigReader& c, const ModelSpec& s) {
 }
 
 void gemma_block(ConfigFields& c, ModelSpec& s) {
-  s.norm_offset = 1;
+  s.norm.offset = 1;
   if (auto* from = c.reader()) s.embedding_scale = gemma_scale(*from, s);
   c.attention_bias(s);
 }
@@ -56,19 +56,18 @@ ConfigDefaults gemma2_defaults() {
 }
 
 void query_scalar(ConfigFields& c, ModelSpec& s) {
-  double scalar = 1 / (s.query_scale * s.query_scale);
+  double scalar = 1 / (s.scores.scale * s.scores.scale);
   c.number("query_pre_attn_scalar", scalar, 256);
   if (auto* from = c.reader(); from && !(scalar > 0))
     throw UserError("{}: 'query_pre_attn_scalar' must be above 0, is {}", from->source(), scalar);
-  s.query_scale = 1 / std::sqrt(scalar);
-  s.sandwich_norms = true;
+  s.scores.scale = 1 / std::sqrt(scalar);
 }
 
 void gemma2(ConfigFields& c, ModelSpec& s) {
   c.common(s, gemma2_defaults());
   gemma_block(c, s);
   query_scalar(c, s);
-  c.cap("attn_logit_softcapping", s.attention_softcap, 50);
+  c.cap("attn_logit_softcapping", s.scores.softcap, 50);
   c.cap("final_logit_softcapping", s.final_softcap, 30);
   c.windows(s, 4096, [](std::int64_t layer) { return layer % 2 == 0; });
 }
@@ -80,18 +79,17 @@ void gemma3(ConfigFields& c, ModelSpec& s) {
   gemma_block(c, s);
   query_scalar(c, s);
   c.cap("final_logit_softcapping", s.final_softcap, 0);  // no code reads attn_logit_softcapping
-  s.qk_norm = true;
+  s.qk_norm.over = QkNormSpec::Over::head;
   std::int64_t pattern = 6;
   if (auto* from = c.reader()) {
     pattern = from->integer("sliding_window_pattern", 6);
     if (pattern < 1) throw UserError("{}: 'sliding_window_pattern' must be above 0, is {}", from->source(), pattern);
   }
   c.windows(s, 4096, [&](std::int64_t layer) { return (layer + 1) % pattern != 0; });
-  s.has_local_rope = true;
   defaults.rope_theta = 10000;
   if (auto* from = c.reader())
     s.rope_local = from->read_rope_of("sliding_attention", "rope_local_base_freq", s, defaults);
-  else (*c.writer())["rope_local_base_freq"] = s.rope_local.theta;
+  else (*c.writer())["rope_local_base_freq"] = s.rope_local->theta;
 }
 
 // As transformers saves Gemma 3 with its vision tower, and as its own modules are called.

@@ -53,19 +53,19 @@ void gpt2(ConfigFields& c, ModelSpec& s) {
   } else {
     read_gpt2(*c.reader(), s);
   }
-  c.number("layer_norm_epsilon", s.norm_eps, 1e-5);
-  bool scaled = s.query_scale == 0;
+  c.number("layer_norm_epsilon", s.norm.eps, 1e-5);
+  bool scaled = s.scores.scale == 0;
   c.flag("scale_attn_weights", scaled, true);
-  if (!scaled) s.query_scale = 1;
-  c.flag("scale_attn_by_inverse_layer_idx", s.inverse_layer_scale, false);
+  if (!scaled) s.scores.scale = 1;
+  c.flag("scale_attn_by_inverse_layer_idx", s.scores.by_layer, false);
   if (Json* to = c.writer())
     (*to)["activation_function"] =
         s.activation == kernels::Activation::gelu_tanh ? "gelu_new" : activation_name(s.activation);
-  s.norm = NormKind::layer;
-  s.norm_bias = s.qkv_bias = s.out_bias = s.mlp_bias = true;
+  layer_norm(s);
+  s.bias.qkv = s.bias.out = s.bias.mlp = true;
   s.gated = false;
-  s.use_rope = false;
-  s.learned_positions = s.conv1d_layout = s.fused_qkv = true;
+  s.positions = Positions::learned;
+  s.stored = {.qkv = StorageSpec::Qkv::stacked, .in_out = true};
 }
 
 constexpr Naming kNeox{.embed = "gpt_neox.embed_in",
@@ -79,8 +79,7 @@ constexpr Naming kNeox{.embed = "gpt_neox.embed_in",
                        .targets = {"query_key_value"}};
 
 void gpt_neox(ConfigFields& c, ModelSpec& s) {
-  s.norm = NormKind::layer;
-  s.norm_bias = true;
+  layer_norm(s);
   c.common(s, {.norm_eps = 1e-5,
                .partial_rotary = 0.25,
                .max_positions = 2048,
@@ -93,10 +92,10 @@ void gpt_neox(ConfigFields& c, ModelSpec& s) {
                .derived_head_dim = true});
   s.kv_heads = s.heads;
   c.attention_bias(s, "attention_bias", true);
-  c.flag("use_parallel_residual", s.parallel_residual, true);
-  s.mlp_bias = true;
+  c.flag("use_parallel_residual", s.residual.parallel, true);
+  s.bias.mlp = true;
   s.gated = false;
-  s.fused_by_head = true;
+  s.stored.qkv = StorageSpec::Qkv::by_head;
 }
 
 // Falcon with one LayerNorm for both blocks, two in front of each other, or, from 40B on, one for each.
@@ -115,8 +114,7 @@ constexpr Naming kFalconTwoNorms = [] {
 }();
 
 void falcon(ConfigFields& c, ModelSpec& s) {
-  s.norm = NormKind::layer;
-  s.norm_bias = true;
+  layer_norm(s);
   c.common(s, {.norm_eps = 1e-5,
                .tied = true,
                .max_positions = 2048,
@@ -131,7 +129,7 @@ void falcon(ConfigFields& c, ModelSpec& s) {
                .ffn_of_hidden = true});
   // The writer spells what was read: groups of heads as "new_decoder_architecture", one as "multi_query".
   bool grouped = s.naming == &kFalconTwoNorms || (s.kv_heads != 1 && s.kv_heads != s.heads);
-  bool multi_query = s.kv_heads == 1, parallel = s.parallel_residual;
+  bool multi_query = s.kv_heads == 1, parallel = s.residual.parallel;
   c.flag("new_decoder_architecture", grouped, false);
   c.flag("multi_query", multi_query, true);
   c.flag("parallel_attn", parallel, true);
@@ -140,12 +138,12 @@ void falcon(ConfigFields& c, ModelSpec& s) {
   else if (grouped) (*c.writer())["num_ln_in_parallel_attn"] = norms;
   if (c.reader() && !grouped) s.kv_heads = multi_query ? 1 : s.heads;
   c.attention_bias(s, "bias");
-  s.mlp_bias = s.qkv_bias;
-  s.parallel_residual = parallel || grouped;
-  s.shared_input_norm = s.parallel_residual && !(grouped && norms == 2);
+  s.bias.mlp = s.bias.qkv;
+  s.residual.parallel = parallel || grouped;
+  s.residual.shared_norm = s.residual.parallel && !(grouped && norms == 2);
   if (grouped && norms == 2) s.naming = &kFalconTwoNorms;
   s.gated = false;
-  s.fused_by_head = true;
+  s.stored.qkv = StorageSpec::Qkv::by_head;
 }
 
 }  // namespace

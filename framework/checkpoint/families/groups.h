@@ -10,6 +10,12 @@ namespace dml {
 
 using FamilyGroup = std::vector<Family>;
 
+/// LayerNorm with weight and bias.
+inline void layer_norm(ModelSpec& spec) {
+  spec.norm.kind = NormKind::layer;
+  spec.norm.bias = true;
+}
+
 FamilyGroup llama_families();   // Llama and what differs from it in a few switches
 FamilyGroup qwen_families();    // Qwen; OLMo and EXAONE, whose norms stand behind the blocks
 FamilyGroup gemma_families();   // Gemma

@@ -8,7 +8,7 @@ namespace {
 void llama(ConfigFields& c, ModelSpec& s) {
   c.common(s, {});
   c.attention_bias(s);
-  c.flag("mlp_bias", s.mlp_bias, false);
+  c.flag("mlp_bias", s.bias.mlp, false);
 }
 
 void mistral(ConfigFields& c, ModelSpec& s) {
@@ -49,7 +49,7 @@ void smollm3(ConfigFields& c, ModelSpec& s) {
                .bos = 128000,
                .eos = 128001});
   c.attention_bias(s);
-  c.flag("mlp_bias", s.mlp_bias, false);
+  c.flag("mlp_bias", s.bias.mlp, false);
   if (auto* from = c.reader()) {
     read_rope_layers(*from, s);
   } else {
@@ -65,36 +65,36 @@ void arcee(ConfigFields& c, ModelSpec& s) {
   c.common(s, {.norm_eps = 1e-5, .max_positions = 4096, .bos = 128000, .eos = 128001, .activation = "relu2"});
   s.gated = false;
   c.attention_bias(s);
-  c.flag("mlp_bias", s.mlp_bias, false);
+  c.flag("mlp_bias", s.bias.mlp, false);
 }
 
 void seed_oss(ConfigFields& c, ModelSpec& s) {
   c.common(s, {.head_dim = 128, .kv_heads = 8, .max_positions = 524288, .bos = 0, .eos = 2});
-  c.flag("attention_bias", s.qkv_bias, true);
-  c.flag("attention_out_bias", s.out_bias, false);
-  c.flag("mlp_bias", s.mlp_bias, false);
+  c.flag("attention_bias", s.bias.qkv, true);
+  c.flag("attention_out_bias", s.bias.out, false);
+  c.flag("mlp_bias", s.bias.mlp, false);
 }
 
 void ernie4_5(ConfigFields& c, ModelSpec& s) {
   c.common(s, {.norm_eps = 1e-5, .tied = true, .head_dim = 128, .kv_heads = 2, .rope_theta = 5e5, .max_positions = 131072});
   c.attention_bias(s, "use_bias");
-  s.mlp_bias = s.qkv_bias;
-  s.rope_interleaved = true;
+  s.bias.mlp = s.bias.qkv;
+  s.rope.interleaved = true;
 }
 
 void hunyuan(ConfigFields& c, ModelSpec& s) {
   c.common(s, {.norm_eps = 1e-5, .ntk_alpha = true});
   c.attention_bias(s);
-  s.qk_norm = s.qk_norm_behind_rope = true;
+  s.qk_norm = {.over = QkNormSpec::Over::head, .behind_rope = true};
 }
 
 void granite(ConfigFields& c, ModelSpec& s) {
   c.common(s, {});
   c.attention_bias(s);
-  c.flag("mlp_bias", s.mlp_bias, false);
+  c.flag("mlp_bias", s.bias.mlp, false);
   c.positive("embedding_multiplier", s.embedding_scale, 1);
-  c.positive("residual_multiplier", s.residual_scale, 1);
-  c.positive("attention_multiplier", s.query_scale, 1);
+  c.positive("residual_multiplier", s.residual.scale, 1);
+  c.positive("attention_multiplier", s.scores.scale, 1);
   double divisor = 1 / s.logit_scale;
   c.positive("logits_scaling", divisor, 1);
   s.logit_scale = 1 / divisor;
@@ -113,7 +113,7 @@ void apertus(ConfigFields& c, ModelSpec& s) {
                         .original_positions = 8192}});
   s.gated = false;
   c.attention_bias(s);
-  s.qk_norm = true;
+  s.qk_norm.over = QkNormSpec::Over::head;
 }
 
 constexpr Naming kApertus{.input_norm = "attention_layernorm", .pre_ffn_norm = "feedforward_layernorm"};

@@ -5,19 +5,18 @@ namespace dml {
 namespace {
 
 void phi(ConfigFields& c, ModelSpec& s) {
-  s.norm = NormKind::layer;
-  s.norm_bias = true;
+  layer_norm(s);
   c.common(s, {.norm_eps = 1e-5,
                .partial_rotary = 0.5,
                .max_positions = 2048,
                .activation = "gelu_new",
                .eps_key = "layer_norm_eps"});
   s.gated = false;
-  s.qkv_bias = s.out_bias = s.mlp_bias = s.head_bias = true;
-  s.parallel_residual = s.shared_input_norm = true;
-  c.flag("qk_layernorm", s.qk_norm, false);
-  s.qk_norm_bias = s.qk_norm;
-  s.qk_norm_kind = NormKind::layer;
+  s.bias.qkv = s.bias.out = s.bias.mlp = s.bias.head = true;
+  s.residual.parallel = s.residual.shared_norm = true;
+  c.qk_norm(s, "qk_layernorm", QkNormSpec::Over::head);
+  s.qk_norm.bias = bool{s.qk_norm};
+  s.qk_norm.kind = NormKind::layer;
 }
 
 void phi3(ConfigFields& c, ModelSpec& s) {
@@ -27,7 +26,7 @@ void phi3(ConfigFields& c, ModelSpec& s) {
                .bos = 1,
                .eos = 32000,
                .phi3_rope = true});
-  s.fused_qkv = s.fused_gate_up = true;
+  s.stored = {.qkv = StorageSpec::Qkv::stacked, .gate_up = true};
   c.same_windows(s, 0);
 }
 
@@ -39,10 +38,9 @@ void glm4(ConfigFields& c, ModelSpec& s) {
                .max_positions = 131072,
                .bos = -1,
                .eos = -1});
-  c.flag("attention_bias", s.qkv_bias, true);
-  s.rope_interleaved = true;
-  s.sandwich_norms = true;
-  s.fused_gate_up = true;
+  c.flag("attention_bias", s.bias.qkv, true);
+  s.rope.interleaved = true;
+  s.stored.gate_up = true;
   if (auto* from = c.reader(); from && !from->has("eos_token_id") && s.vocab > 151338) s.eos = {151329, 151336, 151338};
 }
 

@@ -25,22 +25,21 @@ void qwen_windows(ConfigFields& c, ModelSpec& s) {
 
 void qwen2(ConfigFields& c, ModelSpec& s) {
   c.common(s, {.kv_heads = 32, .max_positions = 32768, .bos = -1, .eos = -1});
-  s.qkv_bias = true;  // no key says so
+  s.bias.qkv = true;  // no key says so
   qwen_windows(c, s);
 }
 
 void qwen3(ConfigFields& c, ModelSpec& s) {
   c.common(s, {.head_dim = 128, .kv_heads = 32, .max_positions = 32768, .bos = -1, .eos = -1});
   c.attention_bias(s);
-  s.qk_norm = true;
+  s.qk_norm.over = QkNormSpec::Over::head;
   qwen_windows(c, s);
 }
 
 void olmo2(ConfigFields& c, ModelSpec& s) {
   c.common(s, {.norm_eps = 1e-5, .max_positions = 2048, .bos = -1, .eos = 50279});
   c.attention_bias(s);
-  s.norm_after = true;
-  s.qk_norm = s.qk_norm_whole = true;
+  s.qk_norm.over = QkNormSpec::Over::all_heads;
 }
 
 // Scaling is for full layers only; written in version 4's keys, the sliding ones have the plain rope of the same base.
@@ -49,16 +48,14 @@ void olmo3(ConfigFields& c, ModelSpec& s) {
       .norm_eps = 1e-5, .max_positions = 2048, .bos = -1, .eos = 50279, .ropes_of_layers = true};
   c.common(s, defaults);
   c.attention_bias(s);
-  s.norm_after = true;
-  s.qk_norm = s.qk_norm_whole = true;
+  s.qk_norm.over = QkNormSpec::Over::all_heads;
   c.windows(s, 4096, [](std::int64_t layer) { return (layer + 1) % 4 != 0; });
-  s.has_local_rope = true;
   if (auto* from = c.reader()) {
     ConfigDefaults plain = defaults;
     plain.rope_theta = s.rope.theta;
     s.rope_local = from->nested_ropes() ? from->read_rope_of("sliding_attention", "rope_theta", s, plain)
                                         : RopeSpec{.theta = s.rope.theta};
-  } else if (s.rope_local != RopeSpec{.theta = s.rope.theta}) {
+  } else if (*s.rope_local != RopeSpec{.theta = s.rope.theta}) {
     throw UserError("an olmo3 whose sliding layers have another rope cannot be written in these keys");
   }
 }
@@ -80,8 +77,7 @@ bool exaone_slides(const ConfigReader& c, std::int64_t layer) {
 
 void exaone4(ConfigFields& c, ModelSpec& s) {
   c.common(s, {.norm_eps = 1e-5, .kv_heads = 32, .max_positions = 2048, .bos = 0, .eos = 2});
-  s.norm_after = true;
-  s.qk_norm = true;
+  s.qk_norm.over = QkNormSpec::Over::head;
   c.windows(s, 4096, [&](std::int64_t layer) { return exaone_slides(*c.reader(), layer); });
   // With a window in the config, only the layers that have it turn.
   auto* from = c.reader();

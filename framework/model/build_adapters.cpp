@@ -1,0 +1,181 @@
+// The parameters of an adapter, beside the weights they belong to.
+#include <algorithm>
+#include <map>
+
+#include "kernels/quant_nf4.h"
+#include "model/adapter_start.h"
+#include "model/building.h"
+#include "model/low_rank_init.h"
+#include "model/weight_slots.h"
+
+namespace dml {
+namespace {
+
+using kernels::Storage;
+using kernels::Weight;
+
+class AdapterPlaces {
+ public:
+  explicit AdapterPlaces(Building& building) : b_(building) {}
+
+  void place_all() {
+    if (b_.training.adapter) place_modules();
+    for (const AdaptedExperts& experts : b_.plan.experts) place_expert_adapter(experts);
+    for (const TrainedRows& rows : b_.plan.rows) place_rows(rows);
+  }
+
+ private:
+  void place_modules() {
+    std::map<std::string, const AdaptedModule*> wanted;
+    for (const AdaptedModule& m : b_.plan.modules) wanted[m.module.name] = &m;
+    std::map<std::string, LoraAdapter> made;
+    for (const WeightName& w : weight_names(b_.spec)) {
+      auto found = w.bias || w.vector ? wanted.end() : wanted.find(w.module());
+      if (found == wanted.end()) continue;
+      std::optional<LoraAdapter>* slot = adapter_at(b_.model, w);
+      Linear* linear = linear_at(b_.model, w);
+      if (!slot || (!linear && b_.training.adapter->use_dora)) {
+        b_.problems.add(fmt::format("{}: {} on '{}' is not supported: name it in lora_modules_to_save instead",
+                                  b_.source_name, slot ? "DoRA" : "LoRA", w.module()));
+        continue;
+      }
+      auto [it, fresh] = made.try_emplace(w.module());
+      if (fresh) it->second = make_adapter(*found->second, w);
+      // Weights of a fused tensor share A and own their rows of B.
+      LoraAdapter part = it->second;
+      if (w.fused()) {
+        part.b.offset += w.first_row * part.b.cols;
+        part.b.rows = w.rows;
+      }
+      if (part.bias) {
+        part.bias.offset += w.first_row;
+        part.bias.cols = w.rows;
+      }
+      if (part.magnitude) {
+        part.magnitude.offset += w.first_row;
+        part.magnitude.cols = w.rows;
+      }
+      *slot = part;
+      if (auto rest = b_.rests.find(w.tensor); rest != b_.rests.end())
+        *frozen_at(b_.model, w) = rest->second.slice(w.first_row, w.rows);
+      if (part.magnitude) b_.fills.push_back([linear] { start_magnitude(*linear); });
+    }
+  }
+
+  LoraAdapter make_adapter(const AdaptedModule& m, const WeightName& w) {
+    const std::string name = "base_model.model." + m.module.name;
+    const std::size_t unit = unit_of(w, b_.spec);
+    LoraAdapter lora;
+    if (m.module.embedding) {
+      lora.a = b_.model.parameters.add(unit, name + ".lora_embedding_A", {m.r, m.module.rows}, true);
+      lora.b = b_.model.parameters.add(unit, name + ".lora_embedding_B", {m.module.cols, m.r}, true);
+    } else {
+      lora.a = b_.model.parameters.add(unit, name + ".lora_A.weight", {m.r, m.module.cols}, true);
+      lora.b = b_.model.parameters.add(unit, name + ".lora_B.weight", {m.module.rows, m.r}, true);
+      if (b_.training.adapter->lora_bias)
+        lora.bias = b_.model.parameters.add(unit, name + ".lora_B.bias", {m.module.rows}, false);
+      if (b_.training.adapter->use_dora)
+        lora.magnitude = b_.model.parameters.add(unit, name + ".lora_magnitude_vector", {m.module.rows}, false);
+      lora.dropout = static_cast<float>(b_.training.adapter->dropout);
+    }
+    lora.scale = static_cast<float>(m.scale);
+    lora.stream = b_.next_stream++;
+    if (m.module.embedding)
+      b_.fills.push_back(
+          [&b = b_, lora, name] { start_embedding_adapter(lora, b.training.adapter->init, b.training.seed, name); });
+    else if (starts_from_base(b_.training.adapter->init)) start_from_base(lora, m, w);
+    else b_.fills.push_back([&b = b_, lora, name] { start_adapter(lora, b.training.adapter->init, b.training.seed, name); });
+    return lora;
+  }
+
+  // One parameter for all experts, of which each has its rows.
+  void place_expert_adapter(const AdaptedExperts& adapted) {
+    const ExpertParameter& p = adapted.parameter;
+    const std::string name = "base_model.model." + adapted.stem;
+    const auto unit = static_cast<std::size_t>(p.layer) + 1;
+    LoraAdapter all;
+    all.a = b_.model.parameters.add(unit, name + ".lora_A.weight", {p.experts * adapted.r, p.cols}, true);
+    all.b = b_.model.parameters.add(unit, name + ".lora_B.weight", {p.experts * p.rows, adapted.r}, true);
+    all.scale = static_cast<float>(adapted.scale);
+    b_.fills.push_back([&b = b_, all, name] { start_adapter(all, b.training.adapter->init, b.training.seed, name); });
+    auto rows = [](ParameterRef ref, std::int64_t first, std::int64_t count) {
+      ref.offset += first * ref.cols;
+      ref.rows = count;
+      return ref;
+    };
+    Moe& moe = b_.model.layers[static_cast<std::size_t>(p.layer)].mlp.moe;
+    for (std::int64_t e = 0; e < p.experts; ++e) {
+      Mlp& expert = moe.experts[static_cast<std::size_t>(e)];
+      LoraAdapter own = all;
+      own.a = rows(all.a, e * adapted.r, adapted.r);
+      const std::int64_t parts = p.down ? 1 : 2, count = p.rows / parts;
+      for (std::int64_t part = 0; part < parts; ++part) {
+        Linear& linear = p.down ? expert.down : part == 0 ? expert.gate : expert.up;
+        own.b = rows(all.b, e * p.rows + part * count, count);
+        if (linear.lora)
+          b_.problems.add(fmt::format("{}: '{}' is in lora_target_parameters, and its matrices in lora_target_modules",
+                                    b_.source_name, p.name));
+        linear.lora = own;
+      }
+    }
+  }
+
+  // They start as the rows they take the place of.
+  void place_rows(const TrainedRows& trained) {
+    const WeightName& w = trained.weight;
+    const auto count = static_cast<std::int64_t>(trained.tokens.size());
+    const bool embedding = w.role == WeightRole::embed;
+    TrainedTokens& own = embedding ? b_.model.embedding.own : b_.model.head.own;
+    own.rows = b_.model.parameters.add(unit_of(w, b_.spec), rows_key(w), {count, w.cols}, true);
+    for (std::int64_t k = 0; k < count; ++k) own.numbers.push_back(static_cast<std::int32_t>(k));
+    std::ranges::sort(own.numbers, {}, [&](std::int32_t k) { return trained.tokens[static_cast<std::size_t>(k)]; });
+    for (std::int32_t k : own.numbers)
+      own.tokens.push_back(static_cast<std::int32_t>(trained.tokens[static_cast<std::size_t>(k)]));
+    if (embedding && b_.spec.tied) b_.model.head.own = own;
+    b_.fills.push_back([rows = own.rows, tokens = trained.tokens, matrix = *frozen_at(b_.model, w)] {
+      for (std::size_t k = 0; k < tokens.size(); ++k)
+        kernels::unpack(matrix, tokens[k], 1, 0, matrix.cols, rows.value().row(static_cast<std::int64_t>(k)));
+    });
+  }
+
+  // Takes the adapter's start out of the base, which keeps the rest: in memory of its own, in the type it had. LoftQ
+  // leaves NF4, whatever it was.
+  void start_from_base(const LoraAdapter& lora, const AdaptedModule& m, const WeightName& w) {
+    const std::string& init = b_.training.adapter->init;
+    auto refuse = [&](const std::string& why) {
+      b_.problems.add(fmt::format("{}: init_lora_weights '{}' on '{}': {}", b_.source_name, init, m.module.name, why));
+    };
+    auto stored = b_.find(w);
+    if (b_.source && !stored) return;
+    const bool quantised = stored && (stored->storage == Storage::nf4 || stored->storage == Storage::int8);
+    if (m.r > std::min(m.module.rows, m.module.cols))
+      return refuse(fmt::format("rank {} is above the weight's smaller side", m.r));
+    if (quantised && init == "loftq")
+      return refuse("the base is quantised already; without load_in_4bit and load_in_8bit LoftQ does it");
+    if (init == "olora" && w.transposed) return refuse("weights stored as (in, out) are not supported");
+    if (init == "loftq" && w.fused() && w.rows * w.cols % kernels::kNf4Block != 0)
+      return refuse("its parts do not begin at a block of NF4");
+    std::vector<float> values(static_cast<std::size_t>(m.module.rows * m.module.cols));
+    b_.tensor_values(w, stored, values.data());
+    auto start = std::make_shared<LowRankStart>(take_low_rank_part(init, {values.data(), m.module.rows, m.module.cols},
+                                                                   m.r, m.scale, b_.training.adapter->loftq_iterations));
+    const Storage storage = init == "loftq" ? Storage::nf4 : stored ? stored->storage : Storage::f32;
+    Weight& rest = b_.rests[w.tensor];
+    rest = keep_values(storage, std::move(values), m.module.rows, m.module.cols, quantised, b_.model.owned);
+    const bool half =
+        stored && (stored->bf16_values || stored->storage == Storage::bf16 || stored->storage == Storage::f16);
+    rest.bf16_values = storage == Storage::nf4 && half;
+    b_.fills.push_back([lora, start] {
+      std::ranges::copy(start->a, lora.a.value().data);
+      std::ranges::copy(start->b, lora.b.value().data);
+    });
+  }
+
+  Building& b_;
+};
+
+}  // namespace
+
+void place_adapters(Building& building) { AdapterPlaces(building).place_all(); }
+
+}  // namespace dml
