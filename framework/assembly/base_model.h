@@ -85,6 +85,11 @@ TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& m
 /// For inference: the base alone or with adapters over it, each "DIR" or "DIR=WEIGHT" (checkpoint/adapter_sum.h).
 std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage,
                                                const std::vector<std::string>& adapters = {});
+/// The same for an adapter on a base that `host` computes: `number` is what its rows are named by there (CausalLm::adopt); nothing
+/// where it must compute by itself.
+std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage,
+                                               const std::vector<std::string>& adapters, CausalLm& host,
+                                               std::optional<std::int32_t>& number);
 /// Double quantised scales of NF4 become float32: decoding multiplies by every one of them for every token.
 void expand_scales(CausalLm& model);
 

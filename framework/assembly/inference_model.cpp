@@ -174,4 +174,14 @@ std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage st
   return model;
 }
 
+std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage,
+                                               const std::vector<std::string>& adapters, CausalLm& host,
+                                               std::optional<std::int32_t>& number) {
+  auto model = model_with(base, storage, adapters);
+  keep_norms(*model);
+  number = host.adopt(*model);
+  if (!number) expand_scales(*model);
+  return model;
+}
+
 }  // namespace dml

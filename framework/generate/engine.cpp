@@ -13,24 +13,26 @@
 namespace dml {
 namespace {
 
-constexpr std::int64_t kFewestRead = 8;        // tokens in a step, however fair
-constexpr std::int64_t kPagesAhead = 16;       // taken at a time, so that they lie together
+constexpr std::int64_t kFewestRead = 8;   // tokens in a step, however fair
+constexpr std::int64_t kPagesAhead = 16;  // taken at a time, so that they lie together
 
 std::int64_t output_rows(const EngineOptions& o) { return std::max(static_cast<std::int64_t>(o.slots), o.reports); }
 
 }  // namespace
 
-Engine::Engine(std::vector<CausalLm*> models, const EngineOptions& options)
+Engine::Engine(std::vector<EngineModel> models, const EngineOptions& options)
     : models_(std::move(models)),
       options_(options),
-      vocab_(models_.at(0)->spec.vocab),
-      pool_(models_[0]->spec.layers, models_[0]->spec.kv_heads, models_[0]->spec.head_dim,
+      vocab_(models_.at(0).base->spec.vocab),
+      pool_(models_[0].base->spec.layers, models_[0].base->spec.kv_heads, models_[0].base->spec.head_dim,
             KvPool::pages_of(options.cache_tokens), options.cache),
       prefixes_(pool_),
       logits_(static_cast<std::size_t>(output_rows(options) * vocab_)),
-      states_(static_cast<std::size_t>(options.reports * models_[0]->spec.hidden)) {
+      states_(static_cast<std::size_t>(options.reports * models_[0].base->spec.hidden)) {
   DML_CHECK(options_.slots > 0 && options_.context > 0 && options_.reading > 0);
-  for (CausalLm* model : models_) {
+  for (const EngineModel& m : models_)
+    if (std::ranges::find(bases_, m.base) == bases_.end()) bases_.push_back(m.base);
+  for (CausalLm* model : bases_) {
     const std::size_t need = measure(*model, options_).working;
     if (model->length() < options_.context) model->set_length(options_.context);
     if (model->reserved() < need) model->reserve(need);
@@ -38,6 +40,8 @@ Engine::Engine(std::vector<CausalLm*> models, const EngineOptions& options)
 }
 
 Engine::~Engine() = default;
+
+const EngineModel& Engine::model_of(const Sequence& s) const { return models_[s.request.model]; }
 
 // The largest calls: all that is read in a step, as many sequences as there are slots, the first behind a whole context; rows
 // that are reported on; and a token for each slot behind a whole context.
@@ -127,15 +131,7 @@ std::span<const EngineEvent> Engine::step() {
   const bool fair = options_.fair && !writers.empty();
   const auto budget = fair ? std::min(static_cast<std::int64_t>(fair_reading_), options_.reading) : options_.reading;
   auto start = Clock::now();
-  std::int64_t tokens = 0;
-  for (std::size_t model = 0; model < models_.size(); ++model) {
-    std::vector<Sequence*> mine = readable();
-    std::erase_if(mine, [&](Sequence* s) { return s->request.model != model; });
-    if (mine.empty() || tokens >= budget) continue;
-    const std::vector<Part> now = parts(std::move(mine), budget - tokens);
-    for (const Part& part : now) tokens += part.tokens;
-    read(now);
-  }
+  const std::int64_t tokens = read_some(budget);
   const double reading = seconds_since(start);
   speed_.prompt_seconds += tokens > 0 ? reading : 0;
   if (fair && tokens >= budget && write_seconds_ > 0) {  // as long as writing takes
@@ -145,14 +141,30 @@ std::span<const EngineEvent> Engine::step() {
   }
   if (writers.empty()) return events_;
   start = Clock::now();
-  for (std::size_t model = 0; model < models_.size(); ++model) {
+  for (CausalLm* base : bases_) {
     std::vector<Sequence*> mine;
-    std::ranges::copy_if(writers, std::back_inserter(mine), [&](Sequence* s) { return s->request.model == model; });
+    std::ranges::copy_if(writers, std::back_inserter(mine), [&](Sequence* s) { return model_of(*s).base == base; });
+    std::ranges::stable_sort(mine, {}, [&](Sequence* s) { return model_of(*s).adapter; });
     if (!mine.empty()) write(mine);
   }
   write_seconds_ = seconds_since(start);
   speed_.new_seconds += write_seconds_;
   return events_;
+}
+
+// Parts of prompts, `budget` tokens of all bases together; how many they were.
+std::int64_t Engine::read_some(std::int64_t budget) {
+  std::int64_t tokens = 0;
+  for (CausalLm* base : bases_) {
+    std::vector<Sequence*> mine = readable();
+    std::erase_if(mine, [&](Sequence* s) { return model_of(*s).base != base; });
+    if (mine.empty() || tokens >= budget) continue;
+    std::vector<Part> now = parts(std::move(mine), budget - tokens);
+    std::ranges::stable_sort(now, {}, [&](const Part& part) { return model_of(*part.sequence).adapter; });
+    for (const Part& part : now) tokens += part.tokens;
+    read(now);
+  }
+  return tokens;
 }
 
 void Engine::admit() {
@@ -166,7 +178,7 @@ void Engine::admit() {
 }
 
 std::uint64_t Engine::root_of(const Sequence& s) {
-  const std::pair key(s.request.model, models_[s.request.model]->angles_of(std::ssize(s.text)));
+  const std::pair key(s.request.model, model_of(s).base->angles_of(std::ssize(s.text)));
   return roots_.try_emplace(key, roots_.size()).first->second;
 }
 
@@ -238,14 +250,14 @@ void Engine::read(std::span<const Part> parts) {
     const std::int64_t known = s->cache.length();
     reserve(*s, known + count);
     const std::int64_t wanted = s->reports() ? count : count == s->unread() && s->answers() ? 1 : 0;
-    rows_.push_back({&s->cache, std::ssize(tokens_), count, wanted, std::ssize(s->text)});
+    rows_.push_back({&s->cache, std::ssize(tokens_), count, wanted, std::ssize(s->text), model_of(*s).adapter});
     for (std::int64_t t = known; t < known + count; ++t) {
       tokens_.push_back(s->text[static_cast<std::size_t>(t)]);
       positions_.push_back(static_cast<std::int32_t>(t));
     }
     outputs += wanted;
   }
-  CausalLm& model = *models_[parts[0].sequence->request.model];
+  CausalLm& model = *model_of(*parts[0].sequence).base;
   const PackedBatch batch{tokens_, {}, positions_, {}};
   if (parts[0].sequence->request.embedding) model.embed(batch, rows_, {states_.data(), outputs, model.spec.hidden});
   else model.generate(batch, rows_, {logits_.data(), outputs, vocab_}, kernels::Rows::packed);
@@ -279,7 +291,7 @@ void Engine::read(std::span<const Part> parts) {
 void Engine::finish_part(Sequence& s, std::int64_t tokens, std::int64_t outputs, std::int64_t row_number) {
   if (!s.reports()) return;
   DML_CHECK(outputs == tokens);
-  const std::int64_t hidden = models_[0]->spec.hidden, first = s.cache.length() - tokens;
+  const std::int64_t hidden = models_[0].base->spec.hidden, first = s.cache.length() - tokens;
   if (s.request.embedding) s.mean.resize(static_cast<std::size_t>(hidden), 0);
   for (std::int64_t i = 0; i < tokens; ++i) {
     const std::int64_t next = first + i + 1;
@@ -299,7 +311,7 @@ void Engine::write(std::span<Sequence* const> which) {
   rows_.clear();
   std::vector<Sequence*> ready;
   std::vector<std::int64_t> rows;
-  CausalLm& model = *models_[which[0]->request.model];
+  CausalLm& model = *model_of(*which[0]).base;
   for (Sequence* s : which) {
     const std::int64_t known = s->cache.length();
     if (model.cache_expires(known, std::ssize(s->text))) {  // the whole text is read again, with the angles it has now
@@ -310,7 +322,7 @@ void Engine::write(std::span<Sequence* const> which) {
     }
     reserve(*s, known + 1);
     rows.push_back(std::ssize(rows_));
-    rows_.push_back({&s->cache, std::ssize(tokens_), 1});
+    rows_.push_back({.cache = &s->cache, .first = std::ssize(tokens_), .count = 1, .adapter = model_of(*s).adapter});
     tokens_.push_back(s->text.back());
     positions_.push_back(static_cast<std::int32_t>(known));
     ready.push_back(s);

@@ -2,7 +2,7 @@
 // under way, so a long prompt does not stop the others; a request may come, end or be cancelled between any two steps.
 //
 // What a request answers depends on the request alone: not on its company, nor on what the cache knew of its prompt, nor on the
-// parts in which that was read. Prompts are read by packed products and answers written by dots (CausalLm::generate), so only
+// parts in which that was read, nor on which adapters the others ask. Prompts are read by packed products and answers written by dots (CausalLm::generate), so only
 // rows that were read are shared; what an answer wrote is read again when it becomes part of a prompt.
 #pragma once
 
@@ -67,10 +67,18 @@ struct EngineEvent {
   std::exception_ptr failure{};            // end: why the request could not go on
 };
 
+/// A model, or an adapter on it (CausalLm::adopt): rows of one base are computed together.
+struct EngineModel {
+  CausalLm* base;
+  std::int32_t adapter;
+
+  EngineModel(CausalLm* model, std::int32_t number = -1) : base(model), adapter(number) {}
+};
+
 class Engine {
  public:
-  /// The models share their architecture (a base, and adapters on it); they outlive the engine. Takes all memory now.
-  Engine(std::vector<CausalLm*> models, const EngineOptions& options);
+  /// The models share their architecture; they outlive the engine. Takes all memory now.
+  Engine(std::vector<EngineModel> models, const EngineOptions& options);
   ~Engine();
 
   /// UserError where the request can never fit.
@@ -99,8 +107,7 @@ class Engine {
   struct Sequence;
 
   void admit();
-  void read_prompts();
-  void write_answers();
+  std::int64_t read_some(std::int64_t budget);
   std::vector<Sequence*> readable();
   bool must_wait(const Sequence& s) const;
   struct Part {
@@ -122,7 +129,10 @@ class Engine {
     return std::span(logits_).subspan(static_cast<std::size_t>(i * vocab_), static_cast<std::size_t>(vocab_));
   }
 
-  std::vector<CausalLm*> models_;
+  const EngineModel& model_of(const Sequence& s) const;
+
+  std::vector<EngineModel> models_;
+  std::vector<CausalLm*> bases_;
   EngineOptions options_;
   std::int64_t vocab_;
   KvPool pool_;

@@ -15,22 +15,6 @@ void CausalLm::set_length(std::int64_t length) {
   rope_ = RopeTables(spec, length);
 }
 
-bool CausalLm::cache_expires(std::int64_t from, std::int64_t to) const {
-  auto switches = [&](const RopeSpec& rope) {
-    const std::int64_t last = rope_switch(rope, spec.max_positions);
-    return rope.scaling == RopeScaling::longrope && from <= last && to > last;
-  };
-  return spec.positions == Positions::rope && (switches(spec.rope) || (spec.rope_local && switches(*spec.rope_local)));
-}
-
-std::int64_t CausalLm::angles_of(std::int64_t length) const {
-  auto kind = [&](const RopeSpec& rope) -> std::int64_t {
-    if (length <= rope_switch(rope, spec.max_positions)) return 0;
-    return rope.scaling == RopeScaling::dynamic ? length : 1;
-  };
-  return spec.positions != Positions::rope ? 0 : std::max(kind(spec.rope), spec.rope_local ? kind(*spec.rope_local) : 0);
-}
-
 std::int64_t CausalLm::lowest_trained() const {
   if (embedding.trains()) return -1;
   std::int64_t l = 0;
@@ -183,62 +167,6 @@ double CausalLm::train(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks
 
 double CausalLm::evaluate(const PackedBatch& batch, UnitHooks& hooks, std::span<float> row_losses) {
   return walk(batch, {}, hooks, row_losses, false);
-}
-
-void CausalLm::outputs_of(const PackedBatch& batch, std::span<const SequenceRows> sequences, kernels::Rows rows,
-                          Mat logits, Mat states) {
-  Arena::Scope step(arena_);
-  if (rows == kernels::Rows::by_count)
-    rows = batch.size() > std::ssize(sequences) ? kernels::Rows::packed : kernels::Rows::dots;
-  auto documents = arena_.take<RopeDocument>(std::ssize(sequences));
-  for (std::size_t i = 0; i < sequences.size() && !dry_run(); ++i) {
-    const SequenceRows& s = sequences[i];
-    documents[i] = {s.first, s.count, s.length > 0 ? s.length : s.cache->length() + s.count};
-  }
-  Pass pass{batch, arena_, rope_.full(batch.positions, documents, arena_),
-            rope_.local(batch.positions, documents, arena_)};
-  pass.rows = rows;
-  Mat x = arena_.matrix(batch.size(), spec.hidden);
-  embedding.forward(x, {}, pass);
-  const std::size_t last = layers.size() - 1;
-  for (std::size_t l = 0; l < last; ++l)
-    layers[l].forward_cached(x, sequences, nullptr, static_cast<std::int64_t>(l), x, pass);
-  // Of the last layer, the rows in front of the last ones of a sequence leave keys and values only.
-  Mat top = x;
-  std::vector<std::int32_t> ends;
-  const bool reads = rows == kernels::Rows::packed;
-  if (reads) {
-    for (const SequenceRows& s : sequences)
-      for (std::int64_t i = s.count - s.outputs; i < s.count; ++i) ends.push_back(static_cast<std::int32_t>(s.first + i));
-    top = arena_.matrix(std::ssize(ends), spec.hidden);
-    if (!ends.empty()) kernels::gather_rows(x, ends, top);
-  }
-  layers[last].forward_cached(x, sequences, reads ? &ends : nullptr, static_cast<std::int64_t>(last), top, pass);
-  if (!dry_run())
-    for (const SequenceRows& s : sequences) s.cache->advance(s.count);
-  if (top.rows == 0) return;
-  if (states.data) head.norm.forward(top, states);
-  else head.logits(top, logits, arena_, kernels::Rows::dots);
-}
-
-void CausalLm::continue_losses(const PackedBatch& batch, std::span<const SequenceRows> sequences,
-                               std::span<float> row_losses) {
-  Arena::Scope step(arena_);
-  auto documents = arena_.take<RopeDocument>(std::ssize(sequences));
-  for (std::size_t i = 0; i < sequences.size() && !dry_run(); ++i)
-    documents[i] = {sequences[i].first, sequences[i].count, sequences[i].cache->length() + sequences[i].count};
-  Pass pass{batch, arena_, rope_.full(batch.positions, documents, arena_),
-            rope_.local(batch.positions, documents, arena_)};
-  Mat x = arena_.matrix(batch.size(), spec.hidden);
-  embedding.forward(x, {}, pass);
-  for (std::size_t l = 0; l < layers.size(); ++l)
-    layers[l].forward_cached(x, sequences, {}, static_cast<std::int64_t>(l), x, pass);
-  if (!dry_run())
-    for (const SequenceRows& s : sequences) s.cache->advance(s.count);
-  const Labelled labelled = labelled_rows(batch, batch.learned(), arena_);
-  Mat fed = arena_.matrix(batch.learned(), spec.hidden);
-  kernels::gather_rows(x, labelled.rows, fed);
-  head.loss(fed, labelled.labels, row_losses, {}, pass);
 }
 
 CountedAsBound::CountedAsBound(ParameterStore& parameters, bool in_parts)

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -97,6 +98,10 @@ class CausalLm {
   void embed(const PackedBatch& batch, std::span<const SequenceRows> sequences, Mat states) {
     outputs_of(batch, sequences, kernels::Rows::packed, {}, states);
   }
+  /// Lets rows of generate() and embed() be another model's on the same frozen weights, a base's adapter: the number that their
+  /// SequenceRows::adapter names it by. Nothing where the two differ in more than adapters of linear layers outside of
+  /// experts, embedding and head. `other` outlives this.
+  std::optional<std::int32_t> adopt(CausalLm& other);
   /// Losses of continuations: every sequence's rows go on behind what its cache holds, and are cached as well. row_losses
   /// holds one loss per labelled row, in order.
   void continue_losses(const PackedBatch& batch, std::span<const SequenceRows> sequences, std::span<float> row_losses);
@@ -133,11 +138,20 @@ class CausalLm {
  private:
   void outputs_of(const PackedBatch& batch, std::span<const SequenceRows> sequences, kernels::Rows rows, Mat logits,
                   Mat states);
+  const Embedding* embedding_of(const AdapterRows& rows) const;
+  const LossHead* head_of(const AdapterRows& rows) const;
+  void embed_rows(Mat x, const Pass& pass);
+  void end_rows(ConstMat x, std::span<const AdapterRows> groups, Mat logits, Mat states);
   double walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, std::span<float> row_losses, bool backward,
               RowWeights* weights = nullptr);
   double head_loss(ConstMat x, std::span<const Token> labels, std::span<float> row_losses, Mat d, Pass& pass,
                    RowWeights* weights);
 
+  struct Adopted {
+    const Embedding* embedding;  // null: as this model's
+    const LossHead* head;
+  };
+  std::vector<Adopted> adopted_;
   RopeTables rope_;
   Arena arena_;
   std::vector<Kept> inputs_;  // per layer, into the arena: lists kept so that a step allocates nothing

@@ -105,6 +105,7 @@ struct SequenceRows {
   std::int64_t first = 0, count = 0;  // rows of the batch
   std::int64_t outputs = 1;           // how many of the last ones are wanted behind the last layer
   std::int64_t length = 0;            // of the whole text that is read, which angles may depend on; 0: up to these rows
+  std::int32_t adapter = -1;          // of those on the model (CausalLm::adopt); −1: the model itself
 };
 
 }  // namespace dml

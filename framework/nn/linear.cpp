@@ -1,5 +1,8 @@
 #include "nn/linear.h"
 
+#include <algorithm>
+#include <span>
+
 #include "core/error.h"
 #include "kernels/dora.h"
 #include "kernels/elementwise.h"
@@ -27,6 +30,7 @@ Linear::Saved Linear::plan(std::int64_t tokens, Keeping keeping, Arena& saved) c
 void Linear::forward(ConstMat x, Mat y, Write mode, Saved& s, Pass& pass) const {
   if (weight) pass.need(weight, 1);
   if (x.rows == 0) return;
+  if (pass.rows != kernels::Rows::by_count) return generate(x, y, mode, pass);
   Arena::Scope scope(pass.arena);
   // DoRA scales the sum of both products, so it cannot add to y in place.
   bool dora = lora && lora->magnitude;
@@ -56,8 +60,55 @@ void Linear::forward(ConstMat x, Mat y, Write mode, Saved& s, Pass& pass) const 
     kernels::scale(scaled, lora->scale);
     kernels::add_bias(scaled.data, y);
   }
+  add_bias(y);
+}
+
+void Linear::add_bias(Mat y) const {
   if (bias) kernels::add_bias(bias.value().data, y);
   else if (frozen_bias) kernels::add_bias(frozen_bias, y);
+}
+
+// One product for all rows, then each adapter's part for its own. DoRA scales the sum of both, so it cannot add to y in place.
+void Linear::generate(ConstMat x, Mat y, Write mode, Pass& pass) const {
+  Arena::Scope scope(pass.arena);
+  const LoraAdapter* own = lora ? &*lora : nullptr;
+  const AdapterRows whole{pass.first_row, x.rows, 0};
+  const auto choices = own ? std::span(&own, 1) : std::span(adapters);
+  const auto groups = own ? std::span(&whole, 1) : pass.adapters;
+  std::int64_t rank = 0;
+  bool dora = false, biased = false;
+  for (const LoraAdapter* l : choices)
+    if (l) rank = std::max(rank, l->a.rows), dora = dora || l->magnitude, biased = biased || l->bias;
+  const bool apart = dora && mode == Write::add;
+  Mat product = apart ? pass.arena.matrix(y.rows, y.cols) : y;
+  kernels::gemm_nt(x, value(), product, apart ? Write::set : mode, pass.rows);
+  Mat down = pass.arena.matrix(x.rows, rank), row = pass.arena.matrix(dora || biased, y.cols);
+  for (const AdapterRows& g : groups) {
+    const LoraAdapter* adapter = g.adapter < std::ssize(choices) && g.adapter >= 0 ? choices[static_cast<std::size_t>(g.adapter)] : nullptr;
+    const std::int64_t first = std::max<std::int64_t>(0, g.first - pass.first_row),
+                       last = std::min(x.rows, g.first + g.count - pass.first_row);
+    if (!adapter || first >= last) continue;
+    add_adapter(*adapter, x.slice(first, last - first), {down.data, last - first, adapter->a.rows}, row,
+                product.slice(first, last - first), pass);
+  }
+  if (apart) kernels::add_scaled(product, 1, y);
+  add_bias(y);
+}
+
+// y = m / ‖W + s·BA‖ · (y + s · (x Aᵀ) Bᵀ) + s · c.
+void Linear::add_adapter(const LoraAdapter& adapter, ConstMat x, Mat down, Mat row, Mat y, Pass& pass) const {
+  kernels::lora_down(x, adapter.a.value(), down, pass.rows);
+  kernels::scale(down, adapter.scale);
+  kernels::lora_up(down, adapter.b.value(), 1, y);
+  if (adapter.magnitude) {
+    if (!adapter.norms) kernels::dora_norms(value(), adapter.a.value(), adapter.b.value(), adapter.scale, row.data);
+    kernels::dora_scale(adapter.magnitude.value().data, adapter.norms ? adapter.norms : row.data, y);
+  }
+  if (adapter.bias) {
+    kernels::copy(adapter.bias.value(), row);
+    kernels::scale(row, adapter.scale);
+    kernels::add_bias(row.data, y);
+  }
 }
 
 void Linear::backward(ConstMat dy, ConstMat x, const Saved& s, Mat dx, Write mode, Pass& pass) const {

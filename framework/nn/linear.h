@@ -1,9 +1,12 @@
 // y = x Wᵀ (+ b) (+ s · ((x Aᵀ) Bᵀ + c)), W frozen in any storage or trainable; with an adapter optionally DoRA.
 //
 // A frozen W gets no gradient; an adapter keeps only x Aᵀ between forward and backward (DoRA also its unscaled output).
+// In generation rows of one product may have different adapters: they are added behind it, so a row's bits depend neither on
+// the other rows nor on their adapters.
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "kernels/weight.h"
 #include "nn/kept.h"
@@ -17,6 +20,7 @@ struct Linear {
   const float* frozen_bias = nullptr;
   ParameterRef bias;
   std::optional<LoraAdapter> lora;
+  std::vector<const LoraAdapter*> adapters;  // of other models on this weight, for rows that Pass::adapters lists; null: none
 
   struct Saved {
     Mat down;    // x Aᵀ (T, R)
@@ -39,6 +43,11 @@ struct Linear {
   void forward(ConstMat x, Mat y, Write mode, Saved& saved, Pass& pass) const;
   /// Adds parameter gradients; sets or adds to dx (T, in) unless it is empty. x is the input forward saw.
   void backward(ConstMat dy, ConstMat x, const Saved& saved, Mat dx, Write mode, Pass& pass) const;
+
+ private:
+  void generate(ConstMat x, Mat y, Write mode, Pass& pass) const;
+  void add_adapter(const LoraAdapter& adapter, ConstMat x, Mat down, Mat row, Mat y, Pass& pass) const;
+  void add_bias(Mat y) const;
 };
 
 }  // namespace dml

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "core/arena.h"
 #include "core/packed_batch.h"
@@ -13,6 +14,12 @@
 
 namespace dml {
 
+/// Rows of a call, and the adapter that they are computed with (Linear::adapters); −1: none.
+struct AdapterRows {
+  std::int64_t first = 0, count = 0;
+  std::int32_t adapter = -1;
+};
+
 struct Pass {
   const PackedBatch& batch;
   Arena& arena;                          // scratch; whatever a block takes it gives back
@@ -22,14 +29,17 @@ struct Pass {
   std::uint64_t micro_batch = 0;  // global number of the micro-batch since the start of training
   std::int64_t first_row = 0;     // of what a block is given, where it works on some of the rows at a time
   kernels::Rows rows = kernels::Rows::by_count;
+  std::span<const AdapterRows> adapters = {};      // of generation, in order; rows of none need not be listed
+  std::span<const AdapterRows> end_adapters = {};  // of the rows that alone() is for
   bool sparing = false;           // smaller blocks of work, where memory counts more than the last percent of speed
   UnitHooks* hooks = nullptr;
   RouterSums* routers = nullptr;  // what mixtures of experts lose by their choices; null where nobody asks
 
-  /// The same, for rows that are multiplied each for itself.
+  /// The same, for the last rows of every sequence, which are multiplied each for itself.
   Pass alone() const {
     Pass other = *this;
     other.rows = kernels::Rows::dots;
+    other.adapters = end_adapters;
     return other;
   }
 

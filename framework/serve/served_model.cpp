@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "assembly/job.h"
 #include "assembly/vocabulary.h"
@@ -54,16 +55,21 @@ ServedModels::ServedModels(const Recipe* recipe, const ServedOptions& options) {
   if (!base_.files) throw UserError("there are no weights to serve: base_model is not set");
 
   const std::string base_name = name_of(base_.directory);
-  auto add = [&](const std::string& name, const std::string& parent, const std::vector<std::string>& from) {
+  weights_.push_back(make_inference_model(base_, which.section.frozen_storage));
+  auto add = [&](const std::string& name, const std::string& parent, EngineModel model) {
     if (name.empty() || find(name)) throw UserError("--adapter: two models would have the name '{}'; use NAME=DIR", name);
     list_.push_back({name, parent});
-    models_.push_back(make_inference_model(base_, which.section.frozen_storage, from));
+    models_.push_back(model);
   };
   for (std::size_t i = 0; i < adapters.size(); ++i) {
-    if (i == which.adapters.size()) add(base_name, "", {});
-    add(adapters[i].first, base_name, {adapters[i].second});
+    if (i == which.adapters.size()) add(base_name, "", weights_[0].get());
+    std::optional<std::int32_t> number;
+    weights_.push_back(make_inference_model(base_, which.section.frozen_storage, {adapters[i].second}, *weights_[0], number));
+    add(adapters[i].first, base_name, number ? EngineModel(weights_[0].get(), *number) : weights_.back().get());
+    if (!number)
+      log_info("{} changes weights of the base; its requests are not computed together with the others'", adapters[i].first);
   }
-  if (!find(base_name)) add(base_name, "", {});
+  if (!find(base_name)) add(base_name, "", weights_[0].get());
 
   Recipe own;
   const Recipe* texts = options.base_model ? nullptr : recipe;
@@ -102,7 +108,9 @@ void ServedModels::plan(const ServedOptions& options) {
   const std::size_t room = available_memory();
   if (room == 0) return;
   std::size_t working = 0;
-  for (auto& model : models_) working += Engine::measure(*model, engine_).working;
+  std::set<CausalLm*> computing;
+  for (const EngineModel& model : models_) computing.insert(model.base);
+  for (CausalLm* model : computing) working += Engine::measure(*model, engine_).working;
   const std::int64_t left = static_cast<std::int64_t>(room / 10 * 9) - static_cast<std::int64_t>(working);
   const std::int64_t tokens = std::min(engine_.cache_tokens, std::max<std::int64_t>(0, left) / bytes);
   if (tokens < engine_.context)
@@ -120,12 +128,6 @@ std::optional<std::size_t> ServedModels::find(const std::string& name) const {
   for (std::size_t i = 0; i < list_.size(); ++i)
     if (name == list_[i].name || (!list_[i].parent.empty() && name == list_[i].parent + ":" + list_[i].name)) return i;
   return {};
-}
-
-std::vector<CausalLm*> ServedModels::models() const {
-  std::vector<CausalLm*> out;
-  for (auto& model : models_) out.push_back(model.get());
-  return out;
 }
 
 }  // namespace dml

@@ -43,7 +43,8 @@ class ServedModels {
   /// What requests leave out: the recipe's, generation_config.json's, OpenAI's.
   const GenerationOptions& defaults() const { return defaults_; }
   const EngineOptions& engine_options() const { return engine_; }
-  std::vector<CausalLm*> models() const;
+  /// In the order of list(). Adapters are computed with the base wherever they leave its weights as they are.
+  const std::vector<EngineModel>& models() const { return models_; }
   const std::string& description() const { return description_; }
 
  private:
@@ -51,7 +52,8 @@ class ServedModels {
 
   BaseModel base_;
   std::vector<ServedModel> list_;
-  std::vector<std::unique_ptr<CausalLm>> models_;
+  std::vector<std::unique_ptr<CausalLm>> weights_;  // the base's first
+  std::vector<EngineModel> models_;
   std::unique_ptr<AnswerFormat> format_;
   GenerationOptions defaults_;
   EngineOptions engine_;

@@ -7,7 +7,7 @@
 
 namespace dml {
 
-Service::Service(std::vector<CausalLm*> models, const EngineOptions& options, std::size_t queue, Metrics& metrics)
+Service::Service(std::vector<EngineModel> models, const EngineOptions& options, std::size_t queue, Metrics& metrics)
     : engine_(std::move(models), options), metrics_(metrics), queue_(queue), thread_([this] { run(); }) {}
 
 Service::~Service() {

@@ -21,7 +21,7 @@ namespace dml {
 class Service {
  public:
   /// `queue`: requests that may wait for a place, beside those under way.
-  Service(std::vector<CausalLm*> models, const EngineOptions& options, std::size_t queue, Metrics& metrics);
+  Service(std::vector<EngineModel> models, const EngineOptions& options, std::size_t queue, Metrics& metrics);
   ~Service();
 
   /// False when the queue is full.

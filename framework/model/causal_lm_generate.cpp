@@ -1,0 +1,194 @@
+// The pass of generation: new rows of several sequences over their caches. Rows may belong to adapters of one base, which share
+// every product with its weights.
+#include <algorithm>
+#include <cstring>
+
+#include "core/error.h"
+#include "kernels/elementwise.h"
+#include "model/causal_lm.h"
+#include "model/useful_rows.h"
+#include "model/weight_slots.h"
+
+namespace dml {
+namespace {
+
+bool same_values(const float* a, const float* b, std::int64_t count) {
+  return a == b || (a && b && std::memcmp(a, b, static_cast<std::size_t>(count) * sizeof(float)) == 0);
+}
+
+bool same_matrix(const kernels::Weight& a, const kernels::Weight& b) {
+  return a.data == b.data && a.storage == b.storage && a.rows == b.rows && a.cols == b.cols;
+}
+
+// Whether a weight of a layer is the same in both, but for an adapter that rows can choose.
+bool same_weight(CausalLm& a, CausalLm& b, const WeightName& w) {
+  if (Linear *x = linear_at(a, w), *y = linear_at(b, w); x && y) {
+    if (x->weight || y->weight || x->bias || y->bias || x->lora || (y->lora && w.expert >= 0)) return false;
+    return w.bias ? same_values(x->frozen_bias, y->frozen_bias, w.rows) : same_matrix(x->frozen, y->frozen);
+  }
+  if (Norm *x = norm_at(a, w), *y = norm_at(b, w); x && y) {
+    if (x->trains() || y->trains()) return false;
+    return w.bias ? same_values(x->frozen_bias, y->frozen_bias, w.rows) : same_values(x->frozen, y->frozen, w.rows);
+  }
+  const VectorPlace x = vector_at(a, w), y = vector_at(b, w);
+  if (x.frozen && y.frozen)
+    return !(x.trained && *x.trained) && !(y.trained && *y.trained) && same_values(*x.frozen, *y.frozen, w.rows);
+  const auto l = static_cast<std::size_t>(w.layer);
+  const Attention &p = a.layers[l].attention, &q = b.layers[l].attention;
+  if (w.role == WeightRole::sinks) return !p.sinks && !q.sinks && same_values(p.frozen_sinks, q.frozen_sinks, w.rows);
+  return w.role == WeightRole::router_correction;  // never trained
+}
+
+bool same_embedding(const Embedding& a, const Embedding& b) {
+  return !a.trains() && !b.trains() && same_matrix(a.frozen, b.frozen) && same_matrix(a.frozen_positions, b.frozen_positions) &&
+         same_values(a.norm.frozen, b.norm.frozen, a.frozen.cols) && same_values(a.norm.frozen_bias, b.norm.frozen_bias, a.frozen.cols);
+}
+
+bool same_head(const LossHead& a, const LossHead& b, const ModelSpec& spec) {
+  return !a.trains() && !b.trains() && same_matrix(a.frozen, b.frozen) && same_values(a.frozen_bias, b.frozen_bias, spec.vocab) &&
+         same_values(a.norm.frozen, b.norm.frozen, spec.hidden) &&
+         same_values(a.norm.frozen_bias, b.norm.frozen_bias, spec.hidden);
+}
+
+// Calls part(what, first, count) for rows in a row that have the same `what` of their adapter.
+template <class Of, class Part>
+void each_run(std::span<const AdapterRows> groups, Of of, Part part) {
+  for (std::size_t i = 0, j = 0; i < groups.size(); i = j) {
+    std::int64_t count = 0;
+    for (; j < groups.size() && of(groups[j]) == of(groups[i]); ++j) count += groups[j].count;
+    part(*of(groups[i]), groups[i].first, count);
+  }
+}
+
+}  // namespace
+
+bool CausalLm::cache_expires(std::int64_t from, std::int64_t to) const {
+  auto switches = [&](const RopeSpec& rope) {
+    const std::int64_t last = rope_switch(rope, spec.max_positions);
+    return rope.scaling == RopeScaling::longrope && from <= last && to > last;
+  };
+  return spec.positions == Positions::rope && (switches(spec.rope) || (spec.rope_local && switches(*spec.rope_local)));
+}
+
+std::int64_t CausalLm::angles_of(std::int64_t length) const {
+  auto kind = [&](const RopeSpec& rope) -> std::int64_t {
+    if (length <= rope_switch(rope, spec.max_positions)) return 0;
+    return rope.scaling == RopeScaling::dynamic ? length : 1;
+  };
+  return spec.positions != Positions::rope ? 0 : std::max(kind(spec.rope), spec.rope_local ? kind(*spec.rope_local) : 0);
+}
+
+std::optional<std::int32_t> CausalLm::adopt(CausalLm& other) {
+  ModelSpec its = other.spec;
+  its.tied = spec.tied;  // an adapter on one of the ends parts them
+  if (!(its == spec)) return {};
+  const std::vector<WeightName> names = weight_names(spec);
+  for (const WeightName& w : names)
+    if (w.layer >= 0 && !same_weight(*this, other, w)) return {};
+  for (const WeightName& w : names)
+    if (Linear* linear = w.layer >= 0 && !w.bias ? linear_at(*this, w) : nullptr) {
+      const auto& lora = linear_at(other, w)->lora;
+      linear->adapters.resize(adopted_.size(), nullptr);
+      linear->adapters.push_back(lora ? &*lora : nullptr);
+    }
+  adopted_.push_back({same_embedding(embedding, other.embedding) ? nullptr : &other.embedding,
+                      same_head(head, other.head, spec) ? nullptr : &other.head});
+  return static_cast<std::int32_t>(adopted_.size()) - 1;
+}
+
+const Embedding* CausalLm::embedding_of(const AdapterRows& rows) const {
+  const Embedding* own = rows.adapter < 0 ? nullptr : adopted_[static_cast<std::size_t>(rows.adapter)].embedding;
+  return own ? own : &embedding;
+}
+const LossHead* CausalLm::head_of(const AdapterRows& rows) const {
+  const LossHead* own = rows.adapter < 0 ? nullptr : adopted_[static_cast<std::size_t>(rows.adapter)].head;
+  return own ? own : &head;
+}
+
+void CausalLm::embed_rows(Mat x, const Pass& pass) {
+  const PackedBatch& all = pass.batch;
+  auto embed = [&](const Embedding& table, std::int64_t first, std::int64_t count) {
+    const auto from = static_cast<std::size_t>(first), size = static_cast<std::size_t>(count);
+    const PackedBatch part{all.tokens.subspan(from, size), {}, all.positions.subspan(from, size), {}};
+    Pass some{part, arena_, {}, {}};
+    table.forward(x.slice(first, count), {}, some);
+  };
+  if (dry_run())  // whichever rows are whose
+    for (const Adopted& a : adopted_)
+      if (a.embedding) embed(*a.embedding, 0, x.rows);
+  if (pass.adapters.empty()) return embed(embedding, 0, x.rows);
+  each_run(pass.adapters, [&](const AdapterRows& rows) { return embedding_of(rows); }, embed);
+}
+
+void CausalLm::end_rows(ConstMat x, std::span<const AdapterRows> groups, Mat logits, Mat states) {
+  auto finish = [&](const LossHead& end, std::int64_t first, std::int64_t count) {
+    if (states.data) end.norm.forward(x.slice(first, count), states.slice(first, count));
+    else end.logits(x.slice(first, count), logits.slice(first, count), arena_, kernels::Rows::dots);
+  };
+  if (dry_run())
+    for (const Adopted& a : adopted_)
+      if (a.head) finish(*a.head, 0, x.rows);
+  if (groups.empty()) return finish(head, 0, x.rows);
+  each_run(groups, [&](const AdapterRows& rows) { return head_of(rows); }, finish);
+}
+
+void CausalLm::outputs_of(const PackedBatch& batch, std::span<const SequenceRows> sequences, kernels::Rows rows,
+                          Mat logits, Mat states) {
+  Arena::Scope step(arena_);
+  if (rows == kernels::Rows::by_count)
+    rows = batch.size() > std::ssize(sequences) ? kernels::Rows::packed : kernels::Rows::dots;
+  const bool reads = rows == kernels::Rows::packed;
+  auto documents = arena_.take<RopeDocument>(std::ssize(sequences));
+  auto groups = arena_.take<AdapterRows>(std::ssize(sequences)), end_groups = arena_.take<AdapterRows>(std::ssize(sequences));
+  std::vector<std::int32_t> ends;  // of the last layer, the rows in front of these leave keys and values only
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    const SequenceRows& s = sequences[i];
+    const auto first_end = std::ssize(ends);
+    for (std::int64_t row = s.count - s.outputs; reads && row < s.count; ++row)
+      ends.push_back(static_cast<std::int32_t>(s.first + row));
+    if (dry_run()) continue;
+    documents[i] = {s.first, s.count, s.length > 0 ? s.length : s.cache->length() + s.count};
+    groups[i] = {s.first, s.count, s.adapter};
+    end_groups[i] = {first_end, s.outputs, s.adapter};
+  }
+  Pass pass{batch, arena_, rope_.full(batch.positions, documents, arena_),
+            rope_.local(batch.positions, documents, arena_)};
+  pass.rows = rows;
+  if (!adopted_.empty() && !dry_run()) pass.adapters = groups, pass.end_adapters = end_groups;
+  Mat x = arena_.matrix(batch.size(), spec.hidden);
+  embed_rows(x, pass);
+  const std::size_t last = layers.size() - 1;
+  for (std::size_t l = 0; l < last; ++l)
+    layers[l].forward_cached(x, sequences, nullptr, static_cast<std::int64_t>(l), x, pass);
+  Mat top = x;
+  if (reads) {
+    top = arena_.matrix(std::ssize(ends), spec.hidden);
+    if (!ends.empty()) kernels::gather_rows(x, ends, top);
+  }
+  layers[last].forward_cached(x, sequences, reads ? &ends : nullptr, static_cast<std::int64_t>(last), top, pass);
+  if (!dry_run())
+    for (const SequenceRows& s : sequences) s.cache->advance(s.count);
+  if (top.rows > 0) end_rows(top, reads ? pass.end_adapters : pass.adapters, logits, states);
+}
+
+void CausalLm::continue_losses(const PackedBatch& batch, std::span<const SequenceRows> sequences,
+                               std::span<float> row_losses) {
+  Arena::Scope step(arena_);
+  auto documents = arena_.take<RopeDocument>(std::ssize(sequences));
+  for (std::size_t i = 0; i < sequences.size() && !dry_run(); ++i)
+    documents[i] = {sequences[i].first, sequences[i].count, sequences[i].cache->length() + sequences[i].count};
+  Pass pass{batch, arena_, rope_.full(batch.positions, documents, arena_),
+            rope_.local(batch.positions, documents, arena_)};
+  Mat x = arena_.matrix(batch.size(), spec.hidden);
+  embedding.forward(x, {}, pass);
+  for (std::size_t l = 0; l < layers.size(); ++l)
+    layers[l].forward_cached(x, sequences, {}, static_cast<std::int64_t>(l), x, pass);
+  if (!dry_run())
+    for (const SequenceRows& s : sequences) s.cache->advance(s.count);
+  const Labelled labelled = labelled_rows(batch, batch.learned(), arena_);
+  Mat fed = arena_.matrix(batch.learned(), spec.hidden);
+  kernels::gather_rows(x, labelled.rows, fed);
+  head.loss(fed, labelled.labels, row_losses, {}, pass);
+}
+
+}  // namespace dml
