@@ -1,12 +1,16 @@
 // bench: speed and memory of a recipe's training step, on random tokens.
 #include "diagnose/bench.h"
 
+#include <charconv>
+#include <string_view>
+
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
 #include "cli/stages.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "diagnose/work_span.h"
 #include "train/progress.h"
 
 namespace dml {
@@ -15,14 +19,16 @@ namespace {
 struct Bench {
   std::string recipe;
   std::optional<double> masked;
-  std::optional<std::string> documents;
+  std::optional<std::string> documents, scaling;
   std::optional<std::int64_t> warmup, steps;
   bool json = false;
   std::vector<Override> overrides;
   Options options{"bench",
-                  "bench RECIPE [--masked X | --documents FILE] [--warmup N] [--steps N] [--json] [--KEY VALUE …]",
+                  "bench RECIPE [--masked X | --documents FILE] [--warmup N] [--steps N] [--scaling LIST] [--json] "
+                  "[--KEY VALUE …]",
                   {"dml bench recipe.yml", "dml bench recipe.yml --masked 0.75 --steps 10",
-                   "mpirun -np 2 dml bench recipe.yml --batch_size 4", "DML_PROFILE=1 dml bench recipe.yml"}};
+                   "mpirun -np 2 dml bench recipe.yml --batch_size 4", "DML_PROFILE=1 dml bench recipe.yml",
+                   "dml bench recipe.yml --scaling 4,16,64,128"}};
   Bench() {
     options.about(
         "Runs training steps on random tokens and reports time per step, tokens per second, arithmetic rate and "
@@ -34,6 +40,10 @@ struct Bench {
     options.text("documents", documents, "file with the length of each document: lines of 'TOKENS TRAINED'", "FILE");
     options.integer("warmup", warmup, "number of steps before the measurement (2)");
     options.integer("steps", steps, "number of steps to measure (6)");
+    options.text("scaling", scaling,
+                 "predicts how the step scales to these numbers of threads, on this machine with one thread: the "
+                 "efficiency of each operation, from the time of its tiles. Memory bandwidth is not part of it",
+                 "4,16,64");
     options.flag("json", json, "print the result as one JSON object");
     options.take_overrides(overrides);
   }
@@ -50,6 +60,30 @@ BenchOptions checked(const Bench& b) {
   if (o.steps < 1 || o.steps > 1'000'000) throw UserError("--steps must be between 1 and 1000000");
   if (b.documents) o.documents = read_documents(*b.documents);
   return o;
+}
+
+// "4,16,64" as numbers.
+std::vector<int> thread_counts(const std::optional<std::string>& text) {
+  std::vector<int> counts;
+  if (!text) return counts;
+  std::string_view rest = *text;
+  while (true) {
+    int count = 0;
+    auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), count);
+    if (error != std::errc{} || count < 1 || count > 4096)
+      throw UserError("--scaling must be numbers of threads between 1 and 4096, as in 4,16,64; it is '{}'", *text);
+    counts.push_back(count);
+    rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+    if (rest.empty()) return counts;
+    if (rest[0] != ',') throw UserError("--scaling: '{}' is no list of numbers, as in 4,16,64", *text);
+    rest.remove_prefix(1);
+  }
+}
+
+std::string joined(const std::vector<std::string>& lines) {
+  std::string out;
+  for (auto& line : lines) out += line + "\n";
+  return out;
 }
 
 std::string json_line(const BenchResult& r) {
@@ -112,13 +146,20 @@ int run_bench(const std::vector<std::string>& words) {
   Bench b;
   b.options.parse(words);
   BenchOptions options = checked(b);
+  const std::vector<int> scaling = thread_counts(b.scaling);
   return run_on_ranks([&](Comm& comm) {
     RecipeFile file = load_recipe(b.recipe, b.overrides, RecipeUse::measure);
     if (comm.rank() == 0) show_notes(file);
+    if (!scaling.empty()) {
+      if (comm.size() > 1) throw UserError("--scaling runs on one rank; start dml bench without mpirun");
+      print(joined(work_span(file.recipe, comm, options, scaling).table()));
+      return 0;
+    }
     BenchResult result = bench(file.recipe, comm, options);
     if (comm.rank() != 0) return 0;
     print(b.json ? json_line(result) : table(result));
-    for (auto& line : result.profile) log_info("{}", line);
+    if (!result.profile.empty())
+      for (auto& line : profile_table(result.profile)) log_info("{}", line);
     return 0;
   });
 }

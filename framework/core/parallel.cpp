@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/clock.h"
+#include "core/virtual_threads.h"
 
 namespace dml {
 namespace {
@@ -155,6 +156,24 @@ std::shared_ptr<Pool> current_pool() {
   return pool;
 }
 
+// The tiles of a call one after another, with their times.
+void run_virtually(std::int64_t count, TileFunction tile) {
+  thread_local std::vector<double> seconds;
+  seconds.resize(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double start = thread_seconds();
+    tile(i);
+    seconds[static_cast<std::size_t>(i)] = thread_seconds() - start;
+  }
+  add_virtual_call(seconds);
+}
+
+// While one is alive, this thread is inside of a call, and calls within it run on this thread alone.
+struct Inside {
+  Inside() { inside = true; }
+  ~Inside() { inside = false; }
+};
+
 }  // namespace
 
 int available_cores() {
@@ -170,6 +189,7 @@ void set_threads(int count) {
 }
 
 int threads() {
+  if (int count = virtual_threads()) return count;
   std::lock_guard lock(pool_mutex);
   return wanted == 0 ? available_cores() : wanted;
 }
@@ -177,11 +197,12 @@ int threads() {
 void parallel_for(std::int64_t count, TileFunction tile) {
   if (count <= 0 || dry_depth > 0) return;
   if (count > 1 && !inside) {
+    if (virtual_threads() > 0) {
+      Inside call;
+      return run_virtually(count, tile);
+    }
     auto shared = current_pool();
-    inside = true;
-    struct Leave {
-      ~Leave() { inside = false; }
-    } leave;
+    Inside call;
     if (shared->workers() > 0 && shared->run(count, tile)) return;
   }
   for (std::int64_t i = 0; i < count; ++i) tile(i);

@@ -3,16 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <string_view>
 #include <unordered_map>
+
+#include "core/clock.h"
+#include "core/virtual_threads.h"
 
 namespace dml {
 namespace {
 
 struct Count {
   std::int64_t calls = 0;
-  double seconds = 0, operations = 0;
+  double seconds = 0, operations = 0, saved = 0;
 };
 
 thread_local std::unordered_map<std::string_view, Count> counts;
@@ -21,6 +25,11 @@ thread_local ProfileScope* innermost = nullptr;
 bool wanted() {
   const char* text = std::getenv("DML_PROFILE");
   return text && *text && std::string_view(text) != "0";
+}
+
+double now() {
+  if (virtual_threads() > 0) return thread_seconds();
+  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
@@ -32,31 +41,35 @@ void ProfileScope::begin(const char* name, double operations) {
   operations_ = operations;
   outer_ = innermost;
   innermost = this;
-  start_ = std::chrono::steady_clock::now();
+  saved_before_ = virtually_saved();
+  start_ = now();
 }
 
 void ProfileScope::end() {
-  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  const double seconds = now() - start_, saved = virtually_saved() - saved_before_;
   innermost = outer_;
-  if (outer_) outer_->inside_ += seconds;
+  if (outer_) {
+    outer_->inside_ += seconds;
+    outer_->saved_inside_ += saved;
+  }
   Count& count = counts[name_];
   count.calls += 1;
   count.seconds += seconds - inside_;
   count.operations += operations_;
+  count.saved += saved - saved_inside_;
 }
 
 void reset_profile() { counts.clear(); }
 
 std::vector<ProfileRow> profile_rows() {
   std::vector<ProfileRow> rows;
-  for (auto& [name, c] : counts) rows.push_back({std::string(name), c.calls, c.seconds, c.operations});
+  for (auto& [name, c] : counts) rows.push_back({std::string(name), c.calls, c.seconds, c.operations, c.saved});
   std::ranges::sort(rows,
                     [](auto& a, auto& b) { return a.seconds != b.seconds ? a.seconds > b.seconds : a.name < b.name; });
   return rows;
 }
 
-std::vector<std::string> profile_table() {
-  std::vector<ProfileRow> rows = profile_rows();
+std::vector<std::string> profile_table(const std::vector<ProfileRow>& rows) {
   double total = 0;
   for (auto& r : rows) total += r.seconds;
   std::vector<std::string> lines{

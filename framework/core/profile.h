@@ -3,9 +3,11 @@
 // A ProfileScope at the entry of an operation counts the call and its own seconds, without those of nested scopes, so the rows
 // add up to the outermost scope. Switched off it costs one branch. Every thread has its own table; the report shows that of
 // the thread that drives the model, since the workers of a kernel run within the time of that kernel.
+//
+// With virtual threads (core/virtual_threads.h) seconds are the processor time of the one thread that does all the work, and
+// `saved` is how much of it they would have saved.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -32,15 +34,15 @@ class ProfileScope {
   void end();
 
   const char* name_ = nullptr;
-  double operations_ = 0, inside_ = 0;  // inside_: seconds of scopes within this one
+  double operations_ = 0, inside_ = 0, saved_inside_ = 0;  // inside: in scopes within this one
   ProfileScope* outer_ = nullptr;
-  std::chrono::steady_clock::time_point start_;
+  double start_ = 0, saved_before_ = 0;
 };
 
 struct ProfileRow {
   std::string name;
   std::int64_t calls = 0;
-  double seconds = 0, operations = 0;
+  double seconds = 0, operations = 0, saved = 0;
 };
 
 /// Forgets what this thread has counted.
@@ -48,6 +50,6 @@ void reset_profile();
 /// What this thread has counted, the longest first.
 std::vector<ProfileRow> profile_rows();
 /// The rows as lines: name, calls, seconds, share, and GFLOP/s where operations are known.
-std::vector<std::string> profile_table();
+std::vector<std::string> profile_table(const std::vector<ProfileRow>& rows);
 
 }  // namespace dml

@@ -233,7 +233,7 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
     (s == 0 ? result.first_loss : result.last_loss) = step.loss;
     if (s >= options.warmup) measured.push_back(phases);
   }
-  if (profiling) result.profile = profile_table();
+  if (profiling) result.profile = profile_rows();
   result.peak = memory_use().peak;
   result.sgemm = std::max(result.sgemm, sgemm_rate(comm));
   result.median = medians(measured);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "assembly/memory_plan.h"
+#include "core/profile.h"
 #include "diagnose/synthetic.h"
 #include "dist/comm.h"
 #include "recipe/recipe.h"
@@ -36,7 +37,7 @@ struct BenchResult {
   int ranks = 1, threads = 1;
   MemoryPlan plan;
   std::size_t peak = 0;              // high-water mark of this rank's process
-  std::vector<std::string> profile;  // with DML_PROFILE=1
+  std::vector<ProfileRow> profile;   // of all measured steps, with DML_PROFILE=1
 };
 
 BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options);

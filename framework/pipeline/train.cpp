@@ -212,7 +212,7 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
   const RunEnd end = trainer.run();
 
   if (profiling && speaks)
-    for (auto& line : profile_table()) log_info("{}", line);
+    for (auto& line : profile_table(profile_rows())) log_info("{}", line);
   if (end.reason == RunEnd::Reason::stopped) {
     if (speaks) say_stopped(end, plan.data.schedule.steps(), record);
     return ExitCode::stopped;

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "diagnose/operation_count.h"
+#include "diagnose/work_span.h"
 #include "temporary_folder.h"
 
 namespace dml {
@@ -97,6 +98,22 @@ TEST(SyntheticDocuments, AreReadFromLinesAndCheckedOneByOne) {
     write_file(path, bad);
     EXPECT_THROW(read_documents(path), UserError) << bad;
   }
+}
+
+TEST(WorkSpanReport, AddsUpAndFewTilesScaleLess) {
+  Recipe recipe = recipe_of(std::string(kModel) + kLora);
+  auto self = make_self_comm();
+  WorkSpan report = work_span(recipe, *self, {.masked = 0, .documents = {}, .warmup = 0, .steps = 1}, {2, 1000});
+  double work = 0, seconds = 0;
+  for (auto& row : report.rows) {
+    work += row.work;
+    seconds += row.seconds[1];
+    EXPECT_GE(row.seconds[1], -1e-9) << row.name;
+  }
+  EXPECT_NEAR(work, report.total.work, 1e-12);
+  EXPECT_NEAR(seconds, report.total.seconds[1], 1e-9);
+  EXPECT_LT(report.efficiency(report.total, 1), 0.2);  // 32 tokens are not work for a thousand threads
+  EXPECT_EQ(report.table().size(), report.rows.size() + 2);
 }
 
 }  // namespace
