@@ -53,7 +53,7 @@ void write_configs(const std::string& directory, const BaseModel& base, const Mo
 }  // namespace
 
 void write_adapter_directory(const std::string& directory, const AdapterConfig& config, const CausalLm& model,
-                             std::span<const std::span<float>> copies) {
+                             std::span<const std::span<float>> copies, Dtype dtype) {
   std::map<std::string, std::span<const float>> values;
   const auto& units = model.parameters.units();
   for (std::size_t u = 0; u < units.size(); ++u)
@@ -80,7 +80,7 @@ void write_adapter_directory(const std::string& directory, const AdapterConfig& 
     turned = expert_columns(experts->parameter, experts->r, values.at(t.parameter));
     return turned;
   };
-  write_adapter(directory, config, tensors, trained, base);
+  write_adapter(directory, config, tensors, trained, base, dtype);
 }
 
 namespace {

@@ -15,7 +15,7 @@ namespace dml {
 
 /// adapter_config.json and adapter_model.safetensors, from the units' current values, or from `copies` of them.
 void write_adapter_directory(const std::string& directory, const AdapterConfig& config, const CausalLm& model,
-                             std::span<const std::span<float>> copies = {});
+                             std::span<const std::span<float>> copies = {}, Dtype dtype = Dtype::f32);
 
 /// The spec of the model with its adapters merged: several that were added up may have parted a tied head from its embedding.
 /// UserError where a layer has no bias for that of its adapter to be merged into.

@@ -58,8 +58,11 @@ PairObjectiveSettings pair_settings(const PreferenceSection& s) {
 
 }  // namespace
 
-std::unique_ptr<Objective> make_objective(const PreferenceSection& s, CausalLm::Shape mismatched) {
-  if (s.rl == Rl::none) return std::make_unique<TokenLoss>();
+std::unique_ptr<Objective> make_objective(const Recipe& recipe, CausalLm::Shape mismatched) {
+  const PreferenceSection& s = recipe.preference;
+  if (s.rl == Rl::none)
+    return std::make_unique<TokenLoss>(kernels::ExtraLoss{.label_smoothing = static_cast<float>(recipe.train.label_smoothing_factor),
+                                                          .z_loss = static_cast<float>(recipe.train.z_loss)});
   if (s.rl != Rl::kto) return std::make_unique<PairObjective>(pair_settings(s));
   return std::make_unique<UnpairedObjective>(
       UnpairedSettings{s.beta(), s.kto_desirable_weight, s.kto_undesirable_weight,

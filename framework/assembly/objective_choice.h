@@ -10,7 +10,7 @@
 namespace dml {
 
 /// mismatched: the largest micro-batch of prompts with other prompts' answers, of rl: kto.
-std::unique_ptr<Objective> make_objective(const PreferenceSection& section, CausalLm::Shape mismatched);
+std::unique_ptr<Objective> make_objective(const Recipe& recipe, CausalLm::Shape mismatched);
 /// `references` must outlive the loader; `validation`: the loader is of the validation split.
 LoaderOptions loader_options(const Recipe& recipe, const ReferenceScores& references, bool validation);
 

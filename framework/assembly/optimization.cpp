@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "optim/bf16_weights.h"
 #include "optim/groups.h"
 #include "train/ema.h"
 
@@ -34,6 +35,9 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimSection& o, std::uint64_t s
   s.schedule = o.lr_scheduler;
   s.seed = seed;
   std::unique_ptr<Optimizer> optimizer = optimizers().at(o.optimizer).make(s);
+  if (o.bf16_weights != Bf16Weights::off)
+    return std::make_unique<Bf16Optimizer>(
+        std::move(optimizer), o.bf16_weights == Bf16Weights::kahan ? WeightRounding::kahan : WeightRounding::stochastic, seed);
   if (!o.ema_decay) return optimizer;
   return std::make_unique<AveragedOptimizer>(std::move(optimizer), *o.ema_decay);
 }

@@ -9,6 +9,11 @@
 namespace dml {
 namespace {
 
+/// Weights of a checkpoint: float32, unless training itself rounds them.
+Dtype checkpoint_dtype(const Recipe& recipe) {
+  return recipe.optim.bf16_weights == Bf16Weights::off ? Dtype::f32 : Dtype::bf16;
+}
+
 std::size_t float_bytes(std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); }
 
 class AllWeights : public TrainedForm {
@@ -19,8 +24,12 @@ class AllWeights : public TrainedForm {
   bool copies_base() const override { return parts_.recipe.adapter.unfrozen_parameters.empty(); }
   std::size_t stored_bytes() const override { return float_bytes(parts_.base.spec.parameters()); }
   void load(const std::string& checkpoint) override { load_model_values(model(), checkpoint); }
-  void write_result(const std::string& folder, Dtype dtype) override { write(folder, dtype); }
-  void write_checkpoint(const std::string& folder, std::int64_t) override { write(folder, Dtype::f32); }
+  void write_result(const std::string& folder, Dtype dtype) override {
+    write(folder, checkpoint_dtype(parts_.recipe) == Dtype::bf16 ? Dtype::bf16 : dtype);
+  }
+  void write_checkpoint(const std::string& folder, std::int64_t) override {
+    write(folder, checkpoint_dtype(parts_.recipe));
+  }
 
   bool copies_shards() const override { return ModelInParts::possible(model()); }
   std::size_t copied_bytes() const override {
@@ -28,7 +37,7 @@ class AllWeights : public TrainedForm {
     return copies_shards() ? float_bytes(model().parameters.floats() / parts) : 0;
   }
   Job write_copies(const std::string& folder, std::shared_ptr<const Copies> copies) override {
-    auto parts = std::make_shared<ModelInParts>(folder, parts_.base, model(), Dtype::f32);
+    auto parts = std::make_shared<ModelInParts>(folder, parts_.base, model(), checkpoint_dtype(parts_.recipe));
     if (first()) parts->create();
     parts_.comm.barrier();
     return [=, rest = first()](const std::stop_token& stop) { parts->write(copies->shards, rest, stop); };
@@ -85,7 +94,7 @@ class AdapterAlone : public TrainedForm {
 
  private:
   void write(const std::string& folder, std::span<const std::span<float>> copies) const {
-    write_adapter_directory(folder, *parts_.trainable.adapter, model(), copies);
+    write_adapter_directory(folder, *parts_.trainable.adapter, model(), copies, checkpoint_dtype(parts_.recipe));
   }
 };
 

@@ -152,13 +152,13 @@ std::int64_t vocabulary_of(const std::string& directory, const ModelSpec& spec) 
 }
 
 void write_adapter(const std::string& directory, const AdapterConfig& config, const std::vector<AdapterTensor>& tensors,
-                   const AdapterValues& values, const BaseValues& base) {
+                   const AdapterValues& values, const BaseValues& base, Dtype dtype) {
   std::map<std::string, const AdapterTensor*> by_key;
   std::vector<TensorInfo> infos;
   auto stored = [&](const AdapterTensor& t) { return base && t.kind == AdapterTensor::Kind::base; };
   for (auto& t : tensors) {
     by_key[t.key] = &t;
-    infos.push_back({t.key, stored(t) ? base(t).dtype : Dtype::f32, t.shape});
+    infos.push_back({t.key, stored(t) ? base(t).dtype : dtype, t.shape});
   }
   SafetensorsWriter out(join(directory, "adapter_model.safetensors"), std::move(infos));
   for (const TensorInfo& info : out.tensors()) {
@@ -169,7 +169,7 @@ void write_adapter(const std::string& directory, const AdapterConfig& config, co
     }
     const std::span<const float> v = values(t);
     DML_CHECK(std::ssize(v) == info.size(), "{}: {} values for shape {}", info.name, v.size(), shape_text(info.shape));
-    out.append_floats(Dtype::f32, v);
+    out.append_floats(dtype, v);
   }
   out.commit();
   write_file(join(directory, "adapter_config.json"), adapter_config_text(config));

@@ -30,7 +30,8 @@ enum class Purpose : std::uint32_t {
   adapter = 5,
   noise = 6,
   split = 7,
-  projection = 8
+  projection = 8,
+  rounding = 9
 };
 
 /// A stream of numbers addressed by index. `a` and `b` tell streams of one purpose apart (layer, step …).

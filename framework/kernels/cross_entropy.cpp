@@ -55,6 +55,8 @@ struct Chunk {
   Mat own = {};  // logits of the replaced rows, then their gradients
   std::span<const float> weights = {};  // of the rows' gradients; empty: all 1
   HeadBias bias = {};
+  ExtraLoss extra = {};
+  std::span<double> logit_sums = {};  // (rows, panels); empty where nobody asks for them
 
   float weight(std::int64_t row) const { return weights.empty() ? 1 : weights[static_cast<std::size_t>(row)]; }
 
@@ -65,6 +67,16 @@ struct Chunk {
     return {logits + first * hidden.count(), hidden.count(), cols};
   }
 };
+
+// In eight chains, which fit into vectors.
+double sum_of(const float* x, std::int64_t n) {
+  double sums[8] = {};
+  std::int64_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    for (std::int64_t k = 0; k < 8; ++k) sums[k] += static_cast<double>(x[i + k]);
+  for (; i < n; ++i) sums[0] += static_cast<double>(x[i]);
+  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+}
 
 // Calls visit(column of the panel, row of `rows`) for the replaced rows that lie in a panel.
 template <class F>
@@ -105,6 +117,7 @@ void logits_and_stats(const Chunk& c, const Part& head, float softcap) {
       if (softcap > 0) loop.softcap(x, cols, softcap);
       std::int64_t label = c.labels[static_cast<std::size_t>(i)] - token;
       if (label >= 0 && label < cols) c.label_logits[i] = x[label];
+      if (!c.logit_sums.empty()) c.logit_sums[static_cast<std::size_t>(i * c.panels + token / kPanel)] = sum_of(x, cols);
       c.part(i, token) = c.keeps_exponentials ? loop.row_exponentials(x, cols) : loop.row_stats(x, cols);
     }
   });
@@ -134,26 +147,55 @@ double add_losses(double total, std::span<const double> log_sums, const float* l
   return total;
 }
 
+// What `extra` adds to the losses of rows, in their order.
+void add_extra(ExtraLoss* extra, std::span<const double> log_sums, const float* label_logits,
+               std::span<const double> logit_sums, std::int64_t panels, std::int64_t vocabulary) {
+  if (!extra || dry_run()) return;
+  for (std::size_t i = 0; i < log_sums.size(); ++i) {
+    const double lse = log_sums[i];
+    extra->sum += static_cast<double>(extra->z_loss) * lse * lse;
+    if (logit_sums.empty()) continue;
+    double sum = 0;
+    for (double part : logit_sums.subspan(i * static_cast<std::size_t>(panels), static_cast<std::size_t>(panels))) sum += part;
+    extra->sum += static_cast<double>(extra->label_smoothing) *
+                  (static_cast<double>(label_logits[i]) - sum / static_cast<double>(vocabulary));
+  }
+}
+
+// The gradient by the logits x of row i, but for the part of its label.
+void gradient_of_row(const Chunk& c, std::int64_t i, std::int64_t token, float* x, std::int64_t cols, float softcap,
+                     std::int64_t vocabulary) {
+  const double log_sum = c.log_sums[i], weight = static_cast<double>(c.weight(i)),
+               factor = weight * (1 + 2 * static_cast<double>(c.extra.z_loss) * log_sum);
+  const auto spread = static_cast<float>(weight * static_cast<double>(c.extra.label_smoothing) / static_cast<double>(vocabulary));
+  if (c.keeps_exponentials) {
+    const double share = std::exp(static_cast<double>(c.part(i, token).max) - log_sum);
+    loops().set_scaled(x, static_cast<float>(share * factor), x, cols);
+    for (std::int64_t j = 0; spread > 0 && j < cols; ++j) x[j] -= spread;
+  } else if (spread > 0) {  // the slope of the soft cap concerns both parts
+    for (std::int64_t j = 0; j < cols; ++j) {
+      const float ratio = softcap > 0 ? x[j] / softcap : 0;
+      x[j] = (static_cast<float>(std::exp(static_cast<double>(x[j]) - log_sum) * factor) - spread) * (1 - ratio * ratio);
+    }
+  } else {
+    loops().capped_softmax_gradient(x, cols, static_cast<float>(log_sum), softcap);
+    if (factor != 1) loops().set_scaled(x, static_cast<float>(factor), x, cols);
+  }
+}
+
 // Logits to their gradient; the head's gradient on the way.
-void gradient_of_logits(const Chunk& c, const Part& head, float softcap, Write mode) {
+void gradient_of_logits(const Chunk& c, const Part& head, float softcap, std::int64_t vocabulary, Write mode) {
   const Mat dhead = head.gradient;
   each_panel(head.values.rows, [&](std::int64_t first, std::int64_t cols) {
     const std::int64_t token = head.first + first;
     Mat logits = c.panel(first, cols);
     for (std::int64_t i = 0; i < c.hidden.count(); ++i) {
       float* x = logits.row(i);
-      const float weight = c.weight(i);
-      if (c.keeps_exponentials) {
-        const double share = std::exp(static_cast<double>(c.part(i, token).max) - c.log_sums[i]);
-        loops().set_scaled(x, static_cast<float>(share * static_cast<double>(weight)), x, cols);
-      } else {
-        loops().capped_softmax_gradient(x, cols, static_cast<float>(c.log_sums[i]), softcap);
-        if (!c.weights.empty()) loops().set_scaled(x, weight, x, cols);
-      }
+      gradient_of_row(c, i, token, x, cols, softcap, vocabulary);
       std::int64_t label = c.labels[static_cast<std::size_t>(i)] - token;
       if (label < 0 || label >= cols) continue;
       float ratio = softcap > 0 ? c.label_logits[i] / softcap : 0;
-      x[label] -= (1 - ratio * ratio) * weight;
+      x[label] -= (1 - ratio * ratio) * (1 - c.extra.label_smoothing) * c.weight(i);
     }
     for (std::int64_t i = 0; c.bias.gradient && i < c.hidden.count(); ++i)
       loops().add_scaled(logits.row(i), 1, c.bias.gradient + token, cols);
@@ -177,7 +219,7 @@ void gradient_of_logits(const Chunk& c, const Part& head, float softcap, Write m
 double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token> labels, float softcap,
                      std::span<float> row_losses, Mat dhidden, Mat dhead, Write dhead_mode, Arena& scratch,
                      const LowRankLogits* low, bool sparing, const ReplacedRows* replaced,
-                     std::span<const float> row_weights, HeadBias bias) {
+                     std::span<const float> row_weights, HeadBias bias, ExtraLoss* extra) {
   const std::int64_t rows = hidden.rows, vocabulary = head.rows, panels = (vocabulary + kPanel - 1) / kPanel;
   ProfileScope profiled("cross_entropy",
                         2.0 * static_cast<double>(hidden.size() * vocabulary) * (dhead.empty() ? 1 : 2));
@@ -193,6 +235,7 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
   auto label_logits = scratch.take<float>(most);
   auto log_sums = scratch.take<double>(most);
   auto parts = scratch.take<RowStats>(most * panels);
+  auto logit_sums = scratch.take<double>(extra && extra->label_smoothing > 0 ? most * panels : 0);
   auto factor = [&](std::int64_t first, std::int64_t count, bool turned) {
     return Factor{weight_of(hidden.slice(first, count)), turned};
   };
@@ -223,12 +266,14 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
             replaced,
             replaced ? own.slice(0, count) : Mat{},
             row_weights.empty() ? row_weights : row_weights.subspan(at, n),
-            bias};
+            bias,
+            extra ? *extra : ExtraLoss{},
+            logit_sums};
     const Part all{0, head, dhead};
     if (replaced) gemm_nt(hidden.slice(first, count), weight_of(replaced->rows), c.own, Write::set);
     logits_and_stats(c, all, softcap);
     log_sums_of(parts, panels, log_sums.first(n));
-    if (gradient) gradient_of_logits(c, all, softcap, first == 0 ? dhead_mode : Write::add);
+    if (gradient) gradient_of_logits(c, all, softcap, vocabulary, first == 0 ? dhead_mode : Write::add);
     if (gradient && replaced && !replaced->drows.empty())
       gemm_tn(c.own, hidden.slice(first, count), replaced->drows, Write::add);
     if (!dhidden.empty()) {
@@ -238,6 +283,7 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
     if (low && !low->ddown.empty())
       gemm_nn_panels(c.logits, count, kPanel, weight_of(low->b), low->ddown.slice(first, count), Write::set);
     total = add_losses(total, log_sums.first(n), c.label_logits, row_losses.empty() ? nullptr : &row_losses[at]);
+    add_extra(extra, log_sums.first(n), c.label_logits, logit_sums, panels, vocabulary);
   }
   if (low && !low->ddown.empty()) scale(low->ddown, low->scale);
   return total;
@@ -245,7 +291,7 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
 
 double cross_entropy(ConstMat hidden, const HeadParts& head, std::span<const Token> labels, float softcap,
                      std::span<float> row_losses, Mat dhidden, Arena& scratch, bool sparing,
-                     std::span<const float> row_weights, HeadBias bias) {
+                     std::span<const float> row_weights, HeadBias bias, ExtraLoss* extra) {
   const std::int64_t rows = hidden.rows, vocabulary = head.starts.back(), panels = (vocabulary + kPanel - 1) / kPanel;
   const bool gradient = dhidden.data != nullptr;
   ProfileScope profiled("cross_entropy", 2.0 * static_cast<double>(hidden.size() * vocabulary) * (gradient ? 2 : 1));
@@ -262,6 +308,7 @@ double cross_entropy(ConstMat hidden, const HeadParts& head, std::span<const Tok
   auto label_logits = scratch.take<float>(rows);
   auto log_sums = scratch.take<double>(rows);
   auto stats = scratch.take<RowStats>(rows * panels);
+  auto logit_sums = scratch.take<double>(extra && extra->label_smoothing > 0 ? rows * panels : 0);
   auto factor = [&](std::int64_t first, std::int64_t count, bool turned) {
     return Factor{weight_of(hidden.slice(first, count)), turned};
   };
@@ -287,7 +334,9 @@ double cross_entropy(ConstMat hidden, const HeadParts& head, std::span<const Tok
                          nullptr,
                          {},
                          row_weights.empty() ? row_weights : row_weights.subspan(at, n),
-                         bias});
+                         bias,
+                         extra ? *extra : ExtraLoss{},
+                         logit_sums.empty() ? logit_sums : logit_sums.subspan(at * each, n * each)});
     }
   };
   auto open = [&](std::size_t k, bool want) {
@@ -304,12 +353,13 @@ double cross_entropy(ConstMat hidden, const HeadParts& head, std::span<const Tok
     const Part part = open(k, true);
     each_chunk(part, !part.gradient.empty(), [&](std::int64_t first, const Chunk& c) {
       if (first > 0) logits_and_stats(c, part, softcap);
-      gradient_of_logits(c, part, softcap, Write::add);
+      gradient_of_logits(c, part, softcap, vocabulary, Write::add);
       gemm_nn_panels(c.logits, c.hidden.count(), kPanel, part.values, dhidden.slice(first, c.hidden.count()),
                      k > 0 ? Write::add : Write::set);
     });
     head.close(k);
   }
+  add_extra(extra, log_sums, label_logits.data(), logit_sums, panels, vocabulary);
   return add_losses(0, log_sums, label_logits.data(), row_losses.empty() ? nullptr : row_losses.data());
 }
 

@@ -34,6 +34,18 @@ struct HeadBias {
   float* gradient = nullptr;
 };
 
+/// What training may add to the cross-entropy of every row, with lse the logarithm of the sum of exp(logits):
+///   label smoothing ε (Szegedy et al. 2016, in the form of transformers' LabelSmoother): (1 − ε)·NLL + ε·mean over the
+///   vocabulary of −log p, which is NLL + ε·(logit of the label − mean logit);
+///   z-loss c (as in PaLM): + c·lse².
+/// Their sum over the rows is added to `sum`; the losses that cross_entropy() itself returns stay plain.
+struct ExtraLoss {
+  float label_smoothing = 0, z_loss = 0;
+  double sum = 0;
+
+  explicit operator bool() const { return label_smoothing > 0 || z_loss > 0; }
+};
+
 /// A head, float32, that is never there as a whole: part k holds the rows [starts[k], starts[k + 1]).
 struct HeadParts {
   struct Rows {
@@ -49,18 +61,18 @@ struct HeadParts {
 /// hidden (N,D): labelled rows only; labels (N), every one a valid token. Returns the SUM of the row losses.
 /// row_losses (N) are set when not empty. Gradients are of the sum: dhidden (N,D) is set when not empty (may be `hidden`
 /// itself); dhead (V,D) is set or added to when not empty. `sparing`: half as many logits at a time. row_weights (N), unless
-/// empty, are factors of the rows' gradients (not of the returned sum).
+/// empty, are factors of the rows' gradients (not of the returned sum). `extra`, unless null, adds to gradients and its own sum.
 double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token> labels, float softcap,
                      std::span<float> row_losses, Mat dhidden, Mat dhead, Write dhead_mode, Arena& scratch,
                      const LowRankLogits* low = nullptr, bool sparing = false, const ReplacedRows* replaced = nullptr,
-                     std::span<const float> row_weights = {}, HeadBias bias = {});
+                     std::span<const float> row_weights = {}, HeadBias bias = {}, ExtraLoss* extra = nullptr);
 
 /// The same bits from a head in parts, each of them visited twice: for the sums, and for the gradients, which come with a
 /// dhidden that is not `hidden`. Logits of all but the first rows are computed twice as well. The visits are the same for
 /// every N, also none.
 double cross_entropy(ConstMat hidden, const HeadParts& head, std::span<const Token> labels, float softcap,
                      std::span<float> row_losses, Mat dhidden, Arena& scratch, bool sparing = false,
-                     std::span<const float> row_weights = {}, HeadBias bias = {});
+                     std::span<const float> row_weights = {}, HeadBias bias = {}, ExtraLoss* extra = nullptr);
 /// Of how many rows that is.
 std::int64_t logits_computed_twice(std::int64_t rows, std::int64_t vocabulary, bool sparing = false);
 

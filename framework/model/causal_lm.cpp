@@ -25,8 +25,9 @@ std::int64_t CausalLm::lowest_trained() const {
 // Weights may follow from the losses. The gradient by a row of x is linear in the row's weight, so with a frozen head it is
 // scaled afterwards; a trained head is computed twice, first for the losses alone.
 double CausalLm::head_loss(ConstMat x, std::span<const Token> labels, std::span<float> row_losses, Mat d, Pass& pass,
-                           RowWeights* weights) {
-  if (!weights) return head.loss(x, labels, row_losses, d, pass);
+                           RowWeights* weights, kernels::ExtraLoss* extra) {
+  if (!weights) return head.loss(x, labels, row_losses, d, pass, {}, extra);
+  DML_CHECK(!extra, "label smoothing and z-loss are of losses that are not weighted");
   Arena::Scope scope(arena_);
   auto losses = arena_.take<float>(x.rows), factors = arena_.take<float>(x.rows);
   auto weigh = [&] {
@@ -45,7 +46,7 @@ double CausalLm::head_loss(ConstMat x, std::span<const Token> labels, std::span<
 }
 
 double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks, std::span<float> row_losses,
-                      bool backward, RowWeights* weights) {
+                      bool backward, RowWeights* weights, kernels::ExtraLoss* extra) {
   Arena::Scope step(arena_);
   // Where nothing is learned the pass is made all the same, with no tokens: others may wait for its exchanges.
   const bool routed = backward && (spec.moe.balance != 0 || spec.moe.z != 0);
@@ -126,7 +127,7 @@ double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks,
     kernels::gather_rows(top, learned.rows, fed);
   }
   Mat d = backward ? fed : Mat{};  // the gradient takes the place of what it belongs to
-  double sum = head_loss(fed, learned.labels, row_losses, d, pass, weights);
+  double sum = head_loss(fed, learned.labels, row_losses, d, pass, weights, extra);
   sum += routers.close(static_cast<double>(learned_count));
   if (!backward) return sum;
   auto finished = [&](int unit) {
@@ -161,8 +162,9 @@ double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks,
   return sum;
 }
 
-double CausalLm::train(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, RowWeights* weights) {
-  return walk(batch, seed, hooks, {}, true, weights);
+double CausalLm::train(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, RowWeights* weights,
+                       kernels::ExtraLoss* extra) {
+  return walk(batch, seed, hooks, {}, true, weights, extra);
 }
 
 double CausalLm::evaluate(const PackedBatch& batch, UnitHooks& hooks, std::span<float> row_losses) {
@@ -197,8 +199,10 @@ std::size_t CausalLm::measure(Shape shape, bool backward) {
   struct : RowWeights {
     void weigh(std::span<const float>, std::span<float>) override {}
   } any;
+  kernels::ExtraLoss extra{.label_smoothing = 1};
   return measure_calls([&] {
-    walk({tokens, labels, positions, starts}, {}, no_hooks, {}, backward, shape.weighted ? &any : nullptr);
+    walk({tokens, labels, positions, starts}, {}, no_hooks, {}, backward, shape.weighted ? &any : nullptr,
+         backward && shape.smoothed ? &extra : nullptr);
   });
 }
 

@@ -80,8 +80,10 @@ class CausalLm {
   /// Forward and backward of one micro-batch: returns the sum of its label losses; gradients of that sum are added to
   /// whatever the units' grad pointers are bound to. With `noise`, every embedding gets U(−1, 1) · noise / √(L·D) added, L
   /// the tokens of its document (NEFTune, Jain et al. 2023).
-  /// With `weights`, the gradients are those of the weighted sum; the returned sum is not weighted.
-  double train(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, RowWeights* weights = nullptr);
+  /// With `weights`, the gradients are those of the weighted sum; the returned sum is not weighted. With `extra`, its losses
+  /// have a part in the gradients, and their sum is added to it; the returned sum is without them.
+  double train(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, RowWeights* weights = nullptr,
+               kernels::ExtraLoss* extra = nullptr);
   /// Sum of label losses; row_losses, unless empty, holds one loss per labelled position in order.
   double evaluate(const PackedBatch& batch, UnitHooks& hooks, std::span<float> row_losses = {});
   /// Logits (sum of SequenceRows::outputs, V) behind the last new rows of every sequence; fills their caches. Keys keep the
@@ -116,6 +118,7 @@ class CausalLm {
   struct Shape {
     std::int64_t tokens = 0, learned = 0, documents = 1;
     bool weighted = false;  // train() is given weights
+    bool smoothed = false;  // … and label smoothing
   };
   std::size_t measure(Shape shape, bool backward);
   /// What this very micro-batch takes.
@@ -143,9 +146,9 @@ class CausalLm {
   void embed_rows(Mat x, const Pass& pass);
   void end_rows(ConstMat x, std::span<const AdapterRows> groups, Mat logits, Mat states);
   double walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, std::span<float> row_losses, bool backward,
-              RowWeights* weights = nullptr);
+              RowWeights* weights = nullptr, kernels::ExtraLoss* extra = nullptr);
   double head_loss(ConstMat x, std::span<const Token> labels, std::span<float> row_losses, Mat d, Pass& pass,
-                   RowWeights* weights);
+                   RowWeights* weights, kernels::ExtraLoss* extra);
 
   struct Adopted {
     const Embedding* embedding;  // null: as this model's

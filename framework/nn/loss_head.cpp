@@ -23,13 +23,13 @@ kernels::HeadBias LossHead::bias_of(bool gradient) const {
 }
 
 double LossHead::loss(ConstMat x, std::span<const Token> labels, std::span<float> row_losses, Mat d, Pass& pass,
-                      std::span<const float> row_weights) const {
+                      std::span<const float> row_weights, kernels::ExtraLoss* extra) const {
   Arena::Scope scope(pass.arena);
   Mat h = pass.arena.matrix(x.rows, x.cols);
   hidden(x, h);
   if (weight && weight.part > 0 && (!weight.unit->value || (d.data && !weight.unit->grad))) {
     Mat dh = d.data ? pass.arena.matrix(x.rows, x.cols) : Mat{};
-    double sum = loss_in_parts(h, labels, row_losses, dh, pass, row_weights);
+    double sum = loss_in_parts(h, labels, row_losses, dh, pass, row_weights, extra);
     if (!d.empty()) hidden_backward(dh, x, d, pass.arena);
     return sum;
   }
@@ -51,7 +51,7 @@ double LossHead::loss(ConstMat x, std::span<const Token> labels, std::span<float
   if (own) replaced = {own.tokens, own.numbers, own.rows.value(), d.empty() ? Mat{} : own.rows.grad()};
   double sum = kernels::cross_entropy(h, value(), labels, softcap, row_losses, dh, dhead.values, dhead.mode, pass.arena,
                                       lora ? &low : nullptr, pass.sparing, own ? &replaced : nullptr, row_weights,
-                                      bias_of(!d.empty()));
+                                      bias_of(!d.empty()), extra);
   for (std::size_t k = 0; weight && !d.empty() && k < weight.pieces(); ++k) pass.end_gradient(weight.piece(k));
   if (lora && !d.empty()) adapter_input_backward(*lora, low.ddown, h, dh, pass);
   if (!d.empty()) hidden_backward(dh, x, d, pass.arena);
@@ -59,7 +59,7 @@ double LossHead::loss(ConstMat x, std::span<const Token> labels, std::span<float
 }
 
 double LossHead::loss_in_parts(ConstMat h, std::span<const Token> labels, std::span<float> row_losses, Mat dh,
-                               Pass& pass, std::span<const float> row_weights) const {
+                               Pass& pass, std::span<const float> row_weights, kernels::ExtraLoss* extra) const {
   std::vector<std::int64_t> starts;
   for (std::size_t k = 0; k < weight.pieces(); ++k)
     starts.push_back((weight.piece(k).offset - weight.offset) / weight.cols);
@@ -72,7 +72,7 @@ double LossHead::loss_in_parts(ConstMat h, std::span<const Token> labels, std::s
   };
   auto close = [&](std::size_t k) { pass.end_gradient(weight.piece(k)); };
   return kernels::cross_entropy(h, {starts, open, close}, labels, softcap, row_losses, dh, pass.arena, pass.sparing,
-                                row_weights, bias_of(dh.data != nullptr));
+                                row_weights, bias_of(dh.data != nullptr), extra);
 }
 
 void LossHead::logits(ConstMat x, Mat logits, Arena& arena, kernels::Rows how) const {

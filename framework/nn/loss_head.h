@@ -29,9 +29,9 @@ struct LossHead {
 
   /// x (N, D): the rows that feed the labels (N). Returns the sum of the row losses; row_losses (N) is set unless empty.
   /// d (N, D), unless empty, is set to the gradient of the sum, and parameter gradients are added; row_weights (N), unless
-  /// empty, are factors of the rows' gradients.
+  /// empty, are factors of the rows' gradients; `extra` as in kernels::cross_entropy().
   double loss(ConstMat x, std::span<const Token> labels, std::span<float> row_losses, Mat d, Pass& pass,
-              std::span<const float> row_weights = {}) const;
+              std::span<const float> row_weights = {}, kernels::ExtraLoss* extra = nullptr) const;
   /// logits (N, V) of x (N, D).
   void logits(ConstMat x, Mat logits, Arena& arena, kernels::Rows rows = kernels::Rows::by_count) const;
 
@@ -41,7 +41,7 @@ struct LossHead {
   void hidden_backward(Mat dh, ConstMat x, Mat d, Arena& arena) const;
   kernels::HeadBias bias_of(bool gradient) const;
   double loss_in_parts(ConstMat h, std::span<const Token> labels, std::span<float> row_losses, Mat dh,
-                       Pass& pass, std::span<const float> row_weights) const;
+                       Pass& pass, std::span<const float> row_weights, kernels::ExtraLoss* extra) const;
 };
 
 }  // namespace dml

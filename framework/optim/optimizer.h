@@ -26,6 +26,7 @@ struct OptimizerSlice {
   std::span<const float> grad;
   std::span<float> state;
   const Parameter* parameter = nullptr;
+  std::int64_t first = 0;  // its first element, of the parameter
 
   std::int64_t size() const { return static_cast<std::int64_t>(value.size()); }
 };
@@ -34,7 +35,7 @@ struct OptimizerSlice {
 template <class Shards>
 std::vector<OptimizerSlice> optimizer_slices(const Shards& shards) {
   std::vector<OptimizerSlice> slices;
-  for (const auto& s : shards) slices.push_back({s.value, s.grad, s.state, s.parameter});
+  for (const auto& s : shards) slices.push_back({s.value, s.grad, s.state, s.parameter, s.first});
   return slices;
 }
 

@@ -8,6 +8,7 @@
 #include "train/best_model.h"
 #include "train/limits.h"
 #include "train/mlflow.h"
+#include "train/plateau.h"
 #include "train/tensorboard.h"
 #include "train/trigger_file.h"
 #include "train/wandb.h"
@@ -114,6 +115,8 @@ Observers make_policies(RunPlan& plan, Clock::time_point started) {
   if (t.max_time) all.push_back(std::make_unique<TimeLimit>(started, *t.max_time));
   if (t.loss_watchdog_threshold)
     all.push_back(std::make_unique<LossWatchdog>(*t.loss_watchdog_threshold, t.loss_watchdog_patience));
+  if (const OptimSection& o = plan.recipe.optim; o.lr_scheduler == "reduce_lr_on_plateau")
+    all.push_back(std::make_unique<Plateau>(plateau_settings(o.lr_scheduler_kwargs, plan.best_metric, o.learning_rate)));
   all.push_back(std::make_unique<BestModel>(BestModel::Settings{
       plan.best_metric, t.save_strategy == Cadence::best || t.load_best_model_at_end, t.early_stopping_patience}));
   return all;

@@ -127,7 +127,7 @@ RunPlan::RunPlan(const RecipeFile& recipe_file, Comm& ranks)
       base_digest(complete_base(base, recipe, *tokenizer, comm, *strategy)),
       trainable(make_model(base, recipe, *strategy)),
       trained(make_trained_form({recipe, base, trainable, *strategy, comm})),
-      objective(make_objective(recipe.preference, data.mismatched(recipe))),
+      objective(make_objective(recipe, data.mismatched(recipe))),
       optimizer(make_optimizer(recipe.optim, static_cast<std::uint64_t>(recipe.train.seed))),
       learning_rate(learning_rate_settings(recipe.optim, data.schedule.steps())),
       evaluators(

@@ -9,6 +9,7 @@
 #include "pipeline/recipe_changes.h"
 #include "pipeline/run_plan.h"
 #include "train/average.h"
+#include "train/sound_state.h"
 
 namespace dml {
 
@@ -26,6 +27,8 @@ TrainState RunPlan::start(const std::string& from) {
     strategy->publish();
   }
   read_optimizer_state(from, *strategy, optimizer->state());
+  if (const std::string damage = SoundState(*strategy, optimizer->state()).damage(); !damage.empty())
+    throw UserError("{}: {} is not a finite number; resume from an earlier checkpoint", from, damage);
   show_training_point(*optimizer, *strategy);
   if (!strategy->residuals().empty() && !read_residuals(from, *strategy, strategy_name(recipe, comm), comm) &&
       comm.rank() == 0)

@@ -277,7 +277,7 @@ const std::vector<EnumRow<Bf16>>& enum_rows() {
       {"false", Bf16::off},
       {"true", Bf16::on},
       {"auto", Bf16::automatic},
-      {"full", Bf16::on, "full: weights and optimizer state stay float32; same as 'true'"}};
+      {"full", Bf16::on, "full: weights and optimizer state stay float32, same as 'true'; bf16_weights: stochastic rounds weights as well"}};
   return rows;
 }
 template <>
@@ -285,6 +285,12 @@ const std::vector<EnumRow<Rl>>& enum_rows() {
   static const std::vector<EnumRow<Rl>> rows = {
       {"none", Rl::none}, {"dpo", Rl::dpo}, {"ipo", Rl::ipo, "rl: ipo is mapped to rl: dpo with dpo_loss_type: [ipo]"},
       {"orpo", Rl::orpo}, {"simpo", Rl::simpo}, {"cpo", Rl::cpo}, {"kto", Rl::kto}};
+  return rows;
+}
+template <>
+const std::vector<EnumRow<Bf16Weights>>& enum_rows() {
+  static const std::vector<EnumRow<Bf16Weights>> rows = {
+      {"false", Bf16Weights::off}, {"kahan", Bf16Weights::kahan}, {"stochastic", Bf16Weights::stochastic}};
   return rows;
 }
 template <>

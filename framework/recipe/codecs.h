@@ -58,6 +58,8 @@ const std::vector<EnumRow<Storage>>& enum_rows();
 template <>
 const std::vector<EnumRow<Rl>>& enum_rows();
 template <>
+const std::vector<EnumRow<Bf16Weights>>& enum_rows();
+template <>
 const std::vector<EnumRow<Cadence>>& enum_rows();
 /// The rows' spellings that the field allows, for read, docs and schema.
 std::string expects_one_of(const std::vector<std::string>& spellings);

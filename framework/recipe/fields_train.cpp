@@ -90,6 +90,11 @@ Section optim_section() {
         "Decay rate of an exponential moving average of the weights, which is evaluated, sampled, saved and the result; one "
         "more float of state per parameter.",
         {.min = 0, .max = 0.9999999, .above = true, .off = 0, .example = "0.999", .unset = "no average"});
+  t.add("bf16_weights", &S::bf16_weights,
+        "Round trained weights to bfloat16 after each step, without a float32 copy: kahan carries what rounding loses to the "
+        "next step (Kahan summation; one more value of state per parameter), stochastic rounds up or down at random, in "
+        "proportion. Checkpoints and the result are bfloat16, half the size; in memory a weight still takes four bytes.",
+        {.example = "stochastic"});
   t.add("embedding_lr_scale", &S::embedding_lr_scale, "The same as a multiple of learning_rate.",
         {.min = 0, .max = 1e6, .example = "0.1", .unset = "1"});
   t.add("lr_groups", &S::lr_groups, "Parameter groups with their own learning rates.",
@@ -143,6 +148,14 @@ Section train_section() {
         {.aliases = {"bfloat16"}, .example = "auto"});
   t.add("neftune_noise_alpha", &S::neftune_noise_alpha, "NEFTune: noise added to the embeddings in training; 0: none.",
         {.min = 0, .max = 1e6, .aliases = {"noisy_embedding_alpha"}, .example = "5"});
+  t.add("label_smoothing_factor", &S::label_smoothing_factor,
+        "Label smoothing: share of the target that is spread over the whole vocabulary. The logged loss has it in it, nll is "
+        "without; evaluations are always without.",
+        {.min = 0, .max = 0.999999, .aliases = {"label_smoothing"}, .example = "0.1"});
+  t.add("z_loss", &S::z_loss,
+        "Coefficient of the z-loss, the square of the logarithm of the softmax's denominator, which keeps logits small; nll is "
+        "the loss without it.",
+        {.min = 0, .max = 1, .aliases = {"z_loss_coefficient"}, .example = "1e-4"});
   t.add("eval_strategy", &S::eval_strategy,
         "When to evaluate: auto (by eval_steps or evals_per_epoch, else every epoch), no, steps, epoch.",
         {.words = {"auto", "no", "false", "steps", "epoch"}, .aliases = {"evaluation_strategy"}, .example = "epoch"});

@@ -26,6 +26,7 @@ enum class LearnEnd { none, turn, last, all };  // turns whose end tokens are tr
 enum class Recompute { none, layer, mlp };      // gradient_checkpointing: false, true, mlp
 enum class Storage { automatic, f32, bf16 };    // automatic: as the files have it
 enum class Bf16 { off, on, automatic };          // automatic: where the processor has instructions for it
+enum class Bf16Weights { off, kahan, stochastic };  // trained weights are bfloat16 between steps; how what rounding loses is kept
 enum class Cadence { automatic, never, steps, epoch, best };
 
 enum class RowKind { text, pairs, labelled };  // of data: follows from rl
@@ -176,6 +177,14 @@ struct DatasetEntry {
   bool operator==(const DatasetEntry&) const = default;
 };
 
+/// Rows by the losses that `dml score` wrote.
+struct ScoreFilter {
+  std::string path;                          // "": no filter
+  std::optional<double> max_loss, min_loss;  // rows outside are dropped
+  std::vector<std::string> drop;             // places, "FILE:LINE"
+  bool operator==(const ScoreFilter&) const = default;
+};
+
 struct DataSection {
   RowKind rows = RowKind::text;  // no key of its own: follows from rl
   std::vector<DatasetEntry> datasets, test_datasets, pretraining_dataset;
@@ -197,6 +206,7 @@ struct DataSection {
   bool group_by_length = false;
   bool dataset_exact_deduplication = false;
   bool dataset_near_deduplication = false;
+  ScoreFilter scores;
   std::optional<std::int64_t> dataset_shard_num;  // train on one shard of the merged data
   std::int64_t dataset_shard_idx = 0;
   BadRow on_bad_row = BadRow::error;
@@ -231,6 +241,7 @@ struct EvalCheck {
 struct EvalEntry {
   std::string name, path;
   std::vector<Json> prompts;  // rows, in place of a path
+  std::string task;           // a task of lm-evaluation-harness, in place of rows and checks
   bool raw = false;
   std::optional<std::int64_t> every;  // steps; unset: at every evaluation
   std::int64_t max_new_tokens = 256;
@@ -261,6 +272,7 @@ struct OptimSection {
   double max_grad_norm = 1;  // 0: no clipping
   std::optional<double> embedding_lr, embedding_lr_scale;
   std::optional<double> ema_decay;
+  Bf16Weights bf16_weights = Bf16Weights::off;
   std::vector<LrGroup> lr_groups;
   std::optional<std::int64_t> jagged_restart_steps;  // restarts of the learning rate, and of an adapter with relora
   std::int64_t jagged_restart_warmup_steps = 10, jagged_restart_anneal_steps = 1;
@@ -291,6 +303,7 @@ struct TrainSection {
       Storage::automatic;  // between forward and backward; automatic: bf16 on a quantised base, else f32
   Bf16 bf16 = Bf16::off;  // factors of matrix products
   double neftune_noise_alpha = 0;
+  double label_smoothing_factor = 0, z_loss = 0;  // of the token loss
   // cadence; fractions below 1 are shares of the whole run
   Cadence eval_strategy = Cadence::automatic;  // automatic: eval_steps, else evals_per_epoch, else once per epoch
   std::optional<double> eval_steps, evals_per_epoch;

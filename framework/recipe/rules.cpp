@@ -119,6 +119,8 @@ void check_relora(const Recipe& recipe, Rulebook& rules) {
       break;
   }
   if (recipe.optim.ema_decay) refuse("begins adapters anew, of which 'ema_decay' has no average");
+  if (recipe.optim.bf16_weights != Bf16Weights::off)
+    refuse("adds adapters to a float32 base: 'bf16_weights' has no effect on it; remove one of them");
   if (a.relora_prune_method != "reset" && !has_effect("relora_prune_method", "optimizer", recipe.optim.optimizer))
     refuse(
         fmt::format("with {}: {} needs relora_prune_method: reset", rules.cite("optimizer"), recipe.optim.optimizer));
@@ -201,6 +203,11 @@ void check_optim(const Recipe& recipe, RecipeUse use, Rulebook& rules) {
                     fmt::format("'{}' has no effect with {}: {}", key, rules.cite("lr_scheduler"), o.lr_scheduler));
   if (o.cosine_constant_lr_ratio && !o.cosine_min_lr_ratio)
     rules.error("cosine_constant_lr_ratio", "'cosine_constant_lr_ratio' needs cosine_min_lr_ratio");
+  if (o.ema_decay && o.bf16_weights != Bf16Weights::off)
+    rules.error("bf16_weights", fmt::format("'bf16_weights' would round the average of {}; remove one of them", rules.cite("ema_decay")));
+  if (o.lr_scheduler == "reduce_lr_on_plateau" && recipe.data.val_set_size == 0 && recipe.data.test_datasets.empty() &&
+      recipe.evaluation.evals.empty() && use == RecipeUse::train)
+    rules.error("lr_scheduler", "'lr_scheduler: reduce_lr_on_plateau' needs evaluations; set val_set_size, test_datasets or evals");
   for (const char* key : {"adam_beta1", "adam_beta2", "adam_beta3", "adam_epsilon", "adam_epsilon2", "optim_target_modules"})
     if (rules.given(key) && !has_effect(key, "optimizer", o.optimizer))
       rules.warning(key, fmt::format("'{}' has no effect with {}: {}", key, rules.cite("optimizer"), o.optimizer));

@@ -83,6 +83,9 @@ void check_preference(const Recipe& recipe, Rulebook& rules) {
         "neftune_noise_alpha",
         fmt::format("'neftune_noise_alpha' does not work with {}: noise would count as a difference from the reference",
                     rules.cite("rl")));
+  for (auto [key, value] : {std::pair{"label_smoothing_factor", recipe.train.label_smoothing_factor}, {"z_loss", recipe.train.z_loss}})
+    if (value > 0)
+      rules.error(key, fmt::format("'{}' does not work with {}, whose loss is not that of single tokens", key, rules.cite("rl")));
   if (p.rl == Rl::kto && p.kto_loss_type == "kto" && recipe.train.batch_size.value_or(2) < 2)
     rules.error("batch_size", "'batch_size' of 1 does not work with rl: kto, which compares answers of different rows");
   if (p.rl == Rl::simpo && p.beta() < 1)

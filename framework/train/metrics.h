@@ -53,10 +53,11 @@ struct EvalMetrics {
 /// The evaluations that have a loss.
 std::vector<EvalMetrics> with_loss(const std::vector<EvalMetrics>& evals);
 
-/// What the model generated, beside what the data say.
+/// What the model generated, beside what the data say and what the model said before training (where that is known).
 struct SampleMetrics {
   std::int64_t step = 0;
   std::string prompt, expected, text;
+  std::optional<std::string> base = {};
 
   bool operator==(const SampleMetrics&) const = default;
 };

@@ -3,7 +3,21 @@
 namespace dml {
 
 LossSums TokenLoss::train(CausalLm& model, const PackedBatch& batch, PassSeed seed, UnitHooks& hooks) {
-  return {model.train(batch, seed, hooks), static_cast<double>(batch.learned())};
+  const auto tokens = static_cast<double>(batch.learned());
+  if (!extra_) return {model.train(batch, seed, hooks), tokens};
+  kernels::ExtraLoss extra = extra_;
+  const double plain = model.train(batch, seed, hooks, nullptr, &extra);
+  return {plain + extra.sum, tokens, {LossSums::Term{plain, tokens}}};
+}
+
+std::span<const std::string> TokenLoss::terms() const {
+  static const std::string names[] = {"nll"};
+  return extra_ ? std::span(names) : std::span<const std::string>();
+}
+
+std::size_t TokenLoss::measure(CausalLm& model, CausalLm::Shape shape, bool backward) {
+  shape.smoothed = extra_.label_smoothing > 0;
+  return model.measure(shape, backward);
 }
 
 LossSums TokenLoss::evaluate(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks,

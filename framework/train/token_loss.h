@@ -1,4 +1,5 @@
-// Cross-entropy of every trained token; its mean over the trained tokens of the global batch.
+// Cross-entropy of every trained token; its mean over the trained tokens of the global batch. In training, label smoothing and
+// z-loss may be added: then `loss` has them in it, and `nll` is the cross-entropy alone. Evaluations are always plain.
 #pragma once
 
 #include <vector>
@@ -9,11 +10,17 @@ namespace dml {
 
 class TokenLoss : public Objective {
  public:
+  TokenLoss() = default;
+  explicit TokenLoss(kernels::ExtraLoss extra) : extra_(extra) {}
+
+  std::span<const std::string> terms() const override;
+  std::size_t measure(CausalLm& model, CausalLm::Shape shape, bool backward) override;
   LossSums train(CausalLm& model, const PackedBatch& batch, PassSeed seed, UnitHooks& hooks) override;
   LossSums evaluate(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks,
                     std::span<DocumentLoss> documents = {}) override;
 
  private:
+  kernels::ExtraLoss extra_;
   std::vector<float> token_losses_;  // of an evaluation with documents
 };
 

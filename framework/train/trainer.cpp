@@ -41,7 +41,9 @@ class Trainer::Watch : public StepWatcher {
   void exchange_begins() override { fault_point("exchange", comm().rank(), trainer_.state_.step); }
   bool accepts(const StepResult& result) override {
     BaseWatch& base = trainer_.parts_.base;
-    if (comm().max(base.lost_here() ? 1 : 0) > 0) return base.find_lost(), false;
+    const std::int64_t trouble = comm().max(base.lost_here() ? 2 : trainer_.sound_.finite() ? 0 : 1);
+    if (trouble == 2) return base.find_lost(), false;
+    if (trouble == 1) trainer_.refuse_damage(fmt::format("step {} was not made", trainer_.state_.step + 1));
     if (!result.finite()) return trainer_.refuse(result), false;
     trainer_.refused_ = 0;
     trainer_.updated_at_ = trainer_.state_.step + 1;
@@ -71,8 +73,19 @@ void Trainer::refuse(const StepResult& result) {
         settings_.rows_of_step ? settings_.rows_of_step(state_.step, result.nonfinite) : "unknown");
 }
 
+void Trainer::refuse_damage(const std::string& what) {
+  std::string damage;
+  for (const std::string& found : parts_.step.comm.all_gather(sound_.damage()))
+    if (damage.empty()) damage = found;
+  throw Error(ExitCode::diverged,
+              fmt::format("{} is not a finite number (was memory or a file damaged?), so {}; {}", damage, what, resume_hint()));
+}
+
 Trainer::Trainer(TrainerParts parts, TrainerSettings settings, TrainState state)
-    : parts_(parts), settings_(std::move(settings)), state_(std::move(state)) {
+    : parts_(parts),
+      settings_(std::move(settings)),
+      state_(std::move(state)),
+      sound_(parts_.step.strategy, parts_.step.optimizer.state()) {
   if (settings_.facts.resumed_from.empty()) return;
   saved_at_ = updated_at_ = state_.step;
   for (auto& o : parts_.observers) o->read_state(state_, settings_.facts.resumed_from);
@@ -126,7 +139,8 @@ StepMetrics Trainer::step() {
   fault_point("step", step.comm.rank(), state_.step);
   for (auto& o : parts_.observers) o->before_step(state_.step);
   const Schedule::Step plan = parts_.schedule.step(state_.step);
-  const double lr = parts_.learning_rate.at(state_.step);
+  double lr = parts_.learning_rate.at(state_.step);
+  for (auto& o : parts_.observers) lr = o->learning_rate(lr);
   Watch watch(*this);
   const StepResult result = run_step(
       step, {state_.step, plan.micro_batches, state_.seed, lr, settings_.max_grad_norm},
@@ -184,6 +198,8 @@ void Trainer::tell_saved(const std::string& path) {
 
 void Trainer::begin_save() {
   finish_save();
+  if (parts_.step.comm.max(sound_.finite() ? 0 : 1) > 0)
+    refuse_damage(fmt::format("no checkpoint was written after step {}", state_.step));
   for (auto& o : parts_.observers) o->before_save();
   for (auto& o : parts_.observers) o->write_state(state_);
   parts_.saver.begin(state_, trainer_state());

@@ -13,6 +13,7 @@
 #include "train/metrics_log.h"
 #include "train/observer.h"
 #include "train/saver.h"
+#include "train/sound_state.h"
 #include "train/step.h"
 
 namespace dml {
@@ -63,6 +64,8 @@ class Trainer {
   class Watch;  // of a step
   /// Error(diverged) when that was once too often; else the step is skipped.
   void refuse(const StepResult& result);
+  /// Error(diverged) that names the damaged value. A collective.
+  [[noreturn]] void refuse_damage(const std::string& what);
   Action start();
   /// One step and what follows from it.
   Action advance();
@@ -83,6 +86,7 @@ class Trainer {
   TrainerParts parts_;
   TrainerSettings settings_;
   TrainState state_;
+  SoundState sound_;
   std::int64_t saved_at_ = -1, updated_at_ = 0, refused_ = 0;  // refused_: steps in a row
 };
 

@@ -91,6 +91,16 @@ class Poisoned : public TokenLoss {
   }
 };
 
+// Damages what the run holds, in front of a step.
+class Damage : public Observer {
+ public:
+  explicit Damage(std::function<void(std::int64_t done)> at) : at_(std::move(at)) {}
+  void before_step(std::int64_t done) override { at_(done); }
+
+ private:
+  std::function<void(std::int64_t)> at_;
+};
+
 struct EmptyContents : CheckpointContents {
   Jobs write(const std::string&) override { return {}; }
   Jobs copy(const std::string&, Snapshot&) override { return {}; }
@@ -107,7 +117,10 @@ struct SmallRun {
   std::vector<std::unique_ptr<Evaluator>> evaluators;
   std::int64_t steps = 4, every = 100, nonfinite_patience = 1;
   Poisoned objective;
-  std::vector<float> values;
+  std::vector<float> values;  // in the end, also of a run that fails
+  std::vector<std::string> rows;  // that were named, of rank 0
+  /// Called in front of every step with what this rank owns.
+  std::function<void(std::int64_t done, std::span<Shard> shards)> damage;
 
   SmallRun() {
     for (std::size_t d = 0; d + 1 < batch.starts.size(); ++d) chosen.push_back(static_cast<std::int32_t>(d));
@@ -150,10 +163,23 @@ struct SmallRun {
     settings.evaluates = [this](std::int64_t s) { return (s + 1) % every == 0; };
     settings.saves = [](std::int64_t) { return false; };
     settings.nonfinite_patience = nonfinite_patience;
+    settings.rows_of_step = [this](std::int64_t step, std::span<const std::int64_t> micro_batches) {
+      return rows.emplace_back(fmt::format("step {}: {}", step, fmt::join(micro_batches, " ")));
+    };
+    if (damage)
+      observers.push_back(std::make_unique<Damage>([&](std::int64_t done) { damage(done, strategy->shards()); }));
     Trainer trainer({parts, schedule, loader, rate, evaluators, observers, saver, base, nullptr}, settings, state);
-    const RunEnd end = trainer.run();
-    for (const Unit& u : model->parameters.units()) values.insert(values.end(), u.value, u.value + u.size);
-    return end;
+    const auto collect = [&] {
+      for (const Unit& u : model->parameters.units()) values.insert(values.end(), u.value, u.value + u.size);
+    };
+    try {
+      const RunEnd end = trainer.run();
+      collect();
+      return end;
+    } catch (...) {
+      collect();
+      throw;
+    }
   }
 };
 
@@ -231,6 +257,76 @@ TEST(Trainer, SkipsAStepThatIsNotFiniteOnAllRanks) {
       EXPECT_EQ(skipping.values, skipping.start_values());
     });
   }
+}
+
+TEST(Trainer, NamesTheRowsOfASkippedStep) {
+  run_thread_ranks(2, [&](Comm& comm) {
+    SmallRun run;
+    run.steps = 3;
+    run.nonfinite_patience = 2;
+    run.objective.here = comm.rank() == 1;
+    run.objective.losses = {0};     // of micro-batch 1, which is rank 1's
+    run.objective.gradients = {2};  // which micro-batch it was is lost in the sum
+    EXPECT_EQ(run.run(comm).step, 3);
+    if (comm.rank() == 0) EXPECT_THAT(run.rows, ElementsAre("step 0: 1", "step 2: "));
+  });
+}
+
+// A damaged weight or state on one rank is found before the update would spread it.
+TEST(Trainer, StopsAtADamagedWeightOrStateAndLeavesTheWeights) {
+  for (const int ranks : {1, 3})
+    for (const bool state : {false, true})
+      for (const float bad : {NAN, INFINITY})
+        run_thread_ranks(ranks, [&](Comm& comm) {
+          SmallRun untouched, run;
+          untouched.steps = 2;
+          untouched.run(comm);
+          run.nonfinite_patience = 3;
+          run.damage = [&](std::int64_t done, std::span<Shard> shards) {
+            if (done == 2 && comm.rank() == ranks - 1) (state ? shards[3].state : shards[3].value)[4] = bad;
+          };
+          try {
+            run.run(comm);
+            ADD_FAILURE() << "the run did not end";
+          } catch (const Error& e) {
+            EXPECT_EQ(e.code(), ExitCode::diverged);
+            EXPECT_THAT(e.what(), testing::MatchesRegex(std::string(state ? "optimizer state 'state0'" : "the value") +
+                                                        " of model\\..*, element 4 is not a finite number.*step 3 was not made.*"));
+          }
+          ASSERT_EQ(run.values.size(), untouched.values.size());
+          int changed = 0;
+          for (std::size_t i = 0; i < run.values.size(); ++i) changed += !(run.values[i] == untouched.values[i]);
+          EXPECT_EQ(changed, !state && comm.rank() == ranks - 1 ? 1 : 0);
+          EXPECT_FALSE(file_exists(run.folder / "checkpoint-3"));
+        });
+}
+
+TEST(Trainer, SavesNothingDamaged) {
+  auto comm = make_self_comm();
+  SmallRun run;
+  run.steps = 2;
+  run.diary().answer = [](std::int64_t step) { return Action{.save = step == 1}; };
+  run.evaluators.push_back(std::make_unique<Numbers>(std::vector<double>{0.5, 0.5}));
+  bool damaged = false;
+  run.every = 1;
+  struct Spoil : Evaluator {
+    bool& done;
+    explicit Spoil(bool& d) : done(d) {}
+    std::vector<Metric> metrics() const override { return {{"spoilt", true}}; }
+    void evaluate(const EvaluationContext& c, EvaluationResult& result) override {
+      c.strategy.shards()[0].state[0] = NAN, done = true;
+      result.values.push_back({"spoilt", 1});
+    }
+  };
+  run.evaluators.push_back(std::make_unique<Spoil>(damaged));
+  try {
+    run.run(*comm);
+    ADD_FAILURE() << "the run did not end";
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("no checkpoint was written after step 1"));
+  }
+  EXPECT_TRUE(damaged);
+  EXPECT_FALSE(file_exists(run.folder / "checkpoint-1"));
 }
 
 TEST(Trainer, CountsOnlyStepsInARow) {

@@ -1,0 +1,35 @@
+// Values and optimizer state of a run are finite numbers, or the run stops before they spoil anything: looked at before every
+// update (a damaged value would only show in the loss of the next step, when the update has spread it), before every
+// checkpoint, and where a run is resumed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dist/strategy.h"
+
+namespace dml {
+
+class SoundState {
+ public:
+  /// Of what this rank holds, once the strategy has adopted the model. Both outlive this.
+  SoundState(DistributionStrategy& strategy, const StateLayout& layout);
+
+  /// No allocation: of every step.
+  bool finite() const;
+  /// The first value that is not finite: "'state1' of model.norm.weight, element 7"; "" where there is none.
+  std::string damage() const;
+
+ private:
+  struct Stretch {
+    std::string name;          // of the tensor of state; "" for values
+    const Parameter* parameter;
+    std::span<const std::byte> bytes;
+    bool doubles;
+  };
+  static std::int64_t first_bad(const Stretch& stretch);
+
+  std::vector<Stretch> stretches_;
+};
+
+}  // namespace dml
