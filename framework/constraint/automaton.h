@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -46,6 +47,16 @@ class Automaton {
       state = after(state, byte);
     }
     return state;
+  }
+  /// The byte that must come next, if the text goes on; nothing where there is more than one.
+  std::optional<unsigned char> only_byte(State state) {
+    std::optional<unsigned char> only;
+    for (int byte = 0; byte < 256; ++byte) {
+      if (after(state, static_cast<unsigned char>(byte)) == kDead) continue;
+      if (only) return {};
+      only = static_cast<unsigned char>(byte);
+    }
+    return only;
   }
   bool accepts(std::string_view text) {
     const State end = after(start(), text);

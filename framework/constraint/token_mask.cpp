@@ -36,6 +36,18 @@ TokenTree::TokenTree(std::vector<std::string> texts) : texts_(std::move(texts)) 
   for (auto node : path) nodes_[node].end = static_cast<std::uint32_t>(nodes_.size());
 }
 
+std::int32_t TokenTree::longest(std::string_view text) const {
+  std::int32_t best = -1;
+  std::uint32_t node = 0, end = static_cast<std::uint32_t>(nodes_.size());
+  for (const char c : text) {
+    while (node < end && nodes_[node].byte != static_cast<unsigned char>(c)) node = nodes_[node].end;
+    if (node >= end) break;
+    if (nodes_[node].tokens > 0) best = token_ids_[nodes_[node].first_token];
+    end = nodes_[node++].end;
+  }
+  return best;
+}
+
 TokenConstraint::Text TokenConstraint::start() {
   if (automaton_->start() == Automaton::kDead) throw UserError("the constraint allows no text at all");
   return {automaton_->start()};
@@ -70,6 +82,26 @@ const TokenSet& TokenConstraint::allowed(const Text& text) {
     ++i;
   }
   return sets_.emplace(key, std::move(set)).first->second;
+}
+
+std::vector<std::int32_t> TokenConstraint::only_continuation(const Text& text, std::size_t most) {
+  constexpr std::size_t kMostBytes = 128;
+  std::string bytes;
+  for (Automaton::State s = text.state; bytes.size() < kMostBytes && !automaton_->may_end(s);) {
+    const auto only = automaton_->only_byte(s);
+    if (!only) break;
+    bytes += static_cast<char>(*only);
+    s = automaton_->after(s, *only);
+  }
+  std::vector<std::int32_t> tokens;
+  for (std::string_view left = bytes; !left.empty() && tokens.size() < most;) {
+    const TokenTree& tree = tokens.empty() && !text.begun ? *first_ : *tree_;
+    const std::int32_t token = tree.longest(left);
+    if (token < 0) break;
+    tokens.push_back(token);
+    left.remove_prefix(tree.text(token).size());
+  }
+  return tokens;
 }
 
 TokenConstraint::Text TokenConstraint::after(const Text& text, std::int32_t token) {

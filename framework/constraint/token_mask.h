@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -28,6 +29,8 @@ class TokenTree {
   };
   std::span<const Node> nodes() const { return nodes_; }
   std::span<const std::int32_t> token_ids() const { return token_ids_; }
+  /// The longest token that begins `text`; −1 where there is none.
+  std::int32_t longest(std::string_view text) const;
 
  private:
   std::vector<Node> nodes_;
@@ -56,6 +59,9 @@ class TokenConstraint {
   Text start();
   /// The tokens that may come next; the end of the text is not among them. Valid until the next call.
   const TokenSet& allowed(const Text& text);
+  /// The tokens of what must come next, where there is only one text: the longest tokens, `most` at most. They are what a model
+  /// most likely writes; shorter ones make the same text.
+  std::vector<std::int32_t> only_continuation(const Text& text, std::size_t most);
   /// Whether the text may end.
   bool may_end(const Text& text) { return automaton_->may_end(text.state); }
   /// The text with one more token, one of those allowed.

@@ -16,7 +16,9 @@ namespace {
 constexpr std::int64_t kFewestRead = 8;   // tokens in a step, however fair
 constexpr std::int64_t kPagesAhead = 16;  // taken at a time, so that they lie together
 
-std::int64_t output_rows(const EngineOptions& o) { return std::max(static_cast<std::int64_t>(o.slots), o.reports); }
+std::int64_t output_rows(const EngineOptions& o) {
+  return std::max(static_cast<std::int64_t>(o.slots) + o.drafts, o.reports);
+}
 
 }  // namespace
 
@@ -44,7 +46,7 @@ Engine::~Engine() = default;
 const EngineModel& Engine::model_of(const Sequence& s) const { return models_[s.request.model]; }
 
 // The largest calls: all that is read in a step, as many sequences as there are slots, the first behind a whole context; rows
-// that are reported on; and a token for each slot behind a whole context.
+// that are reported on; and a token for each slot behind a whole context, with those that are written ahead.
 Engine::Memory Engine::measure(CausalLm& model, const EngineOptions& o) {
   const ModelSpec& spec = model.spec;
   if (model.length() < o.context) model.set_length(o.context);
@@ -77,7 +79,9 @@ Engine::Memory Engine::measure(CausalLm& model, const EngineOptions& o) {
   memory.working = model.measure_calls([&] {
     call(counts, false, kernels::Rows::packed);
     if (o.reports > 0) call(std::array{std::min(o.reports, o.context)}, true, kernels::Rows::packed);
-    call(std::vector<std::int64_t>(o.slots, 1), false, kernels::Rows::dots);
+    std::vector<std::int64_t> written(o.slots, 1);
+    written[0] = std::min(1 + o.drafts, o.context);
+    call(written, true, kernels::Rows::dots);
   });
   memory.caches =
       static_cast<std::size_t>(KvPool::pages_of(o.cache_tokens) * KvPool::kTokens *
@@ -239,132 +243,6 @@ void Engine::reserve(Sequence& s, std::int64_t tokens) {
   if (KvPool::pages_of(tokens) <= ahead && ahead - held <= pool_.free()) return s.cache.reserve(ahead * KvPool::kTokens);
   while (pool_.free() < KvPool::pages_of(tokens) - held) DML_CHECK(prefixes_.evict());
   s.cache.reserve(tokens);
-}
-
-void Engine::read(std::span<const Part> parts) {
-  tokens_.clear();
-  positions_.clear();
-  rows_.clear();
-  std::int64_t outputs = 0;
-  for (auto [s, count] : parts) {
-    const std::int64_t known = s->cache.length();
-    reserve(*s, known + count);
-    const std::int64_t wanted = s->reports() ? count : count == s->unread() && s->answers() ? 1 : 0;
-    rows_.push_back({&s->cache, std::ssize(tokens_), count, wanted, std::ssize(s->text), model_of(*s).adapter});
-    for (std::int64_t t = known; t < known + count; ++t) {
-      tokens_.push_back(s->text[static_cast<std::size_t>(t)]);
-      positions_.push_back(static_cast<std::int32_t>(t));
-    }
-    outputs += wanted;
-  }
-  CausalLm& model = *model_of(*parts[0].sequence).base;
-  const PackedBatch batch{tokens_, {}, positions_, {}};
-  if (parts[0].sequence->request.embedding) model.embed(batch, rows_, {states_.data(), outputs, model.spec.hidden});
-  else model.generate(batch, rows_, {logits_.data(), outputs, vocab_}, kernels::Rows::packed);
-
-  std::vector<Sequence*> ready;
-  std::vector<std::int64_t> rows;
-  std::int64_t at = 0;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    Sequence& s = *parts[i].sequence;
-    const std::int64_t wanted = rows_[i].outputs, last = at + wanted - 1;
-    prefixes_.add(s.root, std::span(s.text).first(static_cast<std::size_t>(s.cache.length())), s.cache.table());
-    finish_part(s, parts[i].tokens, wanted, at);
-    at += wanted;
-    if (s.unread() > 0) continue;
-    s.reading = false;
-    if (s.written() == 0) {
-      speed_.prompt_tokens += std::ssize(s.request.prompt);
-      events_.push_back({.id = s.id, .kind = EngineEvent::Kind::read, .cached = s.cached, .prompt = std::move(s.reported)});
-    }
-    if (!s.answers()) {
-      end(s, StopReason::length);
-      continue;
-    }
-    ready.push_back(&s);
-    rows.push_back(last);
-  }
-  take_tokens(ready, rows);
-}
-
-// What is wanted of the rows just read, beside the answer: row `row` of the outputs is the first of them.
-void Engine::finish_part(Sequence& s, std::int64_t tokens, std::int64_t outputs, std::int64_t row_number) {
-  if (!s.reports()) return;
-  DML_CHECK(outputs == tokens);
-  const std::int64_t hidden = models_[0].base->spec.hidden, first = s.cache.length() - tokens;
-  if (s.request.embedding) s.mean.resize(static_cast<std::size_t>(hidden), 0);
-  for (std::int64_t i = 0; i < tokens; ++i) {
-    const std::int64_t next = first + i + 1;
-    if (s.request.embedding) {
-      const float* state = states_.data() + (row_number + i) * hidden;
-      for (std::int64_t d = 0; d < hidden; ++d) s.mean[static_cast<std::size_t>(d)] += state[d];
-    } else if (next < std::ssize(s.text)) {
-      s.reported.push_back(Sampler::report(row(row_number + i), s.text[static_cast<std::size_t>(next)],
-                                           s.request.sampling.top_logprobs));
-    }
-  }
-}
-
-void Engine::write(std::span<Sequence* const> which) {
-  tokens_.clear();
-  positions_.clear();
-  rows_.clear();
-  std::vector<Sequence*> ready;
-  std::vector<std::int64_t> rows;
-  CausalLm& model = *model_of(*which[0]).base;
-  for (Sequence* s : which) {
-    const std::int64_t known = s->cache.length();
-    if (model.cache_expires(known, std::ssize(s->text))) {  // the whole text is read again, with the angles it has now
-      s->cache.clear();
-      s->reading = true;
-      s->root = root_of(*s);
-      continue;
-    }
-    reserve(*s, known + 1);
-    rows.push_back(std::ssize(rows_));
-    rows_.push_back({.cache = &s->cache, .first = std::ssize(tokens_), .count = 1, .adapter = model_of(*s).adapter});
-    tokens_.push_back(s->text.back());
-    positions_.push_back(static_cast<std::int32_t>(known));
-    ready.push_back(s);
-  }
-  if (ready.empty()) return;
-  model.generate({tokens_, {}, positions_, {}}, rows_, {logits_.data(), std::ssize(ready), vocab_}, kernels::Rows::dots);
-  speed_.new_tokens += std::ssize(ready);
-  take_tokens(ready, rows);
-}
-
-void Engine::take_tokens(std::span<Sequence* const> which, std::span<const std::int64_t> rows) {
-  std::vector<std::optional<Sampler::Choice>> choices(which.size());
-  std::vector<std::exception_ptr> failures(which.size());
-  std::vector<char> open(which.size(), 0);
-  for (std::size_t i = 0; i < which.size(); ++i) try {  // constraints are shared by requests
-      open[i] = which[i]->allow(vocab_);
-    } catch (const Error&) {
-      failures[i] = std::current_exception();
-    }
-  parallel_for(std::ssize(which), [&](std::int64_t task) {
-    const auto i = static_cast<std::size_t>(task);
-    Sequence& s = *which[i];
-    if (!open[i]) return;
-    try {
-      choices[i] = s.sampler.sample(row(rows[i]), s.text, s.request.number, static_cast<std::uint64_t>(s.written()), s.allowed);
-    } catch (const Error&) {
-      failures[i] = std::current_exception();
-    }
-  });
-  for (std::size_t i = 0; i < which.size(); ++i)
-    if (failures[i]) end(*which[i], StopReason::failure, failures[i]);
-    else if (!choices[i]) end(*which[i], StopReason::token);
-    else take(*which[i], std::move(*choices[i]));
-}
-
-void Engine::take(Sequence& s, Sampler::Choice choice) {
-  const Token token = choice.token;
-  if (std::ranges::find(s.request.stop_tokens, token) != s.request.stop_tokens.end()) return end(s, StopReason::token);
-  s.accept(token);
-  ++speed_.generated;
-  events_.push_back({.id = s.id, .kind = EngineEvent::Kind::token, .choice = std::move(choice)});
-  if (std::ssize(s.text) >= s.longest) end(s, StopReason::length);
 }
 
 }  // namespace dml

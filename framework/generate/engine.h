@@ -28,6 +28,7 @@ enum class StopReason { token, length, caller, failure };
 struct GenerationSpeed {
   std::int64_t prompt_tokens = 0, new_tokens = 0;
   std::int64_t generated = 0;  // tokens of all answers
+  std::int64_t drafted = 0;    // of the new ones, those that were written ahead
   double prompt_seconds = 0, new_seconds = 0;
 };
 
@@ -38,6 +39,7 @@ struct EngineOptions {
   kernels::Storage cache = kernels::Storage::f32;  // of keys and values: f32, bf16 or int8
   std::int64_t reading = 512;                      // most tokens of prompts in a step
   std::int64_t reports = 0;                        // most tokens of a prompt in a step whose log-probabilities are asked for
+  std::int64_t drafts = 0;  // most tokens in a step that are written ahead where constraints leave one text only
   bool fair = true;  // while answers are written, reading takes no longer than writing; else a step reads all it can
 };
 
@@ -77,6 +79,8 @@ struct EngineModel {
 
 class Engine {
  public:
+  static constexpr std::int64_t kUsualDrafts = 8;
+
   /// The models share their architecture; they outlive the engine. Takes all memory now.
   Engine(std::vector<EngineModel> models, const EngineOptions& options);
   ~Engine();
@@ -117,7 +121,15 @@ class Engine {
   std::vector<Part> parts(std::vector<Sequence*> candidates, std::int64_t budget) const;
   void read(std::span<const Part> parts);
   void finish_part(Sequence& s, std::int64_t tokens, std::int64_t outputs, std::int64_t row);
+  struct Written {
+    RequestId id;
+    Sequence* sequence;
+    std::int64_t row;
+    std::vector<Token> draft;  // of the rows behind that one
+  };
+  std::vector<Token> draft(const Sequence& s, std::int64_t most) const;
   void write(std::span<Sequence* const> which);
+  void take_written(std::vector<Written> written);
   /// The next token of each, from the row of logits of the same place.
   void take_tokens(std::span<Sequence* const> which, std::span<const std::int64_t> rows);
   void take(Sequence& s, Sampler::Choice choice);

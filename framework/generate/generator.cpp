@@ -26,6 +26,7 @@ EngineOptions engine_options(std::span<const std::vector<Token>> prompts, const 
   out.slots = std::clamp<std::size_t>(options.together, 1, prompts.size());
   out.cache = options.cache;
   out.fair = false;
+  out.drafts = options.constraint ? Engine::kUsualDrafts : 0;
   std::vector<std::int64_t> longest;
   for (const auto& prompt : prompts) longest.push_back(std::ssize(prompt) + options.longest_answer(prompt.size()));
   std::ranges::sort(longest, std::greater<>());
@@ -38,6 +39,7 @@ void add(GenerationSpeed& to, const GenerationSpeed& more) {
   to.prompt_tokens += more.prompt_tokens;
   to.new_tokens += more.new_tokens;
   to.generated += more.generated;
+  to.drafted += more.drafted;
   to.prompt_seconds += more.prompt_seconds;
   to.new_seconds += more.new_seconds;
 }

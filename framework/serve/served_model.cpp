@@ -103,6 +103,7 @@ void ServedModels::plan(const ServedOptions& options) {
     throw UserError("--context: {} is more than the {} positions of the model", engine_.context, spec.max_positions);
   engine_.cache = options.cache;
   engine_.reports = std::min(kReports, engine_.context);
+  engine_.drafts = Engine::kUsualDrafts;
   engine_.cache_tokens = static_cast<std::int64_t>(engine_.slots) * KvPool::pages_of(engine_.context) * KvPool::kTokens;
   const std::int64_t bytes = KvCache::bytes_per_token(spec.layers, spec.kv_heads, spec.head_dim, engine_.cache);
   const std::size_t room = available_memory();

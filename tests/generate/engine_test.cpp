@@ -274,5 +274,36 @@ TEST_P(OneEngine, KeepsToItsConstraint) {
   EXPECT_EQ(got.reason, StopReason::token);
 }
 
+TEST_P(OneEngine, WritesAheadWhatMustComeAndSaysTheSame) {
+  std::vector<std::string> texts(static_cast<std::size_t>(model.spec.vocab));
+  for (std::size_t i = 0; i < texts.size(); ++i) texts[i] = std::string(1 + i / 26 % 3, static_cast<char>('a' + i % 26));
+  auto tree = std::make_shared<TokenTree>(texts);
+  std::shared_ptr<Automaton> automaton = regex_automaton("(aabbbccdddeee|xyz[f-h]{3}iiijjkkkll)[m-p]{1,4}qqrrsss");
+  std::map<std::int64_t, std::vector<Got>> got;
+  std::map<std::int64_t, std::int64_t> steps, drafted;
+  for (std::int64_t drafts : {0, 3, 8}) {
+    EngineOptions o = options(5);
+    o.drafts = drafts;
+    Engine engine({&model}, o);
+    std::map<RequestId, Got> answers;
+    int step = 0;
+    for (unsigned i = 0; i < 40; ++i) {
+      EngineRequest r = request(i);
+      r.max_new_tokens = i % 7 == 0 ? 6 : 36;
+      r.sampling.temperature = 0.2;
+      if (i % 5 != 0) r.constraint = std::make_shared<TokenConstraint>(automaton, tree);
+      engine.submit(r);
+    }
+    while (engine.busy()) run(engine, answers, step);
+    for (auto& [id, answer] : answers) got[drafts].push_back(answer);
+    steps[drafts] = step, drafted[drafts] = engine.speed().drafted;
+  }
+  for (std::int64_t drafts : {3, 8})
+    for (unsigned i = 0; i < 40; ++i) expect_same(got[drafts][i], got[0][i], i);
+  EXPECT_EQ(drafted[0], 0);
+  EXPECT_GT(drafted[8], 40);
+  EXPECT_LT(steps[8], steps[0]);
+}
+
 }  // namespace
 }  // namespace dml
