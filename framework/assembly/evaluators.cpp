@@ -43,7 +43,7 @@ ValidationLoss::Datasets datasets_of(const Prepared& prepared, const Examples& e
 std::vector<std::unique_ptr<Evaluator>> make_evaluators(const Recipe& recipe, const Prepared& prepared,
                                                         const Schedule* schedule, const Tokenizer& tokenizer,
                                                         const ModelSpec& spec, const ReferenceScores& references,
-                                                        std::span<const std::string> terms) {
+                                                        std::span<const Metric> terms) {
   std::vector<std::unique_ptr<Evaluator>> out;
   const Examples split = prepared.validation();
   if (schedule)

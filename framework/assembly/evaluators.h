@@ -19,7 +19,7 @@ namespace dml {
 std::vector<std::unique_ptr<Evaluator>> make_evaluators(const Recipe& recipe, const Prepared& prepared,
                                                         const Schedule* schedule, const Tokenizer& tokenizer,
                                                         const ModelSpec& spec, const ReferenceScores& references,
-                                                        std::span<const std::string> terms);
+                                                        std::span<const Metric> terms);
 
 /// metric_for_best_model, greater_is_better: the metric by its name, with or without "eval_" in front. UserError with the
 /// place in the recipe and the nearest name when no evaluator has it.

@@ -34,6 +34,7 @@ Json config_json(const ModelSpec& spec, const std::string& dtype) {
   j["pad_token_id"] = id_or_null(spec.pad);
   j["torch_dtype"] = dtype;
   j["use_cache"] = true;
+  j.update(head_settings(spec));
   return j;
 }
 

@@ -82,18 +82,30 @@ const Family& family_of(const Json& config, const std::string& source) {
   throw UserError("{}: model_type '{}' is not supported{}", source, type.substr(0, 60), did_you_mean(type, names));
 }
 
+bool has_architecture(const Json& config, std::string_view architecture) {
+  auto it = config.find("architectures");
+  return it != config.end() && it->is_array() && std::ranges::any_of(*it, [&](auto& a) { return a == architecture; });
+}
+
 void check_architecture(const Json& config, std::string_view architecture, std::string_view model_type,
                         const std::string& source) {
   auto it = config.find("architectures");
-  if (it == config.end() || it->is_null() || it->empty()) return;
-  if (it->is_array() && std::ranges::any_of(*it, [&](auto& a) { return a == architecture; })) return;
+  if (it == config.end() || it->is_null() || it->empty() || has_architecture(config, architecture)) return;
   throw UserError("{}: 'architectures' is {}, expected [\"{}\"] for model_type '{}'", source, dump(*it).substr(0, 100),
                   architecture, model_type);
 }
 
-}  // namespace
-
-namespace {
+// Classes of a classifier, as transformers counts them.
+std::int64_t label_count(const Json& config, const std::string& source) {
+  constexpr std::int64_t kUsual = 2, kMost = 4096;
+  auto names = config.find("id2label");
+  const bool listed = names != config.end() && names->is_object() && !names->empty();
+  const std::int64_t count =
+      json_integer(config, "num_labels", listed ? static_cast<std::int64_t>(names->size()) : kUsual, source);
+  if (count < 1 || count > kMost)
+    throw UserError("{}: 'num_labels' must be 1 to {}, is {}", source, kMost, count);
+  return count;
+}
 
 // What the text part says, with what the whole says for it: its type, its ids, and whether embedding and head are one.
 Json text_config(const Wrapper& wrapper, const Json& whole, const std::string& source) {
@@ -125,7 +137,10 @@ ModelSpec read_model_config(const Json& config, const std::string& source) {
       return spec;
     }
   const Family& family = family_of(config, source);
-  check_architecture(config, family.architecture, family.model_type, source);
+  HeadKind head = HeadKind::causal_lm;
+  for (HeadKind kind : {HeadKind::sequence_classification, HeadKind::token_classification})
+    if (has_architecture(config, architecture_of(family, kind))) head = kind;
+  check_architecture(config, architecture_of(family, head), family.model_type, source);
   is_bitsandbytes_config(config, source);  // refuses every other quantisation
   if (config.contains("auto_map")) log_info("{}: 'auto_map' names Python code, which is not run", source);
   ModelSpec spec;
@@ -135,8 +150,35 @@ ModelSpec read_model_config(const Json& config, const std::string& source) {
   ConfigFields fields(reader);
   family.fields(fields, spec);
   refuse_unknown_mathematics(config, reader, source);
+  if (head != HeadKind::causal_lm) spec = spec.with_head(head, label_count(config, source));
   spec.check(source);
   return spec;
+}
+
+std::string architecture_of(const Family& family, HeadKind head) {
+  std::string name = family.architecture;
+  if (head == HeadKind::causal_lm) return name;
+  for (std::string_view end : {"ForCausalLM", "LMHeadModel"})
+    if (name.ends_with(end)) name.erase(name.size() - end.size());
+  if (family.model_type == "gemma3_text") name += "Text";
+  return name + (head == HeadKind::sequence_classification ? "ForSequenceClassification" : "ForTokenClassification");
+}
+
+Json head_settings(const ModelSpec& spec) {
+  if (spec.head == HeadKind::causal_lm) return Json::object();
+  Json names = Json::object(), numbers = Json::object();
+  for (std::int64_t i = 0; i < spec.labels; ++i) {
+    names[fmt::format("{}", i)] = fmt::format("LABEL_{}", i);
+    numbers[fmt::format("LABEL_{}", i)] = i;
+  }
+  const Family* family = find_family(spec.model_type);
+  DML_CHECK(family, "no family '{}'", spec.model_type);
+  Json out{{"architectures", Json::array({architecture_of(*family, spec.head)})},
+           {"id2label", names},
+           {"label2id", numbers}};
+  // transformers finds the last token of a text by the pad token, and refuses batches without one.
+  if (spec.pad < 0 && !spec.eos.empty()) out["pad_token_id"] = spec.eos[0];
+  return out;
 }
 
 ModelSpec read_model_spec(const std::string& directory) {

@@ -53,6 +53,11 @@ Json config_json(const ModelSpec& spec, const std::string& dtype);
 /// order and the dialect. A null removes nothing: it is written as null.
 Json rewrite_config(const Json& original, const Json& changes);
 
+/// The architecture of a model with this head: "LlamaForCausalLM", "LlamaForSequenceClassification" …
+std::string architecture_of(const Family& family, HeadKind head);
+/// What config.json says of a head that is none of a language model; nothing of others.
+Json head_settings(const ModelSpec& spec);
+
 /// The dropout that a config asks of training in transformers, as "attn_pdrop 0.1, resid_pdrop 0.1"; "" if none. dml
 /// trains without it.
 std::string config_dropout(const Json& config);

@@ -54,6 +54,8 @@ ModelReport report_weights(const ModelFiles& files, const ModelSpec& spec) {
   for (auto& w : weight_names(spec)) {
     if (w.first_row > 0) continue;  // a fused tensor is looked at once
     const TensorView* t = files.find(w.tensor);
+    const bool new_head = w.role == WeightRole::head && spec.head != HeadKind::causal_lm;
+    if (!t && new_head) continue;  // of a language model: it starts at random
     if (!t) {
       out.errors.push_back(fmt::format("tensor '{}' is missing", w.tensor));
       continue;
@@ -65,6 +67,9 @@ ModelReport report_weights(const ModelFiles& files, const ModelSpec& spec) {
       out.errors.push_back(
           fmt::format("tensor '{}' is {}, expected F32, BF16, F16 or F64", w.tensor, dtype_name(t->dtype)));
   }
+  if (spec.head != HeadKind::causal_lm)
+    for (const char* part : {".weight", ".bias"})
+      if (const TensorView* head = files.find(std::string(spec.naming->head) + part)) used.insert(head);
   if (const TensorView* head = spec.tied ? files.find("lm_head.weight") : nullptr) {
     used.insert(head);
     const TensorView* embed = files.find(weight_names(spec).front().tensor);

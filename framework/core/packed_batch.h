@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 
 namespace dml {
@@ -20,6 +21,10 @@ struct DocumentGroup {
   std::int32_t group = 0;       // documents with the same number, within the micro-batch, belong together
   std::int32_t completion = 0;  // first label of the answer, counted from the document's start; those before are the prompt's
   double reference = 0;         // sum of log p of the answer under the reference model
+  double weight = 1;            // of the group's loss
+  double margin = 0;            // of a pair for a reward model: by how much the chosen answer is to score higher
+  std::int32_t tail = std::numeric_limits<std::int32_t>::max();  // from this label of the document on …
+  double tail_weight = 1;                                        // … log p of the answer counts so much
 };
 
 struct PackedBatch {
@@ -28,6 +33,7 @@ struct PackedBatch {
   std::span<const std::int32_t> positions;  // (T) restart at 0 in every document
   std::span<const std::int32_t> starts;  // (documents + 1) document i is [starts[i], starts[i+1]); starts.back() == T
   std::span<const DocumentGroup> groups = {};  // (documents), or empty: no preferences
+  std::span<const float> weights = {};         // (T) of the labels' losses, or empty: all 1
   std::int64_t first_group = 0;                // number of the first group, among those of the step
   const PackedBatch* mismatched = nullptr;     // for each document: its prompt with another prompt's answer
 

@@ -34,9 +34,9 @@ class AdapterPlaces {
       if (found == wanted.end()) continue;
       std::optional<LoraAdapter>* slot = adapter_at(b_.model, w);
       Linear* linear = linear_at(b_.model, w);
-      if (!slot || (!linear && b_.training.adapter->use_dora)) {
+      if (!slot || (!linear && b_.training.adapter->use_dora) || b_.is_new_head(w)) {
         b_.problems.add(fmt::format("{}: {} on '{}' is not supported: name it in lora_modules_to_save instead",
-                                  b_.source_name, slot ? "DoRA" : "LoRA", w.module()));
+                                  b_.source_name, linear || !slot || b_.is_new_head(w) ? "LoRA" : "DoRA", w.module()));
         continue;
       }
       auto [it, fresh] = made.try_emplace(w.module());

@@ -46,7 +46,7 @@ double CausalLm::head_loss(ConstMat x, std::span<const Token> labels, std::span<
 }
 
 double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks, std::span<float> row_losses,
-                      bool backward, RowWeights* weights, kernels::ExtraLoss* extra) {
+                      bool backward, RowWeights* weights, kernels::ExtraLoss* extra, Adapters adapters) {
   Arena::Scope step(arena_);
   // Where nothing is learned the pass is made all the same, with no tokens: others may wait for its exchanges.
   const bool routed = backward && (spec.moe.balance != 0 || spec.moe.z != 0);
@@ -61,6 +61,7 @@ double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks,
             seed.seed,
             seed.micro_batch};
   pass.sparing = keep_rounded;
+  pass.base_alone = adapters == Adapters::off;
   pass.hooks = &hooks;
   RouterSums routers({spec.moe.balance, spec.moe.z}, spec.moe.experts, arena_);
   if (backward) pass.routers = &routers;
@@ -167,8 +168,8 @@ double CausalLm::train(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks
   return walk(batch, seed, hooks, {}, true, weights, extra);
 }
 
-double CausalLm::evaluate(const PackedBatch& batch, UnitHooks& hooks, std::span<float> row_losses) {
-  return walk(batch, {}, hooks, row_losses, false);
+double CausalLm::evaluate(const PackedBatch& batch, UnitHooks& hooks, std::span<float> row_losses, Adapters adapters) {
+  return walk(batch, {}, hooks, row_losses, false, nullptr, nullptr, adapters);
 }
 
 CountedAsBound::CountedAsBound(ParameterStore& parameters, bool in_parts)

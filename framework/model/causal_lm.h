@@ -26,11 +26,14 @@ namespace dml {
 /// What backward computes again instead of keeping: nothing, gate and up of the MLP, or whole layers.
 enum class Keep { everything, no_mlp, layer_inputs };
 
+/// Whether a pass has the adapters in it, or is of the base alone.
+enum class Adapters { on, off };
+
 /// Decides how much each labelled row counts in the gradient.
 class RowWeights {
  public:
   virtual ~RowWeights() = default;
-  /// losses (N): −log p of the labels, in the order of their positions; writes weights (N), factors of the gradients of
+  /// losses (N): −log p of the labels (of a reward model: the outputs), in the order of their positions; writes weights (N), factors of the gradients of
   /// these losses.
   virtual void weigh(std::span<const float> losses, std::span<float> weights) = 0;
 };
@@ -85,7 +88,8 @@ class CausalLm {
   double train(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, RowWeights* weights = nullptr,
                kernels::ExtraLoss* extra = nullptr);
   /// Sum of label losses; row_losses, unless empty, holds one loss per labelled position in order.
-  double evaluate(const PackedBatch& batch, UnitHooks& hooks, std::span<float> row_losses = {});
+  double evaluate(const PackedBatch& batch, UnitHooks& hooks, std::span<float> row_losses = {},
+                  Adapters adapters = Adapters::on);
   /// Logits (sum of SequenceRows::outputs, V) behind the last new rows of every sequence; fills their caches. Keys keep the
   /// angles they were cached with; with a dynamic NTK rope those are of the length the text had then, as in transformers.
   ///
@@ -146,7 +150,8 @@ class CausalLm {
   void embed_rows(Mat x, const Pass& pass);
   void end_rows(ConstMat x, std::span<const AdapterRows> groups, Mat logits, Mat states);
   double walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, std::span<float> row_losses, bool backward,
-              RowWeights* weights = nullptr, kernels::ExtraLoss* extra = nullptr);
+              RowWeights* weights = nullptr, kernels::ExtraLoss* extra = nullptr,
+              Adapters adapters = Adapters::on);
   double head_loss(ConstMat x, std::span<const Token> labels, std::span<float> row_losses, Mat d, Pass& pass,
                    RowWeights* weights, kernels::ExtraLoss* extra);
 

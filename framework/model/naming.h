@@ -9,6 +9,7 @@ namespace dml {
 struct Naming {
   const char *embed = "model.embed_tokens", *embed_norm = nullptr, *positions = nullptr, *layers = "model.layers";
   const char *final_norm = "model.norm", *head = "lm_head";
+  const char *score = "score", *token_score = "score";  // heads of classifiers: of a text, of tokens
 
   const char *input_norm = "input_layernorm", *post_attention_norm = nullptr;
   const char *pre_ffn_norm = "post_attention_layernorm", *post_ffn_norm = nullptr;

@@ -13,6 +13,16 @@ float ModelSpec::attention_scale(std::int64_t layer) const {
   return static_cast<float>(scores.by_layer ? scale / static_cast<double>(layer + 1) : scale);
 }
 
+ModelSpec ModelSpec::with_head(HeadKind kind, std::int64_t outputs) const {
+  ModelSpec out = *this;
+  out.head = kind;
+  out.labels = outputs;
+  out.tied = out.bias.head = false;  // these belong to logits over the vocabulary, and so does what follows
+  out.final_softcap = 0;
+  out.logit_scale = 1;
+  return out;
+}
+
 std::int64_t ModelSpec::parameters() const {
   std::int64_t n = 0;
   for (auto& w : weight_names(*this)) n += w.size();

@@ -14,6 +14,9 @@
 
 namespace dml {
 
+/// What the last layer's outputs become: logits over the vocabulary, one number for a text (a reward model), or classes of a
+/// token (a process reward model). The names are those of transformers' models.
+enum class HeadKind { causal_lm, sequence_classification, token_classification };
 enum class NormKind { rms, layer };
 enum class RopeScaling { none, linear, dynamic, llama3, yarn, longrope };
 
@@ -160,6 +163,8 @@ struct ModelSpec {
   double embedding_scale = 1;  // Gemma: sqrt(hidden), rounded to the storage type
   double logit_scale = 1;      // Cohere, Granite: of the logits, in front of their cap
   double final_softcap = 0;
+  HeadKind head = HeadKind::causal_lm;
+  std::int64_t labels = 0;  // outputs of a head that is none of a language model
   bool tied = false;  // head = embedding
   double init_range = 0.02;
   Token bos = -1, pad = -1;  // −1: none
@@ -167,6 +172,8 @@ struct ModelSpec {
 
   bool operator==(const ModelSpec&) const = default;
 
+  /// The same decoder with a head of `outputs` numbers.
+  ModelSpec with_head(HeadKind kind, std::int64_t outputs) const;
   /// Whether a layer has experts instead of an MLP.
   bool sparse(std::int64_t layer) const {
     return moe.experts > 0 && !(static_cast<std::size_t>(layer) < moe.dense.size() && moe.dense[static_cast<std::size_t>(layer)]);

@@ -18,7 +18,10 @@ class Lister {
     for (layer_ = 0; layer_ < s.layers; ++layer_) list_layer();
     layer_ = -1;
     norm(WeightRole::final_norm, names_.final_norm, s.hidden, s.norm.bias);
-    if (!s.tied) matrix(WeightRole::head, names_.head, s.vocab, s.hidden, false, false);
+    const bool tokens = s.head == HeadKind::token_classification;
+    if (s.head != HeadKind::causal_lm)
+      matrix(WeightRole::head, tokens ? names_.token_score : names_.score, s.labels, s.hidden, tokens, false);
+    else if (!s.tied) matrix(WeightRole::head, names_.head, s.vocab, s.hidden, false, false);
     if (s.bias.head)
       out_.push_back({WeightRole::head, true, layer_, full(names_.head) + ".bias", s.vocab, 1, true, 0, s.vocab});
     for (WeightName& w : out_) name_module(w);

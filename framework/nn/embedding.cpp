@@ -37,8 +37,8 @@ void Embedding::look_up(Mat y, Pass& pass) const {
       kernels::embed_part(batch.tokens, first, rows.value(), scale, y);
     });
   if (y.rows == 0) return;
-  if (own) kernels::embed_rows(batch.tokens, own.tokens, own.numbers, own.rows.value(), scale, y);
-  if (lora) {
+  if (own && !pass.base_alone) kernels::embed_rows(batch.tokens, own.tokens, own.numbers, own.rows.value(), scale, y);
+  if (lora && !pass.base_alone) {
     Arena::Scope scope(pass.arena);
     Mat down = pass.arena.matrix(y.rows, lora->a.rows);
     kernels::embed_columns(batch.tokens, lora->a.value(), down);

@@ -33,31 +33,33 @@ void Linear::forward(ConstMat x, Mat y, Write mode, Saved& s, Pass& pass) const 
   if (pass.rows != kernels::Rows::by_count) return generate(x, y, mode, pass);
   Arena::Scope scope(pass.arena);
   // DoRA scales the sum of both products, so it cannot add to y in place.
-  bool dora = lora && lora->magnitude;
+  const LoraAdapter* adapter = lora && !pass.base_alone ? &*lora : nullptr;
+  const bool dora = adapter && adapter->magnitude;
   Mat product = dora ? s.plain.open(pass.arena) : y;
   const Write how = dora ? Write::set : mode;
-  if (lora) {
-    kernels::lora_down(adapter_input(*lora, x, pass), lora->a.value(), s.down, pass.rows);
+  if (adapter) {
+    kernels::lora_down(adapter_input(*adapter, x, pass), adapter->a.value(), s.down, pass.rows);
     Mat scaled = pass.arena.matrix(s.down.rows, s.down.cols);
     kernels::copy(s.down, scaled);
-    kernels::scale(scaled, lora->scale);
-    kernels::gemm_nt_with(x, value(), scaled, lora->b.value(), product, how, pass.rows);
+    kernels::scale(scaled, adapter->scale);
+    kernels::gemm_nt_with(x, value(), scaled, adapter->b.value(), product, how, pass.rows);
   } else {
     kernels::gemm_nt(x, value(), product, how, pass.rows);
   }
   if (dora) {
-    if (!lora->norms) kernels::dora_norms(value(), lora->a.value(), lora->b.value(), lora->scale, s.norms.data);
+    if (!adapter->norms)
+      kernels::dora_norms(value(), adapter->a.value(), adapter->b.value(), adapter->scale, s.norms.data);
     Mat scaled = pass.arena.matrix(y.rows, y.cols);
     kernels::copy(product, scaled);
     s.plain.close(product);
-    kernels::dora_scale(lora->magnitude.value().data, lora->norms ? lora->norms : s.norms.data, scaled);
+    kernels::dora_scale(adapter->magnitude.value().data, adapter->norms ? adapter->norms : s.norms.data, scaled);
     if (mode == Write::set) kernels::copy(scaled, y);
     else kernels::add_scaled(scaled, 1, y);
   }
-  if (lora && lora->bias) {
+  if (adapter && adapter->bias) {
     Mat scaled = pass.arena.matrix(1, y.cols);
-    kernels::copy(lora->bias.value(), scaled);
-    kernels::scale(scaled, lora->scale);
+    kernels::copy(adapter->bias.value(), scaled);
+    kernels::scale(scaled, adapter->scale);
     kernels::add_bias(scaled.data, y);
   }
   add_bias(y);

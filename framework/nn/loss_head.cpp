@@ -24,6 +24,7 @@ kernels::HeadBias LossHead::bias_of(bool gradient) const {
 
 double LossHead::loss(ConstMat x, std::span<const Token> labels, std::span<float> row_losses, Mat d, Pass& pass,
                       std::span<const float> row_weights, kernels::ExtraLoss* extra) const {
+  if (outputs_rewards()) return outputs(x, row_losses, d, pass, row_weights);
   Arena::Scope scope(pass.arena);
   Mat h = pass.arena.matrix(x.rows, x.cols);
   hidden(x, h);
@@ -36,25 +37,58 @@ double LossHead::loss(ConstMat x, std::span<const Token> labels, std::span<float
   if (x.rows == 0) return 0;
   auto dhead = d.empty() || !weight ? ParameterRef::Gradient{} : weight.whole_grad();
   // The gradient of h may take its place, unless A's gradient needs h once more.
-  Mat dh = d.empty() ? Mat{} : lora ? pass.arena.matrix(x.rows, x.cols) : h;
+  const LoraAdapter* adapter = lora && !pass.base_alone ? &*lora : nullptr;
+  Mat dh = d.empty() ? Mat{} : adapter ? pass.arena.matrix(x.rows, x.cols) : h;
   kernels::LowRankLogits low;
-  if (lora) {
-    low = {pass.arena.matrix(x.rows, lora->a.rows), lora->b.value(), lora->scale, {}, {}};
+  if (adapter) {
+    low = {pass.arena.matrix(x.rows, adapter->a.rows), adapter->b.value(), adapter->scale, {}, {}};
     Arena::Scope input(pass.arena);
-    kernels::lora_down(adapter_input(*lora, h, pass), lora->a.value(), low.down);
+    kernels::lora_down(adapter_input(*adapter, h, pass), adapter->a.value(), low.down);
   }
-  if (lora && !d.empty()) {
-    low.ddown = pass.arena.matrix(x.rows, lora->a.rows);
-    low.db = lora->b.grad();
+  if (adapter && !d.empty()) {
+    low.ddown = pass.arena.matrix(x.rows, adapter->a.rows);
+    low.db = adapter->b.grad();
   }
+  const bool replaces = own && !pass.base_alone;
   kernels::ReplacedRows replaced;
-  if (own) replaced = {own.tokens, own.numbers, own.rows.value(), d.empty() ? Mat{} : own.rows.grad()};
+  if (replaces) replaced = {own.tokens, own.numbers, own.rows.value(), d.empty() ? Mat{} : own.rows.grad()};
   double sum = kernels::cross_entropy(h, value(), labels, softcap, row_losses, dh, dhead.values, dhead.mode, pass.arena,
-                                      lora ? &low : nullptr, pass.sparing, own ? &replaced : nullptr, row_weights,
+                                      adapter ? &low : nullptr, pass.sparing, replaces ? &replaced : nullptr, row_weights,
                                       bias_of(!d.empty()), extra);
   for (std::size_t k = 0; weight && !d.empty() && k < weight.pieces(); ++k) pass.end_gradient(weight.piece(k));
-  if (lora && !d.empty()) adapter_input_backward(*lora, low.ddown, h, dh, pass);
+  if (adapter && !d.empty()) adapter_input_backward(*adapter, low.ddown, h, dh, pass);
   if (!d.empty()) hidden_backward(dh, x, d, pass.arena);
+  return sum;
+}
+
+// y = h·w; the gradient by h is the row's weight times w. In float64, row by row and column by column: a row for each document
+// is little.
+double LossHead::outputs(ConstMat x, std::span<float> values, Mat d, Pass& pass,
+                         std::span<const float> row_weights) const {
+  if (x.rows == 0) return 0;
+  Arena::Scope scope(pass.arena);
+  Mat h = pass.arena.matrix(x.rows, x.cols), w = pass.arena.matrix(1, x.cols);
+  hidden(x, h);
+  if (!dry_run()) kernels::unpack(value(), 0, 1, 0, x.cols, w.data);
+  double sum = 0;
+  for (std::int64_t i = 0; !dry_run() && i < x.rows; ++i) {
+    double y = 0;
+    for (std::int64_t j = 0; j < x.cols; ++j) y += static_cast<double>(h.row(i)[j]) * static_cast<double>(w.data[j]);
+    if (!values.empty()) values[static_cast<std::size_t>(i)] = static_cast<float>(y);
+    sum += y;
+  }
+  if (d.empty()) return sum;
+  auto factor = [&](std::int64_t i) { return row_weights.empty() ? 1.f : row_weights[static_cast<std::size_t>(i)]; };
+  if (auto dw = weight ? weight.whole_grad() : ParameterRef::Gradient{}; !dw.values.empty() && !dry_run())
+    for (std::int64_t j = 0; j < x.cols; ++j) {
+      double slope = dw.mode == Write::add ? static_cast<double>(dw.values.data[j]) : 0;
+      for (std::int64_t i = 0; i < x.rows; ++i)
+        slope += static_cast<double>(factor(i)) * static_cast<double>(h.row(i)[j]);
+      dw.values.data[j] = static_cast<float>(slope);
+    }
+  for (std::int64_t i = 0; !dry_run() && i < x.rows; ++i)
+    for (std::int64_t j = 0; j < x.cols; ++j) h.row(i)[j] = factor(i) * w.data[j];
+  hidden_backward(h, x, d, pass.arena);
   return sum;
 }
 

@@ -1,5 +1,5 @@
 // Final norm, projection to the vocabulary and cross-entropy. Reads labelled rows only; the logits of a step never exist
-// as a whole.
+// as a whole. A head with a single output (a reward model's) has no cross-entropy: the "loss" of a row is its output.
 #pragma once
 
 #include <optional>
@@ -26,10 +26,12 @@ struct LossHead {
 
   bool trains() const { return norm.trains() || weight || bias || lora || own; }
   kernels::Weight value() const { return weight ? kernels::weight_of(weight.value()) : frozen; }
+  bool outputs_rewards() const { return (weight ? weight.rows : frozen.rows) == 1; }
 
   /// x (N, D): the rows that feed the labels (N). Returns the sum of the row losses; row_losses (N) is set unless empty.
   /// d (N, D), unless empty, is set to the gradient of the sum, and parameter gradients are added; row_weights (N), unless
-  /// empty, are factors of the rows' gradients; `extra` as in kernels::cross_entropy().
+  /// empty, are factors of the rows' gradients; `extra` as in kernels::cross_entropy(). With a single output, row_losses are
+  /// the outputs, and there is no `extra`.
   double loss(ConstMat x, std::span<const Token> labels, std::span<float> row_losses, Mat d, Pass& pass,
               std::span<const float> row_weights = {}, kernels::ExtraLoss* extra = nullptr) const;
   /// logits (N, V) of x (N, D).
@@ -39,6 +41,7 @@ struct LossHead {
   /// scale · norm(x): the head is linear, so the logits are scaled.
   void hidden(ConstMat x, Mat h) const;
   void hidden_backward(Mat dh, ConstMat x, Mat d, Arena& arena) const;
+  double outputs(ConstMat x, std::span<float> values, Mat d, Pass& pass, std::span<const float> row_weights) const;
   kernels::HeadBias bias_of(bool gradient) const;
   double loss_in_parts(ConstMat h, std::span<const Token> labels, std::span<float> row_losses, Mat dh,
                        Pass& pass, std::span<const float> row_weights, kernels::ExtraLoss* extra) const;

@@ -34,6 +34,7 @@ struct Pass {
   bool sparing = false;           // smaller blocks of work, where memory counts more than the last percent of speed
   UnitHooks* hooks = nullptr;
   RouterSums* routers = nullptr;  // what mixtures of experts lose by their choices; null where nobody asks
+  bool base_alone = false;        // adapters have no part in it
 
   /// The same, for the last rows of every sequence, which are multiplied each for itself.
   Pass alone() const {

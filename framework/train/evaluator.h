@@ -17,11 +17,6 @@
 
 namespace dml {
 
-struct Metric {
-  std::string name;  // unique within a run
-  bool greater_is_better = false;
-};
-
 struct EvaluationContext {
   CausalLm& model;
   Objective& objective;

@@ -18,6 +18,12 @@ struct NamedValue {
   bool operator==(const NamedValue&) const = default;
 };
 
+/// A value that a run measures.
+struct Metric {
+  std::string name;  // unique within a run
+  bool greater_is_better = false;
+};
+
 /// One optimizer step. `step` counts from 1: the number of steps done.
 struct StepMetrics {
   std::int64_t step = 0;

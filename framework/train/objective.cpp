@@ -12,12 +12,12 @@ LossSums& LossSums::operator+=(const LossSums& other) {
   return *this;
 }
 
-std::vector<NamedValue> named_terms(std::span<const std::string> names, const LossSums& sums,
+std::vector<NamedValue> named_terms(std::span<const Metric> terms, const LossSums& sums,
                                     const std::string& prefix) {
   std::vector<NamedValue> out;
-  for (std::size_t i = 0; i < names.size(); ++i)
+  for (std::size_t i = 0; i < terms.size(); ++i)
     if (const LossSums::Term& term = sums.terms[i]; term.weight > 0)
-      out.push_back({prefix + names[i], term.sum / term.weight});
+      out.push_back({prefix + terms[i].name, term.sum / term.weight});
   return out;
 }
 

@@ -54,8 +54,8 @@ struct GlobalBatch {
 class Objective {
  public:
   virtual ~Objective() = default;
-  /// Names of the terms that are logged beside the loss, at most LossSums::kMostTerms.
-  virtual std::span<const std::string> terms() const { return {}; }
+  /// The terms that are logged beside the loss, at most LossSums::kMostTerms.
+  virtual std::span<const Metric> terms() const { return {}; }
   /// On all ranks: learns what must be known of the batch as a whole before any gradient is.
   virtual void begin(const GlobalBatch& /*batch*/) {}
   /// The loss of the first step, where it is known: a model that is its own reference.
@@ -74,7 +74,7 @@ class Objective {
 };
 
 /// The means of the terms that have any weight; `prefix` stands in front of the names.
-std::vector<NamedValue> named_terms(std::span<const std::string> names, const LossSums& sums,
+std::vector<NamedValue> named_terms(std::span<const Metric> terms, const LossSums& sums,
                                     const std::string& prefix = "");
 
 }  // namespace dml

@@ -24,18 +24,18 @@ struct SplitPasses {
   std::function<void(std::int64_t done, std::int64_t total)> each = [](std::int64_t, std::int64_t) {};
 };
 
-/// The groups that a loss is divided into, none for no division.
-struct DocumentGroups {
+/// The parts that a loss is divided into, by document; none for no division.
+struct LossDivision {
   std::size_t count = 0;
-  /// The group of each document of a micro-batch, in their order.
-  std::function<void(std::int64_t step, std::int64_t micro_batch, std::vector<std::int32_t>& groups)> of;
+  /// The part that each document of a micro-batch belongs to, in their order.
+  std::function<void(std::int64_t step, std::int64_t micro_batch, std::vector<std::int32_t>& parts)> of;
 };
 
 struct SplitLoss {
   MicroBatchSum all;
-  std::vector<DocumentLoss> groups;  // as many as DocumentGroups counts
+  std::vector<DocumentLoss> parts;  // as many as LossDivision counts
 };
 
-SplitLoss split_loss(const SplitPasses& passes, const DocumentGroups& groups = {});
+SplitLoss split_loss(const SplitPasses& passes, const LossDivision& division = {});
 
 }  // namespace dml

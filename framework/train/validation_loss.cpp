@@ -9,7 +9,7 @@
 namespace dml {
 
 ValidationLoss::ValidationLoss(const Examples& examples, const Schedule& schedule, Datasets datasets, bool on_start,
-                               LoaderOptions loading, std::span<const std::string> terms)
+                               LoaderOptions loading, std::span<const Metric> terms)
     : examples_(examples),
       schedule_(schedule),
       loader_(examples, schedule, loading),
@@ -22,14 +22,12 @@ ValidationLoss::ValidationLoss(const Examples& examples, const Schedule& schedul
 std::vector<Metric> ValidationLoss::metrics() const {
   std::vector<Metric> out{{kEvalLoss}};
   for (const std::string& name : datasets_.names) out.push_back({fmt::format("eval_{}_loss", name)});
-  for (const std::string& name : terms_)
-    out.push_back({"eval_" + name, name.find("nll") == std::string::npos && name != "kl" && name != "rewards/rejected" &&
-                                       name != "logps/rejected"});
+  for (const Metric& term : terms_) out.push_back({"eval_" + term.name, term.greater_is_better});
   return out;
 }
 
 void ValidationLoss::evaluate(const EvaluationContext& context, EvaluationResult& result) {
-  const DocumentGroups groups{datasets_.names.size(),
+  const LossDivision division{datasets_.names.size(),
                               [this](std::int64_t step, std::int64_t micro_batch, std::vector<std::int32_t>& of) {
                                 of.clear();
                                 for (const std::int32_t i : schedule_.examples(step, micro_batch))
@@ -38,11 +36,11 @@ void ValidationLoss::evaluate(const EvaluationContext& context, EvaluationResult
                                               datasets_.numbers[static_cast<std::size_t>(i)]);
                               }};
   const SplitLoss split = split_loss(
-      {context.model, context.objective, loader_, schedule_, context.comm, context.strategy, context.part}, groups);
+      {context.model, context.objective, loader_, schedule_, context.comm, context.strategy, context.part}, division);
   const std::vector<Metric> names = metrics();
   result.values.push_back({names[0].name, split.all.losses.mean()});
-  for (std::size_t g = 0; g < split.groups.size(); ++g)
-    result.values.push_back({names[g + 1].name, split.groups[g].loss / split.groups[g].denominator});
+  for (std::size_t g = 0; g < split.parts.size(); ++g)
+    result.values.push_back({names[g + 1].name, split.parts[g].loss / split.parts[g].denominator});
   for (NamedValue& term : named_terms(terms_, split.all.losses, "eval_")) result.values.push_back(std::move(term));
 }
 

@@ -18,7 +18,7 @@ class ValidationLoss : public Evaluator {
   /// `on_start`: also before training. With fewer than two datasets there is only one loss. `terms`: what the objective
   /// logs beside its loss. Examples and schedule must outlive this.
   ValidationLoss(const Examples& examples, const Schedule& schedule, Datasets datasets, bool on_start,
-                 LoaderOptions loading = {}, std::span<const std::string> terms = {});
+                 LoaderOptions loading = {}, std::span<const Metric> terms = {});
 
   std::vector<Metric> metrics() const override;
   bool due(const EvaluationMoment& moment) const override { return moment.step == 0 ? on_start_ : moment.scheduled; }
@@ -31,7 +31,7 @@ class ValidationLoss : public Evaluator {
   Loader loader_;
   Datasets datasets_;
   bool on_start_;
-  std::vector<std::string> terms_;
+  std::vector<Metric> terms_;
 };
 
 }  // namespace dml

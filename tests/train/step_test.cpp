@@ -60,7 +60,7 @@ Trained trained(Comm& comm, Objective& objective, StepWatcher& watcher, std::int
 // Token loss, reported as ten times as much over as many tokens, with two terms beside it.
 class TenfoldLoss : public TokenLoss {
  public:
-  std::span<const std::string> terms() const override { return names_; }
+  std::span<const Metric> terms() const override { return terms_; }
   LossSums train(CausalLm& model, const PackedBatch& batch, PassSeed seed, UnitHooks& hooks) override {
     LossSums sums = TokenLoss::train(model, batch, seed, hooks);
     sums.denominator /= 10;
@@ -70,7 +70,7 @@ class TenfoldLoss : public TokenLoss {
   }
 
  private:
-  std::vector<std::string> names_{"tokens", "loss"};
+  std::vector<Metric> terms_{{"tokens", true}, {"loss"}};
 };
 
 struct Refusing : StepWatcher {

@@ -10,25 +10,25 @@ namespace dml {
 void score_documents(const PackedBatch& batch, std::span<const float> losses, std::vector<DocumentScore>& out) {
   out.assign(static_cast<std::size_t>(batch.documents()), {});
   std::size_t row = 0;
-  each_labelled_row(batch, [&](std::int64_t document, bool answer) {
+  each_labelled_row(batch, [&](std::int64_t document, bool answer, double weight) {
     DocumentScore& score = out[static_cast<std::size_t>(document)];
     const double loss = static_cast<double>(losses[row++]);
-    if (answer) score.answer -= loss, score.tokens += 1;
+    if (answer) score.answer -= weight * loss, score.loss += loss, score.tokens += 1;
     else score.prompt_loss += loss, score.prompt_labels += 1;
   });
   DML_CHECK(row == losses.size());
 }
 
 void score_documents(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks, std::vector<float>& losses,
-                     std::vector<DocumentScore>& out) {
+                     std::vector<DocumentScore>& out, Adapters adapters) {
   losses.resize(static_cast<std::size_t>(batch.learned()));
-  model.evaluate(batch, hooks, losses);
+  model.evaluate(batch, hooks, losses, adapters);
   score_documents(batch, losses, out);
 }
 
 std::vector<std::vector<double>> score_global_batch(
     const GlobalBatch& global, const std::function<const PackedBatch&(const PackedBatch&)>& batch_of,
-    const std::function<void(std::int64_t, std::int64_t)>& each) {
+    Adapters adapters) {
   std::vector<std::vector<double>> out(static_cast<std::size_t>(global.micro_batches));
   std::vector<float> losses;
   std::vector<DocumentScore> scores;
@@ -37,10 +37,9 @@ std::vector<std::vector<double>> score_global_batch(
     // A pass is a collective where values are sharded: a rank without a micro-batch computes the last one, too.
     const std::int64_t mine = first + global.comm.rank();
     const PackedBatch batch = global.load(std::min(mine, global.micro_batches - 1));
-    score_documents(global.model, batch_of(batch), global.hooks, losses, scores);
+    score_documents(global.model, batch_of(batch), global.hooks, losses, scores, adapters);
     for (const DocumentScore& s : scores)
       if (mine < global.micro_batches) out[static_cast<std::size_t>(mine)].push_back(s.answer);
-    if (each) each(std::min(first + ranks, global.micro_batches), global.micro_batches);
   }
   if (ranks == 1) return out;
   std::string bytes;

@@ -11,20 +11,23 @@
 namespace dml {
 
 struct DocumentScore {
-  double answer = 0;       // sum of log p over the tokens of the answer
+  double answer = 0;       // sum of log p over the tokens of the answer, those of its tail with their weight
+  double loss = 0;         // sum of −log p over them, without that weight
   double tokens = 0;       // their number
   double prompt_loss = 0;  // sum of −log p over the labels in front of the answer
   double prompt_labels = 0;
 };
 
-/// Calls visit(document, whether the row is of the answer) for each labelled row, in the order of the rows' losses.
+/// Calls visit(document, whether the row is of the answer, what its log p counts in the answer's score) for each labelled row,
+/// in the order of the rows' losses.
 template <class F>
 void each_labelled_row(const PackedBatch& batch, F visit) {
   for (std::int64_t d = 0; d < batch.documents(); ++d) {
     const auto i = static_cast<std::size_t>(d);
-    const std::int32_t answer = batch.starts[i] + (batch.groups.empty() ? 0 : batch.groups[i].completion);
-    for (std::int32_t t = batch.starts[i]; t < batch.starts[i + 1]; ++t)
-      if (batch.labels[static_cast<std::size_t>(t)] != kIgnore) visit(d, t >= answer);
+    const DocumentGroup group = batch.groups.empty() ? DocumentGroup{} : batch.groups[i];
+    for (std::int32_t t = 0; t < batch.starts[i + 1] - batch.starts[i]; ++t)
+      if (batch.labels[static_cast<std::size_t>(batch.starts[i] + t)] != kIgnore)
+        visit(d, t >= group.completion, t < group.tail ? 1.0 : group.tail_weight);
   }
 }
 
@@ -33,12 +36,12 @@ void score_documents(const PackedBatch& batch, std::span<const float> losses, st
 
 /// The scores of a micro-batch's documents under the model as it is, without gradients.
 void score_documents(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks, std::vector<float>& losses,
-                     std::vector<DocumentScore>& out);
+                     std::vector<DocumentScore>& out, Adapters adapters = Adapters::on);
 
 /// A number for each document of a global batch, in the order of the micro-batches: the same on all ranks, with the same bits
-/// on any number of them. `batch_of` chooses what is scored for a micro-batch; `each(done, total)` after each pass.
+/// on any number of them. `batch_of` chooses what is scored for a micro-batch.
 std::vector<std::vector<double>> score_global_batch(
     const GlobalBatch& global, const std::function<const PackedBatch&(const PackedBatch&)>& batch_of,
-    const std::function<void(std::int64_t, std::int64_t)>& each = {});
+    Adapters adapters = Adapters::on);
 
 }  // namespace dml

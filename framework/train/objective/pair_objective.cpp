@@ -9,36 +9,24 @@
 namespace dml {
 namespace {
 
-// In the order of names_.
+// In the order of terms_.
 enum : std::size_t { kChosen, kRejected, kAccuracy, kMargin, kLogpsChosen, kLogpsRejected, kNll, kOddsRatio, kOdds };
 
 const PackedBatch& the_batch(const PackedBatch& batch) { return batch; }
 
 }  // namespace
 
-class PairObjective::Weights : public RowWeights {
- public:
-  Weights(PairObjective& objective, const PackedBatch& batch) : objective_(objective), batch_(batch) {}
-  void weigh(std::span<const float> losses, std::span<float> weights) override {
-    sums = objective_.score(batch_, losses, weights);
-  }
-  LossSums sums;
-
- private:
-  PairObjective& objective_;
-  const PackedBatch& batch_;
-};
-
-PairObjective::PairObjective(PairObjectiveSettings settings) : settings_(std::move(settings)) {
-  names_ = {"rewards/chosen",  "rewards/rejected", "rewards/accuracies",
-            "rewards/margins", "logps/chosen",     "logps/rejected"};
+PairObjective::PairObjective(PairObjectiveSettings settings)
+    : DocumentObjective(settings.reference_source), settings_(std::move(settings)) {
+  terms_ = {{"rewards/chosen", true},  {"rewards/rejected"},   {"rewards/accuracies", true},
+            {"rewards/margins", true}, {"logps/chosen", true}, {"logps/rejected"}};
   for (const auto& term : settings_.terms) {
     compares_ |= term.row->compares_pairs;
     means_ |= term.row->by_token_means && !settings_.reference;
     odds_ |= term.row->name == "orpo";
   }
-  if (settings_.nll != NllTokens::none || odds_) names_.push_back("nll_loss");
-  if (odds_) names_.insert(names_.end(), {"log_odds_ratio", "log_odds_chosen"});
+  if (settings_.nll != NllTokens::none || odds_) terms_.push_back({"nll_loss"});
+  if (odds_) terms_.insert(terms_.end(), {{"log_odds_ratio", true}, {"log_odds_chosen", true}});
 }
 
 std::optional<double> PairObjective::loss_at_start() const {
@@ -49,17 +37,19 @@ std::optional<double> PairObjective::loss_at_start() const {
 }
 
 // The pairs of a micro-batch in the order of their groups.
-void PairObjective::collect(const PackedBatch& batch, const std::vector<DocumentScore>& documents) {
+void PairObjective::collect(std::span<const DocumentGroup> groups, std::span<const DocumentScore> documents) {
   std::size_t pairs = 0;
-  for (const DocumentGroup& g : batch.groups) pairs = std::max(pairs, static_cast<std::size_t>(g.group) + 1);
+  for (const DocumentGroup& g : groups) pairs = std::max(pairs, static_cast<std::size_t>(g.group) + 1);
   pairs_.assign(pairs, {});
+  weights_.assign(pairs, 1);
   chosen_.assign(pairs, -1), rejected_.assign(pairs, -1);
-  for (std::size_t d = 0; d < batch.groups.size(); ++d) {
-    const DocumentGroup& g = batch.groups[d];
+  for (std::size_t d = 0; d < groups.size(); ++d) {
+    const DocumentGroup& g = groups[d];
     const auto pair = static_cast<std::size_t>(g.group);
     PairScores& p = pairs_[pair];
     if (g.role == DocumentRole::chosen) {
       chosen_[pair] = static_cast<std::int32_t>(d);
+      weights_[pair] = g.weight;
       p.chosen = documents[d].answer, p.chosen_tokens = documents[d].tokens, p.chosen_reference = g.reference;
     } else {
       DML_CHECK(g.role == DocumentRole::rejected);
@@ -86,28 +76,28 @@ void PairObjective::lose(std::span<const PairScores> scores, std::span<PairLoss>
 void PairObjective::begin(const GlobalBatch& global) {
   if (settings_.nll == NllTokens::none && !compares_) return;
   double pairs = 0, tokens = 0;
+  std::vector<std::vector<DocumentScore>> counted(static_cast<std::size_t>(global.micro_batches));
   for (std::int64_t m = 0; m < global.micro_batches; ++m) {
     const PackedBatch batch = global.load(m);
-    for (const DocumentGroup& g : batch.groups) pairs += g.role == DocumentRole::chosen;
-    each_labelled_row(batch, [&](std::int64_t document, bool answer) {
-      const bool chosen = batch.groups[static_cast<std::size_t>(document)].role == DocumentRole::chosen;
-      tokens += chosen && (answer || settings_.nll == NllTokens::whole);
+    auto& documents = counted[static_cast<std::size_t>(m)];
+    documents.resize(batch.groups.size());
+    for (const DocumentGroup& g : batch.groups) pairs += g.role == DocumentRole::chosen ? g.weight : 0;
+    each_labelled_row(batch, [&](std::int64_t document, bool answer, double) {
+      const DocumentGroup& g = batch.groups[static_cast<std::size_t>(document)];
+      documents[static_cast<std::size_t>(document)].tokens += answer;
+      if (g.role == DocumentRole::chosen && (answer || settings_.nll == NllTokens::whole)) tokens += g.weight;
     });
   }
   nll_scale_ = tokens > 0 ? settings_.nll_weight * pairs / tokens : 0;
   if (!compares_) return;
-  const auto scores = score_global_batch(global, the_batch);
   std::vector<PairScores> all;
-  for (std::int64_t m = 0; m < global.micro_batches; ++m) {
-    const PackedBatch batch = global.load(m);
-    documents_.assign(static_cast<std::size_t>(batch.documents()), {});
-    for (std::size_t d = 0; d < documents_.size(); ++d) documents_[d].answer = scores[static_cast<std::size_t>(m)][d];
-    each_labelled_row(batch, [&](std::int64_t document, bool answer) {
-      documents_[static_cast<std::size_t>(document)].tokens += answer;
-    });
-    collect(batch, documents_);
-    all.insert(all.end(), pairs_.begin(), pairs_.end());
-  }
+  score_all(global, the_batch,
+            [&](std::int64_t m, std::span<const DocumentGroup> groups, std::span<const double> scores) {
+              auto& documents = counted[static_cast<std::size_t>(m)];
+              for (std::size_t d = 0; d < documents.size(); ++d) documents[d].answer = scores[d];
+              collect(groups, documents);
+              all.insert(all.end(), pairs_.begin(), pairs_.end());
+            });
   global_.resize(all.size());
   lose(all, global_);
 }
@@ -138,7 +128,7 @@ void PairObjective::log_pair(const PairScores& p, const PairLoss& loss, LossSums
 
 LossSums PairObjective::score(const PackedBatch& batch, std::span<const float> losses, std::span<float> weights) {
   score_documents(batch, losses, documents_);
-  collect(batch, documents_);
+  collect(batch.groups, documents_);
   pair_losses_.resize(pairs_.size());
   if (compares_) {
     const auto first = static_cast<std::size_t>(batch.first_group);
@@ -149,55 +139,36 @@ LossSums PairObjective::score(const PackedBatch& batch, std::span<const float> l
   }
 
   LossSums sums;
-  sums.denominator = static_cast<double>(pairs_.size());
   for (std::size_t i = 0; i < pairs_.size(); ++i) {
-    sums.loss += pair_losses_[i].value;
+    sums.loss += weights_[i] * pair_losses_[i].value;
+    sums.denominator += weights_[i];
     log_pair(pairs_[i], pair_losses_[i], sums);
     const DocumentScore& chosen = documents_[static_cast<std::size_t>(chosen_[i])];
     if (settings_.nll == NllTokens::none) continue;
-    double nll = -chosen.answer, tokens = chosen.tokens;
+    double nll = chosen.loss, tokens = chosen.tokens;
     if (settings_.nll == NllTokens::whole) nll += chosen.prompt_loss, tokens += chosen.prompt_labels;
-    sums.loss += nll_scale_ * nll;
-    sums.terms[kNll].sum += nll;
-    sums.terms[kNll].weight += tokens;
+    sums.loss += weights_[i] * nll_scale_ * nll;
+    sums.terms[kNll].sum += weights_[i] * nll;
+    sums.terms[kNll].weight += weights_[i] * tokens;
   }
-  if (weights.empty()) return sums;
   std::size_t row = 0;
-  each_labelled_row(batch, [&](std::int64_t document, bool answer) {
+  if (weights.empty()) return sums;
+  each_labelled_row(batch, [&](std::int64_t document, bool answer, double share) {
     const DocumentGroup& g = batch.groups[static_cast<std::size_t>(document)];
     const PairLoss& loss = pair_losses_[static_cast<std::size_t>(g.group)];
     const bool chosen = g.role == DocumentRole::chosen;
-    double weight = answer ? -(chosen ? loss.by_chosen : loss.by_rejected) : 0;
+    double weight = answer ? -share * (chosen ? loss.by_chosen : loss.by_rejected) : 0;
     if (chosen && (settings_.nll == NllTokens::whole || (answer && settings_.nll == NllTokens::answer)))
       weight += nll_scale_;
-    weights[row++] = static_cast<float>(weight);
+    weights[row++] = static_cast<float>(weights_[static_cast<std::size_t>(g.group)] * weight);
   });
   return sums;
 }
 
-LossSums PairObjective::train(CausalLm& model, const PackedBatch& batch, PassSeed seed, UnitHooks& hooks) {
-  Weights weights(*this, batch);
-  model.train(batch, seed, hooks, &weights);
-  return weights.sums;
-}
-
 // The loss of a pair is that of its chosen document.
-LossSums PairObjective::evaluate(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks,
-                                 std::span<DocumentLoss> documents) {
-  losses_.resize(static_cast<std::size_t>(batch.learned()));
-  model.evaluate(batch, hooks, losses_);
-  const LossSums sums = score(batch, losses_, {});
-  std::ranges::fill(documents, DocumentLoss{});
-  for (std::size_t i = 0; i < pairs_.size() && !documents.empty(); ++i)
-    documents[static_cast<std::size_t>(chosen_[i])] = {pair_losses_[i].value, 1};
-  return sums;
-}
-
-std::size_t PairObjective::measure(CausalLm& model, CausalLm::Shape shape, bool backward) {
-  const std::size_t scoring = model.measure(shape, false);
-  if (!backward) return scoring;
-  shape.weighted = true;
-  return std::max(scoring, model.measure(shape, true));
+void PairObjective::divide(std::span<DocumentLoss> documents) const {
+  for (std::size_t i = 0; i < pairs_.size(); ++i)
+    documents[static_cast<std::size_t>(chosen_[i])] = {weights_[i] * pair_losses_[i].value, weights_[i]};
 }
 
 }  // namespace dml

@@ -7,7 +7,7 @@
 namespace dml {
 namespace {
 
-// In the order of names_.
+// In the order of terms_.
 enum : std::size_t { kDesirable, kUndesirable, kMargin, kLogpsDesirable, kLogpsUndesirable, kKl };
 
 const PackedBatch& mismatched_of(const PackedBatch& batch) {
@@ -17,23 +17,11 @@ const PackedBatch& mismatched_of(const PackedBatch& batch) {
 
 }  // namespace
 
-class UnpairedObjective::Weights : public RowWeights {
- public:
-  Weights(UnpairedObjective& objective, const PackedBatch& batch) : objective_(objective), batch_(batch) {}
-  void weigh(std::span<const float> losses, std::span<float> weights) override {
-    sums = objective_.score(batch_, losses, weights);
-  }
-  LossSums sums;
-
- private:
-  UnpairedObjective& objective_;
-  const PackedBatch& batch_;
-};
-
-UnpairedObjective::UnpairedObjective(UnpairedSettings settings, CausalLm::Shape mismatched)
-    : settings_(settings), mismatched_(mismatched) {
-  names_ = {"rewards/chosen", "rewards/rejected", "rewards/margins", "logps/chosen", "logps/rejected"};
-  if (!settings_.apo_zero) names_.push_back("kl");
+UnpairedObjective::UnpairedObjective(UnpairedSettings settings, CausalLm::Shape mismatched, ReferenceSource reference)
+    : DocumentObjective(reference), settings_(settings), mismatched_(mismatched) {
+  terms_ = {{"rewards/chosen", true}, {"rewards/rejected"},  {"rewards/margins", true},
+            {"logps/chosen", true},   {"logps/rejected"}};
+  if (!settings_.apo_zero) terms_.push_back({"kl"});
 }
 
 // Both sides are worth ½ where the model is the reference; with weights, by how often each occurs.
@@ -44,28 +32,23 @@ std::optional<double> UnpairedObjective::loss_at_start() const {
 
 void UnpairedObjective::begin(const GlobalBatch& global) {
   desirable_ = undesirable_ = divergence_ = 0;
-  std::vector<std::vector<double>> reference(static_cast<std::size_t>(global.micro_batches));
-  for (std::int64_t m = 0; m < global.micro_batches; ++m) {
-    const PackedBatch batch = global.load(m);
-    for (const DocumentGroup& g : batch.groups) (g.role == DocumentRole::desirable ? desirable_ : undesirable_) += 1;
-    if (settings_.apo_zero) continue;
-    for (const DocumentGroup& g : mismatched_of(batch).groups)
-      reference[static_cast<std::size_t>(m)].push_back(g.reference);
-  }
+  for (std::int64_t m = 0; m < global.micro_batches; ++m)
+    for (const DocumentGroup& g : global.load(m).groups)
+      (g.role == DocumentRole::desirable ? desirable_ : undesirable_) += 1;
   if (settings_.apo_zero) return;
-  const auto scores = score_global_batch(global, mismatched_of);
   double gains = 0;
-  for (std::size_t m = 0; m < scores.size(); ++m)
-    for (std::size_t d = 0; d < scores[m].size(); ++d) gains += scores[m][d] - reference[m][d];
+  score_all(global, mismatched_of,
+            [&](std::int64_t, std::span<const DocumentGroup> groups, std::span<const double> scores) {
+              for (std::size_t d = 0; d < scores.size(); ++d) gains += scores[d] - groups[d].reference;
+            });
   if (const double documents = desirable_ + undesirable_; documents > 0) divergence_ = std::max(0.0, gains / documents);
 }
 
 LossSums UnpairedObjective::score(const PackedBatch& batch, std::span<const float> losses, std::span<float> weights) {
   score_documents(batch, losses, documents_);
   LossSums sums;
-  sums.denominator = static_cast<double>(documents_.size());
   slopes_.resize(documents_.size());
-  document_losses_.resize(documents_.size());
+  losses_.resize(documents_.size());
   auto add = [&](std::size_t term, double value, double weight) {
     sums.terms[term].sum += value;
     sums.terms[term].weight += weight;
@@ -75,9 +58,10 @@ LossSums UnpairedObjective::score(const PackedBatch& batch, std::span<const floa
     const bool desirable = g.role == DocumentRole::desirable;
     const double gain = documents_[d].answer - g.reference, reward = settings_.beta * gain;
     const UnpairedLoss loss = unpaired_loss(gain, desirable, divergence_, settings_);
-    slopes_[d] = loss.by_score;
-    document_losses_[d] = loss.value;
-    sums.loss += loss.value;
+    slopes_[d] = g.weight * loss.by_score;
+    losses_[d] = {g.weight * loss.value, g.weight};
+    sums.loss += losses_[d].loss;
+    sums.denominator += g.weight;
     add(desirable ? kDesirable : kUndesirable, reward, 1);
     add(desirable ? kLogpsDesirable : kLogpsUndesirable, documents_[d].answer, 1);
     // The difference of two means.
@@ -86,33 +70,17 @@ LossSums UnpairedObjective::score(const PackedBatch& batch, std::span<const floa
   }
   if (weights.empty()) return sums;
   std::size_t row = 0;
-  each_labelled_row(batch, [&](std::int64_t document, bool answer) {
-    weights[row++] = answer ? static_cast<float>(-slopes_[static_cast<std::size_t>(document)]) : 0;
+  each_labelled_row(batch, [&](std::int64_t document, bool answer, double share) {
+    weights[row++] = answer ? static_cast<float>(-share * slopes_[static_cast<std::size_t>(document)]) : 0;
   });
   return sums;
 }
 
-LossSums UnpairedObjective::train(CausalLm& model, const PackedBatch& batch, PassSeed seed, UnitHooks& hooks) {
-  Weights weights(*this, batch);
-  model.train(batch, seed, hooks, &weights);
-  return weights.sums;
-}
-
-LossSums UnpairedObjective::evaluate(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks,
-                                     std::span<DocumentLoss> documents) {
-  losses_.resize(static_cast<std::size_t>(batch.learned()));
-  model.evaluate(batch, hooks, losses_);
-  const LossSums sums = score(batch, losses_, {});
-  for (std::size_t d = 0; d < documents.size(); ++d) documents[d] = {document_losses_[d], 1};
-  return sums;
-}
+void UnpairedObjective::divide(std::span<DocumentLoss> documents) const { std::ranges::copy(losses_, documents.begin()); }
 
 std::size_t UnpairedObjective::measure(CausalLm& model, CausalLm::Shape shape, bool backward) {
-  std::size_t bytes = model.measure(shape, false);
-  if (mismatched_.tokens > 0) bytes = std::max(bytes, model.measure(mismatched_, false));
-  if (!backward) return bytes;
-  shape.weighted = true;
-  return std::max(bytes, model.measure(shape, true));
+  const std::size_t bytes = DocumentObjective::measure(model, shape, backward);
+  return mismatched_.tokens > 0 ? std::max(bytes, model.measure(mismatched_, false)) : bytes;
 }
 
 }  // namespace dml

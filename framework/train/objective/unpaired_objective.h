@@ -4,37 +4,32 @@
 
 #include <vector>
 
-#include "train/objective/document_scores.h"
+#include "train/objective/document_objective.h"
 #include "train/objective/unpaired_loss.h"
 
 namespace dml {
 
-class UnpairedObjective : public Objective {
+class UnpairedObjective : public DocumentObjective {
  public:
   /// mismatched: the largest batch of prompts with other prompts' answers, for the memory plan.
-  UnpairedObjective(UnpairedSettings settings, CausalLm::Shape mismatched);
+  UnpairedObjective(UnpairedSettings settings, CausalLm::Shape mismatched,
+                    ReferenceSource reference = ReferenceSource::batch);
 
-  std::span<const std::string> terms() const override { return names_; }
   std::optional<double> loss_at_start() const override;
   void begin(const GlobalBatch& global) override;
-  LossSums train(CausalLm& model, const PackedBatch& batch, PassSeed seed, UnitHooks& hooks) override;
-  LossSums evaluate(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks,
-                    std::span<DocumentLoss> documents = {}) override;
   std::size_t measure(CausalLm& model, CausalLm::Shape shape, bool backward) override;
 
-  /// As PairObjective::score().
-  LossSums score(const PackedBatch& batch, std::span<const float> losses, std::span<float> weights);
+  LossSums score(const PackedBatch& batch, std::span<const float> losses, std::span<float> weights) override;
   double divergence() const { return divergence_; }
 
  private:
-  class Weights;
+  void divide(std::span<DocumentLoss> documents) const override;
+
   UnpairedSettings settings_;
   CausalLm::Shape mismatched_;
-  std::vector<std::string> names_;
   double divergence_ = 0, desirable_ = 0, undesirable_ = 0;  // of the global batch: kl, and numbers of documents
-  std::vector<float> losses_;
-  std::vector<DocumentScore> documents_;
-  std::vector<double> document_losses_, slopes_;  // slopes: of the losses, by the sums of log-probabilities
+  std::vector<DocumentLoss> losses_;
+  std::vector<double> slopes_;  // of the losses, by the sums of log-probabilities
 };
 
 }  // namespace dml

@@ -1,0 +1,46 @@
+// What objectives over documents share: the loss of a micro-batch is a function of its rows' losses, so its gradient is that of
+// cross-entropy with a weight for each row, known when the forward pass is done. Where the reference is the base without its
+// adapter, a forward pass without adapters comes first.
+#pragma once
+
+#include <vector>
+
+#include "train/objective/document_scores.h"
+
+namespace dml {
+
+/// Where documents' reference scores come from: the batch has them (or none are used), or a pass without adapters.
+enum class ReferenceSource { batch, base };
+
+class DocumentObjective : public Objective {
+ public:
+  std::span<const Metric> terms() const override { return terms_; }
+  LossSums train(CausalLm& model, const PackedBatch& batch, PassSeed seed, UnitHooks& hooks) override;
+  LossSums evaluate(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks,
+                    std::span<DocumentLoss> documents = {}) override;
+  std::size_t measure(CausalLm& model, CausalLm::Shape shape, bool backward) override;
+
+  /// The sums of a micro-batch and, unless empty, the weights of its rows, from the rows' losses. begin() has seen the batch.
+  virtual LossSums score(const PackedBatch& batch, std::span<const float> losses, std::span<float> weights) = 0;
+
+ protected:
+  explicit DocumentObjective(ReferenceSource reference) : reference_(reference) {}
+  /// How the loss that score() found last is divided over the documents, all of which are zero before.
+  virtual void divide(std::span<DocumentLoss> documents) const = 0;
+  /// For begin(): the documents' scores in the whole batch, and, where they come from the base, their reference scores.
+  /// `batch_of` chooses what is scored for a micro-batch; `visit(micro-batch, its documents' groups, their scores)`.
+  void score_all(const GlobalBatch& global, const std::function<const PackedBatch&(const PackedBatch&)>& batch_of,
+                 const std::function<void(std::int64_t, std::span<const DocumentGroup>, std::span<const double>)>& visit);
+
+  std::vector<Metric> terms_;
+  std::vector<DocumentScore> documents_;  // of the micro-batch at hand; kept for its memory
+
+ private:
+  PackedBatch with_reference(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks);
+
+  ReferenceSource reference_;
+  std::vector<float> losses_;
+  std::vector<DocumentGroup> groups_;  // with the reference scores of the base
+};
+
+}  // namespace dml
