@@ -10,9 +10,9 @@ LossSums TokenLoss::train(CausalLm& model, const PackedBatch& batch, PassSeed se
   return {plain + extra.sum, tokens, {LossSums::Term{plain, tokens}}};
 }
 
-std::span<const std::string> TokenLoss::terms() const {
-  static const std::string names[] = {"nll"};
-  return extra_ ? std::span(names) : std::span<const std::string>();
+std::span<const Metric> TokenLoss::terms() const {
+  static const Metric terms[] = {{"nll"}};
+  return extra_ ? std::span(terms) : std::span<const Metric>();
 }
 
 std::size_t TokenLoss::measure(CausalLm& model, CausalLm::Shape shape, bool backward) {

@@ -13,7 +13,7 @@ class TokenLoss : public Objective {
   TokenLoss() = default;
   explicit TokenLoss(kernels::ExtraLoss extra) : extra_(extra) {}
 
-  std::span<const std::string> terms() const override;
+  std::span<const Metric> terms() const override;
   std::size_t measure(CausalLm& model, CausalLm::Shape shape, bool backward) override;
   LossSums train(CausalLm& model, const PackedBatch& batch, PassSeed seed, UnitHooks& hooks) override;
   LossSums evaluate(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks,
