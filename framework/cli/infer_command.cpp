@@ -80,7 +80,8 @@ void show_speed(const GenerationSpeed& s) {
   std::string rate;
   if (s.new_seconds > 0 && s.new_tokens > 0)
     rate = fmt::format(" at {:.0f} tokens/s", static_cast<double>(s.new_tokens) / s.new_seconds);
-  log_info("Prompt: {} tokens, {:.2f} s. Generated: {} tokens{}", s.prompt_tokens, s.prompt_seconds, s.generated, rate);
+  const std::string known = s.cached_tokens > 0 ? fmt::format(" ({} of them in the cache)", s.cached_tokens) : "";
+  log_info("Prompt: {} tokens{}, {:.2f} s. Generated: {} tokens{}", s.prompt_tokens, known, s.prompt_seconds, s.generated, rate);
 }
 
 // "a,b\\,c" → "a", "b,c".
@@ -193,6 +194,7 @@ int run_infer(const std::vector<std::string>& words) {
   } else if (in.input) {
     answer_file(assistant, *in.input, *in.output, in.logprobs);
   } else {
+    assistant.keep_cache();
     chat(assistant);
   }
   show_speed(assistant.speed());

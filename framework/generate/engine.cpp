@@ -22,6 +22,17 @@ std::int64_t output_rows(const EngineOptions& o) {
 
 }  // namespace
 
+GenerationSpeed& GenerationSpeed::operator+=(const GenerationSpeed& more) {
+  prompt_tokens += more.prompt_tokens;
+  new_tokens += more.new_tokens;
+  cached_tokens += more.cached_tokens;
+  generated += more.generated;
+  drafted += more.drafted;
+  prompt_seconds += more.prompt_seconds;
+  new_seconds += more.new_seconds;
+  return *this;
+}
+
 Engine::Engine(std::vector<EngineModel> models, const EngineOptions& options)
     : models_(std::move(models)),
       options_(options),

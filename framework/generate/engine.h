@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "constraint/token_mask.h"
@@ -27,9 +28,12 @@ enum class StopReason { token, length, caller, failure };
 /// What generating has cost so far. An answer's first token comes with its prompt; the new ones are those behind it.
 struct GenerationSpeed {
   std::int64_t prompt_tokens = 0, new_tokens = 0;
+  std::int64_t cached_tokens = 0;  // of the prompts, those that needed no reading
   std::int64_t generated = 0;  // tokens of all answers
   std::int64_t drafted = 0;    // of the new ones, those that were written ahead
   double prompt_seconds = 0, new_seconds = 0;
+
+  GenerationSpeed& operator+=(const GenerationSpeed& more);
 };
 
 struct EngineOptions {
@@ -98,6 +102,8 @@ class Engine {
   /// Share of the cache's memory that requests under way hold.
   double cache_usage() const;
   const GenerationSpeed& speed() const { return speed_; }
+  /// The same, and begins to count anew.
+  GenerationSpeed take_speed() { return std::exchange(speed_, {}); }
   const EngineOptions& options() const { return options_; }
 
   /// Bytes that the engine needs. Values of the model need not exist yet.

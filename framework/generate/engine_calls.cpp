@@ -44,6 +44,7 @@ void Engine::read(std::span<const Part> parts) {
     s.reading = false;
     if (s.written() == 0) {
       speed_.prompt_tokens += std::ssize(s.request.prompt);
+      speed_.cached_tokens += s.cached;
       events_.push_back({.id = s.id, .kind = EngineEvent::Kind::read, .cached = s.cached, .prompt = std::move(s.reported)});
     }
     if (!s.answers()) {

@@ -35,14 +35,22 @@ EngineOptions engine_options(std::span<const std::vector<Token>> prompts, const 
   return out;
 }
 
-void add(GenerationSpeed& to, const GenerationSpeed& more) {
-  to.prompt_tokens += more.prompt_tokens;
-  to.new_tokens += more.new_tokens;
-  to.generated += more.generated;
-  to.drafted += more.drafted;
-  to.prompt_seconds += more.prompt_seconds;
-  to.new_seconds += more.new_seconds;
-}
+// Requests of a call; those that have not ended when it is left are cancelled.
+class Requests {
+ public:
+  explicit Requests(Engine& engine) : engine_(engine) {}
+  ~Requests() {
+    for (auto& [id, number] : numbers_) engine_.cancel(id);
+  }
+  Requests(const Requests&) = delete;
+  Requests& operator=(const Requests&) = delete;
+  void submit(EngineRequest request, std::size_t number) { numbers_[engine_.submit(std::move(request))] = number; }
+  std::size_t number(RequestId id) const { return numbers_.at(id); }
+
+ private:
+  Engine& engine_;
+  std::map<RequestId, std::size_t> numbers_;
+};
 
 }  // namespace
 
@@ -59,18 +67,27 @@ std::vector<Generated> Generator::run(std::span<const std::vector<Token>> prompt
     }
     return results;
   }
-  Engine engine({&model_}, engine_options(prompts, options));
-  std::map<RequestId, std::size_t> number;
+  const EngineOptions how = engine_options(prompts, options);
+  const bool kept = kept_ && how.slots == 1 && how.context <= kept_->options().context && how.cache == kept_->options().cache;
+  std::unique_ptr<Engine> own = kept ? nullptr : std::make_unique<Engine>(std::vector<EngineModel>{&model_}, how);
+  run_on(kept ? *kept_ : *own, prompts, options, on_token, results);
+  return results;
+}
+
+void Generator::run_on(Engine& engine, std::span<const std::vector<Token>> prompts, const GenerationOptions& options,
+                       const OnToken& on_token, std::vector<Generated>& results) {
+  Requests requests(engine);
   for (std::size_t i = 0; i < prompts.size(); ++i)
-    number[engine.submit({.prompt = prompts[i],
-                          .max_new_tokens = options.longest_answer(prompts[i].size()),
-                          .sampling = options.sampling,
-                          .number = options.first_number + i,
-                          .stop_tokens = options.stop_tokens,
-                          .constraint = options.constraint})] = i;
+    requests.submit({.prompt = prompts[i],
+                     .max_new_tokens = options.longest_answer(prompts[i].size()),
+                     .sampling = options.sampling,
+                     .number = options.first_number + i,
+                     .stop_tokens = options.stop_tokens,
+                     .constraint = options.constraint},
+                    i);
   while (engine.busy())
     for (const EngineEvent& event : engine.step()) {
-      const std::size_t i = number.at(event.id);
+      const std::size_t i = requests.number(event.id);
       Generated& result = results[i];
       if (result.reason == StopReason::caller || event.kind == EngineEvent::Kind::read) continue;
       if (event.failure) std::rethrow_exception(event.failure);
@@ -85,8 +102,18 @@ std::vector<Generated> Generator::run(std::span<const std::vector<Token>> prompt
         engine.cancel(event.id);
       }
     }
-  add(speed_, engine.speed());
-  return results;
+  speed_ += engine.take_speed();
+}
+
+void Generator::keep(std::int64_t context, kernels::Storage cache) {
+  EngineOptions how;
+  how.slots = 1;
+  how.context = context;
+  how.cache_tokens = KvPool::pages_of(context) * KvPool::kTokens;
+  how.cache = cache;
+  how.fair = false;
+  how.drafts = Engine::kUsualDrafts;
+  kept_ = std::make_unique<Engine>(std::vector<EngineModel>{&model_}, how);
 }
 
 Generator::Memory Generator::measure(std::span<const std::vector<Token>> prompts, const GenerationOptions& options) {

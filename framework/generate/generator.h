@@ -50,6 +50,9 @@ class Generator {
   /// Generates for all prompts (none may be empty).
   std::vector<Generated> run(std::span<const std::vector<Token>> prompts, const GenerationOptions& options,
                              const OnToken& on_token = {});
+  /// From now on what is read for one prompt at a time stays known, in memory for `context` tokens: the next prompt is read from
+  /// where it differs, as the turns of a conversation do. Longer prompts and answers are generated without that.
+  void keep(std::int64_t context, kernels::Storage cache);
   const GenerationSpeed& speed() const { return speed_; }
 
   /// Bytes that run() needs for these prompts, without beam search. The model's values need not exist yet.
@@ -57,7 +60,11 @@ class Generator {
   Memory measure(std::span<const std::vector<Token>> prompts, const GenerationOptions& options);
 
  private:
+  void run_on(Engine& engine, std::span<const std::vector<Token>> prompts, const GenerationOptions& options,
+              const OnToken& on_token, std::vector<Generated>& results);
+
   CausalLm& model_;
+  std::unique_ptr<Engine> kept_;
   GenerationSpeed speed_;
 };
 

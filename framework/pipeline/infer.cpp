@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::size_t kTogether = 8;   // rows of a file that are answered at a time; the next one waits for a place …
 constexpr std::size_t kWaiting = 256;  // … among so many
+constexpr std::int64_t kKept = 1 << 14;  // tokens of a conversation
 
 }  // namespace
 
@@ -75,6 +76,16 @@ void Assistant::require_memory(std::span<const std::vector<Token>> prompts) cons
         "the key-value cache of {} tokens needs {:.1f} GB, {:.1f} GB are available; use a smaller --max-new-tokens, or "
         "--kv-cache int8",
         tokens, need / 1e9, static_cast<double>(room) / 1e9);
+}
+
+void Assistant::keep_cache() {
+  const ModelSpec& spec = model_->spec;
+  const std::int64_t bytes =
+      KvCache::bytes_per_token(spec.layers, spec.kv_heads, spec.head_dim, options_.generation.cache);
+  std::int64_t tokens = std::min(spec.max_positions, kKept);
+  if (const std::size_t room = available_memory(); room > 0)
+    tokens = std::min(tokens, static_cast<std::int64_t>(room / 4) / bytes);
+  if (tokens >= KvPool::kTokens && options_.generation.beams == 1) generator_->keep(tokens, options_.generation.cache);
 }
 
 // That the context is shorter than what was asked for, or cut an answer off.

@@ -71,6 +71,8 @@ class Assistant {
   /// [{"token": …, "id": …, "logprob": …}, …], the log-probabilities those of the model before penalties and filters.
   Json logprobs(const Answer& answer) const;
 
+  /// What is read for one answer stays known for the next, as far as memory goes: for conversations.
+  void keep_cache();
   const GenerationSpeed& speed() const { return generator_->speed(); }
   /// Whether conversations of several messages are understood.
   bool chats() const { return format_->chats(); }

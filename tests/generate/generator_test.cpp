@@ -52,6 +52,27 @@ TEST_P(Families, ABatchGivesWhatOneByOneAndTheWholePrefixGive) {
   }
 }
 
+// A conversation: every prompt is the one before with its answer and a question behind it.
+TEST_P(Families, ThatKeepsWhatItReadReadsTheNextTurnFromWhereItIsNew) {
+  Generator keeping(*model), plain(*model);
+  keeping.keep(64, kernels::Storage::f32);
+  Tokens text = prompts[3];
+  std::int64_t known = 0;
+  for (int turn = 0; turn < 3; ++turn) {
+    const auto before = keeping.speed();
+    const Generated with = keeping.run({&text, 1}, greedy(6))[0], without = plain.run({&text, 1}, greedy(6))[0];
+    EXPECT_EQ(with.tokens, without.tokens);
+    EXPECT_EQ(with.logprobs, without.logprobs);
+    EXPECT_EQ(keeping.speed().cached_tokens - before.cached_tokens, known);
+    known = std::ssize(text) / KvPool::kTokens * KvPool::kTokens;  // whole pages of what was read
+    text.insert(text.end(), with.tokens.begin(), with.tokens.end());
+    text.insert(text.end(), prompts[0].begin(), prompts[0].end());
+  }
+  EXPECT_GT(known, 0);
+  const std::vector<Tokens> two{prompts[0], prompts[1]};  // several at a time go beside it
+  EXPECT_EQ(keeping.run(two, greedy(6))[1].tokens, plain.run(two, greedy(6))[1].tokens);
+}
+
 TEST_P(Families, TakesNoMoreMemoryThanIsMeasuredBefore) {
   GenerationOptions options = greedy(12);
   for (std::size_t together : {std::size_t{1}, std::size_t{3}, SIZE_MAX}) {
