@@ -1,5 +1,6 @@
 // inspect: what was prepared, row by row, as a page, or against another folder.
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <random>
 
@@ -21,15 +22,16 @@ constexpr std::int64_t kFound = 10;  // rows shown of a search
 struct Inspect {
   std::string what;
   std::optional<std::int64_t> row, rows, random, packed;
-  std::optional<std::string> search, split, model, html, diff;
-  bool ids = false, json = false, dropped = false;
+  std::optional<std::string> search, split, model, html, diff, scores, by;
+  bool ids = false, json = false, dropped = false, lowest = false;
   std::vector<Override> overrides;
   Options options{"inspect",
-                  "inspect RECIPE|DIR [--row N | --rows N | --random N | --search TEXT | --packed N | --dropped] "
+                  "inspect RECIPE|DIR [--row N | --rows N | --random N | --search TEXT | --packed N | --dropped | --scores FILE [--by VALUE]] "
                   "[--split train|validation] [--ids] [--json] [--html FILE] [--diff DIR]",
                   {"dml inspect recipe.yml                  rows kept and dropped, tokens trained",
                    "dml inspect recipe.yml --row 3          one row: trained and masked tokens",
                    "dml inspect recipe.yml --search pirate  rows that contain this text",
+                   "dml inspect recipe.yml --scores scores.jsonl --by difference --lowest",
                    "dml inspect recipe.yml --html rows.html a page for the browser",
                    "dml inspect last_run_prepared/NEW --diff last_run_prepared/OLD"}};
   Inspect() {
@@ -44,6 +46,9 @@ struct Inspect {
     options.integer("packed", packed, "show packed row N of the first epoch");
     options.flag("dropped", dropped, "show every dropped row with the reason");
     options.text("split", split, "train (default) or validation");
+    options.text("scores", scores, "show the rows with the highest scores in FILE, which `dml score` wrote: 10, or as many as --rows says", "FILE");
+    options.text("by", by, "with --scores: order by loss (default), base_loss, difference, tokens, trained_tokens or row");
+    options.flag("lowest", lowest, "with --scores: the lowest first");
     options.flag("ids", ids, "show each token as token(label, id)");
     options.flag("json", json, "JSON lines instead of text");
     options.text("html", html, "write a self-contained HTML page");
@@ -106,6 +111,29 @@ void show_dropped(const Prepared& prepared, bool json) {
                : fmt::format("{}: {}{}\n", row.place, row.reason, row.detail.empty() ? "" : ", " + row.detail));
 }
 
+// Rows in the order of their scores, each under a line with its values.
+void show_scores(const Inspect& in, const Subject& subject) {
+  const std::vector<RowScore> scores = read_scores(*in.scores);
+  const std::vector<std::size_t> order = sorted_scores(scores, in.by.value_or("loss"), in.lowest);
+  const auto most = static_cast<std::size_t>(std::max<std::int64_t>(0, in.rows.value_or(kFound)));
+  const Examples all = subject.prepared.all();
+  std::map<std::string, std::vector<std::int64_t>> at;
+  for (std::int64_t i = 0; i < all.size(); ++i) at[subject.prepared.place(all.stored(i))].push_back(i);
+  for (std::size_t k = 0; k < std::min(most, order.size()); ++k) {
+    const RowScore& s = scores[order[k]];
+    if (in.json) {
+      print(score_line(order[k], s) + "\n");
+      continue;
+    }
+    print(fmt::format("loss {:.4f}{}, {} of {} tokens trained, {}\n", s.last_loss(),
+                      s.loss ? fmt::format(", base {:.4f}, difference {:+.4f}", s.base_loss, s.difference()) : "", s.trained_tokens,
+                      s.tokens, s.place));
+    if (auto rows = at.find(s.place); rows != at.end())
+      show_rows(subject.prepared, all, rows->second, subject.with_tokenizer(), in.ids, false);
+    else print("(not in the prepared data)\n");
+  }
+}
+
 std::vector<std::int64_t> packed_row(const Subject& subject, const Examples& examples, std::int64_t n) {
   if (!subject.plan || !subject.plan->packing) throw UserError("--packed: needs a recipe with `sample_packing: true`");
   ScheduleOptions one = *subject.plan;
@@ -150,9 +178,10 @@ int inspect(const std::vector<std::string>& words) {
   const std::string split = in.split.value_or("train");
   if (split != "train" && split != "validation") throw UserError("--split: '{}'; choose from train, validation", split);
   const int shown = in.row.has_value() + in.search.has_value() + in.packed.has_value() + in.random.has_value() +
-                    (in.rows && !in.html) + in.dropped + in.html.has_value() + in.diff.has_value();
+                    (in.rows && !in.html && !in.scores) + in.dropped + in.scores.has_value() + in.html.has_value() + in.diff.has_value();
   if (shown > 1)
-    throw UserError("choose one of --row, --rows, --random, --search, --packed, --dropped, --html, --diff");
+    throw UserError("choose one of --row, --rows, --random, --search, --packed, --dropped, --scores, --html, --diff");
+  if ((in.by || in.lowest) && !in.scores) throw UserError("--by and --lowest order rows by their scores: give --scores FILE");
 
   const Subject subject = Subject::open(in);
   const Prepared& prepared = subject.prepared;
@@ -164,6 +193,10 @@ int inspect(const std::vector<std::string>& words) {
   }
   if (in.dropped) {
     show_dropped(prepared, in.json);
+    return 0;
+  }
+  if (in.scores) {
+    show_scores(in, subject);
     return 0;
   }
   std::optional<Schedule> schedule;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "cli/output.h"
@@ -17,6 +18,14 @@ void show_rows(const Prepared& prepared, const Examples& examples, const std::ve
     const std::string title = fmt::format("row {}, {}", i, prepared.place(examples.stored(i)));
     for (const RowView& row : view_documents(examples, i, tokenizer, title))
       print((json ? dump(render_json(row)) : render_text(row, style)) + "\n");
+  }
+}
+
+void print_scores(const std::vector<RowScore>& scores, const std::vector<std::size_t>& order, std::size_t most) {
+  print(fmt::format("{:>10}  {:>10}  {:>8}  {}\n", "loss", "base", "trained", "row"));
+  for (std::size_t i = 0; i < std::min(most, order.size()); ++i) {
+    const RowScore& r = scores[order[i]];
+    print(fmt::format("{:>10.4f}  {:>10.4f}  {:>8}  {}\n", r.last_loss(), r.base_loss, r.trained_tokens, r.place));
   }
 }
 

@@ -1,9 +1,8 @@
 // dml score: rows by their loss.
-#include <algorithm>
-
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
+#include "cli/row_view.h"
 #include "cli/stages.h"
 #include "core/files.h"
 #include "core/log.h"
@@ -11,6 +10,8 @@
 
 namespace dml {
 namespace {
+
+constexpr std::size_t kShown = 10;
 
 struct Score {
   std::string recipe;
@@ -23,7 +24,8 @@ struct Score {
     options.about(
         "Computes the loss of every row of the data (datasets and test_datasets), of the base and of the adapter or model in "
         "output_dir, and writes a JSON line for each: loss, perplexity, trained tokens, and how much lower the loss is than the "
-        "base's. Prints the rows with the highest loss: mistakes in the data are often among them.");
+        "base's. Prints the rows with the highest loss: mistakes in the data are often among them; `dml inspect --scores` shows "
+        "them, `scores` in the recipe drops them.");
     options.positional("RECIPE", recipe, "the recipe");
     options.text("adapter", adapter, "this adapter instead of the one in output_dir; none: the base alone", "DIR");
     options.text("output", output, "where to write; default: scores.jsonl in output_dir", "FILE");
@@ -42,22 +44,14 @@ int run_score(const std::vector<std::string>& words) {
     const std::string path = s.output.value_or(file.recipe.train.output_dir + "/scores.jsonl");
     if (!s.output) make_directories(file.recipe.train.output_dir);
     FileWriter out(path);
-    std::vector<std::pair<double, std::size_t>> order;
     double base = 0, loss = 0, tokens = 0;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       out.write(score_line(i, rows[i]) + "\n");
       const auto weight = static_cast<double>(rows[i].trained_tokens);
-      base += rows[i].base_loss * weight, loss += rows[i].loss.value_or(rows[i].base_loss) * weight, tokens += weight;
-      order.emplace_back(rows[i].loss.value_or(rows[i].base_loss), i);
+      base += rows[i].base_loss * weight, loss += rows[i].last_loss() * weight, tokens += weight;
     }
     out.commit();
-    std::ranges::sort(order, std::greater<>());
-    constexpr std::size_t kShown = 10;
-    print(fmt::format("{:>10}  {:>10}  {:>8}  {}\n", "loss", "base", "trained", "row"));
-    for (std::size_t i = 0; i < std::min(kShown, order.size()); ++i) {
-      const RowScore& r = rows[order[i].second];
-      print(fmt::format("{:>10.4f}  {:>10.4f}  {:>8}  {}\n", order[i].first, r.base_loss, r.trained_tokens, r.place));
-    }
+    print_scores(rows, sorted_scores(rows, "loss", false), kShown);
     if (tokens > 0)
       print(fmt::format("{:>10.4f}  {:>10.4f}  {:>8.0f}  all {} rows, in {}\n", loss / tokens, base / tokens, tokens, rows.size(), path));
     return 0;

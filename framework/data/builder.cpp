@@ -6,7 +6,6 @@
 #include <exception>
 #include <initializer_list>
 #include <optional>
-#include <unordered_set>
 #include <utility>
 
 #include "core/error.h"
@@ -15,6 +14,7 @@
 #include "data/arrange.h"
 #include "data/byte_stream.h"
 #include "data/prepared.h"
+#include "data/row_filter.h"
 #include "data/row_group.h"
 #include "data/row_range.h"
 #include "data/tensor_file.h"
@@ -134,6 +134,7 @@ class Builder {
   }
 
   DataCheck finish_check(std::uint64_t seed) {
+    if (partial_.empty()) attempt([&] { filter_.finish(); });
     DataCheck check{std::move(doubts_), std::move(partial_), std::move(out_.report), {}, {}};
     if (!check.partial.empty() || found_ > 0) return check;  // the split of some of the rows says nothing
     attempt([&] {
@@ -145,6 +146,7 @@ class Builder {
   }
 
   Built finish(std::uint64_t seed, const std::string& folder) {
+    filter_.finish();
     PhaseClock clock(out_.seconds);
     Arrangement order = arranged(seed);
     clock.lap(Phase::order);
@@ -252,19 +254,14 @@ class Builder {
       report.cut_documents += row.cut;
       const std::int32_t before = count_;
       for (auto end = made + static_cast<std::ptrdiff_t>(row.examples); made != end; ++made) {
-        if (const char* again = repeated(*made)) drop(reader, group.raw[r], again, "", report);
+        if (const auto refusal = filter_.refuses(*made, sources_, group.raw[r].line))
+          drop(reader, group.raw[r], refusal->reason, refusal->detail, report);
         else keep(*made, group.raw[r].line, report);
       }
       if (count_ == before) continue;
       report.turns += row.turns.learned;
       report.turns_ended += row.turns.ended;
     }
-  }
-
-  const char* repeated(const MadeExample& made) {
-    if (data_.dataset_exact_deduplication && !seen_.insert(made.hash).second) return dropped::kDuplicate;
-    if (data_.dataset_near_deduplication && near_.seen(made.signature)) return dropped::kNearDuplicate;
-    return nullptr;
   }
 
   void keep(const MadeExample& made, std::int64_t line, DatasetReport& report) {
@@ -322,7 +319,8 @@ class Builder {
       first += fmt::format(" ({})", report.first_dropped.front().detail);
     // A dataset that holds nothing new is what deduplication is asked for.
     auto again = [&](const char* reason) { return report.dropped.contains(reason) ? report.dropped.at(reason) : 0; };
-    if (report.examples == 0 && again(dropped::kDuplicate) + again(dropped::kNearDuplicate) < report.rows) {
+    if (report.examples == 0 &&
+        again(dropped::kDuplicate) + again(dropped::kNearDuplicate) + again(dropped::kByScore) < report.rows) {
       std::vector<std::string> counts;
       for (auto& [reason, count] : report.dropped) counts.push_back(fmt::format("{} {}", count, reason));
       throw UserError("{}: all {} rows were dropped ({}); the first: {}", report.name, report.rows,
@@ -360,8 +358,7 @@ class Builder {
   std::vector<DatasetRange> ranges_;
   std::vector<std::int32_t> lengths_;  // in a check
   std::vector<std::uint64_t> hashes_;
-  std::unordered_set<std::uint64_t> seen_;
-  NearDuplicates near_;
+  RowFilter filter_{data_};
   std::int64_t offset_ = 0;
   std::int32_t count_ = 0;
   Built out_;

@@ -31,7 +31,7 @@ NearDuplicates::Signature NearDuplicates::signature(std::span<const Token> ids) 
   return least;
 }
 
-bool NearDuplicates::seen(const Signature& signature) {
+std::optional<std::uint32_t> NearDuplicates::twin(const Signature& signature) {
   std::array<std::uint64_t, kHashes / kBand> keys;
   for (std::size_t band = 0; band < keys.size(); ++band) {
     std::uint64_t key = band;
@@ -42,12 +42,12 @@ bool NearDuplicates::seen(const Signature& signature) {
     for (std::uint32_t other : found->second) {
       int equal = 0;
       for (std::size_t i = 0; i < kHashes; ++i) equal += kept_[other][i] == signature[i];
-      if (equal >= kAlike * kHashes) return true;
+      if (equal >= kAlike * kHashes) return other;
     }
   }
   for (std::uint64_t key : keys) bands_[key].push_back(static_cast<std::uint32_t>(kept_.size()));
   kept_.push_back(signature);
-  return false;
+  return std::nullopt;
 }
 
 }  // namespace dml

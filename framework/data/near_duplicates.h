@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -21,8 +22,8 @@ class NearDuplicates {
 
   /// Safe to call from many threads.
   static Signature signature(std::span<const Token> ids);
-  /// Whether an example remembered before is alike; if not, this one is remembered.
-  bool seen(const Signature& signature);
+  /// The number of an example remembered before that is alike; if there is none, this one is remembered.
+  std::optional<std::uint32_t> twin(const Signature& signature);
 
  private:
   std::vector<Signature> kept_;

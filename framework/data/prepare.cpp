@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "core/built_folder.h"
@@ -101,6 +102,10 @@ PreparedInputs inputs_of(const DataSection& data, std::uint64_t seed, const Toke
                              data.shuffle_before_merging_datasets));
   add("dataset_exact_deduplication", fmt::format("{}", data.dataset_exact_deduplication));
   add("dataset_near_deduplication", fmt::format("{}", data.dataset_near_deduplication));
+  const ScoreFilter& s = data.scores;
+  if (!s.path.empty()) add("scores", stream_digest(s.path));
+  if (s != ScoreFilter{})
+    add("scores' limits", fmt::format("{} {} {}", s.max_loss.value_or(HUGE_VAL), s.min_loss.value_or(-HUGE_VAL), fmt::join(s.drop, " ")));
   add("dataset_shard_num", fmt::format("{} {}", data.dataset_shard_num.value_or(1), data.dataset_shard_idx));
   add("on_bad_row", data.on_bad_row == BadRow::error ? "error" : "skip");
   add("seed", fmt::format("{}", seed));

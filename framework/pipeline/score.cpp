@@ -1,7 +1,6 @@
 #include "pipeline/score.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "assembly/base_model.h"
 #include "assembly/job.h"
@@ -53,7 +52,9 @@ std::vector<double> losses_of(CausalLm& model, const Examples& examples, const S
 
 }  // namespace
 
-std::vector<RowScore> score_rows(const Recipe& recipe, Comm& comm, const std::optional<std::string>& adapter) {
+std::vector<RowScore> score_rows(const Recipe& wanted, Comm& comm, const std::optional<std::string>& adapter) {
+  Recipe recipe = wanted;
+  recipe.data.scores = {};
   set_up_processor(recipe.train, comm);
   std::vector<std::string> adapters;
   if (adapter) adapters = {*adapter};
@@ -85,13 +86,6 @@ std::vector<RowScore> score_rows(const Recipe& recipe, Comm& comm, const std::op
     if (!after.empty()) out[i].loss = after[i];
   }
   return out;
-}
-
-std::string score_line(std::size_t row, const RowScore& s) {
-  const double loss = s.loss.value_or(s.base_loss);
-  Json out{{"row", row}, {"place", s.place}, {"tokens", s.tokens}, {"trained_tokens", s.trained_tokens}, {"loss", loss}, {"perplexity", std::exp(loss)}};
-  if (s.loss) out["base_loss"] = s.base_loss, out["difference"] = s.base_loss - loss;
-  return dump(out);
 }
 
 }  // namespace dml

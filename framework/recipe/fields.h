@@ -141,6 +141,8 @@ const Table& table<PromptFormat>();
 template <>
 const Table& table<LrGroup>();
 template <>
+const Table& table<ScoreFilter>();
+template <>
 const Table& table<DynamicCheckpoint>();
 template <>
 const Table& table<EvalEntry>();

@@ -41,6 +41,21 @@ const Table& table<PromptFormat>() {
 }
 
 template <>
+const Table& table<ScoreFilter>() {
+  using S = ScoreFilter;
+  static const Table rows = [] {
+    Table t("scores", "Rows to drop, by their losses.");
+    t.defaults<S>();
+    t.add("path", &S::path, "What `dml score` wrote; rows that are not in it are kept.", {.example = "scores.jsonl", .unset = "only drop", .path = true});
+    t.add("max_loss", &S::max_loss, "Drop rows with a higher loss.", {.min = 0, .example = "6.0", .unset = "no limit"});
+    t.add("min_loss", &S::min_loss, "Drop rows with a lower loss.", {.min = 0, .example = "0.05", .unset = "no limit"});
+    t.add("drop", &S::drop, "Drop these rows, named by place.", {.example = "[\"train.jsonl:17\"]"});
+    return t;
+  }();
+  return rows;
+}
+
+template <>
 const Table& table<DatasetEntry>() {
   using S = DatasetEntry;
   static const Table rows = [] {
@@ -188,6 +203,8 @@ Section data_section() {
         {.example = "true", .data = true});
   t.add("dataset_near_deduplication", &S::dataset_near_deduplication, "Drop examples that nearly equal an earlier one.",
         {.example = "true", .data = true});
+  t.add("scores", &S::scores, "Drop rows by the losses that `dml score` wrote.",
+        {.example = "{path: scores.jsonl, max_loss: 6}", .unset = "no row is dropped by its loss", .data = true});
   t.add("dataset_shard_num", &S::dataset_shard_num,
         "Divide the merged training data into this many equal shards and train on one of them.",
         {.min = 1, .example = "4", .unset = "all rows", .data = true});

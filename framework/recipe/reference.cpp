@@ -178,6 +178,7 @@ std::string reference_markdown() {
     add_table(out, section.table, "##");
     if (section.table.find("special_tokens")) add_table(out, table<SpecialTokens>(), "###");
     if (section.table.find("lr_groups")) add_table(out, table<LrGroup>(), "###");
+    if (section.table.find("scores")) add_table(out, table<ScoreFilter>(), "###");
     if (section.table.find("dynamic_checkpoint")) add_table(out, table<DynamicCheckpoint>(), "###");
     if (section.table.find("evals")) add_table(out, table<EvalEntry>(), "###");
     if (section.table.find("datasets")) {

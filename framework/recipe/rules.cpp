@@ -178,6 +178,10 @@ void check_data(const Recipe& recipe, RecipeUse use, Rulebook& rules) {
                                               rules.cite("sequence_len")));
   if (d.dataset_shard_idx > 0 && d.dataset_shard_idx >= d.dataset_shard_num.value_or(1))
     rules.error("dataset_shard_idx", "'dataset_shard_idx' must be below 'dataset_shard_num'");
+  if (const ScoreFilter& s = d.scores; s.path.empty() && (s.max_loss || s.min_loss))
+    rules.error("scores", "'scores' has limits and no losses: set scores.path to what `dml score` wrote");
+  if (const ScoreFilter& s = d.scores; s.max_loss && s.min_loss && *s.max_loss < *s.min_loss)
+    rules.error("scores.max_loss", fmt::format("'scores.max_loss' of {} is below {} of {}", *s.max_loss, rules.cite("scores.min_loss"), *s.min_loss));
   if (d.group_by_length && d.sample_packing)
     rules.warning("group_by_length",
                   fmt::format("'group_by_length' has no effect with {}", rules.cite("sample_packing")));
@@ -320,6 +324,7 @@ std::vector<Problem> missing_files(const Recipe& recipe, const Reading& reading)
   check("base_model_config", recipe.model.base_model_config.value_or(""), HubKind::model);
   check("tokenizer_config", recipe.model.tokenizer_config.value_or(""), HubKind::model);
   check("lora_model_dir", recipe.adapter.lora_model_dir.value_or(""));
+  check("scores.path", recipe.data.scores.path);
   check("resume_from_checkpoint", recipe.train.resume_from_checkpoint.value_or(""));
   auto entries = [&](const char* list, const std::vector<DatasetEntry>& all) {
     for (std::size_t i = 0; i < all.size(); ++i) check(fmt::format("{}.{}.path", list, i), all[i].path, HubKind::dataset);

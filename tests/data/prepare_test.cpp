@@ -379,6 +379,36 @@ TEST_F(Prepare, RemovesNearDuplicates) {
   EXPECT_EQ(p.train().size(), 2);
   EXPECT_EQ(p.report().datasets[0].dropped.at("near duplicate"), 1);
   EXPECT_EQ(p.report().datasets[0].first_dropped.at(0).place, path("a.jsonl") + ":2");
+  EXPECT_EQ(p.report().datasets[0].first_dropped.at(0).detail, "of " + path("a.jsonl") + ":1");  // its twin
+}
+
+TEST_F(Prepare, DropsRowsByTheirScores) {
+  add(write("a.jsonl", rows(6)), "alpaca");
+  std::string scores;
+  for (int line = 1; line <= 5; ++line)
+    scores += fmt::format("{{\"place\": \"{}:{}\", \"loss\": {}, \"base_loss\": 9}}\n", path("a.jsonl"), line, line);
+  data.shuffle_merged_datasets = false;
+  auto lines = [&] {
+    std::vector<std::string> out;
+    Prepared p = run();
+    for (std::int64_t i = 0; i < p.train().size(); ++i) {
+      const std::string place = p.place(p.train().stored(i));
+      out.push_back(place.substr(place.rfind(':') + 1));
+    }
+    return out;
+  };
+  data.scores = {write("scores.jsonl", scores), 4.5, 2.0, {path("a.jsonl") + ":3"}};
+  EXPECT_THAT(lines(), ElementsAre("2", "4", "6"));  // row 6 has no score
+  const std::vector<DroppedRow> dropped = run().dropped(9);
+  ASSERT_EQ(dropped.size(), 3u);
+  EXPECT_EQ(dropped[0].reason, "not wanted by its score");
+  EXPECT_EQ(dropped[0].detail, "loss 1.0000 is below min_loss 2");
+  EXPECT_EQ(dropped[1].detail, "in scores.drop");
+  EXPECT_EQ(dropped[2].detail, "loss 5.0000 is above max_loss 4.5");
+  data.scores = {write("scores.jsonl", "{\"place\": \"other.jsonl:1\", \"loss\": 1}\n"), 4.5, {}, {}};
+  EXPECT_THAT([&] { run(); }, testing::ThrowsMessage<UserError>(HasSubstr("none of the places is in the data")));
+  data.scores.path = write("scores.jsonl", "{\"place\": 1}\n");
+  EXPECT_THAT([&] { run(); }, testing::ThrowsMessage<UserError>(HasSubstr("scores.jsonl:1: not a line of `dml score`")));
 }
 
 TEST_F(Prepare, TakesShardsSlicesAndWeights) {

@@ -1,0 +1,54 @@
+#include "data/row_filter.h"
+
+#include <algorithm>
+
+#include "core/error.h"
+#include "data/report.h"
+#include "data/scores.h"
+#include "recipe/recipe.h"
+
+namespace dml {
+
+RowFilter::RowFilter(const DataSection& data) : data_(data) {
+  if (data.scores.path.empty()) return;
+  for (const RowScore& s : read_scores(data.scores.path)) {
+    auto [at, fresh] = losses_.try_emplace(s.place, s.last_loss());
+    if (!fresh) at->second = std::max(at->second, s.last_loss());
+  }
+}
+
+std::optional<RowFilter::Refusal> RowFilter::by_score(const std::string& place) {
+  const ScoreFilter& wanted = data_.scores;
+  if (std::ranges::find(wanted.drop, place) != wanted.drop.end()) return found_ = true, Refusal{dropped::kByScore, "in scores.drop"};
+  const auto score = losses_.find(place);
+  if (score == losses_.end()) return std::nullopt;
+  found_ = true;
+  const double loss = score->second;
+  if (wanted.max_loss && !(loss <= *wanted.max_loss))
+    return Refusal{dropped::kByScore, fmt::format("loss {:.4f} is above max_loss {:g}", loss, *wanted.max_loss)};
+  if (wanted.min_loss && !(loss >= *wanted.min_loss))
+    return Refusal{dropped::kByScore, fmt::format("loss {:.4f} is below min_loss {:g}", loss, *wanted.min_loss)};
+  return std::nullopt;
+}
+
+std::optional<RowFilter::Refusal> RowFilter::refuses(const MadeExample& made, const std::vector<SourceFile>& sources,
+                                                     std::int64_t line) {
+  if (!losses_.empty() || !data_.scores.drop.empty())
+    if (auto refusal = by_score(sources.back().place(line))) return refusal;
+  const Origin here{sources.size() - 1, line};
+  auto twin = [&](const char* reason, const Origin& of) { return Refusal{reason, "of " + sources[of.source].place(of.line)}; };
+  if (data_.dataset_exact_deduplication)
+    if (auto [at, fresh] = seen_.try_emplace(made.hash, here); !fresh) return twin(dropped::kDuplicate, at->second);
+  if (!data_.dataset_near_deduplication) return std::nullopt;
+  if (const auto other = near_.twin(made.signature)) return twin(dropped::kNearDuplicate, remembered_[*other]);
+  remembered_.push_back(here);
+  return std::nullopt;
+}
+
+void RowFilter::finish() const {
+  if (found_ || (losses_.empty() && data_.scores.drop.empty())) return;
+  const std::string first = losses_.empty() ? data_.scores.drop.front() : losses_.begin()->first;
+  throw UserError("scores: none of the places is in the data (the first is {}); `dml score` writes them anew", first);
+}
+
+}  // namespace dml

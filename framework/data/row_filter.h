@@ -1,0 +1,46 @@
+// Which examples are left out although they could be trained: repeated ones, nearly repeated ones, and those whose scores
+// (dml score) the recipe does not want. The reason names the twin or the score.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "data/near_duplicates.h"
+#include "data/row_group.h"
+#include "data/sources.h"
+
+namespace dml {
+
+class RowFilter {
+ public:
+  /// Reads the scores. UserError where they cannot be read. `data` outlives this.
+  explicit RowFilter(const DataSection& data);
+
+  struct Refusal {
+    const char* reason;
+    std::string detail;
+  };
+  /// Of the next example, line `line` of the last of these sources.
+  std::optional<Refusal> refuses(const MadeExample& made, const std::vector<SourceFile>& sources, std::int64_t line);
+  /// UserError when there are scores and none of them was of any row.
+  void finish() const;
+
+ private:
+  struct Origin {
+    std::size_t source;
+    std::int64_t line;
+  };
+  std::optional<Refusal> by_score(const std::string& place);
+
+  const DataSection& data_;
+  std::unordered_map<std::string, double> losses_;       // by place; of several examples of a row, the highest
+  std::unordered_map<std::uint64_t, Origin> seen_;       // by hash
+  NearDuplicates near_;
+  std::vector<Origin> remembered_;                       // of near_
+  bool found_ = false;
+};
+
+}  // namespace dml
