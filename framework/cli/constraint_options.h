@@ -15,6 +15,7 @@ struct ConstraintOptions {
   std::optional<std::string> schema, regex, grammar;
   std::vector<std::string> choices;
 
+  bool any() const { return schema || regex || grammar || !choices.empty(); }
   /// Adds --schema, --regex, --grammar and --choice.
   void add_to(Options& options);
   /// Null when none was given. UserError when more than one was, or it is not supported.

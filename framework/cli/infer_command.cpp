@@ -11,6 +11,7 @@
 #include "core/log.h"
 #include "core/parallel.h"
 #include "pipeline/infer.h"
+#include "serve/batch.h"
 
 namespace dml {
 namespace {
@@ -47,7 +48,8 @@ struct Infer {
                   "DIR|none");
     options.text("prompt", prompt, "answer one prompt");
     options.text("input", input,
-                 "answer the rows of a file: {\"prompt\": …}, {\"messages\": …} or rows of the dataset's format",
+                 "answer the rows of a file: {\"prompt\": …}, {\"messages\": …}, rows of the dataset's format, or requests in "
+                 "OpenAI's batch format",
                  "FILE");
     options.text("output", output, "the file for the rows of --input, each with \"output\" added", "FILE");
     options.flag("chat", chat, "have a conversation in the terminal; /help lists its commands");
@@ -119,6 +121,23 @@ void choose_beams(const Infer& in, GenerationOptions& options) {
         "with it");
 }
 
+// Requests of OpenAI's batch format say themselves how they are answered.
+void answer_requests(const Infer& in, const Recipe* recipe, const GenerationOptions& generation) {
+  if (in.max_new_tokens || in.top_k || in.seed || in.num_beams || in.temperature || in.top_p || in.min_p || in.repetition_penalty ||
+      in.presence_penalty || in.frequency_penalty || in.length_penalty || in.stop || in.greedy || in.raw || in.logprobs ||
+      in.constraint.any())
+    throw UserError("--input: {} holds requests in OpenAI's batch format, whose bodies say how to answer (temperature, max_tokens, "
+                    "response_format …); leave out these options", *in.input);
+  if (in.adapters.size() > 1)
+    throw UserError("--adapter: requests of a batch choose among several adapters by `model`: dml serve --input FILE --adapter NAME=DIR …");
+  ServedOptions served;
+  served.base_model = in.base_model, served.cache = generation.cache;
+  if (!in.adapters.empty() && in.adapters[0] != "none") served.adapters = in.adapters;
+  const ServedModels models(recipe, served);
+  const BatchCount count = answer_batch(models, *in.input, *in.output);
+  log_info("{}: {} answered, {} refused", *in.output, count.answered, count.refused);
+}
+
 bool emit(const std::string& text) {
   print(text);
   return true;
@@ -181,6 +200,10 @@ int run_infer(const std::vector<std::string>& words) {
   if (in.logprobs && in.chat) throw UserError("--logprobs goes with --prompt or --input");
   s.seed = static_cast<std::uint64_t>(in.seed.value_or(0));
 
+  if (in.input && is_batch_file(*in.input)) {
+    answer_requests(in, recipe, options.generation);
+    return 0;
+  }
   Assistant assistant(recipe, options);
   if (in.prompt) {
     auto ids = assistant.prompt_ids(Json{{"prompt", *in.prompt}});

@@ -12,13 +12,14 @@
 #include "core/log.h"
 #include "core/parallel.h"
 #include "serve/api_server.h"
+#include "serve/batch.h"
 
 namespace dml {
 namespace {
 
 struct Serve {
   std::string recipe;
-  std::optional<std::string> base_model, host, api_key, api_key_file, cache, chat_template;
+  std::optional<std::string> base_model, host, api_key, api_key_file, cache, chat_template, input, output;
   std::optional<std::int64_t> port, slots, context, queue, threads;
   std::vector<std::string> adapters, origins;
   bool no_auth = false;
@@ -27,14 +28,16 @@ struct Serve {
                   "serve (RECIPE | --base-model DIR) [--adapter NAME=DIR …] [--host ADDRESS] [--port N] [--api-key KEY] …",
                   {"dml serve recipe.yml                     then open http://127.0.0.1:8080",
                    "dml serve --base-model DIR --port 9000",
-                   "dml serve --base-model DIR --adapter pirate=outputs/lora --adapter chef=outputs/chef"}};
+                   "dml serve --base-model DIR --adapter pirate=outputs/lora --adapter chef=outputs/chef",
+                   "dml serve recipe.yml --input batch.jsonl --output answers.jsonl   answers a file and ends"}};
   Serve() {
     options.about(
         "Serves the model over HTTP as the OpenAI API has it: /v1/chat/completions, /v1/completions, /v1/embeddings and "
         "/v1/models, with streams, and a chat page at /. The base and any number of adapters answer over one copy of the "
         "weights; requests choose by `model`. Requests are answered together; an answer does not depend on the others. It "
         "listens on this machine only unless --host says otherwise, which needs a key. SIGTERM and Ctrl-C let answers "
-        "under way end. docs/serve.md describes it.");
+        "under way end. With --input it answers a file of requests in OpenAI's batch format and listens nowhere. "
+        "docs/serve.md describes it.");
     options.positional("RECIPE", recipe, "the recipe that trained the model", false);
     options.text("base-model", base_model, "a model directory instead of the recipe's", "DIR");
     options.texts("adapter", adapters, "an adapter directory and the name it answers under, NAME=DIR or DIR", "DIR");
@@ -52,6 +55,9 @@ struct Serve {
     options.integer("context", context, "tokens that prompt and answer may have together (the model's, at most 8192)");
     options.text("kv-cache", cache, "element type of the key-value cache (f32)", "f32|bf16|int8");
     options.integer("queue", queue, "requests that may wait for a place (64); further ones get 429");
+    options.text("input", input, "answer the requests of a file, {\"custom_id\", \"method\", \"url\", \"body\"} a line, and end",
+                 "FILE");
+    options.text("output", output, "the file for the answers to --input, as OpenAI's batches have them", "FILE");
     options.integer("threads", threads, "threads (all cores)");
     options.take_overrides(overrides);
   }
@@ -116,6 +122,13 @@ class StopSignals {
   sigset_t set_{};
 };
 
+int answer_file(const ServedModels& models, const std::string& input, const std::string& output) {
+  log_info("{}", models.description());
+  const BatchCount count = answer_batch(models, input, output);
+  log_info("{}: {} answered, {} refused", output, count.answered, count.refused);
+  return 0;
+}
+
 int run_serve(const std::vector<std::string>& words) {
   constexpr std::chrono::seconds kPatience{10};  // for answers under way, at the end
   Serve in;
@@ -129,6 +142,9 @@ int run_serve(const std::vector<std::string>& words) {
   } else if (!in.overrides.empty()) {
     throw UserError("unknown option '--{}'", in.overrides[0].key);
   }
+  if (in.input.has_value() != in.output.has_value()) throw UserError("--input FILE and --output FILE go together");
+  if (in.input && (in.host || in.port || in.api_key || in.api_key_file || in.no_auth || !in.origins.empty() || in.queue))
+    throw UserError("--input: the file is answered without listening; leave out --host, --port, --queue and the keys");
   const ServerOptions server = server_options(in);
   if (in.threads) set_threads(static_cast<int>(within("threads", *in.threads, 1, 1024)));
   ServedOptions served;
@@ -137,8 +153,10 @@ int run_serve(const std::vector<std::string>& words) {
   if (in.context) served.context = within("context", *in.context, 2, std::int64_t{1} << 30);
   if (in.cache) served.cache = cache_storage(*in.cache);
 
+  const Recipe* recipe = file ? &file->recipe : nullptr;
+  if (in.input) return answer_file(ServedModels(recipe, served), *in.input, *in.output);
   StopSignals signals;
-  const ServedModels models(file ? &file->recipe : nullptr, served);
+  const ServedModels models(recipe, served);
   ApiServer api(models, server);
   log_info("{}", models.description());
   const std::string host = server.http.host.find(':') == std::string::npos ? server.http.host : "[" + server.http.host + "]";

@@ -6,8 +6,6 @@
 #include "core/error.h"
 #include "core/utf8.h"
 #include "serve/chat_page.h"
-#include "serve/openai_answer.h"
-#include "serve/responses.h"
 
 namespace dml {
 namespace {
@@ -54,7 +52,7 @@ ApiServer::ApiServer(const ServedModels& models, const ServerOptions& options)
     : models_(models),
       options_(options),
       metrics_(models.list()[0].name),
-      reader_(models, constraints_),
+      endpoints_(models, metrics_),
       service_(models.models(), models.engine_options(), options.queue, metrics_),
       created_(std::time(nullptr)) {
   for (std::size_t i = 0; i < kReaders; ++i) readers_.emplace_back([this] { read_requests(); });
@@ -215,40 +213,24 @@ void ApiServer::answer(const HttpRequest& request, const Reply& reply) {
   }
   if (path == "/tokenize") return json(tokenize(body));
   if (path == "/detokenize") return json(detokenize(body));
-  if (path == "/apply-template") return json({{"prompt", reader_.apply_template(body)}});
-  if (path == "/v1/completions") completions(body, reply);
-  else if (path == "/v1/chat/completions") chat(body, reply);
-  else if (path == "/v1/responses") responses(body, reply);
-  else embeddings(body, reply);
+  if (path == "/apply-template") return json({{"prompt", endpoints_.reader().apply_template(body)}});
+  submit(endpoints_.work(path, body, reply));
   metrics_.answered(path, 200);
 }
 
 void ApiServer::submit(std::shared_ptr<Work> work) {
   {
     const std::lock_guard lock(mutex_);
-    if (closing_) throw ApiError{503, "the server is closing"};
+    if (closing_) throw closing_error();
   }
   if (!service_.submit(std::move(work))) throw ApiError{429, "too many requests wait already; try again"};
-}
-
-void ApiServer::completions(const Json& body, const Reply& reply) {
-  submit(std::make_shared<CompletionAnswer>(reader_.completion(body), models_.format(), reply, metrics_));
-}
-void ApiServer::chat(const Json& body, const Reply& reply) {
-  submit(std::make_shared<ChatAnswer>(reader_.chat(body), models_.format(), reply, metrics_));
-}
-void ApiServer::responses(const Json& body, const Reply& reply) {
-  submit(std::make_shared<ResponseAnswer>(reader_.chat(chat_of_response(body)), models_.format(), reply, metrics_));
-}
-void ApiServer::embeddings(const Json& body, const Reply& reply) {
-  submit(std::make_shared<EmbeddingAnswer>(reader_.embedding(body), reply, metrics_));
 }
 
 // As llama.cpp's server has it ("content") and vLLM's ("prompt").
 Json ApiServer::tokenize(const Json& body) const {
   Fields f(body);
   std::string name;
-  reader_.model_of(f, name);
+  endpoints_.reader().model_of(f, name);
   const auto content = f.text("content"), prompt = f.text("prompt");
   if (content.has_value() == prompt.has_value()) f.wrong("content", "or 'prompt' is wanted, and one of them");
   const bool add = f.flag(content ? "add_special" : "add_special_tokens", !content.has_value());
@@ -276,7 +258,7 @@ Json ApiServer::tokenize(const Json& body) const {
 Json ApiServer::detokenize(const Json& body) const {
   Fields f(body);
   std::string name;
-  reader_.model_of(f, name);
+  endpoints_.reader().model_of(f, name);
   const Json* tokens = f.find("tokens");
   if (!tokens || !tokens->is_array()) f.wrong("tokens", "must be a list of token ids");
   f.refuse_others({});

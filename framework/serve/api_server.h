@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "serve/endpoints.h"
 #include "serve/http.h"
 #include "serve/metrics.h"
-#include "serve/openai_request.h"
 #include "serve/served_model.h"
 #include "serve/service.h"
 
@@ -47,10 +47,6 @@ class ApiServer {
   void submit(std::shared_ptr<Work> work);
   void read_requests();
 
-  void completions(const Json& body, const Reply& reply);
-  void chat(const Json& body, const Reply& reply);
-  void responses(const Json& body, const Reply& reply);
-  void embeddings(const Json& body, const Reply& reply);
   Json tokenize(const Json& body) const;
   Json detokenize(const Json& body) const;
   Json model(std::size_t i) const;
@@ -59,8 +55,7 @@ class ApiServer {
   const ServedModels& models_;
   ServerOptions options_;
   Metrics metrics_;
-  Constraints constraints_;
-  RequestReader reader_;
+  Endpoints endpoints_;
   Service service_;
   std::int64_t created_;
   std::mutex mutex_;

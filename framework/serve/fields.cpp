@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/closest.h"
+#include "core/error.h"
 
 namespace dml {
 
@@ -30,6 +31,13 @@ HttpResponse ApiError::response() const {
   if (status == 401) r.headers.emplace_back("WWW-Authenticate", "Bearer");
   return r;
 }
+
+ApiError error_of(const std::exception& why) {
+  const auto* error = dynamic_cast<const Error*>(&why);
+  return error && error->code() == ExitCode::user ? ApiError{400, why.what()} : ApiError{500, why.what()};
+}
+
+ApiError closing_error() { return {503, "the server is closing"}; }
 
 Fields::Fields(const Json& object, std::string path) : object_(object), path_(std::move(path)) {
   if (object.is_object()) return;

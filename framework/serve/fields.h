@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <set>
 #include <string>
@@ -22,6 +23,10 @@ struct ApiError {
   Json json() const;
   HttpResponse response() const;
 };
+
+/// What a request is told whose work cannot go on, or not to its end.
+ApiError error_of(const std::exception& why);
+ApiError closing_error();
 
 class Fields {
  public:

@@ -16,82 +16,14 @@
 #include <thread>
 
 #include "core/error.h"
+#include "serve/http_exchange.h"
+#include "serve/request_fault.h"
 
 namespace dml {
 namespace {
 
-using Steady = std::chrono::steady_clock;
-
 constexpr std::size_t kHeaderBytes = 32 << 10;
-constexpr std::size_t kMostHeaders = 100, kLongestPath = 8 << 10;
 constexpr std::size_t kSlowestBody = 1 << 10;  // bytes a second
-
-// One connection, between the library's callbacks, the threads that answer, and the sweep.
-struct Connection {
-  std::mutex mutex;
-  int socket = -1;
-  Steady::time_point since = Steady::now();  // the request began, or the connection
-  bool receiving = true;                     // a request is not complete yet
-  std::size_t received = 0;
-};
-
-// A request and its answer. The reply and the library share it.
-struct Exchange : HttpReply {
-  Exchange(MHD_Connection* c, std::shared_ptr<Connection> its, std::size_t most) : connection(c), own(std::move(its)), most_unread(most) {}
-
-  std::mutex mutex;
-  MHD_Connection* connection;
-  std::shared_ptr<Connection> own;
-  std::size_t most_unread;
-  HttpRequest request;
-  int refused = 0;  // a status, decided before the body was there
-  std::string why;
-  bool dispatched = false, suspended = false, over = false;
-  bool answered = false, streams = false, finished = false, queued = false;
-  std::atomic<bool> left{false};
-  HttpResponse response;
-  std::string unread;
-  std::size_t read = 0;  // of unread
-
-  // Under the mutex.
-  void wake() {
-    if (!suspended || over) return;
-    suspended = false;
-    MHD_resume_connection(connection);
-  }
-  void send(HttpResponse whole) override {
-    const std::lock_guard lock(mutex);
-    if (answered) return;
-    response = std::move(whole);
-    answered = finished = true;
-    wake();
-  }
-  void begin(HttpResponse head) override {
-    const std::lock_guard lock(mutex);
-    if (answered) return;
-    response = std::move(head);
-    answered = streams = true;
-    wake();
-  }
-  void write(std::string_view piece) override {
-    const std::lock_guard lock(mutex);
-    if (over || left || finished) return;
-    unread.append(piece);
-    if (unread.size() - read > most_unread) give_up();
-    wake();
-  }
-  void finish() override {
-    const std::lock_guard lock(mutex);
-    finished = true;
-    wake();
-  }
-  bool gone() const override { return left; }
-  // Under the mutex: the client is not worth waiting for.
-  void give_up() {
-    left = true;
-    if (!over && own->socket >= 0) ::shutdown(own->socket, SHUT_RDWR);
-  }
-};
 
 struct Held {  // what the library keeps of a request
   std::shared_ptr<Exchange> exchange;
@@ -116,36 +48,9 @@ ssize_t read_stream(void* held, std::uint64_t, char* to, std::size_t most) {
 
 void release(void* held) { delete static_cast<Held*>(held); }
 
-bool known_method(const std::string& method) {
-  static const std::set<std::string> known{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"};
-  return known.contains(method);
-}
-
-// Why a request is refused by its headers: (0, "") where it is not.
-std::pair<int, std::string> fault_of(const HttpRequest& r, const char* version, std::size_t body_bytes) {
-  if (!known_method(r.method)) return {501, "unknown method"};
-  if (r.path.size() > kLongestPath) return {414, "the path is too long"};
-  if (r.headers.size() > kMostHeaders) return {431, "too many header fields"};
-  if (std::strcmp(version, "HTTP/1.1") != 0 && std::strcmp(version, "HTTP/1.0") != 0)
-    return {505, "the server speaks HTTP/1.1"};
-  if (r.headers.count("host") != 1 && std::strcmp(version, "HTTP/1.1") == 0)
-    return {400, "a request has exactly one Host header"};
-  const auto lengths = r.headers.count("content-length"), codings = r.headers.count("transfer-encoding");
-  if (lengths > 1 || codings > 1 || (lengths > 0 && codings > 0))
-    return {400, "the length of the request is given twice"};
-  if (codings > 0 && r.header("transfer-encoding") != "chunked") return {501, "unknown Transfer-Encoding"};
-  if (lengths > 0) {
-    const std::string length = r.header("content-length");
-    if (length.empty() || length.size() > 18 || length.find_first_not_of("0123456789") != length.npos)
-      return {400, "Content-Length is not a number"};
-    if (std::stoull(length) > body_bytes) return {413, "the body is too large"};
-  } else if (r.method == "POST" && codings == 0) {
-    return {411, "a POST has a Content-Length"};
-  }
-  return {0, ""};
-}
-
 }  // namespace
+
+void Exchange::resume() { MHD_resume_connection(connection); }
 
 struct HttpServer::State {
   HttpOptions options;
@@ -208,7 +113,7 @@ struct HttpServer::State {
       e->request.method = method;
       e->request.path = path;
       MHD_get_connection_values(c, MHD_HEADER_KIND, on_header, &e->request);
-      std::tie(e->refused, e->why) = fault_of(e->request, version, options.body_bytes);
+      std::tie(e->refused, e->why) = request_fault(e->request, version, options.body_bytes);
       *context = new Held{e};
       {
         const std::lock_guard lock(mutex);
@@ -283,7 +188,7 @@ struct HttpServer::State {
       const std::lock_guard lock(e.own->mutex);
       e.own->receiving = true;
       e.own->received = 0;
-      e.own->since = Steady::now();
+      e.own->since = SteadyClock::now();
     }
     auto* self = static_cast<State*>(state);
     {
@@ -303,7 +208,7 @@ struct HttpServer::State {
       open.assign(connections.begin(), connections.end());
       waiting.assign(exchanges.begin(), exchanges.end());
     }
-    const auto now = Steady::now();
+    const auto now = SteadyClock::now();
     for (auto& c : open) {
       const std::lock_guard lock(c->mutex);
       const auto more = std::chrono::seconds(c->received / kSlowestBody);

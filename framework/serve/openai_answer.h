@@ -102,23 +102,4 @@ class ChatAnswer : public TextAnswer {
   Json logprobs(Choice& c);
 };
 
-/// /v1/embeddings: the mean of the last hidden states, of length 1.
-class EmbeddingAnswer : public Work {
- public:
-  EmbeddingAnswer(RequestReader::Embedding asked, std::shared_ptr<HttpReply> reply, Metrics& metrics);
-  std::vector<EngineRequest> take_requests() override;
-  bool on_event(std::size_t i, const EngineEvent& event) override;
-  bool gone() const override { return reply_->gone(); }
-  void fail(const std::exception& why) override;
-  void cut_off() override;
-
- private:
-  RequestReader::Embedding asked_;
-  std::shared_ptr<HttpReply> reply_;
-  Metrics& metrics_;
-  std::vector<std::vector<float>> results_;
-  std::size_t missing_;
-  std::int64_t tokens_ = 0;
-};
-
 }  // namespace dml

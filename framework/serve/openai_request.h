@@ -1,14 +1,13 @@
 // Requests of the OpenAI API, checked: every field with its type and range, unknown ones refused.
 #pragma once
 
-#include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/json.h"
+#include "serve/constraints.h"
 #include "serve/fields.h"
 #include "serve/reply_parser.h"
 #include "serve/served_model.h"
@@ -32,22 +31,6 @@ struct Asked {
   ReplyParser::Format reply;  // of a chat
   bool one_call = false;      // of several calls of tools the first is kept
   bool specials = false;      // special tokens are shown to the parser of replies
-};
-
-/// Constraints compiled before, so that a schema that comes again costs nothing. From any thread.
-class Constraints {
- public:
-  /// ApiError naming `param` where it is wrong or not supported.
-  std::shared_ptr<TokenConstraint> get(const AnswerFormat& format, const std::string& kind, const std::string& text,
-                                       bool continued, const std::string& param);
-
- private:
-  struct Known {
-    std::string key;
-    std::shared_ptr<TokenConstraint> constraint;
-  };
-  std::mutex mutex_;
-  std::list<Known> known_;  // the last used first
 };
 
 class RequestReader {

@@ -1,0 +1,174 @@
+#include "serve/batch.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "core/error.h"
+#include "core/files.h"
+#include "core/json.h"
+#include "serve/endpoints.h"
+#include "serve/openai_answer.h"
+#include "serve/service.h"
+
+namespace dml {
+namespace {
+
+constexpr JsonLimits kLine{.bytes = std::size_t{64} << 20, .depth = 64, .object_keys = 65536};
+constexpr std::size_t kMostErrors = 20;
+
+struct BatchRow {
+  std::string custom_id, url;
+  Json body;
+};
+
+// Calls use(place, line) for every line that is not blank; false ends it.
+template <class Use>
+void each_line(const std::string& path, const std::string& text, Use use) {
+  std::size_t number = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line(text.data() + at, end - at);
+    at = end + 1;
+    ++number;
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    if (!use(fmt::format("{}:{}", path, number), line)) return;
+  }
+}
+
+BatchRow batch_row(const std::string& place, std::string_view line, std::set<std::string>& ids) {
+  const Json row = parse_json(line, place, kLine);
+  try {
+    Fields f(row);
+    const auto id = f.text("custom_id"), method = f.text("method"), url = f.text("url");
+    if (!id || id->empty()) f.wrong("custom_id", "is missing");
+    if (!ids.insert(*id).second) f.wrong("custom_id", fmt::format("is '{}', as in a line before", *id));
+    if (method.value_or("POST") != "POST") f.wrong("method", fmt::format("is '{}', must be POST", *method));
+    if (!url || !Endpoints::answers(*url))
+      f.wrong("url", fmt::format("is '{}', must be /v1/chat/completions, /v1/completions, /v1/responses or /v1/embeddings", url.value_or("")));
+    const Json* body = f.find("body");
+    if (!body || !body->is_object()) f.wrong("body", "must be an object");
+    f.refuse_others({});
+    if (body->contains("stream") && (*body)["stream"] == true) f.wrong("body.stream", "is not for batches");
+    return {*id, *url, *body};
+  } catch (const ApiError& e) {
+    throw UserError("{}: {}", place, e.message);
+  }
+}
+
+std::vector<BatchRow> batch_rows(const std::string& path) {
+  std::vector<BatchRow> rows;
+  std::vector<std::string> errors;
+  std::set<std::string> ids;
+  each_line(path, read_text_file(path), [&](const std::string& place, std::string_view line) {
+    try {
+      rows.push_back(batch_row(place, line, ids));
+    } catch (const UserError& e) {
+      errors.push_back(e.what());
+    }
+    return errors.size() < kMostErrors;
+  });
+  if (!errors.empty()) throw UserError("{}", fmt::join(errors, "\n"));
+  if (rows.empty()) throw UserError("{}: there are no rows", path);
+  return rows;
+}
+
+// Keeps the answer, and tells whoever waits for any.
+class KeptReply : public HttpReply {
+ public:
+  struct Arrival {
+    std::mutex mutex;
+    std::condition_variable changed;
+  };
+  explicit KeptReply(Arrival& arrival) : arrival_(arrival) {}
+
+  void send(HttpResponse response) override {
+    {
+      const std::lock_guard lock(arrival_.mutex);
+      response_ = std::move(response);
+    }
+    arrival_.changed.notify_all();
+  }
+  void begin(HttpResponse) override { DML_CHECK(false, "a batch has no streams"); }
+  void write(std::string_view) override {}
+  void finish() override {}
+  bool gone() const override { return false; }
+  /// Under the mutex of the arrival.
+  const std::optional<HttpResponse>& response() const { return response_; }
+
+ private:
+  Arrival& arrival_;
+  std::optional<HttpResponse> response_;
+};
+
+std::string output_line(const BatchRow& row, const HttpResponse& response) {
+  return dump(Json{{"id", fresh_id("batch_req_")},
+                   {"custom_id", row.custom_id},
+                   {"response",
+                    {{"status_code", response.status},
+                     {"request_id", fresh_id("req_")},
+                     {"body", parse_json(response.body, "the answer", {.bytes = std::size_t{1} << 30, .depth = 128})}}},
+                   {"error", nullptr}}) +
+         "\n";
+}
+
+}  // namespace
+
+bool is_batch_file(const std::string& path) {
+  bool is = false;
+  each_line(path, read_text_file(path), [&](const std::string& place, std::string_view line) {
+    try {
+      const Json row = parse_json(line, place, kLine);
+      is = row.is_object() && row.contains("custom_id") && row.contains("body");
+    } catch (const UserError&) {  // whoever reads the file says so
+    }
+    return false;
+  });
+  return is;
+}
+
+BatchCount answer_batch(const ServedModels& models, const std::string& input, const std::string& output) {
+  const std::vector<BatchRow> rows = batch_rows(input);
+  FileWriter out(output);
+  Metrics metrics(models.list()[0].name);
+  const Endpoints endpoints(models, metrics);
+  const std::size_t together = 2 * models.engine_options().slots;
+  KeptReply::Arrival arrival;
+  std::deque<std::pair<std::size_t, std::shared_ptr<KeptReply>>> open;
+  BatchCount count;
+  Service service(models.models(), models.engine_options(), together + 1, metrics);  // ends before what it answers to
+  auto begin = [&](std::size_t i) {
+    auto reply = std::make_shared<KeptReply>(arrival);
+    open.emplace_back(i, reply);
+    try {
+      if (!service.submit(endpoints.work(rows[i].url, rows[i].body, reply))) reply->send(ApiError{503, "the engine is busy"}.response());
+    } catch (const ApiError& e) {
+      reply->send(e.response());
+    } catch (const UserError& e) {
+      reply->send(ApiError{400, e.what()}.response());
+    }
+  };
+  for (std::size_t next = 0; next < rows.size() || !open.empty();) {
+    while (next < rows.size() && open.size() < together) begin(next++);
+    auto& [i, reply] = open.front();
+    HttpResponse response;
+    {
+      std::unique_lock lock(arrival.mutex);
+      arrival.changed.wait(lock, [&] { return reply->response().has_value(); });
+      response = *reply->response();
+    }
+    ++(response.status == 200 ? count.answered : count.refused);
+    out.write(output_line(rows[i], response));
+    open.pop_front();
+  }
+  out.commit();
+  return count;
+}
+
+}  // namespace dml

@@ -1,0 +1,21 @@
+// A file of requests in OpenAI's batch format, answered by the engine without a server. A line is {"custom_id", "method": "POST",
+// "url", "body"}; the output has a line {"id", "custom_id", "response": {"status_code", "request_id", "body"}, "error": null} for
+// each, in the order of the input. A body that is wrong is answered with its error, as the API does.
+#pragma once
+
+#include <string>
+
+#include "serve/served_model.h"
+
+namespace dml {
+
+/// Whether the first row of a file of JSON lines is one of a batch.
+bool is_batch_file(const std::string& path);
+
+struct BatchCount {
+  std::size_t answered = 0, refused = 0;
+};
+/// UserError with all lines that are no requests, before the first is answered. `output` appears as a whole.
+BatchCount answer_batch(const ServedModels& models, const std::string& input, const std::string& output);
+
+}  // namespace dml

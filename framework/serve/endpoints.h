@@ -1,0 +1,34 @@
+// Which path of the API asks for what: from a path and a body to work for the engine. What the server and batch files share.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/json.h"
+#include "serve/constraints.h"
+#include "serve/http.h"
+#include "serve/metrics.h"
+#include "serve/openai_request.h"
+#include "serve/served_model.h"
+#include "serve/work.h"
+
+namespace dml {
+
+class Endpoints {
+ public:
+  Endpoints(const ServedModels& models, Metrics& metrics) : models_(models), metrics_(metrics), reader_(models, constraints_) {}
+
+  /// /v1/chat/completions, /v1/completions, /v1/responses and /v1/embeddings.
+  static bool answers(const std::string& path);
+  /// The answer goes to `reply`. ApiError where the body is wrong. From any thread.
+  std::shared_ptr<Work> work(const std::string& path, const Json& body, std::shared_ptr<HttpReply> reply) const;
+  const RequestReader& reader() const { return reader_; }
+
+ private:
+  const ServedModels& models_;
+  Metrics& metrics_;
+  Constraints constraints_;
+  RequestReader reader_;
+};
+
+}  // namespace dml

@@ -1,0 +1,89 @@
+// A connection, and a request with its answer, between the library's thread, the threads that answer, and the sweep.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "serve/http.h"
+
+struct MHD_Connection;
+
+namespace dml {
+
+using SteadyClock = std::chrono::steady_clock;
+
+struct Connection {
+  std::mutex mutex;
+  int socket = -1;
+  SteadyClock::time_point since = SteadyClock::now();  // the request began, or the connection
+  bool receiving = true;                     // a request is not complete yet
+  std::size_t received = 0;
+};
+
+// A request and its answer. The reply and the library share it.
+struct Exchange : HttpReply {
+  Exchange(MHD_Connection* c, std::shared_ptr<Connection> its, std::size_t most) : connection(c), own(std::move(its)), most_unread(most) {}
+
+  std::mutex mutex;
+  MHD_Connection* connection;
+  std::shared_ptr<Connection> own;
+  std::size_t most_unread;
+  HttpRequest request;
+  int refused = 0;  // a status, decided before the body was there
+  std::string why;
+  bool dispatched = false, suspended = false, over = false;
+  bool answered = false, streams = false, finished = false, queued = false;
+  std::atomic<bool> left{false};
+  HttpResponse response;
+  std::string unread;
+  std::size_t read = 0;  // of unread
+
+  // Under the mutex.
+  void wake() {
+    if (!suspended || over) return;
+    suspended = false;
+    resume();
+  }
+  void send(HttpResponse whole) override {
+    const std::lock_guard lock(mutex);
+    if (answered) return;
+    response = std::move(whole);
+    answered = finished = true;
+    wake();
+  }
+  void begin(HttpResponse head) override {
+    const std::lock_guard lock(mutex);
+    if (answered) return;
+    response = std::move(head);
+    answered = streams = true;
+    wake();
+  }
+  void write(std::string_view piece) override {
+    const std::lock_guard lock(mutex);
+    if (over || left || finished) return;
+    unread.append(piece);
+    if (unread.size() - read > most_unread) give_up();
+    wake();
+  }
+  void finish() override {
+    const std::lock_guard lock(mutex);
+    finished = true;
+    wake();
+  }
+  bool gone() const override { return left; }
+  void resume();  // in http.cpp
+  // Under the mutex: the client is not worth waiting for.
+  void give_up() {
+    left = true;
+    if (!over && own->socket >= 0) ::shutdown(own->socket, SHUT_RDWR);
+  }
+};
+
+}  // namespace dml

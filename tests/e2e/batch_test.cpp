@@ -1,0 +1,62 @@
+// Files of requests in OpenAI's batch format: through dml serve --input and dml infer --input, with the same answers.
+#include <gmock/gmock.h>
+
+#include "core/files.h"
+#include "e2e/workshop.h"
+
+namespace dml::e2e {
+namespace {
+
+using testing::HasSubstr;
+
+class Batches : public Workshop {};
+
+Json batch_line(const std::string& id, const std::string& url, Json body) {
+  return {{"custom_id", id}, {"method", "POST"}, {"url", url}, {"body", std::move(body)}};
+}
+
+TEST_F(Batches, AreAnsweredInTheirOrderAndTheSameWayByBothCommands) {
+  std::string text;
+  for (int i = 0; i < 12; ++i)
+    text += batch_line(fmt::format("row-{}", i), "/v1/completions",
+                       {{"prompt", fmt::format("What is {}?", i % 5)}, {"max_tokens", 2 + i % 4}, {"seed", i}})
+                .dump() + "\n";
+  text += "\n" + batch_line("wrong", "/v1/completions", {{"prompt", "x"}, {"temperature", 9}}).dump() + "\n";
+  text += batch_line("vector", "/v1/embeddings", {{"input", "a text"}}).dump() + "\n";
+  const std::string file = write("batch.jsonl", text);
+  const Ended served = dml({"serve", "--base-model", base_directory(), "--input", file, "--output", at("served.jsonl")});
+  ASSERT_EQ(served.exit, 0) << served.err;
+  EXPECT_THAT(served.err, HasSubstr("13 answered, 1 refused"));
+  const Ended inferred = dml({"infer", "--base-model", base_directory(), "--input", file, "--output", at("inferred.jsonl")});
+  ASSERT_EQ(inferred.exit, 0) << inferred.err;
+  const std::vector<Json> a = json_lines(at("served.jsonl")), b = json_lines(at("inferred.jsonl"));
+  ASSERT_EQ(a.size(), 14u);
+  ASSERT_EQ(b.size(), 14u);
+  for (std::size_t i = 0; i < 12; ++i) {
+    EXPECT_EQ(a[i]["custom_id"], fmt::format("row-{}", i));
+    EXPECT_EQ(a[i]["response"]["status_code"], 200);
+    EXPECT_TRUE(a[i]["error"].is_null());
+    EXPECT_EQ(a[i]["response"]["body"]["choices"], b[i]["response"]["body"]["choices"]) << i;
+    EXPECT_LE(a[i]["response"]["body"]["usage"]["completion_tokens"], 2 + static_cast<int>(i) % 4);
+  }
+  EXPECT_EQ(a[12]["response"]["status_code"], 400);
+  EXPECT_EQ(a[12]["response"]["body"]["error"]["param"], "temperature");
+  EXPECT_FALSE(a[13]["response"]["body"]["data"][0]["embedding"].empty());
+}
+
+TEST_F(Batches, WithWrongLinesAreRefusedBeforeAnythingIsAnswered) {
+  const std::string file = write("batch.jsonl", batch_line("a", "/v1/completions", {{"prompt", "x"}}).dump() + "\n{\n" +
+                                                    batch_line("a", "/v1/files", Json::object()).dump() + "\n" +
+                                                    R"({"custom_id": "b", "method": "GET", "url": "/v1/completions", "body": {}})" + "\n");
+  const Ended e = dml({"serve", "--base-model", base_directory(), "--input", file, "--output", at("out.jsonl")});
+  EXPECT_EQ(e.exit, 2);
+  EXPECT_THAT(e.err, HasSubstr("batch.jsonl:2"));
+  EXPECT_THAT(e.err, HasSubstr("batch.jsonl:3: 'custom_id' is 'a', as in a line before"));
+  EXPECT_THAT(e.err, HasSubstr("batch.jsonl:4: 'method' is 'GET', must be POST"));
+  EXPECT_FALSE(file_exists(at("out.jsonl")));
+  EXPECT_EQ(dml({"infer", "--base-model", base_directory(), "--input", write("one.jsonl", batch_line("a", "/v1/completions", {{"prompt", "x"}}).dump()),
+                 "--output", at("out.jsonl"), "--temperature", "1"}).exit, 2);
+}
+
+}  // namespace
+}  // namespace dml::e2e
