@@ -8,6 +8,7 @@
 #include "data/example.h"
 #include "data/prepare.h"
 #include "prompt/chat_template.h"
+#include "prompt/prompt_only.h"
 
 namespace dml {
 

@@ -5,6 +5,7 @@
 #include "core/error.h"
 #include "data/example.h"
 #include "data/prepare.h"
+#include "prompt/prompt_only.h"
 
 namespace dml {
 

@@ -7,6 +7,7 @@
 #include "data/example.h"
 #include "data/prepare.h"
 #include "prompt/chat_template.h"
+#include "prompt/prompt_only.h"
 
 namespace dml {
 namespace {
@@ -121,24 +122,6 @@ bool has_chat_template(const Recipe* recipe, const DatasetEntry& dataset, const 
   return dataset.chat_template || dataset.chat_template_jinja ||
          (recipe && (recipe->templates.chat_template || recipe->templates.chat_template_jinja)) ||
          !tokenizer.chat_template.empty() || std::ranges::any_of(tokenizer.named_templates, named_default);
-}
-
-Json row_of_prompt(const std::string& prompt, const DatasetEntry& dataset) {
-  Json row = Json::object();
-  for (const char* field : {"prompt", "instruction", "question", "text", "article", "INSTRUCTION", "message_1"})
-    row[field] = prompt;
-  if (dataset.type.format) row[dataset.type.format->field_instruction] = prompt;
-  if (dataset.field) row[*dataset.field] = prompt;
-  auto name = [&](const char* property) {
-    auto it = dataset.message_property_mappings.find(property);
-    return it == dataset.message_property_mappings.end() ? std::string(property) : it->second;
-  };
-  Json message = Json::object();
-  message[name("role")] = "user";
-  message[name("content")] = prompt;
-  row[dataset.field_messages] = Json::array({message});
-  row["conversations"] = Json::array({Json{{"from", "human"}, {"value", prompt}}});
-  return row;
 }
 
 std::string text_before_answers(const PromptStrategy& strategy, const DatasetEntry& dataset) {

@@ -20,9 +20,6 @@ bool continues_text(const DatasetEntry& dataset);
 /// Whether choose_chat_template() finds one for this recipe (null: none), dataset and tokenizer.
 bool has_chat_template(const Recipe* recipe, const DatasetEntry& dataset, const Tokenizer& tokenizer);
 
-/// A row with the prompt under the name every format reads it from.
-Json row_of_prompt(const std::string& prompt, const DatasetEntry& dataset);
-
 /// The text that the template puts between its generation prompt and an answer: " " for templates like
 /// "ASSISTANT: Hello", "" for most.
 std::string text_before_answers(const PromptStrategy& strategy, const DatasetEntry& dataset);

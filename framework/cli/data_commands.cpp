@@ -74,7 +74,8 @@ int preprocess(std::vector<std::string> words) {
     Examples examples = prepared.train();
     std::optional<Schedule> schedule;
     if (!examples.empty())
-      schedule.emplace(examples.lengths(), train_schedule(file.recipe.data, file.recipe.train, comm.size()));
+      schedule.emplace(examples.lengths(), train_schedule(file.recipe.data, file.recipe.train, comm.size(),
+                                                           file.recipe.preference.sampling()));
     for (auto& line : describe(prepared, schedule ? &*schedule : nullptr)) log_info("{}", line);
     std::vector<std::int64_t> first;
     for (std::int64_t i = 0; i < std::min(p.debug.value_or(0), examples.size()); ++i) first.push_back(i);

@@ -76,7 +76,8 @@ struct Subject {
     out.tokenizer = open_tokenizer(out.recipe->recipe.model);
     auto self = make_self_comm();
     out.prepared = prepare_on_ranks(out.recipe->recipe, *out.tokenizer, *self);
-    out.plan = train_schedule(out.recipe->recipe.data, out.recipe->recipe.train, 1);
+    out.plan = train_schedule(out.recipe->recipe.data, out.recipe->recipe.train, 1,
+                              out.recipe->recipe.preference.sampling());
     return out;
   }
 

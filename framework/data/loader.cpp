@@ -49,7 +49,6 @@ Loader::Loader(const Examples& examples, const Schedule& schedule, LoaderOptions
 
 PackedBatch Loader::load(std::int64_t global_step, std::int64_t m) {
   PackedBatch batch = load(schedule_.examples(global_step, m));
-  if (batch.groups.empty()) return batch;
   for (std::int64_t k = 0; k < m; ++k) batch.first_group += std::ssize(schedule_.examples(global_step, k));
   if (options_.mismatched) {
     load_mismatched(global_step, m);

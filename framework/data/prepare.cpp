@@ -92,6 +92,7 @@ PreparedInputs inputs_of(const DataSection& data, std::uint64_t seed, const Toke
   add("bos and eos", fmt::format("{} {}", tokenizer.bos.value_or(-1), tokenizer.eos.value_or(-1)));
   add("end tokens", fmt::format("{}", fmt::join(ends, " ")));
   add("sequence_len", fmt::format("{}", data.sequence_len));
+  if (data.completion_len > 0) add("max_completion_length", fmt::format("{}", data.completion_len));
   add("eval_sequence_len", fmt::format("{}", data.eval_sequence_len.value_or(data.sequence_len)));
   add("excess_length_strategy", fmt::format("{}", static_cast<int>(data.excess_length_strategy)));
   add("min_sample_len", fmt::format("{}", data.min_sample_len));
@@ -159,7 +160,8 @@ void write_manifest(const std::string& folder, const std::string& digest, const 
   for (auto& file : built.files) files[file.name] = {{"size", file.size}, {"xxh3", file.digest}};
   for (auto& [name, value] : inputs) named[name] = value;
   Json sources = Json::array();
-  for (auto& source : built.sources) sources.push_back({{"path", source.path}, {"form", name_of(source.form)}});
+  for (auto& source : built.sources) sources.push_back(
+        {{"path", source.path}, {"form", name_of(source.form)}, {"delimiter", std::string(1, source.delimiter)}});
   Json manifest{{"version", Prepared::kVersion},    {"digest", digest},   {"inputs", named},
                 {"tokenizer", tokenizer.directory}, {"sources", sources}, {"files", std::move(files)},
                 {"report", to_json(built.report)}};

@@ -1,6 +1,8 @@
 #include "data/prepared.h"
 
+#include <map>
 #include <numeric>
+#include <utility>
 
 #include "core/error.h"
 #include "core/files.h"
@@ -30,6 +32,16 @@ const std::vector<std::string>& Prepared::array_names() {
                                               "source_line", "train",  "validation", "kinds", "splits"};
   return names;
 }
+
+namespace {
+
+RowForm form_of(const std::string& name) {
+  for (const RowForm form : {RowForm::json_array, RowForm::csv, RowForm::tsv, RowForm::text, RowForm::document, RowForm::parquet})
+    if (name == name_of(form)) return form;
+  return RowForm::json_lines;
+}
+
+}  // namespace
 
 std::string manifest_text(Json manifest) {
   constexpr const char* kOwn = "xxh3";
@@ -81,10 +93,8 @@ Prepared Prepared::open(const std::string& folder, bool verify) {
   a.report = report_from_json(a.manifest["report"], manifest_path);
   for (auto& source : a.manifest["sources"])
     a.sources.push_back({json_string(source, "path", "", manifest_path),
-                         json_string(source, "form", "", manifest_path) == name_of(RowForm::json_array)
-                             ? RowForm::json_array
-                             : RowForm::json_lines,
-                         ""});
+                         form_of(json_string(source, "form", "", manifest_path)), "",
+                         json_string(source, "delimiter", ",", manifest_path)[0]});
 
   // A digest tells damage, not intent: nothing below may index outside of the arrays.
   auto fail = [&](const char* what) { throw UserError("{}: damaged: {}", folder, what); };
@@ -127,6 +137,32 @@ std::string Prepared::place(std::int32_t stored) const {
   auto file = static_cast<std::size_t>(arrays_->source_file[i]);
   return (file < arrays_->sources.size() ? arrays_->sources[file] : SourceFile{"?", RowForm::json_lines, ""})
       .place(arrays_->source_line[i]);
+}
+
+std::vector<Json> Prepared::records(std::span<const std::int32_t> stored) const {
+  const Arrays& a = *arrays_;
+  std::map<std::pair<std::int32_t, std::int64_t>, std::vector<std::size_t>> wanted;  // file and line → places in `out`
+  for (std::size_t i = 0; i < stored.size(); ++i) {
+    const auto at = static_cast<std::size_t>(stored[i]);
+    wanted[{a.source_file[at], a.source_line[at]}].push_back(i);
+  }
+  std::vector<Json> out(stored.size());
+  for (std::size_t file = 0; file < a.sources.size(); ++file) {
+    const auto number = static_cast<std::int32_t>(file);
+    auto next = wanted.lower_bound({number, 0});
+    if (next == wanted.end() || next->first.first != number) continue;
+    RowReader reader(a.sources[file]);
+    for (RawRow raw; next != wanted.end() && next->first.first == number && reader.next(raw);) {
+      if (raw.line != next->first.second) continue;
+      Json record;
+      reader.parse(raw, record);
+      for (std::size_t i : next->second) out[i] = record;
+      ++next;
+    }
+    if (next != wanted.end() && next->first.first == number)
+      throw UserError("{}: the row is not there any more", a.sources[file].place(next->first.second));
+  }
+  return out;
 }
 
 std::vector<DroppedRow> Prepared::dropped(std::int64_t most) const {

@@ -38,6 +38,8 @@ class Prepared {
 
   /// Where a stored example comes from, as SourceFile::place() has it.
   std::string place(std::int32_t stored) const;
+  /// The records that these stored examples were made from, read again from their files. UserError where one is gone.
+  std::vector<Json> records(std::span<const std::int32_t> stored) const;
   /// The first `most` rows that were left out.
   std::vector<DroppedRow> dropped(std::int64_t most) const;
   const DataReport& report() const;

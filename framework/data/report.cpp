@@ -139,7 +139,7 @@ std::vector<std::string> DataReport::warnings() const {
                       "trained; end "
                       "the prompt with a special token or a line break, and start the answer without a space",
                       d.name, grouped(d.fused), examples_of(d.examples)));
-    if (d.tokens > 0 && percent(d.learned, d.tokens) < 2)
+    if (d.learned > 0 && percent(d.learned, d.tokens) < 2)
       out.push_back(fmt::format(
           "{}: only {:.2f} % of the tokens are trained; check dml inspect --row 0, roles_to_train and train_on_inputs",
           d.name, percent(d.learned, d.tokens)));

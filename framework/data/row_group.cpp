@@ -71,6 +71,7 @@ void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, Row
 void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, const RawRow& raw, Bench& bench,
                      RowGroup& group) const {
   Limits limits{data_.sequence_len, std::max<std::int64_t>(2, data_.min_sample_len), data_.excess_length_strategy};
+  limits.length -= data_.completion_len;
   if (dataset.validation) limits.length = data_.eval_sequence_len.value_or(data_.sequence_len);
   const std::size_t made = group.made;
   RowResult& result = group.results.emplace_back();
@@ -157,7 +158,8 @@ void RowWorker::keep(Example& example, std::int64_t learned, bool begins, const 
     result.why_dropped = dropped::kTooShort;
     return;
   }
-  if (learned == 0) {
+  const bool asks = data_.rows == RowKind::prompts;  // what is learned will be generated
+  if (learned == 0 && !asks) {
     result.why_dropped = dropped::kNothingLearned;
     return;
   }
@@ -175,7 +177,8 @@ void RowWorker::keep(Example& example, std::int64_t learned, bool begins, const 
   made.hash = hash_of(made.example);
   const auto& labels = made.example.labels;
   auto last = std::find_if(labels.rbegin(), labels.rend(), [](Token t) { return t != kIgnore; });
-  made.ends_learned = std::find(ends_.begin(), ends_.end(), *last) != ends_.end();
+  made.ends_learned = last != labels.rend() && std::find(ends_.begin(), ends_.end(), *last) != ends_.end();
+  made.example.goes_on |= asks;
   if (data_.dataset_near_deduplication) made.signature = NearDuplicates::signature(made.example.ids);
 }
 

@@ -56,6 +56,13 @@ Lists single_lists(std::span<const std::int32_t> order) {
   return out;
 }
 
+std::vector<std::int32_t> copied(std::span<const std::int32_t> order, std::int64_t copies) {
+  std::vector<std::int32_t> out;
+  out.reserve(order.size() * static_cast<std::size_t>(copies));
+  for (std::int32_t i : order) out.insert(out.end(), static_cast<std::size_t>(copies), i);
+  return out;
+}
+
 Lists bins_of(std::span<const std::int32_t> order, std::span<const std::int32_t> lengths, const ScheduleOptions& o,
               std::int64_t epoch) {
   if (o.keep_order || o.sequential_packing) return next_fit(order, lengths, o.sequence_len, o.bin_size);
@@ -63,11 +70,24 @@ Lists bins_of(std::span<const std::int32_t> order, std::span<const std::int32_t>
                   Random(o.seed, Purpose::shuffle, static_cast<std::uint64_t>(epoch), kBins));
 }
 
+void add_completions(const TrlSettings& trl, std::int64_t micro_batches_of_rank, ScheduleOptions& o) {
+  o.copies = trl.num_generations;
+  o.completion = trl.max_completion_length;
+  o.rounds = trl.num_iterations;
+  o.steps_together = trl.steps_per_generation.value_or(micro_batches_of_rank) / micro_batches_of_rank;
+  if (o.micro_batch_size * o.micro_batches_per_step % o.copies != 0)
+    throw UserError(
+        "a step has {} completions ({} micro-batches of {}), which is no multiple of trl.num_generations: {}; choose "
+        "batch_size, or micro_batch_size and gradient_accumulation_steps, so that it is",
+        o.micro_batch_size * o.micro_batches_per_step, o.micro_batches_per_step, o.micro_batch_size, o.copies);
+}
+
 std::int64_t documents_of(RowKind rows) { return rows == RowKind::pairs ? 2 : 1; }
 
 }  // namespace
 
-ScheduleOptions train_schedule(const DataSection& data, const TrainSection& train, std::int64_t ranks) {
+ScheduleOptions train_schedule(const DataSection& data, const TrainSection& train, std::int64_t ranks,
+                               const TrlSettings* sampling) {
   ScheduleOptions o;
   o.documents = documents_of(data.rows);
   o.sequence_len = data.sequence_len * o.documents;  // an example fits in any case
@@ -82,6 +102,7 @@ ScheduleOptions train_schedule(const DataSection& data, const TrainSection& trai
   o.group_size = data.sample_packing_group_size;
   o.bin_size = data.sample_packing_bin_size;
   o.seed = static_cast<std::uint64_t>(train.seed);
+  if (sampling) add_completions(*sampling, train.micro_batches_per_step(1), o);
   return o;
 }
 
@@ -118,7 +139,7 @@ Lists plan_epoch(std::span<const std::int32_t> lengths, const ScheduleOptions& o
     }
     return shuffled(joined(single_lists(order), o.micro_batch_size), Random(o.seed, Purpose::shuffle, key, kBatches));
   }
-  return joined(single_lists(order), o.micro_batch_size);
+  return joined(single_lists(copied(order, o.copies)), o.micro_batch_size);
 }
 
 Schedule::Schedule(std::vector<std::int32_t> lengths, ScheduleOptions options)
@@ -135,21 +156,23 @@ Schedule::Schedule(std::vector<std::int32_t> lengths, ScheduleOptions options)
     epoch.micro_batches = plan_.size();
     const std::int64_t whole =
         (epoch.micro_batches + options_.micro_batches_per_step - 1) / options_.micro_batches_per_step;
-    epoch.steps = whole;
+    epoch.different = whole;
+    epoch.steps = whole * options_.rounds;
     if (by_steps) {
-      epoch.steps = std::min(whole, options_.max_steps - steps_);
+      epoch.steps = std::min(epoch.steps, options_.max_steps - steps_);
     } else if (double share = options_.num_epochs - static_cast<double>(e); share < 1) {
-      epoch.steps = std::max<std::int64_t>(1, std::llround(std::ceil(share * static_cast<double>(whole) - 1e-9)));
+      epoch.steps = std::max<std::int64_t>(1, std::llround(std::ceil(share * static_cast<double>(epoch.steps) - 1e-9)));
     }
-    std::int64_t tokens = 0, used = std::min(epoch.steps * options_.micro_batches_per_step, epoch.micro_batches);
+    const std::int64_t taken = std::min(whole, epoch.steps);
+    std::int64_t tokens = 0, used = std::min(taken * options_.micro_batches_per_step, epoch.micro_batches);
     for (std::int64_t m = 0; m < epoch.micro_batches; ++m) {
       std::int64_t size = 0;
-      for (std::int32_t example : plan_[m]) size += lengths_[static_cast<std::size_t>(example)];
+      for (std::int32_t example : plan_[m]) size += lengths_[static_cast<std::size_t>(example)] + options_.completion;
       tokens += size;
       if (m >= used) continue;
       longest_ = std::max(longest_, size);
       most_documents_ = std::max(most_documents_, static_cast<std::int64_t>(plan_[m].size()) * options_.documents);
-      tokens_ += size;
+      tokens_ += size * options_.rounds;
     }
     if (e == 0 && options_.packing) {
       std::vector<std::int32_t> order(lengths_.size());
@@ -170,11 +193,23 @@ Schedule::Step Schedule::step(std::int64_t global_step) const {
   const Epoch& epoch = *(after - 1);
   Step step;
   step.epoch = (after - 1) - epochs_.begin();
-  step.first_micro_batch = (global_step - epoch.first_step) * options_.micro_batches_per_step;
+  // Steps that are generated together are taken in order, then all of them again.
+  const std::int64_t place = global_step - epoch.first_step, together = options_.steps_together;
+  const std::int64_t before = place / (together * options_.rounds) * together;  // steps generated earlier
+  const std::int64_t size = std::min(together, epoch.different - before), within = place - before * options_.rounds;
+  step.number = before + within % size;
+  step.round = within / size;
+  step.first_together = epoch.first_step + before * options_.rounds;
+  step.last_together = std::min(step.first_together + size * options_.rounds, epoch.first_step + epoch.steps);
+  step.first_micro_batch = step.number * options_.micro_batches_per_step;
   step.micro_batches = std::min(options_.micro_batches_per_step, epoch.micro_batches - step.first_micro_batch);
-  step.epochs_done =
-      static_cast<double>(step.epoch) +
-      static_cast<double>(step.first_micro_batch + step.micro_batches) / static_cast<double>(epoch.micro_batches);
+  const std::int64_t micro_batches_done =
+      before * options_.rounds * options_.micro_batches_per_step +
+      step.round * std::min(size * options_.micro_batches_per_step,
+                            epoch.micro_batches - before * options_.micro_batches_per_step) +
+      (within % size) * options_.micro_batches_per_step + step.micro_batches;
+  step.epochs_done = static_cast<double>(step.epoch) + static_cast<double>(micro_batches_done) /
+                                                           static_cast<double>(epoch.micro_batches * options_.rounds);
   return step;
 }
 

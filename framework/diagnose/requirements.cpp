@@ -26,7 +26,7 @@ struct LargestBatch {
 LargestBatch largest_batch(const Recipe& recipe, const ExampleLengths& lengths) {
   LargestBatch out;
   if (!lengths.train.empty()) {
-    const Schedule schedule(lengths.train, train_schedule(recipe.data, recipe.train, 1));
+    const Schedule schedule(lengths.train, train_schedule(recipe.data, recipe.train, 1, recipe.preference.sampling()));
     return {schedule.longest(), schedule.most_documents(), true};
   }
   const std::int64_t rows = recipe.train.micro_batch_size;

@@ -125,6 +125,26 @@ class FollowsSchema : public AnswerCheck {
   std::unique_ptr<Automaton> schema_;
 };
 
+/// At most so many characters; the score falls by what is above, to 0 at twice as many.
+class Length : public AnswerCheck {
+ public:
+  explicit Length(const CheckRequest& r) {
+    if (!r.value.is_number_integer() || r.value <= 0)
+      throw UserError("check 'length' takes a number of characters, has {}", dump(r.value));
+    most_ = r.value.get<double>();
+  }
+  Verdict check(const EvalAnswer& answer, const Json&) override {
+    const auto characters = static_cast<double>(
+        std::ranges::count_if(answer.output, [](char b) { return (static_cast<unsigned char>(b) & 0xc0) != 0x80; }));
+    const double above = std::max(0.0, characters - most_);
+    return {.pass = above == 0, .score = std::max(0.0, 1 - above / most_)};
+  }
+  std::string name() const override { return "length"; }
+
+ private:
+  double most_ = 0;
+};
+
 template <class Check>
 std::unique_ptr<AnswerCheck> make(const CheckRequest& request) {
   return std::make_unique<Check>(request);
@@ -147,8 +167,19 @@ Registry<AnswerCheckFactory>& answer_checks() {
                 {"regex", "a regular expression (Python's syntax) matches somewhere in the answer", make<Matches>},
                 {"json_valid", "the answer is JSON", make<ValidJson>},
                 {"json_schema", "the answer is JSON that a JSON Schema allows", make<FollowsSchema>},
+                {"length", "the answer has at most so many characters", make<Length>},
                 {"command", "a program of yours decides: it gets JSON lines and answers them", make_judge_check}});
   return registry;
+}
+
+std::string problem_with_choices(const Json& row) {
+  const auto choices = row.find("choices"), answer = row.find("answer");
+  if (choices == row.end() || !choices->is_array() || choices->size() < 2 ||
+      !std::ranges::all_of(*choices, [](const Json& c) { return c.is_string() && !c.get<std::string>().empty(); }))
+    return "check 'choice' needs 'choices', a list of at least two texts";
+  if (answer == row.end() || !answer->is_number_integer() || *answer < 0 || *answer >= std::ssize(*choices))
+    return fmt::format("check 'choice' needs 'answer', the number of the right choice, 0 to {}", choices->size() - 1);
+  return "";
 }
 
 bool is_likelihood_check(const std::string& name) { return name == "choice" || name == "perplexity"; }

@@ -31,13 +31,16 @@ class AnswerCheck {
   virtual std::vector<std::string> problems() const { return {}; }
 };
 
-/// Checks by name: exact, contains, regex, json_valid, json_schema, command.
+/// Checks by name: exact, contains, regex, json_valid, json_schema, length, command.
 using AnswerCheckFactory = std::function<std::unique_ptr<AnswerCheck>(const CheckRequest&)>;
 Registry<AnswerCheckFactory>& answer_checks();
 /// Checks that need log-likelihoods: choice, perplexity.
 bool is_likelihood_check(const std::string& name);
 /// Every check, for errors and lists.
 std::vector<std::string> check_names();
+
+/// What a row lacks for the check choice; "" when nothing.
+std::string problem_with_choices(const Json& row);
 
 /// The check of a judge: a program that stays and answers JSON lines (evaluate/judge.h).
 std::unique_ptr<AnswerCheck> make_judge_check(const CheckRequest& request);

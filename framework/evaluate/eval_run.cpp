@@ -51,16 +51,6 @@ class SameLength {
   std::int64_t length_;
 };
 
-std::string problem_with_choices(const Json& row) {
-  const auto choices = row.find("choices"), answer = row.find("answer");
-  if (choices == row.end() || !choices->is_array() || choices->size() < 2 ||
-      !std::ranges::all_of(*choices, [](const Json& c) { return c.is_string() && !c.get<std::string>().empty(); }))
-    return "check 'choice' needs 'choices', a list of at least two texts";
-  if (answer == row.end() || !answer->is_number_integer() || *answer < 0 || *answer >= std::ssize(*choices))
-    return fmt::format("check 'choice' needs 'answer', the number of the right choice, 0 to {}", choices->size() - 1);
-  return "";
-}
-
 }  // namespace
 
 const EvalValue* EvalResult::find(const std::string& metric) const {

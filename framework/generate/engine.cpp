@@ -125,8 +125,14 @@ void Engine::leave(Sequence& s) {
   sequences_.erase(s.id);
 }
 
-void Engine::end(Sequence& s, StopReason reason, std::exception_ptr failure) {
-  EngineEvent event{.id = s.id, .kind = EngineEvent::Kind::end};
+void Engine::forget() {
+  DML_CHECK(!busy());
+  while (prefixes_.evict()) {
+  }
+}
+
+void Engine::end(Sequence& s, StopReason reason, std::exception_ptr failure, Sampler::Choice last) {
+  EngineEvent event{.id = s.id, .kind = EngineEvent::Kind::end, .choice = std::move(last)};
   event.reason = reason;
   event.failure = std::move(failure);
   for (double x : s.mean) event.embedding.push_back(static_cast<float>(x / static_cast<double>(s.text.size())));

@@ -65,7 +65,7 @@ struct EngineEvent {
   enum class Kind { read, token, end };
   RequestId id = 0;
   Kind kind = Kind::token;
-  Sampler::Choice choice{};                // token
+  Sampler::Choice choice{};                // token; end by a stop token: that one
   std::int64_t cached = 0;                 // read: tokens of the prompt that needed no reading
   std::vector<Sampler::Choice> prompt{};   // read, with report_prompt: of every token but the first
   std::vector<float> embedding{};          // end of such a request
@@ -95,6 +95,9 @@ class Engine {
   void cancel(RequestId id);
   /// Goes on with everything a little. The events are valid until the next call.
   std::span<const EngineEvent> step();
+
+  /// The models' values have changed: nothing that was read before is known any more. No request is under way.
+  void forget();
 
   bool busy() const { return !sequences_.empty(); }
   std::size_t running() const { return running_.size(); }
@@ -140,7 +143,7 @@ class Engine {
   void take_tokens(std::span<Sequence* const> which, std::span<const std::int64_t> rows);
   void take(Sequence& s, Sampler::Choice choice);
   void reserve(Sequence& s, std::int64_t tokens);
-  void end(Sequence& s, StopReason reason, std::exception_ptr failure = {});
+  void end(Sequence& s, StopReason reason, std::exception_ptr failure = {}, Sampler::Choice last = {});
   void leave(Sequence& s);
   std::uint64_t root_of(const Sequence& s);
   std::span<float> row(std::int64_t i) {

@@ -167,7 +167,8 @@ void Engine::take_tokens(std::span<Sequence* const> which, std::span<const std::
 
 void Engine::take(Sequence& s, Sampler::Choice choice) {
   const Token token = choice.token;
-  if (std::ranges::find(s.request.stop_tokens, token) != s.request.stop_tokens.end()) return end(s, StopReason::token);
+  if (std::ranges::find(s.request.stop_tokens, token) != s.request.stop_tokens.end())
+    return end(s, StopReason::token, {}, std::move(choice));
   s.accept(token);
   ++speed_.generated;
   events_.push_back({.id = s.id, .kind = EngineEvent::Kind::token, .choice = std::move(choice)});

@@ -29,7 +29,7 @@ namespace {
 Schedule train_plan(const Recipe& recipe, const Examples& examples, std::int64_t ranks) {
   if (examples.empty())
     throw UserError("there is nothing to train on: every row went to validation or was dropped (see dml inspect)");
-  return Schedule(examples.lengths(), train_schedule(recipe.data, recipe.train, ranks));
+  return Schedule(examples.lengths(), train_schedule(recipe.data, recipe.train, ranks, recipe.preference.sampling()));
 }
 
 std::optional<Schedule> evaluation_plan(const Recipe& recipe, const Examples& examples, std::int64_t ranks) {

@@ -284,7 +284,8 @@ template <>
 const std::vector<EnumRow<Rl>>& enum_rows() {
   static const std::vector<EnumRow<Rl>> rows = {
       {"none", Rl::none}, {"dpo", Rl::dpo}, {"ipo", Rl::ipo, "rl: ipo is mapped to rl: dpo with dpo_loss_type: [ipo]"},
-      {"orpo", Rl::orpo}, {"simpo", Rl::simpo}, {"cpo", Rl::cpo}, {"kto", Rl::kto}};
+      {"orpo", Rl::orpo}, {"simpo", Rl::simpo}, {"cpo", Rl::cpo}, {"kto", Rl::kto}, {"grpo", Rl::grpo},
+      {"gdpo", Rl::gdpo, "rl: gdpo is mapped to rl: grpo with trl.multi_objective_aggregation: normalize_then_sum"}};
   return rows;
 }
 template <>

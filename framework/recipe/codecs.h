@@ -183,7 +183,8 @@ struct Kind<std::optional<T>> {
 /// A struct with a table of its own.
 template <class S>
 requires(std::is_same_v<S, SpecialTokens> || std::is_same_v<S, DatasetEntry> || std::is_same_v<S, PromptFormat> ||
-         std::is_same_v<S, LrGroup> || std::is_same_v<S, ScoreFilter> || std::is_same_v<S, DynamicCheckpoint> || std::is_same_v<S, EvalEntry>) struct Kind<S> {
+         std::is_same_v<S, LrGroup> || std::is_same_v<S, ScoreFilter> || std::is_same_v<S, TrlSettings> ||
+         std::is_same_v<S, DynamicCheckpoint> || std::is_same_v<S, EvalEntry>) struct Kind<S> {
   static void read(const Node& n, S& to, const Field& f, const std::string& path, Reading& r) {
     if (n.kind == Node::Kind::map) read_table(table(), n, &to, path + ".", r);
     else wrong(n, f, path, r);

@@ -146,6 +146,8 @@ template <>
 const Table& table<DynamicCheckpoint>();
 template <>
 const Table& table<EvalEntry>();
+template <>
+const Table& table<TrlSettings>();
 
 /// The top level of a recipe: one table per section, and how to get from the Recipe to it.
 struct Section {

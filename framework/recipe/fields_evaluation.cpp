@@ -23,7 +23,7 @@ const Table& table<EvalEntry>() {
     t.add("max_new_tokens", &S::max_new_tokens, "Longest answer in tokens. Answers are generated greedily.",
           {.min = 1, .max = 1 << 20, .example = "64"});
     t.add("checks", &S::checks,
-          "Checks: exact, contains, {regex: PATTERN}, json_valid, {json_schema: FILE or schema}, {command: PROGRAM, timeout: "
+          "Checks: exact, contains, {regex: PATTERN}, json_valid, {json_schema: FILE or schema}, {length: MOST}, {command: PROGRAM, timeout: "
           "SECONDS, name: NAME}, choice, perplexity. docs/evaluate.md describes them.",
           {.example = "[contains, {regex: '^[A-Z]'}]", .required = true});
     t.add("fail_below", &S::fail_below, "Lowest value of a metric with which `dml evaluate` ends with exit code 0.",

@@ -14,12 +14,13 @@ std::vector<Choice> choices(std::initializer_list<const char*> values) {
 
 Section preference_section() {
   using S = PreferenceSection;
-  Table t("Preferences", "Learning from answers that people compared or rated, instead of imitating all of them.");
+  Table t("Preferences", "Learning from answers that people compared or rated, or that programs rate, instead of imitating all of them.");
   t.defaults<S>();
   t.add(
       "rl", &S::rl,
       "Method: dpo (pairs, against the model at the start), orpo, simpo, cpo (pairs, without a reference), kto (single "
-      "answers with a label).",
+      "answers with a label), grpo (answers of the model itself, with "
+      "rewards).",
       {.example = "dpo", .data = true});
   t.add("rl_beta", &S::rl_beta, "How strongly the preferences bind the model (β); of simpo, typically 2 to 10.",
         {.min = 0,
@@ -64,6 +65,12 @@ Section preference_section() {
         {.min = 0, .max = 1e6, .example = "1.0"});
   t.add("kto_undesirable_weight", &S::kto_undesirable_weight, "kto: weight of bad answers.",
         {.min = 0, .max = 1e6, .example = "1.0"});
+  t.add("trl", &S::trl, "grpo: what is sampled, and the loss.", {.example = "{num_generations: 8}"});
+  t.add("rewards", &S::rewards,
+        "grpo: what a completion is worth, as the checks of evals: exact, contains, {regex: PATTERN}, json_valid, "
+        "{json_schema: FILE}, choice, {length: MOST}, {command: PROGRAM}; each with 'weight' and 'name'. A check is "
+        "worth 1 where it passes, or its score.",
+        {.example = "[exact, {length: 200, weight: 0.2}]"});
   return {std::move(t), [](Recipe& r) -> void* { return &r.preference; }};
 }
 

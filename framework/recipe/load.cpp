@@ -68,11 +68,18 @@ void fill_in_preference(Recipe& recipe, Fill& fill, Report& report) {
     p.rl = Rl::dpo;
     fill("dpo_loss_type", p.dpo_loss_type, std::vector<std::string>{"ipo"}, "rl");
   }
+  if (p.rl == Rl::gdpo) {
+    p.rl = Rl::grpo;
+    fill("trl.multi_objective_aggregation", p.trl.multi_objective_aggregation, "normalize_then_sum", "rl");
+  }
   if (recipe.adapter.lora_dropout > 0) {
     recipe.adapter.lora_dropout = 0;
     report.notice("lora_dropout is 0 with rl, as in TRL: dropout would count as a difference from the reference");
   }
-  recipe.data.rows = p.rl == Rl::kto ? RowKind::labelled : RowKind::pairs;
+  recipe.data.rows = p.rl == Rl::kto    ? RowKind::labelled
+                     : p.rl == Rl::grpo ? RowKind::prompts
+                                        : RowKind::pairs;
+  if (p.rl == Rl::grpo) recipe.data.completion_len = p.trl.max_completion_length;
   for (auto* list : {&recipe.data.datasets, &recipe.data.test_datasets})
     for (DatasetEntry& entry : *list)
       if (entry.type.pre_tokenised()) entry.type.name = "passthrough";

@@ -29,8 +29,8 @@ enum class Bf16 { off, on, automatic };          // automatic: where the process
 enum class Bf16Weights { off, kahan, stochastic };  // trained weights are bfloat16 between steps; how what rounding loses is kept
 enum class Cadence { automatic, never, steps, epoch, best };
 
-enum class RowKind { text, pairs, labelled };  // of data: follows from rl
-enum class Rl { none, dpo, ipo, orpo, simpo, cpo, kto };
+enum class RowKind { text, pairs, labelled, prompts };  // of data: follows from rl
+enum class Rl { none, dpo, ipo, orpo, simpo, cpo, kto, grpo, gdpo };
 
 // ---- model
 
@@ -191,6 +191,7 @@ struct DataSection {
   double val_set_size = 0;  // below 1: share of the rows; from 1 on: number of rows
   std::string dataset_prepared_path = "last_run_prepared";
   std::int64_t sequence_len = 512;
+  std::int64_t completion_len = 0;  // no key of its own: tokens that are generated behind a prompt, part of sequence_len
   std::optional<std::int64_t> eval_sequence_len;  // unset: sequence_len
   ExcessLength excess_length_strategy = ExcessLength::drop;
   std::int64_t min_sample_len = 2;
@@ -335,7 +336,27 @@ struct TrainSection {
   }
 };
 
-/// Learning from preferences.
+/// Learning from rewards, with Axolotl's and TRL's names.
+struct TrlSettings {
+  std::optional<double> beta;  // unset: rl_beta; of grpo 0
+  std::int64_t num_generations = 8, max_completion_length = 512;
+  double temperature = 1, repetition_penalty = 1;
+  std::optional<std::int64_t> top_k;
+  std::optional<double> top_p, min_p;
+  std::int64_t num_iterations = 1;                  // steps over the same completions
+  std::optional<std::int64_t> steps_per_generation;  // micro-batches of a rank; unset: those of one step
+  std::string loss_type = "dapo", importance_sampling_level = "token", scale_rewards = "group";
+  std::string multi_objective_aggregation = "sum_then_normalize";
+  double epsilon = 0.2;
+  std::optional<double> epsilon_high, delta;  // unset: epsilon; no upper bound
+  bool mask_truncated_completions = false;
+  std::vector<double> reward_weights;  // empty: all 1
+  bool log_completions = false;
+  std::int64_t num_completions_to_print = 3;
+  bool operator==(const TrlSettings&) const = default;
+};
+
+/// Learning from preferences and rewards.
 struct PreferenceSection {
   Rl rl = Rl::none;
   std::optional<double> rl_beta;  // unset: orpo_alpha, else 0.1
@@ -351,10 +372,14 @@ struct PreferenceSection {
   double cpo_alpha = 1;
   std::string kto_loss_type = "kto";
   double kto_desirable_weight = 1, kto_undesirable_weight = 1;
+  TrlSettings trl;
+  std::vector<EvalCheck> rewards;
   bool operator==(const PreferenceSection&) const = default;
 
-  double beta() const { return rl_beta.value_or(orpo_alpha.value_or(0.1)); }
+  double beta() const { return trl.beta.value_or(rl_beta.value_or(orpo_alpha.value_or(rl == Rl::grpo ? 0 : 0.1))); }
   bool needs_reference() const { return rl == Rl::dpo || rl == Rl::kto; }
+  /// What the model answers itself; null: nothing.
+  const TrlSettings* sampling() const { return rl == Rl::grpo ? &trl : nullptr; }
 };
 
 struct DistributionSection {

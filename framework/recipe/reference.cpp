@@ -180,6 +180,7 @@ std::string reference_markdown() {
     if (section.table.find("lr_groups")) add_table(out, table<LrGroup>(), "###");
     if (section.table.find("scores")) add_table(out, table<ScoreFilter>(), "###");
     if (section.table.find("dynamic_checkpoint")) add_table(out, table<DynamicCheckpoint>(), "###");
+    if (section.table.find("trl")) add_table(out, table<TrlSettings>(), "###");
     if (section.table.find("evals")) add_table(out, table<EvalEntry>(), "###");
     if (section.table.find("datasets")) {
       add_table(out, table<DatasetEntry>(), "###");

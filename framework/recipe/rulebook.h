@@ -44,5 +44,7 @@ class Rulebook {
 
 /// Rules of the keys about preferences.
 void check_preference(const Recipe& recipe, Rulebook& rules);
+/// And those about rewards.
+void check_rewards(const Recipe& recipe, Rulebook& rules);
 
 }  // namespace dml::recipe

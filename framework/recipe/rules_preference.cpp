@@ -11,7 +11,7 @@ namespace {
 // The methods that read a key.
 const std::map<std::string, std::vector<Rl>>& readers() {
   static const std::map<std::string, std::vector<Rl>> all = {
-      {"rl_beta", {Rl::dpo, Rl::orpo, Rl::simpo, Rl::cpo, Rl::kto}},
+      {"rl_beta", {Rl::dpo, Rl::orpo, Rl::simpo, Rl::cpo, Rl::kto, Rl::grpo}},
       {"dpo_loss_type", {Rl::dpo}},
       {"dpo_loss_weights", {Rl::dpo}},
       {"dpo_label_smoothing", {Rl::dpo, Rl::simpo, Rl::cpo}},
@@ -66,6 +66,7 @@ void check_losses(const PreferenceSection& p, Rulebook& rules) {
 void check_preference(const Recipe& recipe, Rulebook& rules) {
   const PreferenceSection& p = recipe.preference;
   check_idle(recipe, rules);
+  check_rewards(recipe, rules);
   if (p.rl == Rl::none) return;
   if (p.rl == Rl::dpo) check_losses(p, rules);
   if (!recipe.data.pretraining_dataset.empty())

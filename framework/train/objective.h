@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "core/json.h"
 #include "core/packed_batch.h"
 #include "dist/comm.h"
 #include "model/causal_lm.h"
@@ -49,6 +50,7 @@ struct GlobalBatch {
   CausalLm& model;
   UnitHooks& hooks;
   Comm& comm;
+  std::int64_t step = 0;  // of training, from 0
 };
 
 class Objective {
@@ -58,6 +60,11 @@ class Objective {
   virtual std::span<const Metric> terms() const { return {}; }
   /// On all ranks: learns what must be known of the batch as a whole before any gradient is.
   virtual void begin(const GlobalBatch& /*batch*/) {}
+  /// The micro-batch that is computed for one that was loaded: where documents are prompts, what was generated behind them.
+  /// Valid until the next call.
+  virtual PackedBatch completed(const PackedBatch& loaded) { return loaded; }
+  /// Values of the global batch beside the terms, the same on all ranks.
+  virtual std::vector<NamedValue> batch_values() const { return {}; }
   /// The loss of the first step, where it is known: a model that is its own reference.
   virtual std::optional<double> loss_at_start() const { return std::nullopt; }
   /// Every pass over one micro-batch, forward and backward: adds the gradient of the returned loss to the units. The passes
@@ -71,6 +78,12 @@ class Objective {
   virtual std::size_t measure(CausalLm& model, CausalLm::Shape shape, bool backward) {
     return model.measure(shape, backward);
   }
+  /// Bytes of what begin() needs beside the model's working memory.
+  virtual std::size_t beside(CausalLm& /*model*/) { return 0; }
+  /// What a run that is resumed after this step must know; null: nothing. The same on all ranks.
+  virtual Json state() const { return nullptr; }
+  /// UserError where it is damaged.
+  virtual void restore(const Json& /*state*/, const std::string& /*source*/) {}
 };
 
 /// The means of the terms that have any weight; `prefix` stands in front of the names.

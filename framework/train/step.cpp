@@ -19,7 +19,7 @@ std::vector<MicroBatchSum> run_passes(const StepParts& parts, const StepPlan& pl
   std::vector<MicroBatchSum> sums;
   for (std::int64_t i = 0, m = mine.first; i < mine.count; ++i, m += mine.stride) {
     parts.strategy.begin_micro_step(m);
-    const PackedBatch batch = load(m);
+    const PackedBatch batch = parts.objective.completed(load(m));
     watcher.pass_begins();
     const LossSums losses =
         parts.objective.train(parts.model, batch, {plan.seed, micro_batch_number(plan.step, m)}, hooks);
@@ -36,7 +36,7 @@ double unsigned_nan(double x) { return std::isnan(x) ? std::numeric_limits<doubl
 
 StepResult run_step(const StepParts& parts, const StepPlan& plan,
                     const std::function<PackedBatch(std::int64_t micro_batch)>& load, StepWatcher& watcher) {
-  parts.objective.begin({plan.micro_batches, load, parts.model, parts.strategy, parts.comm});
+  parts.objective.begin({plan.micro_batches, load, parts.model, parts.strategy, parts.comm, plan.step});
   std::vector<MicroBatchSum> mine = run_passes(parts, plan, load, watcher);
   watcher.exchange_begins();
   parts.strategy.finish_gradients();

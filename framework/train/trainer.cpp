@@ -158,6 +158,7 @@ StepMetrics Trainer::step() {
   metrics.trained_tokens = result.sums.trained_tokens;
   metrics.mem = static_cast<std::size_t>(step.comm.sum(static_cast<std::int64_t>(memory_use().now)));
   metrics.values = named_terms(step.objective.terms(), result.sums.losses);
+  for (NamedValue& value : step.objective.batch_values()) metrics.values.push_back(std::move(value));
   metrics.step_s = seconds_since(start);
   metrics.tok_s = static_cast<double>(metrics.tokens) / metrics.step_s;
   return metrics;

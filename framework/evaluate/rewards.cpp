@@ -1,0 +1,97 @@
+#include "evaluate/rewards.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+
+namespace dml {
+namespace {
+
+constexpr std::size_t kMostProblems = 20;
+
+/// Of the texts in the row's `choices`, the one that `answer` numbers.
+class Chosen : public AnswerCheck {
+ public:
+  Chosen() : equal_(answer_checks().at("exact").make({"exact", nullptr})) {}
+  std::string problem_with(const Json& row) const override { return problem_with_choices(row); }
+  Verdict check(const EvalAnswer& answer, const Json& row) override {
+    return equal_->check(answer, Json{{"expected", row.at("choices").at(row.at("answer").get<std::size_t>())}});
+  }
+  std::string name() const override { return "choice"; }
+
+ private:
+  std::unique_ptr<AnswerCheck> equal_;
+};
+
+std::vector<std::string> reward_names() {
+  std::vector<std::string> names = answer_checks().names();
+  names.push_back("choice");
+  return names;
+}
+
+std::unique_ptr<AnswerCheck> make_check(const CheckRequest& request) {
+  if (request.name == "choice") return std::make_unique<Chosen>();
+  if (is_likelihood_check(request.name))
+    throw UserError("'{}' measures texts that are given, not answers; use one of {}", request.name,
+                    fmt::join(reward_names(), ", "));
+  if (!answer_checks().find(request.name))
+    throw UserError("unknown reward '{}'{}", request.name, did_you_mean(request.name, reward_names()));
+  const std::vector<std::string> known{"weight", "name", "timeout"};
+  for (auto& [option, value] : request.options.items())
+    if (std::ranges::find(known, option) == known.end() || (option == "timeout" && request.name != "command"))
+      throw UserError("'{}' has no option '{}'{}", request.name, option, did_you_mean(option, known));
+  return answer_checks().at(request.name).make(request);
+}
+
+}  // namespace
+
+Rewards::Rewards(const std::vector<CheckRequest>& requests) {
+  std::vector<std::string> problems;
+  for (const CheckRequest& request : requests) try {
+      checks_.push_back(make_check(request));
+      names_.push_back(json_string(request.options, "name", checks_.back()->name(), "rewards"));
+      weights_.push_back(json_number(request.options, "weight", 1, "rewards"));
+      if (!(std::abs(weights_.back()) <= 1e6))
+        throw UserError("weight of '{}' is {}; expected a number up to 1e6", names_.back(), weights_.back());
+      if (std::ranges::count(names_, names_.back()) > 1)
+        throw UserError("two are called '{}'; give one of them another with 'name'", names_.back());
+    } catch (const UserError& e) {
+      problems.push_back(fmt::format("rewards: {}", e.what()));
+    }
+  if (!problems.empty()) throw UserError("{}", fmt::join(problems, "\n"));
+}
+
+std::vector<std::string> Rewards::problems_with(std::span<const EvalRow> rows) const {
+  std::vector<std::string> problems;
+  for (const EvalRow& row : rows)
+    for (std::size_t i = 0; i < checks_.size() && problems.size() < kMostProblems; ++i)
+      if (const std::string problem = checks_[i]->problem_with(row.json); !problem.empty())
+        problems.push_back(fmt::format("{}: rewards: {}", row.place, problem));
+  return problems;
+}
+
+double Rewards::value(std::size_t reward, const EvalAnswer& answer, const EvalRow& row) {
+  AnswerCheck& check = *checks_[reward];
+  const Verdict verdict = check.check(answer, row.json);
+  if (!verdict.counts) {
+    const std::vector<std::string> problems = check.problems();
+    throw UserError("{}: reward '{}': {}", row.place, names_[reward],
+                    problems.empty() ? "it could not be decided" : problems.back());
+  }
+  const double value = verdict.score.value_or(verdict.pass ? 1 : 0);
+  if (!std::isfinite(value))
+    throw UserError("{}: reward '{}' is {}; expected a number", row.place, names_[reward], value);
+  return value;
+}
+
+std::vector<std::vector<double>> Rewards::of(std::span<const EvalAnswer> answers,
+                                             std::span<const EvalRow* const> rows) {
+  DML_CHECK(answers.size() == rows.size());
+  std::vector<std::vector<double>> out(checks_.size());
+  for (std::size_t r = 0; r < checks_.size(); ++r)
+    for (std::size_t i = 0; i < answers.size(); ++i) out[r].push_back(value(r, answers[i], *rows[i]));
+  return out;
+}
+
+}  // namespace dml

@@ -1,0 +1,67 @@
+// Rules of the keys about rewards.
+#include "recipe/rulebook.h"
+
+namespace dml::recipe {
+namespace {
+
+// Keys of `trl` that other methods read as well.
+bool is_shared(const std::string& key) { return key == "beta"; }
+
+void check_idle_rewards(const Recipe& recipe, Rulebook& rules) {
+  static const TrlSettings fresh;
+  const std::string& why = recipe.preference.rl == Rl::none ? "without rl" : "with " + rules.cite("rl");
+  for (const Field& field : table<TrlSettings>().fields()) {
+    const std::string key = "trl." + field.key;
+    if (is_shared(field.key) && recipe.preference.rl != Rl::none) continue;
+    if (rules.given(key) && field.write(&recipe.preference.trl) != field.write(&fresh))
+      rules.warning(key, fmt::format("'{}' has no effect {}", key, why));
+  }
+  if (!recipe.preference.rewards.empty()) rules.warning("rewards", fmt::format("'rewards' has no effect {}", why));
+}
+
+void check_sizes(const Recipe& recipe, Rulebook& rules) {
+  const TrlSettings& trl = recipe.preference.trl;
+  const TrainSection& t = recipe.train;
+  if (trl.max_completion_length >= recipe.data.sequence_len)
+    rules.error("trl.max_completion_length",
+                fmt::format("'trl.max_completion_length' of {} leaves no room for a prompt: {} is {}",
+                            trl.max_completion_length, rules.cite("sequence_len"), recipe.data.sequence_len));
+  if (t.batch_size && *t.batch_size % trl.num_generations != 0)
+    rules.error("batch_size", fmt::format("'batch_size' of {} completions must be a multiple of {}, which is {}",
+                                          *t.batch_size, rules.cite("trl.num_generations"), trl.num_generations));
+  const std::int64_t of_step = t.micro_batches_per_step(1);
+  if (trl.steps_per_generation && *trl.steps_per_generation % of_step != 0)
+    rules.error("trl.steps_per_generation",
+                fmt::format("'trl.steps_per_generation' of {} must be a multiple of the micro-batches of a step, {}",
+                            *trl.steps_per_generation, of_step));
+  if (!trl.reward_weights.empty() && trl.reward_weights.size() != recipe.preference.rewards.size())
+    rules.error("trl.reward_weights", fmt::format("'trl.reward_weights' has {} weights, {} has {} rewards",
+                                                  trl.reward_weights.size(), rules.cite("rewards"),
+                                                  recipe.preference.rewards.size()));
+}
+
+void check_data_of_rewards(const Recipe& recipe, Rulebook& rules) {
+  auto refuse = [&](const char* key, bool set, const std::string& why) {
+    if (set) rules.error(key, fmt::format("'{}' does not work with {}: {}", key, rules.cite("rl"), why));
+  };
+  const DataSection& d = recipe.data;
+  refuse("sample_packing", d.sample_packing, "micro_batch_size completions are computed together, without padding");
+  refuse("group_by_length", d.group_by_length, "nobody knows the lengths of completions before");
+  const std::string own = "measure with 'evals', whose checks are those of 'rewards'";
+  refuse("val_set_size", d.val_set_size > 0, own);
+  refuse("test_datasets", !d.test_datasets.empty(), own);
+  refuse("excess_length_strategy", d.excess_length_strategy == ExcessLength::truncate,
+         "a prompt that is cut off asks something else; use drop or raise");
+}
+
+}  // namespace
+
+void check_rewards(const Recipe& recipe, Rulebook& rules) {
+  if (recipe.preference.rl != Rl::grpo) return check_idle_rewards(recipe, rules);
+  if (recipe.preference.rewards.empty())
+    rules.error("rl", "'rl: grpo' needs 'rewards', a list like that of checks in evals: rewards: [exact]");
+  check_sizes(recipe, rules);
+  check_data_of_rewards(recipe, rules);
+}
+
+}  // namespace dml::recipe

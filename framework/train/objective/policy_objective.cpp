@@ -1,0 +1,253 @@
+#include "train/objective/policy_objective.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "core/error.h"
+
+namespace dml {
+namespace {
+
+// In the order of terms_.
+enum : std::size_t { kEntropy, kClipLow, kClipHigh, kClip, kKl };
+
+// Logits are divided by a temperature while this lives.
+class Tempered {
+ public:
+  Tempered(CausalLm& model, double temperature) : head_(model.head), scale_(head_.scale) {
+    head_.scale = static_cast<float>(head_.scale / temperature);
+  }
+  ~Tempered() { head_.scale = scale_; }
+  Tempered(const Tempered&) = delete;
+  Tempered& operator=(const Tempered&) = delete;
+
+ private:
+  LossHead& head_;
+  float scale_;
+};
+
+}  // namespace
+
+class PolicyObjective::Weights : public RowWeights {
+ public:
+  Weights(PolicyObjective& objective, const PackedBatch& batch) : objective_(objective), batch_(batch) {}
+  void weigh(std::span<const float> losses, std::span<float> weights) override {
+    sums = objective_.score(batch_, losses, weights);
+  }
+  LossSums sums;
+
+ private:
+  PolicyObjective& objective_;
+  const PackedBatch& batch_;
+};
+
+PolicyObjective::PolicyObjective(PolicyObjectiveSettings settings, const Schedule& schedule,
+                                 std::unique_ptr<Completions> completions, std::unique_ptr<CausalLm> reference)
+    : settings_(settings),
+      schedule_(schedule),
+      source_(std::move(completions)),
+      reference_(std::move(reference)),
+      terms_{{"entropy"}, {"clip_ratio/low_mean"}, {"clip_ratio/high_mean"}, {"clip_ratio/region_mean"}} {
+  DML_CHECK((settings_.loss.beta > 0) == (reference_ != nullptr));
+  if (!reference_) return;
+  terms_.push_back({"kl"});
+  reference_->set_length(schedule.longest());
+  reference_->reserve(reference_->measure({schedule.longest(), schedule.longest(), schedule.most_documents()}, false));
+}
+
+void PolicyObjective::begin(const GlobalBatch& global) {
+  const Schedule::Step at = schedule_.step(global.step);
+  step_ = global.step;
+  values_.clear();
+  if (sampled_at_ != at.first_together) {
+    sampled_ = source_->sample(at.first_together, global.model, global.comm);
+    sampled_at_ = at.first_together;
+    values_ = sampled_.values;
+    if (at.last_together - at.first_together > 1) find_old_logps(global);
+  }
+  const auto place = static_cast<std::size_t>(at.number - schedule_.step(at.first_together).number);
+  DML_CHECK(place < sampled_.steps.size());
+  now_ = sampled_.steps[place];
+}
+
+PackedBatch PolicyObjective::packed(std::span<const Completion> completions, std::int64_t first) {
+  tokens_.clear(), labels_.clear(), positions_.clear();
+  starts_.assign(1, 0);
+  for (const Completion& c : completions) {
+    const std::size_t begin = tokens_.size(), size = c.text.size();
+    tokens_.insert(tokens_.end(), c.text.begin(), c.text.end());
+    labels_.resize(begin + size, kIgnore);
+    if (c.ended || !settings_.mask_truncated)
+      std::copy(c.text.begin() + c.prompt, c.text.end(),
+                labels_.begin() + static_cast<std::ptrdiff_t>(begin) + c.prompt - 1);
+    positions_.resize(begin + size);
+    std::iota(positions_.begin() + static_cast<std::ptrdiff_t>(begin), positions_.end(), 0);
+    starts_.push_back(static_cast<std::int32_t>(tokens_.size()));
+  }
+  return {.tokens = tokens_, .labels = labels_, .positions = positions_, .starts = starts_, .first_group = first};
+}
+
+PackedBatch PolicyObjective::completed(const PackedBatch& loaded) {
+  const auto first = static_cast<std::size_t>(loaded.first_group), count = static_cast<std::size_t>(loaded.documents());
+  DML_CHECK(first + count <= now_.size());
+  return packed(now_.subspan(first, count), loaded.first_group);
+}
+
+// Every rank scores a share of the micro-batches; then each has all of them.
+void PolicyObjective::find_old_logps(const GlobalBatch& global) {
+  struct Part {
+    std::size_t step, first, count;
+  };
+  std::vector<Part> parts;
+  for (std::size_t s = 0; s < sampled_.steps.size(); ++s) {
+    const std::int64_t step = sampled_at_ + static_cast<std::int64_t>(s);
+    std::size_t first = 0;
+    for (std::int64_t m = 0; m < schedule_.step(step).micro_batches; ++m) {
+      parts.push_back({s, first, schedule_.examples(step, m).size()});
+      first += parts.back().count;
+    }
+  }
+  const Tempered tempered(global.model, settings_.temperature);
+  const auto ranks = static_cast<std::size_t>(global.comm.size()), rank = static_cast<std::size_t>(global.comm.rank());
+  const auto of = [&](const Part& p) { return std::span(sampled_.steps[p.step]).subspan(p.first, p.count); };
+  std::string mine;
+  for (std::size_t i = 0; i < parts.size(); i += ranks) {
+    // A pass is a collective where values are sharded: a rank without a micro-batch computes the last one, too.
+    const PackedBatch batch = packed(of(parts[std::min(i + rank, parts.size() - 1)]), 0);
+    losses_.resize(static_cast<std::size_t>(batch.learned()));
+    global.model.evaluate(batch, global.hooks, losses_);
+    if (i + rank < parts.size())
+      mine.append(reinterpret_cast<const char*>(losses_.data()), losses_.size() * sizeof(float));
+  }
+  const auto all = global.comm.all_gather(mine);
+  std::vector<std::string_view> rest(all.begin(), all.end());
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    for (Completion& c : of(parts[i])) {
+      if (!c.ended && settings_.mask_truncated) continue;
+      std::string_view& from = rest[i % ranks];
+      losses_.resize(static_cast<std::size_t>(c.size()));
+      const std::size_t bytes = losses_.size() * sizeof(float);
+      DML_CHECK(from.size() >= bytes);
+      std::memcpy(losses_.data(), from.data(), bytes);
+      from.remove_prefix(bytes);
+      c.old_logps.assign(losses_.size(), 0);
+      for (std::size_t t = 0; t < losses_.size(); ++t) c.old_logps[t] = -static_cast<double>(losses_[t]);
+    }
+}
+
+void PolicyObjective::find_reference(const PackedBatch& batch) {
+  if (!reference_ || batch.documents() == 0) return;
+  const Tempered tempered(*reference_, settings_.temperature);
+  UnitHooks nobody;
+  reference_losses_.resize(static_cast<std::size_t>(batch.learned()));
+  reference_->evaluate(batch, nobody, reference_losses_);
+}
+
+// Of each of its tokens, in units of the sum that divide() divides.
+double PolicyObjective::weight_of(const Completion& c) const {
+  return settings_.loss.average == PolicyAverage::completions ? 1 / static_cast<double>(c.size()) : 1;
+}
+
+void PolicyObjective::divide(const PackedBatch& batch, LossSums& sums) const {
+  const auto documents = static_cast<double>(batch.documents());
+  switch (settings_.loss.average) {
+    case PolicyAverage::tokens: sums.denominator = static_cast<double>(batch.learned()); break;
+    case PolicyAverage::completions: sums.denominator = documents; break;
+    case PolicyAverage::fixed: sums.denominator = documents * static_cast<double>(settings_.loss.longest); break;
+  }
+}
+
+void PolicyObjective::log(const PolicyToken& token, double logp, LossSums& sums) const {
+  auto add = [&](std::size_t term, double value) {
+    sums.terms[term].sum += value;
+    sums.terms[term].weight += 1;
+  };
+  add(kEntropy, -logp);  // of tokens that were drawn: the mean is the entropy
+  add(kClipLow, token.clipped_low);
+  add(kClipHigh, token.clipped_high);
+  add(kClip, token.clipped_low || token.clipped_high);
+  if (reference_) add(kKl, token.kl);
+}
+
+LossSums PolicyObjective::score(const PackedBatch& batch, std::span<const float> losses, std::span<float> weights) {
+  LossSums sums;
+  divide(batch, sums);
+  std::size_t row = 0;
+  for (std::int64_t d = 0; d < batch.documents(); ++d) {
+    const Completion& c = now_[static_cast<std::size_t>(batch.first_group + d)];
+    if (!c.ended && settings_.mask_truncated) continue;
+    const auto n = static_cast<std::size_t>(c.size());
+    logps_.resize(n), token_losses_.assign(n, {});
+    reference_logps_.resize(reference_ ? n : 0);
+    for (std::size_t t = 0; t < n; ++t) logps_[t] = -static_cast<double>(losses[row + t]);
+    for (std::size_t t = 0; t < reference_logps_.size(); ++t)
+      reference_logps_[t] = -static_cast<double>(reference_losses_[row + t]);
+    policy_losses(logps_, c.old_logps, reference_logps_, c.advantage, settings_.loss, token_losses_);
+    const double weight = weight_of(c);
+    for (std::size_t t = 0; t < n; ++t, ++row) {
+      sums.loss += weight * token_losses_[t].value;
+      log(token_losses_[t], logps_[t], sums);
+      if (!weights.empty()) weights[row] = static_cast<float>(-weight * token_losses_[t].by_logp);
+    }
+  }
+  DML_CHECK(row == losses.size());
+  return sums;
+}
+
+LossSums PolicyObjective::train(CausalLm& model, const PackedBatch& batch, PassSeed seed, UnitHooks& hooks) {
+  find_reference(batch);
+  const Tempered tempered(model, settings_.temperature);
+  Weights weights(*this, batch);
+  model.train(batch, seed, hooks, &weights);
+  return weights.sums;
+}
+
+LossSums PolicyObjective::evaluate(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks,
+                                   std::span<DocumentLoss> documents) {
+  DML_CHECK(documents.empty(), "a completion has no loss of its own");
+  find_reference(batch);
+  const Tempered tempered(model, settings_.temperature);
+  losses_.resize(static_cast<std::size_t>(batch.learned()));
+  model.evaluate(batch, hooks, losses_);
+  return score(batch, losses_, {});
+}
+
+std::size_t PolicyObjective::measure(CausalLm& model, CausalLm::Shape shape, bool backward) {
+  const std::size_t scoring = model.measure(shape, false), sampling = source_->memory(model).working;
+  shape.weighted = true;
+  return std::max({scoring, sampling, backward ? model.measure(shape, true) : 0});
+}
+
+std::size_t PolicyObjective::beside(CausalLm& model) {
+  return source_->memory(model).beside + (reference_ ? reference_->reserved() : 0);
+}
+
+Json PolicyObjective::state() const {
+  if (sampled_at_ < 0 || step_ + 1 >= schedule_.step(sampled_at_).last_together) return nullptr;
+  Json steps = Json::array();
+  for (const auto& step : sampled_.steps) {
+    Json list = Json::array();
+    for (const Completion& c : step) list.push_back({c.text, c.prompt, c.ended, c.advantage, c.old_logps});
+    steps.push_back(std::move(list));
+  }
+  return {{"sampled_at", sampled_at_}, {"steps", std::move(steps)}};
+}
+
+void PolicyObjective::restore(const Json& state, const std::string& source) {
+  try {
+    sampled_ = {};
+    for (const Json& list : state.at("steps")) {
+      auto& step = sampled_.steps.emplace_back();
+      for (const Json& c : list)
+        step.push_back({c.at(0).get<std::vector<Token>>(), c.at(1).get<std::int32_t>(), c.at(2).get<bool>(),
+                        c.at(3).get<double>(), c.at(4).get<std::vector<double>>()});
+    }
+    sampled_at_ = state.at("sampled_at").get<std::int64_t>();
+  } catch (const Json::exception& e) {
+    throw UserError("{}: the completions of the step are damaged: {}", source, e.what());
+  }
+}
+
+}  // namespace dml
