@@ -79,7 +79,8 @@ void add_completions(const TrlSettings& trl, std::int64_t micro_batches_of_rank,
     throw UserError(
         "a step has {} completions ({} micro-batches of {}), which is no multiple of trl.num_generations: {}; choose "
         "batch_size, or micro_batch_size and gradient_accumulation_steps, so that it is",
-        o.micro_batch_size * o.micro_batches_per_step, o.micro_batches_per_step, o.micro_batch_size, o.copies);
+        o.micro_batch_size * o.micro_batches_per_step, o.micro_batches_per_step, o.micro_batch_size, o.copies)
+        .about("trl.num_generations");
 }
 
 std::int64_t documents_of(RowKind rows) { return rows == RowKind::pairs ? 2 : 1; }

@@ -9,6 +9,7 @@
 #include "assembly/own_evals.h"
 #include "assembly/unfrozen.h"
 #include "assembly/vocabulary.h"
+#include "assembly/sampled_completions.h"
 #include "checkpoint/adapter_io.h"
 #include "checkpoint/checkpoint_dir.h"
 #include "core/error.h"
@@ -111,6 +112,7 @@ std::vector<Problem> training_problems(const Recipe& recipe, const BaseModel& ba
   found.attempt(recipe.optim.optim_args.empty() ? "optimizer" : "optim_args", [&] { make_optimizer(recipe.optim); });
   found.attempt(recipe.optim.lr_scheduler_kwargs.empty() ? "lr_scheduler" : "lr_scheduler_kwargs",
                 [&] { LearningRate(learning_rate_settings(recipe.optim, recipe.train.max_steps.value_or(1000))); });
+  found.attempt("rewards", [&] { make_rewards(recipe.preference); });
   found.attempt("evals", [&] { own_evaluators(recipe, tokenizer, base.spec); });
   for (Problem& problem : found.all) problem.key = recipe_key(problem.key);
   return std::move(found.all);

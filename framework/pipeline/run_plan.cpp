@@ -8,6 +8,7 @@
 #include "assembly/job.h"
 #include "assembly/objective_choice.h"
 #include "assembly/optimization.h"
+#include "assembly/reward_objective.h"
 #include "assembly/vocabulary.h"
 #include "checkpoint/model_config.h"
 #include "core/error.h"
@@ -127,7 +128,9 @@ RunPlan::RunPlan(const RecipeFile& recipe_file, Comm& ranks)
       base_digest(complete_base(base, recipe, *tokenizer, comm, *strategy)),
       trainable(make_model(base, recipe, *strategy)),
       trained(make_trained_form({recipe, base, trainable, *strategy, comm})),
-      objective(make_objective(recipe, data.mismatched(recipe))),
+      objective(recipe.preference.sampling()
+                    ? make_reward_objective({recipe, data.prepared, data.schedule, *tokenizer, base, *strategy, comm})
+                    : make_objective(recipe, data.mismatched(recipe))),
       optimizer(make_optimizer(recipe.optim, static_cast<std::uint64_t>(recipe.train.seed))),
       learning_rate(learning_rate_settings(recipe.optim, data.schedule.steps())),
       evaluators(

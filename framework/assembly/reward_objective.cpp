@@ -1,0 +1,53 @@
+#include "assembly/reward_objective.h"
+
+#include <utility>
+
+#include "assembly/sampled_completions.h"
+#include "core/error.h"
+#include "core/log.h"
+
+namespace dml {
+namespace {
+
+PolicyObjectiveSettings settings_of(const Recipe& recipe) {
+  const TrlSettings& trl = recipe.preference.trl;
+  PolicyObjectiveSettings out;
+  out.temperature = trl.temperature;
+  out.mask_truncated = trl.mask_truncated_completions;
+  PolicySettings& loss = out.loss;
+  loss.epsilon_low = trl.epsilon;
+  loss.epsilon_high = trl.epsilon_high.value_or(trl.epsilon);
+  loss.delta = trl.delta;
+  loss.beta = recipe.preference.beta();
+  loss.sequence_level = trl.importance_sampling_level == "sequence";
+  loss.longest = trl.max_completion_length;
+  // bnpo is a mean over tokens of a micro-batch in TRL; here a micro-batch changes nothing.
+  loss.average = trl.loss_type == "grpo"      ? PolicyAverage::completions
+                 : trl.loss_type == "dr_grpo" ? PolicyAverage::fixed
+                                              : PolicyAverage::tokens;
+  return out;
+}
+
+// The model at the start, over the same mapped files: a second view, not a second copy, that works for every way of training.
+std::unique_ptr<CausalLm> make_reference(const RewardObjectiveParts& p) {
+  if (p.recipe.preference.beta() == 0) return nullptr;
+  if (!p.base.files || p.recipe.model.reinit_weights)
+    throw UserError("trl.beta above 0 needs a model to stay close to, and this one starts from random weights; remove trl.beta");
+  std::vector<std::string> adapters;
+  if (p.recipe.adapter.lora_model_dir) adapters.push_back(*p.recipe.adapter.lora_model_dir);
+  log_info("Reference  {}", adapters.empty() ? "the base model" : "the adapter that the run starts from");
+  return make_inference_model(p.base, p.recipe.model.frozen_storage, adapters);
+}
+
+}  // namespace
+
+std::unique_ptr<Objective> make_reward_objective(const RewardObjectiveParts& p) {
+  const PolicyObjectiveSettings settings = settings_of(p.recipe);
+  if (settings.temperature != 1 && p.base.spec.final_softcap > 0)
+    throw UserError("trl.temperature of {} does not work with a model that caps its logits; use 1", settings.temperature);
+  auto completions = std::make_unique<SampledCompletions>(p.recipe, p.prepared, p.schedule, p.tokenizer, p.base.spec,
+                                                          p.strategy, p.comm.size());
+  return std::make_unique<PolicyObjective>(settings, p.schedule, std::move(completions), make_reference(p));
+}
+
+}  // namespace dml
