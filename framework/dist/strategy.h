@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "core/json.h"
 #include "core/registry.h"
 #include "dist/comm.h"
 #include "dist/gradient_tree.h"
@@ -45,6 +46,8 @@ struct DistributionOptions {
   Wire wire = {};
   /// hybrid: ranks that share one copy; 0: those of a host.
   int shard_size = 0;
+  /// Of a strategy that a plug-in has added: plugin_args of the recipe.
+  Json plugin_args = Json::object();
 };
 
 class DistributionStrategy : public UnitHooks {
@@ -116,7 +119,7 @@ class DistributionStrategy : public UnitHooks {
   std::function<void()> empty_pass_;
 };
 
-using StrategyFactory = std::unique_ptr<DistributionStrategy> (*)(Comm&, const DistributionOptions&);
+using StrategyFactory = std::function<std::unique_ptr<DistributionStrategy>(Comm&, const DistributionOptions&)>;
 /// none, ddp, … ; `none` refuses more than one rank.
 Registry<StrategyFactory>& strategies();
 

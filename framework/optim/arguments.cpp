@@ -44,8 +44,8 @@ std::vector<std::string> members_of(const std::string& key, const std::vector<Ar
 
 std::string count_word(std::size_t n) { return n == 1 ? "one number" : n == 2 ? "two numbers" : "three numbers"; }
 
-/// optim_args with lists taken apart and other spellings replaced.
-Json single_arguments(const Json& args, const std::vector<Argument>& known, Problems& problems) {
+/// The arguments of a recipe, with lists taken apart and other spellings replaced.
+Json single_arguments(const Json& args, const std::vector<Argument>& known, const std::string& setting, Problems& problems) {
   Json out = Json::object();
   for (auto& [given, value] : args.items()) {
     const std::string key = given == "epsilon" ? "eps" : given;
@@ -54,11 +54,11 @@ Json single_arguments(const Json& args, const std::vector<Argument>& known, Prob
     std::vector<std::string> names = names_of(known);
     if (!members_of("betas", known).empty()) names.push_back("betas");
     if (members.empty() || !has(known, members[0]))
-      problems.add(fmt::format("optim_args: unknown argument '{}'{}", given, did_you_mean(given, names)));
+      problems.add(fmt::format("{}: unknown argument '{}'{}", setting, given, did_you_mean(given, names)));
     else if (!list) out[key] = value;
     else if (!value.is_array() || value.size() != members.size() ||
              !std::ranges::all_of(value, [](const Json& v) { return v.is_number(); }))
-      problems.add(fmt::format("optim_args: {} must be {}, is {}", given, count_word(members.size()), dump(value)));
+      problems.add(fmt::format("{}: {} must be {}, is {}", setting, given, count_word(members.size()), dump(value)));
     else
       for (std::size_t i = 0; i < members.size(); ++i) out[members[i]] = value[i];
   }
@@ -71,10 +71,12 @@ std::string problem_with(const Argument& a, const Json& value) {
     return value.is_boolean() ? "" : fmt::format("{} must be true or false, is {}", a.name, dump(value));
   if (a.fallback.is_string()) {
     const std::string text = value.is_string() ? value.get<std::string>() : "";
-    if (std::ranges::find(a.words, text) != a.words.end()) return "";
+    if (std::ranges::find(a.words, text) != a.words.end() || (a.words.empty() && value.is_string())) return "";
+    if (a.words.empty()) return fmt::format("{} must be a text, is {}", a.name, dump(value));
     return fmt::format("{} must be one of {}, is {}{}", a.name, fmt::join(a.words, ", "), dump(value),
                        did_you_mean(text, a.words));
   }
+  if (!a.fallback.is_number()) return "";
   if (!value.is_number()) return fmt::format("{} must be a number, is {}", a.name, dump(value));
   const double number = value.get<double>();
   if (number >= 0 && number < a.below) return "";
@@ -84,15 +86,15 @@ std::string problem_with(const Argument& a, const Json& value) {
 
 }  // namespace
 
-Arguments::Arguments(const OptimizerSettings& settings, const std::vector<Argument>& known) {
+Arguments::Arguments(const OptimizerSettings& settings, const std::vector<Argument>& known, const std::string& key) {
   Problems problems;
-  const Json args = single_arguments(settings.args, known, problems);
+  const Json args = single_arguments(settings.args, known, key, problems);
   for (const Argument& a : known) {
     Value v{a.name, a.fallback};
     if (args.contains(a.name)) v = {a.name, args[a.name], true};
     else if (auto number = setting(settings, a.from)) v = {a.name, *number, a.from != From::weight_decay};
     if (const std::string problem = problem_with(a, v.value); !problem.empty())
-      problems.add(fmt::format("{}: {}", args.contains(a.name) ? "optim_args" : "optimizer", problem));
+      problems.add(fmt::format("{}: {}", args.contains(a.name) ? key : "optimizer", problem));
     values_.push_back(std::move(v));
   }
   problems.raise();
@@ -110,6 +112,11 @@ const std::string& Arguments::word(std::string_view name) const {
   return at(name).value.get_ref<const std::string&>();
 }
 bool Arguments::given(std::string_view name) const { return at(name).given; }
+Json Arguments::all() const {
+  Json out = Json::object();
+  for (const Value& v : values_) out[v.name] = v.value;
+  return out;
+}
 
 Argument weight_decay_argument() {
   return {"weight_decay", "weight decay of matrices", 0.0, From::weight_decay, 1000};

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -88,7 +89,7 @@ struct Argument {
 };
 
 struct OptimizerKind {
-  using Factory = std::unique_ptr<Optimizer> (*)(const OptimizerSettings&);
+  using Factory = std::function<std::unique_ptr<Optimizer>(const OptimizerSettings&)>;
   struct Spelling {
     std::string name, notice = {};  // a notice where it stands for something a little different
   };
@@ -101,7 +102,7 @@ struct OptimizerKind {
   bool by_element = true;                // state in float32, one entry an element: it can be pruned (ReLoRA)
 
   OptimizerKind(Factory make, std::vector<Argument> args = {}, std::vector<Spelling> names = {})  // NOLINT: a factory is a kind
-      : factory(make), arguments(std::move(args)), spellings(std::move(names)) {}
+      : factory(std::move(make)), arguments(std::move(args)), spellings(std::move(names)) {}
   OptimizerKind&& with_notice(std::string text) && { return notice = std::move(text), std::move(*this); }
   OptimizerKind&& with_targets() && { return takes_targets = true, std::move(*this); }
   OptimizerKind&& not_by_element() && { return by_element = false, std::move(*this); }

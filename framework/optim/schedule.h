@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,7 +44,7 @@ struct SchedulePlace {
 
 /// A schedule's shape: factor of the peak after the warm-up, and the keyword arguments it understands.
 struct ScheduleShape {
-  double (*factor)(const ScheduleSettings& settings, const SchedulePlace& place);
+  std::function<double(const ScheduleSettings& settings, const SchedulePlace& place)> factor;
   std::vector<std::string> kwargs;
   bool own_warmup = false;
 };

@@ -1,0 +1,59 @@
+// Checks of answers from plug-ins: rows of `evals.checks`.
+#include <algorithm>
+
+#include "evaluate/checks.h"
+#include "plugin/adapters.h"
+
+namespace dml {
+namespace {
+
+constexpr std::size_t kMostProblems = 3;
+
+class PluginCheck : public AnswerCheck {
+ public:
+  PluginCheck(Origin origin, std::string name, std::unique_ptr<plugin::AnswerCheck> check)
+      : origin_(std::move(origin)), name_(std::move(name)), check_(std::move(check)) {}
+
+  std::string problem_with(const Json& row) const override {
+    return guarded(origin_, [&] { return check_->problem_with(row); });
+  }
+  // A failure is told, and the row does not count: it never loses the run.
+  Verdict check(const EvalAnswer& answer, const Json& row) override {
+    std::string failure;
+    try {
+      const plugin::Verdict v = check_->check({answer.prompt, answer.reference, answer.output}, row);
+      return {v.decided, v.pass, v.score, v.critique};
+    } catch (const std::exception& error) {
+      failure = error.what();
+    } catch (...) {
+      failure = "an exception that is no std::exception";
+    }
+    if (problems_.size() < kMostProblems) problems_.push_back(fmt::format("plug-in {}: {}: {}", origin_.plugin, origin_.row, failure));
+    return {.counts = false};
+  }
+  std::string name() const override { return name_; }
+  std::vector<std::string> problems() const override { return problems_; }
+
+ private:
+  Origin origin_;
+  std::string name_;
+  std::unique_ptr<plugin::AnswerCheck> check_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+void add_row(const Origin& origin, plugin::Row<plugin::AnswerCheck> row) {
+  auto make = [origin, row](const CheckRequest& request) -> std::unique_ptr<AnswerCheck> {
+    Json given = request.options;
+    std::string name = request.name;
+    if (const auto own = given.find("name"); own != given.end() && own->is_string()) name = own->get<std::string>(), given.erase("name");
+    Json arguments = checked_arguments(row.arguments, given, fmt::format("check '{}'", request.name));
+    arguments["value"] = request.value;
+    return std::make_unique<PluginCheck>(origin, name, make_of(origin, row, arguments));
+  };
+  for (const std::string& name : row.spellings) answer_checks().add({name, row.help, make});
+  answer_checks().add({row.name, row.help, make});
+}
+
+}  // namespace dml

@@ -1,0 +1,72 @@
+// Optimizers of plug-ins: planes of floats as state, slices one by one.
+#include "optim/arguments.h"
+#include "core/parallel.h"
+#include "plugin/adapters.h"
+
+namespace dml {
+namespace {
+
+constexpr std::int64_t kGrain = 16384;
+
+plugin::Parameter shown(const Parameter& p) { return {p.name, p.shape, p.size(), p.decay}; }
+
+class RankThreads : public plugin::Threads {
+ private:
+  void run(std::int64_t size, const void* body, void (*call)(const void*, std::int64_t, std::int64_t)) const override {
+    parallel_ranges(size, kGrain, [&](std::int64_t first, std::int64_t last) { call(body, first, last); });
+  }
+};
+
+class PluginOptimizer : public Optimizer {
+ public:
+  PluginOptimizer(Origin origin, std::unique_ptr<plugin::Optimizer> rule) : origin_(std::move(origin)), rule_(std::move(rule)) {}
+
+  StateLayout state() const override {
+    return StateLayout([this](const Parameter& p) { return state_of(p); });
+  }
+  void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override {
+    const RankThreads threads;
+    const plugin::Step how{step.number, step.gradient_scale, threads};
+    guarded(origin_, [&] {
+      for (const OptimizerSlice& s : slices) {
+        const plugin::Parameter parameter = shown(*s.parameter);
+        const MatrixShape m = trained_matrix(*s.parameter);
+        const bool all = s.size() == s.parameter->trained_size();
+        rule_->step({parameter, s.value, s.grad, s.state, step.learning_rate * static_cast<double>(s.parameter->learning_rate_scale),
+                     all ? m.rows : 1, all ? m.cols : s.size()},
+                    how);
+      }
+    });
+  }
+
+ private:
+  ParameterState state_of(const Parameter& p) const {
+    const plugin::StateNeeds needs = guarded(origin_, [&] { return rule_->state(shown(p)); });
+    if (needs.per_element < 0 || needs.per_element > 64 || needs.per_parameter < 0 || (needs.per_parameter > 0 && !needs.whole))
+      plugin_failed(origin_, "state() asks for a negative number, or for floats of a parameter without `whole`");
+    ParameterState out;
+    out.whole = needs.whole;
+    for (int k = 0; k < needs.per_element; ++k) out.tensors.push_back({fmt::format("state{}", k)});
+    if (needs.per_parameter > 0) out.tensors.push_back({"parameter", StateTensor::Type::f32, 0, {needs.per_parameter}});
+    return out;
+  }
+
+  Origin origin_;
+  std::unique_ptr<plugin::Optimizer> rule_;
+};
+
+}  // namespace
+
+void add_row(const Origin& origin, plugin::Row<plugin::Optimizer> row) {
+  std::vector<Argument> arguments = guarded(origin, [&] { return own_arguments(row.arguments); });
+  std::vector<OptimizerKind::Spelling> spellings;
+  for (const std::string& name : row.spellings) spellings.push_back({name});
+  OptimizerKind kind(
+      [origin, row, arguments](const OptimizerSettings& settings) -> std::unique_ptr<Optimizer> {
+        return std::make_unique<PluginOptimizer>(origin, make_of(origin, row, Arguments(settings, arguments).all()));
+      },
+      arguments, spellings);
+  optimizers().add({row.name, row.help, std::move(kind).with_notice(row.notice).not_by_element()});
+}
+
+}  // namespace dml

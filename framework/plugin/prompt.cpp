@@ -1,0 +1,72 @@
+// Prompt formats of plug-ins: their pieces become segments.
+#include "plugin/adapters.h"
+#include "prompt/strategy.h"
+
+namespace dml {
+namespace {
+
+Segment segment_of(const plugin::Example& example) {
+  Segment out;
+  for (const plugin::Piece& p : example.pieces) out.add(p.text, p.trained, p.markup);
+  out.add_special = example.begin;
+  return out;
+}
+
+// What a format says of a row is an error of the row: whoever reads it adds file and line.
+template <class Call>
+auto of_row(Call&& call) {
+  try {
+    return call();
+  } catch (const std::exception& error) {
+    throw UserError(std::string(error.what()));
+  }
+}
+
+class PluginPrompt : public PromptStrategy {
+ public:
+  PluginPrompt(Origin origin, std::unique_ptr<plugin::PromptFormat> format)
+      : origin_(std::move(origin)), format_(std::move(format)) {}
+
+  std::vector<Rendered> render(const Json& record) const override {
+    const plugin::Example example = of_row([&] { return format_->example(record); });
+    Segment segment = segment_of(example);
+    segment.end_of_text = example.end;
+    segment.learn_end = example.end && example.end_trained;
+    Rendered out;
+    out.segments.push_back(std::move(segment));
+    return single(std::move(out));
+  }
+  Rendered prompt(const Json& record) const override {
+    Rendered out;
+    out.segments.push_back(segment_of(of_row([&] { return format_->prompt(record); })));
+    return out;
+  }
+  std::string fingerprint() const override {
+    return fmt::format("{} {}: {}", origin_.plugin, origin_.row, guarded(origin_, [&] { return format_->fingerprint(); }));
+  }
+  std::string description() const override {
+    const std::string own = guarded(origin_, [&] { return format_->description(); });
+    return fmt::format("{} of plug-in {}{}{}", origin_.row, origin_.plugin, own.empty() ? "" : ": ", own);
+  }
+
+ private:
+  Origin origin_;
+  std::unique_ptr<plugin::PromptFormat> format_;
+};
+
+}  // namespace
+
+void add_row(const Origin& origin, plugin::Row<plugin::PromptFormat> row) {
+  auto make = [origin, row](const PromptContext& context) -> std::unique_ptr<PromptStrategy> {
+    Json arguments = checked_arguments(row.arguments, Json::object(), "datasets.type");
+    arguments["train_on_inputs"] = context.train_on_inputs;
+    arguments["default_system_message"] = context.default_system_message;
+    arguments["bos_token"] = context.bos_token;
+    arguments["eos_token"] = context.eos_token;
+    return std::make_unique<PluginPrompt>(origin, make_of(origin, row, arguments));
+  };
+  for (const std::string& name : row.spellings) prompt_strategies().add({name, row.help, make});
+  prompt_strategies().add({row.name, row.help, make});
+}
+
+}  // namespace dml

@@ -1,0 +1,28 @@
+// Learning-rate schedules of plug-ins.
+#include <cmath>
+
+#include "optim/schedule.h"
+#include "plugin/adapters.h"
+
+namespace dml {
+
+void add_row(const Origin& origin, plugin::Row<plugin::Schedule> row) {
+  ScheduleShape shape;
+  for (const plugin::Argument& a : row.arguments) shape.kwargs.push_back(a.name);
+  // Made once for each set of arguments: a schedule is asked at every step.
+  struct Made {
+    Json kwargs;
+    std::unique_ptr<plugin::Schedule> schedule;
+  };
+  shape.factor = [origin, row, made = std::make_shared<Made>()](const ScheduleSettings& settings, const SchedulePlace& place) {
+    if (!made->schedule || made->kwargs != settings.kwargs)
+      *made = {settings.kwargs, make_of(origin, row, checked_arguments(row.arguments, settings.kwargs, "lr_scheduler_kwargs"))};
+    const double factor = guarded(origin, [&] { return made->schedule->factor({place.step, place.warmup, place.steps}); });
+    if (!std::isfinite(factor)) plugin_failed(origin, fmt::format("the factor of step {} is {}", place.step, factor));
+    return factor;
+  };
+  for (const std::string& name : row.spellings) schedules().add({name, row.help, shape});
+  schedules().add({row.name, row.help, std::move(shape)});
+}
+
+}  // namespace dml

@@ -1,0 +1,29 @@
+// The tables whose rows only plug-ins have, and the arguments that a recipe gives them.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "core/json.h"
+#include "core/registry.h"
+#include "train/evaluator.h"
+#include "train/objective.h"
+#include "train/observer.h"
+
+namespace dml {
+
+/// From the arguments of a row: plugin_args.NAME of the recipe.
+template <class Thing>
+using PluginFactory = std::function<std::unique_ptr<Thing>(const Json& given)>;
+
+Registry<PluginFactory<Objective>>& plugin_objectives();
+Registry<PluginFactory<Evaluator>>& plugin_evaluators();
+Registry<PluginFactory<Observer>>& plugin_observers();
+
+/// plugin_args.NAME, or no arguments.
+Json arguments_of(const Json& plugin_args, const std::string& name);
+/// UserError for a name of plugin_args that no loaded row has, with the nearest one.
+void check_plugin_names(const Json& plugin_args);
+
+}  // namespace dml

@@ -1,0 +1,69 @@
+// An optimizer: a pure function of (value, gradient, state, step) on slices of parameters. It keeps nothing itself; dml holds,
+// shards and saves the state.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "dml/registry.h"
+
+namespace dml::plugin {
+
+/// A trained parameter. A slice may be a part of it.
+struct Parameter {
+  std::string_view name;                // as in the Hugging Face or PEFT file
+  std::span<const std::int64_t> shape;  // one or two dimensions
+  std::int64_t size = 0;                // elements
+  bool decays = false;                  // weight decay applies: matrices, not norms and biases
+};
+
+/// What is kept of a parameter between steps, in float32, zero at first.
+struct StateNeeds {
+  int per_element = 0;             // floats for each element
+  std::int64_t per_parameter = 0;  // floats for the parameter as a whole; needs `whole`
+  bool whole = false;              // step() needs whole parameters: norms of the tensor, products of matrices
+};
+
+struct Slice {
+  const Parameter& parameter;
+  std::span<float> value;
+  std::span<const float> gradient;  // to be multiplied by Step::gradient_scale
+  /// First per_element planes, each as long as `value`, then per_parameter floats.
+  std::span<float> state;
+  double learning_rate = 0;        // of this parameter, in this step
+  std::int64_t rows = 1, cols = 0;  // of a whole matrix; else one row
+};
+
+/// Splits a loop among the threads of the rank, so that no result depends on their number.
+class Threads {
+ public:
+  /// Calls body(first, last) for ranges that cover [0, size), at once on several threads.
+  template <class Body>
+  void ranges(std::int64_t size, const Body& body) const {
+    run(size, &body, [](const void* b, std::int64_t first, std::int64_t last) {
+      (*static_cast<const Body*>(b))(first, last);
+    });
+  }
+
+ protected:
+  ~Threads() = default;
+  virtual void run(std::int64_t size, const void* body, void (*call)(const void*, std::int64_t, std::int64_t)) const = 0;
+};
+
+struct Step {
+  std::int64_t number = 0;    // 0, 1, …
+  double gradient_scale = 1;  // 1 / trained tokens, times the factor of clipping
+  const Threads& threads;
+};
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  virtual StateNeeds state(const Parameter& parameter) const = 0;
+  /// Updates value and state. Must not depend on how a parameter is cut into slices, unless state() asks for `whole`.
+  virtual void step(const Slice& slice, const Step& step) const = 0;
+};
+
+}  // namespace dml::plugin
