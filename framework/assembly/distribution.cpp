@@ -55,7 +55,9 @@ DistributionOptions distribution_options(const DistributionSection& section) {
 }
 
 std::unique_ptr<DistributionStrategy> make_strategy(const Recipe& recipe, Comm& comm) {
-  return strategies().at(strategy_name(recipe, comm)).make(comm, distribution_options(recipe.distribution));
+  DistributionOptions options = distribution_options(recipe.distribution);
+  options.plugin_args = recipe.plugin.plugin_args;
+  return strategies().at(strategy_name(recipe, comm)).make(comm, options);
 }
 
 std::vector<std::vector<kernels::Weight*>> frozen_of_layers(CausalLm& model) {

@@ -9,6 +9,7 @@
 #include "assembly/samples.h"
 #include "core/closest.h"
 #include "core/error.h"
+#include "plugin/tables.h"
 #include "train/validation_loss.h"
 
 namespace dml {
@@ -52,6 +53,8 @@ std::vector<std::unique_ptr<Evaluator>> make_evaluators(const Recipe& recipe, co
                                          loader_options(recipe, references, true), terms));
   if (recipe.generation.generate_samples) out.push_back(std::make_unique<SampleTexts>(tokenizer, split, recipe));
   for (auto& own : own_evaluators(recipe, tokenizer, spec)) out.push_back(std::move(own));
+  for (auto& row : plugin_evaluators().rows())
+    out.push_back(row.make(arguments_of(recipe.plugin.plugin_args, row.name)));
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "plugin/tables.h"
 #include "train/objective/pair_objective.h"
 #include "train/objective/unpaired_objective.h"
 #include "train/token_loss.h"
@@ -60,6 +61,8 @@ PairObjectiveSettings pair_settings(const PreferenceSection& s) {
 
 std::unique_ptr<Objective> make_objective(const Recipe& recipe, CausalLm::Shape mismatched) {
   const PreferenceSection& s = recipe.preference;
+  if (const auto& own = recipe.plugin.objective)
+    return plugin_objectives().at(*own).make(arguments_of(recipe.plugin.plugin_args, *own));
   if (s.rl == Rl::none)
     return std::make_unique<TokenLoss>(kernels::ExtraLoss{.label_smoothing = static_cast<float>(recipe.train.label_smoothing_factor),
                                                           .z_loss = static_cast<float>(recipe.train.z_loss)});

@@ -2,6 +2,8 @@
 
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
+#include "plugin/loader.h"
+#include "plugin/tables.h"
 #include "recipe/recipe.h"
 
 namespace dml {
@@ -22,6 +24,14 @@ std::vector<std::string> keys_of(const OptimizerKind& kind) {
 
 }  // namespace
 
+void let_recipes_load_plugins() {
+  set_plugin_loader([](const std::string& path) {
+    std::string loaded = load_plugin(path);
+    name_choices();
+    return loaded;
+  });
+}
+
 void name_choices() {
   std::vector<Choice> names;
   for (const auto& row : optimizers().rows()) {
@@ -34,6 +44,9 @@ void name_choices() {
   std::vector<Choice> shapes;
   for (const auto& row : schedules().rows()) shapes.push_back({row.name, row.name});
   set_choices("lr_scheduler", std::move(shapes));
+  std::vector<Choice> objectives;
+  for (const auto& row : plugin_objectives().rows()) objectives.push_back({row.name, row.name});
+  set_choices("objective", std::move(objectives));
 }
 
 }  // namespace dml

@@ -6,4 +6,7 @@ namespace dml {
 /// Before the first recipe is read, and again where a program has added a row to a registry.
 void name_choices();
 
+/// Recipes load the plug-ins that they list.
+void let_recipes_load_plugins();
+
 }  // namespace dml

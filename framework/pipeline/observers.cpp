@@ -5,6 +5,7 @@
 
 #include "assembly/samples.h"
 #include "core/log.h"
+#include "plugin/tables.h"
 #include "train/best_model.h"
 #include "train/limits.h"
 #include "train/mlflow.h"
@@ -137,6 +138,9 @@ Observers make_policies(RunPlan& plan, Clock::time_point started) {
     all.push_back(std::make_unique<Plateau>(plateau_settings(o.lr_scheduler_kwargs, plan.best_metric, o.learning_rate)));
   all.push_back(std::make_unique<BestModel>(BestModel::Settings{
       plan.best_metric, t.save_strategy == Cadence::best || t.load_best_model_at_end, t.early_stopping_patience}));
+  if (plan.comm.rank() == 0)
+    for (auto& row : plugin_observers().rows())
+      all.push_back(row.make(arguments_of(plan.recipe.plugin.plugin_args, row.name)));
   return all;
 }
 

@@ -5,6 +5,7 @@
 
 #include "assembly/job.h"
 #include "assembly/model_place.h"
+#include "assembly/objective_choice.h"
 #include "assembly/optimization.h"
 #include "assembly/own_evals.h"
 #include "assembly/sampled_completions.h"
@@ -17,6 +18,7 @@
 #include "data/prepare.h"
 #include "diagnose/requirements.h"
 #include "model/weight_names.h"
+#include "plugin/tables.h"
 
 namespace dml {
 namespace {
@@ -114,6 +116,14 @@ std::vector<Problem> training_problems(const Recipe& recipe, const BaseModel& ba
                 [&] { LearningRate(learning_rate_settings(recipe.optim, recipe.train.max_steps.value_or(1000))); });
   found.attempt("rewards", [&] { make_rewards(recipe.preference); });
   found.attempt("evals", [&] { own_evaluators(recipe, tokenizer, base.spec); });
+  found.attempt("plugin_args", [&] { check_plugin_names(recipe.plugin.plugin_args); });
+  if (recipe.plugin.objective) found.attempt("objective", [&] { make_objective(recipe, {}); });
+  const auto try_rows = [&](auto& table) {
+    for (auto& row : table.rows())
+      found.attempt("plugin_args." + row.name, [&] { row.make(arguments_of(recipe.plugin.plugin_args, row.name)); });
+  };
+  try_rows(plugin_evaluators());
+  try_rows(plugin_observers());
   for (Problem& problem : found.all) problem.key = recipe_key(problem.key);
   return std::move(found.all);
 }

@@ -166,6 +166,7 @@ Section preference_section();
 Section distribution_section();
 Section generation_section();
 Section log_section();
+Section plugin_section();
 /// Axolotl's keys that fill nothing here.
 const Table& other_keys();
 

@@ -91,7 +91,6 @@ void add_inert(Table& t) {
   t.inert("answers are cut to sequence_len; Axolotl has no effect of it either", {"max_prompt_len"});
   t.inert("generate_samples shows samples", {"dpo_generate_during_eval"});
   t.inert("it configures the web page of `axolotl inference`", {"gradio_*"});
-  t.inert("recipes of dml have no plug-ins; each one is mapped, told or refused by its name", {"plugins"});
   t.inert("every recipe is read strictly, and commands have options for debugging", {"strict", "debug"});
 }
 

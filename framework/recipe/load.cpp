@@ -38,6 +38,7 @@ RecipeFile read(const std::string& text, const std::string& name, const std::vec
   file.text = text;
   apply_overrides(root, overrides, report);
   map_old_keys(root, report);
+  load_plugins(root, report);
   Reading reading{report};
   read_recipe_map(root, file.recipe, reading);
   auto derived = fill_in(file.recipe, reading);
@@ -57,6 +58,30 @@ RecipeFile read(const std::string& text, const std::string& name, const std::vec
 }
 
 }  // namespace
+
+namespace {
+
+PluginLoader& plugin_loader() {
+  static PluginLoader loader = [](const std::string&) -> std::string { throw UserError("this program loads no plug-ins"); };
+  return loader;
+}
+
+}  // namespace
+
+void load_plugins(const Node& root, Report& report) {
+  const Node* plugins = root.find("plugins");
+  if (!plugins) return;
+  const std::vector<Node> one = plugins->is_scalar() ? std::vector<Node>{*plugins} : std::vector<Node>{};
+  bool failed = false;
+  for (const Node& plugin : plugins->is_scalar() ? one : plugins->items) try {
+      if (plugin.is_scalar() && !plugin.text.empty())
+        report.notice(fmt::format("plug-in loaded, its code runs with your rights: {}", plugin_loader()(plugin.text)));
+    } catch (const UserError& error) {
+      report.error(plugin.place, fmt::format("plug-in {}", error.what()));
+      failed = true;
+    }
+  if (failed) report.raise();
+}
 
 namespace {
 
@@ -139,6 +164,8 @@ std::map<std::string, std::string> fill_in(Recipe& recipe, const Reading& readin
 }
 
 }  // namespace recipe
+
+void set_plugin_loader(PluginLoader loader) { recipe::plugin_loader() = std::move(loader); }
 
 Problem RecipeFile::located(Problem problem) const {
   if (problem.key.empty() || !problem.place.empty()) return problem;

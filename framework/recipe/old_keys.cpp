@@ -122,16 +122,25 @@ void map_message_fields(Node& entry, Report& report) {
   }
 }
 
-/// dml does what these plug-ins do anyway, or they concern GPUs, or the notice about their keys covers them; others would
-/// change the training.
+/// Axolotl's plug-ins are Python modules. dml does what these do anyway, or they concern GPUs, or the notice about their keys covers
+/// them; others would change the training. A file is a plug-in of dml's own.
 void check_plugins(Node& root, Report& report) {
   static constexpr std::string_view kHarmless[] = {"cut_cross_entropy", "liger", "kernels", "lm_eval", "swanlab"};
-  const Node* plugins = root.find("plugins");
+  Taken plugins = take(root, "plugins");
   if (!plugins) return;
-  for (const Node& plugin : plugins->items)
-    if (std::ranges::none_of(kHarmless, [&](auto name) { return plugin.text.find(name) != std::string::npos; }))
+  const auto is_file = [](const Node& n) { return n.text.find('/') != std::string::npos || n.text.ends_with(".so"); };
+  std::vector<std::string> idle;
+  std::erase_if(plugins.value.items, [&](const Node& plugin) {
+    if (!plugin.is_scalar() || is_file(plugin)) return false;
+    if (std::ranges::any_of(kHarmless, [&](auto name) { return plugin.text.find(name) != std::string::npos; }))
+      idle.push_back(shown(plugin.text));
+    else
       report.error(plugin.place, fmt::format("the plug-in '{}' is not supported: dml runs no Python code; remove it",
                                              shown(plugin.text)));
+    return true;
+  });
+  if (!idle.empty()) report.notice(fmt::format("plugins: no effect on CPUs: {}", fmt::join(idle, ", ")));
+  if (plugins.value.is_scalar() || !plugins.value.items.empty()) put(root, "plugins", plugins.value);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -416,6 +417,13 @@ struct LogSection {
   bool wandb() const { return use_wandb.value_or(wandb_project && !wandb_project->empty()) && wandb_mode != "disabled"; }
 };
 
+struct PluginSection {
+  std::vector<std::string> plugins;  // shared libraries
+  Json plugin_args = Json::object();  // by the name of an objective, evaluator, observer or strategy
+  std::optional<std::string> objective;
+  bool operator==(const PluginSection&) const = default;
+};
+
 struct Recipe {
   ModelSection model;
   AdapterSection adapter;
@@ -428,6 +436,7 @@ struct Recipe {
   DistributionSection distribution;
   GenerationSection generation;
   LogSection log;
+  PluginSection plugin;
   bool operator==(const Recipe&) const = default;
 };
 
@@ -503,6 +512,9 @@ struct Choice {
   std::string spelling, value, notice = {};
   std::vector<std::string> keys = {};
 };
+/// Loads a plug-in that a recipe lists, before the recipe is checked. Returns what it is, for people. Throws UserError.
+using PluginLoader = std::function<std::string(const std::string& path)>;
+void set_plugin_loader(PluginLoader loader);
 /// The values of a key whose names belong to another folder (optimizer, lr_scheduler). Before it is called, the key takes any
 /// text; it is called again where a program has added a row to a registry.
 void set_choices(const std::string& key, std::vector<Choice> choices);

@@ -181,8 +181,9 @@ TEST(AxolotlsSpellings, AreMappedOrGatheredInOneNotice) {
   EXPECT_EQ(file.recipe.train.bf16, Bf16::automatic);
   EXPECT_THAT(
       file.notices,
-      ElementsAre(HasSubstr("distribution: zero2"), HasSubstr("ao_adamw_8bit"),
-                  "no effect on CPUs: flash_attention (line 9), plugins (line 13) ('dml help KEY' "
+      ElementsAre(HasSubstr("distribution: zero2"), "plugins: no effect on CPUs: axolotl.integrations.liger.LigerPlugin",
+                  HasSubstr("ao_adamw_8bit"),
+                  "no effect on CPUs: flash_attention (line 9) ('dml help KEY' "
                   "gives the reason)",
                   "not done: comet_project_name (line 10): dml does not log to Comet; metrics are in "
                   "metrics.jsonl and report.html of output_dir"));
