@@ -11,7 +11,7 @@
 #include "core/arena.h"
 #include "core/error.h"
 #include "core/files.h"
-#include "core/hub_cache.h"
+#include "hub/cache.h"
 #include "core/log.h"
 #include "core/parallel.h"
 #include "kernels/quant_nf4.h"

@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "core/hash.h"
-#include "core/hub_cache.h"
+#include "hub/cache.h"
 #include "core/version.h"
 #include "exchange/gguf_model.h"
 

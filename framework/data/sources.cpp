@@ -10,7 +10,7 @@
 #include "core/closest.h"
 #include "core/error.h"
 #include "core/files.h"
-#include "core/hub_cache.h"
+#include "hub/cache.h"
 #include "core/log.h"
 #include "data/byte_stream.h"
 #include "recipe/recipe.h"

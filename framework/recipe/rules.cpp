@@ -5,7 +5,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "core/hub_cache.h"
+#include "hub/cache.h"
 #include "core/error.h"
 #include "core/regex.h"
 #include "recipe/row_pattern.h"

@@ -1,4 +1,4 @@
-#include "core/hub_cache.h"
+#include "hub/cache.h"
 
 #include <algorithm>
 #include <cctype>
@@ -16,11 +16,6 @@ namespace {
 
 constexpr std::size_t kCommit = 40;  // hex digits
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
 bool is_part(std::string_view part) {
   constexpr std::size_t kLongest = 96;
   auto allowed = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.'; };
@@ -35,26 +30,47 @@ bool is_revision(std::string_view text) {
          text.find("..") == text.npos;
 }
 
-bool is_commit(std::string_view text) {
-  return text.size() == kCommit && std::ranges::all_of(text, [](unsigned char c) { return std::isxdigit(c); });
-}
+std::string prefix_of(HubKind kind) { return kind == HubKind::model ? "models--" : "datasets--"; }
 
-std::string folder_name(HubKind kind, const std::string& id) {
-  std::string name = kind == HubKind::model ? "models--" : "datasets--";
-  for (char c : id) name += c == '/' ? "--" : std::string(1, c);
-  return name;
+// Names of the repositories in the cache, for suggestions.
+std::vector<std::string> known_names(HubKind kind, const std::string& cache) {
+  constexpr std::size_t kMost = 1000;
+  std::vector<std::string> known;
+  const std::string prefix = prefix_of(kind);
+  std::error_code unreadable;
+  for (fs::directory_iterator it(cache, unreadable), end; !unreadable && it != end && known.size() < kMost; it.increment(unreadable))
+    if (std::string folder = it->path().filename().string(); folder.starts_with(prefix)) {
+      folder.erase(0, prefix.size());
+      if (const std::size_t dashes = folder.find("--"); dashes != folder.npos) folder.replace(dashes, 2, "/");
+      known.push_back(folder);
+    }
+  return known;
 }
 
 std::string commit_of(const std::string& repository, const std::string& revision) {
-  if (is_commit(revision)) return revision;
+  if (is_hub_commit(revision)) return revision;
   const std::string file = repository + "/refs/" + revision;
   if (!file_exists(file)) return {};
   std::string text = read_file(file, 4096);
   text.erase(std::ranges::find_if(text, [](unsigned char c) { return std::isspace(c); }), text.end());
-  return is_commit(text) ? text : "";
+  return is_hub_commit(text) ? text : "";
 }
 
 }  // namespace
+
+const char* name_of(HubKind kind) { return kind == HubKind::model ? "model" : "dataset"; }
+
+std::string HubName::text() const { return revision == "main" ? id : id + "@" + revision; }
+
+bool is_hub_commit(std::string_view revision) {
+  return revision.size() == kCommit && std::ranges::all_of(revision, [](unsigned char c) { return std::isxdigit(c); });
+}
+
+std::string hub_folder_name(HubKind kind, const std::string& id) {
+  std::string name = prefix_of(kind);
+  for (char c : id) name += c == '/' ? "--" : std::string(1, c);
+  return name;
+}
 
 std::optional<HubName> parse_hub_name(std::string_view text) {
   HubName out;
@@ -71,6 +87,10 @@ std::optional<HubName> parse_hub_name(std::string_view text) {
 }
 
 std::string hub_cache_directory() {
+  auto environment = [](const char* name) -> std::string {
+    const char* value = std::getenv(name);
+    return value ? value : "";
+  };
   for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"})
     if (std::string given = environment(name); !given.empty()) return given;
   if (std::string home = environment("HF_HOME"); !home.empty()) return home + "/hub";
@@ -83,7 +103,7 @@ std::optional<std::string> find_in_hub_cache(HubKind kind, std::string_view name
   const auto parsed = parse_hub_name(name);
   const std::string cache = hub_cache_directory();
   if (!parsed || cache.empty()) return std::nullopt;
-  const std::string repository = cache + "/" + folder_name(kind, parsed->id), commit = commit_of(repository, parsed->revision);
+  const std::string repository = cache + "/" + hub_folder_name(kind, parsed->id), commit = commit_of(repository, parsed->revision);
   const std::string folder = repository + "/snapshots/" + commit;
   std::error_code unreadable;
   if (commit.empty() || !fs::is_directory(folder, unreadable)) return std::nullopt;
@@ -94,20 +114,11 @@ std::string hub_advice(HubKind kind, std::string_view name) {
   const auto parsed = parse_hub_name(name);
   if (!parsed || (parsed->id.find('/') == std::string::npos && !fs::path(parsed->id).extension().empty())) return {};
   const std::string cache = hub_cache_directory();
-  const char *what = kind == HubKind::model ? "model" : "dataset", *option = kind == HubKind::model ? "" : "--repo-type dataset ";
-  std::vector<std::string> known;
-  const std::string prefix = kind == HubKind::model ? "models--" : "datasets--";
-  std::error_code unreadable;
-  for (fs::directory_iterator it(cache, unreadable), end; !unreadable && it != end && known.size() < 1000; it.increment(unreadable))
-    if (std::string folder = it->path().filename().string(); folder.starts_with(prefix)) {
-      folder.erase(0, prefix.size());
-      if (const std::size_t dashes = folder.find("--"); dashes != folder.npos) folder.replace(dashes, 2, "/");
-      known.push_back(folder);
-    }
+  const std::vector<std::string> known = known_names(kind, cache);
   if (std::ranges::count(known, parsed->id) > 0)
-    return fmt::format("; the cache {} has this {}, but not its revision '{}'", cache, what, parsed->revision);
-  return fmt::format("; as a {} of the Hub it is not in the cache {}{}. dml downloads nothing: hf download {}{}", what, cache,
-                     did_you_mean(parsed->id, known), option, parsed->id);
+    return fmt::format("; the cache {} has this {}, but not its revision '{}'", cache, name_of(kind), parsed->revision);
+  return fmt::format("; as a {} of the Hub it is not in the cache {}{}. To download it: dml fetch {}{}", name_of(kind), cache,
+                     did_you_mean(parsed->id, known), kind == HubKind::model ? "" : "--dataset ", parsed->text());
 }
 
 }  // namespace dml

@@ -1,5 +1,5 @@
 // The cache of huggingface_hub, laid out by hand: names, revisions, folders that are missing, and what is said then.
-#include "core/hub_cache.h"
+#include "hub/cache.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

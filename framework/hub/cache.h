@@ -1,8 +1,10 @@
-// Models and datasets by their names on the Hugging Face Hub, where its tools have downloaded them on this machine: reading
-// the cache of huggingface_hub (its docs, "Understand caching"). No network.
+// Models and datasets by their names on the Hugging Face Hub, in the cache that its tools share on this machine: names, folders
+// and the reading of what is there (huggingface_hub's docs, "Understand caching"). fetch.h fills it.
 //
 //   $HF_HUB_CACHE/models--ORG--NAME/refs/main                  the commit
 //                                  /snapshots/COMMIT/FILE      links into blobs/
+//                                  /blobs/DIGEST               contents, named by SHA-256 (large files) or git's SHA-1
+//                .locks/models--ORG--NAME/DIGEST.lock          held by who writes the blob
 #pragma once
 
 #include <optional>
@@ -12,16 +14,25 @@
 namespace dml {
 
 enum class HubKind { model, dataset };
+/// "model"
+const char* name_of(HubKind kind);
 
 /// "ORG/NAME" or "NAME", and what follows an '@': a branch, tag or commit.
 struct HubName {
   std::string id, revision = "main";
+
+  /// "ORG/NAME", with "@REVISION" unless it is main.
+  std::string text() const;
 };
 /// Nothing for a text that can be no such name.
 std::optional<HubName> parse_hub_name(std::string_view text);
 
 /// HF_HUB_CACHE, or $HF_HOME/hub, or ~/.cache/huggingface/hub; "" where the environment names no home.
 std::string hub_cache_directory();
+/// "models--ORG--NAME"
+std::string hub_folder_name(HubKind kind, const std::string& id);
+/// 40 hex digits: what it names never changes.
+bool is_hub_commit(std::string_view revision);
 
 /// The snapshot's folder; nothing when the cache does not have it.
 std::optional<std::string> find_in_hub_cache(HubKind kind, std::string_view name);

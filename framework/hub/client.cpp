@@ -1,0 +1,153 @@
+#include "hub/client.h"
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "core/error.h"
+#include "core/files.h"
+#include "core/log.h"
+
+namespace dml {
+namespace {
+
+constexpr double kLongestRetryAfter = 300;  // seconds
+constexpr const char* kEndpoint = "https://huggingface.co";
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+bool is_true(std::string value) {
+  std::ranges::transform(value, value.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return value == "1" || value == "ON" || value == "YES" || value == "TRUE";
+}
+
+std::string stripped(std::string text) {
+  std::erase_if(text, [](unsigned char c) { return std::isspace(c); });
+  return text;
+}
+
+std::string token_from_environment() {
+  if (is_true(environment("HF_HUB_DISABLE_IMPLICIT_TOKEN"))) return {};
+  for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"})
+    if (std::string token = stripped(environment(name)); !token.empty()) return token;
+  std::string path = environment("HF_TOKEN_PATH");
+  if (path.empty()) {
+    const std::string home = environment("HF_HOME"), cache = environment("XDG_CACHE_HOME");
+    path = (!home.empty() ? home : !cache.empty() ? cache + "/huggingface" : environment("HOME") + "/.cache/huggingface") + "/token";
+  }
+  return file_exists(path) ? stripped(read_file(path, 4096)) : "";
+}
+
+bool is_worth_another_try(const HttpAnswer& answer) {
+  if (answer.refused) return false;
+  if (!answer.failure.empty() && answer.status < 400) return answer.failure.find("redirect") == std::string::npos;
+  constexpr int kPassing[] = {408, 429, 500, 502, 503, 504};
+  return std::ranges::count(kPassing, answer.status) > 0;
+}
+
+std::string without_control_characters(std::string text) {
+  std::erase_if(text, [](unsigned char c) { return c < 32 || c == 127; });
+  return text.substr(0, 300);
+}
+
+// The server's own words, of its header or its JSON body.
+std::string reason_of(const HttpAnswer& answer) {
+  if (const std::string said = answer.header("x-error-message"); !said.empty()) return without_control_characters(said);
+  try {
+    const Json body = parse_json(answer.body, "answer", {.bytes = 65536});
+    if (body.is_object() && body.contains("error") && body["error"].is_string())
+      return without_control_characters(body["error"].get<std::string>());
+  } catch (const UserError&) {
+  }
+  return {};
+}
+
+}  // namespace
+
+HubOptions HubOptions::from_environment() {
+  HubOptions out;
+  out.endpoint = environment("HF_ENDPOINT");
+  if (out.endpoint.empty()) out.endpoint = kEndpoint;
+  while (out.endpoint.ends_with('/')) out.endpoint.pop_back();
+  if (!out.endpoint.starts_with("https://") && !out.endpoint.starts_with("http://"))
+    throw UserError("HF_ENDPOINT: '{}' is no http or https address", out.endpoint);
+  out.token = token_from_environment();
+  out.offline = is_true(environment("HF_HUB_OFFLINE")) || is_true(environment("TRANSFORMERS_OFFLINE"));
+  if (const std::string seconds = environment("HF_HUB_DOWNLOAD_TIMEOUT"); !seconds.empty())
+    out.stall_seconds = std::clamp(std::atof(seconds.c_str()), 1.0, 3600.0);
+  return out;
+}
+
+HubClient::HubClient(HubOptions options) : options_(std::move(options)) {}
+
+std::string HubClient::api(HubKind kind, const std::string& id) const {
+  return fmt::format("{}/api/{}s/{}", options_.endpoint, name_of(kind), id);
+}
+
+std::string HubClient::resolve(HubKind kind, const std::string& id, const std::string& revision, const std::string& path) const {
+  return fmt::format("{}/{}{}/resolve/{}/{}", options_.endpoint, kind == HubKind::dataset ? "datasets/" : "", id,
+                     url_encoded(revision), url_encoded(path, "/"));
+}
+
+double retry_after(const HttpAnswer& answer) {
+  std::string said = answer.header("retry-after");
+  if (said.empty())
+    if (const std::string limit = answer.header("ratelimit"); limit.find("t=") != limit.npos) said = limit.substr(limit.find("t=") + 2);
+  if (said.empty() || !std::isdigit(static_cast<unsigned char>(said[0]))) return -1;
+  return std::min(std::atof(said.c_str()), kLongestRetryAfter);
+}
+
+HttpAnswer HubClient::send(HttpRequest request, const std::function<bool(HttpRequest&)>& before_try) const {
+  request.token = options_.token;
+  request.token_origin = origin_of(options_.endpoint);
+  request.stall_seconds = options_.stall_seconds;
+  double wait = options_.first_wait;
+  for (int tried = 1;; ++tried) {
+    HttpAnswer answer = http(request);
+    if (!is_worth_another_try(answer)) return answer;
+    if (before_try && before_try(request)) tried = 1, wait = options_.first_wait;
+    if (tried >= options_.tries) return answer;
+    const double asked = retry_after(answer), seconds = asked >= 0 ? asked : wait;
+    log_debug("{}: {}; trying again in {:.1f} s", origin_of(answer.url),
+              answer.failure.empty() ? fmt::format("status {}", answer.status) : answer.failure, seconds);
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    wait = std::min(2 * wait, options_.longest_wait);
+  }
+}
+
+void HubClient::require_success(const HttpAnswer& answer, const std::string& what) const {
+  if (answer.failure.empty() && answer.status >= 200 && answer.status < 300) return;
+  const std::string code = answer.header("x-error-code"), reason = reason_of(answer), site = options_.endpoint;
+  const std::string said = reason.empty() ? "" : fmt::format(" ({})", reason);
+  if (!answer.failure.empty() && answer.status < 400)
+    throw IoError(fmt::format("{}: {} cannot be reached or broke off: {}", what, site, answer.failure));
+  const bool no_repository = code == "RepoNotFound" || (answer.status == 404 && code.empty());
+  const char* token = options_.token.empty() ? "no token is set (HF_TOKEN, or hf auth login)" : "the token may not see it";
+  if (code == "GatedRepo" || answer.status == 403)
+    throw UserError("{}: access is refused{}: accept its terms on {} with the account of the token; {}", what, said, site, token);
+  if (code == "RevisionNotFound") throw UserError("{}: there is no such branch, tag or commit{}", what, said);
+  if (code == "EntryNotFound") throw UserError("{}: there is no such file at this revision{}", what, said);
+  if (answer.status == 401 || no_repository)
+    throw UserError("{}: not found on {}, or private or gated: check the name; {}{}", what, site, token, said);
+  if (answer.status == 429)
+    throw IoError(fmt::format("{}: {} limits the number of requests (429){}; try later{}", what, site, said,
+                              options_.token.empty() ? ", or set HF_TOKEN: accounts have a higher limit" : ""));
+  throw IoError(fmt::format("{}: {} answered with status {}{}", what, site, answer.status, said));
+}
+
+Json HubClient::json(HttpRequest request, const std::string& what, HttpAnswer* out) const {
+  HttpAnswer answer = send(std::move(request));
+  require_success(answer, what);
+  if (answer.header("content-type").starts_with("text/html"))
+    throw IoError(fmt::format("{}: {} answers with a web page; a login page of the network, or a wrong HF_ENDPOINT?", what, options_.endpoint));
+  Json value = parse_json(answer.body.empty() ? "{}" : answer.body, options_.endpoint);
+  if (out) *out = std::move(answer);
+  return value;
+}
+
+}  // namespace dml

@@ -1,0 +1,53 @@
+// The Hub's HTTP interface: where it is, who asks, which failures are worth another try, and what a refusal means
+// (huggingface_hub: constants.py, utils/_http.py).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/json.h"
+#include "hub/cache.h"
+#include "hub/http_client.h"
+
+namespace dml {
+
+struct HubOptions {
+  std::string endpoint;  // without a '/' at the end
+  std::string token;     // "" for none
+  bool offline = false;
+  double first_wait = 1, longest_wait = 8;  // seconds before a further try, doubled from try to try
+  int tries = 5;                            // without any progress
+  double stall_seconds = 10;
+
+  /// HF_ENDPOINT, HF_TOKEN or the token file, HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE, HF_HUB_DOWNLOAD_TIMEOUT.
+  static HubOptions from_environment();
+};
+
+class HubClient {
+ public:
+  explicit HubClient(HubOptions options);
+  const HubOptions& options() const { return options_; }
+
+  /// "ENDPOINT/api/models/ORG/NAME"
+  std::string api(HubKind kind, const std::string& id) const;
+  /// "ENDPOINT/[datasets/]ORG/NAME/resolve/REVISION/PATH"
+  std::string resolve(HubKind kind, const std::string& id, const std::string& revision, const std::string& path) const;
+
+  /// With the token, and tried again after failures of the network, 408, 429 and 5xx, as Retry-After says. `before_try` may
+  /// change the request before a further try, and says whether the last one got further, which starts the count anew.
+  HttpAnswer send(HttpRequest request, const std::function<bool(HttpRequest&)>& before_try = {}) const;
+  /// The JSON of a successful answer; UserError (401, 403, 404 …: what it means for `what`) or IoError otherwise.
+  Json json(HttpRequest request, const std::string& what, HttpAnswer* answer = nullptr) const;
+  /// Throws what json() throws for an answer that is no success.
+  void require_success(const HttpAnswer& answer, const std::string& what) const;
+
+ private:
+  HubOptions options_;
+};
+
+/// Seconds that a server asks to wait (Retry-After, or t= of ratelimit); -1 when it does not say.
+double retry_after(const HttpAnswer& answer);
+
+}  // namespace dml

@@ -1,0 +1,256 @@
+#include "hub/fetch.h"
+
+#include <fnmatch.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <filesystem>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "core/closest.h"
+#include "core/error.h"
+#include "core/files.h"
+#include "core/log.h"
+#include "hub/transfer.h"
+
+namespace dml {
+namespace fs = std::filesystem;
+namespace {
+
+bool fits(const std::string& pattern, const std::string& path) { return fnmatch(pattern.c_str(), path.c_str(), 0) == 0; }
+
+bool fits_any(const std::vector<std::string>& patterns, const std::string& path) {
+  return std::ranges::any_of(patterns, [&](const std::string& pattern) { return fits(pattern, path); });
+}
+
+// Config, tokenizer, template, card and the weights as safetensors; nothing of sub-folders (original/, onnx/).
+bool belongs_to_model(const std::string& path) {
+  static const std::vector<std::string> names{
+      "config.json", "generation_config.json", "model.safetensors", "model-*-of-*.safetensors", "model.safetensors.index.json",
+      "adapter_config.json", "adapter_model.safetensors", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+      "added_tokens.json", "vocab.json", "merges.txt", "vocab.txt", "tokenizer.model", "chat_template.jinja", "chat_template.json",
+      "additional_chat_templates/*.jinja", "quantize_config.json", "README.md", "LICENSE*"};
+  return fits_any(names, path);
+}
+
+bool belongs_to_dataset(const std::string& path) {
+  static const std::vector<std::string> names{"*.json", "*.jsonl", "*.ndjson", "*.csv", "*.tsv", "*.txt", "*.parquet", "*.arrow",
+                                              "*.json.gz", "*.jsonl.gz", "*.csv.gz", "*.txt.gz", "*.json.zst", "*.jsonl.zst", "*.jsonl.xz",
+                                              "*.zip", "*.tar", "*.tar.gz", "*.tgz", "*.tar.zst", "README.md"};
+  const bool hidden = path.starts_with('.') || path.find("/.") != path.npos;
+  return !hidden && fits_any(names, path);
+}
+
+std::string in_bytes(std::uint64_t bytes) {
+  const double value = static_cast<double>(bytes);
+  if (bytes >= 1'000'000'000) return fmt::format("{:.1f} GB", value / 1e9);
+  if (bytes >= 1'000'000) return fmt::format("{:.1f} MB", value / 1e6);
+  return fmt::format("{:.1f} kB", value / 1e3);
+}
+
+// A line every few seconds, until it is destroyed.
+class Progress {
+ public:
+  Progress(std::string what, const std::atomic<std::uint64_t>& arrived, std::uint64_t all)
+      : thread_([this, what = std::move(what), &arrived, all](std::stop_token stop) {
+          constexpr auto kEvery = std::chrono::seconds(5);
+          const auto start = std::chrono::steady_clock::now();
+          std::unique_lock guard(mutex_);
+          while (!wake_.wait_for(guard, stop, kEvery, [&] { return stop.stop_requested(); })) {
+            const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+            const auto here = static_cast<double>(arrived.load());
+            log_info("{}: {} of {}, {:.1f} MB/s", what, in_bytes(arrived), in_bytes(all), here / seconds / 1e6);
+          }
+        }) {}
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::jthread thread_;
+};
+
+class Download {
+ public:
+  Download(const HubClient& client, const FetchRequest& request, const HubListing& listing, const std::vector<HubFile>& files)
+      : client_(client), request_(request), listing_(listing), cache_(hub_cache_directory()),
+        repository_(cache_ + "/" + hub_folder_name(request.kind, request.name.id)),
+        locks_(cache_ + "/.locks/" + hub_folder_name(request.kind, request.name.id)) {
+    std::set<std::string> blobs;
+    for (const HubFile& file : files)
+      if (files_.push_back(file); blobs.insert(file.digest).second)
+        transfers_.push_back(std::make_unique<Transfer>(file, repository_ + "/blobs", locks_, request.range_bytes));
+  }
+
+  std::string snapshot() const { return repository_ + "/snapshots/" + listing_.commit; }
+
+  std::uint64_t missing() const {
+    std::uint64_t bytes = 0;
+    for (const auto& transfer : transfers_) bytes += transfer->file().size - transfer->already_there();
+    return bytes;
+  }
+
+  void run() {
+    for (const char* folder : {"/blobs", "/refs"}) make_directories(repository_ + folder);
+    make_directories(locks_);
+    const std::string name = locks_ + "/dml-fetch.lock";
+    std::optional<FileLock> lock = FileLock::try_for(name);
+    if (!lock) {
+      log_info("{}: waiting for the process that downloads it", request_.name.text());
+      lock = FileLock::wait_for(name);
+    }
+    check_room();
+    fetch_all();
+    for (const HubFile& file : files_) link(file);
+    if (!is_hub_commit(request_.name.revision)) write_reference();
+    remove_parts();
+  }
+
+ private:
+  void check_room() const {
+    const std::uint64_t needed = missing();
+    std::error_code unknown;
+    const fs::space_info space = fs::space(repository_, unknown);
+    if (!unknown && needed > space.available)
+      throw UserError("{}: {} are needed, {} are free; HF_HOME or HF_HUB_CACHE names another folder", cache_, in_bytes(needed),
+                      in_bytes(space.available));
+  }
+
+  void fetch_all() {
+    std::atomic<std::uint64_t> arrived = 0;
+    std::uint64_t all = 0, ranges = 0;
+    for (const auto& transfer : transfers_) all += transfer->file().size, ranges += transfer->ranges();
+    const Progress progress(request_.name.text(), arrived, all);
+    const auto workers = std::min<std::uint64_t>(ranges, static_cast<std::uint64_t>(request_.connections));
+    std::vector<std::jthread> threads;
+    for (std::uint64_t i = 0; i < workers; ++i) threads.emplace_back([&] { work(arrived); });
+    threads.clear();
+    if (error_) std::rethrow_exception(error_);
+  }
+
+  void work(std::atomic<std::uint64_t>& arrived) {
+    while (true) {
+      Transfer* transfer = nullptr;
+      std::uint64_t range = 0;
+      {
+        const std::lock_guard guard(mutex_);
+        if (error_) return;
+        while (file_ < transfers_.size() && range_ == transfers_[file_]->ranges()) ++file_, range_ = 0;
+        if (file_ == transfers_.size()) return;
+        transfer = transfers_[file_].get();
+        range = range_++;
+      }
+      try {
+        transfer->fetch(client_, client_.resolve(request_.kind, request_.name.id, listing_.commit, transfer->file().path), range, arrived);
+      } catch (...) {
+        const std::lock_guard guard(mutex_);
+        if (!error_) error_ = std::current_exception();
+      }
+    }
+  }
+
+  void link(const HubFile& file) const {
+    const std::string place = snapshot() + "/" + file.path, fresh = fmt::format("{}.dml-{}", place, getpid());
+    std::string target = "../../blobs/" + file.digest;
+    for (char c : file.path) target.insert(0, c == '/' ? "../" : "");
+    make_directories(fs::path(place).parent_path());
+    std::error_code error;
+    if (fs::is_symlink(fs::symlink_status(place, error)) && fs::read_symlink(place, error) == target) return;
+    fs::create_symlink(target, fresh, error);
+    if (!error) fs::rename(fresh, place, error);
+    if (error) throw IoError(fmt::format("{}: cannot be linked: {}", place, error.message()));
+  }
+
+  void write_reference() const {
+    const std::string path = repository_ + "/refs/" + request_.name.revision;
+    if (file_exists(path) && read_file(path, 4096) == listing_.commit) return;
+    make_directories(fs::path(path).parent_path());
+    write_file(path, listing_.commit);
+  }
+
+  // Of files that the Hub has replaced since; nobody else writes such here while the lock is held.
+  void remove_parts() const {
+    std::error_code error;
+    for (fs::directory_iterator it(repository_ + "/blobs", error), end; !error && it != end; it.increment(error))
+      if (const std::string name = it->path().filename(); name.ends_with(Transfer::kIncomplete) || name.ends_with(Transfer::kParts))
+        unlink(it->path().c_str());
+  }
+
+  const HubClient& client_;
+  const FetchRequest& request_;
+  const HubListing& listing_;
+  const std::string cache_, repository_, locks_;
+  std::vector<HubFile> files_;
+  std::vector<std::unique_ptr<Transfer>> transfers_;  // one for each content
+  std::mutex mutex_;
+  std::size_t file_ = 0;
+  std::uint64_t range_ = 0;
+  std::exception_ptr error_;
+};
+
+}  // namespace
+
+std::vector<HubFile> chosen_files(const std::vector<HubFile>& files, const FetchRequest& request) {
+  std::vector<HubFile> out;
+  std::ranges::copy_if(files, std::back_inserter(out), [&](const HubFile& file) {
+    if (!request.include.empty()) return fits_any(request.include, file.path);
+    return request.kind == HubKind::model ? belongs_to_model(file.path) : belongs_to_dataset(file.path);
+  });
+  std::vector<std::string> names;
+  for (const HubFile& file : files) names.push_back(file.path);
+  for (const std::string& pattern : request.include)
+    if (std::ranges::none_of(names, [&](const std::string& name) { return fits(pattern, name); }))
+      throw UserError("{} {}: no file fits '{}'{}", name_of(request.kind), request.name.text(), pattern, did_you_mean(pattern, names));
+  if (out.empty())
+    throw UserError("{} {}: has no file that dml reads by itself; --include chooses among: {}", name_of(request.kind), request.name.text(),
+                    fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(names.size(), 10)), ", "));
+  std::ranges::stable_sort(out, {}, &HubFile::size);  // what is wrong with a config shows before the weights are there
+  return out;
+}
+
+Fetched fetch_from_hub(const HubClient& client, const FetchRequest& request) {
+  const std::string what = fmt::format("{} {}", name_of(request.kind), request.name.text());
+  if (client.options().offline)
+    throw UserError("{}: HF_HUB_OFFLINE is set, nothing is downloaded{}", what, hub_advice(request.kind, request.name.text()));
+  if (hub_cache_directory().empty()) throw UserError("{}: set HF_HOME or HOME to say where the cache is", what);
+  constexpr int kListings = 3;
+  for (int listed = 1;; ++listed) {
+    const HubListing listing = list_hub_files(client, request.kind, request.name);
+    Fetched out{listing.commit, "", chosen_files(listing.files, request), 0, 0};
+    Download download(client, request, listing, out.files);
+    out.folder = download.snapshot();
+    for (const HubFile& file : out.files) out.bytes += file.size;
+    out.missing = download.missing();
+    if (request.dry_run) return out;
+    try {
+      download.run();
+      return out;
+    } catch (const HubFileChanged& file) {
+      if (listed == kListings) throw IoError(fmt::format("{}: '{}' changes again and again while it is downloaded", what, file.what()));
+      log_info("{}: '{}' has changed on the Hub; listing it again", what, file.what());
+    }
+  }
+}
+
+std::optional<std::string> hub_folder(HubKind kind, const std::string& name, const std::vector<std::string>& data_files) {
+  if (auto found = find_in_hub_cache(kind, name)) return found;
+  FetchRequest request;
+  const auto parsed = parse_hub_name(name);
+  std::error_code unknown;
+  if (!parsed || parsed->id.find('/') == std::string::npos) return std::nullopt;
+  if (fs::exists(fs::path(parsed->id).parent_path(), unknown)) return std::nullopt;  // a path with a wrong name at its end
+  const HubClient client(HubOptions::from_environment());
+  if (client.options().offline) return std::nullopt;
+  request.kind = kind;
+  request.name = *parsed;
+  request.include = data_files;
+  log_info("{} {}: downloading from {}", name_of(kind), request.name.text(), client.options().endpoint);
+  return fetch_from_hub(client, request).folder;
+}
+
+}  // namespace dml

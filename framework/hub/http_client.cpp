@@ -1,0 +1,206 @@
+#include "hub/http_client.h"
+
+#include <curl/curl.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+
+#include "core/error.h"
+#include "core/version.h"
+
+namespace dml {
+namespace {
+
+constexpr std::size_t kMostBody = std::size_t{32} << 20, kMostHeaders = std::size_t{256} << 10;
+constexpr int kMostRedirects = 5;
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
+struct CurlDeleter {
+  void operator()(CURL* curl) const { curl_easy_cleanup(curl); }
+  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+};
+
+// One handle a thread: it keeps the connections of earlier requests.
+CURL* handle() {
+  static std::once_flag once;
+  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
+  thread_local std::unique_ptr<CURL, CurlDeleter> curl(curl_easy_init());
+  DML_CHECK(curl != nullptr, "curl_easy_init failed");
+  curl_easy_reset(curl.get());
+  return curl.get();
+}
+
+// One request without redirects, as its callbacks see it.
+struct Hop {
+  const HttpRequest& request;
+  HttpAnswer& answer;
+  std::size_t header_bytes = 0;
+  std::uint64_t sent = 0;
+
+  bool is_wanted() const { return request.take && answer.status < 300; }
+};
+
+std::size_t on_header(char* text, std::size_t, std::size_t size, void* context) {
+  Hop& hop = *static_cast<Hop*>(context);
+  hop.header_bytes += size;
+  if (hop.header_bytes > kMostHeaders) return 0;
+  std::string_view line(text, size);
+  while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.remove_suffix(1);
+  if (line.starts_with("HTTP/")) {
+    const std::size_t space = line.find(' ');
+    hop.answer.headers.clear();
+    hop.answer.status = space == line.npos ? 0 : std::atoi(std::string(line.substr(space + 1, 3)).c_str());
+  } else if (const std::size_t colon = line.find(':'); colon != line.npos) {
+    std::string_view value = line.substr(colon + 1);
+    while (!value.empty() && (value.front() == ' ' || value.front() == '\t')) value.remove_prefix(1);
+    std::string& entry = hop.answer.headers[lower(line.substr(0, colon))];
+    entry += (entry.empty() ? "" : ", ") + std::string(value);
+  }
+  return size;
+}
+
+std::size_t on_body(char* text, std::size_t, std::size_t size, void* context) {
+  Hop& hop = *static_cast<Hop*>(context);
+  if (hop.is_wanted()) {
+    if (hop.request.take(hop.answer, {text, size})) return size;
+    hop.answer.refused = true;
+    return 0;
+  }
+  if (hop.answer.body.size() + size > kMostBody) return 0;
+  hop.answer.body.append(text, size);
+  return size;
+}
+
+std::size_t on_upload(char* to, std::size_t, std::size_t most, void* context) {
+  Hop& hop = *static_cast<Hop*>(context);
+  if (hop.sent == hop.request.size) return 0;
+  const std::size_t n = hop.request.source(hop.sent, to, std::min<std::uint64_t>(most, hop.request.size - hop.sent));
+  hop.sent += n;
+  return n == 0 ? CURL_READFUNC_ABORT : n;
+}
+
+// libcurl sends a body again when the connection it had kept turns out to be closed.
+int on_rewind(void* context, curl_off_t offset, int origin) {
+  if (origin != SEEK_SET || offset < 0) return CURL_SEEKFUNC_CANTSEEK;
+  static_cast<Hop*>(context)->sent = static_cast<std::uint64_t>(offset);
+  return CURL_SEEKFUNC_OK;
+}
+
+void set_common(CURL* curl, const HttpRequest& request, const std::string& url) {
+  const bool plain = url.starts_with("http://");
+  curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
+  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, plain ? "http" : "https");
+  curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
+  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, 10L);
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, std::max(1L, static_cast<long>(request.stall_seconds)));
+  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+  const std::string agent = fmt::format("dml/{}; curl/{}", version(), curl_version_info(CURLVERSION_NOW)->version);
+  curl_easy_setopt(curl, CURLOPT_USERAGENT, agent.c_str());
+  for (const char* name : {"CURL_CA_BUNDLE", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"})
+    if (const char* file = std::getenv(name); file && *file) {
+      curl_easy_setopt(curl, CURLOPT_CAINFO, file);
+      break;
+    }
+}
+
+void set_method(CURL* curl, const HttpRequest& request, Hop& hop) {
+  if (request.method == "HEAD") {
+    curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
+  } else if (request.source) {
+    curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
+    curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(request.size));
+    curl_easy_setopt(curl, CURLOPT_READFUNCTION, on_upload);
+    curl_easy_setopt(curl, CURLOPT_READDATA, &hop);
+    curl_easy_setopt(curl, CURLOPT_SEEKFUNCTION, on_rewind);
+    curl_easy_setopt(curl, CURLOPT_SEEKDATA, &hop);
+  } else if (request.method != "GET") {
+    curl_easy_setopt(curl, CURLOPT_POST, 1L);
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, request.body.c_str());
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+  }
+  if (request.method != "GET" && request.method != "HEAD") curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request.method.c_str());
+}
+
+void perform(const HttpRequest& request, const std::string& url, HttpAnswer& answer) {
+  CURL* curl = handle();
+  Hop hop{request, answer};
+  set_common(curl, request, url);
+  set_method(curl, request, hop);
+  curl_slist* lines = nullptr;
+  auto add = [&](const std::string& line) { lines = curl_slist_append(lines, line.c_str()); };
+  for (const std::string& line : request.headers) add(line);
+  if (!request.token.empty() && origin_of(url) == request.token_origin) add("Authorization: Bearer " + request.token);
+  add("Expect:");
+  const std::unique_ptr<curl_slist, CurlDeleter> owner(lines);
+  curl_easy_setopt(curl, CURLOPT_HTTPHEADER, lines);
+  curl_easy_setopt(curl, CURLOPT_HEADERFUNCTION, on_header);
+  curl_easy_setopt(curl, CURLOPT_HEADERDATA, &hop);
+  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
+  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &hop);
+  char words[CURL_ERROR_SIZE] = "";
+  curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, words);
+  answer.url = url;
+  const CURLcode code = curl_easy_perform(curl);
+  if (code != CURLE_OK) answer.failure = *words ? words : curl_easy_strerror(code);
+}
+
+// Where a redirect leads; "" when it is not to be followed, with the reason as the failure.
+std::string redirect_of(HttpAnswer& answer, const std::string& from) {
+  std::string to = answer.header("location");
+  if (to.empty()) answer.failure = "a redirect without a Location";
+  else if (to.starts_with('/') && !to.starts_with("//")) return origin_of(from) + to;
+  else if (!to.starts_with("https://") && !(to.starts_with("http://") && from.starts_with("http://")))
+    answer.failure = fmt::format("a redirect from {} to {}", origin_of(from), to.substr(0, 60));
+  return answer.failure.empty() ? to : "";
+}
+
+}  // namespace
+
+std::string HttpAnswer::header(const std::string& name) const {
+  const auto found = headers.find(name);
+  return found == headers.end() ? "" : found->second;
+}
+
+HttpAnswer http(const HttpRequest& request) {
+  std::string url = request.url;
+  HttpHeaders first;
+  for (int hop = 0;; ++hop) {
+    HttpAnswer answer;
+    perform(request, url, answer);
+    if (hop == 0 || origin_of(url) == origin_of(request.url)) first = answer.headers;
+    answer.first = first;
+    const bool redirected = answer.failure.empty() && answer.status >= 301 && answer.status <= 308 && answer.status != 304;
+    if (!redirected) return answer;
+    url = redirect_of(answer, url);
+    if (hop == kMostRedirects) answer.failure = fmt::format("more than {} redirects", kMostRedirects);
+    if (!answer.failure.empty()) return answer;
+  }
+}
+
+std::string origin_of(std::string_view url) {
+  const std::size_t scheme = url.find("://");
+  if (scheme == url.npos) return {};
+  return lower(url.substr(0, url.find_first_of("/?#", scheme + 3)));
+}
+
+std::string url_encoded(std::string_view text, std::string_view keep) {
+  std::string out;
+  for (unsigned char c : text) {
+    const bool plain = (c < 128 && std::isalnum(c)) || c == '-' || c == '_' || c == '.' || c == '~';
+    if (plain || keep.find(static_cast<char>(c)) != keep.npos) out += static_cast<char>(c);
+    else out += fmt::format("%{:02X}", c);
+  }
+  return out;
+}
+
+}  // namespace dml

@@ -1,0 +1,61 @@
+// HTTP requests through libcurl, which this file's .cpp alone knows. Redirects are followed here, so that the token stays with
+// the host it belongs to; no body is held in memory unless it is small.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace dml {
+
+/// Header names in lower case.
+using HttpHeaders = std::map<std::string, std::string>;
+
+struct HttpAnswer {
+  int status = 0;  // 0: there was none
+  HttpHeaders headers;
+  std::string body;    // at most 32 MiB; of an answer that `take` received, "" unless it is an error
+  std::string url;     // where the answer came from, behind all redirects
+  HttpHeaders first;   // headers of the first answer, before any redirect to another host
+  std::string failure;  // "" when the answer arrived whole, else libcurl's words
+  bool refused = false;  // `take` did not want it
+
+  std::string header(const std::string& name) const;
+};
+
+struct HttpRequest {
+  static HttpRequest get(std::string url) {
+    HttpRequest request;
+    request.url = std::move(url);
+    return request;
+  }
+
+  std::string method = "GET", url;
+  std::vector<std::string> headers;  // "Name: value"
+  std::string token;                 // of `token_origin`; goes nowhere else, whatever the redirects
+  std::string token_origin;          // "https://host[:port]"
+  std::string body;
+  /// Instead of `body`: `size` bytes, read in pieces from `offset` on; 0 bytes read is an error.
+  std::function<std::size_t(std::uint64_t offset, char* to, std::size_t most)> source;
+  std::uint64_t size = 0;
+  /// Receives the body of an answer below 300, piece by piece; false refuses the rest of it.
+  std::function<bool(const HttpAnswer& head, std::string_view piece)> take;
+  double stall_seconds = 10;  // without a byte: HF_HUB_DOWNLOAD_TIMEOUT
+};
+
+/// Never throws for what the network does: see HttpAnswer::failure. At most five redirects, to http(s) alone and never from
+/// https to http. Safe to call from many threads; a thread keeps its connections. Proxies and certificates are those of the
+/// environment (https_proxy, no_proxy, CURL_CA_BUNDLE, SSL_CERT_FILE, REQUESTS_CA_BUNDLE).
+HttpAnswer http(const HttpRequest& request);
+
+/// "https://host[:port]" of a URL, in lower case.
+std::string origin_of(std::string_view url);
+/// Percent-encoded, but for letters, digits, "-_.~" and those of `keep`.
+std::string url_encoded(std::string_view text, std::string_view keep = {});
+
+}  // namespace dml

@@ -1,0 +1,283 @@
+#include "hub/transfer.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <exception>
+#include <filesystem>
+#include <vector>
+
+#include "core/error.h"
+#include "core/files.h"
+#include "core/log.h"
+
+namespace dml {
+namespace fs = std::filesystem;
+namespace {
+
+std::string etag_of(const HttpHeaders& headers) {
+  for (const char* name : {"x-linked-etag", "etag"})
+    if (auto found = headers.find(name); found != headers.end()) {
+      std::string tag = found->second;
+      if (tag.starts_with("W/")) tag.erase(0, 2);
+      std::erase(tag, '"');
+      return tag;
+    }
+  return {};
+}
+
+bool is_digest(const std::string& tag) {
+  return (tag.size() == 40 || tag.size() == 64) && tag.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+void write_at(int fd, std::string_view bytes, std::uint64_t offset, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t n = pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw IoError(path, "cannot write");
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+    offset += static_cast<std::uint64_t>(n);
+  }
+}
+
+int open_file(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (fd < 0) throw IoError(path, "cannot create");
+  return fd;
+}
+
+}  // namespace
+
+// The bytes [at, end) as they arrive. Exceptions must not pass through libcurl: they wait in `error`.
+struct Transfer::Stream {
+  Transfer& owner;
+  std::uint64_t begin, end, at;
+  std::atomic<std::uint64_t>& arrived;
+  bool checked = false, ignored_range = false;
+  std::exception_ptr error;
+
+  bool asks_for_part() const { return at > 0 || end < owner.file_.size; }
+
+  void check(const HttpAnswer& head) {
+    const HubFile& file = owner.file_;
+    if (!head.first.contains("x-repo-commit"))
+      throw IoError(fmt::format("{}: {} is not the Hub: its answer names no commit. A login page of the network, or a wrong HF_ENDPOINT?",
+                                file.path, origin_of(head.url)));
+    if (const std::string tag = etag_of(head.first); is_digest(tag) && tag != file.digest) throw HubFileChanged(file.path);
+    if (head.status == 206) {
+      const std::string range = head.header("content-range");
+      if (!range.starts_with(fmt::format("bytes {}-", at)) || (!range.ends_with("/*") && !range.ends_with(fmt::format("/{}", file.size))))
+        throw IoError(fmt::format("{}: bytes from {} of {} were asked for, the answer has '{}'", file.path, at, file.size, range.substr(0, 80)));
+    } else if (asks_for_part()) {
+      ignored_range = true;
+    }
+  }
+
+  bool take(const HttpAnswer& head, std::string_view piece) {
+    try {
+      if (!checked) check(head);
+      checked = true;
+      if (ignored_range) return false;
+      if (piece.size() > end - at)
+        throw IoError(fmt::format("{}: more than the {} bytes that the Hub lists arrived", owner.file_.path, owner.file_.size));
+      write_at(owner.data_, piece, at, owner.path(kIncomplete));
+      at += piece.size();
+      arrived += piece.size();
+      return true;
+    } catch (...) {
+      error = std::current_exception();
+      return false;
+    }
+  }
+};
+
+Transfer::Transfer(HubFile file, std::string blobs, std::string locks, std::uint64_t range_bytes)
+    : file_(std::move(file)), blobs_(std::move(blobs)), locks_(std::move(locks)), range_bytes_(range_bytes),
+      ranges_(std::max<std::uint64_t>(1, (file_.size + range_bytes - 1) / range_bytes)) {}
+
+Transfer::~Transfer() {
+  if (data_ >= 0) close(data_);
+  if (parts_ >= 0) close(parts_);
+}
+
+std::uint64_t Transfer::already_there() const {
+  std::error_code none;
+  if (fs::file_size(path(""), none) == file_.size && !none) return file_.size;
+  struct stat status {};
+  if (stat(path(kIncomplete).c_str(), &status) != 0) return 0;
+  return std::min(file_.size, static_cast<std::uint64_t>(status.st_blocks) * 512);
+}
+
+bool Transfer::open() {
+  const std::lock_guard guard(opening_);
+  if (opened_) return there_;
+  const std::string name = locks_ + "/" + file_.digest + ".lock";
+  lock_ = FileLock::try_for(name);
+  if (!lock_) {
+    log_info("{}: waiting for the process that downloads it", file_.path);
+    lock_ = FileLock::wait_for(name);
+  }
+  std::error_code none;
+  there_ = fs::file_size(path(""), none) == file_.size && !none;
+  opened_ = true;
+  if (there_) {
+    lock_.reset();
+    return true;
+  }
+  data_ = open_file(path(kIncomplete));
+  parts_ = open_file(path(kParts));
+  done_ = std::make_unique<std::atomic<bool>[]>(ranges_);
+  left_ = ranges_;
+  const std::string head = fmt::format("{} {}\n", file_.size, range_bytes_);
+  std::string known(head.size() + ranges_, '\0');
+  const ssize_t n = pread(parts_, known.data(), known.size(), 0);
+  if (n < static_cast<ssize_t>(head.size()) || !known.starts_with(head)) {
+    start_over();
+    return false;
+  }
+  for (std::uint64_t r = 0; r < ranges_; ++r)
+    if (known[head.size() + r] == 1) done_[r] = true, --left_;
+  return false;
+}
+
+void Transfer::start_over() {
+  for (std::uint64_t r = 0; r < ranges_; ++r) done_[r] = false;
+  left_ = ranges_;
+  hashed_ = 0;
+  sha256_ = Sha256();
+  sha1_ = Sha1();
+  if (ftruncate(data_, 0) != 0 || ftruncate(parts_, 0) != 0) throw IoError(path(kIncomplete), "cannot be emptied");
+  write_at(parts_, fmt::format("{} {}\n", file_.size, range_bytes_), 0, path(kParts));
+}
+
+void Transfer::set_done(std::uint64_t range) {
+  const std::string one(1, '\1');
+  write_at(parts_, one, fmt::format("{} {}\n", file_.size, range_bytes_).size() + range, path(kParts));
+  done_[range] = true;
+}
+
+void Transfer::fetch(const HubClient& client, const std::string& url, std::uint64_t range, std::atomic<std::uint64_t>& arrived) {
+  if (open()) {
+    arrived += std::min(range_bytes_, file_.size - range * range_bytes_);
+    return;
+  }
+  const std::uint64_t begin = range * range_bytes_, end = std::min(file_.size, begin + range_bytes_);
+  const bool known = done_[range];
+  if (known) {
+    arrived += end - begin;
+  } else {
+    download(client, url, begin, end, arrived);
+    if (!done_[range]) set_done(range), --left_;
+  }
+  hash_ready(false);
+  if (left_ == 0) finish();
+}
+
+void Transfer::download(const HubClient& client, const std::string& url, std::uint64_t begin, std::uint64_t end,
+                        std::atomic<std::uint64_t>& arrived) {
+  {
+    const std::lock_guard guard(whole_);
+    if (ranges_ignored_) return;  // the thread that found out fetched all
+  }
+  Stream stream{*this, begin, end, begin, arrived, false, false, {}};
+  int without_progress = 0, refused_ranges = 0;
+  while (stream.at < end || (end == 0 && !stream.checked)) {
+    const std::uint64_t before = stream.at;
+    std::uint64_t tried = stream.at;
+    auto prepare = [&](HttpRequest& request) {
+      request.headers = {"Accept-Encoding: identity"};
+      if (stream.asks_for_part()) request.headers.push_back(fmt::format("Range: bytes={}-{}", stream.at, end - 1));
+      stream.checked = false;
+      return std::exchange(tried, stream.at) != stream.at;
+    };
+    HttpRequest request = HttpRequest::get(url);
+    request.take = [&](const HttpAnswer& head, std::string_view piece) { return stream.take(head, piece); };
+    prepare(request);
+    const HttpAnswer answer = client.send(request, prepare);
+    if (stream.error) std::rethrow_exception(stream.error);
+    if (stream.ignored_range) return download_whole(client, url, arrived);
+    if (answer.status == 416 && ++refused_ranges < 3) {  // of a part that the server no longer has: from the beginning
+      arrived -= stream.at - begin;
+      stream.at = begin;
+      continue;
+    }
+    client.require_success(answer, file_.path);
+    if (end == 0) return stream.check(answer);
+    if (stream.at == before && ++without_progress == client.options().tries)
+      throw IoError(fmt::format("{}: the answer ends after {} of {} bytes", file_.path, stream.at, file_.size));
+  }
+}
+
+// From a server without ranges. Ranges that were fetched before are written again with the same bytes.
+void Transfer::download_whole(const HubClient& client, const std::string& url, std::atomic<std::uint64_t>& arrived) {
+  const std::lock_guard guard(whole_);
+  if (ranges_ignored_) return;
+  Stream stream{*this, 0, file_.size, 0, arrived, false, false, {}};
+  auto prepare = [&](HttpRequest& request) {
+    request.headers = {"Accept-Encoding: identity"};
+    arrived -= stream.at;
+    stream.at = 0;
+    stream.checked = false;
+    return false;
+  };
+  HttpRequest request = HttpRequest::get(url);
+  request.take = [&](const HttpAnswer& head, std::string_view piece) { return stream.take(head, piece); };
+  HttpAnswer answer;
+  for (int tried = 0; tried < client.options().tries && stream.at < file_.size; ++tried) {
+    prepare(request);
+    answer = client.send(request, prepare);
+    if (stream.error) std::rethrow_exception(stream.error);
+    client.require_success(answer, file_.path);
+  }
+  if (stream.at < file_.size)
+    throw IoError(fmt::format("{}: the answer ends after {} of {} bytes", file_.path, stream.at, file_.size));
+  ranges_ignored_ = true;
+  for (std::uint64_t r = 0; r < ranges_; ++r)
+    if (!done_[r]) set_done(r), --left_;
+}
+
+// The digest follows the ranges in their order while later ones are fetched; what it reads is still in the system's memory.
+void Transfer::hash_ready(bool wait) {
+  std::unique_lock guard(hashing_, std::defer_lock);
+  if (wait) guard.lock();
+  else if (!guard.try_lock()) return;
+  if (hashed_ == 0 && !file_.is_large()) {
+    sha1_ = Sha1();
+    sha1_.update(fmt::format("blob {}", file_.size)).update("\0", 1);
+  }
+  constexpr std::size_t kPiece = std::size_t{1} << 18;
+  std::vector<char> piece(kPiece);
+  for (; hashed_ < ranges_ && done_[hashed_]; ++hashed_) {
+    const std::uint64_t end = std::min(file_.size, (hashed_ + 1) * range_bytes_);
+    for (std::uint64_t at = hashed_ * range_bytes_; at < end;) {
+      const ssize_t n = pread(data_, piece.data(), std::min<std::uint64_t>(kPiece, end - at), static_cast<off_t>(at));
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) throw IoError(path(kIncomplete), "cannot be read back");
+      if (file_.is_large()) sha256_.update(piece.data(), static_cast<std::size_t>(n));
+      else sha1_.update(piece.data(), static_cast<std::size_t>(n));
+      at += static_cast<std::uint64_t>(n);
+    }
+  }
+}
+
+void Transfer::finish() {
+  const std::lock_guard guard(opening_);
+  if (there_) return;
+  hash_ready(true);
+  const std::string digest = file_.is_large() ? sha256_.hex() : sha1_.hex();
+  if (digest != file_.digest || ftruncate(data_, static_cast<off_t>(file_.size)) != 0) {
+    unlink(path(kIncomplete).c_str());
+    unlink(path(kParts).c_str());
+    throw IoError(fmt::format("{}: what arrived has the digest {}, the Hub lists {}; it was thrown away", file_.path, digest, file_.digest));
+  }
+  sync_path(path(kIncomplete));
+  if (rename(path(kIncomplete).c_str(), path("").c_str()) != 0) throw IoError(path(""), "cannot rename into place");
+  unlink(path(kParts).c_str());
+  there_ = true;
+  lock_.reset();
+}
+
+}  // namespace dml
