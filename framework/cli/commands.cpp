@@ -98,6 +98,8 @@ const std::vector<Command>& commands() {
       merge_command(),
       info_command(),
       convert_command(),
+      fetch_command(),
+      push_command(),
       plan_command(),
       bench_command(),
       launch_command(),

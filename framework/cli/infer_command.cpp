@@ -1,6 +1,7 @@
 // infer: one prompt, a conversation, or a file of rows.
 #include <cmath>
 
+#include "assembly/hub_files.h"
 #include "cli/chat.h"
 #include "cli/cache_option.h"
 #include "cli/constraint_options.h"
@@ -8,8 +9,10 @@
 #include "cli/output.h"
 #include "cli/stages.h"
 #include "core/error.h"
+#include "core/files.h"
 #include "core/log.h"
 #include "core/parallel.h"
+#include "hub/fetch.h"
 #include "pipeline/infer.h"
 #include "serve/batch.h"
 
@@ -151,9 +154,10 @@ int run_infer(const std::vector<std::string>& words) {
   if (in.prompt.has_value() + in.input.has_value() + in.chat != 1)
     throw UserError("infer needs one of --prompt, --input, --chat");
   if (in.input && !in.output) throw UserError("--input needs --output FILE");
+  if (in.base_model && !file_exists(*in.base_model)) hub_folder(HubKind::model, *in.base_model);
   std::optional<RecipeFile> file;
   if (!in.recipe.empty()) {
-    file = load_recipe(in.recipe, in.overrides, RecipeUse::measure);
+    file = load_recipe_to_run(in.recipe, in.overrides, RecipeUse::measure);
     for (auto& line : file->warnings) log_warning("{}", line);
   } else if (!in.overrides.empty()) {
     throw UserError("unknown option '--{}'", in.overrides[0].key);

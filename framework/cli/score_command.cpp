@@ -1,4 +1,5 @@
 // dml score: rows by their loss.
+#include "assembly/hub_files.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/ranks.h"
@@ -37,7 +38,7 @@ int run_score(const std::vector<std::string>& words) {
   Score s;
   s.options.parse(words);
   return run_on_ranks([&](Comm& comm) {
-    const RecipeFile file = load_recipe(s.recipe, s.overrides, RecipeUse::measure);
+    const RecipeFile file = load_recipe_to_run(s.recipe, s.overrides, RecipeUse::measure);
     show_notes(file);
     const std::vector<RowScore> rows = score_rows(file.recipe, comm, s.adapter);
     if (comm.rank() != 0) return 0;

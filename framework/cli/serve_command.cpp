@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include "assembly/hub_files.h"
 #include "cli/cache_option.h"
 #include "cli/options.h"
 #include "cli/stages.h"
@@ -11,6 +12,7 @@
 #include "core/files.h"
 #include "core/log.h"
 #include "core/parallel.h"
+#include "hub/fetch.h"
 #include "serve/api_server.h"
 #include "serve/batch.h"
 
@@ -135,9 +137,10 @@ int run_serve(const std::vector<std::string>& words) {
   in.options.parse(words);
   if (in.recipe.empty() == !in.base_model)
     throw UserError("serve needs a RECIPE or --base-model DIR\nusage: dml serve (RECIPE | --base-model DIR) …");
+  if (in.base_model && !file_exists(*in.base_model)) hub_folder(HubKind::model, *in.base_model);
   std::optional<RecipeFile> file;
   if (!in.recipe.empty()) {
-    file = load_recipe(in.recipe, in.overrides, RecipeUse::measure);
+    file = load_recipe_to_run(in.recipe, in.overrides, RecipeUse::measure);
     for (auto& line : file->warnings) log_warning("{}", line);
   } else if (!in.overrides.empty()) {
     throw UserError("unknown option '--{}'", in.overrides[0].key);

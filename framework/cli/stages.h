@@ -19,6 +19,8 @@ Command serve_command();
 Command merge_command();
 Command info_command();
 Command convert_command();
+Command fetch_command();
+Command push_command();
 Command plan_command();
 Command bench_command();
 Command launch_command();

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "assembly/hub_files.h"
 #include "assembly/job.h"
 #include "assembly/optimization.h"
 #include "cli/options.h"
@@ -47,7 +48,7 @@ int run_train(const std::vector<std::string>& words) {
   Train t;
   t.options.parse(words);
   return run_on_ranks([&](Comm& comm) {
-    RecipeFile file = load_recipe(t.recipe, t.overrides);
+    RecipeFile file = load_recipe_to_run(t.recipe, t.overrides);
     show_notes(file, true);
     return with_places(file, [&] {
       return static_cast<int>(
@@ -108,8 +109,8 @@ RecipeFile evaluated_recipe(const Evaluate& e) {
     throw UserError("evaluate needs a recipe, or --base-model DIR and --evals FILE");
   std::vector<Override> measured = e.overrides;
   measured.push_back({"base_model", e.base_model.value_or("")});
-  RecipeFile file = e.recipe.empty() ? load_recipe(*e.evals, measured, RecipeUse::measure)
-                                     : load_recipe(e.recipe, e.overrides, RecipeUse::measure);
+  RecipeFile file = e.recipe.empty() ? load_recipe_to_run(*e.evals, measured, RecipeUse::measure)
+                                     : load_recipe_to_run(e.recipe, e.overrides, RecipeUse::measure);
   if (e.evals && !e.recipe.empty())
     file.recipe.evaluation =
         load_recipe(*e.evals, {{"base_model", file.recipe.model.base_model}}, RecipeUse::measure).recipe.evaluation;
@@ -169,7 +170,7 @@ int run_merge(const std::vector<std::string>& words) {
     throw UserError("--format: '{}' is not one of safetensors, gguf", *m.format);
   const bool gguf = m.format == "gguf";
   if (m.dtype && !gguf) throw UserError("--dtype goes with --format gguf; dml convert changes the type of a model directory");
-  RecipeFile file = load_recipe(m.recipe, m.overrides, RecipeUse::measure);
+  RecipeFile file = load_recipe_to_run(m.recipe, m.overrides, RecipeUse::measure);
   show_notes(file);
   merge(file, m.adapters, *m.output, gguf ? std::optional(m.dtype.value_or("")) : std::nullopt);
   print(*m.output + "\n");

@@ -43,7 +43,7 @@ std::string token_from_environment() {
   return file_exists(path) ? stripped(read_file(path, 4096)) : "";
 }
 
-bool is_worth_another_try(const HttpAnswer& answer) {
+bool is_worth_another_try(const WebAnswer& answer) {
   if (answer.refused) return false;
   if (!answer.failure.empty() && answer.status < 400) return answer.failure.find("redirect") == std::string::npos;
   constexpr int kPassing[] = {408, 429, 500, 502, 503, 504};
@@ -56,7 +56,7 @@ std::string without_control_characters(std::string text) {
 }
 
 // The server's own words, of its header or its JSON body.
-std::string reason_of(const HttpAnswer& answer) {
+std::string reason_of(const WebAnswer& answer) {
   if (const std::string said = answer.header("x-error-message"); !said.empty()) return without_control_characters(said);
   try {
     const Json body = parse_json(answer.body, "answer", {.bytes = 65536});
@@ -94,7 +94,7 @@ std::string HubClient::resolve(HubKind kind, const std::string& id, const std::s
                      url_encoded(revision), url_encoded(path, "/"));
 }
 
-double retry_after(const HttpAnswer& answer) {
+double retry_after(const WebAnswer& answer) {
   std::string said = answer.header("retry-after");
   if (said.empty())
     if (const std::string limit = answer.header("ratelimit"); limit.find("t=") != limit.npos) said = limit.substr(limit.find("t=") + 2);
@@ -102,13 +102,13 @@ double retry_after(const HttpAnswer& answer) {
   return std::min(std::atof(said.c_str()), kLongestRetryAfter);
 }
 
-HttpAnswer HubClient::send(HttpRequest request, const std::function<bool(HttpRequest&)>& before_try) const {
+WebAnswer HubClient::send(WebRequest request, const std::function<bool(WebRequest&)>& before_try) const {
   request.token = options_.token;
   request.token_origin = origin_of(options_.endpoint);
   request.stall_seconds = options_.stall_seconds;
   double wait = options_.first_wait;
   for (int tried = 1;; ++tried) {
-    HttpAnswer answer = http(request);
+    WebAnswer answer = send_once(request);
     if (!is_worth_another_try(answer)) return answer;
     if (before_try && before_try(request)) tried = 1, wait = options_.first_wait;
     if (tried >= options_.tries) return answer;
@@ -120,7 +120,7 @@ HttpAnswer HubClient::send(HttpRequest request, const std::function<bool(HttpReq
   }
 }
 
-void HubClient::require_success(const HttpAnswer& answer, const std::string& what) const {
+void HubClient::require_success(const WebAnswer& answer, const std::string& what) const {
   if (answer.failure.empty() && answer.status >= 200 && answer.status < 300) return;
   const std::string code = answer.header("x-error-code"), reason = reason_of(answer), site = options_.endpoint;
   const std::string said = reason.empty() ? "" : fmt::format(" ({})", reason);
@@ -140,8 +140,8 @@ void HubClient::require_success(const HttpAnswer& answer, const std::string& wha
   throw IoError(fmt::format("{}: {} answered with status {}{}", what, site, answer.status, said));
 }
 
-Json HubClient::json(HttpRequest request, const std::string& what, HttpAnswer* out) const {
-  HttpAnswer answer = send(std::move(request));
+Json HubClient::json(WebRequest request, const std::string& what, WebAnswer* out) const {
+  WebAnswer answer = send(std::move(request));
   require_success(answer, what);
   if (answer.header("content-type").starts_with("text/html"))
     throw IoError(fmt::format("{}: {} answers with a web page; a login page of the network, or a wrong HF_ENDPOINT?", what, options_.endpoint));

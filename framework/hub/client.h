@@ -37,17 +37,17 @@ class HubClient {
 
   /// With the token, and tried again after failures of the network, 408, 429 and 5xx, as Retry-After says. `before_try` may
   /// change the request before a further try, and says whether the last one got further, which starts the count anew.
-  HttpAnswer send(HttpRequest request, const std::function<bool(HttpRequest&)>& before_try = {}) const;
+  WebAnswer send(WebRequest request, const std::function<bool(WebRequest&)>& before_try = {}) const;
   /// The JSON of a successful answer; UserError (401, 403, 404 …: what it means for `what`) or IoError otherwise.
-  Json json(HttpRequest request, const std::string& what, HttpAnswer* answer = nullptr) const;
+  Json json(WebRequest request, const std::string& what, WebAnswer* answer = nullptr) const;
   /// Throws what json() throws for an answer that is no success.
-  void require_success(const HttpAnswer& answer, const std::string& what) const;
+  void require_success(const WebAnswer& answer, const std::string& what) const;
 
  private:
   HubOptions options_;
 };
 
 /// Seconds that a server asks to wait (Retry-After, or t= of ratelimit); -1 when it does not say.
-double retry_after(const HttpAnswer& answer);
+double retry_after(const WebAnswer& answer);
 
 }  // namespace dml

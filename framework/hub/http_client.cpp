@@ -41,8 +41,8 @@ CURL* handle() {
 
 // One request without redirects, as its callbacks see it.
 struct Hop {
-  const HttpRequest& request;
-  HttpAnswer& answer;
+  const WebRequest& request;
+  WebAnswer& answer;
   std::size_t header_bytes = 0;
   std::uint64_t sent = 0;
 
@@ -95,7 +95,7 @@ int on_rewind(void* context, curl_off_t offset, int origin) {
   return CURL_SEEKFUNC_OK;
 }
 
-void set_common(CURL* curl, const HttpRequest& request, const std::string& url) {
+void set_common(CURL* curl, const WebRequest& request, const std::string& url) {
   const bool plain = url.starts_with("http://");
   curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, plain ? "http" : "https");
@@ -113,7 +113,7 @@ void set_common(CURL* curl, const HttpRequest& request, const std::string& url) 
     }
 }
 
-void set_method(CURL* curl, const HttpRequest& request, Hop& hop) {
+void set_method(CURL* curl, const WebRequest& request, Hop& hop) {
   if (request.method == "HEAD") {
     curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
   } else if (request.source) {
@@ -131,7 +131,7 @@ void set_method(CURL* curl, const HttpRequest& request, Hop& hop) {
   if (request.method != "GET" && request.method != "HEAD") curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request.method.c_str());
 }
 
-void perform(const HttpRequest& request, const std::string& url, HttpAnswer& answer) {
+void perform(const WebRequest& request, const std::string& url, WebAnswer& answer) {
   CURL* curl = handle();
   Hop hop{request, answer};
   set_common(curl, request, url);
@@ -155,7 +155,7 @@ void perform(const HttpRequest& request, const std::string& url, HttpAnswer& ans
 }
 
 // Where a redirect leads; "" when it is not to be followed, with the reason as the failure.
-std::string redirect_of(HttpAnswer& answer, const std::string& from) {
+std::string redirect_of(WebAnswer& answer, const std::string& from) {
   std::string to = answer.header("location");
   if (to.empty()) answer.failure = "a redirect without a Location";
   else if (to.starts_with('/') && !to.starts_with("//")) return origin_of(from) + to;
@@ -166,16 +166,16 @@ std::string redirect_of(HttpAnswer& answer, const std::string& from) {
 
 }  // namespace
 
-std::string HttpAnswer::header(const std::string& name) const {
+std::string WebAnswer::header(const std::string& name) const {
   const auto found = headers.find(name);
   return found == headers.end() ? "" : found->second;
 }
 
-HttpAnswer http(const HttpRequest& request) {
+WebAnswer send_once(const WebRequest& request) {
   std::string url = request.url;
-  HttpHeaders first;
+  WebHeaders first;
   for (int hop = 0;; ++hop) {
-    HttpAnswer answer;
+    WebAnswer answer;
     perform(request, url, answer);
     if (hop == 0 || origin_of(url) == origin_of(request.url)) first = answer.headers;
     answer.first = first;

@@ -14,23 +14,23 @@
 namespace dml {
 
 /// Header names in lower case.
-using HttpHeaders = std::map<std::string, std::string>;
+using WebHeaders = std::map<std::string, std::string>;
 
-struct HttpAnswer {
+struct WebAnswer {
   int status = 0;  // 0: there was none
-  HttpHeaders headers;
+  WebHeaders headers;
   std::string body;    // at most 32 MiB; of an answer that `take` received, "" unless it is an error
   std::string url;     // where the answer came from, behind all redirects
-  HttpHeaders first;   // headers of the first answer, before any redirect to another host
+  WebHeaders first;   // headers of the first answer, before any redirect to another host
   std::string failure;  // "" when the answer arrived whole, else libcurl's words
   bool refused = false;  // `take` did not want it
 
   std::string header(const std::string& name) const;
 };
 
-struct HttpRequest {
-  static HttpRequest get(std::string url) {
-    HttpRequest request;
+struct WebRequest {
+  static WebRequest get(std::string url) {
+    WebRequest request;
     request.url = std::move(url);
     return request;
   }
@@ -44,14 +44,14 @@ struct HttpRequest {
   std::function<std::size_t(std::uint64_t offset, char* to, std::size_t most)> source;
   std::uint64_t size = 0;
   /// Receives the body of an answer below 300, piece by piece; false refuses the rest of it.
-  std::function<bool(const HttpAnswer& head, std::string_view piece)> take;
+  std::function<bool(const WebAnswer& head, std::string_view piece)> take;
   double stall_seconds = 10;  // without a byte: HF_HUB_DOWNLOAD_TIMEOUT
 };
 
-/// Never throws for what the network does: see HttpAnswer::failure. At most five redirects, to http(s) alone and never from
+/// Never throws for what the network does: see WebAnswer::failure. At most five redirects, to http(s) alone and never from
 /// https to http. Safe to call from many threads; a thread keeps its connections. Proxies and certificates are those of the
 /// environment (https_proxy, no_proxy, CURL_CA_BUNDLE, SSL_CERT_FILE, REQUESTS_CA_BUNDLE).
-HttpAnswer http(const HttpRequest& request);
+WebAnswer send_once(const WebRequest& request);
 
 /// "https://host[:port]" of a URL, in lower case.
 std::string origin_of(std::string_view url);

@@ -16,7 +16,7 @@ bool is_digest(const std::string& text, std::size_t digits) {
 }
 
 // The next page, as Link: <URL>; rel="next" names it; only at the endpoint itself.
-std::string next_page(const HttpAnswer& answer, const std::string& endpoint) {
+std::string next_page(const WebAnswer& answer, const std::string& endpoint) {
   const std::string link = answer.header("link");
   if (link.find("rel=\"next\"") == link.npos || !link.starts_with('<')) return {};
   std::string url = link.substr(1, link.find('>') - 1);
@@ -57,13 +57,13 @@ bool is_safe_hub_path(const std::string& path) {
 HubListing list_hub_files(const HubClient& client, HubKind kind, const HubName& name) {
   const std::string what = fmt::format("{} {}", name_of(kind), name.text()), api = client.api(kind, name.id);
   HubListing out;
-  const Json info = client.json(HttpRequest::get(api + "/revision/" + url_encoded(name.revision)), what);
+  const Json info = client.json(WebRequest::get(api + "/revision/" + url_encoded(name.revision)), what);
   if (info.is_object()) out.commit = json_string(info, "sha", "", what);
   if (!is_hub_commit(out.commit)) throw IoError(fmt::format("{}: {} names no commit", what, client.options().endpoint));
   std::string url = api + "/tree/" + out.commit + "?recursive=true";
   for (std::size_t page = 0; !url.empty(); ++page) {
-    HttpAnswer answer;
-    const Json tree = client.json(HttpRequest::get(url), what, &answer);
+    WebAnswer answer;
+    const Json tree = client.json(WebRequest::get(url), what, &answer);
     if (!tree.is_array() || page == kMostPages) throw IoError(fmt::format("{}: the list of files is no list", what));
     for (const Json& entry : tree) add_file(entry, what, out);
     if (out.files.size() > kMostFiles) throw UserError("{}: more than {} files", what, kMostFiles);

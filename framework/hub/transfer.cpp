@@ -18,7 +18,7 @@ namespace dml {
 namespace fs = std::filesystem;
 namespace {
 
-std::string etag_of(const HttpHeaders& headers) {
+std::string etag_of(const WebHeaders& headers) {
   for (const char* name : {"x-linked-etag", "etag"})
     if (auto found = headers.find(name); found != headers.end()) {
       std::string tag = found->second;
@@ -61,7 +61,7 @@ struct Transfer::Stream {
 
   bool asks_for_part() const { return at > 0 || end < owner.file_.size; }
 
-  void check(const HttpAnswer& head) {
+  void check(const WebAnswer& head) {
     const HubFile& file = owner.file_;
     if (!head.first.contains("x-repo-commit"))
       throw IoError(fmt::format("{}: {} is not the Hub: its answer names no commit. A login page of the network, or a wrong HF_ENDPOINT?",
@@ -76,7 +76,7 @@ struct Transfer::Stream {
     }
   }
 
-  bool take(const HttpAnswer& head, std::string_view piece) {
+  bool take(const WebAnswer& head, std::string_view piece) {
     try {
       if (!checked) check(head);
       checked = true;
@@ -187,16 +187,16 @@ void Transfer::download(const HubClient& client, const std::string& url, std::ui
   while (stream.at < end || (end == 0 && !stream.checked)) {
     const std::uint64_t before = stream.at;
     std::uint64_t tried = stream.at;
-    auto prepare = [&](HttpRequest& request) {
+    auto prepare = [&](WebRequest& request) {
       request.headers = {"Accept-Encoding: identity"};
       if (stream.asks_for_part()) request.headers.push_back(fmt::format("Range: bytes={}-{}", stream.at, end - 1));
       stream.checked = false;
       return std::exchange(tried, stream.at) != stream.at;
     };
-    HttpRequest request = HttpRequest::get(url);
-    request.take = [&](const HttpAnswer& head, std::string_view piece) { return stream.take(head, piece); };
+    WebRequest request = WebRequest::get(url);
+    request.take = [&](const WebAnswer& head, std::string_view piece) { return stream.take(head, piece); };
     prepare(request);
-    const HttpAnswer answer = client.send(request, prepare);
+    const WebAnswer answer = client.send(request, prepare);
     if (stream.error) std::rethrow_exception(stream.error);
     if (stream.ignored_range) return download_whole(client, url, arrived);
     if (answer.status == 416 && ++refused_ranges < 3) {  // of a part that the server no longer has: from the beginning
@@ -216,16 +216,16 @@ void Transfer::download_whole(const HubClient& client, const std::string& url, s
   const std::lock_guard guard(whole_);
   if (ranges_ignored_) return;
   Stream stream{*this, 0, file_.size, 0, arrived, false, false, {}};
-  auto prepare = [&](HttpRequest& request) {
+  auto prepare = [&](WebRequest& request) {
     request.headers = {"Accept-Encoding: identity"};
     arrived -= stream.at;
     stream.at = 0;
     stream.checked = false;
     return false;
   };
-  HttpRequest request = HttpRequest::get(url);
-  request.take = [&](const HttpAnswer& head, std::string_view piece) { return stream.take(head, piece); };
-  HttpAnswer answer;
+  WebRequest request = WebRequest::get(url);
+  request.take = [&](const WebAnswer& head, std::string_view piece) { return stream.take(head, piece); };
+  WebAnswer answer;
   for (int tried = 0; tried < client.options().tries && stream.at < file_.size; ++tried) {
     prepare(request);
     answer = client.send(request, prepare);

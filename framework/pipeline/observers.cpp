@@ -5,6 +5,7 @@
 
 #include "assembly/samples.h"
 #include "core/log.h"
+#include "pipeline/hub_pushes.h"
 #include "plugin/tables.h"
 #include "train/best_model.h"
 #include "train/limits.h"
@@ -103,7 +104,7 @@ std::string directory_of(std::string uri) {
   return uri;
 }
 
-// Logs in the formats of other programs.
+// Logs in the formats of other programs, and the Hub.
 void add_other_logs(Observers& observers, const Recipe& recipe) {
   const LogSection& log = recipe.log;
   const std::string& folder = recipe.train.output_dir;
@@ -116,6 +117,7 @@ void add_other_logs(Observers& observers, const Recipe& recipe) {
     observers.push_back(std::make_unique<WandbRun>(
         WandbRun::Settings{folder, log.wandb_project.value_or("uncategorized"), log.wandb_entity.value_or(""),
                            log.wandb_name.value_or(""), log.wandb_run_id.value_or(""), ""}));
+  if (log.hub_model_id && log.hub_strategy != "end") observers.push_back(make_hub_pushes(recipe));
 }
 
 }  // namespace

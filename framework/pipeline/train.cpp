@@ -13,6 +13,7 @@
 #include "core/profile.h"
 #include "diagnose/launch.h"
 #include "diagnose/requirements.h"
+#include "pipeline/hub_pushes.h"
 #include "pipeline/observers.h"
 #include "pipeline/output_folder.h"
 #include "pipeline/recipe_changes.h"
@@ -183,6 +184,7 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
   const bool speaks = comm.rank() == 0;
   set_up_processor(settings, comm);
   const RunRecord record = this_run(file, options.overrides, comm);
+  require_hub_token(file.recipe);
   RunFolder folder(file, record, comm);
 
   RunPlan plan(file, comm);
@@ -229,6 +231,7 @@ ExitCode train(const RecipeFile& file, Comm& comm, const TrainOptions& options) 
   if (speaks) {
     const double seconds = seconds_since(started);
     write_report(settings.output_dir, run_report(plan, *log, seconds, result_step, train_command(record, "", "dml")));
+    push_result(file.recipe);
     say_done(outcome_of(log->steps(), log->evals(), result_step), trainer.state(), settings, seconds);
   }
   return ExitCode::ok;

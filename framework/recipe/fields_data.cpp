@@ -63,7 +63,9 @@ const Table& table<DatasetEntry>() {
             "A source of rows and how they become examples.");
     t.defaults<S>();
     t.add("path", &S::path,
-          "File, directory or pattern (`*`): json, jsonl, csv, tsv or txt, plain or compressed (.gz, .zst).",
+          "File, directory or pattern (`*`): json, jsonl, csv, tsv, txt, parquet or arrow, plain or compressed (.gz, .zst), or in a .zip "
+          "or .tar archive. Or the name of a dataset of the Hub, downloaded when its cache lacks it: org/name, or "
+          "org/name@revision.",
           {.example = "data/train.jsonl", .path = true, .required = true});
     t.add("type", &S::type,
           "Format of the rows: a name (`dml list prompts`), a table that describes a format, or nothing when rows are "
@@ -73,6 +75,8 @@ const Table& table<DatasetEntry>() {
     t.add("split", &S::split, "Name of the split, and optionally a slice of it.", {.example = "\"train[:20%]\""});
     t.add("data_files", &S::data_files, "Files inside path.",
           {.example = "[a.jsonl, b.jsonl]", .unset = "all of path", .path = true});
+    t.add("revision", &S::revision, "Branch, tag or commit, where path is the name of a dataset of the Hub.",
+          {.example = "v1.1", .unset = "main"});
     t.add("ds_type", &S::ds_type,
           "File type, where the extension does not tell it; text: each line is a row, document: each .txt or .md file "
           "is one "
@@ -140,8 +144,8 @@ const Table& table<DatasetEntry>() {
           {.example = "rejected_response"});
     t.add("field", &S::field, "Type completion: column of the text.", {.example = "body", .unset = "text"});
     t.add("text_column", &S::text_column, "Type pretrain: column of the text.", {.example = "body", .unset = "text"});
-    t.inert("dml reads local files and runs no code from them",
-            {"revision", "trust_remote_code", "preprocess_shards", "temperature", "logprobs_field"});
+    t.inert("dml runs no code of datasets",
+            {"trust_remote_code", "preprocess_shards", "temperature", "logprobs_field"});
     t.refuse("prompts are text", {"field_prompt_tokens"});
     t.refuse("use type: chat_template with message_property_mappings and roles",
              {"conversation", "field_human", "field_model"});

@@ -30,9 +30,11 @@ Section model_section() {
   t.add(
       "base_model", &S::base_model,
       "Model directory in Hugging Face format: config.json, safetensors files and a tokenizer. Or a GGUF file of llama.cpp, "
-      "quantised or not: frozen under an adapter, its matrices stay as they are. Or the name of a model of the Hub that is in its "
-      "cache: org/name, or org/name@revision.",
+      "quantised or not: frozen under an adapter, its matrices stay as they are. Or the name of a model of the Hub, downloaded "
+      "when its cache lacks it: org/name, or org/name@revision.",
       {.example = "models/llama-3.2-1b", .unset = "required, unless model_config gives an architecture", .path = true});
+  t.add("revision_of_model", &S::revision_of_model, "Branch, tag or commit, where base_model is the name of a model of the Hub.",
+        {.aliases = {"model_revision"}, .example = "v1.1", .unset = "main"});
   t.add("base_model_config", &S::base_model_config, "Directory to read config.json from, instead of base_model.",
         {.example = "models/other", .unset = "base_model", .path = true});
   t.add("tokenizer_config", &S::tokenizer_config, "Directory to read the tokenizer from, instead of base_model.",

@@ -77,7 +77,7 @@ void add_inert(Table& t) {
       "the model directory gives it",
       {"model_type", "type_of_model", "tokenizer_type", "tokenizer_use_fast", "tokenizer_legacy",
        "tokenizer_save_jinja_files", "is_llama_derived_model", "is_falcon_derived_model", "is_mistral_derived_model",
-       "is_qwen_derived_model", "revision_of_model", "model_revision", "trust_remote_code", "save_safetensors"});
+       "is_qwen_derived_model", "trust_remote_code", "save_safetensors"});
   t.inert("dml never pads, and packed documents never attend to each other",
           {"pad_to_sequence_len", "pad_to_multiple_of", "multipack_real_batches", "batch_flattening",
            "sample_packing_eff_est", "sample_packing_mp_start_method", "total_num_tokens", "total_supervised_tokens"});
@@ -103,12 +103,13 @@ void add_undone(Table& t) {
   sends_nothing("Trackio", {"use_trackio", "trackio_*"});
   sends_nothing("SwanLab", {"use_swanlab", "swanlab_*"});
   sends_nothing("OpenTelemetry", {"use_otel_metrics", "otel_*"});
-  t.undone("dml uploads nothing; the result stays in output_dir",
-           {"hub_*", "hf_use_auth_token", "push_dataset_to_hub"});
+  t.inert("a token of the Hub is sent whenever there is one (HF_TOKEN or the token file)", {"hf_use_auth_token"});
+  t.inert("a push sends what is new, from whatever checkpoint", {"hub_always_push"});
+  t.undone("prepared data stay on this machine; `dml push --dataset` pushes files of rows", {"push_dataset_to_hub"});
   t.undone("dml runs no benchmarks; run them on the result", {"lm_eval_*", "do_bench_eval", "bench_*"});
   t.undone("dml writes no PyTorch profile; DML_PROFILE=1 prints the time of each operation",
            {"profiler_steps", "profiler_steps_start"});
-  t.undone("dml uploads no models and watches no gradients; upload output_dir yourself",
+  t.undone("dml uploads to no tracker and watches no gradients; hub_model_id pushes the result to the Hub",
            {"wandb_watch", "wandb_log_model", "hf_mlflow_log_artifacts"});
 }
 

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/files.h"
+#include "hub/cache.h"
 #include "recipe/reader.h"
 #include "recipe/recipe.h"
 #include "recipe/stages.h"
@@ -110,6 +111,19 @@ void fill_in_preference(Recipe& recipe, Fill& fill, Report& report) {
       if (entry.type.pre_tokenised()) entry.type.name = "passthrough";
 }
 
+// A revision is part of a name of the Hub; a folder or file of that name has none.
+void add_revision(std::string& name, const std::optional<std::string>& revision) {
+  std::error_code unknown;
+  if (revision && name.find('@') == name.npos && !std::filesystem::exists(name, unknown) && parse_hub_name(name))
+    name += "@" + *revision;
+}
+
+void add_revisions(Recipe& recipe) {
+  add_revision(recipe.model.base_model, recipe.model.revision_of_model);
+  for (auto* list : {&recipe.data.datasets, &recipe.data.test_datasets, &recipe.data.pretraining_dataset})
+    for (DatasetEntry& entry : *list) add_revision(entry.path, entry.revision);
+}
+
 }  // namespace
 
 std::map<std::string, std::string> fill_in(Recipe& recipe, const Reading& reading) {
@@ -135,6 +149,7 @@ std::map<std::string, std::string> fill_in(Recipe& recipe, const Reading& readin
     fill("quantised_cache_path", recipe.adapter.quantised_cache_path, recipe.data.dataset_prepared_path + "/quantised",
          "dataset_prepared_path");
   fill_in_preference(recipe, fill, reading.report);
+  add_revisions(recipe);
   auto& targets = recipe.adapter.lora_target_modules;
   if (targets.regex == "all-linear") {  // PEFT's word
     targets.regex.clear();

@@ -43,6 +43,7 @@ struct SpecialTokens {
 
 struct ModelSection {
   std::string base_model;                        // model directory; "" only with model_config
+  std::optional<std::string> revision_of_model;  // of base_model as a name of the Hub
   std::optional<std::string> base_model_config;  // other source of config.json
   std::optional<std::string> tokenizer_config;   // other source of the tokenizer; unset: base_model
   bool tokenizer_metaspace = false;              // Metaspace instead of tokenizer.json's normalizer, as transformers 5
@@ -146,6 +147,7 @@ struct DatasetEntry {
   std::optional<std::string> name;      // subset inside a directory
   std::string split = "train";          // "train", "train[:20%]", …
   std::vector<std::string> data_files;  // under path
+  std::optional<std::string> revision;  // of path as a name of the Hub
   std::optional<std::string> ds_type;   // json, csv, tsv, text, document; unset: by extension
   std::optional<std::int64_t> shards;   // keep 1/shards of the rows …
   std::int64_t shards_idx = 0;          // … this one
@@ -412,6 +414,10 @@ struct LogSection {
   std::optional<bool> use_wandb;
   std::optional<std::string> wandb_project, wandb_entity, wandb_name, wandb_run_id;
   std::string wandb_mode = "offline";  // or "disabled"
+  std::optional<std::string> hub_model_id;   // where results are pushed: "org/name"
+  std::string hub_strategy = "every_save";   // end, every_save, checkpoint, all_checkpoints
+  std::optional<std::string> hub_revision;   // branch; unset: main
+  bool hub_private_repo = false;
   bool operator==(const LogSection&) const = default;
 
   bool wandb() const { return use_wandb.value_or(wandb_project && !wandb_project->empty()) && wandb_mode != "disabled"; }

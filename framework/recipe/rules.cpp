@@ -273,6 +273,8 @@ void check_train(const Recipe& recipe, Rulebook& rules) {
 
 // Where the file store of MLflow is to be.
 void check_log(const LogSection& log, Rulebook& rules) {
+  if (log.hub_model_id && (!parse_hub_name(*log.hub_model_id) || log.hub_model_id->find('@') != std::string::npos))
+    rules.error("hub_model_id", fmt::format("'hub_model_id' is '{}', expected a name of the Hub: org/name", shown(*log.hub_model_id)));
   if (!log.mlflow_tracking_uri) return;
   const std::string& uri = *log.mlflow_tracking_uri;
   if (uri.find("://") != uri.npos && !uri.starts_with("file://"))

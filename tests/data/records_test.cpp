@@ -225,7 +225,7 @@ TEST_F(Records, NamesTheNearestFileForOneThatIsMissing) {
   write("train.jsonl", "{}\n");
   EXPECT_EQ(error_of<UserError>([&] { find(path("trian.jsonl")); }),
             path("trian.jsonl") + ": no such file or directory; did you mean 'train.jsonl'?");
-  EXPECT_THAT(error_of<UserError>([&] { find("tatsu-lab/alpaca"); }), HasSubstr("dml downloads nothing"));
+  EXPECT_THAT(error_of<UserError>([&] { find("tatsu-lab/alpaca"); }), HasSubstr("dml fetch --dataset tatsu-lab/alpaca"));
   EXPECT_THAT(error_of<UserError>([&] { find(path("*.csv")); }), HasSubstr("no file matches this pattern"));
   EXPECT_THAT(error_of<UserError>([&] { write("empty/x.md", ""), find(path("empty")); }),
               HasSubstr("the directory has no .json"));

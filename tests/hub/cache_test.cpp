@@ -65,7 +65,7 @@ TEST_F(HubCache, WhatItLacksIsNotFound) {
 TEST_F(HubCache, SaysWhereItLookedAndWhatIsNear) {
   EXPECT_THAT(hub_advice(HubKind::model, "org/smal"), HasSubstr("did you mean 'org/small'?"));
   EXPECT_THAT(hub_advice(HubKind::model, "other/thing"), HasSubstr("not in the cache " + folder_.path()));
-  EXPECT_THAT(hub_advice(HubKind::dataset, "other/thing"), HasSubstr("hf download --repo-type dataset other/thing"));
+  EXPECT_THAT(hub_advice(HubKind::dataset, "other/thing"), HasSubstr("dml fetch --dataset other/thing"));
   EXPECT_THAT(hub_advice(HubKind::model, "org/small@v2"), HasSubstr("but not its revision 'v2'"));
   EXPECT_EQ(hub_advice(HubKind::model, "models/llama/"), "");
   EXPECT_EQ(hub_advice(HubKind::dataset, "rows.jsonl"), "");

@@ -201,14 +201,14 @@ TEST(AxolotlsSpellings, OfItsSchemaAndPlugInsAreKnown) {
   auto file = read_recipe(kSample +
                               "fused_attn_kernel: true\nflex_attn_compile_kwargs: {dynamic: false}\ntiled_mlp: true\n"
                               "tiled_mlp_num_shards: 4\nuse_scattermoe: true\nliger_rope: true\n"
-                              "cut_cross_entropy: true\nuse_trackio: true\nhub_model_id: me/model\n",
+                              "cut_cross_entropy: true\nuse_trackio: true\npush_dataset_to_hub: me/rows\n",
                           "r.yml");
   EXPECT_THAT(file.notices,
               ElementsAre(AllOf(HasSubstr("no effect on CPUs: fused_attn_kernel (line 6), flex_attn_compile_kwargs"),
                                 HasSubstr("tiled_mlp (line 8), tiled_mlp_num_shards"), HasSubstr("use_scattermoe"),
                                 HasSubstr("cut_cross_entropy")),
                           HasSubstr("not done: use_trackio (line 13): dml does not log to Trackio"),
-                          HasSubstr("not done: hub_model_id (line 14): dml uploads nothing")));
+                          HasSubstr("not done: push_dataset_to_hub (line 14): prepared data stay on this machine")));
   EXPECT_THAT(problems("spectrum_top_fraction: 0.5"), HasSubstr("list them in unfrozen_parameters"));
 }
 

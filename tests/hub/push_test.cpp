@@ -1,0 +1,138 @@
+// Results pushed to the mock of the Hub, and read back from it.
+#include "hub/push.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "core/files.h"
+#include "core/json.h"
+#include "hub/fetch.h"
+#include "hub/mock_hub.h"
+
+namespace dml {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing_tools::varied_bytes;
+
+class Pushing : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!hub_.is_there()) GTEST_SKIP() << "python3 is needed for the mock";
+    make_directories(hub_.scratch("lora/checkpoint-10"));
+    for (const auto& [name, text] : std::vector<std::pair<std::string, std::string>>{
+             {"adapter_config.json", "{\"r\": 8}"},
+             {"adapter_model.safetensors", varied_bytes(9100)},  // five parts
+             {"tokenizer.json", varied_bytes(1200, 2)},          // one part, in LFS
+             {"README.md", "# A model\n"},
+             {"optimizer-rank-0.safetensors", varied_bytes(3000)},
+             {"metrics.jsonl", "{}\n"},
+             {"recipe.yml", "base_model: /home/me\n"},
+             {"checkpoint-10/adapter_model.safetensors", varied_bytes(3000)}})
+      write_file(hub_.scratch("lora/" + name), text);
+  }
+
+  PushRequest request() const {
+    PushRequest out;
+    out.id = "org/result";
+    out.folder = hub_.scratch("lora");
+    return out;
+  }
+  Pushed push(const PushRequest& request, const std::string& token = "secret-token") const {
+    return push_to_hub(HubClient(hub_.options(token)), request);
+  }
+  std::string problem(const PushRequest& asked, const std::string& token = "secret-token") const {
+    try {
+      push(asked, token);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+  static std::vector<std::string> paths(const std::vector<LocalFile>& files) {
+    std::vector<std::string> out;
+    for (const LocalFile& file : files) out.push_back(file.path);
+    return out;
+  }
+
+  const testing_tools::MockHub hub_;
+};
+
+TEST_F(Pushing, AResultArrivesWholeAndNothingElse) {
+  PushRequest asked = request();
+  asked.make_private = true;
+  const Pushed pushed = push(asked);
+  EXPECT_THAT(paths(pushed.files), ElementsAre("README.md", "adapter_config.json", "adapter_model.safetensors", "tokenizer.json"));
+  EXPECT_THAT(pushed.url, testing::StartsWith("http://hub/commit/"));
+  EXPECT_EQ(pushed.sent, 9100u + 1200u);
+  for (const LocalFile& file : pushed.files)
+    EXPECT_EQ(read_file(hub_.at("models/org/result/" + file.path)), read_file(hub_.scratch("lora/" + file.path))) << file.path;
+  EXPECT_FALSE(file_exists(hub_.at("models/org/result/recipe.yml")));
+  const Json made = parse_json(read_file(hub_.at("created.json")), "created");
+  EXPECT_EQ(made, Json({{"name", "result"}, {"type", "model"}, {"private", true}, {"organization", "org"}}));
+  const std::string requests = hub_.requests();
+  EXPECT_THAT(requests, HasSubstr("-5 - -\n"));  // the fifth part; no token goes to the host of large files
+  EXPECT_THAT(requests, Not(HasSubstr(std::to_string(hub_.cdn()) + " PUT /put/ - Bearer")));
+  FetchRequest back;
+  back.name = *parse_hub_name("org/result");
+  EXPECT_EQ(read_file(fetch_from_hub(HubClient(hub_.options()), back).folder + "/adapter_model.safetensors"), varied_bytes(9100));
+}
+
+TEST_F(Pushing, WhatTheHubHasIsNotSentAgain) {
+  push(request());
+  hub_.forget_requests();
+  PushRequest again = request();
+  again.below = "last-checkpoint";
+  EXPECT_EQ(push(again).sent, 0u);
+  EXPECT_THAT(hub_.requests(), Not(HasSubstr("PUT")));
+  EXPECT_EQ(read_file(hub_.at("models/org/result/last-checkpoint/adapter_model.safetensors")), varied_bytes(9100));
+}
+
+TEST_F(Pushing, PatternsAndDatasets) {
+  PushRequest asked = request();
+  asked.include = {"checkpoint-*"};
+  EXPECT_THAT(paths(files_to_push(asked)), ElementsAre("checkpoint-10/adapter_model.safetensors"));
+  asked.kind = HubKind::dataset;
+  asked.include = {"metrics.jsonl"};
+  push(asked);
+  EXPECT_EQ(read_file(hub_.at("datasets/org/result/metrics.jsonl")), "{}\n");
+}
+
+TEST_F(Pushing, ADryRunSendsNothing) {
+  PushRequest dry = request();
+  dry.dry_run = true;
+  EXPECT_EQ(push(dry, "").files.size(), 4u);
+  EXPECT_EQ(hub_.requests(), "");
+}
+
+TEST_F(Pushing, ProblemsAreSaid) {
+  EXPECT_THAT(problem(request(), ""), HasSubstr("a push needs a token with write access"));
+  EXPECT_THAT(problem(request(), "wrong"), AllOf(HasSubstr("model org/result"), HasSubstr("the token may not see it"), Not(HasSubstr("wrong"))));
+  PushRequest nowhere = request();
+  nowhere.folder = hub_.scratch("none");
+  EXPECT_THAT(problem(nowhere), HasSubstr("no such directory"));
+  nowhere.folder = hub_.scratch("lora/checkpoint-10");
+  nowhere.include = {"*.gguf"};
+  EXPECT_THAT(problem(nowhere), HasSubstr("nothing to push: no file fits --include"));
+  PushRequest name = request();
+  name.id = "../x";
+  EXPECT_THAT(problem(name), HasSubstr("is no name of the Hub"));
+}
+
+TEST_F(Pushing, TroublesAreTriedAgainOrLeaveTheRepositoryAsItWas) {
+  for (const char* passing : {R"({"429": [3, 0]})", R"({"status": [3, 502]})", R"({"hang up": [3, 1]})"}) {
+    hub_.set_faults(passing);
+    EXPECT_EQ(problem(request()), "") << passing;
+  }
+  std::filesystem::remove_all(hub_.at("models/org/result"));
+  hub_.set_faults(R"({"status": [99, 500]})");
+  EXPECT_THAT(problem(request()), HasSubstr("status 500"));
+  EXPECT_FALSE(file_exists(hub_.at("models/org/result/README.md")));
+}
+
+}  // namespace
+}  // namespace dml
