@@ -165,7 +165,7 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   BenchResult result;
   result.ranks = comm.size();
   result.threads = threads();
-  result.sgemm = sgemm_rate(comm);
+  if (options.yardstick) result.sgemm = sgemm_rate(comm);
   result.plan.process = memory_use().now;
 
   BaseModel base = open_base_model(recipe.model, recipe.adapter);
@@ -235,9 +235,11 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   }
   if (profiling) result.profile = profile_rows();
   result.peak = memory_use().peak;
-  result.sgemm = std::max(result.sgemm, sgemm_rate(comm));
   result.median = medians(measured);
-  result.fraction = result.operations / result.median.step / result.sgemm;
+  if (options.yardstick) {
+    result.sgemm = std::max(result.sgemm, sgemm_rate(comm));
+    result.fraction = result.operations / result.median.step / result.sgemm;
+  }
   return result;
 }
 

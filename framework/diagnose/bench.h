@@ -19,6 +19,7 @@ struct BenchOptions {
   std::vector<SyntheticDocument>
       documents;  // instead of micro_batch_size × sequence_len: dealt to micro-batches in order
   std::int64_t warmup = 2, steps = 6;
+  bool yardstick = true;  // measure the sgemm rate, before and after
 };
 
 /// Seconds of one step on this rank. The loss head's forward and backward are one pass.

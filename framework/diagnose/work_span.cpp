@@ -19,7 +19,8 @@ struct Measured {
   double total = 0;
 };
 
-Measured measure(const Recipe& recipe, Comm& comm, const BenchOptions& options, int threads) {
+Measured measure(const Recipe& recipe, Comm& comm, BenchOptions options, int threads) {
+  options.yardstick = false;
   VirtualThreads virtual_threads(threads);
   const BenchResult result = bench(recipe, comm, options);
   Measured out;
