@@ -170,8 +170,7 @@ BaseModel open_base_files(const ModelSection& section) {
   if (!scratch) {
     base.directory = section.base_model;
     base.files = std::make_shared<ModelFiles>(open_model_files(section.base_model, base.spec));
-    fit_naming(base.spec, *base.files);
-    fit_expert_layout(base.spec, *base.files);
+    fit_to_files(base.spec, *base.files);
     if (!is_bitsandbytes_config(base.config, config_dir + "/config.json")) require_weights(*base.files, base.spec);
   }
   return base;

@@ -34,10 +34,9 @@ const Family* find_family(std::string_view model_type);
 std::vector<std::string> default_targets(std::string_view model_type);
 
 class ModelFiles;
-/// Takes the layout of experts from the files: tensors of their own, stacked, or mxfp4, whatever the family has by default.
-void fit_expert_layout(ModelSpec& spec, const ModelFiles& files);
-/// Chooses the names that the files have, where a family has more than one kind.
-void fit_naming(ModelSpec& spec, const ModelFiles& files);
+/// Takes from the files what config.json does not say: the names, where a family has more than one kind, and the layout of
+/// experts (tensors of their own, stacked, or mxfp4), whatever the family has by default.
+void fit_to_files(ModelSpec& spec, const ModelFiles& files);
 
 /// A config as an object (config.json, or `model_config:` of a recipe). `source` stands in front of errors. Checked.
 ModelSpec read_model_config(const Json& config, const std::string& source);

@@ -25,6 +25,8 @@ void refuse(const Adapter& a, const ModelSpec& spec, const std::string& source) 
   add(a.config.lora_bias || !plan.biases.empty(), "biases");
   add(!plan.rows.empty(), "rows of an embedding");
   add(starts_from_base(a.config.init), fmt::format("change of the base, which init_lora_weights '{}' makes", a.config.init));
+  add(!plan.experts.empty(), plan.experts.empty() ? "" : fmt::format("adapter on experts like '{}'", plan.experts[0].stem));
+  for (const AdaptedModule& m : plan.modules) add(m.module.routed, fmt::format("adapter on '{}', an expert or a router", m.module.name));
   for (const AdaptedModule& m : plan.modules)
     add((m.module.embedding || m.module.head) && spec.tied,
         fmt::format("adapter on '{}' of a model whose head is its embedding", m.module.name));
@@ -37,10 +39,9 @@ struct Part {
 };
 
 // Rows of q and k in llama.cpp's order.
-std::vector<float> paired(std::span<const float> b, std::int64_t rows, std::int64_t r, std::int64_t head_dim) {
+std::vector<float> ordered(std::span<const float> b, std::int64_t rows, std::int64_t r, const RowOrder& order) {
   std::vector<float> out(b.size());
-  for (std::int64_t i = 0; i < rows; ++i)
-    std::copy_n(b.begin() + unpaired_row(i, head_dim) * r, r, out.begin() + i * r);
+  for (std::int64_t i = 0; i < rows; ++i) std::copy_n(b.begin() + order.source(i) * r, r, out.begin() + i * r);
   return out;
 }
 
@@ -61,7 +62,7 @@ void write_gguf_adapter(const std::string& path, const Adapter& adapter, const M
   refuse(adapter, spec, source);
   const GgufFamily& family = gguf_family(spec.model_type, source);
   std::map<std::string, GgufTensor> by_module;
-  for (GgufTensor& t : gguf_tensors(spec, family.paired_rope))
+  for (GgufTensor& t : gguf_tensors(spec, family))
     if (t.matrix()) by_module.try_emplace(t.sources[0].module(), t);
   auto values = [&](Kind kind, const std::string& module) -> std::span<const float> {
     for (const AdapterTensor& t : adapter.tensors)
@@ -82,8 +83,8 @@ void write_gguf_adapter(const std::string& path, const Adapter& adapter, const M
     if (m.module.embedding) {  // looked up by token: rows are tokens
       down = {{t.name + ".lora_a", {rows, m.r}, &stored}, turned(a, m.r, rows)};
       up.info.shape = {cols, m.r};
-    } else if (t.heads > 0) {
-      up.values = paired(b, rows, m.r, rows / t.heads);
+    } else if (t.order) {
+      up.values = ordered(b, rows, m.r, t.order);
     }
     // One alpha for all: what a module's own scale differs by goes into B.
     if (const double factor = m.scale * static_cast<double>(m.r) / alpha; std::abs(factor - 1) > 1e-12)

@@ -1,9 +1,10 @@
-// The keys of a GGUF file → config.json: the inverse of gguf_families.cpp.
+// The keys of a GGUF file → ModelSpec → config.json: the inverse of gguf_keys.cpp.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
 #include "checkpoint/model_config.h"
+#include "core/bf16.h"
 #include "core/error.h"
 #include "exchange/gguf_families.h"
 #include "exchange/gguf_model.h"
@@ -12,29 +13,37 @@
 namespace dml {
 namespace {
 
-class ConfigOf {
- public:
-  explicit ConfigOf(const GgufFile& file) : file_(file), arch_(file.text("general.architecture")), family_(find()) {}
+using F = GgufFamily;
 
-  Json read() {
-    model_ = std::string(family_.model_type);
+class SpecOf {
+ public:
+  explicit SpecOf(const GgufFile& file) : file_(file), arch_(file.text("general.architecture")), family_(find()) {}
+
+  ModelSpec read() {
+    s_.model_type = family_.model_type;
+    s_.naming = find_family(s_.model_type)->naming;
     sizes();
     ids();
-    if (model_ == "gpt2") gpt2();
-    else rotary_model();
-    const std::int64_t type = file_.integer("general.file_type", 0);
-    j_["torch_dtype"] = type == 32 ? "bfloat16" : type == 0 ? "float32" : "float16";
-    return std::move(j_);
+    biases_and_scales();
+    if (whole("expert_count", 0) > 0) experts();
+    if (family_.has(F::leading_dense)) latent();
+    layers();
+    if (s_.positions == Positions::rope) rope();
+    return std::move(s_);
   }
 
  private:
-  const GgufFamily& find() const {
+  // Architectures that several families share are told apart by what only one of them has.
+  const F& find() const {
     std::vector<std::string> names;
-    for (const GgufFamily& f : gguf_families()) {
-      if (f.architecture == arch_) return f;
+    const bool mixture = whole("expert_count", 0) > 0, slides = whole("attention.sliding_window", 0) > 0;
+    for (const F& f : gguf_families()) {
+      const bool fits = f.has(F::experts) == mixture && (arch_ != "olmo2" || (f.full_window > 0) == slides);
+      if (f.architecture == arch_ && fits) return f;
       names.emplace_back(f.architecture);
     }
-    throw UserError("{}: architecture '{}' is not supported; known are {}", file_.path(), arch_, fmt::join(names, ", "));
+    throw UserError("{}: architecture '{}'{} is not supported; known are {}", file_.path(), arch_,
+                    mixture ? " with experts" : "", fmt::join(names, ", "));
   }
   std::string key(std::string_view name) const { return fmt::format("{}.{}", arch_, name); }
   std::int64_t whole(std::string_view name) const { return file_.integer(key(name)); }
@@ -49,131 +58,133 @@ class ConfigOf {
   }
 
   void sizes() {
-    for (auto& f : families())
-      if (f.model_type == model_) j_["architectures"] = Json::array({f.architecture});
-    j_["model_type"] = model_;
     const GgufTensorView* table = file_.find("token_embd.weight");
     if (!table || table->shape.size() != 2) refuse("tensor 'token_embd.weight' is missing, or no matrix");
-    j_["vocab_size"] = table->shape[0];
-    j_["tie_word_embeddings"] = !has("output.weight");
-    hidden_ = whole("embedding_length"), heads_ = whole("attention.head_count");
-    if (hidden_ < 1 || heads_ < 1) refuse("embedding_length {} and head_count {} must be above 0", hidden_, heads_);
-    head_dim_ = whole("attention.key_length", hidden_ / heads_);
-    if (whole("attention.value_length", head_dim_) != head_dim_) refuse("keys and values of different lengths are not supported");
+    s_.vocab = table->shape[0];
+    s_.tied = !has("output.weight");
+    s_.hidden = whole("embedding_length"), s_.heads = whole("attention.head_count");
+    if (s_.hidden < 1 || s_.heads < 1) refuse("embedding_length {} and head_count {} must be above 0", s_.hidden, s_.heads);
+    s_.layers = whole("block_count");
+    constexpr std::int64_t kMostLayers = 2048;
+    if (s_.layers < 1 || s_.layers > kMostLayers) refuse("block_count must be 1 to {}, is {}", kMostLayers, s_.layers);
+    s_.ffn = whole("feed_forward_length");
+    s_.kv_heads = whole("attention.head_count_kv", s_.heads);
+    s_.head_dim = whole("attention.key_length", s_.hidden / s_.heads);
+    if (!family_.has(F::leading_dense) && whole("attention.value_length", s_.head_dim) != s_.head_dim)
+      refuse("keys and values of different lengths are not supported");
+    s_.max_positions = whole("context_length");
+    const std::string rms = key("attention.layer_norm_rms_epsilon");
+    s_.norm.kind = file_.metadata().find(rms) ? NormKind::rms : NormKind::layer;
+    s_.norm.eps = shortest(file_.number(s_.norm.kind == NormKind::rms ? rms : key("attention.layer_norm_epsilon")));
+    s_.activation = family_.activation;
+    s_.positions = s_.model_type == "gpt2"                             ? Positions::learned
+                   : s_.model_type == "bloom" || s_.model_type == "mpt" ? Positions::alibi
+                                                                        : Positions::rope;
   }
 
   void ids() {
     auto id = [&](const char* name) {
       const std::string k = std::string("tokenizer.ggml.") + name;
-      return file_.metadata().find(k) ? Json(file_.integer(k)) : Json(nullptr);
+      return file_.metadata().find(k) ? static_cast<Token>(file_.integer(k)) : Token{-1};
     };
-    j_["bos_token_id"] = id("bos_token_id");
-    Json ends = Json::array();
+    s_.bos = id("bos_token_id");
     for (const char* name : {"eos_token_id", "eot_token_id", "eom_token_id"})
-      if (const Json end = id(name); !end.is_null() && std::ranges::find(ends, end) == ends.end()) ends.push_back(end);
-    j_["eos_token_id"] = ends.empty() ? Json(nullptr) : ends.size() == 1 ? ends[0] : ends;
-    j_["pad_token_id"] = id("padding_token_id");
-  }
-
-  void gpt2() {
-    j_["n_embd"] = hidden_;
-    j_["n_inner"] = whole("feed_forward_length");
-    j_["n_layer"] = whole("block_count");
-    j_["n_head"] = heads_;
-    j_["n_positions"] = whole("context_length");
-    j_["layer_norm_epsilon"] = real("attention.layer_norm_epsilon", 1e-5);
-    j_["activation_function"] = "gelu_new";
-  }
-
-  void rotary_model() {
-    const std::int64_t layers = whole("block_count");
-    j_["hidden_size"] = hidden_;
-    j_["intermediate_size"] = whole("feed_forward_length");
-    j_["num_hidden_layers"] = layers;
-    j_["num_attention_heads"] = heads_;
-    j_["num_key_value_heads"] = whole("attention.head_count_kv", heads_);
-    j_["head_dim"] = head_dim_;
-    j_["max_position_embeddings"] = whole("context_length");
-    const bool rms = std::string_view(family_.epsilon) == "rms_norm_eps";
-    j_[family_.epsilon] =
-        shortest(file_.number(key(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon")));
-    j_["hidden_act"] = family_.activation == kernels::Activation::gelu_tanh ? "gelu_pytorch_tanh"
-                       : family_.activation == kernels::Activation::relu2   ? "relu2"
-                                                                            : "silu";
-    if (model_.starts_with("gemma")) j_["hidden_activation"] = j_["hidden_act"];
-    biases_and_scales();
-    if (model_ == "stablelm") {
-      j_["use_qkv_bias"] = has("blk.0.attn_q.bias");
-      j_["qk_layernorm"] = has("blk.0.attn_q_norm.weight");
-      j_["use_parallel_residual"] = file_.truth(key("use_parallel_residual"), true);
-    }
-    if (const auto window = whole("attention.sliding_window", 0); model_ == "phi3" && window > 0) j_["sliding_window"] = window;
-    if (model_ == "gemma2" || model_ == "gemma3_text") gemma_scores(layers);
-    rope();
+      if (const Token end = id(name); end >= 0 && std::ranges::find(s_.eos, end) == s_.eos.end()) s_.eos.push_back(end);
+    s_.pad = id("padding_token_id");
   }
 
   void biases_and_scales() {
-    const bool qkv = has("blk.0.attn_q.bias"), out = has("blk.0.attn_output.bias"), mlp = has("blk.0.ffn_up.bias");
-    if (model_ == "starcoder2" || model_ == "ernie4_5") {
-      j_["use_bias"] = out;
-    } else if (model_ != "qwen2" && model_ != "phi3" && model_ != "stablelm") {
-      j_["attention_bias"] = qkv;
-      j_["mlp_bias"] = mlp;
+    s_.bias = {.qkv = has("blk.0.attn_q.bias") || has("blk.0.attn_qkv.bias"), .out = has("blk.0.attn_output.bias"),
+               .mlp = has("blk.0.ffn_up.bias"), .head = has("output.bias")};
+    if (has("blk.0.attn_q_norm.weight")) s_.qk_norm.over = QkNormSpec::Over::own;  // which kind says the family
+    s_.residual.parallel = file_.truth(key("use_parallel_residual"), family_.has(F::parallel_only));
+    if (family_.has(F::scales)) {
+      s_.embedding_scale = real("embedding_scale", 1);
+      s_.residual.scale = real("residual_scale", 1);
+      s_.logit_scale = 1 / real("logit_scale", 1);
+    } else if (family_.has(F::logit_scale)) {
+      s_.logit_scale = real("logit_scale", 1);
     }
-    if (family_.extras & GgufFamily::scales) {
-      j_["embedding_multiplier"] = real("embedding_scale", 1);
-      j_["attention_multiplier"] = real("attention.scale", 1 / std::sqrt(static_cast<double>(head_dim_)));
-      j_["residual_multiplier"] = real("residual_scale", 1);
-      j_["logits_scaling"] = real("logit_scale", 1);
-    } else if (family_.extras & GgufFamily::logit_scale) {
-      j_["logit_scale"] = real("logit_scale", 1);
-      j_["use_qk_norm"] = has("blk.0.attn_q_norm.weight");
+    // Where the family has no key for it, this is what llama.cpp computes.
+    if (s_.model_type.starts_with("gemma") || family_.has(F::scales)) {
+      s_.scores.scale = family_.score_scale(s_);
+      if (const double given = real("attention.scale", 0); given > 0) s_.scores.scale = given;
     }
-    if (model_ == "cohere2") j_["sliding_window"] = whole("attention.sliding_window"), j_["sliding_window_pattern"] = 4;
+    s_.scores.softcap = real("attn_logit_softcapping", s_.model_type == "gemma2" ? 50 : 0);
+    s_.final_softcap = real("final_logit_softcapping", s_.model_type == "gemma2" ? 30 : 0);
+    s_.scores.most_alibi = real("attention.max_alibi_bias", 8);
   }
 
-  void gemma_scores(std::int64_t layers) {
-    const bool by_width = layers == (model_ == "gemma2" ? 46 : 62);  // as llama.cpp tells the 27B models
-    j_["query_pre_attn_scalar"] = by_width ? hidden_ / heads_ : head_dim_;
-    if (model_ == "gemma2") {
-      j_["attn_logit_softcapping"] = real("attn_logit_softcapping", 50);
-      j_["final_logit_softcapping"] = real("final_logit_softcapping", 30);
-      j_["sliding_window"] = whole("attention.sliding_window", 4096);
-    } else {
-      const double cap = real("final_logit_softcapping", 0);
-      j_["final_logit_softcapping"] = cap > 0 ? Json(cap) : Json(nullptr);
-      j_["sliding_window"] = whole("attention.sliding_window");
-      j_["sliding_window_pattern"] = 6;
-      j_["rope_local_base_freq"] = 10000.0;
+  void experts() {
+    MoeSpec& m = s_.moe;
+    m.experts = whole("expert_count");
+    m.chosen = whole("expert_used_count");
+    m.ffn = whole("expert_feed_forward_length", s_.ffn);
+    m.normalise = family_.has(F::normalised);
+    m.shared_ffn = whole("expert_shared_feed_forward_length", 0);
+    if (!family_.has(F::leading_dense)) return;
+    if (whole("expert_gating_func", 1) != 2) refuse("experts are chosen by a softmax; only deepseek_v3's sigmoid is supported");
+    m.normalise = file_.truth(key("expert_weights_norm"), false);
+    m.scale = real("expert_weights_scale", 1);
+    m.groups = whole("expert_group_count", 1), m.chosen_groups = whole("expert_group_used_count", 1);
+    m.shared_ffn = whole("expert_shared_count", 0) * m.ffn;
+    const std::int64_t dense = whole("leading_dense_block_count", 0);
+    m.dense.assign(static_cast<std::size_t>(s_.layers), false);
+    std::fill_n(m.dense.begin(), std::clamp<std::int64_t>(dense, 0, s_.layers), true);
+  }
+
+  void latent() {
+    LatentSpec& l = s_.latent;
+    if (!has("blk.0.attn_kv_b.weight"))
+      refuse("attention's 'attn_kv_b' is split into 'attn_k_b' and 'attn_v_b'; only files that hold it whole are supported");
+    l.q_rank = whole("attention.q_lora_rank", 0), l.kv_rank = whole("attention.kv_lora_rank");
+    l.rope = whole("rope.dimension_count");
+    l.nope = whole("attention.key_length") - l.rope;
+    l.value = whole("attention.value_length");
+  }
+
+  void layers() {
+    const std::int64_t window = whole("attention.sliding_window", 0);
+    if (s_.model_type == "phi3" && window > 0) s_.windows.assign(static_cast<std::size_t>(s_.layers), window);
+    bool slides = false, stays = false;
+    for (std::int64_t l = 0; l < s_.layers; ++l) {
+      slides |= family_.slides(s_, l) && window > 0;
+      stays |= !family_.turns(s_, l);
+    }
+    for (std::int64_t l = 0; l < s_.layers; ++l) {
+      if (slides) s_.windows.push_back(family_.slides(s_, l) ? window : 0);
+      if (stays) s_.without_rope.push_back(!family_.turns(s_, l));
     }
   }
 
   void rope() {
-    j_["rope_theta"] = real("rope.freq_base", 10000);
-    const std::int64_t turned = whole("rope.dimension_count", head_dim_);
-    if ((family_.extras & GgufFamily::partial_rope) || turned != head_dim_)
-      j_["partial_rotary_factor"] = static_cast<double>(turned) / static_cast<double>(head_dim_);
+    RopeSpec& r = s_.rope;
+    r.theta = real("rope.freq_base", 10000);
+    const std::int64_t turned = whole("rope.dimension_count", s_.head_dim);
+    if (!s_.latent) r.partial = static_cast<double>(turned) / static_cast<double>(s_.head_dim);
     const std::string kind = file_.text(key("rope.scaling.type"), "none");
-    Json scaling = nullptr;
     if (kind == "linear" || kind == "yarn") {
-      scaling = {{"rope_type", kind}, {"factor", real("rope.scaling.factor", 1)}};
-      if (kind == "yarn") {
-        scaling["original_max_position_embeddings"] = whole("rope.scaling.original_context_length");
-        scaling["beta_fast"] = real("rope.scaling.yarn_beta_fast", 32);
-        scaling["beta_slow"] = real("rope.scaling.yarn_beta_slow", 1);
-      }
+      r.scaling = kind == "yarn" ? RopeScaling::yarn : RopeScaling::linear;
+      r.factor = real("rope.scaling.factor", 1);
     } else if (kind != "none" && kind != "longrope") {
       refuse("rope scaling '{}' is not supported", kind);
     }
-    if (has("rope_freqs.weight")) scaling = llama3();
-    if (has("rope_factors_long.weight")) {
-      const std::int64_t original = whole("rope.scaling.original_context_length");
-      scaling = {{"rope_type", "longrope"}, {"long_factor", floats("rope_factors_long.weight")},
-                 {"short_factor", floats("rope_factors_short.weight")}, {"original_max_position_embeddings", original},
-                 {"attention_factor", real("rope.scaling.attn_factor", 1)}};
-      j_["original_max_position_embeddings"] = original;
+    if (kind == "yarn") {
+      r.original_positions = whole("rope.scaling.original_context_length");
+      r.beta_fast = real("rope.scaling.yarn_beta_fast", 32), r.beta_slow = real("rope.scaling.yarn_beta_slow", 1);
+      r.mscale_all_dim = 10 * real("rope.scaling.yarn_log_multiplier", 0);
+      r.truncate = s_.model_type != "gpt_oss";  // as its models say; no key holds it
     }
-    j_["rope_scaling"] = scaling;
+    if (has("rope_freqs.weight")) llama3();
+    if (has("rope_factors_long.weight")) {
+      r.scaling = RopeScaling::longrope;
+      r.long_factor = floats("rope_factors_long.weight"), r.short_factor = floats("rope_factors_short.weight");
+      r.original_positions = whole("rope.scaling.original_context_length");
+      r.factor = std::max(1.0, static_cast<double>(s_.max_positions) / static_cast<double>(std::max<std::int64_t>(1, r.original_positions)));
+      r.attention_factor = real("rope.scaling.attn_factor", 1);
+    }
+    if (s_.model_type == "gemma3_text") s_.rope_local = RopeSpec{};
+    if (s_.model_type == "olmo3") s_.rope_local = RopeSpec{.theta = r.theta};
   }
 
   std::vector<double> floats(const char* name) const {
@@ -185,34 +196,38 @@ class ConfigOf {
   }
 
   // The file has the factors; Hugging Face has what they were computed from. All published models have the frequencies 1 and 4.
-  Json llama3() const {
+  void llama3() {
     const std::vector<double> given = floats("rope_freqs.weight");
-    ModelSpec spec;
-    spec.head_dim = head_dim_;
-    spec.rope.theta = real("rope.freq_base", 10000);
-    spec.rope.scaling = RopeScaling::llama3;
-    spec.rope.factor = *std::ranges::max_element(given);
-    if (given.empty() || head_dim_ != 2 * std::ssize(given)) refuse("'rope_freqs.weight' has {} factors for heads of {}", given.size(), head_dim_);
+    if (given.empty() || s_.head_dim != 2 * std::ssize(given))
+      refuse("'rope_freqs.weight' has {} factors for heads of {}", given.size(), s_.head_dim);
+    RopeSpec& r = s_.rope;
+    r.scaling = RopeScaling::llama3;
+    r.factor = *std::ranges::max_element(given);
+    r.low_freq_factor = 1, r.high_freq_factor = 4;
     for (std::int64_t original = 256; original <= (1 << 20); original *= 2) {
-      spec.rope.original_positions = original;
-      const GgufTensor computed = gguf_tensors(spec, false).back();
-      if (std::ranges::equal(computed.values, given, [](double a, double b) { return std::abs(a - b) <= 1e-4 * b; }))
-        return {{"rope_type", "llama3"},      {"factor", spec.rope.factor},  {"low_freq_factor", 1.0},
-                {"high_freq_factor", 4.0}, {"original_max_position_embeddings", original}};
+      r.original_positions = original;
+      if (std::ranges::equal(llama3_factors(r, s_.head_dim), given, [](double a, double b) { return std::abs(a - b) <= 1e-4 * b; }))
+        return;
     }
     refuse("the factors of 'rope_freqs.weight' are not those of rope scaling 'llama3'");
   }
 
   const GgufFile& file_;
   std::string arch_;
-  const GgufFamily& family_;
-  std::string model_;
-  std::int64_t hidden_ = 0, heads_ = 0, head_dim_ = 0;
-  Json j_ = Json::object();
+  const F& family_;
+  ModelSpec s_;
 };
 
 }  // namespace
 
-Json gguf_config(const GgufFile& file) { return ConfigOf(file).read(); }
+Json gguf_config(const GgufFile& file) {
+  const std::int64_t type = file.integer("general.file_type", 0);
+  const ModelSpec spec = SpecOf(file).read();
+  Json config = config_json(spec, type == 32 ? "bfloat16" : type == 0 ? "float32" : "float16");
+  // Two norms in front of blocks that stand side by side, where the usual Falcon has one.
+  if (spec.model_type == "falcon" && file.find("blk.0.attn_norm_2.weight"))
+    config["new_decoder_architecture"] = true, config["num_ln_in_parallel_attn"] = 2;
+  return config;
+}
 
 }  // namespace dml

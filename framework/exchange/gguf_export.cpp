@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <map>
 
 #include "core/error.h"
 #include "core/log.h"
@@ -27,16 +28,24 @@ std::string size_label(std::int64_t weights) {
   return "0K";
 }
 
+// Of experts in mxfp4, whose rows of gate and up lie in turn.
+void read_coded_rows(const ModelFiles& files, const WeightName& w, std::int64_t first, std::int64_t count, float* out) {
+  const TensorView &codes = *files.find(w.tensor), &scales = *files.find(w.mxfp4_scales());
+  kernels::Weight all{kernels::Storage::mxfp4, w.tensor_rows, w.cols, codes.bytes.data()};
+  all.scale_codes = reinterpret_cast<const std::uint8_t*>(scales.bytes.data());
+  const StoredOrder order = w.order();
+  for (std::int64_t r = 0; r < count; ++r)
+    kernels::unpack(all, order.place((w.first_row + first + r) * w.cols) / w.cols, 1, 0, w.cols, out + r * w.cols);
+}
+
 // Rows of a tensor in the file's order.
 void read_rows(const GgufTensor& t, const WeightRows& rows, std::int64_t first, std::int64_t count, float* out) {
   if (t.sources.empty()) {
     std::copy_n(t.values.begin() + first, count, out);
     return;
   }
-  if (t.heads > 0) {
-    const WeightName& w = t.sources[0];
-    for (std::int64_t r = first; r < first + count; ++r, out += t.cols())
-      rows(w, unpaired_row(r, w.rows / t.heads), 1, out);
+  if (t.order) {
+    for (std::int64_t r = first; r < first + count; ++r, out += t.cols()) rows(t.sources[0], t.order.source(r), 1, out);
     return;
   }
   for (const WeightName& w : t.sources) {
@@ -91,6 +100,14 @@ class Encoder {
   const GgufExport& what_;
 };
 
+// One number for each layer.
+void write_xielu(const GgufExport& what, GgufMetadata& m) {
+  std::map<WeightRole, std::vector<float>> scalars;
+  for (const WeightName& w : weight_names(what.spec))
+    if (xielu_key(w.role)) what.rows(w, 0, 1, &scalars[w.role].emplace_back());
+  for (auto& [role, values] : scalars) m.set(xielu_key(role), GgufValue::f32s(values));
+}
+
 GgufMetadata metadata_of(const GgufExport& what, const GgufFamily& family, bool quantised) {
   GgufMetadata m;
   m.set("general.architecture", GgufValue::text(std::string(family.architecture)));
@@ -98,6 +115,7 @@ GgufMetadata metadata_of(const GgufExport& what, const GgufFamily& family, bool 
   m.set("general.name", GgufValue::text(what.name));
   m.set("general.size_label", GgufValue::text(size_label(what.spec.parameters())));
   write_model_keys(what.spec, family, what.directory, m);
+  if (what.spec.activation == kernels::Activation::xielu) write_xielu(what, m);
   m.set("general.file_type", GgufValue::u32(what.type.id));
   read_vocabulary(what.directory, what.spec).write(m);
   if (quantised) m.set("general.quantization_version", GgufValue::u32(2));
@@ -109,19 +127,17 @@ GgufMetadata metadata_of(const GgufExport& what, const GgufFamily& family, bool 
 WeightRows rows_of_files(const ModelFiles& files) {
   return [&files](const WeightName& w, std::int64_t first, std::int64_t count, float* out) {
     const TensorView& t = *files.find(w.tensor);
-    const std::int64_t width = dtype_bits(t.dtype) / 8, row = w.first_row + first;
-    if (!w.transposed) {
+    const std::int64_t row = w.first_row + first;
+    if (w.coded) return read_coded_rows(files, w, first, count, out);
+    if (!w.reordered()) {
       t.read(row * w.cols, count * w.cols, out);
-      if (!t.blocks)
+      if (const std::int64_t width = dtype_bits(t.dtype) / 8; !t.blocks)
         release_pages(t.bytes.subspan(static_cast<std::size_t>(row * w.cols * width),
                                       static_cast<std::size_t>(count * w.cols * width)));
       return;
     }
-    std::vector<float> line(static_cast<std::size_t>(count));
-    for (std::int64_t c = 0; c < w.cols; ++c) {
-      read_floats(t.dtype, t.bytes.data() + (c * w.tensor_rows + row) * width, count, line.data());
-      for (std::int64_t r = 0; r < count; ++r) out[r * w.cols + c] = line[static_cast<std::size_t>(r)];
-    }
+    const StoredOrder order = w.order();
+    for (std::int64_t i = 0; i < count * w.cols; ++i) t.read(order.place(row * w.cols + i), 1, out + i);
   };
 }
 
@@ -137,7 +153,7 @@ void log_gguf(const std::string& path, const GgufFileType& type, const GgufRepor
 
 GgufReport write_gguf(const GgufExport& what, const std::string& path) {
   const GgufFamily& family = gguf_family(what.spec.model_type, what.directory);
-  const std::vector<GgufTensor> tensors = gguf_tensors(what.spec, family.paired_rope);
+  const std::vector<GgufTensor> tensors = gguf_tensors(what.spec, family);
   const std::vector<const GgmlType*> types = mixed_types(what.type, tensors, what.spec);
   GgufReport report;
   std::vector<GgufTensorInfo> infos;

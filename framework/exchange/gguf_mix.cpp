@@ -15,16 +15,26 @@ bool gets_more(std::int64_t i, std::int64_t n) { return i < n / 8 || i >= 7 * n 
 
 bool stays_float32(const GgufTensor& t) {
   if (!t.matrix()) return true;
-  return t.sources[0].role == WeightRole::positions || t.name.ends_with("_norm.weight") || !t.name.ends_with(".weight");
+  const WeightRole role = t.sources[0].role;
+  const bool routes = role == WeightRole::router || role == WeightRole::shared_gate;
+  return routes || role == WeightRole::positions || t.name.ends_with("_norm.weight") || !t.name.ends_with(".weight");
 }
 
 bool has_blocks(Storage s) { return s != Storage::f32 && s != Storage::f16 && s != Storage::bf16; }
 
-Storage wanted(const GgufFileType& file, const GgufTensor& t, bool ends, std::int64_t layers) {
+// Eight experts: attention is a small part of the model, and stays finer.
+constexpr std::int64_t kFineExperts = 8;
+
+Storage wanted(const GgufFileType& file, const GgufTensor& t, bool ends, const ModelSpec& spec) {
+  const std::int64_t layers = spec.layers;
   const WeightName& w = t.sources[0];
   const bool medium4 = file.name == "q4_k_m", small4 = file.name == "q4_k_s", medium5 = file.name == "q5_k_m";
   if (ends) return file.base == Storage::q8_0 ? Storage::q8_0 : Storage::q6_k;
   if (w.role == WeightRole::q && w.fused()) return medium4 ? Storage::q5_k : medium5 ? Storage::q6_k : file.base;
+  if (spec.moe.experts == kFineExperts) {
+    if (w.role == WeightRole::k || w.role == WeightRole::v) return Storage::q8_0;
+    if (w.role == WeightRole::o && (medium4 || small4)) return Storage::q5_k;
+  }
   if (w.role == WeightRole::v) {
     if ((medium4 || medium5) && gets_more(w.layer, layers)) return Storage::q6_k;
     if (small4 && w.layer < 4) return Storage::q5_k;
@@ -90,7 +100,7 @@ std::vector<const GgmlType*> mixed_types(const GgufFileType& file, const std::ve
     if (!stays_float32(t)) {
       const WeightRole role = t.sources[0].role;
       const bool ends = role == WeightRole::head || (spec.tied && role == WeightRole::embed);
-      s = has_blocks(file.base) ? fitting(wanted(file, t, ends, spec.layers), t.cols(), ends) : file.base;
+      s = has_blocks(file.base) ? fitting(wanted(file, t, ends, spec), t.cols(), ends) : file.base;
     }
     types.push_back(&ggml_type(s));
   }

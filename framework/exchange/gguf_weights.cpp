@@ -4,6 +4,7 @@
 #include <cstring>
 #include <list>
 #include <map>
+#include <utility>
 
 #include "core/error.h"
 #include "core/log.h"
@@ -51,12 +52,13 @@ class Mapper {
     const GgufFile& file = *own_->file;
     const GgufFamily& family = gguf_family(spec_.model_type, file.path());
     std::map<std::string_view, bool> used;
-    for (const GgufTensor& t : gguf_tensors(spec_, family.paired_rope)) {
+    for (const GgufTensor& t : gguf_tensors(spec_, family)) {
       const GgufTensorView* stored = file.find(t.name);
       if (!stored) continue;  // who misses it says so, by the name in Hugging Face's model
       used[stored->name] = true;
       if (!t.sources.empty()) add(t, *stored);
     }
+    add_xielu(file);
     for (const GgufTensorView& t : file.tensors())
       if (!used.contains(t.name))
         log_warning("{}: tensor '{}' {} is not used", file.path(), t.name, shape_text(t.shape));
@@ -74,9 +76,10 @@ class Mapper {
     if (stored.shape != plan.shape)
       throw UserError("{}: tensor '{}' is {}, its keys ask for {}", own_->file->path(), stored.name,
                       shape_text(stored.shape), shape_text(plan.shape));
+    if (first.experts > 0) return gather(plan, stored);
     if (plan.offset != 0 || first.transposed) return add_values(plan, stored);
     std::span<const std::byte> data = stored.data;
-    if (plan.heads > 0) data = unpaired(plan, stored);
+    if (plan.order) data = reordered(plan, stored);
     if (one) return add_view(first, stored, data);
     const std::size_t each = data.size() / plan.sources.size();  // a norm of every head
     for (std::size_t i = 0; i < plan.sources.size(); ++i) add_view(plan.sources[i], stored, data.subspan(i * each, each));
@@ -90,15 +93,60 @@ class Mapper {
   }
 
   // Rows in Hugging Face's order, as they are stored.
-  std::span<const std::byte> unpaired(const GgufTensor& plan, const GgufTensorView& stored) {
-    const std::int64_t rows = plan.rows(), head_dim = rows / plan.heads;
+  std::span<const std::byte> reordered(const GgufTensor& plan, const GgufTensorView& stored) {
+    const std::int64_t rows = plan.rows();
     const auto row = static_cast<std::size_t>(stored.bytes() / rows);
     const SharedBytes& copy = own_->copies.emplace_back(stored.data.size());
     for (std::int64_t r = 0; r < rows; ++r)
-      std::memcpy(copy.data() + static_cast<std::size_t>(unpaired_row(r, head_dim)) * row,
+      std::memcpy(copy.data() + static_cast<std::size_t>(plan.order.source(r)) * row,
                   stored.data.data() + static_cast<std::size_t>(r) * row, row);
     release_pages(stored.data);
     return copy.bytes();
+  }
+
+  // Experts that Hugging Face stacks in one tensor, where llama.cpp has one for gate and one for up. Rows are copied as they
+  // are stored; a tensor of (in, out) is of values.
+  void gather(const GgufTensor& plan, const GgufTensorView& stored) {
+    const WeightName& first = plan.sources[0];
+    const bool by_value = first.reordered();
+    if (by_value && stored.type->values > 1)
+      throw UserError("{}: tensor '{}' is {}; a {} is read from f32, f16 and bf16", own_->file->path(), stored.name,
+                      stored.type->name, spec_.model_type);
+    const std::int64_t rows = plan.rows();
+    const auto row = static_cast<std::size_t>(stored.bytes() / rows), element = static_cast<std::size_t>(stored.type->bytes);
+    auto [place, is_new] = stacks_.try_emplace(first.tensor, nullptr);
+    if (is_new) {
+      place->second = &own_->copies.emplace_back(row * static_cast<std::size_t>(first.tensor_rows));
+      add_view(first, stored, place->second->bytes());
+    }
+    std::byte* to = place->second->data();
+    const std::byte* from = stored.data.data();
+    const StoredOrder order = first.order();
+    for (const WeightName& w : plan.sources)
+      for (std::int64_t r = 0; r < w.rows; ++r, from += row)
+        if (!by_value) std::memcpy(to + static_cast<std::size_t>(w.first_row + r) * row, from, row);
+        else
+          for (std::int64_t c = 0; c < w.cols; ++c)
+            std::memcpy(to + static_cast<std::size_t>(order.place((w.first_row + r) * w.cols + c)) * element,
+                        from + static_cast<std::size_t>(c) * element, element);
+    release_pages(stored.data);
+  }
+
+  void add_xielu(const GgufFile& file) {
+    if (spec_.activation != kernels::Activation::xielu) return;
+    for (const WeightName& w : weight_names(spec_)) {
+      const char* key = xielu_key(w.role);
+      if (!key) continue;
+      const GgufValue* values = file.metadata().find(key);
+      if (!values || values->is_text() || values->is_array_of_texts() || (values->count() != 1 && std::cmp_less_equal(values->count(), w.layer)))
+        throw UserError("{}: key '{}' must hold a number for each of {} layers", file.path(), key, spec_.layers);
+      const SharedBytes& copy = own_->copies.emplace_back(sizeof(float));
+      const auto x = static_cast<float>(values->number(values->count() == 1 ? 0 : static_cast<std::size_t>(w.layer)));
+      std::memcpy(copy.data(), &x, sizeof x);
+      own_->names.push_back(w.tensor);
+      own_->shapes.push_back(w.tensor_shape());
+      views_.push_back({own_->names.back(), Dtype::f32, own_->shapes.back(), copy.bytes(), nullptr});
+    }
   }
 
   // Values that differ from those of the file: without Gemma's 1 in norms, and turned.
@@ -119,6 +167,7 @@ class Mapper {
 
   const ModelSpec& spec_;
   std::shared_ptr<Backing> own_ = std::make_shared<Backing>();
+  std::map<std::string, const SharedBytes*> stacks_;  // that several tensors of the file fill
   std::vector<TensorView> views_;
 };
 

@@ -61,6 +61,7 @@ struct InputModel {
         files(open_model_files(input, spec)) {
     if (is_bitsandbytes_config(config, folder + "/config.json"))
       throw UserError("{}: its weights are quantised; only models of f32, f16 and bf16 can be converted", input);
+    fit_to_files(spec, files);
     require_weights(files, spec);
   }
   // The element type that most matrices have; float32 where they are quantised.

@@ -95,7 +95,7 @@ class Describer {
     if (known) describe_spec(spec);
     attempt([&] {
       const ModelFiles files = open_model_files(directory_, spec);
-      fit_expert_layout(spec, files);
+      fit_to_files(spec, files);
       row("files", fmt::format("{}, {}", files.paths().size(), size_text(files.bytes())),
           {{"count", files.paths().size()}, {"bytes", files.bytes()}});
       describe_tensors(files.tensors());
@@ -104,8 +104,6 @@ class Describer {
         row("quantised", "nf4 of bitsandbytes: for adapter: qlora", "nf4");
         return;
       }
-      fit_naming(spec, files);
-      fit_expert_layout(spec, files);
       ModelReport report = report_weights(files, spec);
       out_.refused.insert(out_.refused.end(), report.errors.begin(), report.errors.end());
       out_.warnings.insert(out_.warnings.end(), report.warnings.begin(), report.warnings.end());

@@ -35,6 +35,12 @@ std::vector<double> product(std::span<const float> b, std::span<const float> a, 
   return out;
 }
 
+// Where llama.cpp has a row of Hugging Face's: the halves of a head in turn.
+std::int64_t paired_row(std::int64_t row, std::int64_t head_dim) {
+  const std::int64_t in_head = row % head_dim, half = head_dim / 2;
+  return row - in_head + in_head % half * 2 + in_head / half;
+}
+
 TEST(GgufAdapters, ComputeWhatPeftsFileDoes) {
   int seen = 0;
   for (const char* family : {"llama_tiny", "qwen2", "gemma", "phi3"}) {
@@ -97,13 +103,17 @@ TEST(GgufAdapters, RefuseWhatTheFileHasNoPlaceFor) {
   EXPECT_FALSE(fs::exists(out / "a.gguf"));
 }
 
-TEST(GgufAdapters, RowsArePairedAndBack) {
-  for (std::int64_t d : {2, 8, 64})
-    for (std::int64_t r = 0; r < 3 * d; ++r) {
-      EXPECT_EQ(unpaired_row(paired_row(r, d), d), r);
-      EXPECT_EQ(paired_row(r, d) / d, r / d);
-    }
-  EXPECT_EQ(paired_row(4, 8), 1);  // the second half's first stands beside the first half's
+TEST(GgufAdapters, OfExpertsAreRefusedByName) {
+  ModelSpec spec = read_model_config({{"model_type", "mixtral"}, {"vocab_size", 64}, {"hidden_size", 32}, {"intermediate_size", 64},
+                                      {"num_hidden_layers", 1}, {"num_attention_heads", 2}, {"num_key_value_heads", 1},
+                                      {"num_local_experts", 4}, {"num_experts_per_tok", 2}}, "config");
+  Adapter adapter;
+  adapter.config.target_modules = {"w1"};
+  adapter.config.r = 2;
+  adapter.plan = plan_adapter(adapter.config, spec, "mine");
+  const testing_tools::TemporaryFolder out;
+  EXPECT_THAT([&] { write_gguf_adapter(out / "a.gguf", adapter, spec, gguf_file_type("f32"), "mine"); },
+              testing::ThrowsMessage<UserError>(HasSubstr("experts.0.w1', an expert or a router")));
 }
 
 }  // namespace

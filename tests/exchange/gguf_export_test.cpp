@@ -109,10 +109,10 @@ TEST_F(GgufExports, OfOneElementTypeKeepVectorsInFloat32) {
 TEST_F(GgufExports, MixTypesAsLlamaQuantizeDoes) {
   ModelSpec spec;
   spec.vocab = 1000, spec.hidden = 512, spec.ffn = 1024, spec.layers = 32, spec.heads = 8, spec.kv_heads = 4, spec.head_dim = 64;
-  const auto tensors = gguf_tensors(spec, true);
+  const auto tensors = gguf_tensors(spec, gguf_family("llama", ""));
   auto types_of = [&](const char* name, const ModelSpec& s) {
     std::map<std::string, std::string> out;
-    const auto list = gguf_tensors(s, true);
+    const auto list = gguf_tensors(s, gguf_family("llama", ""));
     const auto types = mixed_types(gguf_file_type(name), list, s);
     for (std::size_t i = 0; i < list.size(); ++i) out[list[i].name] = types[i]->name;
     return out;
@@ -166,7 +166,7 @@ TEST_F(GgufExports, LlamaThreeFactorsFollowItsFormula) {
   spec.head_dim = 64, spec.heads = spec.kv_heads = 1, spec.layers = 0;
   spec.rope.scaling = RopeScaling::llama3;
   spec.rope.theta = 500000, spec.rope.factor = 8, spec.rope.original_positions = 8192;
-  const auto tensors = gguf_tensors(spec, true);
+  const auto tensors = gguf_tensors(spec, gguf_family("llama", ""));
   const GgufTensor& t = tensors.back();
   ASSERT_EQ(t.name, "rope_freqs.weight");
   ASSERT_EQ(t.values.size(), 32u);

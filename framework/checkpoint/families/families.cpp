@@ -23,9 +23,12 @@ const Family* find_family(std::string_view model_type) {
   return found == families().end() ? nullptr : &*found;
 }
 
-void fit_naming(ModelSpec& spec, const ModelFiles& files) {
-  for (const Naming* n = spec.naming; n; n = n->otherwise)
-    if (files.find(std::string(n->embed) + ".weight")) return void(spec.naming = n);
+void fit_to_files(ModelSpec& spec, const ModelFiles& files) {
+  auto has_names = [&](const Naming* n) { return files.find(std::string(n->embed) + ".weight") != nullptr; };
+  const Naming* naming = spec.naming;
+  while (naming && !has_names(naming)) naming = naming->otherwise;
+  if (naming) spec.naming = naming;
+  fit_expert_layout(spec, files);
 }
 
 std::vector<std::string> default_targets(std::string_view model_type) {

@@ -1,9 +1,55 @@
-// GPT-2; and those whose q, k and v are one tensor, head by head: GPT-NeoX (Pythia), Falcon.
+// GPT-2 and MPT; and those whose q, k and v are one tensor, head by head: GPT-NeoX (Pythia), Falcon, BLOOM.
 #include "checkpoint/families/groups.h"
 #include "core/error.h"
 
 namespace dml {
 namespace {
+
+// How families older than Llama spell their sizes. transformers takes Llama's names as well.
+struct OldKeys {
+  const char *hidden, *layers, *heads, *positions, *ffn;
+  std::int64_t most_positions = 2048;
+  Token bos = -1, eos = -1;
+};
+
+void read_old_sizes(const ConfigReader& c, ModelSpec& s, const OldKeys& keys) {
+  auto size = [&](const char* name, const char* other) {
+    return c.required(!c.has(name) && c.has(other) ? other : name);
+  };
+  s.vocab = c.required("vocab_size");
+  s.hidden = size(keys.hidden, "hidden_size");
+  s.layers = size(keys.layers, "num_hidden_layers");
+  s.heads = s.kv_heads = size(keys.heads, "num_attention_heads");
+  for (const char* key : {keys.positions, "max_position_embeddings", "n_ctx"})
+    if (s.max_positions = c.integer(key, keys.most_positions); c.has(key)) break;
+  s.ffn = 4 * (s.hidden < (1 << 20) ? s.hidden : 0);
+  if (keys.ffn) s.ffn = c.integer(keys.ffn, s.ffn);
+  if (s.hidden < 1 || s.heads < 1) s.check(c.source());
+  if (s.hidden % s.heads != 0)
+    throw UserError("{}: {} {} is not divisible by {} heads", c.source(), keys.hidden, s.hidden, s.heads);
+  s.head_dim = s.hidden / s.heads;
+  s.tied = c.boolean("tie_word_embeddings", true);
+  s.init_range = c.number("initializer_range", 0.02);
+  s.bos = c.token("bos_token_id", keys.bos < s.vocab ? keys.bos : -1);
+  s.eos = c.tokens("eos_token_id", keys.eos < s.vocab ? keys.eos : -1);
+  s.pad = c.token("pad_token_id", -1);
+}
+
+void old_sizes(ConfigFields& c, ModelSpec& s, const OldKeys& keys) {
+  if (const ConfigReader* from = c.reader()) {
+    read_old_sizes(*from, s, keys);
+  } else {
+    Json& j = *c.writer();
+    j[keys.hidden] = s.hidden;
+    if (keys.ffn) j[keys.ffn] = s.ffn;
+    j[keys.layers] = s.layers;
+    j[keys.heads] = s.heads;
+    j[keys.positions] = s.max_positions;
+  }
+  c.number("layer_norm_epsilon", s.norm.eps, 1e-5);
+  s.norm.kind = NormKind::layer;
+  s.gated = false;
+}
 
 constexpr Naming kGpt2{.embed = "transformer.wte",
                        .positions = "transformer.wpe",
@@ -18,55 +64,63 @@ constexpr Naming kGpt2{.embed = "transformer.wte",
                        .down = "mlp.c_proj",
                        .targets = {"c_attn"}};
 
-void read_gpt2(const ConfigReader& c, ModelSpec& s) {
-  // transformers takes the names of the other families as well.
-  auto size = [&](const char* name, const char* other) {
-    return c.required(!c.has(name) && c.has(other) ? other : name);
-  };
-  s.vocab = c.required("vocab_size");
-  s.hidden = size("n_embd", "hidden_size");
-  s.layers = size("n_layer", "num_hidden_layers");
-  s.heads = s.kv_heads = size("n_head", "num_attention_heads");
-  for (const char* key : {"n_positions", "max_position_embeddings", "n_ctx"})
-    if (s.max_positions = c.integer(key, 1024); c.has(key)) break;
-  s.ffn = c.integer("n_inner", 4 * (s.hidden < (1 << 20) ? s.hidden : 0));
-  if (s.hidden < 1 || s.heads < 1) s.check(c.source());
-  if (s.hidden % s.heads != 0)
-    throw UserError("{}: n_embd {} is not divisible by {} heads", c.source(), s.hidden, s.heads);
-  s.head_dim = s.hidden / s.heads;
-  s.activation = c.activation({"activation_function"}, "gelu_new");
-  s.tied = c.boolean("tie_word_embeddings", true);
-  s.init_range = c.number("initializer_range", 0.02);
-  Token end = s.vocab > 50256 ? 50256 : -1;
-  s.bos = c.token("bos_token_id", end);
-  s.eos = c.tokens("eos_token_id", end);
-  s.pad = c.token("pad_token_id", -1);
-}
-
 void gpt2(ConfigFields& c, ModelSpec& s) {
-  if (Json* to = c.writer()) {
-    Json& j = *to;
-    j["n_embd"] = s.hidden;
-    j["n_inner"] = s.ffn;
-    j["n_layer"] = s.layers;
-    j["n_head"] = s.heads;
-    j["n_positions"] = s.max_positions;
-  } else {
-    read_gpt2(*c.reader(), s);
-  }
-  c.number("layer_norm_epsilon", s.norm.eps, 1e-5);
+  old_sizes(c, s, {"n_embd", "n_layer", "n_head", "n_positions", "n_inner", 1024, 50256, 50256});
   bool scaled = s.scores.scale == 0;
   c.flag("scale_attn_weights", scaled, true);
   if (!scaled) s.scores.scale = 1;
   c.flag("scale_attn_by_inverse_layer_idx", s.scores.by_layer, false);
-  if (Json* to = c.writer())
-    (*to)["activation_function"] =
+  if (const ConfigReader* from = c.reader()) s.activation = from->activation({"activation_function"}, "gelu_new");
+  else
+    (*c.writer())["activation_function"] =
         s.activation == kernels::Activation::gelu_tanh ? "gelu_new" : activation_name(s.activation);
-  layer_norm(s);
-  s.bias.qkv = s.bias.out = s.bias.mlp = true;
-  s.gated = false;
+  s.norm.bias = s.bias.qkv = s.bias.out = s.bias.mlp = true;
   s.positions = Positions::learned;
   s.stored = {.qkv = StorageSpec::Qkv::stacked, .in_out = true};
+}
+
+constexpr Naming kMpt{.embed = "transformer.wte",
+                      .layers = "transformer.blocks",
+                      .final_norm = "transformer.norm_f",
+                      .input_norm = "norm_1",
+                      .pre_ffn_norm = "norm_2",
+                      .o = "attn.out_proj",
+                      .qkv = "attn.Wqkv",
+                      .up = "ffn.up_proj",
+                      .down = "ffn.down_proj",
+                      .targets = {"Wqkv"}};
+
+// The settings of "attn_config" that transformers honours, and those that it has no code for.
+void mpt_attention(const ConfigReader& c, ModelSpec& s) {
+  if (!c.has("attn_config")) return;
+  const Json& all = c.at("attn_config");
+  const std::string place = c.source() + ": attn_config";
+  if (!all.is_object()) throw UserError("{} must be an object, is {}", place, dump(all).substr(0, 60));
+  s.scores.most_alibi = json_number(all, "alibi_bias_max", 8, place);
+  s.scores.scale = json_number(all, "softmax_scale", 0, place);
+  if (!json_bool(all, "alibi", true, place)) throw UserError("{}: 'alibi' is false; only an mpt with ALiBi is supported", place);
+  if (json_bool(all, "qk_ln", false, place)) throw UserError("{}: 'qk_ln' is not supported", place);
+  if (json_number(all, "clip_qkv", 0, place) != 0) throw UserError("{}: 'clip_qkv' is not supported", place);
+  if (const std::string type = json_string(all, "attn_type", "multihead_attention", place); type != "multihead_attention")
+    throw UserError("{}: 'attn_type' is '{}', only 'multihead_attention' is supported", place, type.substr(0, 60));
+}
+
+void mpt(ConfigFields& c, ModelSpec& s) {
+  old_sizes(c, s, {"d_model", "n_layers", "n_heads", "max_seq_len", nullptr});
+  if (const ConfigReader* from = c.reader()) {
+    const std::int64_t ratio = from->integer("expansion_ratio", 4);
+    if (ratio < 1 || ratio > 64) throw UserError("{}: 'expansion_ratio' must be 1 to 64, is {}", from->source(), ratio);
+    s.ffn = ratio * (s.hidden < (1 << 18) ? s.hidden : 0);
+    if (!from->boolean("no_bias", true)) throw UserError("{}: 'no_bias' is false; transformers' mpt has no biases", from->source());
+    mpt_attention(*from, s);
+  } else {
+    Json& to = *c.writer();
+    to["expansion_ratio"] = s.ffn / s.hidden;
+    to["attn_config"] = {{"alibi", true}, {"alibi_bias_max", s.scores.most_alibi}, {"softmax_scale", s.scores.scale > 0 ? Json(s.scores.scale) : Json(nullptr)}};
+  }
+  s.activation = kernels::Activation::gelu;
+  s.positions = Positions::alibi;
+  s.stored.qkv = StorageSpec::Qkv::stacked;
 }
 
 constexpr Naming kNeox{.embed = "gpt_neox.embed_in",
@@ -116,6 +170,25 @@ constexpr Naming kFalconTwoNorms = [] {
   return n;
 }();
 
+// Falcon's names, and a norm behind the embedding.
+constexpr Naming kBloom = [] {
+  Naming n = kFalcon;
+  n.embed_norm = "transformer.word_embeddings_layernorm";
+  return n;
+}();
+
+void bloom(ConfigFields& c, ModelSpec& s) {
+  old_sizes(c, s, {"hidden_size", "n_layer", "n_head", "seq_length", nullptr, 2048, 1, 2});
+  bool behind = false;
+  c.flag("apply_residual_connection_post_layernorm", behind, false);
+  if (behind)
+    throw UserError("{}: 'apply_residual_connection_post_layernorm' is true, which is not supported", c.reader()->source());
+  s.norm.bias = s.bias.qkv = s.bias.out = s.bias.mlp = true;
+  s.activation = kernels::Activation::gelu_tanh;
+  s.positions = Positions::alibi;
+  s.stored.qkv = StorageSpec::Qkv::by_head;
+}
+
 void falcon(ConfigFields& c, ModelSpec& s) {
   layer_norm(s);
   c.common(s, {.norm_eps = 1e-5,
@@ -157,6 +230,8 @@ FamilyGroup gpt_families() {
       {"gpt_neox", "GPTNeoXForCausalLM", "GPT-NeoX, Pythia: LayerNorm, partial rotary, parallel residual", gpt_neox,
        &kNeox},
       {"falcon", "FalconForCausalLM", "Falcon: shared keys and values, parallel residual, no gate", falcon, &kFalcon},
+      {"bloom", "BloomForCausalLM", "BLOOM: ALiBi, a norm behind the embedding", bloom, &kBloom},
+      {"mpt", "MptForCausalLM", "MPT: ALiBi, no biases", mpt, &kMpt},
   };
 }
 

@@ -22,6 +22,9 @@ FamilyGroup gemma_families();   // Gemma
 FamilyGroup phi_families();     // Phi, GLM
 FamilyGroup cohere_families();  // Command; StableLM, Nemotron, StarCoder 2: LayerNorm
 FamilyGroup expert_families();  // those with mixtures of experts
-FamilyGroup gpt_families();     // GPT-2, GPT-NeoX, Falcon
+FamilyGroup gpt_families();     // GPT-2, GPT-NeoX, Falcon, BLOOM, MPT
+
+/// Of fit_to_files(): how the files hold experts.
+void fit_expert_layout(ModelSpec& spec, const ModelFiles& files);
 
 }  // namespace dml
