@@ -135,32 +135,43 @@ void dots_nt(ConstMat x, const Weight& w, Mat y, bool add, std::int64_t first, s
 
 }  // namespace
 
-void gemm_nt(ConstMat x, const Weight& w, Mat y, Write mode, Rows rows) {
-  ProfileScope profiled("gemm_nt", 2.0 * static_cast<double>(x.size()) * static_cast<double>(w.rows));
-  DML_CHECK(x.cols == w.cols && y.rows == x.rows && y.cols == w.rows);
-  bool add = mode == Write::add;
-  if (rows == Rows::dots)
-    return parallel_ranges(w.rows, rows_of_task(w.rows), [&](std::int64_t first, std::int64_t last) {
-      dots_nt(x, w, y, add, first, last);
-    });
-  if (rows == Rows::by_count && x.rows <= kDotRows)
-    return parallel_ranges(w.rows, rows_of_task(w.rows), [&](std::int64_t first, std::int64_t last) {
-      few_rows_nt(x, w, y.data + first, y.cols, add, first, last);
-    });
-  packed_product({weight_of(x)}, {w}, y, mode);
-}
-
-void gemm_nt_with(ConstMat x, const Weight& w, ConstMat down, ConstMat b, Mat y, Write mode, Rows rows) {
-  if (rows == Rows::dots || (rows == Rows::by_count && x.rows <= kDotRows)) {
-    gemm_nt(x, w, y, mode, rows);
-    return lora_up(down, b, 1, y);
+void gemm_nt(const Several<ForwardProduct>& products, Write mode, Rows rows) {
+  auto operations = [](const ForwardProduct& p) {
+    return 2.0 * static_cast<double>(p.y.size()) * static_cast<double>(p.x.cols + p.down.cols);
+  };
+  ProfileScope profiled("gemm_nt", profiling ? products.total(operations) : 0);
+  const bool add = mode == Write::add;
+  auto as_dots = [&](const ForwardProduct& p) {
+    return rows == Rows::dots || (rows == Rows::by_count && p.x.rows <= kDotRows);
+  };
+  std::int64_t dots = 0, dot_rows = 0;
+  for (std::int64_t i = 0; i < products.size(); ++i) {
+    const ForwardProduct p = products[i];
+    DML_CHECK(p.x.cols == p.w.cols && p.y.rows == p.x.rows && p.y.cols == p.w.rows);
+    DML_CHECK(!p.down.data || (p.down.rows == p.x.rows && p.down.cols == p.b.cols && p.b.rows == p.w.rows));
+    if (as_dots(p)) ++dots, dot_rows += p.x.rows > 0 ? p.w.rows : 0;
   }
-  ProfileScope profiled("gemm_nt",
-                        2.0 * static_cast<double>(x.rows * w.rows) * static_cast<double>(x.cols + down.cols));
-  DML_CHECK(x.cols == w.cols && y.rows == x.rows && y.cols == w.rows);
-  DML_CHECK(down.rows == x.rows && down.cols == b.cols && b.rows == w.rows);
-  Tail tail{{weight_of(down)}, {weight_of(b)}};
-  packed_product({weight_of(x)}, {w}, y, mode, &tail);
+  if (dots > 0) {
+    const std::int64_t part = rows_of_task(dot_rows);
+    auto tiles = [&](const ForwardProduct& p) { return as_dots(p) && p.x.rows > 0 ? (p.w.rows + part - 1) / part : 0; };
+    parallel_tiles(products, tiles, [&](const ForwardProduct& p, TileOf tile) {
+      const std::int64_t first = tile.i * part, last = std::min(first + part, p.w.rows);
+      if (rows == Rows::dots) dots_nt(p.x, p.w, p.y, add, first, last);
+      else few_rows_nt(p.x, p.w, p.y.data + first, p.y.cols, add, first, last);
+    });
+    auto up = [&](std::int64_t i) {
+      const ForwardProduct p = products[i];
+      return as_dots(p) && p.down.data ? AdapterUp{p.down, p.b, 1, p.y} : AdapterUp{};
+    };
+    if (products.total([](const ForwardProduct& p) { return p.down.rows; }) > 0) lora_up({products.size(), up});
+  }
+  auto packed = [&](std::int64_t i) {
+    const ForwardProduct p = products[i];
+    Product product{{weight_of(p.x)}, {p.w}, p.y, mode};
+    if (p.down.data) product.tail = Tail{{weight_of(p.down)}, {weight_of(p.b)}};
+    return as_dots(p) ? Product{} : product;
+  };
+  if (dots < products.size()) packed_products({products.size(), packed});
 }
 
 void gemm_nt_panel(const Factor& x, const Weight& w, std::int64_t first, std::int64_t count, Mat y) {
@@ -169,31 +180,41 @@ void gemm_nt_panel(const Factor& x, const Weight& w, std::int64_t first, std::in
   few_rows_nt(rows, w, y.data, y.cols, false, first, first + count);
 }
 
-void gemm_nn(ConstMat dy, const Weight& w, Mat dx, Write mode) {
-  ProfileScope profiled("gemm_nn", 2.0 * static_cast<double>(dy.size()) * static_cast<double>(w.cols));
-  DML_CHECK(dy.cols == w.rows && dx.rows == dy.rows && dx.cols == w.cols);
-  packed_product({weight_of(dy)}, {w, true}, dx, mode);
-}
-
-void gemm_nn_with(ConstMat dy, const Weight& w, ConstMat ddown, ConstMat a, Mat dx, Write mode) {
-  ProfileScope profiled("gemm_nn",
-                        2.0 * static_cast<double>(dy.rows * w.cols) * static_cast<double>(dy.cols + ddown.cols));
-  DML_CHECK(dy.cols == w.rows && dx.rows == dy.rows && dx.cols == w.cols);
-  DML_CHECK(ddown.rows == dy.rows && ddown.cols == a.rows && a.cols == w.cols);
-  Tail tail{{weight_of(ddown)}, {weight_of(a), true}};
-  packed_product({weight_of(dy)}, {w, true}, dx, mode, &tail);
+void gemm_nn(const Several<InputGradient>& products, Write mode) {
+  auto operations = [](const InputGradient& p) {
+    return 2.0 * static_cast<double>(p.dx.size()) * static_cast<double>(p.dy.cols + p.ddown.cols);
+  };
+  ProfileScope profiled("gemm_nn", profiling ? products.total(operations) : 0);
+  auto packed = [&](std::int64_t i) {
+    const InputGradient p = products[i];
+    DML_CHECK(p.dy.cols == p.w.rows && p.dx.rows == p.dy.rows && p.dx.cols == p.w.cols);
+    Product product{{weight_of(p.dy)}, {p.w, true}, p.dx, mode};
+    if (p.ddown.data) {
+      DML_CHECK(p.ddown.rows == p.dy.rows && p.ddown.cols == p.a.rows && p.a.cols == p.w.cols);
+      product.tail = Tail{{weight_of(p.ddown)}, {weight_of(p.a), true}};
+    }
+    return product;
+  };
+  packed_products({products.size(), packed});
 }
 
 void gemm_nn_panels(const float* dy, std::int64_t all_rows, std::int64_t width, const Weight& w, Mat dx, Write mode) {
   ProfileScope profiled("gemm_nn_panels", 2.0 * static_cast<double>(dx.size()) * static_cast<double>(w.rows));
   DML_CHECK(dx.rows == all_rows && dx.cols == w.cols);
-  packed_product({weight_of({dy, all_rows, w.rows}), false, width}, {w, true}, dx, mode);
+  packed_products(Product{{weight_of({dy, all_rows, w.rows}), false, width}, {w, true}, dx, mode});
 }
 
-void gemm_tn(ConstMat dy, ConstMat x, Mat dw, Write mode) {
-  ProfileScope profiled("gemm_tn", 2.0 * static_cast<double>(dy.size()) * static_cast<double>(x.cols));
-  DML_CHECK(dy.rows == x.rows && dw.rows == dy.cols && dw.cols == x.cols);
-  packed_product({weight_of(dy), true}, {weight_of(x), true}, dw, mode);
+void gemm_tn(const Several<WeightGradient>& products) {
+  auto operations = [](const WeightGradient& p) {
+    return 2.0 * static_cast<double>(p.dy.size()) * static_cast<double>(p.x.cols);
+  };
+  ProfileScope profiled("gemm_tn", profiling ? products.total(operations) : 0);
+  auto packed = [&](std::int64_t i) {
+    const WeightGradient p = products[i];
+    DML_CHECK(p.dy.rows == p.x.rows && p.dw.rows == p.dy.cols && p.dw.cols == p.x.cols);
+    return Product{{weight_of(p.dy), true}, {weight_of(p.x), true}, p.dw, p.mode};
+  };
+  packed_products({products.size(), packed});
 }
 
 void sgemm_tile(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,

@@ -14,11 +14,23 @@ namespace dml::kernels {
 /// changing company says which.
 enum class Rows { by_count, dots, packed };
 
-/// y (T,N) = or += x (T,K) · wᵀ, w (N,K). The forward product of a linear layer.
-void gemm_nt(ConstMat x, const Weight& w, Mat y, Write mode, Rows rows = Rows::by_count);
-/// The same, + down (T,R) · bᵀ, b (N,R): a layer with its adapter.
-void gemm_nt_with(ConstMat x, const Weight& w, ConstMat down, ConstMat b, Mat y, Write mode,
-                  Rows rows = Rows::by_count);
+/// y (T,N) = or += x (T,K) · wᵀ, w (N,K): the forward product of a linear layer. Where there is a `down` (T,R),
+/// + down · bᵀ, b (N,R): a layer with its adapter.
+struct ForwardProduct {
+  ConstMat x;
+  Weight w;
+  Mat y;
+  ConstMat down = {}, b = {};
+};
+/// Those of several layers at once, each with rows of its own, at the rate of one. A row's bits are those of its product alone.
+void gemm_nt(const Several<ForwardProduct>& products, Write mode, Rows rows = Rows::by_count);
+inline void gemm_nt(ConstMat x, const Weight& w, Mat y, Write mode, Rows rows = Rows::by_count) {
+  gemm_nt(ForwardProduct{x, w, y}, mode, rows);
+}
+inline void gemm_nt_with(ConstMat x, const Weight& w, ConstMat down, ConstMat b, Mat y, Write mode,
+                         Rows rows = Rows::by_count) {
+  gemm_nt(ForwardProduct{x, w, y, down, b}, mode, rows);
+}
 
 /// y (T,count) = x (T,K) · (rows [first, first + count) of w)ᵀ, on the calling thread: for kernels with panels of their
 /// own.
@@ -27,13 +39,27 @@ void gemm_nt_panel(const Factor& x, const Weight& w, std::int64_t first, std::in
 /// several calls that add give the bits of one call.
 void gemm_nn_panels(const float* dy, std::int64_t rows, std::int64_t width, const Weight& w, Mat dx, Write mode);
 
-/// dx (T,K) = or += dy (T,N) · w (N,K). The gradient of its input.
-void gemm_nn(ConstMat dy, const Weight& w, Mat dx, Write mode);
-/// The same, + ddown (T,R) · a, a (R,K).
-void gemm_nn_with(ConstMat dy, const Weight& w, ConstMat ddown, ConstMat a, Mat dx, Write mode);
+/// dx (T,K) = or += dy (T,N) · w (N,K): the gradient of its input. Where there is a `ddown` (T,R), + ddown · a, a (R,K).
+struct InputGradient {
+  ConstMat dy;
+  Weight w;
+  Mat dx;
+  ConstMat ddown = {}, a = {};
+};
+void gemm_nn(const Several<InputGradient>& products, Write mode);
+inline void gemm_nn(ConstMat dy, const Weight& w, Mat dx, Write mode) { gemm_nn(InputGradient{dy, w, dx}, mode); }
+inline void gemm_nn_with(ConstMat dy, const Weight& w, ConstMat ddown, ConstMat a, Mat dx, Write mode) {
+  gemm_nn(InputGradient{dy, w, dx, ddown, a}, mode);
+}
 
-/// dw (N,K) = or += dyᵀ · x for dy (T,N), x (T,K). The gradient of its weight.
-void gemm_tn(ConstMat dy, ConstMat x, Mat dw, Write mode);
+/// dw (N,K) = or += dyᵀ · x for dy (T,N), x (T,K): the gradient of its weight.
+struct WeightGradient {
+  ConstMat dy, x;
+  Mat dw;
+  Write mode = Write::set;
+};
+void gemm_tn(const Several<WeightGradient>& products);
+inline void gemm_tn(ConstMat dy, ConstMat x, Mat dw, Write mode) { gemm_tn(WeightGradient{dy, x, dw, mode}); }
 
 /// Single-threaded c (m,n) = alpha · op(a) · op(b) + beta · c with leading dimensions, by OpenBLAS.
 void sgemm_tile(bool transpose_a, bool transpose_b, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,

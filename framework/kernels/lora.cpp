@@ -14,18 +14,25 @@ namespace {
 constexpr std::int64_t kRows = 28;
 constexpr std::int64_t kCols = 256;  // columns of one task where the result is wide
 constexpr std::int64_t kTallRows = 1024;
-constexpr std::int64_t kFewRows = 8;
+constexpr std::int64_t kFewRows = 8, kDots = 4;
 // Where tokens are summed over, in ranges of at least kFewestTokens: a few are met at a time, which stay in the caches. More
 // of them where another product meets them first.
 constexpr std::int64_t kFewestTokens = 64, kMostRanges = 32, kTokensOfTwo = 32, kTokensOfOne = 16;
 constexpr std::int64_t kNarrow = 112;  // columns at once: a register block's 14 rows, eight times
 
-template <class F>
-void each_tile(std::int64_t rows, std::int64_t row_tile, std::int64_t cols, std::int64_t col_tile, F tile) {
-  std::int64_t across = (cols + col_tile - 1) / col_tile, down = (rows + row_tile - 1) / row_tile;
-  parallel_for(down * across, [&](std::int64_t i) {
-    std::int64_t r = i / across * row_tile, c = i % across * col_tile;
-    tile(r, std::min(row_tile, rows - r), c, std::min(col_tile, cols - c));
+std::int64_t parts_of(std::int64_t size, std::int64_t part) { return (size + part - 1) / part; }
+
+// Calls tile(entry, first row, rows, first column, columns) for the tiles of a matrix of each entry.
+template <class T, class Matrix, class F>
+void each_tile(const Several<T>& all, std::int64_t row_tile, std::int64_t col_tile, Matrix matrix, F tile) {
+  auto tiles = [&](const T& entry) {
+    const Mat m = matrix(entry);
+    return m.empty() ? 0 : parts_of(m.cols, col_tile) * parts_of(m.rows, row_tile);
+  };
+  parallel_tiles(all, tiles, [&](const T& entry, TileOf at) {
+    const Mat m = matrix(entry);
+    const std::int64_t across = parts_of(m.cols, col_tile), r = at.i / across * row_tile, c = at.i % across * col_tile;
+    tile(entry, r, std::min(row_tile, m.rows - r), c, std::min(col_tile, m.cols - c));
   });
 }
 
@@ -38,122 +45,198 @@ void narrow_product(ConstMat x, const float* b, float alpha, Mat to) {
                        to.row(t), to.cols, false);
 }
 
-// Sums wideᵀ (W,T) · thin (T,R) over tokens. A task is a range of them with a sum of its own, so that it walks through memory
-// in order; the sums are added in order. T and R alone decide the ranges, each at least 2 R long: many sums take half as much
-// memory as `wide`, one takes W · R. Their number never falls as T rises (kFewestTokens > kMostRanges).
-class TokenSum {
+// Sums wideᵀ (W,T) · thin (T,R) over tokens, of several at once. A task is a range of one's tokens with a sum of its own, so
+// that it walks through memory in order; the sums are added in order. T and R alone decide the ranges, each at least 2 R long:
+// many sums take half as much memory as `wide`, one takes W · R. Their number never falls as T rises (kFewestTokens >
+// kMostRanges).
+struct Term {
+  ConstMat wide, thin;
+  float alpha = 1;
+};
+class TokenSums {
  public:
-  TokenSum(ConstMat wide, ConstMat thin, Arena& scratch)
-      : wide_(wide),
-        thin_(thin),
-        range_(std::max({kFewestTokens, 2 * thin.cols, (wide.rows + kMostRanges - 1) / kMostRanges})),
-        ranges_((wide.rows + range_ - 1) / range_),
-        sums_(scratch.matrix(ranges_ * wide.cols, thin.cols)) {}
+  TokenSums(const Several<Term>& terms, Arena& scratch) : terms_(terms), firsts_(scratch.take<std::int64_t>(terms.size())) {
+    std::int64_t all = 0, largest = 0;
+    for (std::int64_t i = 0; i < terms.size(); ++i) {
+      const Term t = terms[i];
+      if (!dry_run()) firsts_[static_cast<std::size_t>(i)] = all;
+      all += ranges(t);
+      size_ = std::max(size_, t.wide.cols * t.thin.cols);
+      largest = std::max(largest, t.wide.rows);
+      fewest_ = std::max(fewest_, 2 * t.thin.cols);
+    }
+    // Of so many rows shared out in any way.
+    if (dry_run()) all = std::min(kMostRanges * terms.size(), (largest + terms.size() * (fewest_ - 1)) / fewest_);
+    sums_ = scratch.take<float>(all * size_).data();
+  }
 
-  // Calls before(first, count) for the next few tokens, `step` at most, before they are summed.
+  // Calls before(term, first, count) for the next few tokens, `step` at most, before they are summed.
   template <class F>
-  void sum(float alpha, std::int64_t step, F before) const {
-    const std::int64_t width = wide_.cols, rank = thin_.cols;
-    parallel_for(ranges_, [&](std::int64_t i) {
-      const std::int64_t first = i * range_, last = std::min(first + range_, wide_.rows);
+  void sum(std::int64_t step, F before) const {
+    parallel_tiles(terms_, ranges, [&](const Term& term, TileOf at) {
+      const std::int64_t width = term.wide.cols, rank = term.thin.cols;
+      const std::int64_t first = at.i * range(term), last = std::min(first + range(term), term.wide.rows);
       for (std::int64_t t = first; t < last; t += step) {
         const std::int64_t tokens = std::min(step, last - t);
-        before(t, tokens);
+        before(at.entry, t, tokens);
         for (std::int64_t w = 0; w < width; w += kNarrow)
-          loops().small_gemm(std::min(kNarrow, width - w), rank, tokens, wide_.row(t) + w, 1, width, thin_.row(t), rank,
-                             alpha, sums_.row(i * width + w), rank, t > first);
+          loops().small_gemm(std::min(kNarrow, width - w), rank, tokens, term.wide.row(t) + w, 1, width,
+                             term.thin.row(t), rank, term.alpha, sums_ + at.number * size_ + w * rank, rank, t > first);
       }
     });
   }
 
-  // Calls add(first, rows): the rows of the whole sum from `first` on.
+  // Calls add(term, first, rows): the rows of a term's whole sum from `first` on.
   template <class F>
   void finish(F add) const {
-    const std::int64_t width = wide_.cols, rank = thin_.cols;
-    parallel_ranges(width, kNarrow, [&](std::int64_t first, std::int64_t last) {
-      Mat whole = sums_.slice(first, last - first);
-      for (std::int64_t i = 1; i < ranges_; ++i)
-        loops().add_scaled(sums_.row(i * width + first), 1, whole.data, whole.rows * rank);
-      add(first, whole);
+    auto tiles = [](const Term& term) { return term.wide.rows > 0 ? parts_of(term.wide.cols, kNarrow) : 0; };
+    parallel_tiles(terms_, tiles, [&](const Term& term, TileOf at) {
+      const std::int64_t rank = term.thin.cols, first = at.i * kNarrow;
+      float* own = sums_ + firsts_[static_cast<std::size_t>(at.entry)] * size_ + first * rank;
+      const Mat whole{own, std::min(kNarrow, term.wide.cols - first), rank};
+      for (std::int64_t r = 1; r < ranges(term); ++r) loops().add_scaled(own + r * size_, 1, whole.data, whole.size());
+      add(at.entry, first, whole);
     });
   }
 
  private:
-  ConstMat wide_, thin_;
-  std::int64_t range_, ranges_;
-  Mat sums_;
+  static std::int64_t range(const Term& t) {
+    return std::max({kFewestTokens, 2 * t.thin.cols, (t.wide.rows + kMostRanges - 1) / kMostRanges});
+  }
+  static std::int64_t ranges(const Term& t) { return parts_of(t.wide.rows, range(t)); }
+
+  const Several<Term>& terms_;
+  std::span<std::int64_t> firsts_;  // the number of a term's first range
+  std::int64_t size_ = 0, fewest_ = kFewestTokens;
+  float* sums_ = nullptr;
 };
+
+template <class T, class F>
+double operations_of(const Several<T>& adapters, F operations) {
+  return profiling ? adapters.total([&](const T& a) { return 2 * static_cast<double>(operations(a)); }) : 0;
+}
 
 }  // namespace
 
-void lora_down(ConstMat x, ConstMat a, Mat down, Rows rows) {
-  ProfileScope profiled("lora_down", 2.0 * static_cast<double>(x.size()) * static_cast<double>(a.rows));
-  DML_CHECK(x.cols == a.cols && down.rows == x.rows && down.cols == a.rows);
-  if (dry_run()) return;
-  std::int64_t rank = a.rows;
-  if (rows == Rows::dots || (rows == Rows::by_count && x.rows <= kFewRows))  // not worth turning A around
-    return parallel_ranges(rank, 4, [&](std::int64_t first, std::int64_t last) {
-      loops().dot_block(x.rows, last - first, x.cols, x.data, x.cols, a.row(first), a.cols, down.data + first, rank,
-                        false);
-    });
-  float* at = thread_scratch(rank * a.cols).data();  // the caller's own; the tasks only read it
-  parallel_ranges(a.cols, kCols, [&](std::int64_t first, std::int64_t last) {
-    loops().transpose(rank, last - first, a.data + first, a.cols, 1, at + first * rank, rank);
+void lora_down(const Several<AdapterDown>& adapters, Arena& scratch, Rows rows) {
+  ProfileScope profiled("lora_down", operations_of(adapters, [](auto& d) { return d.x.size() * d.a.rows; }));
+  auto as_dots = [&](const AdapterDown& d) {  // not worth turning A around
+    return rows == Rows::dots || (rows == Rows::by_count && d.x.rows <= kFewRows);
+  };
+  Arena::Scope scope(scratch);
+  auto places = scratch.take<std::int64_t>(adapters.size());
+  std::int64_t values = 0;
+  for (std::int64_t i = 0; i < adapters.size(); ++i) {
+    const AdapterDown d = adapters[i];
+    DML_CHECK(d.x.cols == d.a.cols && d.down.rows == d.x.rows && d.down.cols == d.a.rows);
+    if (!dry_run()) places[static_cast<std::size_t>(i)] = values;
+    values += as_dots(d) ? 0 : d.a.size();
+  }
+  float* turned = scratch.take<float>(values).data();
+  auto turned_a = [&](TileOf at) { return turned + places[static_cast<std::size_t>(at.entry)]; };
+
+  auto dots = [&](const AdapterDown& d) { return as_dots(d) && d.x.rows > 0 ? parts_of(d.a.rows, kDots) : 0; };
+  parallel_tiles(adapters, dots, [&](const AdapterDown& d, TileOf at) {
+    const std::int64_t first = at.i * kDots, count = std::min(kDots, d.a.rows - first);
+    loops().dot_block(d.x.rows, count, d.x.cols, d.x.data, d.x.cols, d.a.row(first), d.a.cols, d.down.data + first,
+                      d.a.rows, false);
   });
-  parallel_ranges(x.rows, kRows, [&](std::int64_t first, std::int64_t last) {
-    narrow_product(x.slice(first, last - first), at, 1, down.slice(first, last - first));
+  if (values == 0) return;
+  auto blocks = [&](const AdapterDown& d) { return as_dots(d) ? 0 : parts_of(d.a.cols, kCols); };
+  parallel_tiles(adapters, blocks, [&](const AdapterDown& d, TileOf at) {
+    const std::int64_t first = at.i * kCols, count = std::min(kCols, d.a.cols - first), rank = d.a.rows;
+    loops().transpose(rank, count, d.a.data + first, d.a.cols, 1, turned_a(at) + first * rank, rank);
+  });
+  auto products = [&](const AdapterDown& d) { return as_dots(d) ? 0 : parts_of(d.x.rows, kRows); };
+  parallel_tiles(adapters, products, [&](const AdapterDown& d, TileOf at) {
+    const std::int64_t first = at.i * kRows, count = std::min(kRows, d.x.rows - first);
+    narrow_product(d.x.slice(first, count), turned_a(at), 1, d.down.slice(first, count));
   });
 }
 
-void lora_up(ConstMat down, ConstMat b, float scale, Mat y) {
-  ProfileScope profiled("lora_up", 2.0 * static_cast<double>(y.size()) * static_cast<double>(b.cols));
-  DML_CHECK(down.cols == b.cols && y.rows == down.rows && y.cols == b.rows);
-  std::int64_t rank = b.cols;
-  each_tile(y.rows, kTallRows, y.cols, kCols,
-            [&](std::int64_t t, std::int64_t rows, std::int64_t n, std::int64_t cols) {
+void lora_up(const Several<AdapterUp>& adapters) {
+  ProfileScope profiled("lora_up", operations_of(adapters, [](auto& u) { return u.y.size() * u.b.cols; }));
+  auto result = [](const AdapterUp& u) {
+    DML_CHECK(u.down.cols == u.b.cols && u.y.rows == u.down.rows && u.y.cols == u.b.rows);
+    return u.y;
+  };
+  each_tile(adapters, kTallRows, kCols, result,
+            [](const AdapterUp& u, std::int64_t t, std::int64_t rows, std::int64_t n, std::int64_t cols) {
+              const std::int64_t rank = u.b.cols;
               float* bt = thread_scratch(rank * cols).data();
-              loops().transpose(cols, rank, b.row(n), rank, 1, bt, cols);
-              loops().small_gemm(rows, cols, rank, down.row(t), rank, 1, bt, cols, scale, y.row(t) + n, y.cols, true);
+              loops().transpose(cols, rank, u.b.row(n), rank, 1, bt, cols);
+              loops().small_gemm(rows, cols, rank, u.down.row(t), rank, 1, bt, cols, u.scale, u.y.row(t) + n, u.y.cols,
+                                 true);
             });
 }
 
-void lora_up_backward(ConstMat dy, ConstMat down, ConstMat b, float scale, Mat ddown, Mat db, Arena& scratch) {
-  ProfileScope profiled("lora_up_backward",
-                        2.0 * static_cast<double>(dy.size()) * static_cast<double>(b.cols) * (db.empty() ? 1 : 2));
-  DML_CHECK(dy.cols == b.rows && (db.empty() || db.rows == b.rows) && ddown.rows == dy.rows && ddown.cols == b.cols);
-  auto product = [&](std::int64_t first, std::int64_t count) {
-    narrow_product(dy.slice(first, count), b.data, scale, ddown.slice(first, count));
+void lora_up_backward(const Several<AdapterUpGradient>& adapters, Arena& scratch) {
+  ProfileScope profiled("lora_up_backward", operations_of(adapters, [](auto& g) {
+                          return g.dy.size() * g.b.cols * (g.db.empty() ? 1 : 2);
+                        }));
+  bool sums = false;
+  for (std::int64_t i = 0; i < adapters.size(); ++i) {
+    const AdapterUpGradient g = adapters[i];
+    DML_CHECK(g.dy.cols == g.b.rows && (g.db.empty() || g.db.rows == g.b.rows) && g.ddown.rows == g.dy.rows &&
+              g.ddown.cols == g.b.cols);
+    sums |= !g.db.empty();
+  }
+  auto product = [&](std::int64_t i, std::int64_t first, std::int64_t count) {
+    const AdapterUpGradient g = adapters[i];
+    narrow_product(g.dy.slice(first, count), g.b.data, g.scale, g.ddown.slice(first, count));
   };
-  if (db.empty())
-    return parallel_ranges(dy.rows, kRows,
-                           [&](std::int64_t first, std::int64_t last) { product(first, last - first); });
+  if (!sums)
+    return parallel_tiles(
+        adapters, [](const AdapterUpGradient& g) { return parts_of(g.dy.rows, kRows); },
+        [&](const AdapterUpGradient& g, TileOf at) {
+          product(at.entry, at.i * kRows, std::min(kRows, g.dy.rows - at.i * kRows));
+        });
   Arena::Scope scope(scratch);
-  TokenSum tokens(dy, down, scratch);
-  tokens.sum(scale, kTokensOfTwo, product);
-  tokens.finish(
-      [&](std::int64_t first, ConstMat rows) { loops().add_scaled(rows.data, 1, db.row(first), rows.size()); });
+  auto term = [&](std::int64_t i) {
+    const AdapterUpGradient g = adapters[i];
+    return Term{g.dy, g.down, g.scale};
+  };
+  const Several<Term> terms(adapters.size(), term);
+  TokenSums tokens(terms, scratch);
+  tokens.sum(kTokensOfTwo, product);
+  tokens.finish([&](std::int64_t i, std::int64_t first, ConstMat rows) {
+    if (Mat db = adapters[i].db; !db.empty()) loops().add_scaled(rows.data, 1, db.row(first), rows.size());
+  });
 }
 
-void lora_down_backward(ConstMat ddown, ConstMat x, ConstMat a, Mat dx, Mat da, Arena& scratch) {
-  ProfileScope profiled("lora_down_backward", 2.0 * static_cast<double>((da.empty() ? 0 : x.size()) + dx.size()) *
-                                                  static_cast<double>(a.rows));
-  DML_CHECK(ddown.cols == a.rows && x.cols == a.cols && x.rows == ddown.rows && (da.empty() || da.rows == a.rows));
-  std::int64_t rank = a.rows;
-  if (!dx.empty())
-    each_tile(
-        dx.rows, kTallRows, dx.cols, kCols, [&](std::int64_t t, std::int64_t rows, std::int64_t k, std::int64_t cols) {
-          float* block = thread_scratch(rank * cols).data();
-          loops().copy_block(rank, cols, a.data + k, a.cols, block);
-          loops().small_gemm(rows, cols, rank, ddown.row(t), rank, 1, block, cols, 1, dx.row(t) + k, dx.cols, true);
-        });
-  if (da.empty()) return;
+void lora_down_backward(const Several<AdapterDownGradient>& adapters, Arena& scratch) {
+  ProfileScope profiled("lora_down_backward", operations_of(adapters, [](auto& g) {
+                          return ((g.da.empty() ? 0 : g.x.size()) + g.dx.size()) * g.a.rows;
+                        }));
+  bool sums = false;
+  for (std::int64_t i = 0; i < adapters.size(); ++i) {
+    const AdapterDownGradient g = adapters[i];
+    DML_CHECK(g.ddown.cols == g.a.rows && g.x.cols == g.a.cols && g.x.rows == g.ddown.rows &&
+              (g.da.empty() || g.da.rows == g.a.rows));
+    sums |= !g.da.empty();
+  }
+  each_tile(adapters, kTallRows, kCols, [](const AdapterDownGradient& g) { return g.dx; },
+            [](const AdapterDownGradient& g, std::int64_t t, std::int64_t rows, std::int64_t k, std::int64_t cols) {
+              const std::int64_t rank = g.a.rows;
+              float* block = thread_scratch(rank * cols).data();
+              loops().copy_block(rank, cols, g.a.data + k, g.a.cols, block);
+              loops().small_gemm(rows, cols, rank, g.ddown.row(t), rank, 1, block, cols, 1, g.dx.row(t) + k, g.dx.cols,
+                                 true);
+            });
+  if (!sums) return;
   Arena::Scope scope(scratch);
-  TokenSum tokens(x, ddown, scratch);
-  tokens.sum(1, kTokensOfOne, [](std::int64_t, std::int64_t) {});
-  tokens.finish([&](std::int64_t first, ConstMat rows) {
+  auto term = [&](std::int64_t i) {
+    const AdapterDownGradient g = adapters[i];
+    return Term{g.x, g.ddown};
+  };
+  const Several<Term> terms(adapters.size(), term);
+  TokenSums tokens(terms, scratch);
+  tokens.sum(kTokensOfOne, [](std::int64_t, std::int64_t, std::int64_t) {});
+  tokens.finish([&](std::int64_t i, std::int64_t first, ConstMat rows) {
+    const Mat da = adapters[i].da;
     float* turned = thread_scratch(rows.size()).data();
-    loops().transpose(rows.rows, rank, rows.data, rank, 1, turned, rows.rows);
-    for (std::int64_t r = 0; r < rank; ++r) loops().add_scaled(turned + r * rows.rows, 1, da.row(r) + first, rows.rows);
+    loops().transpose(rows.rows, rows.cols, rows.data, rows.cols, 1, turned, rows.rows);
+    for (std::int64_t r = 0; r < da.rows; ++r) loops().add_scaled(turned + r * rows.rows, 1, da.row(r) + first, rows.rows);
   });
 }
 

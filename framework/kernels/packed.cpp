@@ -2,14 +2,16 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <memory>
 #include <span>
 #include <thread>
+#include <vector>
 
-#include "core/bf16.h"
 #include "core/error.h"
 #include "core/parallel.h"
 #include "kernels/elementwise.h"
+#include "kernels/packed_panels.h"
 #include "kernels/simd/loops.h"
 #include "kernels/simd/product_loops.h"
 
@@ -17,126 +19,23 @@ namespace dml::kernels {
 namespace {
 
 constexpr std::int64_t kSlabRows = 1036;  // packed at a time where the rows are not: 74 · 14, about two megabytes
-constexpr std::int64_t kPanelCols = 256;  // packed at a time: half a megabyte
 constexpr std::int64_t kShareCols = 128;  // what a thread takes of a task's last step
-constexpr std::int64_t kTurnedRows = 16;  // rows of a turned factor that go to all panels at once
 constexpr std::int64_t kPackRows = 8;     // register blocks of rows that one task packs
 constexpr double kPacking = 10;           // packing a value takes as long as so many multiply-adds
 constexpr double kFar = 20;               // and so many more if another core wrote it
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-std::int64_t round_up(std::int64_t a, std::int64_t unit) { return ceil_div(a, unit) * unit; }
-// [0, size) in as few equal parts as `most` allows, each but the last a multiple of `unit`.
-std::int64_t equal_part(std::int64_t size, std::int64_t most, std::int64_t unit) {
-  return round_up(ceil_div(size, ceil_div(size, most)), unit);
-}
-std::int64_t step_of(const Factor& a) {
-  const std::int64_t unit = std::max<std::int64_t>(16, product_loops().kr);
-  return std::max(unit, equal_part(a.panel > 0 ? a.panel : a.depth(), product_loops().kc, unit));
-}
-std::int64_t block_of(Side side) { return side == Side::a ? product_loops().mr : product_loops().nr; }
-
-// Depth of a panel, and the floats that one of its rows takes.
-std::int64_t filled(std::int64_t depth) { return round_up(depth, product_loops().kr); }
-bool stays_bf16(const Factor& f, Side side) { return side == Side::b && is_bf16(f.values) && product_loops().keeps_bf16; }
-std::int64_t row_floats(const Factor& f, Side side, std::int64_t depth) {
-  return filled(depth) * (stays_bf16(f, side) ? 1 : product_loops().halves) / 2;
-}
-
-template <class T>
-struct Block {
-  const T* data;
-  std::int64_t ld;
-};
-// Values [row, row + rows) × [col, col + cols) in float32, in `room` if they are stored otherwise.
-Block<float> values_of(const Factor& f, std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols,
-                       float* room) {
-  const Weight& w = f.values;
-  if (w.storage != Storage::f32) {
-    unpack(w, row, rows, col, cols, room);
-    return {room, cols};
-  }
-  auto* values = static_cast<const float*>(w.data);
-  if (f.panel > 0) {
-    std::int64_t first = col / f.panel * f.panel, width = std::min(f.panel, w.cols - first);
-    return {values + first * w.rows + row * width + col - first, width};
-  }
-  return {values + row * w.cols + col, w.cols};
-}
-
-// The same of a weight that is stored as bf16, or of NF4 whose panels stay bf16.
-Block<bf16> bf16_of(const Weight& w, std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols,
-                    float* room) {
-  if (w.storage == Storage::bf16) return {static_cast<const bf16*>(w.data) + row * w.cols + col, w.cols};
-  auto* values = reinterpret_cast<bf16*>(room);
-  unpack_bf16(w, row, rows, col, cols, values);
-  return {values, cols};
-}
-
-// Rows [first, first + count) of a factor at depths [k, k + depth), in panels whose rows take `pitch` floats.
-void pack_part(const Factor& f, Side side, std::int64_t first, std::int64_t count, std::int64_t k, std::int64_t depth,
-               std::int64_t pitch, float* to, float* room) {
-  const std::int64_t height = block_of(side);
-  auto panels = [&](auto to_panel, auto values) {
-    if (!f.turned) {
-      for (std::int64_t r = 0; r < count; r += height) {
-        std::int64_t rows = std::min(height, count - r);
-        auto block = values(first + r, rows, k, depth);
-        to_panel(false, rows, depth, block.data, block.ld, to + r * pitch);
-      }
-      return;
-    }
-    const std::int64_t together = std::max(kTurnedRows, product_loops().kr);
-    for (std::int64_t d = 0; d < depth; d += together) {
-      std::int64_t rows = std::min(together, depth - d);
-      auto block = values(k + d, rows, first, count);
-      for (std::int64_t c = 0; c < count; c += height)
-        to_panel(true, std::min(height, count - c), rows, block.data + c, block.ld,
-                 to + c * pitch + height * row_floats(f, side, d));
-    }
-  };
-  using At = std::int64_t;
-  if (side == Side::b && (f.values.storage == Storage::bf16 || stays_bf16(f, side)))
-    panels(product_loops().pack_b_bf16,
-           [&](At row, At rows, At col, At some) { return bf16_of(f.values, row, rows, col, some, room); });
-  else
-    panels(side == Side::a ? product_loops().pack_a : product_loops().pack_b,
-           [&](At row, At rows, At col, At some) { return values_of(f, row, rows, col, some, room); });
-}
-
-// The same, packed into `to` unless they are; behind it the tail's.
-const float* packed_part(const Factor& f, const Factor* tail, Side side, std::int64_t first, std::int64_t count,
-                         std::int64_t k, std::int64_t depth, float* to, float* room) {
-  const std::int64_t own = row_floats(f, side, depth);
-  if (f.packed) return f.packed + round_up(f.count(), block_of(side)) * row_floats(f, side, k) + first * own;
-  const std::int64_t pitch = own + (tail ? row_floats(*tail, side, tail->depth()) : 0);
-  pack_part(f, side, first, count, k, depth, pitch, to, room);
-  if (tail) pack_part(*tail, side, first, count, 0, tail->depth(), pitch, to + block_of(side) * own, room);
-  return to;
-}
-
-// The bytes a later panel will be packed from.
-Ahead bytes_of(const Factor& f, std::int64_t first, std::int64_t count, std::int64_t k, std::int64_t depth) {
-  const Weight& w = f.values;
-  if (f.packed || f.panel > 0 || w.storage == Storage::mxfp4) return {};
-  std::int64_t row = f.turned ? k : first, rows = f.turned ? depth : count;
-  std::int64_t col = f.turned ? first : k, cols = f.turned ? count : depth;
-  return {static_cast<const char*>(w.data) + storage_bytes(w.storage, row * w.cols + col),
-          storage_bytes(w.storage, w.cols), storage_bytes(w.storage, cols), rows};
-}
-
-// How an (m, n) result is cut for the threads: the parts that finish first, with what packing costs. Every part packs its
+// How an (m, n) result is cut for so many threads: the parts that finish first, with what packing costs. Every part packs its
 // own, as what another core has just packed is slow to fetch; only who would wait otherwise reads another's slab.
 struct Parts {
   std::int64_t rows, cols;
 };
-Parts parts_of(std::int64_t m, std::int64_t n) {
+Parts parts_of(std::int64_t m, std::int64_t n, std::int64_t cores) {
   const std::int64_t tall = product_loops().mr, wide = 2 * product_loops().nr, fewest = ceil_div(m, kSlabRows);
   const std::int64_t most_down = std::max(fewest, ceil_div(m, 8 * tall)), most_across = ceil_div(n, wide);
   Parts best{m, n};
   double least = 0;
-  for (std::int64_t down = fewest; down <= most_down && down <= 4 * threads() + fewest; ++down)
-    for (std::int64_t across = 1; across <= most_across && across <= 4 * threads(); ++across) {
+  for (std::int64_t down = fewest; down <= most_down && down <= 4 * cores + fewest; ++down)
+    for (std::int64_t across = 1; across <= most_across && across <= 4 * cores; ++across) {
       Parts p{round_up(ceil_div(m, down), tall), round_up(ceil_div(n, across), wide)};
       std::int64_t tasks = ceil_div(m, p.rows) * ceil_div(n, p.cols);
       auto rows = static_cast<double>(p.rows), cols = static_cast<double>(p.cols);
@@ -144,77 +43,11 @@ Parts parts_of(std::int64_t m, std::int64_t n) {
       // part of the columns only, others wrote the rest.
       const double far = kFar * (1 - 1 / static_cast<double>(ceil_div(n, p.cols)));
       double time =
-          static_cast<double>(ceil_div(tasks, threads())) * (rows * cols + kPacking * (rows + cols) + far * rows);
+          static_cast<double>(ceil_div(tasks, cores)) * (rows * cols + kPacking * (rows + cols) + far * rows);
       if (p.rows <= round_up(kSlabRows, tall) && (least == 0 || time < least)) best = p, least = time;
     }
   return best;
 }
-
-// Floats of a row in the widest step of a product, the tail's behind the last. Both factors go by the first one's step.
-std::int64_t deepest_row(const Factor& f, const Factor* tail, Side side, std::int64_t step) {
-  return row_floats(f, side, std::min(step, f.depth())) + (tail ? row_floats(*tail, side, tail->depth()) : 0);
-}
-
-// One step of the depth.
-struct Step {
-  std::int64_t k, deep;
-  bool ends;  // the tail follows
-};
-
-// Floats of `rows` rows of the first factor in a step, and those rows, packed into `to` unless they are.
-std::int64_t slab_size(const Factor& a, const Tail* tail, std::int64_t rows) {
-  DML_CHECK(!(tail && a.packed));
-  return a.packed ? 0 : rows * deepest_row(a, tail ? &tail->a : nullptr, Side::a, step_of(a));
-}
-const float* slab_part(const Factor& a, const Tail* tail, std::int64_t row, std::int64_t rows, const Step& at,
-                       float* to) {
-  return packed_part(a, at.ends ? &tail->a : nullptr, Side::a, row, rows, at.k, at.deep, to, nullptr);
-}
-
-// The second factor, packed panel by panel.
-class Panels {
- public:
-  // For at most `cols` columns at a time.
-  Panels(const Factor& b, const Tail* tail, std::int64_t step, std::int64_t cols)
-      : b_(b), tail_(tail), step_(step), cols_(equal_part(cols, kPanelCols, product_loops().nr)) {
-    DML_CHECK((!b.packed || step_of(b) == step) && !(tail && b.packed));
-  }
-  // Floats.
-  std::int64_t room() const {
-    if (b_.packed) return 0;
-    const std::int64_t deep = std::max(std::min(step_, b_.depth()), tail_ ? tail_->b.depth() : 0);
-    return panel() + std::max(product_loops().nr * deep, std::max(kTurnedRows, product_loops().kr) * cols_);
-  }
-  // Columns [col, col + cols) of a product, c the first, from one step: `left` is the first factor's slab. Further ones, up
-  // to `end`, may follow.
-  void multiply(std::int64_t rows, const float* left, const Step& at, std::int64_t col, std::int64_t cols,
-                std::int64_t end, float* c, std::int64_t ldc, Write mode, float* room) const {
-    const Factor* behind = at.ends ? &tail_->b : nullptr;
-    const std::int64_t stop = col + cols, later = at.k + at.deep;
-    for (std::int64_t next; col < stop; c += next - col, col = next) {
-      const std::int64_t width = std::min(cols_, stop - col);
-      next = col + width;
-      Ahead ahead;
-      if (next < end && (next < stop || later == b_.depth()))
-        ahead = bytes_of(b_, next, std::min(width, end - next), at.k, at.deep);
-      else if (later < b_.depth())
-        ahead = bytes_of(b_, stop - cols, std::min(cols_, cols), later, std::min(step_, b_.depth() - later));
-      const float* right = packed_part(b_, behind, Side::b, col, width, at.k, at.deep, room, room + panel());
-      product_loops().gemm(rows, width, filled(at.deep) + (behind ? filled(behind->depth()) : 0),
-                          stays_bf16(b_, Side::b) ? filled(at.deep) : 0, left, right, c, ldc, mode == Write::add,
-                          ahead);
-    }
-  }
-
- private:
-  std::int64_t panel() const {
-    return b_.packed ? 0 : cols_ * deepest_row(b_, tail_ ? &tail_->b : nullptr, Side::b, step_);
-  }
-
-  const Factor& b_;
-  const Tail* tail_;
-  std::int64_t step_, cols_;
-};
 
 // A task whose last step other threads may help with: they read the slab that its own thread has packed.
 struct alignas(64) Shared {
@@ -248,6 +81,94 @@ std::span<Shared> shared_for(std::int64_t tasks) {
   for (std::int64_t i = 0; i < tasks; ++i) all[i].next.store(Shared::kClosed, std::memory_order_relaxed);
   return {all.get(), static_cast<std::size_t>(tasks)};
 }
+
+// How several products are cut: each for the threads that are its share of the work.
+struct Cut {
+  Parts part;
+  std::int64_t cols, end;  // of the result; its last task is in front of this
+};
+struct Cuts {
+  std::span<const Cut> of;
+  std::int64_t slab = 0, panels = 0;  // floats of scratch that any task needs
+
+  std::int64_t tasks() const { return of.empty() ? 0 : of.back().end; }
+  std::size_t product(std::int64_t task) const {
+    return static_cast<std::size_t>(std::ranges::upper_bound(of, task, {}, &Cut::end) - of.begin());
+  }
+  // Rows from `row` on, and columns [col, col + cols), of its product are a task's own.
+  struct Place {
+    std::int64_t row, col, cols;
+  };
+  Place place(std::int64_t task, std::size_t p) const {
+    const Cut& cut = of[p];
+    const std::int64_t i = task - (p > 0 ? of[p - 1].end : 0), across = ceil_div(cut.cols, cut.part.cols);
+    const std::int64_t col = i % across * cut.part.cols;
+    return {i / across * cut.part.rows, col, std::min(cut.part.cols, cut.cols - col)};
+  }
+};
+
+const Tail* tail_of(const Product& p) { return p.tail ? &*p.tail : nullptr; }
+
+double work_of(const Product& p) { return static_cast<double>(p.c.size()) * static_cast<double>(p.a.depth()); }
+
+// Checks the products, and does what takes no task. For the calling thread's own.
+Cuts cut(const Several<Product>& products) {
+  thread_local std::vector<Cut> all;
+  all.clear();
+  double work = 0;
+  for (std::int64_t i = 0; i < products.size(); ++i) {
+    const Product p = products[i];
+    DML_CHECK(p.b.depth() == p.a.depth() && p.a.count() == p.c.rows && p.b.count() == p.c.cols);
+    DML_CHECK(p.a.values.storage == Storage::f32);
+    if (p.a.depth() == 0 && p.mode == Write::set) fill(p.c.flat(), 0);
+    work += work_of(p);
+  }
+  Cuts cuts;
+  std::int64_t end = 0;
+  const std::int64_t most = threads();
+  for (std::int64_t i = 0; i < products.size(); ++i) {
+    const Product p = products[i];
+    const double own = work_of(p);
+    if (own == 0) {
+      all.push_back({{1, 1}, 1, end});
+      continue;
+    }
+    const std::int64_t cores = std::max<std::int64_t>(1, std::llround(static_cast<double>(most) * own / work));
+    const Parts part = parts_of(p.c.rows, p.c.cols, cores);
+    end += ceil_div(p.c.rows, part.rows) * ceil_div(p.c.cols, part.cols);
+    all.push_back({part, p.c.cols, end});
+    cuts.slab = std::max(cuts.slab, slab_size(p.a, tail_of(p), round_up(part.rows, product_loops().mr)));
+    cuts.panels = std::max(cuts.panels, Panels(p.b, tail_of(p), step_of(p.a), part.cols).room());
+  }
+  cuts.of = all;
+  return cuts;
+}
+
+// What one task computes of one of them.
+struct PartOfProduct {
+  const Product p;
+  const Cuts::Place at;
+  const std::int64_t rows, step;
+  const Step last;
+  const Panels panels;
+
+  PartOfProduct(const Several<Product>& products, const Cuts& cuts, std::int64_t task, std::size_t i)
+      : p(products[static_cast<std::int64_t>(i)]),
+        at(cuts.place(task, i)),
+        rows(std::min(cuts.of[i].part.rows, p.c.rows - at.row)),
+        step(step_of(p.a)),
+        last(last_step(p.a.depth(), step, p.tail.has_value())),
+        panels(p.b, tail_of(p), step, cuts.of[i].part.cols) {}
+  PartOfProduct(const PartOfProduct&) = delete;
+
+  // Its rows of the first factor, packed into `room` unless they are.
+  const float* slab(const Step& of, float* room) const { return slab_part(p.a, tail_of(p), at.row, rows, of, room); }
+  // Columns [col, col + some) of its own, from one step.
+  void multiply(const float* left, const Step& of, std::int64_t col, std::int64_t some, float* room) const {
+    panels.multiply(rows, left, of, at.col + col, some, at.col + at.cols, p.c.row(at.row) + at.col + col, p.c.cols,
+                    of.k > 0 ? Write::add : p.mode, room);
+  }
+};
 
 }  // namespace
 
@@ -288,49 +209,35 @@ void packed_tile(const Factor& a, std::int64_t row, std::int64_t rows, const Fac
   }
 }
 
-void packed_product(const Factor& a, const Factor& b, Mat c, Write mode, const Tail* tail) {
-  DML_CHECK(b.depth() == a.depth() && a.count() == c.rows && b.count() == c.cols);
-  DML_CHECK(a.values.storage == Storage::f32);
-  if (a.depth() == 0 && mode == Write::set) fill(c.flat(), 0);
-  if (c.empty() || a.depth() == 0) return;
-  const Parts part = parts_of(c.rows, c.cols);
-  const std::int64_t across = ceil_div(c.cols, part.cols), tasks = ceil_div(c.rows, part.rows) * across;
-  const std::int64_t step = step_of(a), depth = a.depth(), last = (depth - 1) / step * step;
-  const std::int64_t slab = slab_size(a, tail, round_up(part.rows, product_loops().mr));
-  const Panels panels(b, tail, step, part.cols);
-  const std::span<Shared> shared = shared_for(tasks);
+void packed_products(const Several<Product>& products) {
+  if (dry_run()) return;
+  const Cuts cuts = cut(products);
+  const std::span<Shared> shared = shared_for(cuts.tasks());
   std::atomic<std::int64_t> begun = 0;
-  struct Block {
-    std::int64_t row, rows, col, end;
+  auto take_last_step = [&](std::int64_t i, const PartOfProduct& part, float* room) {
+    for (std::int64_t col; (col = shared[static_cast<std::size_t>(i)].take(kShareCols)) < part.at.cols;)
+      part.multiply(shared[static_cast<std::size_t>(i)].slab, part.last, col, std::min(kShareCols, part.at.cols - col),
+                    room);
   };
-  auto block_of_task = [&](std::int64_t i) {
-    const std::int64_t row = i / across * part.rows, col = i % across * part.cols;
-    return Block{row, std::min(part.rows, c.rows - row), col, std::min(col + part.cols, c.cols)};
-  };
-  auto multiply = [&](const Block& t, const float* left, const Step& at, std::int64_t col, std::int64_t cols,
-                      float* room) {
-    panels.multiply(t.rows, left, at, col, cols, t.end, c.row(t.row) + col, c.cols, at.k > 0 ? Write::add : mode, room);
-  };
-  auto take_last_step = [&](std::int64_t i, float* room) {
-    const Block t = block_of_task(i);
-    for (std::int64_t col; (col = t.col + shared[i].take(kShareCols)) < t.end;)
-      multiply(t, shared[i].slab, {last, depth - last, tail != nullptr}, col, std::min(kShareCols, t.end - col), room);
-  };
-  parallel_for(tasks, [&](std::int64_t i) {
+  parallel_for(cuts.tasks(), [&](std::int64_t i) {
     begun.fetch_add(1, std::memory_order_relaxed);
-    const Shared::Closing closing{shared[i]};
-    const Block t = block_of_task(i);
-    float* room = thread_scratch(slab + panels.room()).data();
-    for (std::int64_t k = 0; k < last; k += step) {
-      const Step at{k, step, false};
-      multiply(t, slab_part(a, tail, t.row, t.rows, at, room), at, t.col, t.end - t.col, room + slab);
+    Shared& own = shared[static_cast<std::size_t>(i)];
+    const Shared::Closing closing{own};
+    float* room = thread_scratch(cuts.slab + cuts.panels).data();
+    const PartOfProduct part(products, cuts, i, cuts.product(i));
+    for (std::int64_t k = 0; k < part.last.k; k += part.step) {
+      const Step at{k, part.step, false};
+      part.multiply(part.slab(at, room), at, 0, part.at.cols, room + cuts.slab);
     }
-    shared[i].open(slab_part(a, tail, t.row, t.rows, {last, depth - last, tail != nullptr}, room));
-    take_last_step(i, room + slab);
+    own.open(part.slab(part.last, room));
+    take_last_step(i, part, room + cuts.slab);
     // Nothing is left to begin, so no slab will be packed over: those that are behind are helped.
-    for (std::int64_t j = 0; j < tasks && begun.load(std::memory_order_relaxed) == tasks; ++j) {
-      shared[j].wait();
-      take_last_step(j, room + slab);
+    for (std::int64_t j = 0; j < cuts.tasks() && begun.load(std::memory_order_relaxed) == cuts.tasks(); ++j) {
+      const Shared& other = shared[static_cast<std::size_t>(j)];
+      other.wait();
+      const std::size_t product = cuts.product(j);
+      if (other.next.load(std::memory_order_relaxed) < cuts.place(j, product).cols)
+        take_last_step(j, PartOfProduct(products, cuts, j, product), room + cuts.slab);
     }
   });
 }

@@ -6,7 +6,10 @@
 // threads.
 #pragma once
 
+#include <optional>
+
 #include "core/matrix.h"
+#include "kernels/several.h"
 #include "kernels/weight.h"
 
 namespace dml::kernels {
@@ -32,10 +35,18 @@ struct Tail {
   Factor a, b;
 };
 
-/// c (a.count, b.count) = or += a · bᵀ, in parallel. `a` is float32.
-void packed_product(const Factor& a, const Factor& b, Mat c, Write mode, const Tail* tail = nullptr);
+/// c (a.count, b.count) = or += a · bᵀ. `a` is float32.
+struct Product {
+  Factor a, b;
+  Mat c;
+  Write mode = Write::set;
+  std::optional<Tail> tail = {};
+};
 
-/// Rows [row, row + rows) and columns [col, col + cols) of that product on the calling thread; `c` is its first element,
+/// In parallel, the tiles of all of them together.
+void packed_products(const Several<Product>& products);
+
+/// Rows [row, row + rows) and columns [col, col + cols) of a product on the calling thread; `c` is its first element,
 /// rows ldc apart. Of a packed factor the tile begins at a multiple of the register block. Takes the thread's scratch.
 void packed_tile(const Factor& a, std::int64_t row, std::int64_t rows, const Factor& b, std::int64_t col,
                  std::int64_t cols, float* c, std::int64_t ldc, Write mode, const Tail* tail = nullptr);

@@ -143,13 +143,15 @@ void gather_tokens(ConstMat from, const Dispatch& d, std::int64_t chosen, std::i
   });
 }
 
-void scatter_tokens(ConstMat from, const Dispatch& d, std::int64_t chosen, std::int64_t first, Mat to) {
+void scatter_tokens(ConstMat from, const Dispatch& d, std::int64_t chosen, std::int64_t first, Order order, Mat to) {
   ProfileScope profiled("scatter_tokens");
   parallel_ranges(to.rows, kTokens, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t p = begin * chosen; p < end * chosen; ++p) {
-      const std::int64_t row = d.rows[at(p)] - first;
-      if (row >= 0 && row < from.rows) loops().add_scaled(from.row(row), 1, to.row(p / chosen), to.cols);
-    }
+    for (std::int64_t t = begin; t < end; ++t)
+      for (std::int64_t i = 0; i < chosen; ++i) {
+        const std::int64_t place = t * chosen + (order == Order::rising ? i : chosen - 1 - i);
+        const std::int64_t row = d.rows[at(place)] - first;
+        if (row >= 0 && row < from.rows) loops().add_scaled(from.row(row), 1, to.row(t), to.cols);
+      }
   });
 }
 

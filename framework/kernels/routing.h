@@ -44,8 +44,9 @@ void dispatch(const RoutingRule& rule, const Routing& routing, Dispatch out);
 
 /// to[i] = from[token of row first + i].
 void gather_tokens(ConstMat from, const Dispatch& d, std::int64_t chosen, std::int64_t first, Mat to);
-/// to[token] += from[i] for rows [first, first + from.rows), those of one token in ascending order.
-void scatter_tokens(ConstMat from, const Dispatch& d, std::int64_t chosen, std::int64_t first, Mat to);
+/// to[token] += from[i] for rows [first, first + from.rows), those of one token in rising or falling order.
+enum class Order { rising, falling };
+void scatter_tokens(ConstMat from, const Dispatch& d, std::int64_t chosen, std::int64_t first, Order order, Mat to);
 /// x[i] *= weight of row first + i.
 void weigh_rows(Mat x, const Dispatch& d, ConstMat weights, std::int64_t first);
 /// dweights[place of row first + i] = x[i] · y[i].

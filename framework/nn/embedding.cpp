@@ -42,7 +42,7 @@ void Embedding::look_up(Mat y, Pass& pass) const {
     Arena::Scope scope(pass.arena);
     Mat down = pass.arena.matrix(y.rows, lora->a.rows);
     kernels::embed_columns(batch.tokens, lora->a.value(), down);
-    kernels::lora_up(down, lora->b.value(), scale * lora->scale, y);
+    kernels::lora_up(kernels::AdapterUp{down, lora->b.value(), scale * lora->scale, y});
   }
   if (positions) kernels::embed(batch.positions, kernels::weight_of(positions.value()), 1, y, Write::add);
   else if (frozen_positions) kernels::embed(batch.positions, frozen_positions, 1, y, Write::add);
@@ -64,7 +64,8 @@ void Embedding::backward(Mat dy, ConstMat saved, Pass& pass) const {
     Arena::Scope scope(pass.arena);
     Mat down = pass.arena.matrix(dy.rows, lora->a.rows), ddown = pass.arena.matrix(dy.rows, lora->a.rows);
     kernels::embed_columns(batch.tokens, lora->a.value(), down);
-    kernels::lora_up_backward(dy, down, lora->b.value(), scale * lora->scale, ddown, lora->b.grad(), pass.arena);
+    kernels::lora_up_backward(
+        kernels::AdapterUpGradient{dy, down, lora->b.value(), scale * lora->scale, ddown, lora->b.grad()}, pass.arena);
     if (Mat d = lora->a.grad(); !d.empty()) kernels::embed_columns_backward(batch.tokens, ddown, d);
   }
   if (Mat d = positions ? positions.grad() : Mat{}; !d.empty()) kernels::embed_backward(batch.positions, dy, 1, d);

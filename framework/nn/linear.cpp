@@ -28,129 +28,289 @@ Linear::Saved Linear::plan(std::int64_t tokens, Keeping keeping, Arena& saved) c
 }
 
 void Linear::forward(ConstMat x, Mat y, Write mode, Saved& s, Pass& pass) const {
-  if (weight) pass.need(weight, 1);
-  if (x.rows == 0) return;
-  if (pass.rows != kernels::Rows::by_count) return generate(x, y, mode, pass);
-  Arena::Scope scope(pass.arena);
-  // DoRA scales the sum of both products, so it cannot add to y in place.
-  const LoraAdapter* adapter = lora && !pass.base_alone ? &*lora : nullptr;
-  const bool dora = adapter && adapter->magnitude;
-  Mat product = dora ? s.plain.open(pass.arena) : y;
-  const Write how = dora ? Write::set : mode;
-  if (adapter) {
-    kernels::lora_down(adapter_input(*adapter, x, pass), adapter->a.value(), s.down, pass.rows);
-    Mat scaled = pass.arena.matrix(s.down.rows, s.down.cols);
-    kernels::copy(s.down, scaled);
-    kernels::scale(scaled, adapter->scale);
-    kernels::gemm_nt_with(x, value(), scaled, adapter->b.value(), product, how, pass.rows);
-  } else {
-    kernels::gemm_nt(x, value(), product, how, pass.rows);
-  }
-  if (dora) {
-    if (!adapter->norms)
-      kernels::dora_norms(value(), adapter->a.value(), adapter->b.value(), adapter->scale, s.norms.data);
-    Mat scaled = pass.arena.matrix(y.rows, y.cols);
-    kernels::copy(product, scaled);
-    s.plain.close(product);
-    kernels::dora_scale(adapter->magnitude.value().data, adapter->norms ? adapter->norms : s.norms.data, scaled);
-    if (mode == Write::set) kernels::copy(scaled, y);
-    else kernels::add_scaled(scaled, 1, y);
-  }
-  if (adapter && adapter->bias) {
-    Mat scaled = pass.arena.matrix(1, y.cols);
-    kernels::copy(adapter->bias.value(), scaled);
-    kernels::scale(scaled, adapter->scale);
-    kernels::add_bias(scaled.data, y);
-  }
-  add_bias(y);
-}
-
-void Linear::add_bias(Mat y) const {
-  if (bias) kernels::add_bias(bias.value().data, y);
-  else if (frozen_bias) kernels::add_bias(frozen_bias, y);
-}
-
-// One product for all rows, then each adapter's part for its own. DoRA scales the sum of both, so it cannot add to y in place.
-void Linear::generate(ConstMat x, Mat y, Write mode, Pass& pass) const {
-  Arena::Scope scope(pass.arena);
-  const LoraAdapter* own = lora ? &*lora : nullptr;
-  const AdapterRows whole{pass.first_row, x.rows, 0};
-  const auto choices = own ? std::span(&own, 1) : std::span(adapters);
-  const auto groups = own ? std::span(&whole, 1) : pass.adapters;
-  std::int64_t rank = 0;
-  bool dora = false, biased = false;
-  for (const LoraAdapter* l : choices)
-    if (l) rank = std::max(rank, l->a.rows), dora = dora || l->magnitude, biased = biased || l->bias;
-  const bool apart = dora && mode == Write::add;
-  Mat product = apart ? pass.arena.matrix(y.rows, y.cols) : y;
-  kernels::gemm_nt(x, value(), product, apart ? Write::set : mode, pass.rows);
-  Mat down = pass.arena.matrix(x.rows, rank), row = pass.arena.matrix(dora || biased, y.cols);
-  for (const AdapterRows& g : groups) {
-    const LoraAdapter* adapter = g.adapter < std::ssize(choices) && g.adapter >= 0 ? choices[static_cast<std::size_t>(g.adapter)] : nullptr;
-    const std::int64_t first = std::max<std::int64_t>(0, g.first - pass.first_row),
-                       last = std::min(x.rows, g.first + g.count - pass.first_row);
-    if (!adapter || first >= last) continue;
-    add_adapter(*adapter, x.slice(first, last - first), {down.data, last - first, adapter->a.rows}, row,
-                product.slice(first, last - first), pass);
-  }
-  if (apart) kernels::add_scaled(product, 1, y);
-  add_bias(y);
-}
-
-// y = m / ‖W + s·BA‖ · (y + s · (x Aᵀ) Bᵀ) + s · c.
-void Linear::add_adapter(const LoraAdapter& adapter, ConstMat x, Mat down, Mat row, Mat y, Pass& pass) const {
-  kernels::lora_down(x, adapter.a.value(), down, pass.rows);
-  kernels::scale(down, adapter.scale);
-  kernels::lora_up(down, adapter.b.value(), 1, y);
-  if (adapter.magnitude) {
-    if (!adapter.norms) kernels::dora_norms(value(), adapter.a.value(), adapter.b.value(), adapter.scale, row.data);
-    kernels::dora_scale(adapter.magnitude.value().data, adapter.norms ? adapter.norms : row.data, y);
-  }
-  if (adapter.bias) {
-    kernels::copy(adapter.bias.value(), row);
-    kernels::scale(row, adapter.scale);
-    kernels::add_bias(row.data, y);
-  }
+  forward_linears(LinearRows{this, 0, x.rows, pass.first_row, s}, x, y, mode, pass);
 }
 
 void Linear::backward(ConstMat dy, ConstMat x, const Saved& s, Mat dx, Write mode, Pass& pass) const {
+  backward_linears(LinearRows{this, 0, x.rows, pass.first_row, s}, dy, x, dx, mode, pass);
+}
+
+namespace {
+
+using kernels::Several;
+
+bool has_dora(const LinearRows& r) { return r.linear->lora && r.linear->lora->magnitude; }
+Mat part(const LinearRows& r, Mat m) { return m.slice(r.row, r.rows); }
+ConstMat part(const LinearRows& r, ConstMat m) { return m.slice(r.row, r.rows); }
+
+template <class F>
+void each(const Several<LinearRows>& layers, F f) {
+  for (std::int64_t i = 0; i < layers.size(); ++i) f(layers[i]);
+}
+template <class F>
+bool any_of(const Several<LinearRows>& layers, F is) {
+  bool any = false;
+  each(layers, [&](const LinearRows& r) { any = any || is(r); });
+  return any;
+}
+// Whether a layer's own adapter has a part in the pass.
+auto adapted_in(const Pass& pass) {
+  return [&pass](const LinearRows& r) { return r.linear->lora && !pass.base_alone; };
+}
+
+// Matrices as wide as each layer's rank, in scratch.
+class LowRank {
+ public:
+  LowRank(const Several<LinearRows>& layers, std::int64_t rows, Arena& scratch) {
+    each(layers, [&](const LinearRows& r) { widest_ = std::max(widest_, r.saved.down.cols); });
+    data_ = scratch.take<float>(rows * widest_).data();
+  }
+  Mat of(const LinearRows& r) const { return {data_ + r.row * widest_, r.rows, r.saved.down.cols}; }
+
+ private:
+  std::int64_t widest_ = 0;
+  float* data_;
+};
+
+// The rows of layers with an adapter; the others have none.
+auto adapter_rows(const Several<LinearRows>& layers, const LowRank* gradients, const Pass& pass) {
+  return [&layers, gradients, &pass](std::int64_t i) {
+    static constexpr LoraAdapter kNone;
+    const LinearRows r = layers[i];
+    if (!adapted_in(pass)(r)) return AdaptedRows{&kNone, 0, 0, 0, {}};
+    return AdaptedRows{&*r.linear->lora, r.row, r.rows, r.first_row, gradients ? gradients->of(r) : r.saved.down};
+  };
+}
+
+void add_bias(const LinearRows& r, Mat y) {
+  const Linear& l = *r.linear;
+  if (!r.biased || y.rows == 0) return;
+  if (l.bias) kernels::add_bias(l.bias.value().data, y);
+  else if (l.frozen_bias) kernels::add_bias(l.frozen_bias, y);
+}
+
+// `row`: scratch, as wide as y.
+void add_adapter_bias(const LoraAdapter& adapter, Mat row, Mat y) {
+  kernels::copy(adapter.bias.value(), row);
+  kernels::scale(row, adapter.scale);
+  kernels::add_bias(row.data, y);
+}
+
+void add_bias_gradients(const LinearRows& r, ConstMat dy, Pass& pass) {
+  const Linear& l = *r.linear;
+  if (dy.rows == 0) return;
   Arena::Scope scope(pass.arena);
-  if (Mat db = bias ? bias.grad() : Mat{}; !db.empty() && x.rows > 0) kernels::bias_backward(dy, db.data, pass.arena);
-  if (Mat dc = lora && lora->bias ? lora->bias.grad() : Mat{}; !dc.empty() && x.rows > 0) {
+  if (Mat db = l.bias && r.biased ? l.bias.grad() : Mat{}; !db.empty()) kernels::bias_backward(dy, db.data, pass.arena);
+  if (Mat dc = l.lora && l.lora->bias ? l.lora->bias.grad() : Mat{}; !dc.empty()) {
     Mat sum = pass.arena.matrix(1, dy.cols);
     kernels::fill(sum.flat(), 0);
     kernels::bias_backward(dy, sum.data, pass.arena);
-    kernels::add_scaled(sum, lora->scale, dc);
+    kernels::add_scaled(sum, l.lora->scale, dc);
   }
-  if (lora && lora->magnitude && x.rows > 0) {
-    Mat dplain = pass.arena.matrix(dy.rows, dy.cols);
-    if (Mat dm = lora->magnitude.grad(); !dm.empty())
-      kernels::dora_magnitude_backward(dy, s.plain.read(pass.arena), s.norms.data, dm.data, pass.arena);
-    kernels::copy(dy, dplain);
-    kernels::dora_scale(lora->magnitude.value().data, s.norms.data, dplain);
-    dy = dplain;
+}
+
+// y = m / ‖W + s·BA‖ · (y + s · (x Aᵀ) Bᵀ) + s · c.
+void add_adapter(const Linear& l, const LoraAdapter& adapter, ConstMat x, Mat down, Mat row, Mat y, Pass& pass) {
+  kernels::lora_down(kernels::AdapterDown{x, adapter.a.value(), down}, pass.arena, pass.rows);
+  kernels::scale(down, adapter.scale);
+  kernels::lora_up(kernels::AdapterUp{down, adapter.b.value(), 1, y});
+  if (adapter.magnitude) {
+    if (!adapter.norms) kernels::dora_norms(l.value(), adapter.a.value(), adapter.b.value(), adapter.scale, row.data);
+    kernels::dora_scale(adapter.magnitude.value().data, adapter.norms ? adapter.norms : row.data, y);
   }
-  if (weight) {
-    pass.begin_gradient(weight);
-    if (x.rows > 0)
-      if (auto dw = weight.whole_grad(); !dw.values.empty()) kernels::gemm_tn(dy, x, dw.values, dw.mode);
-    pass.end_gradient(weight);
-    pass.need(weight, -1);
+  if (adapter.bias) add_adapter_bias(adapter, row, y);
+}
+
+// The adapters that rows of a layer may have in generation, and which rows have which.
+struct Choices {
+  const LoraAdapter* own;
+  AdapterRows whole;
+  std::span<const LoraAdapter* const> adapters;
+  std::span<const AdapterRows> rows;
+
+  Choices(const LinearRows& r, const Pass& pass)
+      : own(r.linear->lora ? &*r.linear->lora : nullptr),
+        whole{r.first_row, r.rows, 0},
+        adapters(own ? std::span<const LoraAdapter* const>(&own, 1) : std::span<const LoraAdapter* const>(r.linear->adapters)),
+        rows(own ? std::span<const AdapterRows>(&whole, 1) : pass.adapters) {}
+  Choices(const Choices&) = delete;
+
+  const LoraAdapter* of(const AdapterRows& g) const {
+    return g.adapter >= 0 && g.adapter < std::ssize(adapters) ? adapters[static_cast<std::size_t>(g.adapter)] : nullptr;
   }
+};
+
+// One product for all rows, then each adapter's part for its own. DoRA scales the sum of both, so it cannot add to y in place.
+void generate(const Several<LinearRows>& layers, ConstMat x, Mat y, Write mode, Pass& pass) {
+  Arena::Scope scope(pass.arena);
+  std::int64_t rank = 0;
+  bool dora = false, biased = false;
+  each(layers, [&](const LinearRows& r) {
+    const Choices choices(r, pass);
+    for (const LoraAdapter* l : choices.adapters)
+      if (l) rank = std::max(rank, l->a.rows), dora = dora || l->magnitude, biased = biased || l->bias;
+  });
+  const bool apart = dora && mode == Write::add;
+  Mat product = apart ? pass.arena.matrix(y.rows, y.cols) : y;
+  auto base = [&](std::int64_t i) {
+    const LinearRows r = layers[i];
+    return kernels::ForwardProduct{part(r, x), r.linear->value(), part(r, product)};
+  };
+  kernels::gemm_nt({layers.size(), base}, apart ? Write::set : mode, pass.rows);
+  Mat down = pass.arena.matrix(x.rows, rank), row = pass.arena.matrix(dora || biased, y.cols);
+  each(layers, [&](const LinearRows& r) {
+    const Choices choices(r, pass);
+    for (const AdapterRows& g : choices.rows) {
+      const LoraAdapter* adapter = choices.of(g);
+      const std::int64_t first = std::max<std::int64_t>(0, g.first - r.first_row),
+                         last = std::min(r.rows, g.first + g.count - r.first_row);
+      if (adapter && first < last)
+        add_adapter(*r.linear, *adapter, part(r, x).slice(first, last - first), {down.data, last - first, adapter->a.rows},
+                    row, part(r, product).slice(first, last - first), pass);
+    }
+  });
+  if (apart) kernels::add_scaled(product, 1, y);
+  each(layers, [&](const LinearRows& r) { add_bias(r, part(r, y)); });
+}
+
+// DoRA scales the sum of both products, so it cannot add to y in place.
+void scale_by_magnitude(const LinearRows& r, Mat product, Mat y, Write mode, Pass& pass) {
+  const LoraAdapter& lora = *r.linear->lora;
+  if (!lora.norms)
+    kernels::dora_norms(r.linear->value(), lora.a.value(), lora.b.value(), lora.scale, r.saved.norms.data);
+  Mat scaled = pass.arena.matrix(y.rows, y.cols);
+  kernels::copy(product, scaled);
+  r.saved.plain.close(product);
+  kernels::dora_scale(lora.magnitude.value().data, lora.norms ? lora.norms : r.saved.norms.data, scaled);
+  if (mode == Write::set) kernels::copy(scaled, y);
+  else kernels::add_scaled(scaled, 1, y);
+}
+
+// The gradient of what was scaled.
+Mat magnitude_backward(const LinearRows& r, ConstMat dy, Pass& pass) {
+  const LoraAdapter& lora = *r.linear->lora;
+  Mat dplain = pass.arena.matrix(dy.rows, dy.cols);
+  if (Mat dm = lora.magnitude.grad(); !dm.empty())
+    kernels::dora_magnitude_backward(dy, r.saved.plain.read(pass.arena), r.saved.norms.data, dm.data, pass.arena);
+  kernels::copy(dy, dplain);
+  kernels::dora_scale(lora.magnitude.value().data, r.saved.norms.data, dplain);
+  return dplain;
+}
+
+void add_weight_gradients(const Several<LinearRows>& layers, ConstMat dy, ConstMat x, Pass& pass) {
+  if (!any_of(layers, [](const LinearRows& r) { return static_cast<bool>(r.linear->weight); })) return;
+  Arena::Scope scope(pass.arena);
+  auto gradients = pass.arena.take<ParameterRef::Gradient>(layers.size());
+  for (std::int64_t i = 0; i < layers.size(); ++i) {
+    const LinearRows r = layers[i];
+    if (r.linear->weight) pass.begin_gradient(r.linear->weight);
+    if (dry_run()) continue;
+    gradients[static_cast<std::size_t>(i)] = {};
+    if (r.linear->weight && r.rows > 0) gradients[static_cast<std::size_t>(i)] = r.linear->weight.whole_grad();
+  }
+  auto product = [&](std::int64_t i) {
+    const ParameterRef::Gradient& dw = gradients[static_cast<std::size_t>(i)];
+    if (dw.values.empty()) return kernels::WeightGradient{};
+    const LinearRows r = layers[i];
+    return kernels::WeightGradient{part(r, dy), part(r, x), dw.values, dw.mode};
+  };
+  if (!dry_run()) kernels::gemm_tn({layers.size(), product});
+  each(layers, [&](const LinearRows& r) {
+    if (!r.linear->weight) return;
+    pass.end_gradient(r.linear->weight);
+    pass.need(r.linear->weight, -1);
+  });
+}
+
+// Where some layer of several has DoRA, f(layer, row) for each of them, its rows beginning at `row`, and true.
+template <class F>
+bool one_by_one(const Several<LinearRows>& layers, F f) {
+  if (layers.size() == 1 || !any_of(layers, has_dora)) return false;
+  each(layers, [&](LinearRows r) {
+    const LinearRows all = r;
+    r.row = 0;
+    f(r, all);
+  });
+  return true;
+}
+
+}  // namespace
+
+void forward_linears(const Several<LinearRows>& layers, ConstMat x, Mat y, Write mode, Pass& pass) {
+  auto alone = [&](const LinearRows& own, const LinearRows& at) {
+    forward_linears(own, part(at, x), part(at, y), mode, pass);
+  };
+  if (one_by_one(layers, alone)) return;
+  each(layers, [&](const LinearRows& r) {
+    if (r.linear->weight) pass.need(r.linear->weight, 1);
+  });
   if (x.rows == 0) return;
-  if (!lora) {
-    if (!dx.empty()) kernels::gemm_nn(dy, value(), dx, mode);
-    return;
+  if (pass.rows != kernels::Rows::by_count) return generate(layers, x, y, mode, pass);
+  Arena::Scope scope(pass.arena);
+  const auto adapted = adapted_in(pass);
+  const LinearRows first = layers[0];
+  const bool dora = has_dora(first) && adapted(first);
+  const Mat to = dora ? first.saved.plain.open(pass.arena) : y;
+  const LowRank scaled(layers, x.rows, pass.arena);
+  if (any_of(layers, adapted)) {
+    auto rows = adapter_rows(layers, nullptr, pass);
+    adapter_down({layers.size(), rows}, x, pass);
+    each(layers, [&](const LinearRows& r) {
+      if (!adapted(r)) return;
+      kernels::copy(r.saved.down, scaled.of(r));
+      kernels::scale(scaled.of(r), r.linear->lora->scale);
+    });
   }
-  Mat ddown = pass.arena.matrix(dy.rows, s.down.cols);
-  kernels::lora_up_backward(dy, s.down, lora->b.value(), lora->scale, ddown, lora->b.grad(), pass.arena);
-  if (!dx.empty() && !drops(*lora, pass)) {
-    kernels::gemm_nn_with(dy, value(), ddown, lora->a.value(), dx, mode);
-    dx = {};
-  } else if (!dx.empty()) {
-    kernels::gemm_nn(dy, value(), dx, mode);
+  auto product = [&](std::int64_t i) {
+    const LinearRows r = layers[i];
+    kernels::ForwardProduct p{part(r, x), r.linear->value(), part(r, to)};
+    if (adapted(r)) p.down = scaled.of(r), p.b = r.linear->lora->b.value();
+    return p;
+  };
+  kernels::gemm_nt({layers.size(), product}, dora ? Write::set : mode, pass.rows);
+  if (dora) scale_by_magnitude(first, to, y, mode, pass);
+  each(layers, [&](const LinearRows& r) {
+    if (r.rows == 0) return;
+    if (adapted(r) && r.linear->lora->bias) add_adapter_bias(*r.linear->lora, pass.arena.matrix(1, y.cols), part(r, y));
+    add_bias(r, part(r, y));
+  });
+}
+
+void backward_linears(const Several<LinearRows>& layers, ConstMat dy, ConstMat x, Mat dx, Write mode, Pass& pass) {
+  auto alone = [&](const LinearRows& own, const LinearRows& at) {
+    backward_linears(own, part(at, dy), part(at, x), dx.empty() ? Mat{} : part(at, dx), mode, pass);
+  };
+  if (one_by_one(layers, alone)) return;
+  Arena::Scope scope(pass.arena);
+  each(layers, [&](const LinearRows& r) { add_bias_gradients(r, part(r, dy), pass); });
+  if (has_dora(layers[0]) && x.rows > 0) dy = magnitude_backward(layers[0], dy, pass);
+  add_weight_gradients(layers, dy, x, pass);
+  if (x.rows == 0) return;
+  const auto adapted = adapted_in(pass);
+  const bool adapters = any_of(layers, adapted);
+  const LowRank gradients(layers, x.rows, pass.arena);
+  if (adapters) {
+    auto up = [&](std::int64_t i) {
+      const LinearRows r = layers[i];
+      if (!adapted(r)) return kernels::AdapterUpGradient{};
+      const LoraAdapter& lora = *r.linear->lora;
+      return kernels::AdapterUpGradient{part(r, dy), r.saved.down, lora.b.value(), lora.scale, gradients.of(r),
+                                        lora.b.grad()};
+    };
+    kernels::lora_up_backward({layers.size(), up}, pass.arena);
   }
-  adapter_input_backward(*lora, ddown, x, dx, pass);
+  bool masked = false;  // then the gradient of an adapter's input goes through its mask
+  each(layers, [&](const LinearRows& r) { masked |= adapted(r) && drops(*r.linear->lora, pass); });
+  auto input = [&](std::int64_t i) {
+    const LinearRows r = layers[i];
+    kernels::InputGradient p{part(r, dy), r.linear->value(), part(r, dx)};
+    if (adapted(r) && !masked) p.ddown = gradients.of(r), p.a = r.linear->lora->a.value();
+    return p;
+  };
+  if (!dx.empty()) kernels::gemm_nn({layers.size(), input}, mode);
+  if (!adapters) return;
+  auto rows = adapter_rows(layers, &gradients, pass);
+  adapter_down_backward({layers.size(), rows}, x, masked ? dx : Mat{}, pass);
 }
 
 }  // namespace dml

@@ -43,11 +43,20 @@ struct Linear {
   void forward(ConstMat x, Mat y, Write mode, Saved& saved, Pass& pass) const;
   /// Adds parameter gradients; sets or adds to dx (T, in) unless it is empty. x is the input forward saw.
   void backward(ConstMat dy, ConstMat x, const Saved& saved, Mat dx, Write mode, Pass& pass) const;
-
- private:
-  void generate(ConstMat x, Mat y, Write mode, Pass& pass) const;
-  void add_adapter(const LoraAdapter& adapter, ConstMat x, Mat down, Mat row, Mat y, Pass& pass) const;
-  void add_bias(Mat y) const;
 };
+
+/// Rows [row, row + rows) of what goes through several layers at once: those of `linear`, `first_row` of all its rows the
+/// first of them.
+struct LinearRows {
+  const Linear* linear;
+  std::int64_t row, rows, first_row;
+  Linear::Saved saved;
+  bool biased = true;  // false: the caller adds the layer's bias, and sees to its gradient
+};
+
+/// forward and backward of all of them, at the rate of one layer. Layers may have no rows. Under a DryRun each has all.
+void forward_linears(const kernels::Several<LinearRows>& layers, ConstMat x, Mat y, Write mode, Pass& pass);
+void backward_linears(const kernels::Several<LinearRows>& layers, ConstMat dy, ConstMat x, Mat dx, Write mode,
+                      Pass& pass);
 
 }  // namespace dml

@@ -6,33 +6,69 @@
 namespace dml {
 namespace {
 
-Random dropout_mask(const LoraAdapter& lora, const Pass& pass) {
-  return Random(pass.seed, Purpose::dropout, pass.micro_batch, lora.stream);
+using kernels::Several;
+
+void drop(const AdaptedRows& r, ConstMat from, Mat to, const Pass& pass) {
+  const Random mask(pass.seed, Purpose::dropout, pass.micro_batch, r.lora->stream);
+  kernels::dropout(from.slice(r.row, r.rows), r.lora->dropout, mask, to.slice(r.row, r.rows), r.first_row * from.cols);
+}
+
+// Calls f for those whose input is masked.
+template <class F>
+void each_dropped(const Several<AdaptedRows>& adapters, const Pass& pass, F f) {
+  for (std::int64_t i = 0; i < adapters.size(); ++i)
+    if (const AdaptedRows r = adapters[i]; drops(*r.lora, pass)) f(r);
+}
+
+// A matrix for the rows of those whose input is masked, in scratch; none where that is nobody.
+Mat room_for_dropped(const Several<AdaptedRows>& adapters, ConstMat like, Pass& pass) {
+  bool any = false;
+  each_dropped(adapters, pass, [&](const AdaptedRows&) { any = true; });
+  return any ? pass.arena.matrix(like.rows, like.cols) : Mat{};
+}
+
+// x̃, where it is not x.
+Mat dropped_input(const Several<AdaptedRows>& adapters, ConstMat x, Pass& pass) {
+  Mat dropped = room_for_dropped(adapters, x, pass);
+  each_dropped(adapters, pass, [&](const AdaptedRows& r) { drop(r, x, dropped, pass); });
+  return dropped;
+}
+
+ConstMat rows_of(const AdaptedRows& r, ConstMat x, ConstMat dropped, const Pass& pass) {
+  return (drops(*r.lora, pass) ? dropped : x).slice(r.row, r.rows);
 }
 
 }  // namespace
 
-ConstMat adapter_input(const LoraAdapter& lora, ConstMat x, Pass& pass) {
-  if (!drops(lora, pass)) return x;
-  Mat dropped = pass.arena.matrix(x.rows, x.cols);
-  kernels::dropout(x, lora.dropout, dropout_mask(lora, pass), dropped, pass.first_row * x.cols);
-  return dropped;
+void adapter_down(const Several<AdaptedRows>& adapters, ConstMat x, Pass& pass) {
+  Arena::Scope scope(pass.arena);
+  const ConstMat dropped = dropped_input(adapters, x, pass);
+  auto product = [&](std::int64_t i) {
+    const AdaptedRows r = adapters[i];
+    if (r.rows == 0) return kernels::AdapterDown{};
+    return kernels::AdapterDown{rows_of(r, x, dropped, pass), r.lora->a.value(), r.down};
+  };
+  kernels::lora_down({adapters.size(), product}, pass.arena, pass.rows);
 }
 
-void adapter_input_backward(const LoraAdapter& lora, ConstMat ddown, ConstMat x, Mat dx, Pass& pass) {
+void adapter_down_backward(const Several<AdaptedRows>& adapters, ConstMat x, Mat dx, Pass& pass) {
   Arena::Scope scope(pass.arena);
-  ConstMat input = adapter_input(lora, x, pass);
-  bool masked = drops(lora, pass) && !dx.empty();
-  Mat dinput = dx;
-  if (masked) {
-    dinput = pass.arena.matrix(dx.rows, dx.cols);
-    kernels::fill(dinput.flat(), 0);
-  }
-  kernels::lora_down_backward(ddown, input, lora.a.value(), dinput, lora.a.grad(), pass.arena);
-  if (masked) {
-    kernels::dropout(dinput, lora.dropout, dropout_mask(lora, pass), dinput, pass.first_row * dx.cols);
-    kernels::add_scaled(dinput, 1, dx);
-  }
+  const ConstMat dropped = dropped_input(adapters, x, pass);
+  const Mat masked = dx.empty() ? Mat{} : room_for_dropped(adapters, dx, pass);  // gradients of x̃
+  if (masked.data) kernels::fill(masked.flat(), 0);
+  auto gradient = [&](std::int64_t i) {
+    const AdaptedRows r = adapters[i];
+    if (r.rows == 0) return kernels::AdapterDownGradient{};
+    const Mat to = drops(*r.lora, pass) ? masked : dx;
+    return kernels::AdapterDownGradient{r.down, rows_of(r, x, dropped, pass), r.lora->a.value(),
+                                        dx.empty() ? Mat{} : to.slice(r.row, r.rows), r.lora->a.grad()};
+  };
+  kernels::lora_down_backward({adapters.size(), gradient}, pass.arena);
+  if (!masked.data) return;
+  each_dropped(adapters, pass, [&](const AdaptedRows& r) {
+    drop(r, masked, masked, pass);
+    kernels::add_scaled(masked.slice(r.row, r.rows), 1, dx.slice(r.row, r.rows));
+  });
 }
 
 }  // namespace dml

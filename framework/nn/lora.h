@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/matrix.h"
+#include "kernels/several.h"
 #include "nn/parameter.h"
 #include "nn/pass.h"
 
@@ -19,9 +20,16 @@ struct LoraAdapter {
 
 /// Whether x̃ is not x.
 inline bool drops(const LoraAdapter& lora, const Pass& pass) { return pass.training && lora.dropout > 0; }
-/// x with its dropout mask, in scratch, made again by forward and backward; x itself where nothing is dropped.
-ConstMat adapter_input(const LoraAdapter& lora, ConstMat x, Pass& pass);
-/// Given the gradient of x̃ Aᵀ: adds to A's gradient and, through the mask, to dx unless it is empty.
-void adapter_input_backward(const LoraAdapter& lora, ConstMat ddown, ConstMat x, Mat dx, Pass& pass);
+
+/// Rows [row, row + rows) of what several adapters read, each its own. The dropout mask counts them from `first_row` on.
+struct AdaptedRows {
+  const LoraAdapter* lora;
+  std::int64_t row, rows, first_row;
+  Mat down;  // x̃ Aᵀ (rows, R); of backward: its gradient
+};
+/// Sets every `down`. The dropout mask is made again by forward and backward.
+void adapter_down(const kernels::Several<AdaptedRows>& adapters, ConstMat x, Pass& pass);
+/// Adds to A's gradients and, through the mask, to dx unless it is empty.
+void adapter_down_backward(const kernels::Several<AdaptedRows>& adapters, ConstMat x, Mat dx, Pass& pass);
 
 }  // namespace dml

@@ -42,8 +42,7 @@ double LossHead::loss(ConstMat x, std::span<const Token> labels, std::span<float
   kernels::LowRankLogits low;
   if (adapter) {
     low = {pass.arena.matrix(x.rows, adapter->a.rows), adapter->b.value(), adapter->scale, {}, {}};
-    Arena::Scope input(pass.arena);
-    kernels::lora_down(adapter_input(*adapter, h, pass), adapter->a.value(), low.down);
+    adapter_down(AdaptedRows{adapter, 0, h.rows, pass.first_row, low.down}, h, pass);
   }
   if (adapter && !d.empty()) {
     low.ddown = pass.arena.matrix(x.rows, adapter->a.rows);
@@ -56,7 +55,7 @@ double LossHead::loss(ConstMat x, std::span<const Token> labels, std::span<float
                                       adapter ? &low : nullptr, pass.sparing, replaces ? &replaced : nullptr, row_weights,
                                       bias_of(!d.empty()), extra);
   for (std::size_t k = 0; weight && !d.empty() && k < weight.pieces(); ++k) pass.end_gradient(weight.piece(k));
-  if (adapter && !d.empty()) adapter_input_backward(*adapter, low.ddown, h, dh, pass);
+  if (adapter && !d.empty()) adapter_down_backward(AdaptedRows{adapter, 0, h.rows, pass.first_row, low.ddown}, h, dh, pass);
   if (!d.empty()) hidden_backward(dh, x, d, pass.arena);
   return sum;
 }
@@ -122,8 +121,8 @@ void LossHead::logits(ConstMat x, Mat logits, Arena& arena, kernels::Rows how) c
   }
   if (lora) {
     Mat down = arena.matrix(x.rows, lora->a.rows);
-    kernels::lora_down(h, lora->a.value(), down, how);
-    kernels::lora_up(down, lora->b.value(), lora->scale, logits);
+    kernels::lora_down(kernels::AdapterDown{h, lora->a.value(), down}, arena, how);
+    kernels::lora_up(kernels::AdapterUp{down, lora->b.value(), lora->scale, logits});
   }
   if (const float* b = bias_of(false).value) kernels::add_bias(b, logits);
   if (softcap > 0) kernels::soft_cap(softcap, logits);

@@ -13,29 +13,32 @@ constexpr std::int64_t kRows = 512, kElements = std::int64_t{8} << 20;  // of on
 
 }  // namespace
 
-/// Rows [first, first + count) and the experts they belong to.
+/// Rows [first, first + count) and the experts they belong to, in the order in which they are visited.
 struct Moe::Chunk {
-  std::int64_t first, count, expert, last_expert;
+  std::int64_t first, count;
+  std::span<const std::int32_t> experts;
   const kernels::Dispatch& dispatch;
 
-  /// f(expert, its first row, how many): all rows may be one expert's, for all that a dry run knows.
-  template <class F>
-  void each_expert(F f) const {
-    for (std::int64_t e = expert; e <= last_expert; ++e) {
-      if (dry_run()) {
-        f(e, first, count);
-        continue;
-      }
-      const auto at = static_cast<std::size_t>(e);
-      const std::int64_t begin = std::max<std::int64_t>(dispatch.starts[at], first),
-                         end = std::min<std::int64_t>(dispatch.starts[at + 1], first + count);
-      f(e, begin, std::max<std::int64_t>(end - begin, 0));
-    }
+  struct Rows {
+    std::int64_t expert, first, count;
+  };
+  std::int64_t size() const { return std::ssize(experts); }
+  /// Of its i-th expert: all rows may be one expert's, for all that a dry run knows.
+  Rows rows(std::int64_t i) const {
+    if (dry_run()) return {i, first, count};
+    const auto e = static_cast<std::size_t>(experts[static_cast<std::size_t>(i)]);
+    const std::int64_t begin = std::max<std::int64_t>(dispatch.starts[e], first),
+                       end = std::min<std::int64_t>(dispatch.starts[e + 1], first + count);
+    return {static_cast<std::int64_t>(e), begin, std::max<std::int64_t>(end - begin, 0)};
   }
 };
 
 bool Moe::experts_train() const {
   return std::ranges::any_of(experts, [](const Mlp& e) { return e.trains(); });
+}
+
+bool Moe::trains_whole() const {
+  return std::ranges::any_of(experts, [](const Mlp& e) { return e.gate.weight || e.up.weight || e.down.weight; });
 }
 
 bool Moe::trains() const {
@@ -88,59 +91,76 @@ Linear::Saved Moe::part(const Saved& s, Role role, std::int64_t expert, std::int
   return part;
 }
 
+// Whether values or gradients of the experts are there one after the other only.
+bool Moe::alone(bool backwards) const {
+  auto in_parts = [&](const Linear& l) { return l.weight && (!l.weight.unit->value || (backwards && !l.weight.unit->grad)); };
+  return std::ranges::any_of(experts, [&](const Mlp& e) { return in_parts(e.gate) || in_parts(e.up) || in_parts(e.down); });
+}
+
 template <class F>
 void Moe::each_chunk(std::int64_t tokens, const Saved& s, bool backwards, Pass& pass, F chunk) const {
-  const std::int64_t rows = tokens * router.rule.chosen, last = std::ssize(experts) - 1;
-  const bool whole =
-      std::ranges::any_of(experts, [](const Mlp& e) { return e.gate.weight || e.up.weight || e.down.weight; });
-  const std::int64_t limit =
-      whole ? tokens : std::min(rows, std::max(kRows, kElements / std::max(width(), experts[0].down.out()) / 16 * 16));
-  auto visit = [&](std::int64_t first, std::int64_t count, std::int64_t from, std::int64_t to) {
-    Arena::Scope scope(pass.arena);
-    chunk(Chunk{first, count, from, to, s.dispatch});
+  const std::int64_t all = tokens * router.rule.chosen;
+  const bool one = alone(backwards);
+  // No expert has more rows than there are tokens.
+  const std::int64_t some = std::max(kRows, kElements / std::max(width(), experts[0].down.out()) / 16 * 16);
+  const std::int64_t limit = one ? tokens : std::min(all, trains_whole() ? std::max(tokens, some) : some);
+  Arena::Scope scope(pass.arena);
+  const auto order = pass.arena.take<std::int32_t>(std::ssize(experts));
+  auto visit = [&](std::int64_t first, std::int64_t count, std::span<const std::int32_t> of) {
+    Arena::Scope inner(pass.arena);
+    chunk(Chunk{first, count, of, s.dispatch});
   };
-  if (dry_run()) return visit(0, limit, 0, last);
-  const auto starts = s.dispatch.starts;
-  for (std::int64_t i = 0; whole && i <= last; ++i) {
-    const std::int64_t e = backwards ? last - i : i, first = starts[static_cast<std::size_t>(e)];
-    visit(first, starts[static_cast<std::size_t>(e) + 1] - first, e, e);
-  }
-  for (std::int64_t row = 0, e = 0, end; !whole && row < rows; row = end) {
-    auto end_of = [&](std::int64_t expert) { return std::int64_t{starts[static_cast<std::size_t>(expert) + 1]}; };
-    while (end_of(e) == row) ++e;
-    const std::int64_t from = e;
-    if (end_of(e) - row > limit) {
-      end = row + limit;
+  if (dry_run()) return visit(0, limit, order);
+  auto rows = [&](std::int32_t e) {
+    return std::int64_t{s.dispatch.starts[static_cast<std::size_t>(e) + 1]} - s.dispatch.starts[static_cast<std::size_t>(e)];
+  };
+  std::size_t visited = 0;
+  for (std::int32_t e = 0; e < std::ssize(experts); ++e)
+    if (one || rows(e) > 0) order[visited++] = e;
+  if (backwards) std::reverse(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(visited));
+  std::int64_t seen = 0, part = 0;  // rows, and those of the expert that is visited next
+  for (std::size_t i = 0; i < visited;) {
+    std::size_t next = i + 1;
+    std::int64_t count = rows(order[i]) - part;
+    if (count > limit) {
+      count = limit, part += limit, next = i;
     } else {
-      while (e < last && end_of(e + 1) - row <= limit) ++e;
-      end = end_of(e);
+      part = 0;
+      while (!one && next < visited && count + rows(order[next]) <= limit) count += rows(order[next++]);
     }
-    visit(row, end - row, from, e);
+    const std::size_t some_experts = std::max(next, i + 1) - i;
+    visit(backwards ? all - seen - count : seen, count, order.subspan(i, some_experts));
+    seen += count, i = next;
   }
 }
 
+LinearRows Moe::layer(const Chunk& chunk, Role role, std::int64_t i, const Saved& s) const {
+  const Chunk::Rows r = chunk.rows(i);
+  const std::int64_t before = dry_run() ? 0 : r.first - s.dispatch.starts[static_cast<std::size_t>(r.expert)];
+  // The bias of down is added with its weight.
+  return {&projection(r.expert, role), r.first - chunk.first, r.count, before, part(s, role, r.expert, r.first, r.count),
+          role != kDown};
+}
+
 void Moe::project(const Chunk& chunk, Role role, ConstMat x, Mat y, const Saved& s, Pass& pass) const {
-  chunk.each_expert([&](std::int64_t e, std::int64_t row, std::int64_t count) {
-    Linear linear = projection(e, role);
-    if (role == kDown) linear.bias = {}, linear.frozen_bias = nullptr;  // added with its weight
-    Linear::Saved saved = part(s, role, e, row, count);
-    Pass some = pass;
-    if (!dry_run()) some.first_row = row - s.dispatch.starts[static_cast<std::size_t>(e)];
-    linear.forward(x.slice(row - chunk.first, count), y.slice(row - chunk.first, count), Write::set, saved, some);
-  });
+  auto layers = [&](std::int64_t i) { return layer(chunk, role, i, s); };
+  forward_linears({chunk.size(), layers}, x, y, Write::set, pass);
 }
 
 void Moe::project_backward(const Chunk& chunk, Role role, ConstMat dy, ConstMat x, const Saved& s, Mat dx, Write mode,
                            Pass& pass) const {
-  chunk.each_expert([&](std::int64_t e, std::int64_t row, std::int64_t count) {
-    Linear linear = projection(e, role);
-    if (role == kDown) linear.bias = {}, linear.frozen_bias = nullptr;
-    Pass some = pass;
-    if (!dry_run()) some.first_row = row - s.dispatch.starts[static_cast<std::size_t>(e)];
-    const std::int64_t first = row - chunk.first;
-    linear.backward(dy.slice(first, count), x.slice(first, count), part(s, role, e, row, count),
-                    dx.empty() ? Mat{} : dx.slice(first, count), mode, some);
-  });
+  auto layers = [&](std::int64_t i) { return layer(chunk, role, i, s); };
+  backward_linears({chunk.size(), layers}, dy, x, dx, mode, pass);
+}
+
+template <class F>
+void Moe::each_bias(const Chunk& chunk, F f) const {
+  for (std::int64_t i = 0; i < chunk.size(); ++i) {
+    const Chunk::Rows r = chunk.rows(i);
+    const Linear& down = projection(r.expert, kDown);
+    if (const float* bias = down.bias ? down.bias.value().data : down.frozen_bias)
+      f(r, bias, down.bias ? down.bias.grad().data : nullptr);
+  }
 }
 
 void Moe::forward_experts(ConstMat x, Mat y, const Saved& s, Pass& all) const {
@@ -161,13 +181,10 @@ void Moe::forward_experts(ConstMat x, Mat y, const Saved& s, Pass& all) const {
     experts[0].activate(gated, upped, h);
     kernels::weigh_rows(h, s.dispatch, s.router.routing.weights, first);
     project(chunk, kDown, h, out, s, pass);
-    chunk.each_expert([&](std::int64_t e, std::int64_t row, std::int64_t rows) {
-      const Linear& down = projection(e, kDown);
-      const float* bias = down.bias ? down.bias.value().data : down.frozen_bias;
-      if (bias)
-        kernels::add_weighed_bias(bias, s.dispatch, s.router.routing.weights, row, out.slice(row - first, rows));
+    each_bias(chunk, [&](const Chunk::Rows& r, const float* bias, float*) {
+      kernels::add_weighed_bias(bias, s.dispatch, s.router.routing.weights, r.first, out.slice(r.first - first, r.count));
     });
-    kernels::scatter_tokens(out, s.dispatch, chosen, first, y);
+    kernels::scatter_tokens(out, s.dispatch, chosen, first, kernels::Order::rising, y);
   });
 }
 
@@ -204,12 +221,9 @@ void Moe::backward_experts(ConstMat dy, ConstMat x, const Saved& s, Mat dx, Mat 
     }
     project_backward(chunk, kDown, dout, weighed, s, dh, Write::set, pass);
     kernels::weight_gradients(dh, h, s.dispatch, first, dweights);
-    chunk.each_expert([&](std::int64_t e, std::int64_t row, std::int64_t rows) {
-      const Linear& down = projection(e, kDown);
-      const float* bias = down.bias ? down.bias.value().data : down.frozen_bias;
-      if (bias)
-        kernels::weighed_bias_backward(dout.slice(row - first, rows), bias, s.dispatch, weights, row, dweights,
-                                       down.bias ? down.bias.grad().data : nullptr);
+    each_bias(chunk, [&](const Chunk::Rows& r, const float* bias, float* dbias) {
+      kernels::weighed_bias_backward(dout.slice(r.first - first, r.count), bias, s.dispatch, weights, r.first, dweights,
+                                     dbias);
     });
     kernels::weigh_rows(dh, s.dispatch, weights, first);
     if (gates) kernels::gated_act_backward(experts[0].activation, dh, gated, upped);
@@ -217,7 +231,7 @@ void Moe::backward_experts(ConstMat dy, ConstMat x, const Saved& s, Mat dx, Mat 
     Mat din = dx.empty() ? Mat{} : pass.arena.matrix(count, hidden);
     project_backward(chunk, kUp, upped, in, s, din, Write::set, pass);
     if (gates) project_backward(chunk, kGate, gated, in, s, din, Write::add, pass);
-    if (!dx.empty()) kernels::scatter_tokens(din, s.dispatch, chosen, first, dx);
+    if (!dx.empty()) kernels::scatter_tokens(din, s.dispatch, chosen, first, kernels::Order::falling, dx);
   });
 }
 

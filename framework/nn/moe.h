@@ -5,8 +5,10 @@
 // inner activation, since down is linear, so backward finds the weight's gradient without the expert's output:
 //   h = act(gate(x)) · up(x);  y += down(w · h) + w · bias;  dw = (downᵀ dy) · h + dy · bias
 //
-// Rows are worked on some at a time, whole experts where they fit, so that scratch memory does not depend on the routing.
-// Where experts are trained in full each is visited once and in order, with or without rows: others may wait for its part.
+// The products of all experts that have rows are made at once (nn/linear.h, LinearRows). Rows are worked on some at a time,
+// whole experts where they fit, so that scratch memory does not depend on the routing. Where experts are trained in full and
+// their values or gradients are sharded, each is visited once and in order, with or without rows: others wait for its part.
+// Backward visits them from the last to the first in any case, so the order of sums is the same.
 #pragma once
 
 #include <vector>
@@ -65,6 +67,11 @@ struct Moe {
  private:
   enum Role { kGate, kUp, kDown };
   struct Chunk;
+  bool trains_whole() const;
+  bool alone(bool backwards) const;
+  LinearRows layer(const Chunk& chunk, Role role, std::int64_t i, const Saved& saved) const;
+  template <class F>
+  void each_bias(const Chunk& chunk, F f) const;
   template <class F>
   void each_chunk(std::int64_t tokens, const Saved& saved, bool backwards, Pass& pass, F chunk) const;
   const Linear& projection(std::int64_t expert, Role role) const;

@@ -79,16 +79,16 @@ inline Case lora(std::int64_t t, std::int64_t n, std::int64_t k, std::int64_t r,
          {},
          {},
          {}};
-  c.forward = [=](const Mats& in, const Mats& out, Arena&) {
-    lora_down(in[0], in[1], out[0]);
-    lora_up(out[0], in[2], scale, out[1]);
+  c.forward = [=](const Mats& in, const Mats& out, Arena& scratch) {
+    lora_down(AdapterDown{in[0], in[1], out[0]}, scratch);
+    lora_up(AdapterUp{out[0], in[2], scale, out[1]});
   };
   c.backward = [=](const Mats& in, const Mats& out, const Mats& dout, const Mats& din, Arena& scratch) {
     Arena::Scope scope(scratch);
     Mat ddown = scratch.matrix(t, r);
-    lora_up_backward(dout[1], out[0], in[2], scale, ddown, din[2], scratch);
+    lora_up_backward(AdapterUpGradient{dout[1], out[0], in[2], scale, ddown, din[2]}, scratch);
     add_scaled(dout[0], 1, ddown);
-    lora_down_backward(ddown, in[0], in[1], din[0], din[1], scratch);
+    lora_down_backward(AdapterDownGradient{ddown, in[0], in[1], din[0], din[1]}, scratch);
   };
   c.reference = [=](const std::vector<Values>& in) {
     Values down(static_cast<std::size_t>(t * r)), y(static_cast<std::size_t>(t * n));

@@ -1,0 +1,168 @@
+#include "kernels/packed_panels.h"
+
+#include <algorithm>
+
+#include "core/bf16.h"
+#include "core/error.h"
+
+namespace dml::kernels {
+namespace {
+
+constexpr std::int64_t kPanelCols = 256;  // packed at a time: half a megabyte
+constexpr std::int64_t kTurnedRows = 16;  // rows of a turned factor that go to all panels at once
+
+// [0, size) in as few equal parts as `most` allows, each but the last a multiple of `unit`.
+std::int64_t equal_part(std::int64_t size, std::int64_t most, std::int64_t unit) {
+  return round_up(ceil_div(size, ceil_div(size, most)), unit);
+}
+
+// Depth of a panel.
+std::int64_t filled(std::int64_t depth) { return round_up(depth, product_loops().kr); }
+bool stays_bf16(const Factor& f, Side side) { return side == Side::b && is_bf16(f.values) && product_loops().keeps_bf16; }
+
+template <class T>
+struct Block {
+  const T* data;
+  std::int64_t ld;
+};
+// Values [row, row + rows) × [col, col + cols) in float32, in `room` if they are stored otherwise.
+Block<float> values_of(const Factor& f, std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols,
+                       float* room) {
+  const Weight& w = f.values;
+  if (w.storage != Storage::f32) {
+    unpack(w, row, rows, col, cols, room);
+    return {room, cols};
+  }
+  auto* values = static_cast<const float*>(w.data);
+  if (f.panel > 0) {
+    std::int64_t first = col / f.panel * f.panel, width = std::min(f.panel, w.cols - first);
+    return {values + first * w.rows + row * width + col - first, width};
+  }
+  return {values + row * w.cols + col, w.cols};
+}
+
+// The same of a weight that is stored as bf16, or of NF4 whose panels stay bf16.
+Block<bf16> bf16_of(const Weight& w, std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols,
+                    float* room) {
+  if (w.storage == Storage::bf16) return {static_cast<const bf16*>(w.data) + row * w.cols + col, w.cols};
+  auto* values = reinterpret_cast<bf16*>(room);
+  unpack_bf16(w, row, rows, col, cols, values);
+  return {values, cols};
+}
+
+}  // namespace
+
+std::int64_t step_of(const Factor& a) {
+  const std::int64_t unit = std::max<std::int64_t>(16, product_loops().kr);
+  return std::max(unit, equal_part(a.panel > 0 ? a.panel : a.depth(), product_loops().kc, unit));
+}
+
+std::int64_t row_floats(const Factor& f, Side side, std::int64_t depth) {
+  return filled(depth) * (stays_bf16(f, side) ? 1 : product_loops().halves) / 2;
+}
+
+void pack_part(const Factor& f, Side side, std::int64_t first, std::int64_t count, std::int64_t k, std::int64_t depth,
+               std::int64_t pitch, float* to, float* room) {
+  const std::int64_t height = block_of(side);
+  auto panels = [&](auto to_panel, auto values) {
+    if (!f.turned) {
+      for (std::int64_t r = 0; r < count; r += height) {
+        std::int64_t rows = std::min(height, count - r);
+        auto block = values(first + r, rows, k, depth);
+        to_panel(false, rows, depth, block.data, block.ld, to + r * pitch);
+      }
+      return;
+    }
+    const std::int64_t together = std::max(kTurnedRows, product_loops().kr);
+    for (std::int64_t d = 0; d < depth; d += together) {
+      std::int64_t rows = std::min(together, depth - d);
+      auto block = values(k + d, rows, first, count);
+      for (std::int64_t c = 0; c < count; c += height)
+        to_panel(true, std::min(height, count - c), rows, block.data + c, block.ld,
+                 to + c * pitch + height * row_floats(f, side, d));
+    }
+  };
+  using At = std::int64_t;
+  if (side == Side::b && (f.values.storage == Storage::bf16 || stays_bf16(f, side)))
+    panels(product_loops().pack_b_bf16,
+           [&](At row, At rows, At col, At some) { return bf16_of(f.values, row, rows, col, some, room); });
+  else
+    panels(side == Side::a ? product_loops().pack_a : product_loops().pack_b,
+           [&](At row, At rows, At col, At some) { return values_of(f, row, rows, col, some, room); });
+}
+
+namespace {
+
+// Such rows, in `to` unless they are packed already; behind them the tail's.
+const float* packed_part(const Factor& f, const Factor* tail, Side side, std::int64_t first, std::int64_t count,
+                         std::int64_t k, std::int64_t depth, float* to, float* room) {
+  const std::int64_t own = row_floats(f, side, depth);
+  if (f.packed) return f.packed + round_up(f.count(), block_of(side)) * row_floats(f, side, k) + first * own;
+  const std::int64_t pitch = own + (tail ? row_floats(*tail, side, tail->depth()) : 0);
+  pack_part(f, side, first, count, k, depth, pitch, to, room);
+  if (tail) pack_part(*tail, side, first, count, 0, tail->depth(), pitch, to + block_of(side) * own, room);
+  return to;
+}
+
+// The bytes a later panel will be packed from.
+Ahead bytes_of(const Factor& f, std::int64_t first, std::int64_t count, std::int64_t k, std::int64_t depth) {
+  const Weight& w = f.values;
+  if (f.packed || f.panel > 0 || w.storage == Storage::mxfp4) return {};
+  std::int64_t row = f.turned ? k : first, rows = f.turned ? depth : count;
+  std::int64_t col = f.turned ? first : k, cols = f.turned ? count : depth;
+  return {static_cast<const char*>(w.data) + storage_bytes(w.storage, row * w.cols + col),
+          storage_bytes(w.storage, w.cols), storage_bytes(w.storage, cols), rows};
+}
+
+// Floats of a row in the widest step of a product, the tail's behind the last. Both factors go by the first one's step.
+std::int64_t deepest_row(const Factor& f, const Factor* tail, Side side, std::int64_t step) {
+  return row_floats(f, side, std::min(step, f.depth())) + (tail ? row_floats(*tail, side, tail->depth()) : 0);
+}
+
+}  // namespace
+
+std::int64_t slab_size(const Factor& a, const Tail* tail, std::int64_t rows) {
+  DML_CHECK(!(tail && a.packed));
+  return a.packed ? 0 : rows * deepest_row(a, tail ? &tail->a : nullptr, Side::a, step_of(a));
+}
+
+const float* slab_part(const Factor& a, const Tail* tail, std::int64_t row, std::int64_t rows, const Step& at,
+                       float* to) {
+  return packed_part(a, at.ends ? &tail->a : nullptr, Side::a, row, rows, at.k, at.deep, to, nullptr);
+}
+
+Panels::Panels(const Factor& b, const Tail* tail, std::int64_t step, std::int64_t cols)
+    : b_(b), tail_(tail), step_(step), cols_(equal_part(cols, kPanelCols, product_loops().nr)) {
+  DML_CHECK((!b.packed || step_of(b) == step) && !(tail && b.packed));
+}
+
+std::int64_t Panels::room() const {
+  if (b_.packed) return 0;
+  const std::int64_t deep = std::max(std::min(step_, b_.depth()), tail_ ? tail_->b.depth() : 0);
+  return panel() + std::max(product_loops().nr * deep, std::max(kTurnedRows, product_loops().kr) * cols_);
+}
+
+std::int64_t Panels::panel() const {
+  return b_.packed ? 0 : cols_ * deepest_row(b_, tail_ ? &tail_->b : nullptr, Side::b, step_);
+}
+
+void Panels::multiply(std::int64_t rows, const float* left, const Step& at, std::int64_t col, std::int64_t cols,
+                      std::int64_t end, float* c, std::int64_t ldc, Write mode, float* room) const {
+  const Factor* behind = at.ends ? &tail_->b : nullptr;
+  const std::int64_t stop = col + cols, later = at.k + at.deep;
+  for (std::int64_t next; col < stop; c += next - col, col = next) {
+    const std::int64_t width = std::min(cols_, stop - col);
+    next = col + width;
+    Ahead ahead;
+    if (next < end && (next < stop || later == b_.depth()))
+      ahead = bytes_of(b_, next, std::min(width, end - next), at.k, at.deep);
+    else if (later < b_.depth())
+      ahead = bytes_of(b_, stop - cols, std::min(cols_, cols), later, std::min(step_, b_.depth() - later));
+    const float* right = packed_part(b_, behind, Side::b, col, width, at.k, at.deep, room, room + panel());
+    product_loops().gemm(rows, width, filled(at.deep) + (behind ? filled(behind->depth()) : 0),
+                        stays_bf16(b_, Side::b) ? filled(at.deep) : 0, left, right, c, ldc, mode == Write::add,
+                        ahead);
+  }
+}
+
+}  // namespace dml::kernels

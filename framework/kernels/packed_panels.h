@@ -1,0 +1,60 @@
+// Factors of packed products as the register block reads them: which step of the depth, how many floats, and the packing
+// itself. For packed.cpp alone.
+#pragma once
+
+#include "kernels/packed.h"
+#include "kernels/simd/product_loops.h"
+
+namespace dml::kernels {
+
+inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+inline std::int64_t round_up(std::int64_t a, std::int64_t unit) { return ceil_div(a, unit) * unit; }
+
+/// Rows of the panels of a factor.
+inline std::int64_t block_of(Side side) { return side == Side::a ? product_loops().mr : product_loops().nr; }
+/// Depth of a step of a product whose first factor is `a`.
+std::int64_t step_of(const Factor& a);
+/// Floats that one row of a panel takes.
+std::int64_t row_floats(const Factor& f, Side side, std::int64_t depth);
+
+/// One step of the depth.
+struct Step {
+  std::int64_t k, deep;
+  bool ends;  // the tail follows
+};
+inline Step last_step(std::int64_t depth, std::int64_t step, bool with_tail) {
+  const std::int64_t k = (depth - 1) / step * step;
+  return {k, depth - k, with_tail};
+}
+
+/// Rows [first, first + count) of a factor at depths [k, k + depth), in panels whose rows take `pitch` floats. `room`: for what
+/// is not stored as float32.
+void pack_part(const Factor& f, Side side, std::int64_t first, std::int64_t count, std::int64_t k, std::int64_t depth,
+               std::int64_t pitch, float* to, float* room);
+
+/// Floats of `rows` rows of the first factor in a step, and those rows, packed into `to` unless they are.
+std::int64_t slab_size(const Factor& a, const Tail* tail, std::int64_t rows);
+const float* slab_part(const Factor& a, const Tail* tail, std::int64_t row, std::int64_t rows, const Step& at,
+                       float* to);
+
+/// The second factor, packed panel by panel.
+class Panels {
+ public:
+  /// For at most `cols` columns at a time. Keeps references to b and tail.
+  Panels(const Factor& b, const Tail* tail, std::int64_t step, std::int64_t cols);
+  /// Floats.
+  std::int64_t room() const;
+  /// Columns [col, col + cols) of a product, c the first, from one step: `left` is the first factor's slab. Further ones, up
+  /// to `end`, may follow.
+  void multiply(std::int64_t rows, const float* left, const Step& at, std::int64_t col, std::int64_t cols,
+                std::int64_t end, float* c, std::int64_t ldc, Write mode, float* room) const;
+
+ private:
+  std::int64_t panel() const;
+
+  const Factor& b_;
+  const Tail* tail_;
+  std::int64_t step_, cols_;
+};
+
+}  // namespace dml::kernels

@@ -1,0 +1,67 @@
+// Several operations of one kind at once: the products of a mixture's experts, each with its own rows and its own weight.
+// One of them alone is a list of one.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "core/parallel.h"
+
+namespace dml::kernels {
+
+/// A borrowed list whose entries are made when they are asked for. Under a DryRun every entry may have all rows of all of them.
+template <class T>
+class Several {
+ public:
+  Several(const T& one)  // NOLINT: implicit on purpose
+      : size_(1), object_(&one), entry_([](const void* o, std::int64_t) { return *static_cast<const T*>(o); }) {}
+  template <class F>
+  Several(std::int64_t size, const F& entry)
+      : size_(size), object_(&entry), entry_([](const void* o, std::int64_t i) -> T {
+          return (*static_cast<const F*>(o))(i);
+        }) {}
+
+  std::int64_t size() const { return size_; }
+  T operator[](std::int64_t i) const { return entry_(object_, i); }
+
+  /// The sum of a count over all entries; under a DryRun the largest, since one may have all rows.
+  template <class F>
+  auto total(F count) const {
+    decltype(count(entry_(object_, 0))) sum{};
+    for (std::int64_t i = 0; i < size_; ++i) {
+      auto n = count((*this)[i]);
+      sum = dry_run() ? std::max(sum, n) : sum + n;
+    }
+    return sum;
+  }
+
+ private:
+  std::int64_t size_;
+  const void* object_;
+  T (*entry_)(const void*, std::int64_t);
+};
+
+/// Room for the running totals of one parallel_tiles, of the calling thread.
+std::span<std::int64_t> tile_totals(std::int64_t entries);
+
+struct TileOf {
+  std::int64_t entry, i;  // the i-th of an entry
+  std::int64_t number;    // counted through all of them
+};
+
+/// Calls tile(entry, TileOf) for every i in [0, count(entry)) of every entry, in one parallel_for.
+template <class T, class Count, class F>
+void parallel_tiles(const Several<T>& all, Count count, F tile) {
+  if (dry_run() || all.size() == 0) return;
+  const std::span<std::int64_t> ends = tile_totals(all.size());
+  std::int64_t total = 0;
+  for (std::int64_t entry = 0; entry < all.size(); ++entry)
+    ends[static_cast<std::size_t>(entry)] = total += count(all[entry]);
+  parallel_for(total, [&](std::int64_t number) {
+    const std::int64_t entry = std::ranges::upper_bound(ends, number) - ends.begin();
+    tile(all[entry], TileOf{entry, number - (entry > 0 ? ends[static_cast<std::size_t>(entry - 1)] : 0), number});
+  });
+}
+
+}  // namespace dml::kernels
