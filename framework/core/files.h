@@ -40,7 +40,8 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-/// Takes pages of a mapped file out of this process's resident memory; they come back from the file when they are touched.
+/// Takes pages out of this process's resident memory that lie in a MappedFile; they come back from the file when they are
+/// touched. Other memory is left alone: without a file, it would come back as zeros.
 void release_pages(std::span<const std::byte> mapped);
 
 /// A file written from front to back under a temporary name in the same folder; commit() makes it appear.

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -98,6 +99,14 @@ void forget(const std::byte* data) {
   std::lock_guard lock(mappings_mutex);
   for (Mapping& m : mappings)
     if (m.first == data) m.first = nullptr;
+}
+
+bool in_mapped_file(std::span<const std::byte> bytes) {
+  std::lock_guard lock(mappings_mutex);
+  return std::ranges::any_of(mappings, [&](const Mapping& m) {
+    const std::byte* first = m.first;
+    return first && bytes.data() >= first && bytes.data() + bytes.size() <= first + m.size;
+  });
 }
 
 template <class F>
@@ -208,6 +217,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 void release_pages(std::span<const std::byte> mapped) {
+  if (!in_mapped_file(mapped)) return;
   auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   auto first = reinterpret_cast<std::uintptr_t>(mapped.data()), last = first + mapped.size();
   first = (first + page - 1) / page * page;

@@ -1,5 +1,3 @@
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstring>
 #include <list>
@@ -16,32 +14,15 @@
 namespace dml {
 namespace {
 
-// Memory of our own among views into a mapped file. Who has read a tensor gives its pages back (release_pages), whatever the
-// view points at: shared memory keeps its contents then, as a file does, while memory of the heap would read as zeros.
-class SharedBytes {
- public:
-  explicit SharedBytes(std::size_t size) : size_(size) {
-    void* at = mmap(nullptr, std::max<std::size_t>(size, 1), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (at == MAP_FAILED) throw Error(ExitCode::memory, fmt::format("no memory for {} bytes of weights", size));
-    data_ = static_cast<std::byte*>(at);
-  }
-  ~SharedBytes() { munmap(data_, std::max<std::size_t>(size_, 1)); }
-  SharedBytes(const SharedBytes&) = delete;
-  SharedBytes& operator=(const SharedBytes&) = delete;
-  std::byte* data() const { return data_; }
-  std::span<const std::byte> bytes() const { return {data_, size_}; }
-
- private:
-  std::byte* data_;
-  std::size_t size_;
-};
+// Memory of our own among views into a mapped file.
+using OwnBytes = std::vector<std::byte>;
 
 // What the views point at.
 struct Backing {
   std::shared_ptr<const GgufFile> file;
   std::list<std::string> names;
   std::list<std::vector<std::int64_t>> shapes;
-  std::list<SharedBytes> copies;
+  std::list<OwnBytes> copies;
 };
 
 class Mapper {
@@ -96,12 +77,12 @@ class Mapper {
   std::span<const std::byte> reordered(const GgufTensor& plan, const GgufTensorView& stored) {
     const std::int64_t rows = plan.rows();
     const auto row = static_cast<std::size_t>(stored.bytes() / rows);
-    const SharedBytes& copy = own_->copies.emplace_back(stored.data.size());
+    OwnBytes& copy = own_->copies.emplace_back(stored.data.size());
     for (std::int64_t r = 0; r < rows; ++r)
       std::memcpy(copy.data() + static_cast<std::size_t>(plan.order.source(r)) * row,
                   stored.data.data() + static_cast<std::size_t>(r) * row, row);
     release_pages(stored.data);
-    return copy.bytes();
+    return copy;
   }
 
   // Experts that Hugging Face stacks in one tensor, where llama.cpp has one for gate and one for up. Rows are copied as they
@@ -117,7 +98,7 @@ class Mapper {
     auto [place, is_new] = stacks_.try_emplace(first.tensor, nullptr);
     if (is_new) {
       place->second = &own_->copies.emplace_back(row * static_cast<std::size_t>(first.tensor_rows));
-      add_view(first, stored, place->second->bytes());
+      add_view(first, stored, *place->second);
     }
     std::byte* to = place->second->data();
     const std::byte* from = stored.data.data();
@@ -140,12 +121,12 @@ class Mapper {
       const GgufValue* values = file.metadata().find(key);
       if (!values || values->is_text() || values->is_array_of_texts() || (values->count() != 1 && std::cmp_less_equal(values->count(), w.layer)))
         throw UserError("{}: key '{}' must hold a number for each of {} layers", file.path(), key, spec_.layers);
-      const SharedBytes& copy = own_->copies.emplace_back(sizeof(float));
+      OwnBytes& copy = own_->copies.emplace_back(sizeof(float));
       const auto x = static_cast<float>(values->number(values->count() == 1 ? 0 : static_cast<std::size_t>(w.layer)));
       std::memcpy(copy.data(), &x, sizeof x);
       own_->names.push_back(w.tensor);
       own_->shapes.push_back(w.tensor_shape());
-      views_.push_back({own_->names.back(), Dtype::f32, own_->shapes.back(), copy.bytes(), nullptr});
+      views_.push_back({own_->names.back(), Dtype::f32, own_->shapes.back(), copy, nullptr});
     }
   }
 
@@ -154,7 +135,7 @@ class Mapper {
     const std::int64_t rows = plan.rows(), cols = plan.cols();
     std::vector<float> values(static_cast<std::size_t>(rows * cols));
     kernels::unpack({*stored.type->storage, rows, cols, stored.data.data()}, 0, rows, 0, cols, values.data());
-    const SharedBytes& copy = own_->copies.emplace_back(values.size() * sizeof(float));
+    OwnBytes& copy = own_->copies.emplace_back(values.size() * sizeof(float));
     auto* out = reinterpret_cast<float*>(copy.data());
     const bool turn = plan.sources[0].transposed;
     for (std::int64_t r = 0; r < rows; ++r)
@@ -162,12 +143,12 @@ class Mapper {
         out[turn ? c * rows + r : r * cols + c] = values[static_cast<std::size_t>(r * cols + c)] - plan.offset;
     own_->names.push_back(plan.sources[0].tensor);
     own_->shapes.push_back(plan.sources[0].tensor_shape());
-    views_.push_back({own_->names.back(), Dtype::f32, own_->shapes.back(), copy.bytes(), nullptr});
+    views_.push_back({own_->names.back(), Dtype::f32, own_->shapes.back(), copy, nullptr});
   }
 
   const ModelSpec& spec_;
   std::shared_ptr<Backing> own_ = std::make_shared<Backing>();
-  std::map<std::string, const SharedBytes*> stacks_;  // that several tensors of the file fill
+  std::map<std::string, OwnBytes*> stacks_;  // that several tensors of the file fill
   std::vector<TensorView> views_;
 };
 

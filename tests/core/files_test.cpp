@@ -1,5 +1,6 @@
 #include "core/files.h"
 
+#include <algorithm>
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -295,6 +296,17 @@ TEST(MemoryUse, IsThere) {
   MemoryUse use = memory_use();
   EXPECT_GT(use.now, 1u << 20);
   EXPECT_GE(use.peak, use.now);
+}
+
+TEST_F(Files, PagesOfOtherMemoryAreNotReleased) {
+  std::vector<std::byte> own(std::size_t{1} << 20, std::byte{7});
+  release_pages(own);
+  EXPECT_EQ(std::ranges::count(own, std::byte{7}), std::ssize(own));
+  std::ofstream(at("large")) << std::string(std::size_t{1} << 20, 'x');
+  const MappedFile file(at("large"));
+  EXPECT_EQ(std::ranges::count(file.text(), 'x'), std::ssize(file.text()));
+  release_pages(file.bytes());
+  EXPECT_EQ(std::ranges::count(file.text(), 'x'), std::ssize(file.text()));
 }
 
 }  // namespace
