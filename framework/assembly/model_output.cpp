@@ -29,7 +29,8 @@ bool is_foreign(const TensorView& t, const TensorRows& rows, const ModelSpec& sp
   if (spec.moe.experts > 0 && t.dtype == Dtype::u8 && (t.name.ends_with("_blocks") || t.name.ends_with("_scales")))
     return false;  // mxfp4: these weights are written as numbers
   return !rows.contains(std::string(t.name)) && !t.name.ends_with("rotary_emb.inv_freq") &&
-         !is_bitsandbytes_part(t.name) && !(spec.tied && t.name == std::string(spec.naming->head) + ".weight");
+         !is_bitsandbytes_part(t.name) &&
+         !((spec.tied || spec.head != HeadKind::causal_lm) && t.name.starts_with(std::string(spec.naming->head) + "."));
 }
 
 std::vector<TensorInfo> tensors_of(const TensorRows& rows, const BaseModel& base, const ModelSpec& spec, Dtype dtype) {
@@ -46,6 +47,7 @@ void write_configs(const std::string& directory, const BaseModel& base, const Mo
   std::string type = dtype == Dtype::bf16 ? "bfloat16" : dtype == Dtype::f16 ? "float16" : "float32";
   Json config = base.files ? rewrite_config(base.config, {{"dtype", type}}) : config_json(spec, type);
   config.erase("quantization_config");  // of a base that was quantised: these weights are not
+  config.update(head_settings(spec));
   if (untie) config["tie_word_embeddings"] = false;
   write_file(directory + "/config.json", pretty_json(config));
 }

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "plugin/tables.h"
 #include "train/objective/pair_objective.h"
+#include "train/objective/reward_objective.h"
 #include "train/objective/unpaired_objective.h"
 #include "train/token_loss.h"
 
@@ -59,13 +60,24 @@ PairObjectiveSettings pair_settings(const PreferenceSection& s) {
 
 }  // namespace
 
+namespace {
+
+bool has_weights(const DataSection& data) {
+  auto weighted = [](const DatasetEntry& e) { return e.field_weight || e.message_field_weight; };
+  return std::ranges::any_of(data.datasets, weighted) || std::ranges::any_of(data.test_datasets, weighted);
+}
+
+}  // namespace
+
 std::unique_ptr<Objective> make_objective(const Recipe& recipe, CausalLm::Shape mismatched) {
   const PreferenceSection& s = recipe.preference;
   if (const auto& own = recipe.plugin.objective)
     return plugin_objectives().at(*own).make(arguments_of(recipe.plugin.plugin_args, *own));
+  if (s.reward_model) return std::make_unique<RewardObjective>(s.center_rewards_coefficient);
   if (s.rl == Rl::none)
     return std::make_unique<TokenLoss>(kernels::ExtraLoss{.label_smoothing = static_cast<float>(recipe.train.label_smoothing_factor),
-                                                          .z_loss = static_cast<float>(recipe.train.z_loss)});
+                                                          .z_loss = static_cast<float>(recipe.train.z_loss)},
+                                       has_weights(recipe.data));
   if (s.rl != Rl::kto) return std::make_unique<PairObjective>(pair_settings(s));
   return std::make_unique<UnpairedObjective>(
       UnpairedSettings{s.beta(), s.kto_desirable_weight, s.kto_undesirable_weight,
@@ -76,6 +88,9 @@ std::unique_ptr<Objective> make_objective(const Recipe& recipe, CausalLm::Shape 
 LoaderOptions loader_options(const Recipe& recipe, const ReferenceScores& references, bool validation) {
   const PreferenceSection& s = recipe.preference;
   LoaderOptions out;
+  if (s.reward_model) out.labels = LabelRule::text_end;
+  if (s.process_reward_model) out.labels = LabelRule::classes;
+  out.ld_alpha = s.ld_alpha.value_or(1);
   out.label_chosen_prompts = s.rl == Rl::orpo;
   out.mismatched = s.rl == Rl::kto && s.kto_loss_type == "kto";
   out.most_tokens = recipe.data.sequence_len;

@@ -20,7 +20,9 @@ namespace {
 
 constexpr std::int64_t kMostRows = 1 << 22;  // no memory is taken for more
 
-bool grows(const WeightName& w) { return w.role == WeightRole::embed || w.role == WeightRole::head; }
+bool grows(const WeightName& w, const ModelSpec& spec) {
+  return w.role == WeightRole::embed || (w.role == WeightRole::head && spec.head == HeadKind::causal_lm);
+}
 
 // The mean of the first `rows` rows.
 std::vector<float> mean_row(const std::vector<float>& values, std::int64_t rows, std::int64_t cols) {
@@ -69,7 +71,7 @@ void grow(BaseModel& base, std::int64_t rows, bool mean, std::uint64_t seed,
   auto all = std::make_shared<std::map<std::string, GrownTensor>>(std::move(given));
   if (base.files)
     for (const WeightName& w : weight_names(base.spec))
-      if (const TensorView* tensor = grows(w) && !all->contains(w.tensor) ? base.files->find(w.tensor) : nullptr)
+      if (const TensorView* tensor = grows(w, base.spec) && !all->contains(w.tensor) ? base.files->find(w.tensor) : nullptr)
         (*all)[w.tensor] = grown(*tensor, w, rows, base.spec, mean, seed, base.directory);
   base.grown = all;
   base.spec.vocab = rows;
@@ -192,6 +194,7 @@ void grow_vocabulary(BaseModel& base, std::int64_t tokens, const ModelSection& m
   if (rows <= before) return;
   check_growth(base, tokens, adapter);
   if (adapter.adapter != AdapterKind::none && tokens > before &&
+      base.spec.head == HeadKind::causal_lm &&
       !trained_ends(adapter_config(adapter, base.directory), base.spec, before, tokens).head)
     log_warning(
         "The head's rows of the new tokens keep random values: the model reads these tokens, but does not learn to write "

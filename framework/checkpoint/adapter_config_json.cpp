@@ -2,6 +2,7 @@
 // tuners/lora/config.py.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "checkpoint/adapter_io.h"
 #include "checkpoint/model_config.h"
@@ -24,6 +25,15 @@ constexpr const char* kRefused[] = {"alora_invocation_tokens",
                                     "use_bdlora",
                                     "use_qalora",
                                     "velora_config"};
+
+/// PEFT's names for what a model with an adapter does.
+using TaskType = std::pair<HeadKind, std::string>;
+const std::vector<TaskType>& task_types() {
+  static const std::vector<TaskType> all = {{HeadKind::causal_lm, "CAUSAL_LM"},
+                                            {HeadKind::sequence_classification, "SEQ_CLS"},
+                                            {HeadKind::token_classification, "TOKEN_CLS"}};
+  return all;
+}
 
 bool is_empty(const Json& v) { return v.is_null() || v == false || ((v.is_array() || v.is_object()) && v.empty()); }
 
@@ -160,14 +170,17 @@ AdapterConfig read_adapter_config(const Json& json, const std::string& source, c
   std::string type = json_string(json, "peft_type", "", source);
   if (type.empty()) throw UserError("{}: no 'peft_type'; not a PEFT adapter", source);
   if (type != "LORA") throw UserError("{}: peft_type '{}' is not supported, only LORA is", source, type.substr(0, 60));
-  std::string task = json_string(json, "task_type", "CAUSAL_LM", source);
-  if (task != "CAUSAL_LM")
-    throw UserError("{}: task_type '{}' is not supported, only CAUSAL_LM is", source, task.substr(0, 60));
+  const std::string task = json_string(json, "task_type", "CAUSAL_LM", source);
+  const auto known = std::ranges::find(task_types(), task, &TaskType::second);
+  if (known == task_types().end())
+    throw UserError("{}: task_type '{}' is not supported, only CAUSAL_LM, SEQ_CLS and TOKEN_CLS are", source,
+                    task.substr(0, 60));
   for (const char* key : kRefused)
     if (auto it = json.find(key); it != json.end() && !is_empty(*it))
       throw UserError("{}: '{}' is {}, which dml does not support", source, key, dump(*it).substr(0, 80));
 
   AdapterConfig c;
+  c.head = known->first;
   c.r = rank(json, "r", 8, source);
   c.alpha = alpha(json, "lora_alpha", 8, source);
   c.dropout = json_number(json, "lora_dropout", 0, source);
@@ -243,7 +256,7 @@ std::string adapter_config_text(const AdapterConfig& c) {
   for (auto& [key, value] : c.rank_pattern) j["rank_pattern"][key] = value;
   j["target_modules"] = c.all_linear ? WideJson("all-linear") : names_json(c.target_modules, c.target_pattern);
   j["target_parameters"] = list_or_null(c.target_parameters);
-  j["task_type"] = "CAUSAL_LM";
+  j["task_type"] = std::ranges::find(task_types(), c.head, &TaskType::first)->second;
   j["use_dora"] = c.use_dora;
   j["use_rslora"] = c.use_rslora;
   return j.dump(2, ' ', true, WideJson::error_handler_t::replace);

@@ -76,6 +76,8 @@ struct Arrays {
         lines(folder + "/source_line.safetensors", "source_line"),
         kinds(folder + "/kinds.safetensors", "kinds"),
         splits(folder + "/splits.safetensors", "splits"),
+        numbers(folder + "/numbers.safetensors", "numbers"),
+        weights(folder + "/weights.safetensors", "weights"),
         dropped(folder + "/dropped.jsonl") {
     offsets.append(std::int64_t{0});
   }
@@ -84,6 +86,8 @@ struct Arrays {
   TensorWriter<std::int32_t> files;
   TensorWriter<std::int64_t> lines;
   TensorWriter<std::int32_t> kinds, splits;
+  TensorWriter<float> numbers, weights;
+  bool weighted = false;  // some token's loss has a weight other than 1: every token's is written
   FileWriter dropped;
 };
 
@@ -159,7 +163,7 @@ class Builder {
     list("validation", order.validation);
     for (TensorWriterBase* array : std::initializer_list<TensorWriterBase*>{
              &arrays_->ids, &arrays_->labels, &arrays_->offsets, &arrays_->files, &arrays_->lines,
-             &arrays_->kinds, &arrays_->splits})
+             &arrays_->kinds, &arrays_->splits, &arrays_->numbers, &arrays_->weights})
       out_.files.push_back(array->finish());
     const std::size_t dropped_size = arrays_->dropped.position();
     arrays_->dropped.commit();
@@ -267,6 +271,7 @@ class Builder {
   void keep(const MadeExample& made, std::int64_t line, DatasetReport& report) {
     if (count_ == INT32_MAX) throw UserError("more than {} examples", INT32_MAX);
     const Example& example = made.example;
+    if (arrays_) write_weights(example);
     offset_ += example.size();
     if (arrays_) {
       arrays_->ids.append(std::span(example.ids));
@@ -300,6 +305,16 @@ class Builder {
     report.fused += example.fused;
     report.without_bos += made.bos == 0;
     report.two_bos += made.bos > 1;
+  }
+
+  void write_weights(const Example& example) {
+    arrays_->numbers.append(example.weight);
+    arrays_->numbers.append(example.margin);
+    auto ones = [&](std::int64_t count) { arrays_->weights.append(std::vector<float>(static_cast<std::size_t>(count), 1)); };
+    if (!arrays_->weighted && !example.weights.empty()) ones(offset_);
+    arrays_->weighted |= !example.weights.empty();
+    if (!example.weights.empty()) arrays_->weights.append(std::span(example.weights));
+    else if (arrays_->weighted) ones(example.size());
   }
 
   void drop(const RowReader& reader, const RawRow& row, const char* reason, const std::string& detail,

@@ -1,6 +1,7 @@
 #include "data/example.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/error.h"
 
@@ -14,12 +15,18 @@ std::int64_t Example::learned() const {
 
 Example& Assembler::operator()(const Rendered& rendered) {
   out_.goes_on = out_.fused = false;
+  out_.weight = 1;
+  out_.weights.clear();
   out_.kind = ExampleKind::document;
   out_.ids.clear();
   out_.labels.clear();
   learned_ = 0;
   if (rendered.segments.empty()) take_tokens(rendered);
-  for (auto& segment : rendered.segments) append(segment);
+  for (auto& segment : rendered.segments) {
+    const std::size_t before = out_.labels.size();
+    append(segment);
+    if (segment.label != kIgnore) label_last(before, segment.label);
+  }
   if (!out_.labels.empty()) learned_ -= out_.labels.front() != kIgnore;
   return out_;
 }
@@ -37,6 +44,15 @@ void Assembler::take_tokens(const Rendered& rendered) {
   learned_ = std::count_if(out_.labels.begin(), out_.labels.end(), [](Token t) { return t != kIgnore; });
 }
 
+// Of the labels from `first` on, the last alone stays, as this one.
+void Assembler::label_last(std::size_t first, Token label) {
+  const bool learned = first < out_.labels.size() && out_.labels.back() != kIgnore;
+  for (std::size_t i = first; i < out_.labels.size(); ++i) learned_ -= std::exchange(out_.labels[i], kIgnore) != kIgnore;
+  if (!learned) return;
+  out_.labels.back() = label;
+  ++learned_;
+}
+
 void Assembler::append(const Segment& segment) {
   literal_.clear();
   bounds_.clear();
@@ -46,8 +62,9 @@ void Assembler::append(const Segment& segment) {
     if (begin == end) continue;
     if (!span.markup && !literal_.empty() && literal_.back().end == begin) literal_.back().end = end;
     else if (!span.markup) literal_.push_back({begin, end});
-    if (!bounds_.empty() && bounds_.back().learned == span.learn) bounds_.back().end = end;
-    else bounds_.push_back({end, span.learn});
+    if (!bounds_.empty() && bounds_.back().learned == span.learn && bounds_.back().weight == span.weight)
+      bounds_.back().end = end;
+    else bounds_.push_back({end, span.learn, span.weight});
     begin = end;
   }
   if (segment.text.empty() && !segment.add_special) return;
@@ -84,11 +101,16 @@ void Assembler::append_tokens(const std::string& text) {
       out_.fused |= !bounds_[b].learned && behind != from && behind[-1].end > bounds_[b].end;
     }
     if (bounds_[b].learned) learned_ += end - token;
+    if (bounds_[b].weight != 1 || !out_.weights.empty()) {
+      out_.weights.resize(out_.labels.size(), 1);
+      out_.weights.resize(out_.labels.size() + static_cast<std::size_t>(end - token), bounds_[b].weight);
+    }
     if (bounds_[b].learned) out_.labels.insert(out_.labels.end(), token, end);
     else out_.labels.insert(out_.labels.end(), static_cast<std::size_t>(end - token), kIgnore);
     token = end;
   }
   out_.labels.resize(out_.ids.size(), kIgnore);  // no piece at all: a bos by itself
+  if (!out_.weights.empty()) out_.weights.resize(out_.ids.size(), 1);
 }
 
 void Assembler::append_end(const Segment& segment) {
@@ -101,6 +123,7 @@ void Assembler::append_end(const Segment& segment) {
     learned_ += segment.learn_end;
     out_.ids.push_back(*tokenizer_.eos);
     out_.labels.push_back(segment.learn_end ? *tokenizer_.eos : kIgnore);
+    if (!out_.weights.empty()) out_.weights.push_back(1);
   }
 }
 
@@ -120,8 +143,10 @@ Example assemble(const Rendered& rendered, const Tokenizer& tokenizer) {
 }
 
 Example slice(const Example& whole, std::int64_t begin, std::int64_t end) {
-  return {{whole.ids.begin() + begin, whole.ids.begin() + end},
-          {whole.labels.begin() + begin, whole.labels.begin() + end}};
+  Example out{{whole.ids.begin() + begin, whole.ids.begin() + end},
+              {whole.labels.begin() + begin, whole.labels.begin() + end}};
+  if (!whole.weights.empty()) out.weights.assign(whole.weights.begin() + begin, whole.weights.begin() + end);
+  return out;
 }
 
 std::vector<Example> cut(const Example& document, std::int64_t length, std::int64_t least) {

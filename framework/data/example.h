@@ -21,8 +21,17 @@ struct Example {
   bool fused = false;    // a token begins in what is read and ends in what is learned
   ExampleKind kind = ExampleKind::document;
   std::int32_t split = 0;  // of a pair: tokens of the preferred document, the rejected one is behind it
+  float weight = 1;        // of its loss
+  float margin = 0;        // of a pair for a reward model
+  std::vector<float> weights = {};  // of each token's loss; empty: all 1
 
   std::int64_t size() const { return static_cast<std::int64_t>(ids.size()); }
+  /// Leaves the first tokens.
+  void truncate(std::int64_t length) {
+    ids.resize(static_cast<std::size_t>(length));
+    labels.resize(static_cast<std::size_t>(length));
+    if (!weights.empty()) weights.resize(static_cast<std::size_t>(length));
+  }
   /// Labels that can count in the loss: the first position of a document is never a target.
   std::int64_t learned() const;
 };
@@ -43,11 +52,13 @@ class Assembler {
   struct Bound {  // of a piece
     std::size_t end;
     bool learned;
+    float weight;
   };
   void take_tokens(const Rendered& rendered);
   void append(const Segment& segment);
   void append_tokens(const std::string& text);
   void append_end(const Segment& segment);
+  void label_last(std::size_t first, Token label);
 
   const Tokenizer& tokenizer_;
   PhaseClock* clock_;

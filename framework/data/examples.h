@@ -16,12 +16,20 @@ enum class ExampleKind : std::int32_t { document, pair, desirable, undesirable }
 class Examples {
  public:
   Examples() = default;
-  /// offsets has one entry more than there are examples; `chosen` names the examples of this list, in order. kinds and
-  /// splits are of all examples, or empty.
+  /// offsets has one entry more than there are examples; `chosen` names the examples of this list, in order. kinds, splits and
+  /// numbers (weight and margin of each) are of all examples, or empty; weights are of all tokens, or empty.
   Examples(std::span<const Token> ids, std::span<const Token> labels, std::span<const std::int64_t> offsets,
            std::span<const std::int32_t> chosen, std::span<const std::int32_t> kinds = {},
-           std::span<const std::int32_t> splits = {})
-      : ids_(ids), labels_(labels), offsets_(offsets), chosen_(chosen), kinds_(kinds), splits_(splits) {}
+           std::span<const std::int32_t> splits = {}, std::span<const float> numbers = {},
+           std::span<const float> weights = {})
+      : ids_(ids),
+        labels_(labels),
+        offsets_(offsets),
+        chosen_(chosen),
+        kinds_(kinds),
+        splits_(splits),
+        numbers_(numbers),
+        weights_(weights) {}
 
   std::int64_t size() const { return static_cast<std::int64_t>(chosen_.size()); }
   bool empty() const { return chosen_.empty(); }
@@ -34,6 +42,22 @@ class Examples {
   }
   /// Of a pair: tokens of the preferred document, which comes first.
   std::int64_t split(std::int64_t i) const { return splits_[static_cast<std::size_t>(stored(i))]; }
+  /// Of the example's loss.
+  float weight(std::int64_t i) const { return number(i, 0, 1); }
+  /// Of a pair: by how much a reward model is to score the preferred document higher.
+  float margin(std::int64_t i) const { return number(i, 1, 0); }
+  /// Of the tokens' losses; empty: all 1.
+  std::span<const float> weights(std::int64_t i) const {
+    return weights_.empty() ? weights_
+                            : weights_.subspan(static_cast<std::size_t>(begin(i)), static_cast<std::size_t>(length(i)));
+  }
+  /// Whether any loss has a weight other than 1.
+  bool weighted() const {
+    if (!weights_.empty()) return true;
+    for (std::int64_t i = 0; i < size(); ++i)
+      if (weight(i) != 1) return true;
+    return false;
+  }
   std::int64_t documents(std::int64_t i) const { return kind(i) == ExampleKind::pair ? 2 : 1; }
   /// Tokens of the first or only document.
   std::span<const Token> first_document(std::int64_t i) const {
@@ -50,11 +74,15 @@ class Examples {
   }
 
  private:
+  float number(std::int64_t i, std::size_t which, float absent) const {
+    return numbers_.empty() ? absent : numbers_[2 * static_cast<std::size_t>(stored(i)) + which];
+  }
   std::int64_t begin(std::int64_t i) const { return offsets_[static_cast<std::size_t>(stored(i))]; }
   std::int64_t end(std::int64_t i) const { return offsets_[static_cast<std::size_t>(stored(i)) + 1]; }
   std::span<const Token> ids_, labels_;
   std::span<const std::int64_t> offsets_;
   std::span<const std::int32_t> chosen_, kinds_, splits_;
+  std::span<const float> numbers_, weights_;
 };
 
 }  // namespace dml

@@ -26,13 +26,26 @@ void Loader::Buffers::clear() {
   positions.clear();
   starts.assign(1, 0);
   groups.clear();
+  weights.clear();
 }
 
-void Loader::Buffers::append(std::span<const Token> ids, std::span<const Token> document_labels, DocumentGroup group) {
+void Loader::Buffers::append(std::span<const Token> ids, std::span<const Token> document_labels, DocumentGroup group,
+                             LabelRule rule) {
   const std::size_t begin = tokens.size();
   tokens.insert(tokens.end(), ids.begin(), ids.end());
-  labels.insert(labels.end(), document_labels.begin() + 1, document_labels.end());
-  labels.push_back(kIgnore);
+  switch (rule) {
+    case LabelRule::next_token:
+      labels.insert(labels.end(), document_labels.begin() + 1, document_labels.end());
+      labels.push_back(kIgnore);
+      break;
+    case LabelRule::classes:
+      labels.insert(labels.end(), document_labels.begin(), document_labels.end());
+      break;
+    case LabelRule::text_end:
+      labels.resize(labels.size() + ids.size() - 1, kIgnore);
+      labels.push_back(0);
+      break;
+  }
   positions.resize(begin + ids.size());
   std::iota(positions.begin() + static_cast<std::ptrdiff_t>(begin), positions.end(), 0);
   starts.push_back(static_cast<std::int32_t>(tokens.size()));
@@ -40,9 +53,10 @@ void Loader::Buffers::append(std::span<const Token> ids, std::span<const Token> 
 }
 
 Loader::Loader(const Examples& examples, const Schedule& schedule, LoaderOptions options)
-    : examples_(examples), schedule_(schedule), options_(options) {
+    : examples_(examples), schedule_(schedule), options_(options), weighted_(examples.weighted()) {
   const std::int64_t documents = schedule.most_documents();
   buffers_.reserve(schedule.longest(), documents);
+  if (weighted_) buffers_.weights.reserve(static_cast<std::size_t>(schedule.longest()));
   if (options_.mismatched) plan_steps();
   if (options_.mismatched) mismatched_.reserve(longest_mismatched_, documents);
 }
@@ -69,19 +83,39 @@ void Loader::append_documents(std::int32_t example, std::int32_t group) {
   auto ids = examples_.ids(example), labels = examples_.labels(example);
   if (ids.empty()) return;
   const ExampleKind kind = examples_.kind(example);
-  if (kind == ExampleKind::document) return buffers_.append(ids, labels, {});
+  if (kind == ExampleKind::document) {
+    buffers_.append(ids, labels, {}, options_.labels);
+    if (weighted_) append_weights(example);
+    return;
+  }
+  std::int32_t common = 0;  // tokens of the shorter answer
   auto append = [&](std::span<const Token> some, std::span<const Token> own, DocumentRole role, std::int64_t document) {
     DocumentGroup g{role, group, static_cast<std::int32_t>(answer_of(own)) - 1};
+    g.weight = static_cast<double>(examples_.weight(example));
+    g.margin = static_cast<double>(examples_.margin(example));
+    if (options_.ld_alpha != 1) g.tail = g.completion + common, g.tail_weight = options_.ld_alpha;
     if (options_.references) g.reference = options_.references->answer(examples_.stored(example), document);
     if (options_.label_chosen_prompts && role == DocumentRole::chosen) own = some;
-    buffers_.append(some, own, g);
+    buffers_.append(some, own, g, options_.labels);
   };
   if (kind != ExampleKind::pair)
     return append(ids, labels,
                   kind == ExampleKind::desirable ? DocumentRole::desirable : DocumentRole::undesirable, 0);
   const auto split = static_cast<std::size_t>(examples_.split(example));
+  auto answer = [&](std::span<const Token> own) { return static_cast<std::int32_t>(own.size() - answer_of(own)); };
+  common = std::min(answer(labels.first(split)), answer(labels.subspan(split)));
   append(ids.first(split), labels.first(split), DocumentRole::chosen, 0);
   append(ids.subspan(split), labels.subspan(split), DocumentRole::rejected, 1);
+}
+
+// The weight of a label is that of the token it is.
+void Loader::append_weights(std::int32_t example) {
+  const std::span<const float> own = examples_.weights(example);
+  const std::size_t shift = options_.labels == LabelRule::next_token ? 1 : 0;
+  for (std::int64_t t = 0; t < examples_.length(example); ++t) {
+    const std::size_t at = std::min(static_cast<std::size_t>(t) + shift, own.empty() ? 0 : own.size() - 1);
+    buffers_.weights.push_back(examples_.weight(example) * (own.empty() ? 1 : own[at]));
+  }
 }
 
 void Loader::plan_steps() {
@@ -132,7 +166,7 @@ void Loader::load_mismatched(std::int64_t global_step, std::int64_t m) {
                     static_cast<std::int32_t>(answer_of(scratch_labels_)) - 1};
     if (options_.mismatched_references)
       g.reference = (*options_.mismatched_references)[static_cast<std::size_t>(number)];
-    mismatched_.append(scratch_ids_, scratch_labels_, g);
+    mismatched_.append(scratch_ids_, scratch_labels_, g, LabelRule::next_token);
   }
 }
 

@@ -12,7 +12,16 @@
 
 namespace dml {
 
+/// What the labels of a micro-batch are.
+enum class LabelRule {
+  next_token,  // the token behind, where it is trained
+  classes,     // stored labels where they stand: classes of steps
+  text_end     // one at the last token of every document, where a reward model is read
+};
+
 struct LoaderOptions {
+  LabelRule labels = LabelRule::next_token;
+  double ld_alpha = 1;  // of pairs: weight of the tokens by which one answer is longer
   bool label_chosen_prompts = false;              // also the prompt's tokens of chosen documents have labels
   bool mismatched = false;                        // each prompt also with the answer of the document before it in the step
   std::int64_t most_tokens = INT64_MAX;           // of such a document; longer ones are cut
@@ -43,13 +52,16 @@ class Loader {
     std::vector<Token> tokens, labels;
     std::vector<std::int32_t> positions, starts;
     std::vector<DocumentGroup> groups;
+    std::vector<float> weights;  // of the labels; empty where no loss of the data has a weight
 
     void reserve(std::int64_t tokens, std::int64_t documents);
     void clear();
-    void append(std::span<const Token> ids, std::span<const Token> document_labels, DocumentGroup group);
-    PackedBatch batch() const { return {tokens, labels, positions, starts, groups}; }
+    void append(std::span<const Token> ids, std::span<const Token> document_labels, DocumentGroup group,
+                LabelRule rule);
+    PackedBatch batch() const { return {tokens, labels, positions, starts, groups, weights}; }
   };
   void append_documents(std::int32_t example, std::int32_t group);
+  void append_weights(std::int32_t example);
   void plan_steps();
   void load_mismatched(std::int64_t global_step, std::int64_t m);
   // The answer of one example behind the prompt of another, as scratch_ids_ and scratch_labels_.
@@ -59,6 +71,7 @@ class Loader {
   Examples examples_;
   const Schedule& schedule_;
   LoaderOptions options_;
+  bool weighted_;
   Buffers buffers_, mismatched_;
   PackedBatch mismatched_batch_;
   std::vector<Token> scratch_ids_, scratch_labels_;

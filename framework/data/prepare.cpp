@@ -114,6 +114,8 @@ PreparedInputs inputs_of(const DataSection& data, std::uint64_t seed, const Toke
     const DatasetEntry& e = *datasets[i].entry;
     const std::string name = fmt::format("{}[{}]", datasets[i].validation ? "test_datasets" : "datasets", i);
     for (auto& [key, value] : datasets[i].strategy->inputs()) add(name + "." + key, value);
+    add(name + ".weights", fmt::format("{} {} margin {}", e.field_weight.value_or(""), e.message_field_weight.value_or(""),
+                                       e.field_margin));
     add(name + ".rows", fmt::format("{} shards {} {} weight {} max_rows {} skip {}", e.split, e.shards.value_or(1),
                                     e.shards_idx, e.weight, e.max_rows.value_or(-1), e.skip));
     for (auto& file : datasets[i].files)

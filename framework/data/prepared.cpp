@@ -22,6 +22,7 @@ struct Prepared::Arrays {
   std::span<const Token> ids, labels;
   std::span<const std::int64_t> offsets, source_line;
   std::span<const std::int32_t> source_file, train, validation, kinds, splits;
+  std::span<const float> numbers, weights;
   std::vector<std::int32_t> everything;
 
   Examples list(std::span<const std::int32_t> chosen) const;
@@ -29,7 +30,8 @@ struct Prepared::Arrays {
 
 const std::vector<std::string>& Prepared::array_names() {
   static const std::vector<std::string> names{"ids",         "labels", "offsets",   "source_file",
-                                              "source_line", "train",  "validation", "kinds", "splits"};
+                                              "source_line", "train",  "validation", "kinds", "splits",
+                                              "numbers",     "weights"};
   return names;
 }
 
@@ -88,6 +90,8 @@ Prepared Prepared::open(const std::string& folder, bool verify) {
   a.validation = tensor<std::int32_t>(a.files[6], "validation");
   a.kinds = tensor<std::int32_t>(a.files[7], "kinds");
   a.splits = tensor<std::int32_t>(a.files[8], "splits");
+  a.numbers = tensor<float>(a.files[9], "numbers");
+  a.weights = tensor<float>(a.files[10], "weights");
   if (!a.manifest.contains("report") || !a.manifest.contains("sources") || !a.manifest["sources"].is_array())
     throw UserError("{}: 'report' or 'sources' is missing", manifest_path);
   a.report = report_from_json(a.manifest["report"], manifest_path);
@@ -108,6 +112,8 @@ Prepared Prepared::open(const std::string& folder, bool verify) {
     fail("the number of sources is not the number of examples");
   if (a.kinds.size() != a.offsets.size() - 1 || a.splits.size() != a.kinds.size())
     fail("the number of kinds is not the number of examples");
+  if (a.numbers.size() != 2 * a.kinds.size() || (!a.weights.empty() && a.weights.size() != a.ids.size()))
+    fail("the number of weights is not that of examples and tokens");
   for (std::size_t i = 0; i < a.kinds.size(); ++i) {
     const bool pair = a.kinds[i] == static_cast<std::int32_t>(ExampleKind::pair);
     if (a.kinds[i] < 0 || a.kinds[i] > static_cast<std::int32_t>(ExampleKind::undesirable)) fail("an unknown kind");
@@ -125,7 +131,7 @@ Prepared Prepared::open(const std::string& folder, bool verify) {
 }
 
 Examples Prepared::Arrays::list(std::span<const std::int32_t> chosen) const {
-  return {ids, labels, offsets, chosen, kinds, splits};
+  return {ids, labels, offsets, chosen, kinds, splits, numbers, weights};
 }
 
 Examples Prepared::train() const { return arrays_->list(arrays_->train); }

@@ -3,6 +3,7 @@
 //   ids, labels (I32)          tokens of all examples end to end, and a label each: the token where it is learned, else -100
 //   offsets (I64)              example i is [offsets[i], offsets[i+1])
 //   kinds, splits (I32)        what each example is (ExampleKind); of a pair, the tokens of its preferred document
+//   numbers, weights (F32)     weight and margin of each example; a weight for each token, or nothing where all are 1
 //   source_file, source_line   where it came from: index into the manifest's "sources", line (of a JSON array: row) from 1
 //   train, validation (I32)    which examples, in order; an example may be named more than once
 //   dropped.jsonl              every row that was left out: place, reason, detail
@@ -24,7 +25,7 @@ std::string manifest_text(Json manifest);
 
 class Prepared {
  public:
-  static constexpr int kVersion = 7;
+  static constexpr int kVersion = 8;
   static const std::vector<std::string>& array_names();
 
   /// UserError when the folder is no prepared data, or damaged (every file's digest is compared, unless `verify` is

@@ -22,6 +22,7 @@ inline constexpr const char* kNothingLearned = "no trained tokens";
 inline constexpr const char* kDuplicate = "duplicate";
 inline constexpr const char* kNearDuplicate = "near duplicate";
 inline constexpr const char* kByScore = "not wanted by its score";
+inline constexpr const char* kWeightZero = "weight 0";
 inline constexpr const char* kEqualAnswers = "chosen and rejected are equal";
 inline constexpr const char* kEqualOnceCut = "chosen and rejected are equal once cut to sequence_len";
 inline constexpr const char* kPromptTooLong = "the prompt alone fills sequence_len";

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <utility>
 
 #include "core/error.h"
 #include "core/hash.h"
+#include "prompt/loss_weight.h"
 #include "recipe/recipe.h"
 
 namespace dml {
@@ -97,6 +99,7 @@ void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, con
       fit(example, bench.assembler.learned(), text.chunk, limits, group);
       if (result.why_dropped == dropped::kNothingLearned) result.detail = text.unlearned;
     }
+    set_numbers(dataset, bench.record, group, made);
     result.examples = group.made - made;
     if (result.examples == 0 && !result.why_dropped) result.why_dropped = dropped::kNothingLearned;
   } catch (const UserError& error) {
@@ -105,6 +108,28 @@ void RowWorker::work(const PlannedDataset& dataset, const RowReader& reader, con
     result.detail = parsed ? fmt::format("{}: {}", reader.place(raw), error.what()) : error.what();
   }
   bench.clock.lap(Phase::mask);
+}
+
+// Weight and margin of the row, for each of the examples that it became; of weight 0 none stays.
+void RowWorker::set_numbers(const PlannedDataset& dataset, const Json& record, RowGroup& group, std::size_t made) const {
+  const DatasetEntry& entry = *dataset.entry;
+  double weight = 1, margin = 0;
+  if (entry.field_weight)
+    if (auto found = record.find(*entry.field_weight); found != record.end() && !found->is_null())
+      weight = loss_weight(*found, *entry.field_weight);
+  if (auto found = record.find(entry.field_margin);
+      data_.rows == RowKind::pairs && found != record.end() && !found->is_null()) {
+    if (!found->is_number() || !std::isfinite(found->get<double>()))
+      throw UserError("'{}' must be a number, is {}", entry.field_margin, dump(*found).substr(0, 60));
+    margin = found->get<double>();
+  }
+  for (std::size_t i = made; i < group.made; ++i) {
+    group.examples[i].example.weight = static_cast<float>(weight);
+    group.examples[i].example.margin = static_cast<float>(margin);
+  }
+  if (weight > 0 || group.made == made) return;
+  group.made = made;
+  group.results.back().why_dropped = dropped::kWeightZero;
 }
 
 void RowWorker::pair(const std::vector<Rendered>& texts, const Limits& limits, Bench& bench, RowGroup& group) const {
@@ -145,8 +170,7 @@ bool RowWorker::fit_answer(Example& example, const Limits& limits, RowResult& re
     return false;
   }
   ++result.truncated;
-  example.ids.resize(static_cast<std::size_t>(limits.length));
-  example.labels.resize(static_cast<std::size_t>(limits.length));
+  example.truncate(limits.length);
   if (example.learned() > 0) return true;
   result.why_dropped = dropped::kPromptTooLong;
   return false;
@@ -200,8 +224,7 @@ void RowWorker::fit(Example& example, std::int64_t learned, bool chunk, const Li
       throw UserError("{} tokens, sequence_len is {} (excess_length_strategy: raise)", example.size(), limits.length);
     case ExcessLength::truncate:
       ++result.truncated;
-      example.ids.resize(static_cast<std::size_t>(limits.length));
-      example.labels.resize(static_cast<std::size_t>(limits.length));
+      example.truncate(limits.length);
       return keep(example, example.learned(), true, limits, group);
     case ExcessLength::split_turns: {
       auto parts = split_turns(example, limits.length);

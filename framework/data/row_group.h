@@ -66,6 +66,7 @@ class RowWorker {
   void pair(const std::vector<Rendered>& texts, const Limits& limits, Bench& bench, RowGroup& group) const;
   /// Cuts a document of preferences to length; false where the row was dropped, with its reason in the result.
   bool fit_answer(Example& example, const Limits& limits, RowResult& result) const;
+  void set_numbers(const PlannedDataset& dataset, const Json& record, RowGroup& group, std::size_t made) const;
   void fit(Example& example, std::int64_t learned, bool chunk, const Limits& limits, RowGroup& group) const;
   /// `begins`: it is the beginning of its text, no later part.
   void keep(Example& example, std::int64_t learned, bool begins, const Limits& limits, RowGroup& group) const;

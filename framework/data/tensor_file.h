@@ -19,6 +19,8 @@ inline constexpr const char* kTensorType<std::int32_t> = "I32";
 template <>
 inline constexpr const char* kTensorType<std::int64_t> = "I64";
 template <>
+inline constexpr const char* kTensorType<float> = "F32";
+template <>
 inline constexpr const char* kTensorType<double> = "F64";
 
 /// A file of prepared data, as its manifest names it. `digest` is of the array's bytes, taken while they were written; the

@@ -49,6 +49,7 @@ struct AdapterConfig {
   std::string init = "true";  // true, false, gaussian, pissa, pissa_niter_N, olora, loftq …
   std::int64_t loftq_iterations = 1;
   std::string base_model{};  // empty: null
+  HeadKind head = HeadKind::causal_lm;  // of the model that it was trained with (task_type)
   /// The model has more tokens than the base on disk, so its file holds the base's embedding and head, too. Not a field of
   /// the file: PEFT compares the two vocabularies.
   bool resized = false;

@@ -36,7 +36,8 @@ Schedule train_plan(const Recipe& recipe, const Examples& examples, std::int64_t
 std::optional<Schedule> evaluation_plan(const Recipe& recipe, const Examples& examples, std::int64_t ranks) {
   if (examples.empty()) return std::nullopt;
   // Preferences may be compared with each other: an evaluation is one step, on any number of ranks.
-  const std::int64_t at_a_time = recipe.data.rows == RowKind::text ? ranks : examples.size();
+  const bool together = recipe.data.rows == RowKind::pairs || recipe.data.rows == RowKind::labelled;
+  const std::int64_t at_a_time = together ? examples.size() : ranks;
   return Schedule(examples.lengths(), eval_schedule(recipe.data, recipe.train, at_a_time));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "prompt/loss_weight.h"
 #include "core/utf8.h"
 #include "jinja/unicode.h"
 #include "prompt/layout.h"
@@ -154,8 +155,11 @@ class Reader {
       else
         t.learn = o_.train_on_inputs || std::any_of(e_.roles_to_train.begin(), e_.roles_to_train.end(),
                                                     [&](auto& r) { return role_name(r) == t.role; });
+      if (const Json* weight = member(m, e_.message_field_weight))
+        t.weight = static_cast<float>(loss_weight(*weight, at(i, *e_.message_field_weight)));
+      t.learn = t.learn && t.weight > 0;
       by_turn_[i] = t.learn;
-      t.learn = t.learn || has_learned_part(m, i);
+      t.learn = t.learn || (t.weight > 0 && has_learned_part(m, i));
       if (t.learn && left-- <= 0) {
         t.learn = false;
         by_turn_[i] = 0;
@@ -212,7 +216,8 @@ class Reader {
     for (auto& [key, value] : m.items()) {
       if (key == "role" || key == "content" || key == e_.template_thinking_key) continue;
       if (key == "tool_calls" && t.calls_tools) d.set("tool_calls", tool_calls(value, turn));
-      else if (key != e_.message_field_training && key != e_.message_field_training_detail)
+      else if (key != e_.message_field_training && key != e_.message_field_training_detail &&
+               key != e_.message_field_weight)
         d.set(Text(key), jinja::from_json(value, mark(turn, false, false)));
     }
     return d;

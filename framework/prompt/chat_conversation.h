@@ -23,6 +23,7 @@ struct Source {
 struct Turn {
   std::string role;
   bool learn = false;
+  float weight = 1;  // of its tokens' losses
   bool calls_tools = false;
   bool has_text = false;  // some of its content is not blank
 };

@@ -21,6 +21,7 @@ struct Stretch {
 struct End {
   std::size_t begin = 0, end = 0;
   bool eos = false, eot = false;
+  float weight = 1;  // of the turn that it ends
 };
 
 class Masker {
@@ -35,16 +36,16 @@ class Masker {
       const std::size_t before = i == 0 ? 0 : std::max(stretches_[i - 1].end(), behind_);
       turn(stretches_[i], before, i + 1 < stretches_.size() ? stretches_[i + 1].begin() : r_.text.size());
     }
-    if (last_eos_.end > 0) set(last_eos_.begin, last_eos_.end, 1);
-    if (last_eot_.end > 0) set(last_eot_.begin, last_eot_.end, 1);
+    for (const End& e : {last_eos_, last_eot_})
+      if (e.end > 0) set(e.begin, e.end, e.weight);
     return spans();
   }
 
  private:
   const Source& source(const Run& run) const { return c_.sources[run.mark - 1]; }
-  void set(std::size_t begin, std::size_t end, char learn) {
+  void set(std::size_t begin, std::size_t end, float weight) {
     std::fill(learn_.begin() + static_cast<std::ptrdiff_t>(begin), learn_.begin() + static_cast<std::ptrdiff_t>(end),
-              learn);
+              weight);
   }
 
   void gather() {
@@ -68,13 +69,16 @@ class Masker {
       for (std::size_t k = 0; k + 1 < s.spans.size(); ++k) inner |= s.spans[k].end < s.spans[k + 1].begin;
       if (inner) begin = behind_generation_prompt(before, begin);
       widen_to_generation(begin, end, before, next);
-      set(begin, end, 1);
+      set(begin, end, t.weight);
       // a masked range includes the text up to the next range
       for (std::size_t k = 0; k < s.spans.size(); ++k)
         if (!source(s.spans[k]).learn)
           set(k == 0 ? begin : s.spans[k - 1].end, k + 1 < s.spans.size() ? s.spans[k + 1].begin : s.spans[k].end, 0);
     }
-    for (const End& e : ends) learn_end(e, t.learn);
+    for (End& e : ends) {
+      e.weight = t.learn ? t.weight : 1;
+      learn_end(e, t.learn);
+    }
     behind_ = ends.empty() ? end : ends.back().end;
   }
 
@@ -94,7 +98,7 @@ class Masker {
     bool learned = false;
     if (e.eos) learned |= decide(ends_.train_on_eos, last_eos_);
     if (e.eot) learned |= decide(ends_.train_on_eot, last_eot_);
-    set(e.begin, e.end, learned);
+    set(e.begin, e.end, learned ? e.weight : 0);
   }
 
   /// The end token that starts at `at`, the longest one.
@@ -152,9 +156,10 @@ class Masker {
       while (begin < end) {
         std::size_t to = begin;
         while (to < end && learn_[to] == learn_[begin]) ++to;
-        const bool learn = learn_[begin] != 0;
-        if (!out.empty() && out.back().learn == learn && out.back().markup == markup) out.back().end = to;
-        else out.push_back({to, learn, markup});
+        const float weight = learn_[begin];
+        const Segment::Span span{to, weight > 0, markup, weight > 0 ? weight : 1};
+        if (!out.empty() && out.back().continued_by(span)) out.back().end = to;
+        else out.push_back(span);
         begin = to;
       }
     };
@@ -172,7 +177,7 @@ class Masker {
   const Conversation& c_;
   const EndTokens& ends_;
   const std::string& prompt_;
-  std::vector<char> learn_;  // per byte
+  std::vector<float> learn_;  // per byte: the weight of what is learned, else 0
   std::vector<Stretch> stretches_;
   std::size_t behind_ = 0;  // where the turn before and its end tokens stop
   End last_eos_, last_eot_;

@@ -164,9 +164,20 @@ std::unique_ptr<PromptStrategy> make_common_chat(const PromptContext& context) {
   return chat(context, {.prompt = "", .chosen = e.field_chosen, .rejected = e.field_rejected});
 }
 
+// Rows of texts (system, input, chosen, rejected) as conversations of one turn.
+std::unique_ptr<PromptStrategy> make_input_chat(const PromptContext& context) {
+  const DatasetEntry& e = *context.dataset;
+  return chat(context, {.prompt = "input", .system = e.field_system, .chosen = e.field_chosen, .rejected = e.field_rejected});
+}
+
 std::vector<Row> pair_rows() {
   std::vector<Row> out;
   add_framed(pair_sources(), false, out);
+  // Axolotl's names for reward models.
+  const auto icr = std::ranges::find(out, "llama3.icr", &Row::name);
+  out.push_back({"bradley_terry.llama3.icr", icr->help, icr->make});
+  for (const char* name : {"bradley_terry.chat_template", "bradley_terry.chat_template.default"})
+    out.push_back({name, "system, input, chosen, rejected: texts, through a chat template", make_input_chat});
   out.push_back({"chat_template", "messages, chosen, rejected, through a chat template", make_default_chat});
   out.push_back({"chat_template.default", "the same", make_default_chat});
   out.push_back({"chat_template.argilla", "chosen and rejected as whole conversations, through a chat template",

@@ -52,7 +52,7 @@ class PreferenceChat : public PromptStrategy {
   }
 
   std::string fingerprint() const override {
-    return fmt::format("{}|preference chat 1|{}|{}|{}|{}|{}|{}", chat_->fingerprint(), fields_.prompt, fields_.chosen,
+    return fmt::format("{}|preference chat 1|{}|{}|{}|{}|{}|{}|{}", chat_->fingerprint(), fields_.prompt, fields_.system, fields_.chosen,
                        fields_.rejected, fields_.completion, fields_.label, labelled_);
   }
   std::string description() const override {
@@ -81,8 +81,13 @@ class PreferenceChat : public PromptStrategy {
 
   // Without a column of its own, the prompt is what the two answers have in common.
   Json prompt_messages(const Json& record) const {
-    if (auto own = record.find(fields_.prompt); own != record.end() && !own->is_null())
-      return messages(*own, fields_.prompt, "user", false);
+    if (auto own = record.find(fields_.prompt); own != record.end() && !own->is_null()) {
+      Json out = messages(*own, fields_.prompt, "user", false);
+      if (fields_.system.empty() || !own->is_string()) return out;
+      if (const std::string system = optional_text_column(record, fields_.system); !system.empty())
+        out.insert(out.begin(), message("system", system, false));
+      return out;
+    }
     if (labelled_) text_column(record, fields_.prompt);  // says what there is instead
     const Json chosen = messages(list_column(record, fields_.chosen), fields_.chosen, "user", false),
                rejected = messages(list_column(record, fields_.rejected), fields_.rejected, "user", false);

@@ -3,6 +3,7 @@
 #include "prompt/chat_template.h"
 #include "prompt/preference.h"
 #include "prompt/prompt_only.h"
+#include "prompt/stepwise.h"
 #include "prompt/strategies.h"
 #include "prompt/strategy.h"
 #include "recipe/recipe.h"
@@ -112,6 +113,7 @@ const Registry<PromptFactory>::Row& row_of(std::string name) {
 
 void check_prompt_type(const DatasetType& type, RowKind rows) {
   if (rows == RowKind::prompts) return check_prompt_only_type(type);
+  if (rows == RowKind::steps) return check_stepwise_type(type);
   if (rows != RowKind::text) return check_preference_type(type, rows);
   if (!type.format && !type.pre_tokenised()) row_of(type.name);
 }
@@ -120,6 +122,7 @@ std::unique_ptr<PromptStrategy> make_prompt_strategy(const PromptContext& contex
   DML_CHECK(context.dataset != nullptr);
   const DatasetType& type = context.dataset->type;
   if (context.rows == RowKind::prompts) return make_prompt_only(context);
+  if (context.rows == RowKind::steps) return make_stepwise(context);
   if (context.rows != RowKind::text) return make_preference_strategy(context);
   warn_of_idle_keys(*context.dataset);
   if (type.format) return make_user_format(context);

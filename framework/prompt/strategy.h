@@ -31,6 +31,11 @@ struct Segment {
   struct Span {
     std::size_t end;  // in `text`; it begins where the one before ends
     bool learn, markup;
+    float weight = 1;  // of the losses of what is learned
+
+    bool continued_by(const Span& next) const {
+      return learn == next.learn && markup == next.markup && weight == next.weight;
+    }
   };
   std::string text;
   std::vector<Span> spans;
@@ -38,6 +43,7 @@ struct Segment {
   bool end_of_text = false;  // eos behind it, unless the last id already is eos; an empty segment gets none
   int ends = 1;              // how many eos that is
   bool learn_end = false;    // … and whether that eos is learned
+  Token label = kIgnore;     // of the last token, where one is trained: the class of a step, instead of the tokens themselves
 
   void add(std::string_view piece, bool learn, bool markup) {
     text += piece;
@@ -48,6 +54,7 @@ struct Segment {
     spans.clear();
     add_special = end_of_text = learn_end = false;
     ends = 1;
+    label = kIgnore;
   }
   std::vector<Piece> pieces() const {
     std::vector<Piece> out;

@@ -142,10 +142,27 @@ const Table& table<DatasetEntry>() {
           {.example = "chosen_response"});
     t.add("field_rejected", &S::field_rejected, "With rl and type chat_template: field of the rejected answer.",
           {.example = "rejected_response"});
+    t.add("field_margin", &S::field_margin,
+          "With reward_model: column that says by how much the chosen answer is to score higher; rows without it: 0.",
+          {.example = "margin"});
+    t.add("field_weight", &S::field_weight,
+          "Column with the weight of the row's loss; rows without it weigh 1. The loss is a mean by weight; a row of weight 0 is "
+          "not trained.",
+          {.example = "weight", .unset = "every row weighs 1"});
+    t.add("message_field_weight", &S::message_field_weight,
+          "Type chat_template: field of a message with the weight of its tokens; messages without it weigh 1, those of weight 0 "
+          "are not trained.",
+          {.example = "weight", .unset = "every message weighs 1"});
+    t.add("step_separator", &S::step_separator,
+          "Type stepwise_supervised: text behind every step; its last token is where the step is judged.",
+          {.example = "\"\\n\""});
+    t.add("train_on_last_step_only", &S::train_on_last_step_only,
+          "Type stepwise_supervised: only the last step's label is trained.", {.example = "true"});
     t.add("field", &S::field, "Type completion: column of the text.", {.example = "body", .unset = "text"});
     t.add("text_column", &S::text_column, "Type pretrain: column of the text.", {.example = "body", .unset = "text"});
     t.inert("dml runs no code of datasets",
             {"trust_remote_code", "preprocess_shards", "temperature", "logprobs_field"});
+    t.refuse("steps are dropped or cut at sequence_len", {"max_completion_length"});
     t.refuse("prompts are text", {"field_prompt_tokens"});
     t.refuse("use type: chat_template with message_property_mappings and roles",
              {"conversation", "field_human", "field_model"});

@@ -116,8 +116,9 @@ void add_undone(Table& t) {
 void add_refused(Table& t) {
   t.refuse("dml computes in float32 or bfloat16; use bf16: true, or auto", {"fp16", "float16"});
   t.refuse("the completions of rl: grpo come from dml's own engine", {"vllm"});
-  t.refuse("dml learns from preferences with rl: dpo, orpo, simpo, cpo and kto, and from rewards with rl: grpo",
-           {"ebft", "reward_model", "process_reward_model", "num_labels", "center_rewards", "cls_model_config"});
+  t.refuse("dml learns from preferences with rl: dpo, orpo, simpo, cpo and kto, and from rewards with rl: grpo", {"ebft"});
+  t.refuse("the head of a reward model follows from reward_model and process_reward_model", {"cls_model_config"});
+  t.refuse("write center_rewards_coefficient", {"center_rewards"});
   t.refuse("write dpo_loss_type: [sigmoid, sft] and dpo_loss_weights: [1, rpo_alpha]", {"rpo_alpha"});
   t.refuse("write dpo_loss_type: [sigmoid_norm]", {"dpo_norm_loss"});
   t.refuse("the probability of each token under the model itself is not summed here", {"dpo_use_weighting"});

@@ -46,10 +46,13 @@ Section preference_section() {
   t.add("f_alpha_divergence_coef", &S::f_alpha_divergence_coef, "dpo: α of alpha_divergence.",
         {.min = 0, .max = 10, .above = true, .example = "0.5"});
   t.add("precompute_ref_log_probs", &S::precompute_ref_log_probs,
-        "dpo, kto: log-probabilities under the reference are always computed once, before the first step, and stored "
-        "with "
-        "the prepared data; the key changes nothing.",
-        {.example = "true"});
+        "dpo, kto: compute the reference's log-probabilities once, before the first step, and store them with the prepared data. "
+        "false: in every step, by a pass without the adapter; where that is not the reference (full fine-tuning, "
+        "lora_model_dir, modules trained in full) they are computed before the first step all the same.",
+        {.example = "false"});
+  t.add("ld_alpha", &S::ld_alpha,
+        "dpo: weight of the tokens behind the length of the shorter answer of a pair (LD-DPO); 1 is plain DPO.",
+        {.min = 0, .max = 1, .example = "0.5", .unset = "1"});
   t.add("orpo_alpha", &S::orpo_alpha, "orpo: weight of the odds ratio; another name of rl_beta.",
         {.min = 0, .max = 1e6, .above = true, .example = "0.1", .unset = "rl_beta"});
   t.add("simpo_gamma", &S::simpo_gamma, "simpo: margin between the rewards of the two answers.",
@@ -71,6 +74,19 @@ Section preference_section() {
         "{json_schema: FILE}, choice, {length: MOST}, {command: PROGRAM}; each with 'weight' and 'name'. A check is "
         "worth 1 where it passes, or its score.",
         {.example = "[exact, {length: 200, weight: 0.2}]"});
+  t.add("reward_model", &S::reward_model,
+        "Train a reward model on pairs (Bradley-Terry): the head gives one number for a text. The result is a model for sequence "
+        "classification, with score.weight.",
+        {.example = "true", .data = true});
+  t.add("process_reward_model", &S::process_reward_model,
+        "Train a model that judges the steps of an answer (type: stepwise_supervised). The result is a model for token "
+        "classification.",
+        {.example = "true", .data = true});
+  t.add("num_labels", &S::num_labels, "Outputs of the head: 1 with reward_model, 2 with process_reward_model.",
+        {.min = 1, .max = 2, .example = "1", .unset = "as the kind of model needs"});
+  t.add("center_rewards_coefficient", &S::center_rewards_coefficient,
+        "reward_model: weight of the squared sum of a pair's rewards, which keeps them around 0.",
+        {.min = 0, .max = 1e6, .example = "0.01"});
   return {std::move(t), [](Recipe& r) -> void* { return &r.preference; }};
 }
 

@@ -1,6 +1,7 @@
 // From a recipe's text to a Recipe: read, override, rewrite, fill, check; all problems are reported at once.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "core/error.h"
@@ -89,6 +90,15 @@ namespace {
 template <class Fill>
 void fill_in_preference(Recipe& recipe, Fill& fill, Report& report) {
   PreferenceSection& p = recipe.preference;
+  if (p.reward_model || p.process_reward_model) {
+    recipe.model.task = p.reward_model ? ModelTask::reward : ModelTask::process_reward;
+    fill("num_labels", p.num_labels, p.reward_model ? 1 : 2, p.reward_model ? "reward_model" : "process_reward_model");
+    recipe.data.rows = p.reward_model ? RowKind::pairs : RowKind::steps;
+    auto& saved = recipe.adapter.lora_modules_to_save;
+    if (recipe.adapter.adapter != AdapterKind::none && std::ranges::find(saved, "score") == saved.end())
+      saved.push_back("score");
+    return;
+  }
   if (p.rl == Rl::none) return;
   if (p.rl == Rl::ipo) {
     p.rl = Rl::dpo;

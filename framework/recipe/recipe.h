@@ -30,7 +30,8 @@ enum class Bf16 { off, on, automatic };          // automatic: where the process
 enum class Bf16Weights { off, kahan, stochastic };  // trained weights are bfloat16 between steps; how what rounding loses is kept
 enum class Cadence { automatic, never, steps, epoch, best };
 
-enum class RowKind { text, pairs, labelled, prompts };  // of data: follows from rl
+enum class RowKind { text, pairs, labelled, prompts, steps };  // of data: follows from rl, reward_model, process_reward_model
+enum class ModelTask { causal_lm, reward, process_reward };  // what the head gives: text, a number for a text, classes of steps
 enum class Rl { none, dpo, ipo, orpo, simpo, cpo, kto, grpo, gdpo };
 
 // ---- model
@@ -42,6 +43,7 @@ struct SpecialTokens {
 };
 
 struct ModelSection {
+  ModelTask task = ModelTask::causal_lm;         // no key of its own: follows from reward_model, process_reward_model
   std::string base_model;                        // model directory; "" only with model_config
   std::optional<std::string> revision_of_model;  // of base_model as a name of the Hub
   std::optional<std::string> base_model_config;  // other source of config.json
@@ -174,6 +176,10 @@ struct DatasetEntry {
   bool drop_system_message = false;
   bool split_thinking = false;
   std::string field_chosen = "chosen", field_rejected = "rejected";  // of preferences
+  std::string field_margin = "margin";                               // … for a reward model
+  std::optional<std::string> field_weight, message_field_weight;     // of a row's loss, of a message's tokens
+  std::string step_separator = "\n";                                 // type stepwise_supervised: behind every step
+  bool train_on_last_step_only = false;
   // plain text and instruction rows
   std::optional<std::string> field;               // completion: the column; unset: "text"
   std::optional<std::string> text_column;         // pretraining: the column; unset: "text"
@@ -189,7 +195,7 @@ struct ScoreFilter {
 };
 
 struct DataSection {
-  RowKind rows = RowKind::text;  // no key of its own: follows from rl
+  RowKind rows = RowKind::text;  // no key of its own
   std::vector<DatasetEntry> datasets, test_datasets, pretraining_dataset;
   double val_set_size = 0;  // below 1: share of the rows; from 1 on: number of rows
   std::string dataset_prepared_path = "last_run_prepared";
@@ -368,7 +374,8 @@ struct PreferenceSection {
   double dpo_label_smoothing = 0;
   std::string f_divergence_type = "reverse_kl";
   double f_alpha_divergence_coef = 0.5;
-  bool precompute_ref_log_probs = false;
+  bool precompute_ref_log_probs = true;
+  std::optional<double> ld_alpha;  // weight of the tokens by which one answer of a pair is longer
   std::optional<double> orpo_alpha;  // another name of beta
   double simpo_gamma = 0.5;
   std::string cpo_loss_type = "sigmoid";
@@ -377,6 +384,9 @@ struct PreferenceSection {
   double kto_desirable_weight = 1, kto_undesirable_weight = 1;
   TrlSettings trl;
   std::vector<EvalCheck> rewards;
+  bool reward_model = false, process_reward_model = false;
+  std::optional<std::int64_t> num_labels;
+  double center_rewards_coefficient = 0;
   bool operator==(const PreferenceSection&) const = default;
 
   double beta() const { return trl.beta.value_or(rl_beta.value_or(orpo_alpha.value_or(rl == Rl::grpo ? 0 : 0.1))); }

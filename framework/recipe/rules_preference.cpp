@@ -1,6 +1,7 @@
 // Rules of the keys about preferences.
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "recipe/rulebook.h"
@@ -18,6 +19,7 @@ const std::map<std::string, std::vector<Rl>>& readers() {
       {"f_divergence_type", {Rl::dpo}},
       {"f_alpha_divergence_coef", {Rl::dpo}},
       {"precompute_ref_log_probs", {Rl::dpo, Rl::kto}},
+      {"ld_alpha", {Rl::dpo}},
       {"orpo_alpha", {Rl::orpo}},
       {"simpo_gamma", {Rl::simpo}},
       {"cpo_loss_type", {Rl::cpo}},
@@ -61,12 +63,52 @@ void check_losses(const PreferenceSection& p, Rulebook& rules) {
                 "'f_alpha_divergence_coef: 1' is reverse_kl; set f_divergence_type: reverse_kl");
 }
 
+void check_reward_model(const Recipe& recipe, Rulebook& rules) {
+  const PreferenceSection& p = recipe.preference;
+  const char* key = p.reward_model ? "reward_model" : "process_reward_model";
+  rules.exclusive("reward_model", "process_reward_model");
+  if (p.rl != Rl::none) rules.error(key, fmt::format("'{}' does not work with {}", key, rules.cite("rl")));
+  if (p.num_labels && *p.num_labels != (p.reward_model ? 1 : 2))
+    rules.error("num_labels", fmt::format("'num_labels' must be {} with {}, is {}", p.reward_model ? 1 : 2, rules.cite(key),
+                                          *p.num_labels));
+  if (!p.reward_model && rules.given("center_rewards_coefficient"))
+    rules.warning("center_rewards_coefficient", "'center_rewards_coefficient' has no effect without reward_model");
+  for (const char* other : {"generate_samples", "evals", "relora", "label_smoothing_factor", "z_loss"})
+    if (rules.given(other))
+      rules.error(other, fmt::format("'{}' does not work with {}, whose model has no logits over the vocabulary", other,
+                                     rules.cite(key)));
+}
+
+// Weights of rows and messages.
+void check_weights(const Recipe& recipe, Rulebook& rules) {
+  const PreferenceSection& p = recipe.preference;
+  for (auto [list, entries] : {std::pair{"datasets", &recipe.data.datasets}, std::pair{"test_datasets", &recipe.data.test_datasets}})
+    for (std::size_t i = 0; i < entries->size(); ++i) {
+      const DatasetEntry& e = (*entries)[i];
+      const std::string key = fmt::format("{}.{}.", list, i);
+      if (e.message_field_weight && recipe.data.rows != RowKind::text)
+        rules.error(key + "message_field_weight", "'message_field_weight' does not work with rl and reward models, whose losses are "
+                                                  "of whole answers; field_weight gives rows a weight");
+      for (const char* other : {"label_smoothing_factor", "z_loss"})
+        if ((e.field_weight || e.message_field_weight) && rules.given(other))
+          rules.error(other, fmt::format("'{}' does not work with weights of rows or messages", other));
+      const auto& types = p.dpo_loss_type;
+      const bool sorted = p.rl == Rl::dpo && (std::ranges::find(types, "aot") != types.end() ||
+                                              std::ranges::find(types, "aot_unpaired") != types.end());
+      if (e.field_weight && sorted)
+        rules.error(key + "field_weight", fmt::format("'field_weight' does not work with aot in {}, which sorts the pairs of a step",
+                                                      rules.cite("dpo_loss_type")));
+    }
+}
+
 }  // namespace
 
 void check_preference(const Recipe& recipe, Rulebook& rules) {
   const PreferenceSection& p = recipe.preference;
   check_idle(recipe, rules);
   check_rewards(recipe, rules);
+  check_weights(recipe, rules);
+  if (p.reward_model || p.process_reward_model) return check_reward_model(recipe, rules);
   if (p.rl == Rl::none) return;
   if (p.rl == Rl::dpo) check_losses(p, rules);
   if (!recipe.data.pretraining_dataset.empty())

@@ -1,8 +1,44 @@
 #include "train/token_loss.h"
 
+#include <algorithm>
+
 namespace dml {
 
+namespace {
+
+// Calls visit(document, weight) for each labelled row, in the order of the rows' losses.
+template <class F>
+void each_weight(const PackedBatch& batch, F visit) {
+  for (std::size_t d = 0; d + 1 < batch.starts.size(); ++d)
+    for (auto t = static_cast<std::size_t>(batch.starts[d]); t < static_cast<std::size_t>(batch.starts[d + 1]); ++t)
+      if (batch.labels[t] != kIgnore) visit(d, batch.weights.empty() ? 1.f : batch.weights[t]);
+}
+
+}  // namespace
+
+class TokenLoss::Weighted : public RowWeights {
+ public:
+  explicit Weighted(const PackedBatch& batch) : batch_(batch) {}
+  void weigh(std::span<const float> losses, std::span<float> weights) override {
+    std::size_t row = 0;
+    each_weight(batch_, [&](std::size_t, float weight) {
+      sums.loss += static_cast<double>(weight) * static_cast<double>(losses[row]);
+      sums.denominator += static_cast<double>(weight);
+      weights[row++] = weight;
+    });
+  }
+  LossSums sums;
+
+ private:
+  const PackedBatch& batch_;
+};
+
 LossSums TokenLoss::train(CausalLm& model, const PackedBatch& batch, PassSeed seed, UnitHooks& hooks) {
+  if (weighted_) {
+    Weighted rows(batch);
+    model.train(batch, seed, hooks, &rows);
+    return rows.sums;
+  }
   const auto tokens = static_cast<double>(batch.learned());
   if (!extra_) return {model.train(batch, seed, hooks), tokens};
   kernels::ExtraLoss extra = extra_;
@@ -16,21 +52,24 @@ std::span<const Metric> TokenLoss::terms() const {
 }
 
 std::size_t TokenLoss::measure(CausalLm& model, CausalLm::Shape shape, bool backward) {
+  shape.weighted = weighted_ && backward;
   shape.smoothed = extra_.label_smoothing > 0;
   return model.measure(shape, backward);
 }
 
 LossSums TokenLoss::evaluate(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks,
                              std::span<DocumentLoss> documents) {
-  token_losses_.resize(documents.empty() ? 0 : static_cast<std::size_t>(batch.learned()));
-  const LossSums sums{model.evaluate(batch, hooks, token_losses_), static_cast<double>(batch.learned())};
-  std::size_t next = 0;
-  for (std::size_t d = 0; d < documents.size(); ++d) {
-    documents[d] = {};
-    for (std::int32_t t = batch.starts[d]; t < batch.starts[d + 1]; ++t)
-      if (batch.labels[static_cast<std::size_t>(t)] != kIgnore)
-        documents[d].loss += token_losses_[next++], documents[d].denominator += 1;
-  }
+  token_losses_.resize(documents.empty() && !weighted_ ? 0 : static_cast<std::size_t>(batch.learned()));
+  LossSums sums{model.evaluate(batch, hooks, token_losses_), static_cast<double>(batch.learned())};
+  std::ranges::fill(documents, DocumentLoss{});
+  if (token_losses_.empty()) return sums;
+  if (weighted_) sums = {};
+  std::size_t row = 0;
+  each_weight(batch, [&](std::size_t d, float weight) {
+    const double loss = static_cast<double>(weight) * static_cast<double>(token_losses_[row++]);
+    if (weighted_) sums.loss += loss, sums.denominator += static_cast<double>(weight);
+    if (!documents.empty()) documents[d].loss += loss, documents[d].denominator += static_cast<double>(weight);
+  });
   return sums;
 }
 

@@ -1,5 +1,7 @@
 // Cross-entropy of every trained token; its mean over the trained tokens of the global batch. In training, label smoothing and
 // z-loss may be added: then `loss` has them in it, and `nll` is the cross-entropy alone. Evaluations are always plain.
+//
+// Where the batch gives weights, the loss is the mean by weight: Σ w · cross-entropy ÷ Σ w over the global batch.
 #pragma once
 
 #include <vector>
@@ -11,7 +13,8 @@ namespace dml {
 class TokenLoss : public Objective {
  public:
   TokenLoss() = default;
-  explicit TokenLoss(kernels::ExtraLoss extra) : extra_(extra) {}
+  /// `weighted`: batches may give weights; then there is no `extra`.
+  explicit TokenLoss(kernels::ExtraLoss extra, bool weighted = false) : extra_(extra), weighted_(weighted) {}
 
   std::span<const Metric> terms() const override;
   std::size_t measure(CausalLm& model, CausalLm::Shape shape, bool backward) override;
@@ -21,7 +24,9 @@ class TokenLoss : public Objective {
 
  private:
   kernels::ExtraLoss extra_;
-  std::vector<float> token_losses_;  // of an evaluation with documents
+  bool weighted_ = false;
+  class Weighted;
+  std::vector<float> token_losses_;  // of an evaluation with documents or weights
 };
 
 }  // namespace dml

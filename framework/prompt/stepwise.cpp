@@ -1,0 +1,80 @@
+// Prompt and steps are tokenised one by one, as TRL's PRMTrainer does it; behind each step stands the separator, whose last
+// token has the step's label.
+#include "prompt/stepwise.h"
+
+#include "core/error.h"
+#include "prompt/layout.h"
+#include "recipe/recipe.h"
+
+namespace dml {
+namespace {
+
+constexpr const char* kType = "stepwise_supervised";
+
+const Json& list_of(const Json& record, const char* column) {
+  auto found = record.find(column);
+  if (found == record.end() || !found->is_array() || found->empty())
+    throw UserError("'{}' must be a list that is not empty{}", column, found == record.end() ? "; it is missing" : "");
+  return *found;
+}
+
+class Stepwise : public PromptStrategy {
+ public:
+  explicit Stepwise(const DatasetEntry& entry) : separator_(entry.step_separator), last_(entry.train_on_last_step_only) {}
+
+  std::vector<Rendered> render(const Json& record) const override {
+    const Json &steps = list_of(record, "completions"), &labels = list_of(record, "labels");
+    if (steps.size() != labels.size())
+      throw UserError("'completions' has {} steps, 'labels' has {}", steps.size(), labels.size());
+    Rendered out = prompt(record);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      if (!steps[i].is_string()) throw UserError("'completions[{}]' must be a text, is {}", i, steps[i].type_name());
+      add(out, steps[i].get_ref<const std::string&>(), false);
+      Segment& end = add(out, separator_, !last_ || i + 1 == steps.size());
+      end.label = label(labels[i], i);
+    }
+    return single(std::move(out));
+  }
+
+  Rendered prompt(const Json& record) const override {
+    Rendered out;
+    add(out, text_column(record, "prompt"), false).add_special = true;
+    return out;
+  }
+
+  std::string fingerprint() const override { return fmt::format("{} 1|{}|{}", kType, separator_, last_); }
+  std::string description() const override {
+    return fmt::format("{}: prompt, completions and labels; trains a label behind {}", kType,
+                       last_ ? "the last step" : "every step");
+  }
+
+ private:
+  static Segment& add(Rendered& out, const std::string& text, bool learn) {
+    Segment& segment = out.segments.emplace_back();
+    segment.add(text, learn, false);
+    return segment;
+  }
+  static Token label(const Json& value, std::size_t i) {
+    if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
+    if (value.is_number_integer() && (value == 0 || value == 1)) return value.get<Token>();
+    throw UserError("'labels[{}]' must be true or false, is {}", i, dump(value).substr(0, 60));
+  }
+
+  std::string separator_;
+  bool last_;
+};
+
+}  // namespace
+
+void check_stepwise_type(const DatasetType& type) {
+  if (type.format || (!type.name.empty() && type.name != kType))
+    throw UserError("process_reward_model reads type: {}", kType).about("type");
+}
+
+std::unique_ptr<PromptStrategy> make_stepwise(const PromptContext& context) {
+  check_stepwise_type(context.dataset->type);
+  if (context.dataset->step_separator.empty()) throw UserError("step_separator is empty; it is where steps are judged");
+  return std::make_unique<Stepwise>(*context.dataset);
+}
+
+}  // namespace dml
