@@ -1,0 +1,159 @@
+// Learning from rewards, whole runs: that it learns, that bits depend on nothing but the recipe, and what is refused.
+#include <filesystem>
+
+#include "core/files.h"
+#include "e2e/workshop.h"
+
+namespace dml::e2e {
+namespace fs = std::filesystem;
+namespace {
+
+class RewardRuns : public Workshop {
+ protected:
+  std::string questions(int rows) const {
+    std::string text;
+    for (int i = 0; i < rows; ++i)
+      text += fmt::format("{{\"prompt\": \"Tell me about number {}.\", \"expected\": \"e\"}}\n", i);
+    return write("questions.jsonl", text);
+  }
+  // Two steps of four prompts with four completions each; a short completion is worth more.
+  Keys rewards(const std::string& list, const Keys& trl = {}) const {
+    Keys all = Keys{{"num_generations", "4"}, {"max_completion_length", "12"}} + trl;
+    std::string table;
+    for (auto& [key, value] : all) table += fmt::format("{}{}: {}", table.empty() ? "" : ", ", key, value);
+    return tiny_lora() + Keys{{"rl", "grpo"},
+                              {"rewards", list},
+                              {"trl", "{" + table + "}"},
+                              {"datasets", fmt::format("[{{path: {}, type: alpaca}}]", questions(8))},
+                              {"micro_batch_size", "4"},
+                              {"batch_size", "16"},
+                              {"val_set_size", ""},
+                              {"eval_steps", ""},
+                              {"sequence_len", "96"},
+                              {"learning_rate", "1e-2"},
+                              {"warmup_steps", "0"},
+                              {"weight_decay", "0"},
+                              {"neftune_noise_alpha", ""},
+                              {"generate_samples", ""}};
+  }
+  std::vector<Json> steps(const std::string& folder) const {
+    std::vector<Json> out;
+    for (Json& line : json_lines(folder + "/metrics.jsonl"))
+      if (!line.contains("event")) out.push_back(line);
+    return out;
+  }
+  struct Outcome {
+    std::map<std::string, std::string> files;
+    std::vector<double> losses;
+    bool operator==(const Outcome&) const = default;
+  };
+  Outcome trained(const std::string& name, const Keys& keys, int ranks = 1, Words more = {}) {
+    const std::string out = at(name);
+    const Ended e = train(ranks, recipe(name + ".yml", keys + Keys{{"output_dir", out}}), more);
+    EXPECT_EQ(e.exit, 0) << e.err;
+    Outcome found{results_in(out), {}};
+    for (const Json& step : steps(out)) found.losses.push_back(step["loss"]);
+    return found;
+  }
+};
+
+// Completions with a letter "e" near their beginning are rare at first.
+TEST_F(RewardRuns, ATinyModelLearnsWhatIsRewarded) {
+  trained("run", rewards("[{regex: '^.{0,6}e'}]") + Keys{{"num_epochs", "12"}});
+  const auto log = steps(at("run"));
+  ASSERT_EQ(log.size(), 24u);
+  double before = 0, after = 0;
+  for (std::size_t i = 0; i < 4; ++i) before += log[i]["reward"].get<double>() / 4, after += log[20 + i]["reward"].get<double>() / 4;
+  EXPECT_GT(after, before + .3) << before;
+  for (const char* name : {"reward", "reward_std", "frac_reward_zero_std", "rewards/regex/mean", "rewards/regex/std",
+                           "completions/mean_length", "completions/clipped_ratio", "entropy", "clip_ratio/region_mean",
+                           "time/generation", "generation/tok_s"})
+    EXPECT_TRUE(log[0].contains(name)) << name;
+  EXPECT_FALSE(log[0].contains("kl"));
+  EXPECT_GT(log[0]["trained_tokens"].get<int>(), 16);
+}
+
+TEST_F(RewardRuns, BitsDoNotDependOnRanks) {
+  const Keys keys = rewards("[{regex: '[ae]', weight: 0.5}, {length: 20}]", {{"beta", "0.05"}, {"num_iterations", "2"}});
+  const Outcome one = trained("one", keys);
+  ASSERT_EQ(one.losses.size(), 4u);
+  EXPECT_EQ(steps(at("one"))[0]["kl"].get<double>(), 0);
+  EXPECT_GT(steps(at("one"))[3]["kl"].get<double>(), 0);
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there: ranks were not compared";
+  EXPECT_TRUE(one == trained("two", keys, 2));
+  EXPECT_TRUE(one == trained("four", keys + Keys{{"distribution", "zero3"}}, 4));
+}
+
+// A checkpoint between two steps over the same completions has them in it.
+TEST_F(RewardRuns, AResumedRunIsTheUninterruptedOne) {
+  const Keys keys = rewards("[{regex: '[ae]'}]", {{"num_iterations", "2"}}) + Keys{{"save_steps", "1"}};
+  const Outcome whole = trained("whole", keys);
+  for (const int step : {1, 2}) {
+    const std::string name = fmt::format("again{}", step), checkpoint = fmt::format("/checkpoint-{}", step);
+    fs::create_directory(at(name));
+    fs::copy_file(at("whole/metrics.jsonl"), at(name) + "/metrics.jsonl");
+    fs::copy(at("whole") + checkpoint, at(name) + checkpoint, fs::copy_options::recursive);
+    EXPECT_TRUE(whole == trained(name, keys, 1, {"--resume", "auto"})) << step;
+  }
+}
+
+// Full fine-tuning, and a micro-batch that cuts the completions of a prompt.
+TEST_F(RewardRuns, LossesAreOfTheWholeStepHoweverItIsCut) {
+  for (const char* loss : {"grpo", "dr_grpo", "bnpo"}) {
+    const Keys keys = rewards("[{regex: '[ae]'}]", {{"loss_type", loss}, {"importance_sampling_level", "sequence"}});
+    const Outcome one = trained(fmt::format("one-{}", loss), keys + Keys{{"max_steps", "1"}}),
+                  cut = trained(fmt::format("cut-{}", loss), keys + Keys{{"max_steps", "1"}, {"micro_batch_size", "2"}});
+    EXPECT_NEAR(one.losses.at(0), cut.losses.at(0), 1e-6) << loss;
+    EXPECT_NEAR(steps(at(fmt::format("one-{}", loss)))[0]["grad_norm"].get<double>(),
+                steps(at(fmt::format("cut-{}", loss)))[0]["grad_norm"].get<double>(), 1e-4)
+        << loss;
+  }
+}
+
+TEST_F(RewardRuns, TheFirstCompletionsAreThoseOfInfer) {
+  const Keys keys = rewards("[{regex: '[ae]'}]", {{"log_completions", "true"}, {"num_completions_to_print", "4"}}) +
+                    Keys{{"curriculum_sampling", "true"}, {"max_steps", "1"}};
+  const std::string path = recipe("shown.yml", keys + Keys{{"output_dir", at("shown")}});
+  const Ended run = train(1, path);
+  ASSERT_EQ(run.exit, 0) << run.err;
+  const Ended said = dml({"infer", path, "--adapter", "none", "--prompt", "Tell me about number 0.", "--seed", "7",
+                          "--temperature", "1", "--top-p", "1", "--top-k", "0", "--max-new-tokens", "12"});
+  ASSERT_EQ(said.exit, 0) << said.err;
+  std::string text = said.out;
+  while (text.ends_with('\n')) text.pop_back();
+  EXPECT_NE(run.err.find("advantage"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find(text.substr(0, text.find('\n'))), std::string::npos) << text << "\n" << run.err;
+}
+
+TEST_F(RewardRuns, WhatCannotWorkIsRefusedInOneLine) {
+  const auto refused = [&](const Keys& keys, const Words& says) {
+    expect_refused(train(1, recipe("bad.yml", keys)), 2, says);
+  };
+  refused(rewards("[exat]"), {"unknown reward 'exat' (did you mean 'exact'?)"});
+  refused(rewards("[choice]"), {"questions.jsonl:1", "'choices'"});
+  refused(rewards("[exact]", {{"num_generations", "1"}}), {"'trl.num_generations'"});
+  refused(rewards("[exact]", {{"num_generations", "5"}}), {"'batch_size' of 16 completions must be a multiple"});
+  refused(rewards("[exact]", {{"max_completion_length", "96"}}), {"leaves no room for a prompt"});
+  refused(rewards("[exact]", {{"reward_weights", "[1, 2]"}}), {"has 2 weights", "has 1 rewards"});
+  refused(rewards("[exact]", {{"reward_funcs", "[a.b]"}}), {"'trl.reward_funcs' is not supported", "rewards"});
+  refused(rewards("[exact]") + Keys{{"val_set_size", "2"}}, {"'val_set_size' does not work", "evals"});
+  refused(rewards("[exact]") + Keys{{"sample_packing", "true"}}, {"'sample_packing' does not work"});
+  refused(rewards(""), {"needs 'rewards'"});
+}
+
+TEST_F(RewardRuns, AProgramThatFailsEndsTheRunWithItsLastCheckpoint) {
+  const std::string judge = write("judge.py",
+                                  "import sys, json\n"
+                                  "for i, line in enumerate(sys.stdin):\n"
+                                  "    if i >= 16: sys.exit(1)\n"
+                                  "    print(json.dumps({'score': len(json.loads(line)['output'])}), flush=True)\n");
+  const Ended e = train(1, recipe("dies.yml", rewards(fmt::format("[{{command: [python3, {}]}}]", judge)) +
+                                                  Keys{{"save_steps", "1"}, {"output_dir", at("dies")}}));
+  EXPECT_EQ(e.exit, 2) << e.err;
+  EXPECT_NE(e.err.find("reward 'command': judge"), std::string::npos) << e.err;
+  EXPECT_NE(e.err.find("questions.jsonl:"), std::string::npos) << e.err;
+  EXPECT_TRUE(fs::exists(at("dies/checkpoint-1/dml_state.json"))) << e.err;
+}
+
+}  // namespace
+}  // namespace dml::e2e
