@@ -1,4 +1,4 @@
-# Installs into a folder of its own, builds examples/custom-prompt against it as a stranger would, and runs it.
+# Installs into a folder of its own, builds the plug-ins of examples/ against it as strangers would, and trains with each.
 set(place ${BUILD}/install-test)
 file(REMOVE_RECURSE ${place})
 
@@ -12,15 +12,53 @@ function(step)
 endfunction()
 
 step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${place}/prefix)
-step(${CMAKE_COMMAND} -G ${GENERATOR} -S examples/custom-prompt -B ${place}/build -D CMAKE_PREFIX_PATH=${place}/prefix
-     -D CMAKE_BUILD_TYPE=${BUILD_TYPE} -D CMAKE_CXX_FLAGS=${FLAGS})
-step(${CMAKE_COMMAND} --build ${place}/build)
-step(${place}/build/train_riddles examples/custom-prompt/riddles.yml --output_dir ${place}/out
-     --dataset_prepared_path ${place}/prepared)
-foreach(file model.safetensors config.json metrics.jsonl)
-  if(NOT EXISTS ${place}/out/${file})
-    message(FATAL_ERROR "training left no ${file}:\n${said}")
+file(GLOB_RECURSE headers RELATIVE ${place}/prefix/include ${place}/prefix/include/*)
+foreach(header ${headers})
+  if(NOT EXISTS ${SOURCE}/include/${header})
+    message(FATAL_ERROR "${header} is installed, but is not part of the contract of plug-ins")
   endif()
 endforeach()
+
+# One configuration for all: what each folder has is a project of its own.
+set(projects "cmake_minimum_required(VERSION 3.25)\nproject(plugins LANGUAGES CXX)\nfind_package(dml REQUIRED)\n")
+foreach(name prompt observer judge optimizer)
+  string(APPEND projects "add_subdirectory(${SOURCE}/examples/plugin-${name} plugin-${name})\n")
+endforeach()
+# Each header compiles alone.
+set(number 0)
+foreach(header ${headers})
+  math(EXPR number "${number} + 1")
+  file(WRITE ${place}/all/alone_${number}.cpp "#include <${header}>\n")
+  list(APPEND alone alone_${number}.cpp)
+endforeach()
+string(REPLACE ";" " " alone "${alone}")
+string(APPEND projects "add_library(alone OBJECT ${alone})\ntarget_compile_options(alone PRIVATE -fsyntax-only -Wall -Wextra -Wpedantic -Werror)\n"
+  "target_link_libraries(alone PRIVATE dml::plugin)\n")
+file(WRITE ${place}/all/CMakeLists.txt "${projects}")
+step(${CMAKE_COMMAND} -G ${GENERATOR} -S ${place}/all -B ${place}/build -D CMAKE_PREFIX_PATH=${place}/prefix
+     -D CMAKE_BUILD_TYPE=${BUILD_TYPE} -D CMAKE_CXX_FLAGS=${FLAGS})
+step(${CMAKE_COMMAND} --build ${place}/build)
+
+function(train name library)
+  step(${place}/prefix/bin/dml train examples/plugin-${name}/recipe.yml --plugins [${place}/build/plugin-${name}/lib${library}.so]
+       --output_dir ${place}/out-${name} --dataset_prepared_path ${place}/prepared ${ARGN})
+  foreach(file model.safetensors config.json metrics.jsonl)
+    if(NOT EXISTS ${place}/out-${name}/${file})
+      message(FATAL_ERROR "training left no ${file}:\n${said}")
+    endif()
+  endforeach()
+  set(said "${said}" PARENT_SCOPE)
+endfunction()
+train(prompt riddle --num_epochs 2)
+train(observer spikes)
+if(NOT EXISTS ${place}/out-observer/spikes.jsonl)
+  message(FATAL_ERROR "the observer saw no spike:\n${said}")
+endif()
+train(judge brevity)
+file(READ ${place}/out-judge/metrics.jsonl metrics)
+if(NOT metrics MATCHES "eval_short_brevity_score")
+  message(FATAL_ERROR "metrics.jsonl has nothing of the judge:\n${metrics}")
+endif()
+train(optimizer sign_momentum)
 step(${place}/prefix/bin/dml version)
 file(REMOVE_RECURSE ${place})

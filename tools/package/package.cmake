@@ -1,5 +1,5 @@
-# What `cmake --install` puts beside the program and the library, and how `cpack -G DEB` makes two Debian packages of it:
-# dml (program, manual pages, completions, documentation) and libdml-dev (headers, archives, CMake package). The components
+# What `cmake --install` puts beside the program, and how `cpack -G DEB` makes two Debian packages of it:
+# dml (program, manual pages, completions, documentation) and libdml-dev (headers and CMake package for plug-ins). The components
 # are named like the packages.
 set(manual ${CMAKE_BINARY_DIR}/manual)
 set(sources ${CMAKE_CURRENT_LIST_DIR})
@@ -50,18 +50,6 @@ if(GZIP)
   install(FILES ${manual}/changelog.gz DESTINATION ${data}/doc/libdml-dev COMPONENT libdml-dev)
 endif()
 
-# What the archives are linked with, from the list of packages: its libraries.
-file(STRINGS tools/packages.txt packages)
-set(libraries)
-foreach(line ${packages})
-  if(line MATCHES "^# (build|run|test|package)")
-    set(part ${CMAKE_MATCH_1})
-  elseif(part STREQUAL "build" AND line MATCHES "^[a-z0-9+.-]*-dev$")
-    list(APPEND libraries ${line})
-  endif()
-endforeach()
-list(JOIN libraries ", " libraries)
-
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME dml)
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "fine-tune language models on CPUs from one YAML recipe")
@@ -85,7 +73,7 @@ PEFT.")
 
 set(CPACK_DEBIAN_LIBDML-DEV_PACKAGE_NAME libdml-dev)
 set(CPACK_DEBIAN_LIBDML-DEV_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_LIBDML-DEV_PACKAGE_DEPENDS "${libraries}")
-set(CPACK_COMPONENT_LIBDML-DEV_DESCRIPTION "Headers, static libraries and the CMake package for programs that embed dml,
-which trains language models on CPUs.")
+set(CPACK_DEBIAN_LIBDML-DEV_PACKAGE_DEPENDS nlohmann-json3-dev)
+set(CPACK_COMPONENT_LIBDML-DEV_DESCRIPTION "Headers and the CMake package for plug-ins of dml, which trains language models on
+CPUs: optimizers, prompt formats, objectives, observers and more.")
 include(CPack)

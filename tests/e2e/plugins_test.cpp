@@ -1,0 +1,75 @@
+// Recipes with plug-ins: their rows take part in whole runs, on one rank and on two, and what goes wrong is one line.
+#include <gmock/gmock.h>
+
+#include "core/files.h"
+#include "e2e/workshop.h"
+
+namespace dml::e2e {
+namespace {
+
+using testing::HasSubstr;
+
+class PlugIns : public Workshop {
+ protected:
+  void SetUp() override { alpaca("rows.jsonl", 20); }
+  static Keys loaded() { return {{"plugins", fmt::format("[{}]", DML_TEST_PLUGIN)}}; }
+  double last_loss(const std::string& folder) const {
+    double loss = 0;
+    for (const Json& line : json_lines(at(folder) + "/metrics.jsonl"))
+      if (line.contains("loss")) loss = line["loss"];
+    return loss;
+  }
+};
+
+TEST_F(PlugIns, OptimizerScheduleObjectiveEvaluatorAndObserverTrainAndResume) {
+  const Keys keys = tiny_model() + loaded() +
+                    Keys{{"optimizer", "mysgd"},     {"optim_args", "{momentum: 0.75}"}, {"learning_rate", "1e-2"},
+                         {"lr_scheduler", "halves"}, {"objective", "by_document"},       {"save_steps", "2"},
+                         {"max_steps", "6"},         {"plugin_args", "{watch: {finish_at: 4}}"}};
+  const Ended e = train(1, recipe("r.yml", keys + Keys{{"output_dir", at("out")}}));
+  ASSERT_EQ(e.exit, 0) << e.err;
+  EXPECT_THAT(e.err, HasSubstr("plug-in loaded, its code runs with your rights: mine 2.1: optimizer my_sgd"));
+  std::int64_t steps = 0;
+  bool norm = false;
+  for (const Json& line : json_lines(at("out/metrics.jsonl"))) {
+    if (line.contains("loss") && line.contains("perplexities")) steps = line["step"];
+    norm |= line.contains("eval_weight_norm");
+  }
+  EXPECT_EQ(steps, 4);  // the observer ended the run
+  EXPECT_TRUE(norm || keys.at("val_set_size") == "0");
+
+  const Ended more = train(1, recipe("r.yml", keys + Keys{{"output_dir", at("out")}, {"plugin_args", "{}"}}), {"--resume", "auto"});
+  EXPECT_THAT(more.err, testing::Not(HasSubstr("internal"))) << more.err;
+}
+
+TEST_F(PlugIns, AStrategyThatSumsOverTheRanksIsDdp) {
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
+  const Keys keys = tiny_model() + Keys{{"optimizer", "sgd"}, {"learning_rate", "1e-2"}, {"max_steps", "4"}, {"eval_steps", ""}};
+  Ended e = train(2, recipe("ddp.yml", keys + Keys{{"distribution", "ddp"}, {"output_dir", at("ddp")}}));
+  ASSERT_EQ(e.exit, 0) << e.err;
+  e = train(2, recipe("own.yml", keys + loaded() + Keys{{"distribution", "everybody"}, {"output_dir", at("own")}}));
+  ASSERT_EQ(e.exit, 0) << e.err;
+  EXPECT_NEAR(last_loss("own"), last_loss("ddp"), 1e-5 * last_loss("ddp"));
+}
+
+TEST_F(PlugIns, ErrorsAreOneLineBeforeTheRun) {
+  const auto refused = [&](const Keys& keys, const Words& says, int ranks = 1) {
+    expect_refused(train(ranks, recipe("r.yml", tiny_model() + keys)), 2, says);
+  };
+  refused({{"plugins", "[./libnone.so]"}}, {"r.yml:", "plug-in ./libnone.so: No such file or directory"});
+  refused(loaded() + Keys{{"optimizer", "my_sdg"}}, {"r.yml:", "my_sdg", "my_sgd"});
+  refused(loaded() + Keys{{"plugin_args", "{watch: {fail_on: 3}}"}}, {"plugin_args.watch: unknown argument 'fail_on'", "fail_at"});
+  refused(loaded() + Keys{{"plugin_args", "{wacht: {}}"}}, {"plugin_args: no plug-in has added 'wacht'", "watch"});
+  refused(loaded() + Keys{{"optimizer", "my_sgd"}, {"optim_args", "{momentum: 0.5}"}}, {"plug-in mine 2.1", "optimizer 'my_sgd': half a momentum"});
+  refused({{"objective", "by_document"}}, {"r.yml:", "objective"});
+}
+
+TEST_F(PlugIns, WhatThrowsInTheRunEndsItWithALine) {
+  const Keys keys = tiny_model() + loaded() + Keys{{"plugin_args", "{watch: {fail_at: 2}}"}};
+  const Ended e = train(1, recipe("r.yml", keys));
+  EXPECT_EQ(e.exit, 2);
+  EXPECT_THAT(e.err, HasSubstr("observer 'watch': seen enough"));
+}
+
+}  // namespace
+}  // namespace dml::e2e

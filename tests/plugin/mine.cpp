@@ -1,0 +1,143 @@
+// A plug-in with a row of every kind, for plugin_test.cpp and e2e/plugins_test.cpp.
+#include <dml/plugin.h>
+
+#include <cmath>
+#include <stdexcept>
+
+namespace {
+
+using namespace dml::plugin;
+
+class Sgd : public Optimizer {
+ public:
+  explicit Sgd(const Json& a) : momentum_(a["momentum"]) {
+    if (momentum_ == 0.5) throw std::runtime_error("half a momentum");
+  }
+  StateNeeds state(const Parameter&) const override { return {.per_element = 1}; }
+  void step(const Slice& s, const Step& step) const override {
+    step.threads.ranges(static_cast<std::int64_t>(s.value.size()), [&](std::int64_t first, std::int64_t last) {
+      for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i) {
+        s.state[i] = static_cast<float>(momentum_) * s.state[i] + static_cast<float>(step.gradient_scale) * s.gradient[i];
+        s.value[i] -= static_cast<float>(s.learning_rate) * s.state[i];
+      }
+    });
+  }
+
+ private:
+  double momentum_;
+};
+
+class Halves : public Schedule {
+ public:
+  explicit Halves(const Json& a) : times_(a["times"]) {}
+  double factor(const SchedulePlace& at) const override { return std::pow(0.5, std::floor(at.progress() * times_)); }
+
+ private:
+  double times_;
+};
+
+class Shout : public PromptFormat {
+ public:
+  Example example(const Json& row) const override {
+    Example e = prompt(row);
+    e.pieces.push_back({row.at("say").get<std::string>(), true});
+    return e;
+  }
+  Example prompt(const Json&) const override { return {{{"HEY "}}}; }
+  std::string fingerprint() const override { return "1"; }
+};
+
+// The mean over documents of −log p per token; the loss of token means, if all documents are as long.
+class ByDocument : public Objective {
+ public:
+  std::vector<std::string> terms() const override { return {"perplexities"}; }
+  void score(std::span<const Document> documents, std::span<DocumentLoss> losses, std::span<double> sums) const override {
+    for (std::size_t d = 0; d < documents.size(); ++d) {
+      if (documents[d].tokens == 0) continue;
+      const double loss = -documents[d].log_probability / documents[d].tokens;
+      losses[d] = {loss, 1, -1 / documents[d].tokens};
+      sums[0] += std::exp(loss);
+    }
+  }
+};
+
+class Longer : public AnswerCheck {
+ public:
+  explicit Longer(const Json& a) : than_(a["than"]) {}
+  std::string problem_with(const Json& row) const override { return row.contains("prompt") ? "" : "there is no prompt"; }
+  Verdict check(const Answer& answer, const Json&) override {
+    if (answer.output == "throw") throw std::runtime_error("it broke");
+    return {.pass = static_cast<double>(answer.output.size()) > than_, .score = static_cast<double>(answer.output.size())};
+  }
+
+ private:
+  double than_;
+};
+
+class Norm : public Evaluator {
+ public:
+  std::vector<Metric> metrics() const override { return {{"eval_weight_norm"}}; }
+  std::vector<double> evaluate(ModelView& model) override {
+    double sum = 0;
+    model.parameters([&](std::string_view, std::span<const std::int64_t>, std::span<const float> values) {
+      for (float v : values) sum += static_cast<double>(v) * v;
+    });
+    return {std::sqrt(model.sum(sum) / model.ranks())};
+  }
+};
+
+class Watch : public Observer {
+ public:
+  explicit Watch(const Json& a) : fail_at_(a["fail_at"]), finish_at_(a["finish_at"]) {}
+  Action on_step(const StepMetrics& m) override {
+    ++steps_;
+    if (static_cast<double>(m.step) == fail_at_) throw std::runtime_error("seen enough");
+    return {.finish = static_cast<double>(m.step) == finish_at_};
+  }
+  Json state() const override { return steps_; }
+  void restore(const Json& state) override { steps_ = state; }
+
+ private:
+  double fail_at_, finish_at_;
+  std::int64_t steps_ = 0;
+};
+
+// Every rank sends its gradients to all others, who add them up in the order of the ranks.
+class Everybody : public Strategy {
+ public:
+  void sum(std::size_t, std::span<float> gradient, Ranks& ranks) override {
+    const auto n = static_cast<std::size_t>(ranks.size());
+    std::vector<std::vector<float>> all(n, std::vector<float>(gradient.size()));
+    std::vector<std::span<const std::byte>> send(n, std::as_bytes(gradient));
+    std::vector<std::span<std::byte>> receive;
+    for (auto& one : all) receive.push_back(std::as_writable_bytes(std::span(one)));
+    ranks.exchange(send, receive);
+    for (std::size_t i = 0; i < gradient.size(); ++i) {
+      float sum = 0;
+      for (auto& one : all) sum += one[i];
+      gradient[i] = sum;
+    }
+  }
+  std::int64_t memory(std::int64_t floats, int ranks) const override { return floats * 4 * ranks; }
+};
+
+template <class Thing>
+auto maker() {
+  return [](const Json& arguments) {
+    if constexpr (std::is_constructible_v<Thing, const Json&>) return std::make_unique<Thing>(arguments);
+    else return std::make_unique<Thing>();
+  };
+}
+
+}  // namespace
+
+DML_PLUGIN("mine", "2.1") {
+  registry.add(Row<Optimizer>{"my_sgd", "sgd", maker<Sgd>(), {{"momentum", "of the mean", 0.9, 1}}, {"mysgd"}});
+  registry.add(Row<Schedule>{"halves", "halves", maker<Halves>(), {{"times", "how often", 4}}});
+  registry.add(Row<PromptFormat>{"shout", "say: a text", maker<Shout>()});
+  registry.add(Row<Objective>{"by_document", "mean of documents", maker<ByDocument>()});
+  registry.add(Row<AnswerCheck>{"longer", "longer than", maker<Longer>(), {{"than", "bytes", 3}}});
+  registry.add(Row<Evaluator>{"norm", "norm of the weights", maker<Norm>()});
+  registry.add(Row<Observer>{"watch", "watches", maker<Watch>(), {{"fail_at", "step", 0}, {"finish_at", "step", 0}}});
+  registry.add(Row<Strategy>{"everybody", "all to all", maker<Everybody>()});
+}

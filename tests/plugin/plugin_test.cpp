@@ -1,0 +1,147 @@
+// Plug-ins from their files to dml's tables: what each kind of row becomes, and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/error.h"
+#include "dist/strategy.h"
+#include "evaluate/checks.h"
+#include "optim/optimizer.h"
+#include "optim/schedule.h"
+#include "plugin/loader.h"
+#include "plugin/tables.h"
+#include "prompt/strategy.h"
+
+namespace dml {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+const std::string kMine = DML_TEST_PLUGIN;
+
+std::string broken(int number) { return fmt::format("{}/libdml_test_broken{}.so", DML_TEST_PLUGINS, number); }
+
+std::string error_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+class Plugin : public testing::Test {
+ protected:
+  Plugin() { load_plugin(kMine); }
+};
+
+TEST_F(Plugin, IsLoadedOnceAndSaysWhatItAdds) {
+  const std::size_t before = optimizers().rows().size();
+  EXPECT_EQ(load_plugin(kMine),
+            "mine 2.1: optimizer my_sgd, schedule halves, prompt format shout, objective by_document, check longer, evaluator "
+            "norm, observer watch, strategy everybody");
+  EXPECT_EQ(optimizers().rows().size(), before);
+}
+
+TEST(PluginFiles, ThatAreNoneOrOfAnotherAbiAreRefused) {
+  EXPECT_THAT(error_of([] { load_plugin("/nowhere/libmine.so"); }), AllOf(HasSubstr("/nowhere/libmine.so"), HasSubstr("No such file")));
+  EXPECT_THAT(error_of([] { load_plugin(DML_SOURCE_DIR "/README.md"); }), HasSubstr("cannot be loaded"));
+  EXPECT_THAT(error_of([] { load_plugin(broken(0)); }), HasSubstr("is no plug-in of dml"));
+  EXPECT_THAT(error_of([] { load_plugin(broken(1)); }), HasSubstr("was built for version 2 of the plug-in interface, this dml has version 1"));
+  EXPECT_THAT(error_of([] { load_plugin(broken(2)); }), HasSubstr("was built with C++ ABI 1, this dml with "));
+}
+
+TEST_F(Plugin, ThatFailsAddsNothing) {
+  EXPECT_THAT(error_of([] { load_plugin(broken(3)); }), HasSubstr("libdml_test_broken3.so: no licence"));
+  EXPECT_EQ(schedules().find("thrown"), nullptr);
+  EXPECT_THAT(error_of([] { load_plugin(broken(4)); }), HasSubstr("it adds the schedule 'once' twice"));
+  EXPECT_EQ(schedules().find("once"), nullptr);
+  EXPECT_THAT(error_of([] { load_plugin(broken(5)); }), HasSubstr("the schedule 'cosine' exists already in dml"));
+  EXPECT_THAT(error_of([] { load_plugin(broken(6)); }), HasSubstr("the schedule 'halves' exists already: mine 2.1"));
+}
+
+TEST_F(Plugin, OptimizersUpdateSlicesWithArgumentsOfTheRecipe) {
+  OptimizerSettings settings;
+  settings.args = {{"momentum", 0.25}};
+  const auto rule = optimizers().at("my_sgd").make(settings);
+  Parameter p{.name = "w", .shape = {3}, .learning_rate_scale = 2};
+  ASSERT_EQ(rule->state().floats(p, 3), 3);
+  std::vector<float> value{1, 2, 3}, grad{4, 8, -4}, state(3);
+  const std::vector<OptimizerSlice> slices{{value, grad, state, &p}};
+  rule->step(slices, {.learning_rate = 0.5, .number = 0, .gradient_scale = 0.25});
+  rule->step(slices, {.learning_rate = 0.5, .number = 1, .gradient_scale = 0.25});
+  // m1 = g/4, m2 = m1/4 + g/4; the rate is 0.5 · 2.
+  EXPECT_EQ(value, (std::vector<float>{1 - 1 - 1.25f, 2 - 2 - 2.5f, 3 + 1 + 1.25f}));
+  EXPECT_EQ(optimizers().at("my_sgd").make.spellings.at(0).name, "mysgd");
+}
+
+TEST_F(Plugin, ArgumentsAreCheckedAndErrorsNameTheRow) {
+  OptimizerSettings settings;
+  settings.args = {{"momentun", 0.25}};
+  EXPECT_THAT(error_of([&] { optimizers().at("my_sgd").make(settings); }), AllOf(HasSubstr("'momentun'"), HasSubstr("momentum")));
+  settings.args = {{"momentum", 1.5}};
+  EXPECT_THAT(error_of([&] { optimizers().at("my_sgd").make(settings); }), HasSubstr("momentum must be in [0, 1)"));
+  settings.args = {{"momentum", 0.5}};
+  EXPECT_THAT(error_of([&] { optimizers().at("my_sgd").make(settings); }),
+              AllOf(HasSubstr("plug-in mine 2.1 ("), HasSubstr("optimizer 'my_sgd': half a momentum")));
+  EXPECT_THAT(error_of([] { check_plugin_names({{"nrom", Json::object()}}); }), AllOf(HasSubstr("'nrom'"), HasSubstr("norm")));
+}
+
+TEST_F(Plugin, SchedulesAreFactorsOfThePeakBehindTheWarmup) {
+  ScheduleSettings s;
+  s.name = "halves", s.peak = 8, s.steps = 10, s.warmup_steps = 2;
+  s.kwargs = {{"times", 2}};
+  const LearningRate rate(s);
+  EXPECT_EQ(rate.at(0), 4);
+  EXPECT_EQ(rate.at(2), 8);
+  EXPECT_EQ(rate.at(6), 4);
+  s.kwargs = {{"time", 2}};
+  EXPECT_THAT(error_of([&] { LearningRate{s}; }), HasSubstr("'time' is no argument of halves"));
+}
+
+TEST_F(Plugin, PromptFormatsGivePiecesAndTheirErrorsAreTheRows) {
+  const auto format = prompt_strategies().at("shout").make({});
+  const std::vector<Rendered> rows = format->render({{"say", "you"}});
+  ASSERT_EQ(rows.size(), 1u);
+  const Segment& s = rows[0].segments.at(0);
+  EXPECT_EQ(s.text, "HEY you");
+  ASSERT_EQ(s.spans.size(), 2u);
+  EXPECT_FALSE(s.spans[0].learn);
+  EXPECT_TRUE(s.spans[1].learn);
+  EXPECT_TRUE(s.add_special && s.end_of_text && s.learn_end);
+  EXPECT_EQ(format->prompt({}).segments.at(0).text, "HEY ");
+  EXPECT_FALSE(format->prompt({}).segments.at(0).end_of_text);
+  EXPECT_THAT(error_of([&] { format->render({{"said", "you"}}); }), HasSubstr("say"));
+}
+
+TEST_F(Plugin, ChecksThatThrowLoseTheirAnswerAndNotTheRun) {
+  const auto check = answer_checks().at("longer").make({"longer", nullptr, {{"than", 4}}});
+  EXPECT_EQ(check->name(), "longer");
+  EXPECT_EQ(check->problem_with({{"text", "x"}}), "there is no prompt");
+  EXPECT_TRUE(check->check({"p", "r", "12345", {}}, {}).pass);
+  const Verdict no = check->check({"p", "r", "1234", {}}, {});
+  EXPECT_FALSE(no.pass);
+  EXPECT_EQ(no.score, 4);
+  EXPECT_FALSE(check->check({"p", "r", "throw", {}}, {}).counts);
+  EXPECT_THAT(check->problems(), testing::ElementsAre(AllOf(HasSubstr("check 'longer'"), HasSubstr("it broke"))));
+}
+
+TEST_F(Plugin, ObserversKeepTheirStateInCheckpoints) {
+  const auto watch = plugin_observers().at("watch").make(Json::object());
+  watch->on_step({.step = 1});
+  watch->on_step({.step = 2});
+  TrainState state;
+  watch->write_state(state);
+  EXPECT_EQ(state.extra["plugins"]["watch"], 2);
+  const auto resumed = plugin_observers().at("watch").make({{"fail_at", 4}});
+  resumed->read_state(state, "checkpoint");
+  resumed->on_step({.step = 3});
+  resumed->write_state(state);
+  EXPECT_EQ(state.extra["plugins"]["watch"], 3);
+  EXPECT_THAT(error_of([&] { resumed->on_step({.step = 4}); }), HasSubstr("observer 'watch': seen enough"));
+}
+
+}  // namespace
+}  // namespace dml
