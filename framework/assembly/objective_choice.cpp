@@ -4,7 +4,9 @@
 #include <array>
 #include <utility>
 
+#include "assembly/base_model.h"
 #include "core/error.h"
+#include "model/low_rank_init.h"
 #include "plugin/tables.h"
 #include "train/objective/pair_objective.h"
 #include "train/objective/reward_objective.h"
@@ -69,7 +71,19 @@ bool has_weights(const DataSection& data) {
 
 }  // namespace
 
-std::unique_ptr<Objective> make_objective(const Recipe& recipe, CausalLm::Shape mismatched) {
+ReferenceSource reference_source(const Recipe& recipe, const CausalLm& model) {
+  const PreferenceSection& s = recipe.preference;
+  const AdapterSection& a = recipe.adapter;
+  if (!s.needs_reference() || s.precompute_ref_log_probs || a.makes_model() || a.lora_model_dir) return ReferenceSource::batch;
+  // Adapters that start from the base leave another base, and experts' products have no pass without adapters.
+  if (starts_from_base(adapter_config(a, "").init) || model.spec.moe.experts > 0) return ReferenceSource::batch;
+  for (const Unit& unit : model.parameters.units())
+    for (const Parameter& p : unit.parameters)
+      if (p.name.find(".lora_") == p.name.npos && p.name.find(".token_adapter.") == p.name.npos) return ReferenceSource::batch;
+  return ReferenceSource::base;
+}
+
+std::unique_ptr<Objective> make_objective(const Recipe& recipe, CausalLm::Shape mismatched, ReferenceSource reference) {
   const PreferenceSection& s = recipe.preference;
   if (const auto& own = recipe.plugin.objective)
     return plugin_objectives().at(*own).make(arguments_of(recipe.plugin.plugin_args, *own));
@@ -78,11 +92,15 @@ std::unique_ptr<Objective> make_objective(const Recipe& recipe, CausalLm::Shape 
     return std::make_unique<TokenLoss>(kernels::ExtraLoss{.label_smoothing = static_cast<float>(recipe.train.label_smoothing_factor),
                                                           .z_loss = static_cast<float>(recipe.train.z_loss)},
                                        has_weights(recipe.data));
-  if (s.rl != Rl::kto) return std::make_unique<PairObjective>(pair_settings(s));
+  if (s.rl != Rl::kto) {
+    PairObjectiveSettings settings = pair_settings(s);
+    settings.reference_source = reference;
+    return std::make_unique<PairObjective>(std::move(settings));
+  }
   return std::make_unique<UnpairedObjective>(
       UnpairedSettings{s.beta(), s.kto_desirable_weight, s.kto_undesirable_weight,
                        s.kto_loss_type == "apo_zero_unpaired"},
-      mismatched);
+      mismatched, reference);
 }
 
 LoaderOptions loader_options(const Recipe& recipe, const ReferenceScores& references, bool validation) {

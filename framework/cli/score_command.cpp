@@ -1,4 +1,8 @@
-// dml score: rows by their loss.
+// dml score: rows by their loss, or by the reward of their answers.
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
 #include "assembly/hub_files.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -7,6 +11,7 @@
 #include "cli/stages.h"
 #include "core/files.h"
 #include "core/log.h"
+#include "pipeline/reward_scores.h"
 #include "pipeline/score.h"
 
 namespace dml {
@@ -16,30 +21,76 @@ constexpr std::size_t kShown = 10;
 
 struct Score {
   std::string recipe;
-  std::optional<std::string> adapter, output;
+  std::optional<std::string> adapter, output, input;
   std::vector<Override> overrides;
   Options options{"score",
-                  "score RECIPE [--adapter DIR|none] [--output FILE]",
-                  {"dml score recipe.yml", "dml score recipe.yml --adapter none --output scores.jsonl"}};
+                  "score RECIPE | score DIR --input FILE [--adapter DIR|none] [--output FILE]",
+                  {"dml score recipe.yml", "dml score recipe.yml --adapter none --output scores.jsonl",
+                   "dml score outputs/reward --input answers.jsonl"}};
   Score() {
     options.about(
         "Computes the loss of every row of the data (datasets and test_datasets), of the base and of the adapter or model in "
         "output_dir, and writes a JSON line for each: loss, perplexity, trained tokens, and how much lower the loss is than the "
         "base's. Prints the rows with the highest loss: mistakes in the data are often among them; `dml inspect --scores` shows "
-        "them, `scores` in the recipe drops them.");
-    options.positional("RECIPE", recipe, "the recipe");
+        "them, `scores` in the recipe drops them.\n\n"
+        "Of a reward model (reward_model: true) the pairs of the data are scored: the rewards of both answers. With the folder of a "
+        "reward model instead of a recipe, the rows of --input are scored: {\"messages\": …}, {\"prompt\": …, \"completion\": …}, "
+        "or {\"prompt\": …, \"chosen\": …, \"rejected\": …}; a model that judges steps reads {\"prompt\": …, "
+        "\"completions\": […]}.");
+    options.positional("RECIPE", recipe, "the recipe, or the folder of a reward model");
+    options.text("input", input, "rows for the reward model in DIR, as JSON lines", "FILE");
     options.text("adapter", adapter, "this adapter instead of the one in output_dir; none: the base alone", "DIR");
     options.text("output", output, "where to write; default: scores.jsonl in output_dir", "FILE");
     options.take_overrides(overrides);
   }
 };
 
+// Rows of a file by the reward model in a folder.
+int score_input(const Score& s) {
+  if (!s.input) throw UserError("{}: is a folder; give the rows that its reward model is to score with --input FILE", s.recipe);
+  RewardModel model(s.recipe);
+  std::optional<FileWriter> out;
+  if (s.output) out.emplace(*s.output);
+  score_file(model, *s.input, [&](const std::string& line) { out ? out->write(line + "\n") : print(line + "\n"); });
+  if (out) out->commit();
+  return 0;
+}
+
+int score_recipe_pairs(const RecipeFile& file, const Score& s, Comm& comm) {
+  const std::vector<PairRewards> pairs = score_pairs(file.recipe, comm, s.adapter);
+  if (comm.rank() != 0) return 0;
+  const std::string path = s.output.value_or(file.recipe.train.output_dir + "/scores.jsonl");
+  if (!s.output) make_directories(file.recipe.train.output_dir);
+  FileWriter out(path);
+  std::vector<std::pair<double, std::size_t>> order;
+  double right = 0;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const PairRewards& p = pairs[i];
+    const double margin = p.chosen - p.rejected;
+    out.write(dump(Json{{"row", i}, {"place", p.place}, {"chosen", p.chosen}, {"rejected", p.rejected}, {"margin", margin}}) + "\n");
+    order.emplace_back(margin, i);
+    right += margin > 0;
+  }
+  out.commit();
+  std::ranges::sort(order);
+  print(fmt::format("{:>10}  {:>10}  {:>10}  {}\n", "margin", "chosen", "rejected", "row"));
+  for (std::size_t i = 0; i < std::min(kShown, order.size()); ++i) {
+    const PairRewards& p = pairs[order[i].second];
+    print(fmt::format("{:>10.4f}  {:>10.4f}  {:>10.4f}  {}\n", order[i].first, p.chosen, p.rejected, p.place));
+  }
+  print(fmt::format("the chosen answer scores higher in {:.0f} of {} pairs; all in {}\n", right, pairs.size(), path));
+  return 0;
+}
+
 int run_score(const std::vector<std::string>& words) {
   Score s;
   s.options.parse(words);
+  if (std::filesystem::is_directory(s.recipe)) return score_input(s);
+  if (s.input) throw UserError("--input needs the folder of a reward model instead of a recipe");
   return run_on_ranks([&](Comm& comm) {
     const RecipeFile file = load_recipe_to_run(s.recipe, s.overrides, RecipeUse::measure);
     show_notes(file);
+    if (file.recipe.preference.reward_model) return score_recipe_pairs(file, s, comm);
     const std::vector<RowScore> rows = score_rows(file.recipe, comm, s.adapter);
     if (comm.rank() != 0) return 0;
     const std::string path = s.output.value_or(file.recipe.train.output_dir + "/scores.jsonl");

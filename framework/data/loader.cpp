@@ -94,7 +94,7 @@ void Loader::append_documents(std::int32_t example, std::int32_t group) {
     g.weight = static_cast<double>(examples_.weight(example));
     g.margin = static_cast<double>(examples_.margin(example));
     if (options_.ld_alpha != 1) g.tail = g.completion + common, g.tail_weight = options_.ld_alpha;
-    if (options_.references) g.reference = options_.references->answer(examples_.stored(example), document);
+    if (options_.references && !options_.references->answers.empty()) g.reference = options_.references->answer(examples_.stored(example), document);
     if (options_.label_chosen_prompts && role == DocumentRole::chosen) own = some;
     buffers_.append(some, own, g, options_.labels);
   };
@@ -164,7 +164,7 @@ void Loader::load_mismatched(std::int64_t global_step, std::int64_t m) {
     mismatch(chosen[i], before_in_step(global_step, m, i));
     DocumentGroup g{DocumentRole::desirable, static_cast<std::int32_t>(i),
                     static_cast<std::int32_t>(answer_of(scratch_labels_)) - 1};
-    if (options_.mismatched_references)
+    if (options_.mismatched_references && !options_.mismatched_references->empty())
       g.reference = (*options_.mismatched_references)[static_cast<std::size_t>(number)];
     mismatched_.append(scratch_ids_, scratch_labels_, g, LabelRule::next_token);
   }

@@ -25,7 +25,7 @@ struct LoaderOptions {
   bool label_chosen_prompts = false;              // also the prompt's tokens of chosen documents have labels
   bool mismatched = false;                        // each prompt also with the answer of the document before it in the step
   std::int64_t most_tokens = INT64_MAX;           // of such a document; longer ones are cut
-  const ReferenceScores* references = nullptr;
+  const ReferenceScores* references = nullptr;                  // without values: the objective asks the base
   const std::vector<double>* mismatched_references = nullptr;  // of this schedule
 };
 

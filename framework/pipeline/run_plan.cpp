@@ -36,7 +36,7 @@ Schedule train_plan(const Recipe& recipe, const Examples& examples, std::int64_t
 std::optional<Schedule> evaluation_plan(const Recipe& recipe, const Examples& examples, std::int64_t ranks) {
   if (examples.empty()) return std::nullopt;
   // Preferences may be compared with each other: an evaluation is one step, on any number of ranks.
-  const bool together = recipe.data.rows == RowKind::pairs || recipe.data.rows == RowKind::labelled;
+  const bool together = recipe.data.rows != RowKind::text && recipe.data.rows != RowKind::steps;
   const std::int64_t at_a_time = together ? examples.size() : ranks;
   return Schedule(examples.lengths(), eval_schedule(recipe.data, recipe.train, at_a_time));
 }
@@ -131,7 +131,7 @@ RunPlan::RunPlan(const RecipeFile& recipe_file, Comm& ranks)
       trained(make_trained_form({recipe, base, trainable, *strategy, comm})),
       objective(recipe.preference.sampling()
                     ? make_reward_objective({recipe, data.prepared, data.schedule, *tokenizer, base, *strategy, comm})
-                    : make_objective(recipe, data.mismatched(recipe))),
+                    : make_objective(recipe, data.mismatched(recipe), reference_source(recipe, *trainable.model))),
       optimizer(make_optimizer(recipe.optim, static_cast<std::uint64_t>(recipe.train.seed))),
       learning_rate(learning_rate_settings(recipe.optim, data.schedule.steps())),
       evaluators(

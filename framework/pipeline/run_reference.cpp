@@ -22,6 +22,7 @@ std::string RunPlan::reference_path() const {
   start.recipe.train.seed = recipe.train.seed;
   Hasher hasher;
   hasher.text(resolved_yaml(start)).text(base_digest).text(fresh_.numerics);
+  if (recipe.preference.ld_alpha) hasher.text(fmt::format("ld_alpha {}", *recipe.preference.ld_alpha));
   if (recipe.adapter.lora_model_dir)
     for (const char* name : {"adapter_model.safetensors", "adapter_model.bin", "adapters.safetensors"})
       if (const std::string path = *recipe.adapter.lora_model_dir + "/" + name; file_exists(path))
@@ -32,6 +33,8 @@ std::string RunPlan::reference_path() const {
 
 void RunPlan::find_references(bool values_loaded) {
   if (!recipe.preference.needs_reference()) return;
+  if (reference_source(recipe, model()) == ReferenceSource::base)
+    return log_info("Reference  the base, by a pass without the adapter in every step");
   const bool mismatched = loader_options(recipe, data.references, false).mismatched;
   std::vector<ReferencePart> parts{
       {data.train, data.schedule, data.loader, mismatched ? &data.references.mismatched : nullptr}};

@@ -1,0 +1,29 @@
+// dml score of reward models: the rows of a file, or the pairs of a recipe's data.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "assembly/reward_model.h"
+#include "dist/comm.h"
+#include "recipe/recipe.h"
+
+namespace dml {
+
+/// A line of JSON for each row of a JSONL file. A row is {"messages": …}, {"prompt": …, "completion": …} or {"prompt": …,
+/// "chosen": …, "rejected": …}, where prompts and answers are texts or lists of messages; for models that judge steps
+/// {"prompt": …, "completions": [text]}. UserError "FILE:LINE: …".
+void score_file(RewardModel& model, const std::string& path, const std::function<void(const std::string&)>& line);
+
+struct PairRewards {
+  std::string place;  // "FILE:LINE"
+  double chosen = 0, rejected = 0;
+};
+
+/// The pairs of a recipe's data, in the order of the sources, by the reward model in output_dir, or in `adapter`. A collective;
+/// the same on every rank.
+std::vector<PairRewards> score_pairs(const Recipe& recipe, Comm& comm, const std::optional<std::string>& adapter);
+
+}  // namespace dml
