@@ -22,7 +22,7 @@ AnswerFormat::AnswerFormat(const Recipe* recipe, const AnsweringModel& model, co
       context_(base.spec.max_positions),
       raw_(raw) {
   if (!raw && (!uses_chat_template(dataset_) || has_chat_template(recipe, dataset_, *tokenizer_)))
-    strategy_ = make_prompt_strategy(prompt_context(data_, templates_, dataset_, *tokenizer_));
+    strategy_ = make_prompt_strategy(answering_context(prompt_context(data_, templates_, dataset_, *tokenizer_)));
   continues_ = !strategy_ || continues_text(dataset_);
   space_ = strategy_ && text_before_answers(*strategy_, dataset_) == " ";
   if (raw) templates_ = {};

@@ -14,7 +14,7 @@ AnsweringPrompts::AnsweringPrompts(const Recipe* recipe, const Tokenizer& tokeni
   if (recipe) templates_ = recipe->templates;
   if (!uses_chat_template(dataset_) || has_chat_template(recipe, dataset_, tokenizer_))
     strategy_ = make_prompt_strategy(
-        prompt_context(recipe ? recipe->data : DataSection{}, templates_, dataset_, tokenizer_));
+        answering_context(prompt_context(recipe ? recipe->data : DataSection{}, templates_, dataset_, tokenizer_)));
   continues_ = !strategy_ || continues_text(dataset_);
   space_ = strategy_ && text_before_answers(*strategy_, dataset_) == " ";
 }

@@ -149,7 +149,8 @@ std::string text_before_answers(const PromptStrategy& strategy, const DatasetEnt
 std::string portable_chat_template(const Recipe& recipe, const Tokenizer& tokenizer) {
   const DatasetEntry dataset = answering_dataset(&recipe);
   if (continues_text(dataset)) return "";
-  const PromptContext context = prompt_context(recipe.data, recipe.templates, dataset, tokenizer);
+  const PromptContext context =
+      answering_context(prompt_context(recipe.data, recipe.templates, dataset, tokenizer));
   if (uses_chat_template(dataset))
     return has_chat_template(&recipe, dataset, tokenizer) ? with_settings(context) : "";
   return from_layout(*make_prompt_strategy(context), dataset, tokenizer);

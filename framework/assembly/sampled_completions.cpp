@@ -102,8 +102,9 @@ SampledCompletions::Plan SampledCompletions::plan_of(std::int64_t step) const {
 }
 
 // Fewer at a time where their caches would take more than a quarter of what is available; texts do not depend on it.
-EngineOptions SampledCompletions::options(CausalLm& model) const {
-  EngineOptions out;
+const EngineOptions& SampledCompletions::options(CausalLm& model) {
+  if (options_) return *options_;
+  EngineOptions& out = options_.emplace();
   out.fair = false;
   out.context = longest_prompt_ + trl_.max_completion_length;
   out.slots = std::min(kSlots, static_cast<std::size_t>(prompts_at_once_ * trl_.num_generations));
@@ -118,7 +119,7 @@ EngineOptions SampledCompletions::options(CausalLm& model) const {
 }
 
 Completions::Memory SampledCompletions::memory(CausalLm& model) {
-  const Engine::Memory need = Engine::measure(model, engine_ ? engine_->options() : options(model));
+  const Engine::Memory need = Engine::measure(model, options(model));
   return {need.working, need.caches};
 }
 

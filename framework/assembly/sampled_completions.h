@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,8 @@ class SampledCompletions : public Completions {
     std::vector<std::size_t> ends;
   };
   Plan plan_of(std::int64_t step) const;
-  EngineOptions options(CausalLm& model) const;
+  /// Found once, so that what is planned is what is taken.
+  const EngineOptions& options(CausalLm& model);
   void generate(std::int64_t step, const Plan& plan, CausalLm& model, Comm& comm, std::vector<Completion>& out);
   /// By reward and completion, found by rank 0.
   std::vector<std::vector<double>> score(const Plan& plan, const std::vector<Completion>& completions, Comm& comm);
@@ -61,6 +63,7 @@ class SampledCompletions : public Completions {
   AdvantageSettings advantages_;
   std::vector<EvalRow> rows_;  // of the examples
   std::int64_t longest_prompt_ = 0, prompts_at_once_ = 0;
+  std::optional<EngineOptions> options_;
   std::unique_ptr<Engine> engine_;
 };
 

@@ -92,7 +92,8 @@ std::vector<std::string> DataReport::lines() const {
   out.push_back(fmt::format("{} for training, {} for validation; tokens per example: {}", examples_of(train_examples),
                             grouped(validation_examples), histogram(lengths)));
   const std::int64_t expected = total(&DatasetReport::ends_expected), turns = total(&DatasetReport::turns);
-  out.push_back(fmt::format("EOS is trained in {} and {}; {}",
+  if (expected > 0)
+    out.push_back(fmt::format("EOS is trained in {} and {}; {}",
                             all_or_share(total(&DatasetReport::ends_learned), expected, "example", "examples"),
                             all_or_share(total(&DatasetReport::turns_ended), turns, "trained turn", "trained turns"),
                             counted(duplicates, "duplicate", "duplicates")));

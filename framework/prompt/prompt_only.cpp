@@ -63,6 +63,11 @@ std::unique_ptr<PromptStrategy> make_prompt_only(const PromptContext& context) {
   return std::make_unique<PromptOnly>(context);
 }
 
+PromptContext answering_context(PromptContext context) {
+  if (context.rows == RowKind::prompts) context.rows = kind_of(context.dataset->type);
+  return context;
+}
+
 void check_prompt_only_type(const DatasetType& type) { check_prompt_type(type, kind_of(type)); }
 
 Json row_of_prompt(const std::string& prompt, const DatasetEntry& dataset) {

@@ -120,8 +120,8 @@ Action Trainer::advance() {
     stop_where_base_is_lost();
     tell_saved(parts_.saver.poll());
     for (auto& o : parts_.observers) now |= o->on_step(metrics);
-  } catch (const Error& e) {  // on all ranks alike, when it is this
-    if (e.code() == ExitCode::diverged) finish_save();
+  } catch (const Error& e) {  // on all ranks alike, when it is one of these: rewards that failed are a user's error
+    if (e.code() == ExitCode::diverged || dynamic_cast<const UserError*>(&e)) finish_save();
     throw;
   }
   now |= evaluate({state_.step, settings_.evaluates(state_.step - 1)});

@@ -77,7 +77,7 @@ TEST_F(RewardRuns, BitsDoNotDependOnRanks) {
   const Keys keys = rewards("[{regex: '[ae]', weight: 0.5}, {length: 20}]", {{"beta", "0.05"}, {"num_iterations", "2"}});
   const Outcome one = trained("one", keys);
   ASSERT_EQ(one.losses.size(), 4u);
-  EXPECT_EQ(steps(at("one"))[0]["kl"].get<double>(), 0);
+  EXPECT_NEAR(steps(at("one"))[0]["kl"].get<double>(), 0, 1e-9);
   EXPECT_GT(steps(at("one"))[3]["kl"].get<double>(), 0);
   if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there: ranks were not compared";
   EXPECT_TRUE(one == trained("two", keys, 2));
@@ -105,7 +105,8 @@ TEST_F(RewardRuns, LossesAreOfTheWholeStepHoweverItIsCut) {
                   cut = trained(fmt::format("cut-{}", loss), keys + Keys{{"max_steps", "1"}, {"micro_batch_size", "2"}});
     EXPECT_NEAR(one.losses.at(0), cut.losses.at(0), 1e-6) << loss;
     EXPECT_NEAR(steps(at(fmt::format("one-{}", loss)))[0]["grad_norm"].get<double>(),
-                steps(at(fmt::format("cut-{}", loss)))[0]["grad_norm"].get<double>(), 1e-4)
+                steps(at(fmt::format("cut-{}", loss)))[0]["grad_norm"].get<double>(),
+                1e-3 * steps(at(fmt::format("one-{}", loss)))[0]["grad_norm"].get<double>())
         << loss;
   }
 }
@@ -130,7 +131,6 @@ TEST_F(RewardRuns, WhatCannotWorkIsRefusedInOneLine) {
     expect_refused(train(1, recipe("bad.yml", keys)), 2, says);
   };
   refused(rewards("[exat]"), {"unknown reward 'exat' (did you mean 'exact'?)"});
-  refused(rewards("[choice]"), {"questions.jsonl:1", "'choices'"});
   refused(rewards("[exact]", {{"num_generations", "1"}}), {"'trl.num_generations'"});
   refused(rewards("[exact]", {{"num_generations", "5"}}), {"'batch_size' of 16 completions must be a multiple"});
   refused(rewards("[exact]", {{"max_completion_length", "96"}}), {"leaves no room for a prompt"});
@@ -139,6 +139,9 @@ TEST_F(RewardRuns, WhatCannotWorkIsRefusedInOneLine) {
   refused(rewards("[exact]") + Keys{{"val_set_size", "2"}}, {"'val_set_size' does not work", "evals"});
   refused(rewards("[exact]") + Keys{{"sample_packing", "true"}}, {"'sample_packing' does not work"});
   refused(rewards(""), {"needs 'rewards'"});
+  const Ended rows = train(1, recipe("bad.yml", rewards("[choice]")));
+  EXPECT_EQ(rows.exit, 2);
+  EXPECT_NE(rows.err.find("questions.jsonl:1: rewards: check 'choice' needs 'choices'"), std::string::npos) << rows.err;
 }
 
 TEST_F(RewardRuns, AProgramThatFailsEndsTheRunWithItsLastCheckpoint) {
