@@ -53,14 +53,6 @@ void take(std::string_view& from, Completion& c) {
 
 }  // namespace
 
-Rewards make_rewards(const PreferenceSection& section) {
-  std::vector<CheckRequest> requests;
-  for (const EvalCheck& check : section.rewards) requests.push_back({check.name, check.value, check.options});
-  const std::vector<double>& weights = section.trl.reward_weights;
-  for (std::size_t i = 0; i < std::min(weights.size(), requests.size()); ++i) requests[i].options["weight"] = weights[i];
-  return Rewards(requests);
-}
-
 SampledCompletions::SampledCompletions(const Recipe& recipe, const Prepared& prepared, const Schedule& schedule,
                                        const Tokenizer& tokenizer, const ModelSpec& spec,
                                        DistributionStrategy& strategy, int ranks)
@@ -68,10 +60,11 @@ SampledCompletions::SampledCompletions(const Recipe& recipe, const Prepared& pre
       trl_(recipe.preference.trl),
       examples_(prepared.train()),
       schedule_(schedule),
+      tokenizer_(tokenizer),
       prompts_(&recipe, tokenizer, spec),
       stops_(prompts_.stop_tokens(false)),
       strategy_(strategy),
-      rewards_(make_rewards(recipe.preference)) {
+      rewards_(recipe.preference) {
   advantages_ = {trl_.num_generations, rewards_.weights(), scale_of(trl_.scale_rewards),
                  trl_.multi_objective_aggregation == "normalize_then_sum"};
   std::vector<std::int32_t> stored;
@@ -83,6 +76,7 @@ SampledCompletions::SampledCompletions(const Recipe& recipe, const Prepared& pre
   for (std::size_t i = 0; i < stored.size(); ++i) rows_.push_back({std::move(records[i]), prepared.place(stored[i])});
   if (const auto problems = rewards_.problems_with(rows_); !problems.empty())
     throw UserError("{}", fmt::join(problems, "\n"));
+  rewards_.load();
   const ScheduleOptions& o = schedule.options();
   const std::int64_t completions = o.steps_together * o.micro_batches_per_step * o.micro_batch_size;
   prompts_at_once_ = (completions / trl_.num_generations + ranks - 1) / ranks;
@@ -164,43 +158,12 @@ std::string SampledCompletions::text_of(const Completion& c) const {
   return prompts_.answer({c.text.begin(), border}, {border, c.text.end() - (c.ended ? 1 : 0)}, false);
 }
 
-std::vector<std::vector<double>> SampledCompletions::score_here(const Plan& plan,
-                                                                const std::vector<Completion>& completions) {
-  std::vector<EvalAnswer> answers;
-  std::vector<const EvalRow*> rows;
-  for (std::size_t i = 0; i < completions.size(); ++i) {
-    const EvalRow& row = rows_[static_cast<std::size_t>(plan.examples[i])];
-    auto text = [&](const char* key) {
-      const auto found = row.json.find(key);
-      return found == row.json.end() ? "" : found->is_string() ? found->get<std::string>() : dump(*found);
-    };
-    answers.push_back({text("prompt"), text("expected"), text_of(completions[i])});
-    rows.push_back(&row);
-  }
-  return rewards_.of(answers, rows);
-}
-
-// A program that failed on rank 0 is an error on all.
 std::vector<std::vector<double>> SampledCompletions::score(const Plan& plan, const std::vector<Completion>& completions,
                                                            Comm& comm) {
-  std::vector<std::vector<double>> rewards(rewards_.names().size());
-  std::string found, problem;
-  if (comm.rank() == 0) try {
-      rewards = score_here(plan, completions);
-      for (const auto& values : rewards)
-        found.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double));
-    } catch (const UserError& e) {
-      problem = e.what();
-    }
-  problem = comm.broadcast_text(problem, 0);
-  if (!problem.empty()) throw UserError("{}", problem);
-  found = comm.broadcast_text(found, 0);
-  for (std::size_t r = 0; r < rewards.size(); ++r) {
-    rewards[r].resize(completions.size());
-    std::memcpy(rewards[r].data(), found.data() + r * completions.size() * sizeof(double),
-                completions.size() * sizeof(double));
-  }
-  return rewards;
+  std::vector<RewardSources::Scored> scored;
+  for (std::size_t i = 0; i < completions.size(); ++i)
+    scored.push_back({completions[i], rows_[static_cast<std::size_t>(plan.examples[i])], text_of(completions[i])});
+  return rewards_.of(scored, tokenizer_, comm);
 }
 
 std::vector<NamedValue> SampledCompletions::measured(const std::vector<std::vector<double>>& rewards,

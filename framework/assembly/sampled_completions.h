@@ -11,19 +11,16 @@
 #include <vector>
 
 #include "assembly/eval_prompts.h"
+#include "assembly/reward_sources.h"
 #include "data/prepared.h"
 #include "data/schedule.h"
 #include "dist/strategy.h"
-#include "evaluate/rewards.h"
 #include "generate/engine.h"
 #include "recipe/recipe.h"
 #include "train/objective/advantages.h"
 #include "train/objective/policy_objective.h"
 
 namespace dml {
-
-/// The recipe's `rewards` as checks are asked for, with trl.reward_weights. UserError as Rewards has it.
-Rewards make_rewards(const PreferenceSection& section);
 
 class SampledCompletions : public Completions {
  public:
@@ -44,9 +41,8 @@ class SampledCompletions : public Completions {
   /// Found once, so that what is planned is what is taken.
   const EngineOptions& options(CausalLm& model);
   void generate(std::int64_t step, const Plan& plan, CausalLm& model, Comm& comm, std::vector<Completion>& out);
-  /// By reward and completion, found by rank 0.
+  /// By reward and completion.
   std::vector<std::vector<double>> score(const Plan& plan, const std::vector<Completion>& completions, Comm& comm);
-  std::vector<std::vector<double>> score_here(const Plan& plan, const std::vector<Completion>& completions);
   std::vector<NamedValue> measured(const std::vector<std::vector<double>>& rewards, const Advantages& advantages,
                                    const std::vector<Completion>& completions) const;
   void show(const Plan& plan, const std::vector<Completion>& completions, const Advantages& advantages) const;
@@ -56,10 +52,11 @@ class SampledCompletions : public Completions {
   const TrlSettings& trl_;
   Examples examples_;
   const Schedule& schedule_;
+  const Tokenizer& tokenizer_;
   AnsweringPrompts prompts_;
   std::vector<Token> stops_;
   DistributionStrategy& strategy_;
-  Rewards rewards_;
+  RewardSources rewards_;
   AdvantageSettings advantages_;
   std::vector<EvalRow> rows_;  // of the examples
   std::int64_t longest_prompt_ = 0, prompts_at_once_ = 0;

@@ -26,7 +26,7 @@ class Chosen : public AnswerCheck {
 
 std::vector<std::string> reward_names() {
   std::vector<std::string> names = answer_checks().names();
-  names.push_back("choice");
+  names.insert(names.end(), {"choice", "model"});  // reward models belong to the caller
   return names;
 }
 

@@ -8,7 +8,7 @@
 #include "assembly/objective_choice.h"
 #include "assembly/optimization.h"
 #include "assembly/own_evals.h"
-#include "assembly/sampled_completions.h"
+#include "assembly/reward_sources.h"
 #include "assembly/unfrozen.h"
 #include "assembly/vocabulary.h"
 #include "checkpoint/adapter_io.h"
@@ -114,7 +114,7 @@ std::vector<Problem> training_problems(const Recipe& recipe, const BaseModel& ba
   found.attempt(recipe.optim.optim_args.empty() ? "optimizer" : "optim_args", [&] { make_optimizer(recipe.optim); });
   found.attempt(recipe.optim.lr_scheduler_kwargs.empty() ? "lr_scheduler" : "lr_scheduler_kwargs",
                 [&] { LearningRate(learning_rate_settings(recipe.optim, recipe.train.max_steps.value_or(1000))); });
-  found.attempt("rewards", [&] { make_rewards(recipe.preference); });
+  found.attempt("rewards", [&] { RewardSources(recipe.preference); });
   found.attempt("evals", [&] { own_evaluators(recipe, tokenizer, base.spec); });
   found.attempt("plugin_args", [&] { check_plugin_names(recipe.plugin.plugin_args); });
   if (recipe.plugin.objective) found.attempt("objective", [&] { make_objective(recipe, {}); });

@@ -71,7 +71,7 @@ Section preference_section() {
   t.add("trl", &S::trl, "grpo: what is sampled, and the loss.", {.example = "{num_generations: 8}"});
   t.add("rewards", &S::rewards,
         "grpo: what a completion is worth, as the checks of evals: exact, contains, {regex: PATTERN}, json_valid, "
-        "{json_schema: FILE}, choice, {length: MOST}, {command: PROGRAM}; each with 'weight' and 'name'. A check is "
+        "{json_schema: FILE}, choice, {length: MOST}, {command: PROGRAM}, {model: DIR of a reward model}; each with 'weight' and 'name'. A check is "
         "worth 1 where it passes, or its score.",
         {.example = "[exact, {length: 200, weight: 0.2}]"});
   t.add("reward_model", &S::reward_model,

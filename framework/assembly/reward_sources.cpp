@@ -1,0 +1,152 @@
+#include "assembly/reward_sources.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+#include "core/error.h"
+
+namespace dml {
+namespace {
+
+constexpr const char* kModel = "model";
+
+std::vector<CheckRequest> requests_of(const PreferenceSection& section) {
+  std::vector<CheckRequest> out;
+  for (const EvalCheck& check : section.rewards) out.push_back({check.name, check.value, check.options});
+  const std::vector<double>& weights = section.trl.reward_weights;
+  for (std::size_t i = 0; i < std::min(weights.size(), out.size()); ++i) out[i].options["weight"] = weights[i];
+  return out;
+}
+
+std::vector<CheckRequest> checks_of(const PreferenceSection& section) {
+  std::vector<CheckRequest> out = requests_of(section);
+  std::erase_if(out, [](const CheckRequest& r) { return r.name == kModel; });
+  return out;
+}
+
+std::string bytes_of(const std::vector<double>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double)};
+}
+
+// What rank 0 computes, or the error that it met, on all ranks.
+std::string from_first_rank(Comm& comm, const std::function<std::string()>& compute) {
+  std::string found, problem;
+  if (comm.rank() == 0) try {
+      found = compute();
+    } catch (const UserError& e) {
+      problem = e.what();
+    }
+  problem = comm.broadcast_text(problem, 0);
+  if (!problem.empty()) throw UserError("{}", problem);
+  return comm.broadcast_text(found, 0);
+}
+
+}  // namespace
+
+RewardSources::RewardSources(const PreferenceSection& section) : checks_(checks_of(section)) {
+  std::size_t check = 0;
+  for (const CheckRequest& request : requests_of(section)) {
+    const std::size_t place = names_.size();
+    if (request.name != kModel) {
+      names_.push_back(checks_.names()[check]);
+      weights_.push_back(checks_.weights()[check++]);
+      places_.push_back(place);
+      continue;
+    }
+    if (!request.value.is_string()) throw UserError("rewards: 'model' takes a reward model's folder, has {}", dump(request.value));
+    names_.push_back(json_string(request.options, "name", kModel, "rewards"));
+    weights_.push_back(json_number(request.options, "weight", 1, "rewards"));
+    models_.push_back({place, request.value.get<std::string>(), nullptr});
+  }
+  for (const std::string& name : names_)
+    if (std::ranges::count(names_, name) > 1)
+      throw UserError("rewards: two are called '{}'; give one of them another with 'name'", name);
+}
+
+void RewardSources::load() {
+  for (Model& m : models_) {
+    m.model = std::make_unique<RewardModel>(m.directory);
+    if (m.model->judges_steps())
+      throw UserError("rewards: {} judges the steps of an answer, not an answer; use a model of reward_model: true", m.directory);
+  }
+}
+
+void RewardSources::score_checks(const std::vector<Scored>& completions, std::vector<std::vector<double>>& out) {
+  std::vector<EvalAnswer> answers;
+  std::vector<const EvalRow*> rows;
+  for (const Scored& s : completions) {
+    auto text = [&](const char* key) {
+      const auto found = s.row.json.find(key);
+      return found == s.row.json.end() ? "" : found->is_string() ? found->get<std::string>() : dump(*found);
+    };
+    answers.push_back({text("prompt"), text("expected"), s.text});
+    rows.push_back(&s.row);
+  }
+  auto values = checks_.of(answers, rows);
+  for (std::size_t r = 0; r < values.size(); ++r) out[places_[r]] = std::move(values[r]);
+}
+
+std::vector<Token> judged_tokens(const RewardModel& model, const Json& row, const std::string& answer) {
+  const auto prompt = row.find("prompt"), messages = row.find("messages");
+  const Json& said = messages != row.end() ? *messages : prompt != row.end() ? *prompt : row;
+  if (said.is_array()) {
+    Json all = said;
+    all.push_back({{"role", "assistant"}, {"content", answer}});
+    return model.ids(all);
+  }
+  if (!said.is_string()) throw UserError("a reward model needs 'prompt' or 'messages'");
+  return model.ids(said.get<std::string>(), answer);
+}
+
+// A completion's number decides which rank scores it; its reward does not depend on its company.
+void RewardSources::score_models(const std::vector<Scored>& completions, const Tokenizer& tokenizer, Comm& comm,
+                                 std::vector<std::vector<double>>& out) {
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  for (Model& m : models_) {
+    const bool same = m.model->tokenizer().digest == tokenizer.digest;
+    std::vector<double> mine;
+    std::string problem;
+    try {
+      std::vector<std::vector<Token>> texts;
+      for (auto i = static_cast<std::size_t>(comm.rank()); i < completions.size(); i += ranks) {
+        const Scored& s = completions[i];
+        texts.push_back(same ? s.completion.text : judged_tokens(*m.model, s.row.json, s.text));
+      }
+      mine = m.model->score(texts);
+    } catch (const UserError& e) {
+      problem = e.what();
+    }
+    for (const std::string& other : comm.all_gather(problem))
+      if (!other.empty()) throw UserError("reward '{}': {}", names_[m.place], other);
+    std::vector<double>& values = out[m.place];
+    values.resize(completions.size());
+    const auto all = comm.all_gather(bytes_of(mine));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      std::memcpy(&values[i], all[i % ranks].data() + i / ranks * sizeof(double), sizeof(double));
+      if (!std::isfinite(values[i]))
+        throw UserError("{}: reward '{}' is {}; expected a number", completions[i].row.place, names_[m.place], values[i]);
+    }
+  }
+}
+
+std::vector<std::vector<double>> RewardSources::of(const std::vector<Scored>& completions, const Tokenizer& tokenizer,
+                                                   Comm& comm) {
+  std::vector<std::vector<double>> out(names_.size());
+  const std::size_t bytes = completions.size() * sizeof(double);
+  const std::string checked = from_first_rank(comm, [&] {
+    score_checks(completions, out);
+    std::string all;
+    for (const std::size_t place : places_) all += bytes_of(out[place]);
+    return all;
+  });
+  for (std::size_t k = 0; k < places_.size(); ++k) {
+    out[places_[k]].resize(completions.size());
+    std::memcpy(out[places_[k]].data(), checked.data() + k * bytes, bytes);
+  }
+  score_models(completions, tokenizer, comm, out);
+  return out;
+}
+
+}  // namespace dml
