@@ -8,9 +8,11 @@
 #include "cli/ranks.h"
 #include "cli/stages.h"
 #include "core/error.h"
+#include "core/files.h"
 #include "core/log.h"
 #include "diagnose/doctor.h"
 #include "diagnose/launch.h"
+#include "diagnose/slurm.h"
 #include "pipeline/checkpoints.h"
 #include "pipeline/output_folder.h"
 #include "pipeline/run_record.h"
@@ -23,12 +25,17 @@ namespace {
 
 struct Launch {
   LaunchRequest request;
+  SlurmRequest slurm;
+  std::optional<std::string> submit;  // to a scheduler
+  std::optional<std::int64_t> nodes, ranks_per_node;
   bool dry_run = false;
   Options options{"launch",
-                  "launch [-n N | --hostfile FILE [-n N]] [--threads N] [--interface NAME] [--dry-run] COMMAND RECIPE …",
+                  "launch [-n N | --hostfile FILE [-n N] | --submit slurm [--nodes N] [--ranks-per-node N] [--time T]] [--threads N] "
+                  "[--interface NAME] [--dry-run] COMMAND RECIPE …",
                   {"dml launch -n 2 train recipe.yml                  two ranks on this host",
                    "dml launch --hostfile hosts train recipe.yml       one rank per slot of the file",
-                   "dml launch -n 2 --dry-run train recipe.yml         print the mpirun command line"}};
+                   "dml launch -n 2 --dry-run train recipe.yml         print the mpirun command line",
+                   "dml launch --submit slurm --nodes 4 --time 12:00:00 train recipe.yml   a job that resumes when it is requeued"}};
   Launch() {
     options.about(
         "Composes the mpirun command line for this machine or the hosts of a file, with one rank per core or slot and the "
@@ -39,7 +46,16 @@ struct Launch {
     options.integer("threads", request.threads,
                     "threads per rank. Default: the host's cores, shared among its ranks");
     options.text("interface", request.interface, "network interface between the hosts, such as eth0", "NAME");
-    options.flag("dry-run", dry_run, "print the command line and start nothing");
+    options.text("submit", submit,
+                 "a batch system, slurm: write a job script to COMMAND-RECIPE.slurm in this directory and submit it. It saves before "
+                 "its time is up or when it must make room, goes back to the queue and resumes",
+                 "slurm");
+    options.integer("nodes", nodes, "with --submit: number of hosts. Default: 1");
+    options.integer("ranks-per-node", ranks_per_node, "with --submit: ranks on each. Default: 1");
+    options.text("time", slurm.time, "with --submit: longest time of the job, as minutes, HH:MM:SS or DAYS-HH:MM:SS", "TIME");
+    options.text("partition", slurm.partition, "with --submit: partition (queue) of the job", "NAME");
+    options.text("account", slurm.account, "with --submit: account that the job is charged to", "NAME");
+    options.flag("dry-run", dry_run, "print the command line, or the job script, and start nothing");
   }
   /// The words before the command are ours.
   void parse(const std::vector<std::string>& words) {
@@ -72,9 +88,30 @@ CommandPage launch_page() {
   return page;
 }
 
+// Writes the script and gives it to sbatch, which prints the number of the job.
+int submit(Launch& l) {
+  if (*l.submit != "slurm") throw UserError("launch: --submit {}: expected slurm", *l.submit);
+  l.slurm.nodes = l.nodes.value_or(1);
+  l.slurm.ranks_per_node = l.ranks_per_node.value_or(1);
+  const std::string script = slurm_script(l.slurm, l.request, this_host());
+  if (l.dry_run) {
+    print(script);
+    return 0;
+  }
+  const std::string path = slurm_name(l.request) + ".slurm";
+  write_file(path, script);
+  log_info("sbatch {}", path);
+  return run_launcher({"sbatch", path}, false);
+}
+
 int launch(const std::vector<std::string>& words) {
   Launch l;
   l.parse(words);
+  if (l.submit) return submit(l);
+  for (const auto& [option, given] : {std::pair{"nodes", l.nodes.has_value()}, {"ranks-per-node", l.ranks_per_node.has_value()},
+                                      {"time", l.slurm.time.has_value()}, {"partition", l.slurm.partition.has_value()},
+                                      {"account", l.slurm.account.has_value()}})
+    if (given) throw UserError("launch: --{} needs --submit slurm", option);
   const std::string what = l.request.command.empty() ? "" : l.request.command[0];
   for (const std::string& word : output_options()) l.request.command.push_back(word);
   l.request.quiet_launcher = std::ranges::find(output_options(), "--verbose") == output_options().end();

@@ -157,7 +157,9 @@ int run_launcher(const std::vector<std::string>& words, bool saves_on_stop) {
   sigprocmask(SIG_SETMASK, &before, nullptr);
   if (failed)
     throw UserError("{}: cannot be started: {}{}", words[0], std::strerror(error),
-                    error == ENOENT ? "; is Open MPI installed (package openmpi-bin)?" : "");
+                    error != ENOENT          ? ""
+                    : words[0] == "sbatch" ? "; is Slurm installed (package slurm-client)?"
+                                           : "; is Open MPI installed (package openmpi-bin)?");
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   // Before training begins nothing catches USR2: there is nothing to save.
   if (stopped_by != 0 && code != 0 && (at_once || code == 128 + SIGUSR2)) return 128 + stopped_by;

@@ -1,0 +1,89 @@
+#include "diagnose/slurm.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/error.h"
+#include "core/regex.h"
+
+namespace dml {
+namespace {
+
+constexpr std::int64_t kMostNodes = 1 << 16;
+constexpr int kSecondsToSave = 120;  // before the time is up
+
+bool is_time(const std::string& text) {
+  static const Regex pattern("(?:[0-9]+|[0-9]+:[0-9]{2}|[0-9]+:[0-9]{2}:[0-9]{2}|[0-9]+-[0-9]{1,2}(?::[0-9]{2}){0,2})", RegexSyntax::python,
+                             "time");
+  return pattern.matches(text);
+}
+
+void check(const SlurmRequest& slurm, const LaunchRequest& request) {
+  Problems problems;
+  const auto count = [&](const char* option, std::int64_t value) {
+    if (value < 1 || value > kMostNodes) problems.add(fmt::format("launch: {} {}: expected 1 to {}", option, value, kMostNodes));
+  };
+  count("--nodes", slurm.nodes);
+  count("--ranks-per-node", slurm.ranks_per_node);
+  if (request.threads) count("--threads", *request.threads);
+  if (slurm.time && !is_time(*slurm.time))
+    problems.add(fmt::format("launch: --time {}: expected minutes, HH:MM:SS or DAYS-HH:MM:SS", *slurm.time));
+  if (request.ranks) problems.add("launch: -n does not go with --submit; give --nodes and --ranks-per-node");
+  if (request.hostfile) problems.add("launch: --hostfile does not go with --submit; Slurm chooses the hosts");
+  for (const auto& word : {slurm.partition, slurm.account})
+    if (word && (word->empty() || word->find_first_of(" \t\n\r") != word->npos))
+      problems.add(fmt::format("launch: '{}' is no name of a partition or account", *word));
+  if (request.command.empty()) problems.add("launch needs a command to start, as in: dml launch --submit slurm train recipe.yml");
+  problems.raise();
+}
+
+}  // namespace
+
+std::string slurm_name(const LaunchRequest& request) {
+  std::string name = request.command.empty() ? "dml" : request.command[0];
+  if (request.command.size() > 1) name += "-" + std::filesystem::path(request.command[1]).stem().string();
+  std::ranges::replace_if(name, [](unsigned char c) { return !std::isalnum(c) && c != '-' && c != '_' && c != '.'; }, '_');
+  return name;
+}
+
+std::string slurm_script(const SlurmRequest& slurm, const LaunchRequest& request, const LaunchHost& host) {
+  check(slurm, request);
+  const bool trains = request.command[0] == "train";
+  const std::string name = slurm_name(request);
+  std::string out = "#!/bin/bash\n";
+  const auto option = [&](const std::string& text) { out += "#SBATCH --" + text + "\n"; };
+  option("job-name=" + name);
+  option(fmt::format("nodes={}", slurm.nodes));
+  option(fmt::format("ntasks-per-node={}", slurm.ranks_per_node));
+  if (request.threads) option(fmt::format("cpus-per-task={}", *request.threads));
+  else option("exclusive");
+  if (slurm.time) option("time=" + *slurm.time);
+  if (slurm.partition) option("partition=" + *slurm.partition);
+  if (slurm.account) option("account=" + *slurm.account);
+  option(fmt::format("output={}-%j.log", name));
+  option("open-mode=append");
+  if (trains) {
+    option("requeue");
+    option(fmt::format("signal=USR2@{}", kSecondsToSave));
+  }
+
+  std::vector<std::string> words{host.program};
+  words.insert(words.end(), request.command.begin(), request.command.end());
+  const auto resumes = [](const std::string& w) { return w.starts_with("--resume"); };
+  if (trains && std::ranges::none_of(words, resumes)) words.insert(words.end(), {"--resume", "auto"});
+  out += request.threads ? fmt::format("\nthreads={}\n", *request.threads)
+                         : fmt::format("\nthreads=$((SLURM_CPUS_ON_NODE / {} > 0 ? SLURM_CPUS_ON_NODE / {} : 1))\n", slurm.ranks_per_node,
+                                       slurm.ranks_per_node);
+  out += fmt::format("srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task=\"$threads\" --cpu-bind=cores \\\n  {} --threads \"$threads\"\n",
+                     shell_text(words));
+  if (!trains) return out;
+  out += fmt::format(
+      "code=$?\n\n"
+      "# 75: saved and stopped, {} seconds before the time was up. The job goes back to the queue and resumes from that checkpoint.\n"
+      "# A job that makes room for another is requeued by Slurm itself.\n"
+      "if [ $code -eq {} ]; then\n  scontrol requeue \"$SLURM_JOB_ID\"\nfi\nexit $code\n",
+      kSecondsToSave, static_cast<int>(ExitCode::stopped));
+  return out;
+}
+
+}  // namespace dml
