@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "assembly/harness_task.h"
 #include "core/error.h"
 #include "core/files.h"
 
@@ -10,7 +11,9 @@ namespace {
 
 constexpr std::size_t kMostErrors = 20;
 
-void read_rows(const std::string& path, std::vector<EvalRow>& rows, std::vector<std::string>& errors) {
+}  // namespace
+
+void read_eval_rows(const std::string& path, std::vector<EvalRow>& rows, std::vector<std::string>& errors) {
   const std::string text = read_file(path);
   std::size_t number = 0;
   for (std::size_t at = 0; at < text.size() && errors.size() < kMostErrors;) {
@@ -29,22 +32,31 @@ void read_rows(const std::string& path, std::vector<EvalRow>& rows, std::vector<
   }
 }
 
+namespace {
+
+// The rows of an entry that is no task of lm-evaluation-harness.
+EvalTask own_task(const EvalEntry& e, std::vector<std::string>& errors) {
+  EvalTask task{.name = e.name, .rows = {}, .raw = e.raw, .max_new_tokens = e.max_new_tokens, .checks = {}, .fail_below = {}};
+  for (const EvalCheck& c : e.checks) task.checks.push_back({c.name, c.value, c.options});
+  if (e.path.empty() == e.prompts.empty()) errors.push_back(fmt::format("evals: {}: set either 'path' or 'prompts'", e.name));
+  for (std::size_t i = 0; i < e.prompts.size(); ++i) task.rows.push_back({e.prompts[i], fmt::format("prompt {}", i + 1)});
+  if (!e.path.empty()) read_eval_rows(e.path, task.rows, errors);
+  return task;
+}
+
 }  // namespace
 
 std::vector<EvalTask> eval_tasks(const EvalSection& section) {
   std::vector<EvalTask> tasks;
   std::vector<std::string> errors;
   for (const EvalEntry& e : section.evals) {
-    EvalTask task{e.name, {}, e.raw, e.max_new_tokens, {}, e.fail_below};
-    for (const EvalCheck& c : e.checks) task.checks.push_back({c.name, c.value, c.options});
-    if (e.path.empty() == e.prompts.empty()) errors.push_back(fmt::format("evals: {}: set either 'path' or 'prompts'", e.name));
-    for (std::size_t i = 0; i < e.prompts.size(); ++i)
-      task.rows.push_back({e.prompts[i], fmt::format("prompt {}", i + 1)});
+    EvalTask task;
     try {
-      if (!e.path.empty()) read_rows(e.path, task.rows, errors);
+      task = e.task.empty() ? own_task(e, errors) : read_harness_task(e.task, e.name, e.path);
     } catch (const UserError& error) {
-      errors.push_back(fmt::format("evals: {}: {}", e.name, error.what()));
+      errors.push_back(e.task.empty() ? fmt::format("evals: {}: {}", e.name, error.what()) : error.what());
     }
+    task.fail_below = e.fail_below;
     if (std::ranges::find(tasks, e.name, &EvalTask::name) != tasks.end())
       errors.push_back(fmt::format("evals: two are called '{}'", e.name));
     tasks.push_back(std::move(task));

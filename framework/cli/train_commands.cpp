@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 
+#include "assembly/harness_task.h"
 #include "assembly/hub_files.h"
 #include "assembly/job.h"
 #include "assembly/optimization.h"
@@ -11,6 +13,7 @@
 #include "cli/ranks.h"
 #include "cli/stages.h"
 #include "core/error.h"
+#include "core/files.h"
 #include "core/log.h"
 #include "core/memory_limits.h"
 #include "core/parallel.h"
@@ -74,7 +77,7 @@ struct Evaluate {
         "'evals', or those of another file, on the same models, side by side. Exit code 3: a metric of the last model is "
         "below its fail_below.");
     options.positional("RECIPE", recipe, "the recipe", false);
-    options.text("evals", evals, "a file with the key 'evals', in place of the recipe's; only these are run", "FILE");
+    options.text("evals", evals, "a file with the key 'evals', in place of the recipe's, or a task of lm-evaluation-harness; only these are run", "FILE");
     options.text("base-model", base_model, "evaluate this model directory; needs no recipe", "DIR");
     options.texts("adapter", adapters, "evaluate this adapter instead of the one in output_dir; several: one row each",
                   "DIR");
@@ -109,6 +112,15 @@ RecipeFile evaluated_recipe(const Evaluate& e) {
     throw UserError("evaluate needs a recipe, or --base-model DIR and --evals FILE");
   std::vector<Override> measured = e.overrides;
   measured.push_back({"base_model", e.base_model.value_or("")});
+  if (e.evals && is_harness_task(read_file(*e.evals))) {
+    RecipeFile file = e.recipe.empty() ? read_recipe("{}", *e.evals, measured, RecipeUse::measure)
+                                       : load_recipe_to_run(e.recipe, e.overrides, RecipeUse::measure);
+    EvalEntry entry;
+    entry.name = std::filesystem::path(*e.evals).stem().string();
+    entry.task = *e.evals;
+    file.recipe.evaluation.evals = {std::move(entry)};
+    return file;
+  }
   RecipeFile file = e.recipe.empty() ? load_recipe_to_run(*e.evals, measured, RecipeUse::measure)
                                      : load_recipe_to_run(e.recipe, e.overrides, RecipeUse::measure);
   if (e.evals && !e.recipe.empty())

@@ -119,6 +119,13 @@ struct MatchData {
   pcre2_match_data* data;
 };
 
+std::string_view captured_of(std::string_view text, const PCRE2_SIZE* at, int pairs) {
+  if (pairs < 2) return text.substr(at[0], at[1] - at[0]);
+  for (int i = 1; i < pairs; ++i)
+    if (at[2 * i] != PCRE2_UNSET && at[2 * i + 1] > at[2 * i]) return text.substr(at[2 * i], at[2 * i + 1] - at[2 * i]);
+  return "";
+}
+
 }  // namespace
 
 Regex::Regex(std::string_view pattern, RegexSyntax syntax, std::string_view where)
@@ -160,7 +167,23 @@ bool Regex::match(std::string_view text, std::uint32_t anchors) const {
 bool Regex::matches(std::string_view text) const { return match(text, PCRE2_ANCHORED | PCRE2_ENDANCHORED); }
 bool Regex::matches_start(std::string_view text) const { return match(text, PCRE2_ANCHORED); }
 
-void Regex::search(std::string_view text, const std::function<void(std::uint32_t, std::uint32_t)>& found) const {
+std::vector<std::string> Regex::captures(std::string_view text) const {
+  std::vector<std::string> out;
+  search(text, [&](std::uint32_t, std::uint32_t, std::string_view captured) { out.emplace_back(captured); });
+  return out;
+}
+
+std::string Regex::without_matches(std::string_view text) const {
+  std::string out;
+  std::size_t at = 0;
+  search(text, [&](std::uint32_t begin, std::uint32_t end, std::string_view) {
+    out += text.substr(at, begin - at);
+    at = end;
+  });
+  return out += text.substr(at);
+}
+
+void Regex::search(std::string_view text, const Found& found) const {
   MatchData data(compiled_->code);
   std::unique_ptr<pcre2_match_context, void (*)(pcre2_match_context*)> context(
       pcre2_match_context_copy(compiled_->limits), pcre2_match_context_free);
@@ -186,7 +209,8 @@ void Regex::search(std::string_view text, const std::function<void(std::uint32_t
       continue;
     }
     const PCRE2_SIZE* at = pcre2_get_ovector_pointer(data.data);
-    if (at[1] > at[0]) found(static_cast<std::uint32_t>(at[0]), static_cast<std::uint32_t>(at[1]));
+    if (at[1] > at[0])
+      found(static_cast<std::uint32_t>(at[0]), static_cast<std::uint32_t>(at[1]), captured_of(text, at, rc));
     start = at[1] > at[0] ? at[1] : skip_inside(at[1] + 1);
   }
 }

@@ -39,13 +39,20 @@ class Regex {
   template <class Range>
   void find_all(std::string_view text, std::vector<Range>& ranges) const {
     ranges.clear();
-    search(text, [&](std::uint32_t begin, std::uint32_t end) { ranges.push_back({begin, end}); });
+    search(text, [&](std::uint32_t begin, std::uint32_t end, std::string_view) { ranges.push_back({begin, end}); });
   }
+  /// As re.findall: of every match (an empty one does not count) the first group that holds anything, or, without groups, all of
+  /// it. The text must be well-formed UTF-8.
+  std::vector<std::string> captures(std::string_view text) const;
+  /// re.sub: the text without its matches.
+  std::string without_matches(std::string_view text) const;
 
  private:
   struct Compiled;
   bool match(std::string_view text, std::uint32_t anchors) const;
-  void search(std::string_view text, const std::function<void(std::uint32_t, std::uint32_t)>& found) const;
+  /// `captured`: the first group that holds anything; where there are no groups, the match.
+  using Found = std::function<void(std::uint32_t begin, std::uint32_t end, std::string_view captured)>;
+  void search(std::string_view text, const Found& found) const;
   std::unique_ptr<Compiled> compiled_;
 };
 

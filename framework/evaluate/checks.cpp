@@ -165,6 +165,7 @@ Registry<AnswerCheckFactory>& answer_checks() {
       "check", {{"exact", "the answer is the row's 'expected', white space around both aside", make_exact},
                 {"contains", "the row's 'expected' stands somewhere in the answer", make_contains},
                 {"regex", "a regular expression (Python's syntax) matches somewhere in the answer", make<Matches>},
+                {"exact_match", "the answer, filtered, is the row's 'expected' (lm-evaluation-harness)", make_exact_match},
                 {"json_valid", "the answer is JSON", make<ValidJson>},
                 {"json_schema", "the answer is JSON that a JSON Schema allows", make<FollowsSchema>},
                 {"length", "the answer has at most so many characters", make<Length>},
@@ -182,11 +183,11 @@ std::string problem_with_choices(const Json& row) {
   return "";
 }
 
-bool is_likelihood_check(const std::string& name) { return name == "choice" || name == "perplexity"; }
+bool is_likelihood_check(const std::string& name) { return name == "choice" || name == "continuation" || name == "perplexity"; }
 
 std::vector<std::string> check_names() {
   std::vector<std::string> names = answer_checks().names();
-  names.insert(names.end(), {"choice", "perplexity"});
+  names.insert(names.end(), {"choice", "continuation", "perplexity"});
   return names;
 }
 

@@ -31,10 +31,10 @@ class AnswerCheck {
   virtual std::vector<std::string> problems() const { return {}; }
 };
 
-/// Checks by name: exact, contains, regex, json_valid, json_schema, length, command.
+/// Checks by name: exact, contains, regex, exact_match, json_valid, json_schema, length, command.
 using AnswerCheckFactory = std::function<std::unique_ptr<AnswerCheck>(const CheckRequest&)>;
 Registry<AnswerCheckFactory>& answer_checks();
-/// Checks that need log-likelihoods: choice, perplexity.
+/// Checks that need log-likelihoods: choice, continuation, perplexity.
 bool is_likelihood_check(const std::string& name);
 /// Every check, for errors and lists.
 std::vector<std::string> check_names();
@@ -42,6 +42,8 @@ std::vector<std::string> check_names();
 /// What a row lacks for the check choice; "" when nothing.
 std::string problem_with_choices(const Json& row);
 
+/// exact_match of lm-evaluation-harness (evaluate/exact_match.cpp).
+std::unique_ptr<AnswerCheck> make_exact_match(const CheckRequest& request);
 /// The check of a judge: a program that stays and answers JSON lines (evaluate/judge.h).
 std::unique_ptr<AnswerCheck> make_judge_check(const CheckRequest& request);
 

@@ -13,28 +13,8 @@ namespace {
 constexpr std::size_t kGroup = 8;            // rows that are computed together
 constexpr std::size_t kMostProblems = 20;    // that are told
 
-std::string text_of(const Json& row, const char* key) {
-  const auto found = row.find(key);
-  return found != row.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
 /// A log-likelihood that JSON can hold; that of what a model holds to be impossible is a very low one.
 double finite(double log_likelihood) { return std::isfinite(log_likelihood) ? log_likelihood : -1e30; }
-
-double words_of(const std::string& text) {
-  double words = 0;
-  bool inside = false;
-  for (unsigned char c : text) {
-    const bool space = c == ' ' || (c >= '\t' && c <= '\r');
-    words += !space && !inside;
-    inside = !space;
-  }
-  return words;
-}
-
-std::size_t first_largest(const std::vector<double>& values) {
-  return static_cast<std::size_t>(std::ranges::max_element(values) - values.begin());
-}
 
 /// Restores what positions the model can compute.
 class SameLength {
@@ -53,21 +33,6 @@ class SameLength {
 
 }  // namespace
 
-const EvalValue* EvalResult::find(const std::string& metric) const {
-  const auto found = std::ranges::find(values, metric, &EvalValue::name);
-  return found == values.end() ? nullptr : &*found;
-}
-
-MeanAndError mean_and_error(const std::vector<double>& values) {
-  const auto n = static_cast<double>(values.size());
-  if (values.empty()) return {};
-  double sum = 0, squares = 0;
-  for (double v : values) sum += v;
-  const double mean = sum / n;
-  for (double v : values) squares += (v - mean) * (v - mean);
-  return {mean, n > 1 ? std::sqrt(squares / (n - 1) / n) : 0};
-}
-
 Eval::Eval(EvalTask task, const EvalPrompts& prompts, std::int64_t context) : task_(std::move(task)), prompts_(prompts) {
   std::vector<std::string> problems;
   auto problem = [&](const std::string& text) { problems.push_back(fmt::format("evals: {}: {}", task_.name, text)); };
@@ -75,6 +40,7 @@ Eval::Eval(EvalTask task, const EvalPrompts& prompts, std::int64_t context) : ta
   for (const CheckRequest& request : task_.checks) try {
       choice_ |= request.name == "choice";
       perplexity_ |= request.name == "perplexity";
+      continuation_ |= request.name == "continuation";
       if (is_likelihood_check(request.name)) continue;
       if (!answer_checks().find(request.name))
         throw UserError("unknown check '{}'{}", request.name, did_you_mean(request.name, check_names()));
@@ -104,12 +70,14 @@ void Eval::check_rows(std::int64_t context, std::vector<std::string>& problems) 
       if (!text.empty()) problems.push_back(fmt::format("{}: evals: {}: {}", row.place, task_.name, text));
     };
     for (const auto& check : checks_) problem(check->problem_with(row.json));
+    if (continuation_ && text_of(row.json, "continuation").empty()) problem("check 'continuation' needs 'continuation', a text");
     if (perplexity_ && text_of(row.json, "text").empty()) problem("check 'perplexity' needs 'text'");
     if (perplexity_ && prompts_.prefix() < 0) problem("the tokenizer has neither BOS nor EOS to begin a text with");
     const std::string of_choices = choice_ ? problem_with_choices(row.json) : "";
     problem(of_choices);
     try {
       if (choice_ && of_choices.empty()) choices_of(row.json);
+      if (continuation_ && !text_of(row.json, "continuation").empty()) continuation_of(row.json);
       if (checks_.empty()) continue;
       const auto length = std::ssize(prompts_.prompt(row.json, task_.raw));
       if (context > 0 && length >= context)
@@ -126,7 +94,7 @@ Eval::Choices Eval::choices_of(const Json& row) const {
   for (const Json& c : row.at("choices")) {
     const std::string choice = c.get<std::string>();
     if (task_.raw) {
-      EvalPrompts::Continued both = prompts_.continued(text_of(row, "prompt"), choice);
+      EvalPrompts::Continued both = prompts_.continued(text_of(row, "prompt"), text_of(row, "delimiter") + choice);
       out.context = std::move(both.context);
       out.continuations.push_back(std::move(both.continuation));
     } else {
@@ -141,6 +109,15 @@ Eval::Choices Eval::choices_of(const Json& row) const {
   return out;
 }
 
+EvalPrompts::Continued Eval::continuation_of(const Json& row) const {
+  const std::string text = text_of(row, "continuation");
+  EvalPrompts::Continued out;
+  if (task_.raw) out = prompts_.continued(text_of(row, "prompt"), text);
+  else out = {prompts_.prompt(row, false), prompts_.plain(text)};
+  if (out.context.empty() || out.continuation.empty()) throw UserError("continuation '{}' has no tokens behind the prompt", text);
+  return out;
+}
+
 void Eval::add_answers(CausalLm& model, std::size_t first, std::size_t last, std::vector<Json>& out) const {
   std::vector<std::vector<Token>> prompts;
   for (std::size_t i = first; i < last; ++i) prompts.push_back(prompts_.prompt(task_.rows[i].json, task_.raw));
@@ -150,8 +127,19 @@ void Eval::add_answers(CausalLm& model, std::size_t first, std::size_t last, std
   options.context = model.spec.max_positions;
   options.stop_tokens = prompts_.stop_tokens(task_.raw);
   options.first_number = first;
-  const std::vector<Generated> answers = Generator(model).run(prompts, options);
-  for (std::size_t i = 0; i < answers.size(); ++i) out[i]["output"] = prompts_.answer(prompts[i], answers[i].tokens, task_.raw);
+  std::vector<std::vector<Token>> sofar(prompts.size());
+  const auto goes_on = [&](std::size_t i, Token token) {
+    sofar[i].push_back(token);
+    const std::string text = prompts_.answer(prompts[i], sofar[i], task_.raw);
+    return std::ranges::none_of(task_.until, [&](const std::string& stop) { return text.find(stop) != text.npos; });
+  };
+  const std::vector<Generated> answers =
+      Generator(model).run(prompts, options, task_.until.empty() ? Generator::OnToken() : Generator::OnToken(goes_on));
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    std::string text = prompts_.answer(prompts[i], answers[i].tokens, task_.raw);
+    for (const std::string& stop : task_.until) text.resize(std::min(text.find(stop), text.size()));
+    out[i]["output"] = std::move(text);
+  }
 }
 
 Json Eval::group(CausalLm& model, std::size_t first, std::size_t last) const {
@@ -162,6 +150,12 @@ Json Eval::group(CausalLm& model, std::size_t first, std::size_t last) const {
     if (choice_) {
       const Choices c = choices_of(row);
       for (double l : likelihoods.of(c.context, c.continuations)) out[i - first]["choices"].push_back(finite(l));
+    }
+    if (continuation_) {
+      const EvalPrompts::Continued both = continuation_of(row);
+      const Likelihoods::Greedy found = likelihoods.greedy(both.context, both.continuation);
+      out[i - first]["continuation"] = finite(found.log_likelihood);
+      out[i - first]["greedy"] = found.is_greedy;
     }
     if (perplexity_) {
       const std::vector<Token> tokens = prompts_.plain(text_of(row, "text"));
@@ -177,7 +171,7 @@ Json Eval::group(CausalLm& model, std::size_t first, std::size_t last) const {
 Eval::Memory Eval::memory(CausalLm& model) const {
   const SameLength same(model);
   const ModelSpec& spec = model.spec;
-  std::int64_t longest = 0, together = 0;
+  std::int64_t longest = 0, together = 0, logits = 0;
   std::vector<std::vector<Token>> prompts;
   for (const EvalRow& row : task_.rows) {
     if (choice_) {
@@ -186,6 +180,13 @@ Eval::Memory Eval::memory(CausalLm& model) const {
       for (const auto& t : c.continuations) all += std::ssize(c.context) + std::ssize(t), most = std::max(most, std::ssize(t));
       longest = std::max(longest, std::min(spec.max_positions, std::ssize(c.context) + most));
       together = std::max(together, all + std::ssize(c.context));
+    }
+    if (continuation_) {
+      const EvalPrompts::Continued both = continuation_of(row.json);
+      const std::int64_t all = std::ssize(both.context) + std::ssize(both.continuation);
+      longest = std::max(longest, std::min(spec.max_positions, all));
+      together = std::max(together, all);
+      logits = std::max(logits, std::ssize(both.continuation) * spec.vocab);
     }
     if (perplexity_)
       longest = std::max(longest, std::min(spec.max_positions, std::ssize(prompts_.plain(text_of(row.json, "text"))) + 1));
@@ -196,7 +197,8 @@ Eval::Memory Eval::memory(CausalLm& model) const {
     model.set_length(std::max(model.length(), longest));
     out.working = model.measure({longest, longest, 1}, false);
     out.beside = static_cast<std::size_t>(
-        together * KvCache::bytes_per_token(spec.layers, spec.kv_heads, spec.head_dim, kernels::Storage::f32));
+        together * KvCache::bytes_per_token(spec.layers, spec.kv_heads, spec.head_dim, kernels::Storage::f32) +
+        logits * std::int64_t{sizeof(float)});
   }
   if (prompts.empty()) return out;
   std::ranges::sort(prompts, std::greater<>(), [](const auto& p) { return p.size(); });
@@ -226,109 +228,36 @@ EvalResult Eval::run(CausalLm& model, Comm& comm, const Progress& done) {
 
   EvalResult result{task_.name, static_cast<std::int64_t>(rows), {}, {}, {}};
   if (choice_) add_choice(all, result);
+  if (continuation_) add_continuation(all, result);
   if (perplexity_) add_perplexity(all, result);
-  if (!checks_.empty()) {
-    for (std::size_t i = 0; i < rows; ++i) {
-      const Json& row = task_.rows[i].json;
-      const auto expected = row.find("expected");
-      result.answers.push_back({text_of(row, "prompt"), expected == row.end() ? "" : expected->is_string() ? expected->get<std::string>() : dump(*expected),
-                                all[i]["output"].get<std::string>()});
-    }
-    Json verdicts = Json::array();
-    if (comm.rank() == 0) {
-      std::vector<Json> made(rows, Json::object());
-      for (const auto& check : checks_)
-        for (std::size_t i = 0; i < rows; ++i) {
-          const Verdict v = check->check(result.answers[i], task_.rows[i].json);
-          Json& out = made[i][check->name()];
-          out = {{"pass", v.counts ? Json(v.pass) : Json(nullptr)}};
-          if (v.score) out["score"] = *v.score;
-          if (!v.critique.empty()) out["critique"] = v.critique;
-        }
-      verdicts = made;
-      for (const auto& check : checks_)
-        for (const std::string& line : check->problems()) result.problems.push_back(fmt::format("evals: {}: {}", task_.name, line));
-    }
-    check_answers(Json::parse(comm.broadcast_text(dump(verdicts), 0)).get<std::vector<Json>>(), result);
-  }
+  if (!checks_.empty()) check_answers_of(all, comm, result);
   return result;
 }
 
-void Eval::check_answers(const std::vector<Json>& verdicts, EvalResult& result) {
-  for (std::size_t i = 0; i < verdicts.size(); ++i) result.answers[i].checks = verdicts[i];
-  for (const auto& check : checks_) {
-    std::vector<double> passes, scores;
-    double failed = 0;
-    for (const Json& row : verdicts) {
-      const Json& v = row.at(check->name());
-      if (v["pass"].is_null()) ++failed;
-      else passes.push_back(v["pass"].get<bool>() ? 1 : 0);
-      if (v.contains("score")) scores.push_back(v["score"].get<double>());
-    }
-    const MeanAndError rate = mean_and_error(passes);
-    result.values.push_back({check->name(), rate.mean, rate.error, true});
-    if (const MeanAndError mean = mean_and_error(scores); !scores.empty())
-      result.values.push_back({check->name() + "_score", mean.mean, mean.error, true});
-    if (failed > 0) result.values.push_back({check->name() + "_failed", failed, 0, false});
+void Eval::check_answers_of(const std::vector<Json>& all, Comm& comm, EvalResult& result) {
+  const std::size_t rows = all.size();
+  for (std::size_t i = 0; i < rows; ++i) {
+    const Json& row = task_.rows[i].json;
+    const auto expected = row.find("expected");
+    const std::string reference = expected == row.end() ? "" : expected->is_string() ? expected->get<std::string>() : dump(*expected);
+    result.answers.push_back({text_of(row, "prompt"), reference, all[i]["output"].get<std::string>()});
   }
-}
-
-void Eval::add_choice(const std::vector<Json>& rows, EvalResult& result) const {
-  std::vector<double> acc, norm, bytes;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const Choices c = choices_of(task_.rows[i].json);
-    const auto likelihoods = rows[i]["choices"].get<std::vector<double>>();
-    std::vector<double> by_character = likelihoods, by_byte = likelihoods;
-    for (std::size_t k = 0; k < likelihoods.size(); ++k) by_character[k] /= c.characters[k], by_byte[k] /= c.bytes[k];
-    acc.push_back(first_largest(likelihoods) == c.answer);
-    norm.push_back(first_largest(by_character) == c.answer);
-    bytes.push_back(first_largest(by_byte) == c.answer);
+  Json verdicts = Json::array();
+  if (comm.rank() == 0) {
+    std::vector<Json> made(rows, Json::object());
+    for (const auto& check : checks_)
+      for (std::size_t i = 0; i < rows; ++i) {
+        const Verdict v = check->check(result.answers[i], task_.rows[i].json);
+        Json& out = made[i][check->name()];
+        out = {{"pass", v.counts ? Json(v.pass) : Json(nullptr)}};
+        if (v.score) out["score"] = *v.score;
+        if (!v.critique.empty()) out["critique"] = v.critique;
+      }
+    verdicts = made;
+    for (const auto& check : checks_)
+      for (const std::string& line : check->problems()) result.problems.push_back(fmt::format("evals: {}: {}", task_.name, line));
   }
-  for (const auto& [name, values] : {std::pair{"acc", &acc}, {"acc_norm", &norm}, {"acc_bytes", &bytes}}) {
-    const MeanAndError m = mean_and_error(*values);
-    result.values.push_back({name, m.mean, m.error, true});
-  }
-}
-
-// Sums over all rows; the error of the loss per token is that of the rows' mean.
-void Eval::add_perplexity(const std::vector<Json>& rows, EvalResult& result) const {
-  double sum = 0, tokens = 0, bytes = 0, words = 0;
-  std::vector<double> each;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::string text = text_of(task_.rows[i].json, "text");
-    const double loss = -rows[i]["log_likelihood"].get<double>(), count = rows[i]["tokens"].get<double>();
-    sum += loss, tokens += count;
-    bytes += static_cast<double>(text.size());
-    words += words_of(text);
-    if (count > 0) each.push_back(loss / count);
-  }
-  const double loss = tokens > 0 ? sum / tokens : 0;
-  result.values.push_back({"loss", loss, mean_and_error(each).error, false});
-  result.values.push_back({"perplexity", std::exp(loss), 0, false});
-  result.values.push_back({"byte_perplexity", std::exp(sum / std::max(1.0, bytes)), 0, false});
-  result.values.push_back({"word_perplexity", std::exp(sum / std::max(1.0, words)), 0, false});
-  result.values.push_back({"bits_per_byte", sum / std::max(1.0, bytes) / std::log(2.0), 0, false});
-}
-
-std::vector<EvalValue> Eval::metrics() const {
-  std::vector<EvalValue> out;
-  if (choice_)
-    for (const char* name : {"acc", "acc_norm", "acc_bytes"}) out.push_back({name});
-  if (perplexity_)
-    for (const char* name : {"loss", "perplexity", "byte_perplexity", "word_perplexity", "bits_per_byte"})
-      out.push_back({name, 0, 0, false});
-  for (const auto& check : checks_) out.push_back({check->name()});
-  return out;
-}
-
-std::vector<std::string> below_limits(const EvalTask& task, const EvalResult& result) {
-  std::vector<std::string> lines;
-  for (const auto& [metric, limit] : task.fail_below) {
-    const EvalValue* value = result.find(metric);
-    if (!value) lines.push_back(fmt::format("{} {} was not measured (fail_below: {:g})", task.name, metric, limit));
-    else if (!(value->value >= limit)) lines.push_back(fmt::format("{} {} is {:.4f}, below {:g}", task.name, metric, value->value, limit));
-  }
-  return lines;
+  check_answers(Json::parse(comm.broadcast_text(dump(verdicts), 0)).get<std::vector<Json>>(), result);
 }
 
 }  // namespace dml

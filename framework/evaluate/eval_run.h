@@ -40,11 +40,15 @@ class Eval {
     std::vector<double> characters, bytes;
     std::size_t answer = 0;
   };
+  EvalPrompts::Continued continuation_of(const Json& row) const;
   void check_rows(std::int64_t context, std::vector<std::string>& problems) const;
   Choices choices_of(const Json& row) const;
   /// What this rank's rows [first, last) give, as JSON by row.
   Json group(CausalLm& model, std::size_t first, std::size_t last) const;
+  /// The checks of answers, by rank 0.
+  void check_answers_of(const std::vector<Json>& rows, Comm& comm, EvalResult& result);
   void add_answers(CausalLm& model, std::size_t first, std::size_t last, std::vector<Json>& out) const;
+  void add_continuation(const std::vector<Json>& rows, EvalResult& result) const;
   void add_choice(const std::vector<Json>& rows, EvalResult& result) const;
   void add_perplexity(const std::vector<Json>& rows, EvalResult& result) const;
   void check_answers(const std::vector<Json>& rows, EvalResult& result);
@@ -52,7 +56,7 @@ class Eval {
   EvalTask task_;
   const EvalPrompts& prompts_;
   std::vector<std::unique_ptr<AnswerCheck>> checks_;
-  bool choice_ = false, perplexity_ = false;
+  bool choice_ = false, perplexity_ = false, continuation_ = false;
 };
 
 /// Metrics of `fail_below` that are below their limit, one line each: "NAME METRIC is 0.25, below 0.5".

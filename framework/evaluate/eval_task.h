@@ -1,7 +1,7 @@
 // An evaluation of one's own: rows, what is done with them, and what comes out.
 //
 // A check either needs an answer (exact, contains, regex, json_valid, json_schema, command) or a log-likelihood (choice,
-// perplexity). Every check of an evaluation sees the same rows; answers are generated once for all of them.
+// continuation, perplexity). Every check of an evaluation sees the same rows; answers are generated once for all of them.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,12 @@ struct EvalRow {
   std::string place;  // "FILE:LINE"
 };
 
+/// A row's text under this key; "" where there is none.
+inline std::string text_of(const Json& row, const char* key) {
+  const auto found = row.find(key);
+  return found != row.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
 /// A check as it is asked for: its name, what stands behind the name ("regex: PATTERN"), and further options.
 struct CheckRequest {
   std::string name;
@@ -31,6 +37,7 @@ struct EvalTask {
   std::vector<EvalRow> rows;
   bool raw = false;  // prompts go without a template
   std::int64_t max_new_tokens = 256;
+  std::vector<std::string> until = {};  // texts that end an answer; they are not part of it
   std::vector<CheckRequest> checks;
   std::map<std::string, double> fail_below;  // by metric: the least value that passes
 };

@@ -1,6 +1,7 @@
 #include "evaluate/likelihood.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <optional>
 
@@ -31,6 +32,14 @@ void reserve(CausalLm& model, std::size_t bytes) {
 std::span<const Token> fitting(std::span<const Token> context, std::size_t continuation, std::size_t most) {
   const std::size_t room = continuation > most ? 1 : most + 1 - continuation;
   return context.last(std::min(context.size(), room));
+}
+
+/// Both, of which the last most + 1 tokens are kept.
+std::vector<Token> joined(std::span<const Token> context, std::span<const Token> continuation, std::size_t most) {
+  std::vector<Token> tokens(context.begin(), context.end());
+  tokens.insert(tokens.end(), continuation.begin(), continuation.end());
+  if (tokens.size() > most + 1) tokens.erase(tokens.begin(), tokens.end() - static_cast<std::ptrdiff_t>(most + 1));
+  return tokens;
 }
 
 }  // namespace
@@ -86,10 +95,7 @@ std::vector<double> Likelihoods::of(std::span<const Token> context, std::span<co
                       !model_.cache_expires(static_cast<std::int64_t>(context.size()) - 1, total);
   if (!shared) {
     for (const auto& c : continuations) {
-      const std::span<const Token> kept = fitting(context, c.size(), most);
-      std::vector<Token> tokens(kept.begin(), kept.end());
-      tokens.insert(tokens.end(), c.begin(), c.end());
-      if (tokens.size() > most + 1) tokens.erase(tokens.begin(), tokens.end() - static_cast<std::ptrdiff_t>(most + 1));
+      const std::vector<Token> tokens = joined(fitting(context, c.size(), most), c, most);
       out.push_back(plain(tokens, tokens.size() - std::min(c.size(), tokens.size() - 1)));
     }
     return out;
@@ -106,6 +112,35 @@ std::vector<double> Likelihoods::of(std::span<const Token> context, std::span<co
   reserve(model_, model_.measure_calls([&] { model_.generate(batch.view(), {&rows, 1}, to); }, DryRun::Sizes::exact));
   model_.generate(batch.view(), {&rows, 1}, to);
   behind(cache, context.back(), continuations, out);
+  return out;
+}
+
+Likelihoods::Greedy Likelihoods::greedy(std::span<const Token> context, std::span<const Token> continuation) {
+  const ModelSpec& spec = model_.spec;
+  const auto most = static_cast<std::size_t>(spec.max_positions);
+  const std::vector<Token> tokens = joined(fitting(context, continuation.size(), most), continuation, most);
+  const std::size_t asked = std::min(continuation.size(), tokens.size() - 1);
+  const std::span<const Token> inputs = std::span(tokens).first(tokens.size() - 1);
+  model_.set_length(std::max(model_.length(), std::ssize(inputs)));
+  KvCache cache(spec.layers, spec.kv_heads, spec.head_dim, std::ssize(inputs));
+  Batch batch;
+  batch.add(inputs, std::vector<Token>(inputs.size(), kIgnore), 0);
+  std::vector<float> logits(asked * static_cast<std::size_t>(spec.vocab));
+  const SequenceRows rows{&cache, 0, std::ssize(inputs), static_cast<std::int64_t>(asked)};
+  const Mat to{logits.data(), static_cast<std::int64_t>(asked), spec.vocab};
+  const auto call = [&] { model_.generate(batch.view(), {&rows, 1}, to, kernels::Rows::packed); };
+  reserve(model_, model_.measure_calls(call, DryRun::Sizes::exact));
+  call();
+  Greedy out;
+  for (std::size_t i = 0; i < asked; ++i) {
+    const std::span<const float> row(to.row(static_cast<std::int64_t>(i)), static_cast<std::size_t>(spec.vocab));
+    const auto top = std::ranges::max_element(row);
+    const auto label = static_cast<std::size_t>(tokens[tokens.size() - asked + i]);
+    double sum = 0;
+    for (float x : row) sum += std::exp(static_cast<double>(x) - static_cast<double>(*top));
+    out.log_likelihood += static_cast<double>(row[label]) - static_cast<double>(*top) - std::log(sum);
+    out.is_greedy = out.is_greedy && top - row.begin() == static_cast<std::ptrdiff_t>(label);
+  }
   return out;
 }
 

@@ -18,6 +18,12 @@ class Likelihoods {
   /// Σ log p of every continuation behind the context (neither empty). What is longer than the model's context is cut from
   /// the left; a continuation is never cut but one that is longer than the context by itself.
   std::vector<double> of(std::span<const Token> context, std::span<const std::vector<Token>> continuations);
+  /// Σ log p of one continuation, and whether each of its tokens is the likeliest one (of equal ones, the first).
+  struct Greedy {
+    double log_likelihood = 0;
+    bool is_greedy = true;
+  };
+  Greedy greedy(std::span<const Token> context, std::span<const Token> continuation);
   /// Σ log p of all tokens of a text, the first one behind `prefix`; in windows of the model's context, the later ones each
   /// with as many tokens in front as fit.
   double rolling(std::span<const Token> text, Token prefix);

@@ -25,7 +25,11 @@ const Table& table<EvalEntry>() {
     t.add("checks", &S::checks,
           "Checks: exact, contains, {regex: PATTERN}, json_valid, {json_schema: FILE or schema}, {length: MOST}, {command: PROGRAM, timeout: "
           "SECONDS, name: NAME}, choice, perplexity. docs/evaluate.md describes them.",
-          {.example = "[contains, {regex: '^[A-Z]'}]", .required = true});
+          {.example = "[contains, {regex: '^[A-Z]'}]", .unset = "those of the task"});
+    t.add("task", &S::task,
+          "A task of lm-evaluation-harness: its YAML says prompts, choices and metrics; path, if it is set, is in place of the "
+          "task's own rows. docs/evaluate.md says what is supported.",
+          {.example = "recipes/evals/arc_easy.yml", .unset = "see path", .path = true});
     t.add("fail_below", &S::fail_below, "Lowest value of a metric with which `dml evaluate` ends with exit code 0.",
           {.example = "{contains: 0.9}", .unset = "no limit"});
     return t;

@@ -42,9 +42,11 @@ class Rulebook {
   Reading& reading_;
 };
 
-/// Rules of the keys about preferences.
+/// Rules of the keys about preferences, about evaluations, and about logs for other programs.
 void check_preference(const Recipe& recipe, Rulebook& rules);
 /// And those about rewards.
 void check_rewards(const Recipe& recipe, Rulebook& rules);
+void check_evals(const EvalSection& section, Rulebook& rules);
+void check_log(const LogSection& log, Rulebook& rules);
 
 }  // namespace dml::recipe

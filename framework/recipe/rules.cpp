@@ -271,17 +271,6 @@ void check_train(const Recipe& recipe, Rulebook& rules) {
   }
 }
 
-// Where the file store of MLflow is to be.
-void check_log(const LogSection& log, Rulebook& rules) {
-  if (log.hub_model_id && (!parse_hub_name(*log.hub_model_id) || log.hub_model_id->find('@') != std::string::npos))
-    rules.error("hub_model_id", fmt::format("'hub_model_id' is '{}', expected a name of the Hub: org/name", shown(*log.hub_model_id)));
-  if (!log.mlflow_tracking_uri) return;
-  const std::string& uri = *log.mlflow_tracking_uri;
-  if (uri.find("://") != uri.npos && !uri.starts_with("file://"))
-    rules.error("mlflow_tracking_uri", fmt::format("'mlflow_tracking_uri' is '{}'; dml writes MLflow's file store and sends "
-                                                   "nothing: expected a directory or file:PATH", uri));
-}
-
 void check_distribution(const DistributionSection& d, Rulebook& rules) {
   if (d.dp_shard_size && d.distribution != "hybrid")
     rules.error("dp_shard_size", fmt::format("'dp_shard_size' needs distribution: hybrid; {} is '{}'",
@@ -306,6 +295,7 @@ void check_rules(const Recipe& recipe, RecipeUse use, Reading& reading) {
   check_preference(recipe, rules);
   check_distribution(recipe.distribution, rules);
   check_log(recipe.log, rules);
+  check_evals(recipe.evaluation, rules);
 }
 
 std::vector<Problem> missing_files(const Recipe& recipe, const Reading& reading) {

@@ -86,6 +86,7 @@ void MetricsLog::read_kept(std::int64_t keep_until_step) {
       } else if (event == "sample") {
         samples_.push_back({json_integer(object, "step", 0, source), json_string(object, "prompt", "", source),
                             json_string(object, "expected", "", source), json_string(object, "text", "", source)});
+        if (object.contains("base")) samples_.back().base = json_string(object, "base", "", source);
       }
     } catch (const UserError&) {  // half a block after a power cut
       break;
@@ -112,10 +113,14 @@ void MetricsLog::eval(const EvalMetrics& m) {
   append(fmt::format(R"({{"event":"eval","step":{},"epoch":{}{}{}}})", m.step, number(m.epoch), loss, text_of(others)));
 }
 
-void MetricsLog::sample(const SampleMetrics& m) {
-  samples_.push_back(m);
-  append(dump(
-      Json{{"event", "sample"}, {"step", m.step}, {"prompt", m.prompt}, {"expected", m.expected}, {"text", m.text}}));
+void MetricsLog::sample(SampleMetrics m) {
+  // What the model said to the same prompt before the first step.
+  const auto before = std::ranges::find_if(samples_, [&](const SampleMetrics& s) { return s.step == 0 && s.prompt == m.prompt; });
+  if (m.step > 0 && before != samples_.end()) m.base = before->text;
+  Json line{{"event", "sample"}, {"step", m.step}, {"prompt", m.prompt}, {"expected", m.expected}, {"text", m.text}};
+  if (m.base) line["base"] = *m.base;
+  samples_.push_back(std::move(m));
+  append(dump(line));
 }
 
 Action MetricsLog::on_eval(const EvalMetrics& metrics, const std::vector<SampleMetrics>& samples) {

@@ -2,7 +2,7 @@
 //
 //   {"step":12,"epoch":0.25,"loss":…,"grad_norm":…,"lr":…,"tokens":…,"trained_tokens":…,"tok_s":…,"step_s":…,"mem":…}
 //   {"event":"eval","step":12,"epoch":0.25,"loss":…,"ppl":…}
-//   {"event":"sample","step":12,"prompt":…,"expected":…,"text":…}
+//   {"event":"sample","step":12,"prompt":…,"expected":…,"text":…,"base":…}   base: what was said before the first step
 //
 // Named values stand behind these fields, under their names. docs/metrics.md explains every field; a test compares that page
 // with what is written here. Steps never decrease along the file. A resumed run removes the lines after the step it resumes
@@ -27,7 +27,7 @@ class MetricsLog : public Observer {
 
   void step(const StepMetrics& metrics);
   void eval(const EvalMetrics& metrics);
-  void sample(const SampleMetrics& metrics);
+  void sample(SampleMetrics sample);
   /// Flushes to disk; called when a checkpoint is saved.
   void sync() { file_.sync(); }
 

@@ -1,5 +1,6 @@
 // Evaluations of one's own: alone, on several ranks, and during training.
 #include <filesystem>
+#include <map>
 
 #include "core/files.h"
 #include "e2e/workshop.h"
@@ -50,6 +51,34 @@ TEST_F(Evals, GiveTheSameNumbersOnAnyNumberOfRanks) {
     EXPECT_EQ(e.exit, 0) << e.err;
     EXPECT_EQ(Json::parse(e.out).at("models"), one) << ranks;
   }
+}
+
+// The tasks that ship, with their sample rows, on a small model.
+TEST_F(Evals, TasksOfTheHarnessRun) {
+  const std::map<std::string, std::string> metrics = {{"arc_easy", "acc_norm"}, {"arc_challenge", "acc"}, {"hellaswag", "acc_norm"},
+                                                      {"piqa", "acc"},          {"sciq", "acc"},          {"openbookqa", "acc_norm"},
+                                                      {"boolq", "acc"},         {"lambada_openai", "perplexity"},
+                                                      {"wikitext", "word_perplexity"}};
+  std::string yaml = "evals:\n";
+  for (const auto& [name, metric] : metrics) yaml += fmt::format("  - {{name: {}, task: {}/recipes/evals/{}.yml}}\n", name, DML_SOURCE_DIR, name);
+  write("harness.yml", yaml);
+  const Words words{"evaluate", "--base-model", base_directory(), "--evals", at("harness.yml"), "--json"};
+  const Json one = models(dml(words));
+  ASSERT_EQ(one.size(), 1u);
+  for (const auto& [name, metric] : metrics) {
+    const Json& found = one[0]["evals"][name];
+    EXPECT_GE(found["n"], 2) << name;
+    EXPECT_TRUE(found.contains(metric) && found[metric].is_number()) << name << " " << found;
+  }
+  EXPECT_GT(one[0]["evals"]["lambada_openai"]["perplexity"], 1);
+  if (has_mpirun()) {
+    const Ended two = run(on_ranks(2, words));
+    ASSERT_EQ(two.exit, 0) << two.err;
+    EXPECT_EQ(Json::parse(two.out).at("models"), one);
+  }
+  // The file of a task by itself.
+  const Json alone = models(dml({"evaluate", "--base-model", base_directory(), "--evals", DML_SOURCE_DIR "/recipes/evals/boolq.yml", "--json"}));
+  EXPECT_EQ(alone[0]["evals"]["boolq"], one[0]["evals"]["boolq"]);
 }
 
 TEST_F(Evals, EndWithACodeOfTheirOwnBelowALimit) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "generate/golden_logits.h"
@@ -45,6 +46,25 @@ TEST_P(LikelihoodsOf, ContinuationsAreThoseOfWholeTexts) {
       EXPECT_NEAR(together[i], Likelihoods(*golden.model).of(context, {&all[i], 1})[0], 1e-4) << "alone";
     }
   }
+}
+
+TEST_P(LikelihoodsOf, GreedyIsWhatTheModelWouldWrite) {
+  GoldenLogits golden{GetParam()};
+  const std::vector<Token> context = text(golden.model->spec.vocab, 6, 1);
+  std::vector<Token> written, all = context;
+  for (int i = 0; i < 3; ++i) {
+    const auto logits = golden.logits(all);
+    written.push_back(static_cast<Token>(std::ranges::max_element(logits) - logits.begin()));
+    all.push_back(written.back());
+  }
+  const Likelihoods::Greedy own = Likelihoods(*golden.model).greedy(context, written);
+  EXPECT_TRUE(own.is_greedy);
+  EXPECT_NEAR(own.log_likelihood, slowly(golden, context, written), 2e-4);
+  std::vector<Token> other = written;
+  other[1] = (other[1] + 1) % static_cast<Token>(golden.model->spec.vocab);
+  const Likelihoods::Greedy changed = Likelihoods(*golden.model).greedy(context, other);
+  EXPECT_FALSE(changed.is_greedy);
+  EXPECT_NEAR(changed.log_likelihood, slowly(golden, context, other), 2e-4);
 }
 
 TEST_P(LikelihoodsOf, RollingTextsAreChains) {

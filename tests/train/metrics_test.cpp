@@ -50,6 +50,20 @@ TEST_F(MetricsFile, WritesOneObjectALineThatReadsBackExactly) {
                                       "\n"));
 }
 
+TEST_F(MetricsFile, SamplesNameWhatTheBaseSaid) {
+  {
+    MetricsLog log(path_);
+    log.sample({0, "a", "x", "before"});
+    log.step(at(1));
+    log.sample({1, "a", "x", "after"});
+    log.sample({1, "b", "y", "new"});
+  }
+  MetricsLog again(path_, 1);
+  EXPECT_EQ(again.samples(), (std::vector<SampleMetrics>{{0, "a", "x", "before"}, {1, "a", "x", "after", "before"}, {1, "b", "y", "new"}}));
+  again.sample({2, "a", "x", "later"});  // of a run that is resumed
+  EXPECT_EQ(again.samples().back().base, "before");
+}
+
 TEST_F(MetricsFile, KeepsNamedValuesBehindItsOwnFields) {
   StepMetrics step = at(1);
   step.values = {{"rewards/margins", 0.25}, {"a \"name\"", -1.5}};

@@ -1,0 +1,100 @@
+// exact_match, as lm-evaluation-harness makes it of generated answers. Filters turn the answer into what is compared, in their
+// order; then parts of both sides may be ignored. Options of the check:
+//   filter     [{function: regex, regex_pattern: …, group_select: 0, fallback: "[invalid]"}, {function: take_first} …]; regex
+//              takes the first group of a match; also remove_whitespace, lowercase, uppercase
+//   regexes_to_ignore, ignore_case, ignore_punctuation, ignore_numbers
+#include <algorithm>
+#include <cctype>
+
+#include "core/closest.h"
+#include "core/error.h"
+#include "core/regex.h"
+#include "evaluate/checks.h"
+
+namespace dml {
+namespace {
+
+constexpr const char* kSource = "check 'exact_match'";
+
+std::string stripped(const std::string& text) {
+  constexpr const char* kSpace = " \t\r\n\f\v";
+  const auto first = text.find_first_not_of(kSpace);
+  return first == text.npos ? "" : text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+std::string mapped(std::string text, int (*to)(int)) {
+  std::ranges::transform(text, text.begin(), [to](char c) { return static_cast<char>(to(static_cast<unsigned char>(c))); });
+  return text;
+}
+
+using Filter = std::function<std::string(std::string)>;
+
+Filter regex_filter(const Json& f) {
+  const std::string pattern = json_string(f, "regex_pattern", R"(#### (\-?[0-9\.\,]+))", kSource),
+                    fallback = json_string(f, "fallback", "[invalid]", kSource);
+  const std::int64_t select = json_integer(f, "group_select", 0, kSource);
+  return [regex = std::make_shared<Regex>(pattern, RegexSyntax::python, kSource), fallback, select](const std::string& text) {
+    const std::vector<std::string> found = regex->captures(text);
+    const std::int64_t at = select < 0 ? select + std::ssize(found) : select;
+    return at < 0 || at >= std::ssize(found) ? fallback : stripped(found[static_cast<std::size_t>(at)]);
+  };
+}
+
+Filter filter_of(const Json& f) {
+  const std::string name = f.is_object() ? json_string(f, "function", "", kSource) : "";
+  if (name == "regex") return regex_filter(f);
+  if (name == "take_first") return [](std::string text) { return text; };  // there is one answer
+  if (name == "lowercase") return [](std::string text) { return mapped(std::move(text), std::tolower); };
+  if (name == "uppercase") return [](std::string text) { return mapped(std::move(text), std::toupper); };
+  if (name == "remove_whitespace")
+    return [](std::string text) { return text.erase(0, std::min(text.find_first_not_of(" \t\r\n\f\v"), text.size())); };
+  const std::vector<std::string> known{"regex", "take_first", "lowercase", "uppercase", "remove_whitespace"};
+  throw UserError("{}: unknown filter '{}'{}", kSource, name, did_you_mean(name, known));
+}
+
+class ExactMatch : public AnswerCheck {
+ public:
+  explicit ExactMatch(const CheckRequest& r) : name_(json_string(r.options, "name", "exact_match", kSource)) {
+    for (const Json& f : r.options.value("filter", Json::array())) filters_.push_back(filter_of(f));
+    for (const Json& pattern : r.options.value("regexes_to_ignore", Json::array())) {
+      if (!pattern.is_string()) throw UserError("{}: regexes_to_ignore must be texts, has {}", kSource, dump(pattern));
+      ignored_.emplace_back(pattern.get<std::string>(), RegexSyntax::python, kSource);
+    }
+    ignore_case_ = json_bool(r.options, "ignore_case", false, kSource);
+    ignore_punctuation_ = json_bool(r.options, "ignore_punctuation", false, kSource);
+    ignore_numbers_ = json_bool(r.options, "ignore_numbers", false, kSource);
+  }
+  std::string problem_with(const Json& row) const override {
+    return row.contains("expected") ? "" : "check 'exact_match' needs 'expected', a text or a list of texts";
+  }
+  Verdict check(const EvalAnswer& answer, const Json& row) override {
+    std::string output = answer.output;
+    for (const Filter& f : filters_) output = f(std::move(output));
+    output = normal(std::move(output));
+    const Json& expected = row.at("expected");
+    return {.pass = std::ranges::any_of(expected.is_array() ? expected : Json::array({expected}), [&](const Json& e) {
+              return e.is_string() && normal(e.get<std::string>()) == output;
+            })};
+  }
+  std::string name() const override { return name_; }
+
+ private:
+  std::string normal(std::string text) const {
+    for (const Regex& r : ignored_) text = r.without_matches(text);
+    if (ignore_case_) text = mapped(std::move(text), std::tolower);
+    if (ignore_punctuation_) std::erase_if(text, [](unsigned char c) { return std::ispunct(c) != 0; });
+    if (ignore_numbers_) std::erase_if(text, [](unsigned char c) { return std::isdigit(c) != 0; });
+    return text;
+  }
+
+  std::string name_;
+  std::vector<Filter> filters_;
+  std::vector<Regex> ignored_;
+  bool ignore_case_ = false, ignore_punctuation_ = false, ignore_numbers_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<AnswerCheck> make_exact_match(const CheckRequest& request) { return std::make_unique<ExactMatch>(request); }
+
+}  // namespace dml
