@@ -13,6 +13,7 @@
 #include "core/log.h"
 #include "core/parallel.h"
 #include "hub/fetch.h"
+#include "pipeline/best_of.h"
 #include "pipeline/infer.h"
 #include "serve/batch.h"
 
@@ -21,8 +22,8 @@ namespace {
 
 struct Infer {
   std::string recipe;
-  std::optional<std::string> base_model, prompt, input, output, stop, kv_cache;
-  std::optional<std::int64_t> max_new_tokens, top_k, seed, num_beams, threads;
+  std::optional<std::string> base_model, prompt, input, output, stop, kv_cache, reward;
+  std::optional<std::int64_t> max_new_tokens, top_k, seed, num_beams, threads, best_of;
   std::optional<double> temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty,
       length_penalty;
   std::vector<std::string> adapters;
@@ -37,6 +38,7 @@ struct Infer {
        "dml infer recipe.yml --chat", "dml infer recipe.yml --input rows.jsonl --output answers.jsonl",
        "dml infer --base-model DIR --adapter outputs/lora --chat    without the recipe",
        "dml infer --base-model DIR --raw --greedy --prompt 'Once upon a time'",
+       "dml infer recipe.yml --reward outputs/judge --best-of 8 --prompt 'What is a cat?'   the best of eight answers",
        "dml infer recipe.yml --schema person.json --prompt 'Who wrote Emma?'   the answer is JSON of this schema"}};
   Infer() {
     options.about(
@@ -71,6 +73,8 @@ struct Infer {
     options.flag("logprobs", logprobs, "print JSON with each token and its log-probability");
     options.integer("seed", seed, "seed of the sampler (0)");
     options.flag("greedy", greedy, "always take the likeliest token");
+    options.text("reward", reward, "a reward model: answer with the best of --best-of", "DIR");
+    options.integer("best-of", best_of, "so many answers are sampled, and --reward chooses one of them (8)");
     options.integer("num-beams", num_beams, "beam search with this many beams (1: none)");
     options.number("length-penalty", length_penalty,
                    "of beam search: log-probabilities are divided by length to this power (1)");
@@ -128,7 +132,7 @@ void choose_beams(const Infer& in, GenerationOptions& options) {
 void answer_requests(const Infer& in, const Recipe* recipe, const GenerationOptions& generation) {
   if (in.max_new_tokens || in.top_k || in.seed || in.num_beams || in.temperature || in.top_p || in.min_p || in.repetition_penalty ||
       in.presence_penalty || in.frequency_penalty || in.length_penalty || in.stop || in.greedy || in.raw || in.logprobs ||
-      in.constraint.any())
+      in.reward || in.best_of || in.constraint.any())
     throw UserError("--input: {} holds requests in OpenAI's batch format, whose bodies say how to answer (temperature, max_tokens, "
                     "response_format …); leave out these options", *in.input);
   if (in.adapters.size() > 1)
@@ -141,9 +145,41 @@ void answer_requests(const Infer& in, const Recipe* recipe, const GenerationOpti
   log_info("{}: {} answered, {} refused", *in.output, count.answered, count.refused);
 }
 
+// --reward and --best-of; they go with sampling.
+std::int64_t answers_to_choose_from(const Infer& in, const GenerationOptions& generation) {
+  constexpr std::int64_t kDefault = 8, kMost = 1024;
+  if (!in.reward && in.best_of) throw UserError("--best-of needs --reward DIR, a reward model that chooses");
+  if (!in.reward) return 0;
+  const std::int64_t count = in.best_of.value_or(kDefault);
+  if (count < 2 || count > kMost) throw UserError("--best-of: {} is not from 2 to {}", count, kMost);
+  if (in.chat) throw UserError("--reward goes with --prompt or --input");
+  if (generation.sampling.greedy || generation.sampling.temperature == 0 || generation.beams > 1)
+    throw UserError("--reward needs answers that differ: leave out --greedy, --num-beams and a temperature of 0");
+  return count;
+}
+
 bool emit(const std::string& text) {
   print(text);
   return true;
+}
+
+void answer_prompt(Assistant& assistant, const std::string& prompt, bool logprobs, BestOf* best) {
+  const Json row{{"prompt", prompt}};
+  const std::vector<Token> ids = assistant.prompt_ids(row);
+  if (!best && !logprobs) {
+    assistant.answer(ids, emit);
+    print("\n");
+    return;
+  }
+  const Answer answer = best ? best->answers({&row, 1}, {&ids, 1})[0] : assistant.answer(ids);
+  if (!logprobs) {
+    print(answer.text + "\n");
+    log_info("Reward: {:.4f}", answer.reward.value_or(0));
+    return;
+  }
+  Json out{{"output", answer.text}, {"logprobs", assistant.logprobs(answer)}};
+  if (answer.reward) out["reward"] = *answer.reward;
+  print(dump(out) + "\n");
 }
 
 int run_infer(const std::vector<std::string>& words) {
@@ -208,18 +244,16 @@ int run_infer(const std::vector<std::string>& words) {
     answer_requests(in, recipe, options.generation);
     return 0;
   }
+  const std::int64_t choices = answers_to_choose_from(in, options.generation);
   Assistant assistant(recipe, options);
+  std::optional<RewardModel> judge;
+  std::optional<BestOf> best;
+  if (choices > 0) best.emplace(assistant, judge.emplace(*in.reward), choices);
+  BestOf* const chooser = best ? &*best : nullptr;
   if (in.prompt) {
-    auto ids = assistant.prompt_ids(Json{{"prompt", *in.prompt}});
-    if (in.logprobs) {
-      Answer answer = assistant.answer(ids);
-      print(dump(Json{{"output", answer.text}, {"logprobs", assistant.logprobs(answer)}}) + "\n");
-    } else {
-      assistant.answer(ids, emit);
-      print("\n");
-    }
+    answer_prompt(assistant, *in.prompt, in.logprobs, chooser);
   } else if (in.input) {
-    answer_file(assistant, *in.input, *in.output, in.logprobs);
+    answer_file(assistant, *in.input, *in.output, in.logprobs, chooser);
   } else {
     assistant.keep_cache();
     chat(assistant);

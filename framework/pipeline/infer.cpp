@@ -15,6 +15,7 @@
 #include "core/log.h"
 #include "core/memory_limits.h"
 #include "data/records.h"
+#include "pipeline/best_of.h"
 
 namespace dml {
 namespace {
@@ -159,7 +160,7 @@ std::string StopText::next(const std::string& piece) {
   return certain;
 }
 
-void answer_file(Assistant& assistant, const std::string& input, const std::string& output, bool logprobs) {
+void answer_file(Assistant& assistant, const std::string& input, const std::string& output, bool logprobs, BestOf* best) {
   const std::string text = read_file(input);
   // Every row is read before the first is answered: hours of work are not lost to a mistake in the last line.
   constexpr std::size_t kMostErrors = 20;
@@ -193,10 +194,11 @@ void answer_file(Assistant& assistant, const std::string& input, const std::stri
   std::vector<std::vector<Token>> prompts;
   std::size_t answered = 0;
   auto flush = [&] {
-    auto answers = assistant.answers(prompts, answered);
+    auto answers = best ? best->answers(rows, prompts, answered) : assistant.answers(prompts, answered);
     answered += rows.size();
     for (std::size_t i = 0; i < rows.size(); ++i) {
       rows[i]["output"] = answers[i].text;
+      if (answers[i].reward) rows[i]["reward"] = *answers[i].reward;
       if (logprobs) rows[i]["logprobs"] = assistant.logprobs(answers[i]);
       out.write(dump(rows[i]) + "\n");
     }

@@ -32,7 +32,10 @@ struct Answer {
   std::vector<Token> tokens;
   std::vector<float> logprobs;
   StopReason reason = StopReason::length;
+  std::optional<double> reward = {};  // of the best of several
 };
+
+class BestOf;  // pipeline/best_of.h
 
 /// Text that arrives in pieces, up to the first of some stops. What might be the beginning of one is held back.
 class StopText {
@@ -99,7 +102,9 @@ class Assistant {
   bool said_limit_ = false;
 };
 
-/// Answers every row of `input` (JSON lines) into `output`: the row with "output" (and "logprobs") added, in their order.
-void answer_file(Assistant& assistant, const std::string& input, const std::string& output, bool logprobs = false);
+/// Answers every row of `input` (JSON lines) into `output`: the row with "output" (and "logprobs") added, in their order. With
+/// `best`, each answer is the best of several, with its "reward".
+void answer_file(Assistant& assistant, const std::string& input, const std::string& output, bool logprobs = false,
+                 BestOf* best = nullptr);
 
 }  // namespace dml
