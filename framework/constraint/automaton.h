@@ -32,6 +32,7 @@ class Automaton {
     auto& row = table_[state];
     if (!row) {
       row = std::make_unique<std::array<State, 256>>();
+      ++rows_;
       row->fill(kUnknown);
     }
     const State known = (*row)[byte];
@@ -58,6 +59,8 @@ class Automaton {
     }
     return only;
   }
+  /// Bytes of the tables, about.
+  std::size_t bytes() const { return table_.size() * sizeof(table_[0]) + rows_ * sizeof(std::array<State, 256>); }
   bool accepts(std::string_view text) {
     const State end = after(start(), text);
     return end != kDead && may_end(end);
@@ -69,6 +72,7 @@ class Automaton {
  private:
   static constexpr State kUnknown = UINT32_MAX - 1;
   std::vector<std::unique_ptr<std::array<State, 256>>> table_;
+  std::size_t rows_ = 0;
 };
 
 /// Which white space may stand between the tokens of JSON: any (some at a time), to check texts; or one blank behind a comma or

@@ -8,7 +8,7 @@
 namespace dml {
 
 namespace {
-constexpr std::size_t kMostSets = 4096;  // kept; with 128k tokens 64 MB
+constexpr std::size_t kMostBytes = std::size_t{64} << 20;  // of sets that are kept: 4096 with 128k tokens
 }
 
 TokenTree::TokenTree(std::vector<std::string> texts) : texts_(std::move(texts)) {
@@ -56,7 +56,7 @@ TokenConstraint::Text TokenConstraint::start() {
 const TokenSet& TokenConstraint::allowed(const Text& text) {
   const std::uint64_t key = std::uint64_t{text.state} << 1 | text.begun;
   if (auto it = sets_.find(key); it != sets_.end()) return it->second;
-  if (sets_.size() >= kMostSets) sets_.clear();
+  if (set_bytes_ >= kMostBytes) sets_.clear(), set_bytes_ = 0;
   const TokenTree& tokens = tree(text);
   TokenSet set((tokens.vocabulary() + 63) / 64, 0);
   const auto nodes = tokens.nodes();
@@ -81,6 +81,8 @@ const TokenSet& TokenConstraint::allowed(const Text& text) {
     open.push_back({node.end, next});
     ++i;
   }
+  set_bytes_ += set.size() * sizeof(set[0]);
+  bytes_ = set_bytes_ + automaton_->bytes();
   return sets_.emplace(key, std::move(set)).first->second;
 }
 

@@ -2,6 +2,7 @@
 // each state that is met; the sets are kept.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -62,6 +63,8 @@ class TokenConstraint {
   /// The tokens of what must come next, where there is only one text: the longest tokens, `most` at most. They are what a model
   /// most likely writes; shorter ones make the same text.
   std::vector<std::int32_t> only_continuation(const Text& text, std::size_t most);
+  /// Bytes of sets and tables so far, about. From any thread.
+  std::size_t bytes() const { return bytes_; }
   /// Whether the text may end.
   bool may_end(const Text& text) { return automaton_->may_end(text.state); }
   /// The text with one more token, one of those allowed.
@@ -73,6 +76,8 @@ class TokenConstraint {
   std::shared_ptr<Automaton> automaton_;
   std::shared_ptr<const TokenTree> tree_, first_;
   std::unordered_map<std::uint64_t, TokenSet> sets_;  // by state and whether the text has begun
+  std::size_t set_bytes_ = 0;
+  std::atomic<std::size_t> bytes_{0};
 };
 
 }  // namespace dml

@@ -1,5 +1,7 @@
 #include "serve/constraints.h"
 
+#include <algorithm>
+
 #include "constraint/automaton.h"
 #include "core/error.h"
 #include "serve/openai_request.h"
@@ -7,7 +9,7 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kKnownConstraints = 64;
+constexpr std::size_t kMostKnown = 64, kMostBytes = std::size_t{256} << 20;
 
 }  // namespace
 
@@ -36,7 +38,9 @@ std::shared_ptr<TokenConstraint> Constraints::get(const AnswerFormat& format, co
   auto made = format.constraint(std::move(automaton), continued);
   const std::lock_guard lock(mutex_);
   known_.push_front({key, made});
-  if (known_.size() > kKnownConstraints) known_.pop_back();
+  std::size_t bytes = 0, kept = 0;
+  for (auto it = known_.begin(); it != known_.end() && kept < kMostKnown && bytes < kMostBytes; ++it, ++kept) bytes += it->constraint->bytes();
+  known_.resize(std::max<std::size_t>(1, kept));
   return made;
 }
 

@@ -5,6 +5,7 @@
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -47,6 +48,13 @@ ssize_t read_stream(void* held, std::uint64_t, char* to, std::size_t most) {
 }
 
 void release(void* held) { delete static_cast<Held*>(held); }
+
+// Whether the client has closed its side and everything it sent has been read: a request that is not complete never will be.
+bool has_ended(int socket) {
+  pollfd p{socket, POLLRDHUP, 0};
+  int unread = 0;
+  return ::poll(&p, 1, 0) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR)) && ::ioctl(socket, FIONREAD, &unread) == 0 && unread == 0;
+}
 
 }  // namespace
 
@@ -212,8 +220,9 @@ struct HttpServer::State {
     for (auto& c : open) {
       const std::lock_guard lock(c->mutex);
       const auto more = std::chrono::seconds(c->received / kSlowestBody);
-      if (c->socket >= 0 && c->receiving && now - c->since > options.request_time + more)
-        ::shutdown(c->socket, SHUT_RDWR);
+      if (c->socket < 0 || !c->receiving) continue;
+      const bool ended = std::exchange(c->ended, has_ended(c->socket)) && c->ended;  // twice: the library may be at it just now
+      if (ended || now - c->since > options.request_time + more) ::shutdown(c->socket, SHUT_RDWR);
     }
     for (auto& e : waiting) {
       const std::lock_guard lock(e->mutex);

@@ -25,6 +25,7 @@ struct Connection {
   SteadyClock::time_point since = SteadyClock::now();  // the request began, or the connection
   bool receiving = true;                     // a request is not complete yet
   std::size_t received = 0;
+  bool ended = false;  // the client had closed its side when the sweep last looked
 };
 
 // A request and its answer. The reply and the library share it.

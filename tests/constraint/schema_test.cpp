@@ -86,7 +86,7 @@ TEST(SchemaConstraint, ArraysCountAndCompareTheirItems) {
 }
 
 TEST(SchemaConstraint, FormatsAreAsserted) {
-  check(R"({"type": "string", "format": "date"})", {"\"2024-02-29\"", "\"2000-02-29\""}, {"\"2023-02-29\"", "\"1900-02-29\"", "\"2024-13-01\""});
+  check(R"({"type": "string", "format": "date"})", {"\"2024-02-29\"", "\"2000-02-29\"", "\"0004-02-29\"", "\"0400-02-29\""}, {"\"0000-01-01\"", "\"0000-02-29\"", "\"2023-02-29\"", "\"1900-02-29\"", "\"2024-13-01\""});
   check(R"({"type": "string", "format": "ipv6"})", {"\"::1\"", "\"1:2:3:4:5:6:7:8\"", "\"2001:db8::\""}, {"\"1:2\"", "\"::1::\"", "\"12345::\""});
   check(R"({"type": "string", "format": "uuid"})", {"\"2eb8aa08-aa98-11ea-b4aa-73b441d16380\""}, {"\"2eb8aa08aa9811eab4aa73b441d16380\""});
   check(R"({"type": "string", "format": "uri"})", {"\"http://foo.bar/?baz=qux#quux\"", "\"urn:isbn:0\""}, {"\"/abc\"", "\"http:// x\"", "\"abc\""});
