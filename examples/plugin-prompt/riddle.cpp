@@ -23,9 +23,11 @@ class Riddle : public PromptFormat {
     return out;
   }
   Example prompt(const Json& row) const override {
-    if (!row.contains("clues") || !row["clues"].is_array()) throw std::runtime_error("a riddle needs a list of 'clues'");
+    if (!row.contains("clues") || !row["clues"].is_array())
+      throw std::runtime_error("a riddle needs a list of 'clues'");
     std::string text = "What am I?\n";
-    for (const Json& clue : row["clues"]) text += "- " + (clue.is_string() ? clue.get<std::string>() : clue.dump()) + "\n";
+    for (const Json& clue : row["clues"])
+      text += "- " + (clue.is_string() ? clue.get<std::string>() : clue.dump()) + "\n";
     return {{{text + "Answer: "}}};
   }
   std::string fingerprint() const override { return "1"; }  // another number when the text changes
@@ -35,5 +37,6 @@ class Riddle : public PromptFormat {
 }  // namespace
 
 DML_PLUGIN("riddles", "1.0") {
-  registry.add(Row<PromptFormat>{"riddle", "clues and their answer", [](const Json&) { return std::make_unique<Riddle>(); }});
+  registry.add(
+      Row<PromptFormat>{"riddle", "clues and their answer", [](const Json&) { return std::make_unique<Riddle>(); }});
 }

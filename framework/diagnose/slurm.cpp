@@ -13,15 +13,16 @@ constexpr std::int64_t kMostNodes = 1 << 16;
 constexpr int kSecondsToSave = 120;  // before the time is up
 
 bool is_time(const std::string& text) {
-  static const Regex pattern("(?:[0-9]+|[0-9]+:[0-9]{2}|[0-9]+:[0-9]{2}:[0-9]{2}|[0-9]+-[0-9]{1,2}(?::[0-9]{2}){0,2})", RegexSyntax::python,
-                             "time");
+  static const Regex pattern("(?:[0-9]+|[0-9]+:[0-9]{2}|[0-9]+:[0-9]{2}:[0-9]{2}|[0-9]+-[0-9]{1,2}(?::[0-9]{2}){0,2})",
+                             RegexSyntax::python, "time");
   return pattern.matches(text);
 }
 
 void check(const SlurmRequest& slurm, const LaunchRequest& request) {
   Problems problems;
   const auto count = [&](const char* option, std::int64_t value) {
-    if (value < 1 || value > kMostNodes) problems.add(fmt::format("launch: {} {}: expected 1 to {}", option, value, kMostNodes));
+    if (value < 1 || value > kMostNodes)
+      problems.add(fmt::format("launch: {} {}: expected 1 to {}", option, value, kMostNodes));
   };
   count("--nodes", slurm.nodes);
   count("--ranks-per-node", slurm.ranks_per_node);
@@ -33,7 +34,8 @@ void check(const SlurmRequest& slurm, const LaunchRequest& request) {
   for (const auto& word : {slurm.partition, slurm.account})
     if (word && (word->empty() || word->find_first_of(" \t\n\r") != word->npos))
       problems.add(fmt::format("launch: '{}' is no name of a partition or account", *word));
-  if (request.command.empty()) problems.add("launch needs a command to start, as in: dml launch --submit slurm train recipe.yml");
+  if (request.command.empty())
+    problems.add("launch needs a command to start, as in: dml launch --submit slurm train recipe.yml");
   problems.raise();
 }
 
@@ -42,7 +44,8 @@ void check(const SlurmRequest& slurm, const LaunchRequest& request) {
 std::string slurm_name(const LaunchRequest& request) {
   std::string name = request.command.empty() ? "dml" : request.command[0];
   if (request.command.size() > 1) name += "-" + std::filesystem::path(request.command[1]).stem().string();
-  std::ranges::replace_if(name, [](unsigned char c) { return !std::isalnum(c) && c != '-' && c != '_' && c != '.'; }, '_');
+  std::ranges::replace_if(
+      name, [](unsigned char c) { return !std::isalnum(c) && c != '-' && c != '_' && c != '.'; }, '_');
   return name;
 }
 
@@ -72,14 +75,17 @@ std::string slurm_script(const SlurmRequest& slurm, const LaunchRequest& request
   const auto resumes = [](const std::string& w) { return w.starts_with("--resume"); };
   if (trains && std::ranges::none_of(words, resumes)) words.insert(words.end(), {"--resume", "auto"});
   out += request.threads ? fmt::format("\nthreads={}\n", *request.threads)
-                         : fmt::format("\nthreads=$((SLURM_CPUS_ON_NODE / {} > 0 ? SLURM_CPUS_ON_NODE / {} : 1))\n", slurm.ranks_per_node,
-                                       slurm.ranks_per_node);
-  out += fmt::format("srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task=\"$threads\" --cpu-bind=cores \\\n  {} --threads \"$threads\"\n",
-                     shell_text(words));
+                         : fmt::format("\nthreads=$((SLURM_CPUS_ON_NODE / {} > 0 ? SLURM_CPUS_ON_NODE / {} : 1))\n",
+                                       slurm.ranks_per_node, slurm.ranks_per_node);
+  out += fmt::format(
+      "srun --mpi=pmix --kill-on-bad-exit=1 --cpus-per-task=\"$threads\" --cpu-bind=cores \\\n  {} --threads "
+      "\"$threads\"\n",
+      shell_text(words));
   if (!trains) return out;
   out += fmt::format(
       "code=$?\n\n"
-      "# 75: saved and stopped, {} seconds before the time was up. The job goes back to the queue and resumes from that checkpoint.\n"
+      "# 75: saved and stopped, {} seconds before the time was up. The job goes back to the queue and resumes from "
+      "that checkpoint.\n"
       "# A job that makes room for another is requeued by Slurm itself.\n"
       "if [ $code -eq {} ]; then\n  scontrol requeue \"$SLURM_JOB_ID\"\nfi\nexit $code\n",
       kSecondsToSave, static_cast<int>(ExitCode::stopped));

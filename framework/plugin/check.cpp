@@ -28,7 +28,8 @@ class PluginCheck : public AnswerCheck {
     } catch (...) {
       failure = "an exception that is no std::exception";
     }
-    if (problems_.size() < kMostProblems) problems_.push_back(fmt::format("plug-in {}: {}: {}", origin_.plugin, origin_.row, failure));
+    if (problems_.size() < kMostProblems)
+      problems_.push_back(fmt::format("plug-in {}: {}: {}", origin_.plugin, origin_.row, failure));
     return {.counts = false};
   }
   std::string name() const override { return name_; }
@@ -47,7 +48,8 @@ void add_row(const Origin& origin, plugin::Row<plugin::AnswerCheck> row) {
   auto make = [origin, row](const CheckRequest& request) -> std::unique_ptr<AnswerCheck> {
     Json given = request.options;
     std::string name = request.name;
-    if (const auto own = given.find("name"); own != given.end() && own->is_string()) name = own->get<std::string>(), given.erase("name");
+    if (const auto own = given.find("name"); own != given.end() && own->is_string())
+      name = own->get<std::string>(), given.erase("name");
     Json arguments = checked_arguments(row.arguments, given, fmt::format("check '{}'", request.name));
     arguments["value"] = request.value;
     return std::make_unique<PluginCheck>(origin, name, make_of(origin, row, arguments));

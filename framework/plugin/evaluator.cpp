@@ -12,7 +12,8 @@ class View : public plugin::ModelView {
   int rank() const override { return context_.comm.rank(); }
   int ranks() const override { return context_.comm.size(); }
   double sum(double mine) override { return context_.comm.sum(mine); }
-  void parameters(const std::function<void(std::string_view, std::span<const std::int64_t>, std::span<const float>)>& visit) override {
+  void parameters(const std::function<void(std::string_view, std::span<const std::int64_t>, std::span<const float>)>&
+                      visit) override {
     for (const Unit& unit : context_.model.parameters.units())
       for (const Parameter& p : unit.parameters)
         visit(p.name, p.shape, {unit.value + p.offset, static_cast<std::size_t>(p.size())});

@@ -33,13 +33,21 @@ class Staging : public plugin::Registry {
  public:
   explicit Staging(std::string plugin) : plugin_(std::move(plugin)) {}
 
-  void add(plugin::Row<plugin::PromptFormat> row) override { stage("prompt format", std::move(row), prompt_strategies().names()); }
+  void add(plugin::Row<plugin::PromptFormat> row) override {
+    stage("prompt format", std::move(row), prompt_strategies().names());
+  }
   void add(plugin::Row<plugin::Optimizer> row) override { stage("optimizer", std::move(row), optimizer_names()); }
   void add(plugin::Row<plugin::Schedule> row) override { stage("schedule", std::move(row), schedules().names()); }
-  void add(plugin::Row<plugin::Objective> row) override { stage("objective", std::move(row), plugin_objectives().names()); }
+  void add(plugin::Row<plugin::Objective> row) override {
+    stage("objective", std::move(row), plugin_objectives().names());
+  }
   void add(plugin::Row<plugin::AnswerCheck> row) override { stage("check", std::move(row), check_names()); }
-  void add(plugin::Row<plugin::Evaluator> row) override { stage("evaluator", std::move(row), plugin_evaluators().names()); }
-  void add(plugin::Row<plugin::Observer> row) override { stage("observer", std::move(row), plugin_observers().names()); }
+  void add(plugin::Row<plugin::Evaluator> row) override {
+    stage("evaluator", std::move(row), plugin_evaluators().names());
+  }
+  void add(plugin::Row<plugin::Observer> row) override {
+    stage("observer", std::move(row), plugin_observers().names());
+  }
   void add(plugin::Row<plugin::Strategy> row) override { stage("strategy", std::move(row), strategies().names()); }
 
   void commit() const {
@@ -90,8 +98,8 @@ const plugin::Manifest& manifest_of(void* library, const std::string& path) {
   const auto* found = static_cast<const plugin::Manifest*>(dlsym(library, "dml_plugin"));
   if (!found) throw UserError("{}: is no plug-in of dml: it has no DML_PLUGIN(…)", path);
   if (found->abi != DML_PLUGIN_ABI)
-    throw UserError("{}: was built for version {} of the plug-in interface, this dml has version {}; build it again", path,
-                    found->abi, DML_PLUGIN_ABI);
+    throw UserError("{}: was built for version {} of the plug-in interface, this dml has version {}; build it again",
+                    path, found->abi, DML_PLUGIN_ABI);
   if (const std::string build = DML_PLUGIN_BUILD; found->build != build)
     throw UserError("{}: was built with {}, this dml with {}; build it again", path, found->build, build);
   return *found;

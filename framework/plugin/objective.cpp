@@ -8,11 +8,16 @@ namespace {
 
 plugin::Role role_of(DocumentRole role) {
   switch (role) {
-    case DocumentRole::chosen: return plugin::Role::chosen;
-    case DocumentRole::rejected: return plugin::Role::rejected;
-    case DocumentRole::desirable: return plugin::Role::desirable;
-    case DocumentRole::undesirable: return plugin::Role::undesirable;
-    default: return plugin::Role::alone;
+    case DocumentRole::chosen:
+      return plugin::Role::chosen;
+    case DocumentRole::rejected:
+      return plugin::Role::rejected;
+    case DocumentRole::desirable:
+      return plugin::Role::desirable;
+    case DocumentRole::undesirable:
+      return plugin::Role::undesirable;
+    default:
+      return plugin::Role::alone;
   }
 }
 
@@ -29,7 +34,8 @@ class PluginObjective : public DocumentObjective {
     score_documents(batch, losses, documents_);
     shown_.resize(documents_.size());
     for (std::size_t d = 0; d < documents_.size(); ++d) {
-      const DocumentGroup group = batch.groups.empty() ? DocumentGroup{DocumentRole::alone, static_cast<std::int32_t>(d)} : batch.groups[d];
+      const DocumentGroup group =
+          batch.groups.empty() ? DocumentGroup{DocumentRole::alone, static_cast<std::int32_t>(d)} : batch.groups[d];
       shown_[d] = {role_of(group.role), group.group, documents_[d].answer, documents_[d].tokens, group.reference};
     }
     found_.assign(documents_.size(), {});

@@ -15,9 +15,12 @@ Action asked(const plugin::Action& a) { return {a.save, a.finish, a.stop}; }
 
 plugin::End shown(RunEnd::Reason reason) {
   switch (reason) {
-    case RunEnd::Reason::complete: return plugin::End::complete;
-    case RunEnd::Reason::finished_early: return plugin::End::finished_early;
-    case RunEnd::Reason::stopped: return plugin::End::stopped;
+    case RunEnd::Reason::complete:
+      return plugin::End::complete;
+    case RunEnd::Reason::finished_early:
+      return plugin::End::finished_early;
+    case RunEnd::Reason::stopped:
+      return plugin::End::stopped;
   }
   return plugin::End::stopped;
 }
@@ -33,8 +36,8 @@ class PluginObserver : public Observer {
   }
   Action on_step(const StepMetrics& m) override {
     return asked(guarded(origin_, [&] {
-      return observer_->on_step({m.step, m.epoch, m.loss, m.grad_norm, m.lr, m.tokens, m.trained_tokens, m.tok_s, m.step_s, m.mem,
-                                 shown(m.values)});
+      return observer_->on_step({m.step, m.epoch, m.loss, m.grad_norm, m.lr, m.tokens, m.trained_tokens, m.tok_s,
+                                 m.step_s, m.mem, shown(m.values)});
     }));
   }
   Action on_eval(const EvalMetrics& m, const std::vector<SampleMetrics>& samples) override {

@@ -1,6 +1,6 @@
 // Optimizers of plug-ins: planes of floats as state, slices one by one.
-#include "optim/arguments.h"
 #include "core/parallel.h"
+#include "optim/arguments.h"
 #include "plugin/adapters.h"
 
 namespace dml {
@@ -19,7 +19,8 @@ class RankThreads : public plugin::Threads {
 
 class PluginOptimizer : public Optimizer {
  public:
-  PluginOptimizer(Origin origin, std::unique_ptr<plugin::Optimizer> rule) : origin_(std::move(origin)), rule_(std::move(rule)) {}
+  PluginOptimizer(Origin origin, std::unique_ptr<plugin::Optimizer> rule)
+      : origin_(std::move(origin)), rule_(std::move(rule)) {}
 
   StateLayout state() const override {
     return StateLayout([this](const Parameter& p) { return state_of(p); });
@@ -32,8 +33,9 @@ class PluginOptimizer : public Optimizer {
         const plugin::Parameter parameter = shown(*s.parameter);
         const MatrixShape m = trained_matrix(*s.parameter);
         const bool all = s.size() == s.parameter->trained_size();
-        rule_->step({parameter, s.value, s.grad, s.state, step.learning_rate * static_cast<double>(s.parameter->learning_rate_scale),
-                     all ? m.rows : 1, all ? m.cols : s.size()},
+        rule_->step({parameter, s.value, s.grad, s.state,
+                     step.learning_rate * static_cast<double>(s.parameter->learning_rate_scale), all ? m.rows : 1,
+                     all ? m.cols : s.size()},
                     how);
       }
     });
@@ -42,7 +44,8 @@ class PluginOptimizer : public Optimizer {
  private:
   ParameterState state_of(const Parameter& p) const {
     const plugin::StateNeeds needs = guarded(origin_, [&] { return rule_->state(shown(p)); });
-    if (needs.per_element < 0 || needs.per_element > 64 || needs.per_parameter < 0 || (needs.per_parameter > 0 && !needs.whole))
+    if (needs.per_element < 0 || needs.per_element > 64 || needs.per_parameter < 0 ||
+        (needs.per_parameter > 0 && !needs.whole))
       plugin_failed(origin_, "state() asks for a negative number, or for floats of a parameter without `whole`");
     ParameterState out;
     out.whole = needs.whole;

@@ -42,7 +42,8 @@ class PluginPrompt : public PromptStrategy {
     return out;
   }
   std::string fingerprint() const override {
-    return fmt::format("{} {}: {}", origin_.plugin, origin_.row, guarded(origin_, [&] { return format_->fingerprint(); }));
+    return fmt::format("{} {}: {}", origin_.plugin, origin_.row,
+                       guarded(origin_, [&] { return format_->fingerprint(); }));
   }
   std::string description() const override {
     const std::string own = guarded(origin_, [&] { return format_->description(); });

@@ -14,10 +14,14 @@ void add_row(const Origin& origin, plugin::Row<plugin::Schedule> row) {
     Json kwargs;
     std::unique_ptr<plugin::Schedule> schedule;
   };
-  shape.factor = [origin, row, made = std::make_shared<Made>()](const ScheduleSettings& settings, const SchedulePlace& place) {
+  shape.factor = [origin, row, made = std::make_shared<Made>()](const ScheduleSettings& settings,
+                                                                const SchedulePlace& place) {
     if (!made->schedule || made->kwargs != settings.kwargs)
-      *made = {settings.kwargs, make_of(origin, row, checked_arguments(row.arguments, settings.kwargs, "lr_scheduler_kwargs"))};
-    const double factor = guarded(origin, [&] { return made->schedule->factor({place.step, place.warmup, place.steps}); });
+      *made = {settings.kwargs,
+               make_of(origin, row, checked_arguments(row.arguments, settings.kwargs, "lr_scheduler_kwargs"))};
+    const double factor = guarded(origin, [&] {
+      return made->schedule->factor({place.step, place.warmup, place.steps});
+    });
     if (!std::isfinite(factor)) plugin_failed(origin, fmt::format("the factor of step {} is {}", place.step, factor));
     return factor;
   };

@@ -12,7 +12,8 @@ class Between : public plugin::Ranks {
   explicit Between(Comm& comm) : comm_(comm) {}
   int rank() const override { return comm_.rank(); }
   int size() const override { return comm_.size(); }
-  void exchange(std::span<const std::span<const std::byte>> send, std::span<const std::span<std::byte>> receive) override {
+  void exchange(std::span<const std::span<const std::byte>> send,
+                std::span<const std::span<std::byte>> receive) override {
     comm_.exchange({send.begin(), send.end()}, {receive.begin(), receive.end()}, {"exchange of a plug-in"})->wait();
   }
 
@@ -23,7 +24,10 @@ class Between : public plugin::Ranks {
 class PluginStrategy : public DistributionStrategy {
  public:
   PluginStrategy(Origin origin, std::unique_ptr<plugin::Strategy> rule, Comm& comm, const DistributionOptions& options)
-      : origin_(std::move(origin)), rule_(std::move(rule)), comm_(comm), alone_(make_self_comm()),
+      : origin_(std::move(origin)),
+        rule_(std::move(rule)),
+        comm_(comm),
+        alone_(make_self_comm()),
         own_(*alone_, Replicated::Updates::everything, options) {}
 
   void adopt(ParameterStore& store, const StateLayout& state) override {
@@ -31,7 +35,8 @@ class PluginStrategy : public DistributionStrategy {
     std::vector<std::int64_t> sizes;
     for (Unit& unit : store.units()) {
       sizes.push_back(unit.size);
-      if (unit.size > 0) comm_.broadcast(std::as_writable_bytes(std::span(unit.value, static_cast<std::size_t>(unit.size))), 0);
+      if (unit.size > 0)
+        comm_.broadcast(std::as_writable_bytes(std::span(unit.value, static_cast<std::size_t>(unit.size))), 0);
     }
     guarded(origin_, [&] { rule_->begin(sizes, comm_.size()); });
     own_.adopt(store, state);
@@ -55,7 +60,9 @@ class PluginStrategy : public DistributionStrategy {
       if (s.unit == summed) continue;
       summed = s.unit;
       float* unit = s.grad.data() - s.parameter->offset - s.first;
-      guarded(origin_, [&] { rule_->sum(s.unit, {unit, static_cast<std::size_t>(store_->units()[s.unit].size)}, ranks); });
+      guarded(origin_, [&] {
+        rule_->sum(s.unit, {unit, static_cast<std::size_t>(store_->units()[s.unit].size)}, ranks);
+      });
     }
     return shards;
   }
@@ -69,7 +76,8 @@ class PluginStrategy : public DistributionStrategy {
     if (comm_.rank() == 0) read([](std::size_t) {});
   }
   Comm* twins() override { return &comm_; }
-  Memory memory(const ParameterStore& store, const StateLayout& state, std::int64_t micro_batches_per_rank) const override {
+  Memory memory(const ParameterStore& store, const StateLayout& state,
+                std::int64_t micro_batches_per_rank) const override {
     Memory memory = own_.memory(store, state, micro_batches_per_rank);
     memory.communication += guarded(origin_, [&] { return rule_->memory(store.floats(), comm_.size()); });
     return memory;
@@ -90,7 +98,8 @@ class PluginStrategy : public DistributionStrategy {
 
 void add_row(const Origin& origin, plugin::Row<plugin::Strategy> row) {
   auto make = [origin, row](Comm& comm, const DistributionOptions& options) -> std::unique_ptr<DistributionStrategy> {
-    const Json arguments = checked_arguments(row.arguments, arguments_of(options.plugin_args, row.name), "plugin_args." + row.name);
+    const Json arguments =
+        checked_arguments(row.arguments, arguments_of(options.plugin_args, row.name), "plugin_args." + row.name);
     return std::make_unique<PluginStrategy>(origin, make_of(origin, row, arguments), comm, options);
   };
   for (const std::string& name : row.spellings) strategies().add({name, row.help, make});

@@ -36,7 +36,8 @@ void check_plugin_names(const Json& plugin_args) {
   Problems problems;
   for (auto& [name, arguments] : plugin_args.items()) {
     if (std::find(known.begin(), known.end(), name) == known.end())
-      problems.add({"plugin_args." + name, "", fmt::format("plugin_args: no plug-in has added '{}'{}", name, did_you_mean(name, known))});
+      problems.add({"plugin_args." + name, "",
+                    fmt::format("plugin_args: no plug-in has added '{}'{}", name, did_you_mean(name, known))});
     else if (!arguments.is_object() && !arguments.is_null())
       problems.add({"plugin_args." + name, "", fmt::format("plugin_args.{}: expected a table of arguments", name)});
   }

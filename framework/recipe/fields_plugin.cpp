@@ -5,14 +5,19 @@ namespace dml::recipe {
 
 Section plugin_section() {
   using S = PluginSection;
-  Table t("Plug-ins", "Shared libraries that add optimizers, prompt formats and more (docs/plugins.md). A plug-in is code: it runs as "
-                      "soon as the recipe is read, with your rights, also by `dml validate`.");
+  Table t(
+      "Plug-ins",
+      "Shared libraries that add optimizers, prompt formats and more (docs/plugins.md). A plug-in is code: it runs as "
+      "soon as the recipe is read, with your rights, also by `dml validate`.");
   t.defaults<S>();
-  t.add("plugins", &S::plugins, "Shared libraries to load before anything else of the recipe is checked; their rows can then be named in it.",
+  t.add("plugins", &S::plugins,
+        "Shared libraries to load before anything else of the recipe is checked; their rows can then be named in it.",
         {.example = "[./libmine.so]", .path = true});
-  t.add("plugin_args", &S::plugin_args, "Arguments of objectives, evaluators, observers and distribution strategies of plug-ins, by their names.",
+  t.add("plugin_args", &S::plugin_args,
+        "Arguments of objectives, evaluators, observers and distribution strategies of plug-ins, by their names.",
         {.example = "{slowest: {seconds: 2}}"});
-  t.add("objective", &S::objective, "Objective of a plug-in, in place of the loss per token, or of the loss that rl stands for.",
+  t.add("objective", &S::objective,
+        "Objective of a plug-in, in place of the loss per token, or of the loss that rl stands for.",
         {.example = "mean_by_answer", .unset = "follows from rl"});
   return {std::move(t), [](Recipe& r) -> void* { return &r.plugin; }};
 }

@@ -15,10 +15,10 @@ enum class Role { alone, chosen, rejected, desirable, undesirable };
 
 struct Document {
   Role role = Role::alone;
-  int group = 0;              // documents with the same number, within the micro-batch, belong together
+  int group = 0;               // documents with the same number, within the micro-batch, belong together
   double log_probability = 0;  // sum of log p over the trained tokens; of preferences, over those of the answer
-  double tokens = 0;          // their number
-  double reference = 0;       // the same sum under the reference model; 0 where there is none
+  double tokens = 0;           // their number
+  double reference = 0;        // the same sum under the reference model; 0 where there is none
 };
 
 /// The part of the loss that belongs to a document. Sums and denominators of a global batch are added up and divided once, so that
@@ -36,7 +36,8 @@ class Objective {
   virtual std::vector<std::string> terms() const { return {}; }
   /// Sets losses[d] of every document d of a micro-batch, and adds to sums[t] what term t has of them; a term is logged as its sum
   /// over the global batch ÷ the sum of denominators. A document of which no token is trained has tokens = 0.
-  virtual void score(std::span<const Document> documents, std::span<DocumentLoss> losses, std::span<double> sums) const = 0;
+  virtual void score(std::span<const Document> documents, std::span<DocumentLoss> losses,
+                     std::span<double> sums) const = 0;
 };
 
 }  // namespace dml::plugin

@@ -32,7 +32,7 @@ struct Slice {
   std::span<const float> gradient;  // to be multiplied by Step::gradient_scale
   /// First per_element planes, each as long as `value`, then per_parameter floats.
   std::span<float> state;
-  double learning_rate = 0;        // of this parameter, in this step
+  double learning_rate = 0;         // of this parameter, in this step
   std::int64_t rows = 1, cols = 0;  // of a whole matrix; else one row
 };
 
@@ -42,14 +42,14 @@ class Threads {
   /// Calls body(first, last) for ranges that cover [0, size), at once on several threads.
   template <class Body>
   void ranges(std::int64_t size, const Body& body) const {
-    run(size, &body, [](const void* b, std::int64_t first, std::int64_t last) {
-      (*static_cast<const Body*>(b))(first, last);
-    });
+    run(size, &body,
+        [](const void* b, std::int64_t first, std::int64_t last) { (*static_cast<const Body*>(b))(first, last); });
   }
 
  protected:
   ~Threads() = default;
-  virtual void run(std::int64_t size, const void* body, void (*call)(const void*, std::int64_t, std::int64_t)) const = 0;
+  virtual void run(std::int64_t size, const void* body,
+                   void (*call)(const void*, std::int64_t, std::int64_t)) const = 0;
 };
 
 struct Step {

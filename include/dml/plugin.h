@@ -25,9 +25,9 @@
 #define DML_PLUGIN_TEXT_(x) #x
 #define DML_PLUGIN_TEXT(x) DML_PLUGIN_TEXT_(x)
 /// What both sides must share besides: the layouts of the C++ library and of its strings, and the version of nlohmann-json.
-#define DML_PLUGIN_BUILD                                                                                             \
-  "C++ ABI " DML_PLUGIN_TEXT(__GXX_ABI_VERSION) ", strings " DML_PLUGIN_TEXT(_GLIBCXX_USE_CXX11_ABI) ", nlohmann-json " \
-  DML_PLUGIN_TEXT(NLOHMANN_JSON_VERSION_MAJOR) "." DML_PLUGIN_TEXT(NLOHMANN_JSON_VERSION_MINOR)
+#define DML_PLUGIN_BUILD                                                      \
+  "C++ ABI " DML_PLUGIN_TEXT(__GXX_ABI_VERSION) ", strings " DML_PLUGIN_TEXT( \
+      _GLIBCXX_USE_CXX11_ABI) ", nlohmann-json " DML_PLUGIN_TEXT(NLOHMANN_JSON_VERSION_MAJOR) "." DML_PLUGIN_TEXT(NLOHMANN_JSON_VERSION_MINOR)
 
 namespace dml::plugin {
 
@@ -42,10 +42,10 @@ struct Manifest {
 }  // namespace dml::plugin
 
 /// DML_PLUGIN(name, version) { registry.add(…); }, once in a library.
-#define DML_PLUGIN(name, version)                                                                                     \
-  static void dml_plugin_add_rows(::dml::plugin::Registry& registry);                                                 \
-  extern "C" {                                                                                                        \
-  extern __attribute__((visibility("default"))) const ::dml::plugin::Manifest dml_plugin;                             \
-  const ::dml::plugin::Manifest dml_plugin{DML_PLUGIN_ABI, DML_PLUGIN_BUILD, name, version, dml_plugin_add_rows};     \
-  }                                                                                                                   \
+#define DML_PLUGIN(name, version)                                                                                 \
+  static void dml_plugin_add_rows(::dml::plugin::Registry& registry);                                             \
+  extern "C" {                                                                                                    \
+  extern __attribute__((visibility("default"))) const ::dml::plugin::Manifest dml_plugin;                         \
+  const ::dml::plugin::Manifest dml_plugin{DML_PLUGIN_ABI, DML_PLUGIN_BUILD, name, version, dml_plugin_add_rows}; \
+  }                                                                                                               \
   static void dml_plugin_add_rows(::dml::plugin::Registry& registry)

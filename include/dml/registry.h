@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 struct Argument {
   std::string name, help;
   Json fallback;
-  double below = 1e300;                // numbers must be in [0, below)
+  double below = 1e300;                 // numbers must be in [0, below)
   std::vector<std::string> words = {};  // texts: the only ones allowed
   /// Optimizers: the key of the recipe that gives it where optim_args do not: weight_decay, adam_beta1, adam_beta2,
   /// adam_beta3, adam_epsilon or adam_epsilon2.

@@ -19,7 +19,8 @@ class Ranks {
   virtual int size() const = 0;
   /// Sends send[r] to rank r and receives receive[r] from it; both have size() entries, sizes agree pairwise, nothing is sent
   /// where they are empty.
-  virtual void exchange(std::span<const std::span<const std::byte>> send, std::span<const std::span<std::byte>> receive) = 0;
+  virtual void exchange(std::span<const std::span<const std::byte>> send,
+                        std::span<const std::span<std::byte>> receive) = 0;
 
  protected:
   ~Ranks() = default;

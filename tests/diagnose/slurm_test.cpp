@@ -47,7 +47,8 @@ TEST(SlurmScript, OfATrainingIsRequeuedAndResumes) {
             "  '/opt/my dml' train 'my runs/a.yml' --lora_r 8 --resume auto --threads \"$threads\"\n"
             "code=$?\n"
             "\n"
-            "# 75: saved and stopped, 120 seconds before the time was up. The job goes back to the queue and resumes from that "
+            "# 75: saved and stopped, 120 seconds before the time was up. The job goes back to the queue and resumes "
+            "from that "
             "checkpoint.\n"
             "# A job that makes room for another is requeued by Slurm itself.\n"
             "if [ $code -eq 75 ]; then\n"
@@ -59,9 +60,11 @@ TEST(SlurmScript, OfATrainingIsRequeuedAndResumes) {
 TEST(SlurmScript, SharesTheCoresOfANodeAndKeepsWhatTheUserSaysOfResuming) {
   SlurmRequest slurm;
   slurm.ranks_per_node = 4;
-  EXPECT_THAT(slurm_script(slurm, request_of({"train", "a.yml", "--resume=out/checkpoint-5"}), kHost),
-              AllOf(HasSubstr("#SBATCH --exclusive\n"), HasSubstr("SLURM_CPUS_ON_NODE / 4"), Not(HasSubstr("--resume auto"))));
-  EXPECT_THAT(slurm_script(slurm, request_of({"evaluate", "a.yml"}), kHost), AllOf(Not(HasSubstr("requeue")), Not(HasSubstr("--resume"))));
+  EXPECT_THAT(
+      slurm_script(slurm, request_of({"train", "a.yml", "--resume=out/checkpoint-5"}), kHost),
+      AllOf(HasSubstr("#SBATCH --exclusive\n"), HasSubstr("SLURM_CPUS_ON_NODE / 4"), Not(HasSubstr("--resume auto"))));
+  EXPECT_THAT(slurm_script(slurm, request_of({"evaluate", "a.yml"}), kHost),
+              AllOf(Not(HasSubstr("requeue")), Not(HasSubstr("--resume"))));
 }
 
 TEST(SlurmScript, RefusesWhatSlurmWouldMisread) {
@@ -79,10 +82,13 @@ TEST(SlurmScript, RefusesWhatSlurmWouldMisread) {
   for (const char* good : {"90", "1:30", "12:00:00", "2-0", "2-12:30:10"})
     EXPECT_EQ(error_of([&](SlurmRequest& s, LaunchRequest&) { s.time = good; }), "") << good;
   for (const char* bad : {"", "2h", "1:3", "12:00:00:00", "-5", "1\n#SBATCH --x"})
-    EXPECT_THAT(error_of([&](SlurmRequest& s, LaunchRequest&) { s.time = bad; }), HasSubstr("expected minutes, HH:MM:SS")) << bad;
+    EXPECT_THAT(error_of([&](SlurmRequest& s, LaunchRequest&) { s.time = bad; }),
+                HasSubstr("expected minutes, HH:MM:SS"))
+        << bad;
   EXPECT_THAT(error_of([](SlurmRequest& s, LaunchRequest& r) { s.nodes = 0, r.ranks = 2; }),
               AllOf(HasSubstr("--nodes 0: expected 1 to"), HasSubstr("-n does not go with --submit")));
-  EXPECT_THAT(error_of([](SlurmRequest& s, LaunchRequest&) { s.partition = "a b"; }), HasSubstr("no name of a partition"));
+  EXPECT_THAT(error_of([](SlurmRequest& s, LaunchRequest&) { s.partition = "a b"; }),
+              HasSubstr("no name of a partition"));
 }
 
 }  // namespace

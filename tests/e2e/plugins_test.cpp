@@ -22,10 +22,11 @@ class PlugIns : public Workshop {
 };
 
 TEST_F(PlugIns, OptimizerScheduleObjectiveEvaluatorAndObserverTrainAndResume) {
-  const Keys keys = tiny_model() + loaded() +
-                    Keys{{"optimizer", "mysgd"},     {"optim_args", "{momentum: 0.75}"}, {"learning_rate", "1e-2"},
-                         {"lr_scheduler", "halves"}, {"objective", "by_document"},       {"save_steps", "2"},
-                         {"max_steps", "6"},         {"plugin_args", "{watch: {finish_at: 4}}"}};
+  const Keys keys =
+      tiny_model() + loaded() + Keys{{"optimizer", "mysgd"},       {"optim_args", "{momentum: 0.75}"},
+                                     {"learning_rate", "1e-2"},    {"lr_scheduler", "halves"},
+                                     {"objective", "by_document"}, {"save_steps", "2"},
+                                     {"max_steps", "6"},           {"plugin_args", "{watch: {finish_at: 4}}"}};
   const Ended e = train(1, recipe("r.yml", keys + Keys{{"output_dir", at("out")}}));
   ASSERT_EQ(e.exit, 0) << e.err;
   EXPECT_THAT(e.err, HasSubstr("plug-in loaded, its code runs with your rights: mine 2.1: optimizer my_sgd"));
@@ -38,13 +39,15 @@ TEST_F(PlugIns, OptimizerScheduleObjectiveEvaluatorAndObserverTrainAndResume) {
   EXPECT_EQ(steps, 4);  // the observer ended the run
   EXPECT_TRUE(norm || keys.at("val_set_size") == "0");
 
-  const Ended more = train(1, recipe("r.yml", keys + Keys{{"output_dir", at("out")}, {"plugin_args", "{}"}}), {"--resume", "auto"});
+  const Ended more =
+      train(1, recipe("r.yml", keys + Keys{{"output_dir", at("out")}, {"plugin_args", "{}"}}), {"--resume", "auto"});
   EXPECT_THAT(more.err, testing::Not(HasSubstr("internal"))) << more.err;
 }
 
 TEST_F(PlugIns, AStrategyThatSumsOverTheRanksIsDdp) {
   if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
-  const Keys keys = tiny_model() + Keys{{"optimizer", "sgd"}, {"learning_rate", "1e-2"}, {"max_steps", "4"}, {"eval_steps", ""}};
+  const Keys keys =
+      tiny_model() + Keys{{"optimizer", "sgd"}, {"learning_rate", "1e-2"}, {"max_steps", "4"}, {"eval_steps", ""}};
   Ended e = train(2, recipe("ddp.yml", keys + Keys{{"distribution", "ddp"}, {"output_dir", at("ddp")}}));
   ASSERT_EQ(e.exit, 0) << e.err;
   e = train(2, recipe("own.yml", keys + loaded() + Keys{{"distribution", "everybody"}, {"output_dir", at("own")}}));
@@ -58,9 +61,11 @@ TEST_F(PlugIns, ErrorsAreOneLineBeforeTheRun) {
   };
   refused({{"plugins", "[./libnone.so]"}}, {"r.yml:", "plug-in ./libnone.so: No such file or directory"});
   refused(loaded() + Keys{{"optimizer", "my_sdg"}}, {"r.yml:", "my_sdg", "my_sgd"});
-  refused(loaded() + Keys{{"plugin_args", "{watch: {fail_on: 3}}"}}, {"plugin_args.watch: unknown argument 'fail_on'", "fail_at"});
+  refused(loaded() + Keys{{"plugin_args", "{watch: {fail_on: 3}}"}},
+          {"plugin_args.watch: unknown argument 'fail_on'", "fail_at"});
   refused(loaded() + Keys{{"plugin_args", "{wacht: {}}"}}, {"plugin_args: no plug-in has added 'wacht'", "watch"});
-  refused(loaded() + Keys{{"optimizer", "my_sgd"}, {"optim_args", "{momentum: 0.5}"}}, {"plug-in mine 2.1", "optimizer 'my_sgd': half a momentum"});
+  refused(loaded() + Keys{{"optimizer", "my_sgd"}, {"optim_args", "{momentum: 0.5}"}},
+          {"plug-in mine 2.1", "optimizer 'my_sgd': half a momentum"});
   refused({{"objective", "by_document"}}, {"r.yml:", "objective"});
 }
 

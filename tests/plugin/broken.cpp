@@ -44,6 +44,6 @@ DML_PLUGIN("twice", "1") {
 DML_PLUGIN("taken", "1") { registry.add(row("cosine")); }
 #elif BROKEN == 6  // adds a name of the plug-in `mine`
 DML_PLUGIN("copy", "1") { registry.add(row("halves")); }
-#else  // is none
+#else              // is none
 extern "C" int dml_nothing() { return row("x").name.empty(); }
 #endif

@@ -17,7 +17,8 @@ class Sgd : public Optimizer {
   void step(const Slice& s, const Step& step) const override {
     step.threads.ranges(static_cast<std::int64_t>(s.value.size()), [&](std::int64_t first, std::int64_t last) {
       for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i) {
-        s.state[i] = static_cast<float>(momentum_) * s.state[i] + static_cast<float>(step.gradient_scale) * s.gradient[i];
+        s.state[i] =
+            static_cast<float>(momentum_) * s.state[i] + static_cast<float>(step.gradient_scale) * s.gradient[i];
         s.value[i] -= static_cast<float>(s.learning_rate) * s.state[i];
       }
     });
@@ -51,7 +52,8 @@ class Shout : public PromptFormat {
 class ByDocument : public Objective {
  public:
   std::vector<std::string> terms() const override { return {"perplexities"}; }
-  void score(std::span<const Document> documents, std::span<DocumentLoss> losses, std::span<double> sums) const override {
+  void score(std::span<const Document> documents, std::span<DocumentLoss> losses,
+             std::span<double> sums) const override {
     for (std::size_t d = 0; d < documents.size(); ++d) {
       if (documents[d].tokens == 0) continue;
       const double loss = -documents[d].log_probability / documents[d].tokens;
@@ -64,10 +66,13 @@ class ByDocument : public Objective {
 class Longer : public AnswerCheck {
  public:
   explicit Longer(const Json& a) : than_(a["than"]) {}
-  std::string problem_with(const Json& row) const override { return row.contains("prompt") ? "" : "there is no prompt"; }
+  std::string problem_with(const Json& row) const override {
+    return row.contains("prompt") ? "" : "there is no prompt";
+  }
   Verdict check(const Answer& answer, const Json&) override {
     if (answer.output == "throw") throw std::runtime_error("it broke");
-    return {.pass = static_cast<double>(answer.output.size()) > than_, .score = static_cast<double>(answer.output.size())};
+    return {.pass = static_cast<double>(answer.output.size()) > than_,
+            .score = static_cast<double>(answer.output.size())};
   }
 
  private:

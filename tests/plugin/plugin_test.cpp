@@ -40,16 +40,19 @@ class Plugin : public testing::Test {
 TEST_F(Plugin, IsLoadedOnceAndSaysWhatItAdds) {
   const std::size_t before = optimizers().rows().size();
   EXPECT_EQ(load_plugin(kMine),
-            "mine 2.1: optimizer my_sgd, schedule halves, prompt format shout, objective by_document, check longer, evaluator "
+            "mine 2.1: optimizer my_sgd, schedule halves, prompt format shout, objective by_document, check longer, "
+            "evaluator "
             "norm, observer watch, strategy everybody");
   EXPECT_EQ(optimizers().rows().size(), before);
 }
 
 TEST(PluginFiles, ThatAreNoneOrOfAnotherAbiAreRefused) {
-  EXPECT_THAT(error_of([] { load_plugin("/nowhere/libmine.so"); }), AllOf(HasSubstr("/nowhere/libmine.so"), HasSubstr("No such file")));
+  EXPECT_THAT(error_of([] { load_plugin("/nowhere/libmine.so"); }),
+              AllOf(HasSubstr("/nowhere/libmine.so"), HasSubstr("No such file")));
   EXPECT_THAT(error_of([] { load_plugin(DML_SOURCE_DIR "/README.md"); }), HasSubstr("cannot be loaded"));
   EXPECT_THAT(error_of([] { load_plugin(broken(0)); }), HasSubstr("is no plug-in of dml"));
-  EXPECT_THAT(error_of([] { load_plugin(broken(1)); }), HasSubstr("was built for version 2 of the plug-in interface, this dml has version 1"));
+  EXPECT_THAT(error_of([] { load_plugin(broken(1)); }),
+              HasSubstr("was built for version 2 of the plug-in interface, this dml has version 1"));
   EXPECT_THAT(error_of([] { load_plugin(broken(2)); }), HasSubstr("was built with C++ ABI 1, this dml with "));
 }
 
@@ -80,13 +83,17 @@ TEST_F(Plugin, OptimizersUpdateSlicesWithArgumentsOfTheRecipe) {
 TEST_F(Plugin, ArgumentsAreCheckedAndErrorsNameTheRow) {
   OptimizerSettings settings;
   settings.args = {{"momentun", 0.25}};
-  EXPECT_THAT(error_of([&] { optimizers().at("my_sgd").make(settings); }), AllOf(HasSubstr("'momentun'"), HasSubstr("momentum")));
+  EXPECT_THAT(error_of([&] { optimizers().at("my_sgd").make(settings); }),
+              AllOf(HasSubstr("'momentun'"), HasSubstr("momentum")));
   settings.args = {{"momentum", 1.5}};
   EXPECT_THAT(error_of([&] { optimizers().at("my_sgd").make(settings); }), HasSubstr("momentum must be in [0, 1)"));
   settings.args = {{"momentum", 0.5}};
   EXPECT_THAT(error_of([&] { optimizers().at("my_sgd").make(settings); }),
               AllOf(HasSubstr("plug-in mine 2.1 ("), HasSubstr("optimizer 'my_sgd': half a momentum")));
-  EXPECT_THAT(error_of([] { check_plugin_names({{"nrom", Json::object()}}); }), AllOf(HasSubstr("'nrom'"), HasSubstr("norm")));
+  EXPECT_THAT(error_of([] {
+                check_plugin_names({{"nrom", Json::object()}});
+              }),
+              AllOf(HasSubstr("'nrom'"), HasSubstr("norm")));
 }
 
 TEST_F(Plugin, SchedulesAreFactorsOfThePeakBehindTheWarmup) {
