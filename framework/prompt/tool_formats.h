@@ -1,4 +1,5 @@
-// Texts of the built-in chat templates that know tools and tool calls, the long ones; chat_formats.cpp puts them together.
+// Texts of the built-in chat templates that are long: those that know tools and tool calls (tool_formats.cpp), and those of newer
+// models (newer_formats.cpp). chat_formats.cpp puts them together.
 #pragma once
 
 #include <string_view>
@@ -11,5 +12,13 @@ extern const std::string_view kQwen25;
 extern const std::string_view kQwen3;
 extern const std::string_view kDeepseekV3;
 extern const std::string_view kFalconH1;
+
+extern const std::string_view kMistralV7;
+extern const std::string_view kNemotronH;
+extern const std::string_view kLlama4;
+extern const std::string_view kExaone4;
+extern const std::string_view kGemma4;
+extern const std::string_view kCommandA;
+extern const std::string_view kJamba;
 
 }  // namespace dml

@@ -22,6 +22,29 @@ TEST(ChatFormats, AllParse) {
   EXPECT_EQ(find_chat_format("nope"), nullptr);
 }
 
+// tools/make_chat_golden.py: texts that the models' own templates give.
+TEST(ChatFormats, OfNewerModelsGiveTheTextsOfTheModelsOwn) {
+  const Json golden = read_json(DML_SOURCE_DIR "/tests/golden/chat_formats.json");
+  const std::string day = golden["day"];
+  std::size_t seen = 0;
+  for (const Json& c : golden["cases"]) {
+    const std::string name = c["template"], title = name + " " + c["id"].get<std::string>() + " " + dump(c["context"]);
+    std::string source = find_chat_format(name)->source;
+    const std::string today = "strftime_now(\"%Y-%m-%d\")";
+    if (const std::size_t at = source.find(today); at != std::string::npos) source.replace(at, today.size(), "\"" + day + "\"");
+    std::string text, error;
+    try {
+      text = jinja::Template(source, name).render(jinja::from_json(c["context"])).text;
+    } catch (const UserError& e) {
+      error = e.what();
+    }
+    ++seen;
+    if (c.contains("expected")) EXPECT_EQ(text, c["expected"].get<std::string>()) << title << error;
+    else EXPECT_NE(error, "") << title << " gave " << text;
+  }
+  EXPECT_GT(seen, 100u);
+}
+
 class SameAsPublished : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
 
 struct Outcome {
@@ -76,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(
                       std::pair{"qwen_25", "axolotl-qwen_25"}, std::pair{"qwen3", "axolotl-qwen3"},
                       std::pair{"deepseek_v2", "axolotl-deepseek_v2"}, std::pair{"alpaca", "axolotl-alpaca"},
                       std::pair{"metharme", "axolotl-metharme"}, std::pair{"cohere", "axolotl-cohere"},
-                      std::pair{"exaone", "axolotl-exaone"}, std::pair{"falcon_h1", "axolotl-falcon_h1"},
+                      std::pair{"jamba", "axolotl-jamba"}, std::pair{"exaone", "axolotl-exaone"}, std::pair{"falcon_h1", "axolotl-falcon_h1"},
                       std::pair{"falcon", "ct-falcon-instruct"}, std::pair{"openchat", "ct-openchat-3.5"},
                       std::pair{"vicuna", "ct-vicuna"}, std::pair{"zephyr", "ct-zephyr"}),
     [](const auto& row) { return std::string(row.param.first); });

@@ -1,0 +1,71 @@
+#!/usr/bin/python3
+"""Writes tests/golden/chat_formats.json: what python3-jinja2 makes of the models' own chat templates.
+
+    tools/make_chat_golden.py FOLDER        FOLDER/NAME.jinja for each of NAMES
+
+The templates are Axolotl's (src/axolotl/utils/chat_templates/templates). Only what they give is stored, for conversations of
+plain text. exaone4 is mended: Axolotl's lacks a `continue` and so writes the first system message twice, and [9:] cuts a letter of the reasoning.
+"""
+import json
+import os
+import sys
+
+import jinja2
+import jinja2.ext
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+NAMES = ["llama4", "mistral_v7_tekken", "gemma3n", "gemma4", "exaone4", "nemotron_h", "command_a"]
+DAY = "2025-06-07"
+
+user = lambda text: {"role": "user", "content": text}
+assistant = lambda text, **more: {"role": "assistant", "content": text, **more}
+system = lambda text: {"role": "system", "content": text}
+CONVERSATIONS = {
+    "one": [user("Hi there")],
+    "pair": [user("Hi"), assistant("Hello!")],
+    "system": [system("Be brief."), user("Hi"), assistant("Hello!"), user("Bye")],
+    "blanks": [system("  Be brief. \n"), user("  Hi \n"), assistant(" Hello! \n\n"), user("\tBye ")],
+    "unicode": [user("Grüße, 你好 😀"), assistant("«ja»")],
+    "thoughts": [user("1+1?"), assistant("<think>\nadd\n</think>\n\n2"), user("2+2?"), assistant("<think>\nadd\n</think>\n\n4")],
+    "channel": [user("1+1?"), assistant("<|channel>thought\nadd<channel|>2"), user("2+2?")],
+    "parts": [user([{"type": "text", "text": "one "}]), assistant([{"type": "text", "text": "two"}])],
+    "narrator": [user("Hi"), {"role": "narrator", "content": "Rain."}],
+    "two_users": [user("Hi"), user("Hello?")],
+    "two_systems": [system("a"), user("b"), system("c"), user("d")],
+}
+VARIABLES = [{}, {"enable_thinking": True}, {"enable_thinking": False}, {"skip_think": False}]
+
+
+def main():
+    env = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols])
+
+    def raise_exception(message):
+        raise jinja2.exceptions.TemplateError(message)
+
+    env.globals.update(raise_exception=raise_exception, strftime_now=lambda _: DAY)
+    out = []
+    for name in NAMES:
+        template = env.from_string(open(os.path.join(sys.argv[1], name + ".jinja")).read())
+        for title, messages in CONVERSATIONS.items():
+            for ask in (True, False):
+                for variables in VARIABLES:
+                    context = dict(messages=messages, add_generation_prompt=ask, bos_token="<s>", eos_token="</s>", **variables)
+                    case = dict(template=name, id=title, context=context)
+                    try:
+                        case["expected"] = template.render(**context)
+                    except Exception:
+                        case["error"] = True
+                    if variables == {} or case.get("expected") != plain.get((name, title, ask)):
+                        out.append(case)
+                    if variables == {}:
+                        plain[name, title, ask] = case.get("expected")
+    path = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests/golden/chat_formats.json")
+    with open(path, "w") as f:
+        json.dump(dict(day=DAY, cases=out), f, indent=0, ensure_ascii=False)
+        f.write("\n")
+    print(len(out), "cases")
+
+
+plain = {}
+if __name__ == "__main__":
+    main()
