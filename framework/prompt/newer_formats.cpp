@@ -124,7 +124,7 @@ const std::string_view kCommandA = R"J(
 {%- macro turn(token, text) -%}
   {{- '<|START_OF_TURN_TOKEN|><|' + token + '_TOKEN|>' + text + '<|END_OF_TURN_TOKEN|>' -}}
 {%- endmacro -%}
-{%- set given = messages[0].content if messages and messages[0].role == 'system' else '' -%}
+{%- set given = words(messages[0].content) if messages and messages[0].role == 'system' else '' -%}
 {%- if given -%}
   {%- set preamble = preamble ~
     '\n' ~
@@ -136,11 +136,11 @@ const std::string_view kCommandA = R"J(
 {{- bos_token + turn('SYSTEM', '# System Preamble\n' + mode + '\n\n' + preamble) -}}
 {%- for m in messages -%}
   {%- if m.role == 'system' and not (loop.first and given) -%}
-    {{- turn('SYSTEM', m.content) -}}
+    {{- turn('SYSTEM', words(m.content)) -}}
   {%- elif m.role == 'user' -%}
-    {{- turn('USER', m.content) -}}
+    {{- turn('USER', words(m.content)) -}}
   {%- elif m.role == 'assistant' -%}
-    {{- turn('CHATBOT', '<|START_RESPONSE|>' + m.content + '<|END_RESPONSE|>') -}}
+    {{- turn('CHATBOT', '<|START_RESPONSE|>' + words(m.content) + '<|END_RESPONSE|>') -}}
   {%- endif -%}
 {%- endfor -%}
 {{- '<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>' + ('<|START_RESPONSE|>' if add_generation_prompt else '') -}}
