@@ -29,12 +29,20 @@ const std::map<std::string, std::vector<std::string>>& metrics_of_outputs() {
 }
 
 /// Keys that change nothing here.
-constexpr const char* kIdle[] = {"task", "tag", "task_alias", "dataset_name", "metadata", "should_decontaminate",
-                                 "doc_to_decontamination_query", "version", "unsafe_code"};
-constexpr const char* kKnown[] = {"include", "dataset_path", "dataset_kwargs", "training_split", "validation_split", "test_split",
-                                  "fewshot_split", "fewshot_config", "output_type", "doc_to_text", "doc_to_target", "doc_to_choice",
-                                  "description", "target_delimiter", "fewshot_delimiter", "gen_prefix", "num_fewshot",
-                                  "generation_kwargs", "metric_list", "filter_list", "repeats", "group", "process_docs"};
+constexpr const char* kIdle[] = {"task",
+                                 "tag",
+                                 "task_alias",
+                                 "dataset_name",
+                                 "metadata",
+                                 "should_decontaminate",
+                                 "doc_to_decontamination_query",
+                                 "version",
+                                 "unsafe_code"};
+constexpr const char* kKnown[] = {
+    "include",       "dataset_path",     "dataset_kwargs",    "training_split", "validation_split", "test_split",
+    "fewshot_split", "fewshot_config",   "output_type",       "doc_to_text",    "doc_to_target",    "doc_to_choice",
+    "description",   "target_delimiter", "fewshot_delimiter", "gen_prefix",     "num_fewshot",      "generation_kwargs",
+    "metric_list",   "filter_list",      "repeats",           "group",          "process_docs"};
 
 /// Lines that ask for Python: YAML readers would stop at the first tag.
 void refuse_python(const std::string& text, Report& report) {
@@ -116,9 +124,11 @@ class ConfigReader {
     known.insert(known.end(), std::begin(kIdle), std::end(kIdle));
     for (const Node& key : root_.keys)
       if (std::ranges::find(known, key.text) == known.end())
-        report_.error(key.place, fmt::format("unknown key '{}'{}", recipe::shown(key.text), did_you_mean(key.text, known)));
+        report_.error(key.place,
+                      fmt::format("unknown key '{}'{}", recipe::shown(key.text), did_you_mean(key.text, known)));
     for (const char* key : {"group", "process_docs"})
-      if (root_.find(key)) error(key, fmt::format("'{}' is not supported; name single tasks, and prepare rows beforehand", key));
+      if (root_.find(key))
+        error(key, fmt::format("'{}' is not supported; name single tasks, and prepare rows beforehand", key));
     if (const Node* task = root_.find("task"); task && !task->is_scalar())
       error("task", "a group of tasks is not supported; name each of them");
     if (whole("repeats", 1) != 1) error("repeats", "'repeats' must be 1: answers are greedy");
@@ -129,7 +139,8 @@ class ConfigReader {
     std::vector<std::string> names;
     for (const auto& [name, metrics] : metrics_of_outputs()) names.push_back(name);
     if (!metrics_of_outputs().contains(out_.output_type))
-      error("output_type", fmt::format("unknown output_type '{}'{}", recipe::shown(out_.output_type), did_you_mean(out_.output_type, names)));
+      error("output_type", fmt::format("unknown output_type '{}'{}", recipe::shown(out_.output_type),
+                                       did_you_mean(out_.output_type, names)));
   }
 
   void read_texts() {
@@ -155,21 +166,27 @@ class ConfigReader {
   void read_data() {
     const std::string form = text("dataset_path");
     if (form != "json")
-      return error("dataset_path", fmt::format("'dataset_path: {}' is not local: write its rows as JSON lines and set dataset_path: json "
-                                               "and dataset_kwargs: {{data_files: {{test: FILE}}}}", recipe::shown(form)));
+      return error(
+          "dataset_path",
+          fmt::format("'dataset_path: {}' is not local: write its rows as JSON lines and set dataset_path: json "
+                      "and dataset_kwargs: {{data_files: {{test: FILE}}}}",
+                      recipe::shown(form)));
     const Json kwargs = json("dataset_kwargs", Json::object());
     const Json files = kwargs.is_object() ? kwargs.value("data_files", Json()) : Json();
     const std::string test = text("test_split", text("validation_split", files.is_object() ? "" : "train"));
     const std::string shots = text("fewshot_split", text("training_split", text("validation_split", test)));
-    if (test.empty()) return error("dataset_path", "'test_split' is missing: which of dataset_kwargs.data_files is evaluated");
+    if (test.empty())
+      return error("dataset_path", "'test_split' is missing: which of dataset_kwargs.data_files is evaluated");
     out_.test_files = split_files(files, test);
-    if (out_.test_files.empty()) error("dataset_kwargs", fmt::format("'dataset_kwargs' has no data_files for split '{}'", recipe::shown(test)));
+    if (out_.test_files.empty())
+      error("dataset_kwargs", fmt::format("'dataset_kwargs' has no data_files for split '{}'", recipe::shown(test)));
     if (out_.num_fewshot == 0) return;
     out_.shots_are_test = shots == test;
     out_.shot_files = split_files(files, shots);
     if (out_.shot_files.empty())
-      error("dataset_kwargs", fmt::format("'dataset_kwargs' has no data_files for split '{}', where the {} examples come from",
-                                          recipe::shown(shots), out_.num_fewshot));
+      error("dataset_kwargs",
+            fmt::format("'dataset_kwargs' has no data_files for split '{}', where the {} examples come from",
+                        recipe::shown(shots), out_.num_fewshot));
   }
 
   std::vector<std::string> split_files(const Json& files, const std::string& split) const {
@@ -192,7 +209,8 @@ class ConfigReader {
         if (value.is_number_integer() && value > 0) out_.max_gen_toks = value.get<std::int64_t>();
         else error("generation_kwargs", fmt::format("'{}' must be a number above 0, is {}", key, dump(value)));
       } else if (!(key == "do_sample" && value == false) && !(key == "temperature" && value == 0)) {
-        error("generation_kwargs", fmt::format("'{}: {}' is not supported: answers are greedy", recipe::shown(key), dump(value)));
+        error("generation_kwargs",
+              fmt::format("'{}: {}' is not supported: answers are greedy", recipe::shown(key), dump(value)));
       }
     }
   }

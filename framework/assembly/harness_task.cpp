@@ -35,7 +35,8 @@ class FieldOf {
     return parse_json(value_->render(jinja::from_json(row)).text, source_);
   }
   std::string text(const Json& row) const {
-    if (const auto column = row.find(source_); column != row.end()) return column->is_string() ? column->get<std::string>() : dump(*column);
+    if (const auto column = row.find(source_); column != row.end())
+      return column->is_string() ? column->get<std::string>() : dump(*column);
     return text_->render(jinja::from_json(row)).text + (ends_in_newline_ ? "\n" : "");
   }
   bool empty() const { return source_.empty(); }
@@ -50,7 +51,8 @@ std::optional<std::size_t> index_in(const Json& target, const std::vector<std::s
   if (target.is_number_integer()) return target.get<std::size_t>();
   if (!target.is_string()) return std::nullopt;
   const std::string text = target.get<std::string>();
-  if (const auto at = std::ranges::find(choices, text); at != choices.end()) return static_cast<std::size_t>(at - choices.begin());
+  if (const auto at = std::ranges::find(choices, text); at != choices.end())
+    return static_cast<std::size_t>(at - choices.begin());
   if (!text.empty() && text.size() < 4 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; }))
     return static_cast<std::size_t>(std::stoi(text));
   return std::nullopt;
@@ -70,12 +72,19 @@ class TaskMaker {
       : config_(config),
         text_(config.doc_to_text, config.path + ": doc_to_text"),
         target_(config.doc_to_target, config.path + ": doc_to_target"),
-        choice_(config.doc_to_choice.is_string() ? config.doc_to_choice.get<std::string>() : "", config.path + ": doc_to_choice"),
+        choice_(config.doc_to_choice.is_string() ? config.doc_to_choice.get<std::string>() : "",
+                config.path + ": doc_to_choice"),
         description_(config.description, config.path + ": description"),
         prefix_(config.gen_prefix, config.path + ": gen_prefix") {}
 
   EvalTask task(const std::string& name, const std::vector<EvalRow>& tests, const std::vector<EvalRow>& shots) const {
-    EvalTask out{.name = name, .rows = {}, .raw = true, .max_new_tokens = config_.max_gen_toks, .until = config_.until, .checks = checks(), .fail_below = {}};
+    EvalTask out{.name = name,
+                 .rows = {},
+                 .raw = true,
+                 .max_new_tokens = config_.max_gen_toks,
+                 .until = config_.until,
+                 .checks = checks(),
+                 .fail_below = {}};
     std::vector<std::string> problems;
     for (std::size_t i = 0; i < tests.size() && problems.size() < kMostProblems; ++i) try {
         out.rows.push_back({row(tests[i].json, shots, config_.shots_are_test ? i : SIZE_MAX), tests[i].place});
@@ -98,7 +107,8 @@ class TaskMaker {
   std::size_t right_choice(const Json& doc, const std::vector<std::string>& all) const {
     const Json target = target_.value(doc);
     const auto at = index_in(target, all);
-    if (!at || *at >= all.size()) throw UserError("doc_to_target gives {}, which is none of the {} choices", dump(target), all.size());
+    if (!at || *at >= all.size())
+      throw UserError("doc_to_target gives {}, which is none of the {} choices", dump(target), all.size());
     return *at;
   }
 
@@ -115,7 +125,8 @@ class TaskMaker {
       return all[right_choice(doc, all)];
     }
     const Json target = target_.value(doc);
-    if (target.is_array()) return target.empty() ? "" : target[0].is_string() ? target[0].get<std::string>() : dump(target[0]);
+    if (target.is_array())
+      return target.empty() ? "" : target[0].is_string() ? target[0].get<std::string>() : dump(target[0]);
     return target_.text(doc);
   }
 
@@ -128,7 +139,9 @@ class TaskMaker {
       out += prompt_of(shots[i].json) + config_.target_delimiter + answer_of(shots[i].json) + config_.fewshot_delimiter;
       --left;
     }
-    if (left > 0) throw UserError("there are only {} rows to take {} examples from", config_.num_fewshot - left, config_.num_fewshot);
+    if (left > 0)
+      throw UserError("there are only {} rows to take {} examples from", config_.num_fewshot - left,
+                      config_.num_fewshot);
     return out + prompt_of(doc);
   }
 

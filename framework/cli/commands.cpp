@@ -93,6 +93,8 @@ const std::vector<Command>& commands() {
       evaluate_command(),
       score_command(),
       sweep_command(),
+      report_command(),
+      watch_command(),
       infer_command(),
       serve_command(),
       merge_command(),

@@ -36,6 +36,11 @@ void Options::positional(const std::string& name, std::string& value, const std:
   state_->page.words.push_back({name, "", help});
 }
 
+void Options::positionals(const std::string& name, std::vector<std::string>& values, const std::string& help) {
+  state_->app.add_option(name, values)->required();
+  state_->page.words.push_back({name, "", help});
+}
+
 void Options::flag(const std::string& name, bool& value, const std::string& help) {
   state_->app.add_flag("--" + name, value);
   state_->names.push_back("--" + name);

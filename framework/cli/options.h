@@ -23,6 +23,8 @@ class Options {
   /// A paragraph of the manual page: what the command reads, does and writes.
   void about(std::string text);
   void positional(const std::string& name, std::string& value, const std::string& help, bool required = true);
+  /// All words that are left; at least one.
+  void positionals(const std::string& name, std::vector<std::string>& values, const std::string& help);
   void flag(const std::string& name, bool& value, const std::string& help);
   /// Help pages show `placeholder` as the value, and shells complete it accordingly (see value_hint()).
   void text(const std::string& name, std::optional<std::string>& value, const std::string& help,

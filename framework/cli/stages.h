@@ -14,6 +14,8 @@ Command resume_command();
 Command evaluate_command();
 Command score_command();
 Command sweep_command();
+Command report_command();
+Command watch_command();
 Command infer_command();
 Command serve_command();
 Command merge_command();

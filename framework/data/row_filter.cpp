@@ -19,7 +19,8 @@ RowFilter::RowFilter(const DataSection& data) : data_(data) {
 
 std::optional<RowFilter::Refusal> RowFilter::by_score(const std::string& place) {
   const ScoreFilter& wanted = data_.scores;
-  if (std::ranges::find(wanted.drop, place) != wanted.drop.end()) return found_ = true, Refusal{dropped::kByScore, "in scores.drop"};
+  if (std::ranges::find(wanted.drop, place) != wanted.drop.end())
+    return found_ = true, Refusal{dropped::kByScore, "in scores.drop"};
   const auto score = losses_.find(place);
   if (score == losses_.end()) return std::nullopt;
   found_ = true;
@@ -36,7 +37,9 @@ std::optional<RowFilter::Refusal> RowFilter::refuses(const MadeExample& made, co
   if (!losses_.empty() || !data_.scores.drop.empty())
     if (auto refusal = by_score(sources.back().place(line))) return refusal;
   const Origin here{sources.size() - 1, line};
-  auto twin = [&](const char* reason, const Origin& of) { return Refusal{reason, "of " + sources[of.source].place(of.line)}; };
+  auto twin = [&](const char* reason, const Origin& of) {
+    return Refusal{reason, "of " + sources[of.source].place(of.line)};
+  };
   if (data_.dataset_exact_deduplication)
     if (auto [at, fresh] = seen_.try_emplace(made.hash, here); !fresh) return twin(dropped::kDuplicate, at->second);
   if (!data_.dataset_near_deduplication) return std::nullopt;

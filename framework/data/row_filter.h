@@ -36,10 +36,10 @@ class RowFilter {
   std::optional<Refusal> by_score(const std::string& place);
 
   const DataSection& data_;
-  std::unordered_map<std::string, double> losses_;       // by place; of several examples of a row, the highest
-  std::unordered_map<std::uint64_t, Origin> seen_;       // by hash
+  std::unordered_map<std::string, double> losses_;  // by place; of several examples of a row, the highest
+  std::unordered_map<std::uint64_t, Origin> seen_;  // by hash
   NearDuplicates near_;
-  std::vector<Origin> remembered_;                       // of near_
+  std::vector<Origin> remembered_;  // of near_
   bool found_ = false;
 };
 

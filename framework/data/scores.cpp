@@ -42,8 +42,12 @@ RowScore parsed(std::string_view line, const std::string& place) {
 }  // namespace
 
 std::string score_line(std::size_t row, const RowScore& s) {
-  Json out{{"row", row},           {"place", s.place},        {"tokens", s.tokens}, {"trained_tokens", s.trained_tokens},
-           {"loss", s.last_loss()}, {"perplexity", std::exp(s.last_loss())}};
+  Json out{{"row", row},
+           {"place", s.place},
+           {"tokens", s.tokens},
+           {"trained_tokens", s.trained_tokens},
+           {"loss", s.last_loss()},
+           {"perplexity", std::exp(s.last_loss())}};
   if (s.loss) out["base_loss"] = s.base_loss, out["difference"] = s.difference();
   return dump(out);
 }
@@ -55,7 +59,8 @@ std::vector<RowScore> read_scores(const std::string& path) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
     ++number;
-    if (end > at) out.push_back(parsed(std::string_view(text).substr(at, end - at), fmt::format("{}:{}", path, number)));
+    if (end > at)
+      out.push_back(parsed(std::string_view(text).substr(at, end - at), fmt::format("{}:{}", path, number)));
     at = end + 1;
   }
   if (out.empty()) throw UserError("{}: no scores; `dml score` writes them", path);

@@ -125,7 +125,8 @@ std::vector<std::string> below_limits(const EvalTask& task, const EvalResult& re
   for (const auto& [metric, limit] : task.fail_below) {
     const EvalValue* value = result.find(metric);
     if (!value) lines.push_back(fmt::format("{} {} was not measured (fail_below: {:g})", task.name, metric, limit));
-    else if (!(value->value >= limit)) lines.push_back(fmt::format("{} {} is {:.4f}, below {:g}", task.name, metric, value->value, limit));
+    else if (!(value->value >= limit))
+      lines.push_back(fmt::format("{} {} is {:.4f}, below {:g}", task.name, metric, value->value, limit));
   }
   return lines;
 }

@@ -23,7 +23,8 @@ std::string stripped(const std::string& text) {
 }
 
 std::string mapped(std::string text, int (*to)(int)) {
-  std::ranges::transform(text, text.begin(), [to](char c) { return static_cast<char>(to(static_cast<unsigned char>(c))); });
+  std::ranges::transform(text, text.begin(),
+                         [to](char c) { return static_cast<char>(to(static_cast<unsigned char>(c))); });
   return text;
 }
 
@@ -33,7 +34,8 @@ Filter regex_filter(const Json& f) {
   const std::string pattern = json_string(f, "regex_pattern", R"(#### (\-?[0-9\.\,]+))", kSource),
                     fallback = json_string(f, "fallback", "[invalid]", kSource);
   const std::int64_t select = json_integer(f, "group_select", 0, kSource);
-  return [regex = std::make_shared<Regex>(pattern, RegexSyntax::python, kSource), fallback, select](const std::string& text) {
+  return [regex = std::make_shared<Regex>(pattern, RegexSyntax::python, kSource), fallback,
+          select](const std::string& text) {
     const std::vector<std::string> found = regex->captures(text);
     const std::int64_t at = select < 0 ? select + std::ssize(found) : select;
     return at < 0 || at >= std::ssize(found) ? fallback : stripped(found[static_cast<std::size_t>(at)]);
@@ -95,6 +97,8 @@ class ExactMatch : public AnswerCheck {
 
 }  // namespace
 
-std::unique_ptr<AnswerCheck> make_exact_match(const CheckRequest& request) { return std::make_unique<ExactMatch>(request); }
+std::unique_ptr<AnswerCheck> make_exact_match(const CheckRequest& request) {
+  return std::make_unique<ExactMatch>(request);
+}
 
 }  // namespace dml

@@ -32,8 +32,9 @@ float rounded_stochastically(float x, std::uint32_t sixteen_bits) {
 Bf16Optimizer::Bf16Optimizer(std::unique_ptr<Optimizer> inner, WeightRounding rounding, std::uint64_t seed)
     : inner_(std::move(inner)), layout_(inner_->state()), rounding_(rounding), seed_(seed) {
   if (inner_->averages())
-    throw UserError("bf16_weights: this optimizer's result is an average of its steps, which rounding would spoil; remove "
-                    "bf16_weights");
+    throw UserError(
+        "bf16_weights: this optimizer's result is an average of its steps, which rounding would spoil; remove "
+        "bf16_weights");
 }
 
 StateLayout Bf16Optimizer::state() const {

@@ -64,15 +64,6 @@ class ObjectiveState : public Observer {
   Objective& objective_;
 };
 
-std::string eval_line(const EvalMetrics& eval) {
-  std::vector<std::string> parts;
-  for (const NamedValue& v : eval.values)
-    parts.push_back(v.name == kEvalLoss
-                        ? fmt::format("validation loss {:.4f}, perplexity {:.2f}", v.value, eval.perplexity())
-                        : fmt::format("{} {:.4f}", v.name, v.value));
-  return fmt::format("step {}: {}", eval.step, fmt::join(parts, ", "));
-}
-
 // The terminal.
 class ProgressLines : public Observer {
  public:

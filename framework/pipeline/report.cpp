@@ -83,11 +83,6 @@ Chart loss_chart(const Report& r, const std::string& title) {
   return chart;
 }
 
-std::string figure(Chart chart) {
-  chart.log_y = wants_log(chart) && chart.title.starts_with("Gradient");
-  return fmt::format("<figure>{}</figure>\n", chart_svg(chart, kSmallChart));
-}
-
 std::string loss_figure(const Report& r) {
   if (r.steps.empty() && r.evals.empty()) return {};
   const Chart chart = loss_chart(r, "Loss");
@@ -95,49 +90,9 @@ std::string loss_figure(const Report& r) {
                      chart_svg(chart, kWideChart), chart_svg(chart, kNarrowChart));
 }
 
-std::string charts(const Report& r) {
-  if (r.steps.empty()) return {};
-  ChartSeries memory{"", 1, false, false, {}};
-  for (const StepMetrics& m : r.steps)
-    memory.points.push_back({static_cast<double>(m.step), static_cast<double>(m.mem) / 1e6});
-  return "<h2>Training</h2>\n<div class=\"charts\">\n" +
-         figure({"Learning rate", "optimizer step", {series("", r.steps, &StepMetrics::lr)}}) +
-         figure({"Gradient norm, before clipping", "optimizer step", {series("", r.steps, &StepMetrics::grad_norm)}}) +
-         figure({"Tokens per second", "optimizer step", {series("", r.steps, &StepMetrics::tok_s)}}) +
-         figure({"Memory, MB", "optimizer step", {std::move(memory)}}) + "</div>\n";
-}
-
 /// Digits, and what stands between and around them.
 bool is_number(const std::string& cell) {
   return cell.find_first_of("0123456789") != cell.npos && cell.find_first_not_of("0123456789., +-%") == cell.npos;
-}
-
-std::string table(const ReportTable& t) {
-  std::vector<bool> numbers(t.rows.empty() ? 0 : t.rows[0].size(), true);
-  for (const auto& row : t.rows) {
-    for (std::size_t i = 0; i < std::min(row.size(), numbers.size()); ++i) numbers[i] = numbers[i] && is_number(row[i]);
-  }
-  const auto kind = [&](std::size_t i) { return i < numbers.size() && numbers[i] ? " class=\"n\"" : ""; };
-  std::string out = fmt::format("<h2>{}</h2>\n<div class=\"scroll\"><table{}>\n", escape_markup(t.title),
-                                t.header.size() > 4 ? " class=\"stack\"" : "");
-  if (!t.header.empty()) {
-    out += "<thead><tr>";
-    for (std::size_t i = 0; i < t.header.size(); ++i)
-      out += fmt::format("<th scope=\"col\"{}>{}</th>", kind(i), escape_markup(t.header[i]));
-    out += "</tr></thead>\n";
-  }
-  out += "<tbody>\n";
-  for (const auto& row : t.rows) {
-    out += "<tr>";
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const std::string label = t.header.size() > 4 && i < t.header.size()
-                                    ? fmt::format(" data-label=\"{}\"", escape_markup(t.header[i]))
-                                    : "";
-      out += fmt::format("<td{}{}>{}</td>", kind(i), label, escape_markup(row[i]));
-    }
-    out += "</tr>\n";
-  }
-  return out + "</tbody></table></div>\n";
 }
 
 // Beside the loss, in the order in which they come.
@@ -165,7 +120,7 @@ std::string evaluations(const Report& r) {
       t.rows.back().push_back(value ? fmt::format("{:.4f}", *value) : "");
     }
   }
-  return t.rows.empty() ? std::string() : table(t);
+  return t.rows.empty() ? std::string() : table_html(t);
 }
 
 std::string samples(const Report& r) {
@@ -192,7 +147,66 @@ std::string heading(const Report& r) {
                      escape_markup(h.detail));
 }
 
+std::string charts(const Report& r) {
+  if (r.steps.empty()) return {};
+  std::string out = "<h2>Training</h2>\n<div class=\"charts\">\n";
+  for (auto& [name, chart] : report_charts(r))
+    if (name != "loss") out += figure_html(chart);
+  return out + "</div>\n";
+}
+
 }  // namespace
+
+std::string table_html(const ReportTable& t) {
+  std::vector<bool> numbers(t.rows.empty() ? 0 : t.rows[0].size(), true);
+  for (const auto& row : t.rows) {
+    for (std::size_t i = 0; i < std::min(row.size(), numbers.size()); ++i) numbers[i] = numbers[i] && is_number(row[i]);
+  }
+  const auto kind = [&](std::size_t i) { return i < numbers.size() && numbers[i] ? " class=\"n\"" : ""; };
+  std::string out = fmt::format("<h2>{}</h2>\n<div class=\"scroll\"><table{}>\n", escape_markup(t.title),
+                                t.header.size() > 4 ? " class=\"stack\"" : "");
+  if (!t.header.empty()) {
+    out += "<thead><tr>";
+    for (std::size_t i = 0; i < t.header.size(); ++i)
+      out += fmt::format("<th scope=\"col\"{}>{}</th>", kind(i), escape_markup(t.header[i]));
+    out += "</tr></thead>\n";
+  }
+  out += "<tbody>\n";
+  for (const auto& row : t.rows) {
+    out += "<tr>";
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::string label = t.header.size() > 4 && i < t.header.size()
+                                    ? fmt::format(" data-label=\"{}\"", escape_markup(t.header[i]))
+                                    : "";
+      out += fmt::format("<td{}{}>{}</td>", kind(i), label, escape_markup(row[i]));
+    }
+    out += "</tr>\n";
+  }
+  return out + "</tbody></table></div>\n";
+}
+
+std::string figure_html(Chart chart) {
+  chart.log_y = chart.log_y || (wants_log(chart) && chart.title.starts_with("Gradient"));
+  return fmt::format("<figure>{}</figure>\n", chart_svg(chart, kSmallChart));
+}
+
+std::vector<std::pair<std::string, Chart>> report_charts(const Report& r) {
+  ChartSeries memory{"", 1, false, false, {}};
+  for (const StepMetrics& m : r.steps) memory.points.push_back({static_cast<double>(m.step), static_cast<double>(m.mem) / 1e6});
+  std::vector<std::pair<std::string, Chart>> out{
+      {"loss", loss_chart(r, "Loss")},
+      {"learning-rate", {"Learning rate", "optimizer step", {series("", r.steps, &StepMetrics::lr)}}},
+      {"gradient-norm", {"Gradient norm, before clipping", "optimizer step", {series("", r.steps, &StepMetrics::grad_norm)}}},
+      {"tokens-per-second", {"Tokens per second", "optimizer step", {series("", r.steps, &StepMetrics::tok_s)}}},
+      {"memory", {"Memory, MB", "optimizer step", {std::move(memory)}}}};
+  for (const std::string& name : other_metrics(r.evals)) {
+    ChartSeries s{"", 2, false, true, {}};
+    for (const EvalMetrics& e : r.evals)
+      if (const auto value = e.value(name)) s.points.push_back({static_cast<double>(e.step), *value});
+    out.push_back({name, {name, "optimizer step", {std::move(s)}}});
+  }
+  return out;
+}
 
 Headline headline(const Report& r) {
   if (const std::vector<EvalMetrics> evals = with_loss(r.evals); evals.size() >= 2) {
@@ -223,13 +237,7 @@ Headline headline(const Report& r) {
 }
 
 std::string report_html(const Report& r) {
-  std::string out = fmt::format(
-      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
-      "<title>{0}</title>\n<style>\n{1}{2}</style></head>\n<body>\n<h1>{0}</h1>\n",
-      escape_markup(r.title), kPageStyle, chart_style());
-  if (!r.subtitle.empty()) out += fmt::format("<p class=\"sub\">{}</p>\n", escape_markup(r.subtitle));
-  out += heading(r);
+  std::string out = heading(r);
   for (const std::string& w : r.warnings) out += fmt::format("<p class=\"warn\">{}</p>\n", escape_markup(w));
   out += loss_figure(r);
   out += samples(r);
@@ -248,8 +256,17 @@ std::string report_html(const Report& r) {
   }
   out += charts(r);
   out += evaluations(r);
-  for (const ReportTable& t : r.tables) out += table(t);
-  return out + "</body></html>\n";
+  for (const ReportTable& t : r.tables) out += table_html(t);
+  return page_html(r.title, r.subtitle, out);
+}
+
+std::string page_html(const std::string& title, const std::string& subtitle, const std::string& body) {
+  const std::string sub = subtitle.empty() ? "" : fmt::format("<p class=\"sub\">{}</p>\n", escape_markup(subtitle));
+  return fmt::format(
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+      "<title>{0}</title>\n<style>\n{1}{2}</style></head>\n<body>\n<h1>{0}</h1>\n{3}{4}</body></html>\n",
+      escape_markup(title), kPageStyle, chart_style(), sub, body);
 }
 
 std::string loss_svg(const Report& report) {

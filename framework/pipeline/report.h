@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "pipeline/report_chart.h"
 #include "train/metrics.h"
 
 namespace dml {
@@ -50,6 +51,14 @@ struct Headline {
 Headline headline(const Report& report);
 
 std::string report_html(const Report& report);
+/// Every chart of a report with a name for a file: loss, learning-rate, gradient-norm, tokens-per-second, memory, then a chart
+/// for each other metric of evaluations under its own name.
+std::vector<std::pair<std::string, Chart>> report_charts(const Report& report);
+
+/// Parts of pages: the page around a body (markup), a table under its title, a chart in a frame.
+std::string page_html(const std::string& title, const std::string& subtitle, const std::string& body);
+std::string table_html(const ReportTable& table);
+std::string figure_html(Chart chart);
 
 /// The loss of every step, its moving average and the validation loss, as a picture of its own.
 std::string loss_svg(const Report& report);

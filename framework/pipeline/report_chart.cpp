@@ -168,11 +168,13 @@ std::string_view chart_style() {  // no variables: a picture is not only looked 
   return R"(.chart{font-family:system-ui,sans-serif}.chart .title{font-weight:600;fill:#1f2328}.chart .tick{fill:#59636e}
 .chart .grid{stroke:#d8dee4}.chart .line{fill:none;stroke-width:2;stroke-linejoin:round}.chart .faint{stroke-width:1;opacity:.4}
 .chart .line.c1{stroke:#0969da}.chart .line.c2{stroke:#bc4c00}.chart .line.c3{stroke:#1a7f37}
-.chart .c1{fill:#0969da}.chart .c2{fill:#bc4c00}.chart .c3{fill:#1a7f37}.chart .line{fill:none}.chart .paper{fill:#fff}
+.chart .line.c4{stroke:#8250df}.chart .line.c5{stroke:#bf3989}.chart .line.c6{stroke:#4d2d00}
+.chart .c1{fill:#0969da}.chart .c2{fill:#bc4c00}.chart .c3{fill:#1a7f37}.chart .c4{fill:#8250df}.chart .c5{fill:#bf3989}.chart .c6{fill:#4d2d00}.chart .line{fill:none}.chart .paper{fill:#fff}
 .chart .mark{font-weight:600;paint-order:stroke;stroke:#fff;stroke-width:.3em;stroke-linejoin:round}
 @media(prefers-color-scheme:dark){.chart .title{fill:#f0f6fc}.chart .tick{fill:#9198a1}.chart .grid{stroke:#30363d}
 .chart .line.c1{stroke:#58a6ff}.chart .line.c2{stroke:#f0883e}.chart .line.c3{stroke:#3fb950}
-.chart .c1{fill:#58a6ff}.chart .c2{fill:#f0883e}.chart .c3{fill:#3fb950}.chart .line{fill:none}.chart .paper{fill:#0d1117}
+.chart .line.c4{stroke:#a371f7}.chart .line.c5{stroke:#f778ba}.chart .line.c6{stroke:#e3b341}
+.chart .c1{fill:#58a6ff}.chart .c2{fill:#f0883e}.chart .c3{fill:#3fb950}.chart .c4{fill:#a371f7}.chart .c5{fill:#f778ba}.chart .c6{fill:#e3b341}.chart .line{fill:none}.chart .paper{fill:#0d1117}
 .chart .mark{stroke:#0d1117}}
 )";
 }

@@ -19,7 +19,7 @@ struct ChartMark {
 
 struct ChartSeries {
   std::string label;
-  int colour = 1;                     // 1 … 3, one of the style sheet's colours
+  int colour = 1;                     // 1 … 6, one of the style sheet's colours
   bool faint = false;                 // a thin line behind the others (the raw values under their average)
   bool dots = false;                  // marks every point, with its value as a tooltip
   std::vector<ChartPoint> points;     // x never decreases; points that are not finite leave a gap

@@ -8,6 +8,7 @@
 #include "diagnose/launch.h"
 #include "recipe/codecs.h"
 #include "recipe/reader.h"
+#include "train/metrics_log.h"
 
 namespace dml {
 namespace {
@@ -47,16 +48,12 @@ std::vector<Json> records_of(const std::string& path) {
 }
 
 void read_losses(const std::string& folder, SweepRun& run) {
-  const std::string path = folder + "/metrics.jsonl";
-  if (!file_exists(path)) return;
-  for (const Json& line : records_of(path)) {
-    const Json loss = line.value("loss", Json());
-    if (!loss.is_number()) continue;
-    if (!line.contains("event")) run.train_loss = loss;
-    else if (line["event"] == "eval") {
-      run.eval_loss = loss;
-      if (run.best_eval_loss.is_null() || loss.get<double>() < run.best_eval_loss.get<double>()) run.best_eval_loss = loss;
-    }
+  if (!file_exists(folder + "/metrics.jsonl")) return;
+  const RunMetrics metrics = read_metrics(folder);
+  if (!metrics.steps.empty()) run.train_loss = metrics.steps.back().loss;
+  for (const EvalMetrics& e : with_loss(metrics.evals)) {
+    run.eval_loss = e.loss();
+    if (!(run.best_eval_loss.is_number() && run.best_eval_loss.get<double>() <= e.loss())) run.best_eval_loss = e.loss();
   }
 }
 

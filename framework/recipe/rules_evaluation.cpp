@@ -13,19 +13,24 @@ void check_evals(const EvalSection& section, Rulebook& rules) {
       rules.error(key("name"), fmt::format("'{}' is missing: how answers are checked, or a task", key("checks")));
     if (e.task.empty()) continue;
     for (auto [name, given] : {std::pair{"checks", !e.checks.empty()}, {"prompts", !e.prompts.empty()}})
-      if (given) rules.error(key(name), fmt::format("'{}' contradicts {}, which brings its own", key(name), rules.cite(key("task"))));
+      if (given)
+        rules.error(key(name),
+                    fmt::format("'{}' contradicts {}, which brings its own", key(name), rules.cite(key("task"))));
   }
 }
 
 // Where the file store of MLflow is to be.
 void check_log(const LogSection& log, Rulebook& rules) {
   if (log.hub_model_id && (!parse_hub_name(*log.hub_model_id) || log.hub_model_id->find('@') != std::string::npos))
-    rules.error("hub_model_id", fmt::format("'hub_model_id' is '{}', expected a name of the Hub: org/name", shown(*log.hub_model_id)));
+    rules.error("hub_model_id",
+                fmt::format("'hub_model_id' is '{}', expected a name of the Hub: org/name", shown(*log.hub_model_id)));
   if (!log.mlflow_tracking_uri) return;
   const std::string& uri = *log.mlflow_tracking_uri;
   if (uri.find("://") != uri.npos && !uri.starts_with("file://"))
-    rules.error("mlflow_tracking_uri", fmt::format("'mlflow_tracking_uri' is '{}'; dml writes MLflow's file store and sends "
-                                                   "nothing: expected a directory or file:PATH", uri));
+    rules.error("mlflow_tracking_uri",
+                fmt::format("'mlflow_tracking_uri' is '{}'; dml writes MLflow's file store and sends "
+                            "nothing: expected a directory or file:PATH",
+                            uri));
 }
 
 }  // namespace dml::recipe

@@ -1,5 +1,8 @@
 #include "train/metrics.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -21,5 +24,14 @@ std::vector<EvalMetrics> with_loss(const std::vector<EvalMetrics>& evals) {
 }
 
 double EvalMetrics::perplexity() const { return std::exp(loss()); }
+
+std::string eval_line(const EvalMetrics& eval) {
+  std::vector<std::string> parts;
+  for (const NamedValue& v : eval.values)
+    parts.push_back(v.name == kEvalLoss
+                        ? fmt::format("validation loss {:.4f}, perplexity {:.2f}", v.value, eval.perplexity())
+                        : fmt::format("{} {:.4f}", v.name, v.value));
+  return fmt::format("step {}: {}", eval.step, fmt::join(parts, ", "));
+}
 
 }  // namespace dml

@@ -56,6 +56,8 @@ struct EvalMetrics {
   bool operator==(const EvalMetrics&) const = default;
 };
 
+/// For a terminal: "step 12: validation loss 1.2345, perplexity 3.44, eval_words_acc 0.5000".
+std::string eval_line(const EvalMetrics& eval);
 /// The evaluations that have a loss.
 std::vector<EvalMetrics> with_loss(const std::vector<EvalMetrics>& evals);
 

@@ -62,42 +62,50 @@ EvalMetrics read_eval(const Json& o, const std::string& source) {
   return m;
 }
 
-}  // namespace
-
-MetricsLog::MetricsLog(std::string path, std::int64_t keep_until_step) : file_(std::move(path)) {
-  read_kept(keep_until_step);
+SampleMetrics read_sample(const Json& o, const std::string& source) {
+  SampleMetrics m{json_integer(o, "step", 0, source), json_string(o, "prompt", "", source), json_string(o, "expected", "", source),
+                  json_string(o, "text", "", source)};
+  if (o.contains("base")) m.base = json_string(o, "base", "", source);
+  return m;
 }
 
-void MetricsLog::read_kept(std::int64_t keep_until_step) {
-  const std::string text = keep_until_step < 0 ? std::string() : read_file(file_.path());
-  std::size_t kept = 0;
-  for (std::size_t line = 1; kept < text.size(); ++line) {
-    const std::size_t end = text.find('\n', kept);
-    if (end == std::string::npos) break;  // torn by a crash
-    const std::string source = fmt::format("{}:{}", file_.path(), line);
+}  // namespace
+
+std::size_t RunMetrics::add(std::string_view text, const std::string& path, std::int64_t last) {
+  std::size_t read = 0;
+  for (std::size_t line = 1; read < text.size(); ++line) {
+    const std::size_t end = text.find('\n', read);
+    if (end == std::string_view::npos) break;  // torn by a crash, or not written yet
+    const std::string source = fmt::format("{}:{}", path, line);
     try {
-      const Json object = parse_json(std::string_view(text).substr(kept, end - kept), source);
-      if (!object.is_object() || json_integer(object, "step", 0, source) > keep_until_step) break;
+      const Json object = parse_json(text.substr(read, end - read), source);
+      if (!object.is_object() || json_integer(object, "step", 0, source) > last) break;
       const std::string event = json_string(object, "event", "", source);
-      if (event.empty()) {
-        steps_.push_back(read_step(object, source));
-      } else if (event == "eval") {
-        evals_.push_back(read_eval(object, source));
-      } else if (event == "sample") {
-        samples_.push_back({json_integer(object, "step", 0, source), json_string(object, "prompt", "", source),
-                            json_string(object, "expected", "", source), json_string(object, "text", "", source)});
-        if (object.contains("base")) samples_.back().base = json_string(object, "base", "", source);
-      }
+      if (event.empty()) steps.push_back(read_step(object, source));
+      else if (event == "eval") evals.push_back(read_eval(object, source));
+      else if (event == "sample") samples.push_back(read_sample(object, source));
     } catch (const UserError&) {  // half a block after a power cut
       break;
     }
-    kept = end + 1;
+    read = end + 1;
   }
-  file_.truncate(kept);
+  return read;
+}
+
+RunMetrics read_metrics(const std::string& folder) {
+  const std::string path = folder + "/metrics.jsonl";
+  if (!file_exists(path)) throw UserError("{}: no run lies here: there is no metrics.jsonl", folder);
+  RunMetrics out;
+  out.add(read_file(path), path);
+  return out;
+}
+
+MetricsLog::MetricsLog(std::string path, std::int64_t keep_until_step) : file_(std::move(path)) {
+  file_.truncate(keep_until_step < 0 ? 0 : all_.add(read_file(file_.path()), file_.path(), keep_until_step));
 }
 
 void MetricsLog::step(const StepMetrics& m) {
-  steps_.push_back(m);
+  all_.steps.push_back(m);
   append(fmt::format(R"({{"step":{},"epoch":{},"loss":{},"grad_norm":{},"lr":{},"tokens":{},"trained_tokens":{},)"
                      R"("tok_s":{},"step_s":{},"mem":{}{}}})",
                      m.step, number(m.epoch), number(m.loss), number(m.grad_norm), number(m.lr), m.tokens,
@@ -105,7 +113,7 @@ void MetricsLog::step(const StepMetrics& m) {
 }
 
 void MetricsLog::eval(const EvalMetrics& m) {
-  evals_.push_back(m);
+  all_.evals.push_back(m);
   std::vector<NamedValue> others = m.values;
   std::erase_if(others, [](const NamedValue& v) { return v.name == kEvalLoss; });
   const std::string loss =
@@ -115,11 +123,11 @@ void MetricsLog::eval(const EvalMetrics& m) {
 
 void MetricsLog::sample(SampleMetrics m) {
   // What the model said to the same prompt before the first step.
-  const auto before = std::ranges::find_if(samples_, [&](const SampleMetrics& s) { return s.step == 0 && s.prompt == m.prompt; });
-  if (m.step > 0 && before != samples_.end()) m.base = before->text;
+  const auto before = std::ranges::find_if(all_.samples, [&](const SampleMetrics& s) { return s.step == 0 && s.prompt == m.prompt; });
+  if (m.step > 0 && before != all_.samples.end()) m.base = before->text;
   Json line{{"event", "sample"}, {"step", m.step}, {"prompt", m.prompt}, {"expected", m.expected}, {"text", m.text}};
   if (m.base) line["base"] = *m.base;
-  samples_.push_back(std::move(m));
+  all_.samples.push_back(std::move(m));
   append(dump(line));
 }
 

@@ -9,7 +9,9 @@
 // from, so that the file reads like one uninterrupted run. A number that is not finite (a diverged loss) is written as null.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "train/appended_file.h"
@@ -17,6 +19,18 @@
 #include "train/observer.h"
 
 namespace dml {
+
+/// What a file of metrics holds.
+struct RunMetrics {
+  std::vector<StepMetrics> steps;
+  std::vector<EvalMetrics> evals;
+  std::vector<SampleMetrics> samples;
+
+  /// Adds the lines of `text` up to the first one that is damaged, torn, or of a step after `last`; the bytes that were read.
+  std::size_t add(std::string_view text, const std::string& source, std::int64_t last = INT64_MAX);
+};
+/// Of a run's folder, also while it runs. UserError when there is no metrics.jsonl.
+RunMetrics read_metrics(const std::string& folder);
 
 class MetricsLog : public Observer {
  public:
@@ -39,18 +53,15 @@ class MetricsLog : public Observer {
   void before_save() override { sync(); }
 
   /// Everything in the file, including the lines kept of the run that this one resumes.
-  const std::vector<StepMetrics>& steps() const { return steps_; }
-  const std::vector<EvalMetrics>& evals() const { return evals_; }
-  const std::vector<SampleMetrics>& samples() const { return samples_; }
+  const std::vector<StepMetrics>& steps() const { return all_.steps; }
+  const std::vector<EvalMetrics>& evals() const { return all_.evals; }
+  const std::vector<SampleMetrics>& samples() const { return all_.samples; }
 
  private:
-  void read_kept(std::int64_t keep_until_step);
   void append(const std::string& line) { file_.append(line + "\n"); }
 
   AppendedFile file_;
-  std::vector<StepMetrics> steps_;
-  std::vector<EvalMetrics> evals_;
-  std::vector<SampleMetrics> samples_;
+  RunMetrics all_;
 };
 
 }  // namespace dml

@@ -13,7 +13,8 @@ constexpr const char* kSource = "lr_scheduler_kwargs";
 
 double in_range(const Json& kwargs, const char* key, double fallback, double below) {
   const double value = json_number(kwargs, key, fallback, kSource);
-  if (!(value >= 0 && value < below)) throw UserError("{}: {} must be at least 0 and below {:g}, is {:g}", kSource, key, below, value);
+  if (!(value >= 0 && value < below))
+    throw UserError("{}: {} must be at least 0 and below {:g}, is {:g}", kSource, key, below, value);
   return value;
 }
 
@@ -25,7 +26,8 @@ std::int64_t count(const Json& kwargs, const char* key, std::int64_t fallback) {
 
 bool is_second(const Json& kwargs, const char* key, const char* first, const char* second) {
   const std::string value = json_string(kwargs, key, first, kSource);
-  if (value != first && value != second) throw UserError("{}: {} must be {} or {}, is '{}'", kSource, key, first, second, value);
+  if (value != first && value != second)
+    throw UserError("{}: {} must be {} or {}, is '{}'", kSource, key, first, second, value);
   return value == second;
 }
 
@@ -48,7 +50,8 @@ bool Plateau::better(double value) const {
   if (std::isnan(value)) return false;
   if (!best_) return true;
   const double sign = settings_.metric.greater_is_better ? 1 : -1,
-               than = settings_.relative ? *best_ * (1 + sign * settings_.threshold) : *best_ + sign * settings_.threshold;
+               than =
+                   settings_.relative ? *best_ * (1 + sign * settings_.threshold) : *best_ + sign * settings_.threshold;
   return settings_.metric.greater_is_better ? value > than : value < than;
 }
 
@@ -67,7 +70,8 @@ Action Plateau::on_eval(const EvalMetrics& metrics, const std::vector<SampleMetr
 }
 
 void Plateau::write_state(TrainState& state) const {
-  state.extra["plateau"] = {{"best", best_ ? Json(*best_) : Json(nullptr)}, {"scale", scale_}, {"bad", bad_}, {"cooling", cooling_}};
+  state.extra["plateau"] = {
+      {"best", best_ ? Json(*best_) : Json(nullptr)}, {"scale", scale_}, {"bad", bad_}, {"cooling", cooling_}};
 }
 
 void Plateau::read_state(const TrainState& state, const std::string& source) {

@@ -18,7 +18,8 @@ SoundState::SoundState(DistributionStrategy& strategy, const StateLayout& layout
       for (const StateTensor& t : layout.tensors(*s.parameter, s.size)) {
         if (t.type == StateTensor::Type::u8) continue;  // a code is a number, whatever its bits
         const auto bytes = static_cast<std::size_t>(t.entries(s.size) * t.width());
-        stretches_.push_back({t.name, s.parameter, std::as_bytes(s.state).subspan(static_cast<std::size_t>(t.offset), bytes),
+        stretches_.push_back({t.name, s.parameter,
+                              std::as_bytes(s.state).subspan(static_cast<std::size_t>(t.offset), bytes),
                               t.type == StateTensor::Type::f64});
       }
     }
@@ -44,7 +45,8 @@ bool SoundState::finite() const {
 std::string SoundState::damage() const {
   for (const Stretch& s : stretches_)
     if (const std::int64_t bad = first_bad(s); bad >= 0)
-      return fmt::format("{} of {}, element {}", s.name.empty() ? "the value" : "optimizer state '" + s.name + "'", s.parameter->name, bad);
+      return fmt::format("{} of {}, element {}", s.name.empty() ? "the value" : "optimizer state '" + s.name + "'",
+                         s.parameter->name, bad);
   return "";
 }
 

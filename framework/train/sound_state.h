@@ -22,7 +22,7 @@ class SoundState {
 
  private:
   struct Stretch {
-    std::string name;          // of the tensor of state; "" for values
+    std::string name;  // of the tensor of state; "" for values
     const Parameter* parameter;
     std::span<const std::byte> bytes;
     bool doubles;

@@ -25,8 +25,10 @@ TEST(HarnessTask, MultipleChoiceIsContextChoicesAndTheRightOne) {
   EXPECT_TRUE(arc.raw);
   ASSERT_EQ(arc.checks.size(), 1u);
   EXPECT_EQ(arc.checks[0].name, "choice");
-  EXPECT_EQ(row(arc, 0), (Json{{"prompt", "Question: Which of these gives light of its own?\nAnswer:"}, {"delimiter", " "},
-                               {"choices", {"the Moon", "a mirror", "the Sun", "a window"}}, {"answer", 2}}));
+  EXPECT_EQ(row(arc, 0), (Json{{"prompt", "Question: Which of these gives light of its own?\nAnswer:"},
+                               {"delimiter", " "},
+                               {"choices", {"the Moon", "a mirror", "the Sun", "a window"}},
+                               {"answer", 2}}));
   EXPECT_THAT(arc.rows[0].place, HasSubstr("arc_easy.jsonl:1"));
   const Json hella = row(read_harness_task(kShipped + "hellaswag.yml", "h"), 1);
   EXPECT_EQ(hella["prompt"], "Washing a car: A man fills a bucket with water. and takes a sponge. He");
@@ -40,16 +42,20 @@ TEST(HarnessTask, ExamplesStandInFront) {
   const EvalTask mmlu = read_harness_task(kShipped + "mmlu.yml", "m");
   EXPECT_EQ(row(mmlu, 0)["prompt"],
             "The following are multiple choice questions (with answers) about elementary mathematics.\n\n"
-            "What is 2 plus 3?\nA. 4\nB. 5\nC. 6\nD. 7\nAnswer: B\n\nWhat is 10 minus 4?\nA. 6\nB. 5\nC. 7\nD. 14\nAnswer: A\n\n"
-            "What is 3 times 3?\nA. 6\nB. 12\nC. 9\nD. 33\nAnswer: C\n\nWhat is 20 divided by 5?\nA. 5\nB. 15\nC. 25\nD. 4\nAnswer: D\n\n"
-            "Which number is even?\nA. 7\nB. 9\nC. 12\nD. 15\nAnswer: C\n\nWhat is 7 times 8?\nA. 54\nB. 56\nC. 64\nD. 48\nAnswer:");
+            "What is 2 plus 3?\nA. 4\nB. 5\nC. 6\nD. 7\nAnswer: B\n\nWhat is 10 minus 4?\nA. 6\nB. 5\nC. 7\nD. "
+            "14\nAnswer: A\n\n"
+            "What is 3 times 3?\nA. 6\nB. 12\nC. 9\nD. 33\nAnswer: C\n\nWhat is 20 divided by 5?\nA. 5\nB. 15\nC. "
+            "25\nD. 4\nAnswer: D\n\n"
+            "Which number is even?\nA. 7\nB. 9\nC. 12\nD. 15\nAnswer: C\n\nWhat is 7 times 8?\nA. 54\nB. 56\nC. 64\nD. "
+            "48\nAnswer:");
   EXPECT_EQ(row(mmlu, 0)["answer"], 1);
 }
 
 TEST(HarnessTask, OtherOutputsHaveTheirOwnChecks) {
   const EvalTask lambada = read_harness_task(kShipped + "lambada_openai.yml", "l");
   EXPECT_EQ(lambada.checks[0].name, "continuation");
-  EXPECT_EQ(row(lambada, 2), (Json{{"prompt", "He had promised a letter every week, and every week there was a"}, {"continuation", " letter"}}));
+  EXPECT_EQ(row(lambada, 2), (Json{{"prompt", "He had promised a letter every week, and every week there was a"},
+                                   {"continuation", " letter"}}));
   const EvalTask wiki = read_harness_task(kShipped + "wikitext.yml", "w");
   EXPECT_EQ(wiki.checks[0].name, "perplexity");
   EXPECT_THAT(row(wiki, 0)["text"].get<std::string>(), testing::StartsWith("A river is"));
@@ -81,17 +87,25 @@ class HarnessFiles : public testing::Test {
 
 TEST_F(HarnessFiles, AreRefusedByLine) {
   write("rows.jsonl", "{\"q\": \"a\", \"c\": [\"x\", \"y\"], \"a\": 5}\n");
-  EXPECT_THAT(refused("task: t\ndoc_to_text: !function utils.f\ndataset_path: json\ndoc_to_target: !function utils.g\n"),
-              testing::AllOf(HasSubstr("task.yml:2:14: 'doc_to_text' is a Python function"), HasSubstr("utils.f"), HasSubstr("task.yml:4:")));
+  EXPECT_THAT(
+      refused("task: t\ndoc_to_text: !function utils.f\ndataset_path: json\ndoc_to_target: !function utils.g\n"),
+      testing::AllOf(HasSubstr("task.yml:2:14: 'doc_to_text' is a Python function"), HasSubstr("utils.f"),
+                     HasSubstr("task.yml:4:")));
   EXPECT_THAT(refused("task: t\ndataset_path: allenai/ai2_arc\noutput_type: multiple_choise\ndoc_to_txt: q\n"),
-              testing::AllOf(HasSubstr("task.yml:2"), HasSubstr("is not local"), HasSubstr("did you mean 'multiple_choice'"),
-                             HasSubstr("unknown key 'doc_to_txt'"), HasSubstr("did you mean 'doc_to_text'"), HasSubstr("'doc_to_target' is missing")));
-  EXPECT_THAT(refused("task: t\n" + data_ + "output_type: multiple_choice\ndoc_to_text: q\ndoc_to_target: a\ndoc_to_choice: c\n"),
+              testing::AllOf(HasSubstr("task.yml:2"), HasSubstr("is not local"),
+                             HasSubstr("did you mean 'multiple_choice'"), HasSubstr("unknown key 'doc_to_txt'"),
+                             HasSubstr("did you mean 'doc_to_text'"), HasSubstr("'doc_to_target' is missing")));
+  EXPECT_THAT(refused("task: t\n" + data_ +
+                      "output_type: multiple_choice\ndoc_to_text: q\ndoc_to_target: a\ndoc_to_choice: c\n"),
               HasSubstr("rows.jsonl:1: doc_to_target gives 5, which is none of the 2 choices"));
-  EXPECT_THAT(refused("task: t\n" + data_ + "doc_to_text: q\ndoc_to_target: a\nmetric_list: [{metric: bleu}]\ngeneration_kwargs: {temperature: 0.7}\n"),
-              testing::AllOf(HasSubstr("no metric 'bleu'"), HasSubstr("'temperature: 0.7' is not supported")));
+  EXPECT_THAT(
+      refused(
+          "task: t\n" + data_ +
+          "doc_to_text: q\ndoc_to_target: a\nmetric_list: [{metric: bleu}]\ngeneration_kwargs: {temperature: 0.7}\n"),
+      testing::AllOf(HasSubstr("no metric 'bleu'"), HasSubstr("'temperature: 0.7' is not supported")));
   EXPECT_THAT(refused("task: t\n" + data_ + "doc_to_text: '{{ q'\ndoc_to_target: a\n"), HasSubstr("doc_to_text"));
-  EXPECT_THAT(refused("task: [a, b]\n" + data_ + "doc_to_text: q\ndoc_to_target: a\n"), HasSubstr("a group of tasks is not supported"));
+  EXPECT_THAT(refused("task: [a, b]\n" + data_ + "doc_to_text: q\ndoc_to_target: a\n"),
+              HasSubstr("a group of tasks is not supported"));
 }
 
 TEST_F(HarnessFiles, IncludeOthersAndTakeRowsFromElsewhere) {

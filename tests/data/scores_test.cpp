@@ -30,14 +30,16 @@ TEST(Scores, AreReadBack) {
 }
 
 TEST(Scores, AreSorted) {
-  const std::vector<RowScore> scores{{"a:1", 4, 1, 2, 1.0}, {"a:2", 3, 2, 9, 4.0}, {"a:3", 2, 3, 4, 4.0}, {"a:4", 1, 4, 3, 2.0}};
+  const std::vector<RowScore> scores{
+      {"a:1", 4, 1, 2, 1.0}, {"a:2", 3, 2, 9, 4.0}, {"a:3", 2, 3, 4, 4.0}, {"a:4", 1, 4, 3, 2.0}};
   EXPECT_THAT(sorted_scores(scores, "loss", false), ElementsAre(1, 2, 3, 0));
   EXPECT_THAT(sorted_scores(scores, "loss", true), ElementsAre(0, 3, 1, 2));
   EXPECT_THAT(sorted_scores(scores, "difference", false), ElementsAre(1, 0, 3, 2));
   EXPECT_THAT(sorted_scores(scores, "base_loss", true), ElementsAre(0, 3, 2, 1));
   EXPECT_THAT(sorted_scores(scores, "trained_tokens", false), ElementsAre(3, 2, 1, 0));
   EXPECT_THAT(sorted_scores(scores, "row", false), ElementsAre(0, 1, 2, 3));
-  EXPECT_THAT([&] { sorted_scores(scores, "los", false); }, testing::ThrowsMessage<UserError>(HasSubstr("did you mean 'loss'?")));
+  EXPECT_THAT([&] { sorted_scores(scores, "los", false); },
+              testing::ThrowsMessage<UserError>(HasSubstr("did you mean 'loss'?")));
 }
 
 }  // namespace

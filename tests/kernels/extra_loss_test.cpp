@@ -28,14 +28,16 @@ struct Problem {
   double reference(std::vector<double>& dlogits) const {
     double sum = 0;
     dlogits.assign(static_cast<std::size_t>(n * kV), 0);
-    const double eps = static_cast<double>(extra.label_smoothing), c = static_cast<double>(extra.z_loss), cap = static_cast<double>(softcap);
+    const double eps = static_cast<double>(extra.label_smoothing), c = static_cast<double>(extra.z_loss),
+                 cap = static_cast<double>(softcap);
     for (std::int64_t i = 0; i < n; ++i) {
       std::vector<double> x(kV), slope(kV, 1);
       double total = 0, mean = 0;
       for (std::int64_t j = 0; j < kV; ++j) {
         auto& at = x[static_cast<std::size_t>(j)];
         for (std::int64_t k = 0; k < kD; ++k)
-          at += static_cast<double>(h[static_cast<std::size_t>(i * kD + k)]) * static_cast<double>(w[static_cast<std::size_t>(j * kD + k)]);
+          at += static_cast<double>(h[static_cast<std::size_t>(i * kD + k)]) *
+                static_cast<double>(w[static_cast<std::size_t>(j * kD + k)]);
         if (cap > 0) {
           const double t = std::tanh(at / cap);
           at = cap * t, slope[static_cast<std::size_t>(j)] = 1 - t * t;
@@ -49,7 +51,8 @@ struct Problem {
       sum += eps * (smooth - (lse - x[label])) + c * lse * lse;
       for (std::size_t j = 0; j < x.size(); ++j) {
         const double p = std::exp(x[j] - lse);
-        dlogits[static_cast<std::size_t>(i * kV) + j] = slope[j] * ((1 - eps) * (p - (j == label)) + eps * (p - 1.0 / kV) + 2 * c * lse * p);
+        dlogits[static_cast<std::size_t>(i * kV) + j] =
+            slope[j] * ((1 - eps) * (p - (j == label)) + eps * (p - 1.0 / kV) + 2 * c * lse * p);
       }
     }
     return sum;
@@ -60,16 +63,18 @@ Mat of(std::vector<float>& all, std::int64_t rows) { return {all.data(), rows, k
 
 TEST(ExtraLoss, ValuesAndGradientsAreThoseOfTheDefinitions) {
   for (const float softcap : {0.f, 5.f})
-    for (const ExtraLoss extra : {ExtraLoss{.label_smoothing = 0.1f}, ExtraLoss{.z_loss = 1e-2f}, ExtraLoss{.label_smoothing = 0.3f, .z_loss = 1e-3f}}) {
+    for (const ExtraLoss extra : {ExtraLoss{.label_smoothing = 0.1f}, ExtraLoss{.z_loss = 1e-2f},
+                                  ExtraLoss{.label_smoothing = 0.3f, .z_loss = 1e-3f}}) {
       Problem p(40, softcap, extra);
       std::vector<double> dlogits;
       const double want = p.reference(dlogits);
       std::vector<float> losses(40), plain(40), dh(p.h.size()), dw(p.w.size());
       Arena arena(std::size_t{64} << 20);
-      const double nll = cross_entropy(of(p.h, 40), weight_of(of(p.w, kV)), p.labels, softcap, plain, {}, {}, Write::set, arena);
+      const double nll =
+          cross_entropy(of(p.h, 40), weight_of(of(p.w, kV)), p.labels, softcap, plain, {}, {}, Write::set, arena);
       ExtraLoss found = extra;
-      EXPECT_EQ(cross_entropy(of(p.h, 40), weight_of(of(p.w, kV)), p.labels, softcap, losses, of(dh, 40), of(dw, kV), Write::set, arena,
-                              nullptr, false, nullptr, {}, {}, &found),
+      EXPECT_EQ(cross_entropy(of(p.h, 40), weight_of(of(p.w, kV)), p.labels, softcap, losses, of(dh, 40), of(dw, kV),
+                              Write::set, arena, nullptr, false, nullptr, {}, {}, &found),
                 nll);
       EXPECT_EQ(losses, plain);  // of rows: always the cross-entropy alone
       EXPECT_NEAR(found.sum, want, 1e-5 * std::fabs(want));
@@ -96,8 +101,8 @@ TEST(ExtraLoss, GradientIsTheSlopeOfTheValue) {
     std::vector<float> dh(p.h.size());
     auto total = [&](std::vector<float>& h, Mat gradient) {
       ExtraLoss extra = p.extra;
-      const double nll = cross_entropy(of(h, 16), weight_of(of(p.w, kV)), p.labels, softcap, {}, gradient, {}, Write::set, arena, nullptr,
-                                       false, nullptr, {}, {}, &extra);
+      const double nll = cross_entropy(of(h, 16), weight_of(of(p.w, kV)), p.labels, softcap, {}, gradient, {},
+                                       Write::set, arena, nullptr, false, nullptr, {}, {}, &extra);
       return nll + extra.sum;
     };
     total(p.h, of(dh, 16));
@@ -122,15 +127,18 @@ TEST(ExtraLoss, OfAHeadInPartsHasTheBitsOfTheWhole) {
       std::vector<float> dh(p.h.size()), dh_parts(p.h.size()), dw(p.w.size()), dw_parts(p.w.size());
       Arena arena(std::size_t{64} << 20);
       ExtraLoss whole = p.extra, parts = p.extra;
-      const double sum = cross_entropy(of(p.h, n), weight_of(of(p.w, kV)), p.labels, softcap, {}, of(dh, n), of(dw, kV), Write::add, arena,
-                                       nullptr, false, nullptr, {}, {}, &whole);
-      auto rows = [&](std::vector<float>& all, std::size_t k) { return of(all, kV).slice(starts[k], starts[k + 1] - starts[k]); };
+      const double sum = cross_entropy(of(p.h, n), weight_of(of(p.w, kV)), p.labels, softcap, {}, of(dh, n), of(dw, kV),
+                                       Write::add, arena, nullptr, false, nullptr, {}, {}, &whole);
+      auto rows = [&](std::vector<float>& all, std::size_t k) {
+        return of(all, kV).slice(starts[k], starts[k + 1] - starts[k]);
+      };
       const HeadParts head{starts,
                            [&](std::size_t k, bool gradient) -> HeadParts::Rows {
                              return {weight_of(rows(p.w, k)), gradient ? rows(dw_parts, k) : Mat{}};
                            },
                            [](std::size_t) {}};
-      EXPECT_EQ(cross_entropy(of(p.h, n), head, p.labels, softcap, {}, of(dh_parts, n), arena, false, {}, {}, &parts), sum);
+      EXPECT_EQ(cross_entropy(of(p.h, n), head, p.labels, softcap, {}, of(dh_parts, n), arena, false, {}, {}, &parts),
+                sum);
       EXPECT_EQ(parts.sum, whole.sum);
       EXPECT_EQ(dh_parts, dh);
       EXPECT_EQ(dw_parts, dw);

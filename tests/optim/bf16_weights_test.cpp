@@ -22,7 +22,8 @@ struct Weights {
   Parameter parameter{"layers.0.weight", 0, {32, 64}};
   std::vector<float> value = std::vector<float>(2048, 1.f), grad = std::vector<float>(2048, 1.f), state;
 
-  explicit Weights(const Optimizer& optimizer) : state(static_cast<std::size_t>(optimizer.state().floats(parameter, 2048))) {}
+  explicit Weights(const Optimizer& optimizer)
+      : state(static_cast<std::size_t>(optimizer.state().floats(parameter, 2048))) {}
   void step(const Optimizer& optimizer, std::int64_t number, double rate) {
     const OptimizerSlice slice{value, grad, state, &parameter};
     optimizer.step({&slice, 1}, {rate, number, 1});
@@ -62,7 +63,8 @@ TEST(Bf16Weights, KahanIsTheRuleWithCompensation) {
   float value = 1, carried = 0;
   for (std::int64_t t = 0; t < 100; ++t) {
     for (float& g : w.grad) g = static_cast<float>(std::sin(static_cast<double>(t)));
-    const float stepped = value - 0.01f * w.grad[0], all = carried + (stepped - value), next = to_float(to_bf16(value + all));
+    const float stepped = value - 0.01f * w.grad[0], all = carried + (stepped - value),
+                next = to_float(to_bf16(value + all));
     carried = to_float(to_bf16(all + (value - next)));
     value = next;
     w.step(*optimizer, t, 0.01);
@@ -79,7 +81,8 @@ TEST(Bf16Weights, RandomBitsBelongToElementsNotToSlices) {
     std::vector<OptimizerSlice> slices;
     for (auto [first, size] : {std::pair<std::size_t, std::size_t>{0, 256}, {256, 1792}})
       slices.push_back({std::span(cut.value).subspan(first, size), std::span(cut.grad).subspan(first, size),
-                        std::span(cut.state).subspan(2 * first, 2 * size), &cut.parameter, static_cast<std::int64_t>(first)});
+                        std::span(cut.state).subspan(2 * first, 2 * size), &cut.parameter,
+                        static_cast<std::int64_t>(first)});
     optimizer->step(slices, {1e-3, t, 1});
     ASSERT_EQ(cut.value, whole.value) << t;
   }

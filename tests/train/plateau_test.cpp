@@ -11,7 +11,8 @@
 namespace dml {
 namespace {
 
-std::vector<double> rates(Plateau& plateau, const std::vector<double>& metrics, double planned, std::int64_t first = 1) {
+std::vector<double> rates(Plateau& plateau, const std::vector<double>& metrics, double planned,
+                          std::int64_t first = 1) {
   std::vector<double> out;
   for (double m : metrics) {
     plateau.on_eval({first++, 0, {{"eval_loss", m}}}, {});
@@ -43,8 +44,7 @@ TEST(Plateau, WithAnAbsoluteThresholdAndCooldown) {
 
 TEST(Plateau, WithAFloor) {
   Plateau plateau = with(R"({"patience": 0, "factor": 0.1, "min_lr": 0.004})");
-  expect_near(rates(plateau, {1, 1, 1, 1, 1, 1}, 0.1),
-              {0.1, 0.01, 0.004, 0.004, 0.004, 0.004});
+  expect_near(rates(plateau, {1, 1, 1, 1, 1, 1}, 0.1), {0.1, 0.01, 0.004, 0.004, 0.004, 0.004});
 }
 
 TEST(Plateau, OfAMetricThatShouldGrow) {
@@ -55,8 +55,7 @@ TEST(Plateau, OfAMetricThatShouldGrow) {
 
 TEST(Plateau, TakesNanForNoImprovement) {
   Plateau plateau = with(R"({"patience": 1, "factor": 0.1})");
-  expect_near(rates(plateau, {3, NAN, NAN, 2, NAN}, 0.1),
-              {0.1, 0.1, 0.01, 0.01, 0.01});
+  expect_near(rates(plateau, {3, NAN, NAN, 2, NAN}, 0.1), {0.1, 0.1, 0.01, 0.01, 0.01});
 }
 
 TEST(Plateau, ResumesWhereItWas) {
@@ -70,7 +69,8 @@ TEST(Plateau, ResumesWhereItWas) {
     before.write_state(state);
     state.extra = Json::parse(state.extra.dump());
     after.read_state(state, "checkpoint");
-    for (double r : rates(after, {metrics.begin() + static_cast<std::ptrdiff_t>(cut), metrics.end()}, 0.1, static_cast<std::int64_t>(cut) + 1))
+    for (double r : rates(after, {metrics.begin() + static_cast<std::ptrdiff_t>(cut), metrics.end()}, 0.1,
+                          static_cast<std::int64_t>(cut) + 1))
       got.push_back(r);
     EXPECT_EQ(got, want) << cut;
   }
@@ -87,8 +87,8 @@ TEST(Plateau, DoesNotCountTheEvaluationBeforeTrainingNorOtherMetrics) {
 }
 
 TEST(Plateau, RefusesWhatIsOutOfRange) {
-  for (const char* bad : {R"({"factor": 1})", R"({"factor": -0.1})", R"({"patience": -1})", R"({"threshold_mode": "relative"})", R"({"mode": "up"})",
-                          R"({"cooldown": "two"})"})
+  for (const char* bad : {R"({"factor": 1})", R"({"factor": -0.1})", R"({"patience": -1})",
+                          R"({"threshold_mode": "relative"})", R"({"mode": "up"})", R"({"cooldown": "two"})"})
     EXPECT_THROW(with(bad), UserError) << bad;
 }
 

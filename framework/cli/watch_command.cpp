@@ -1,0 +1,124 @@
+// dml watch: a run in the terminal, from another one than it runs in.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <thread>
+
+#include "assembly/samples.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/stages.h"
+#include "core/error.h"
+#include "core/file_lock.h"
+#include "core/files.h"
+#include "recipe/recipe.h"
+#include "train/metrics_log.h"
+#include "train/progress.h"
+
+namespace dml {
+namespace {
+
+constexpr std::size_t kSamplesShown = 3;
+
+struct Watch {
+  std::string folder;
+  bool once = false;
+  Options options{"watch", "watch DIR [--once]", {"dml watch outputs/run", "dml watch outputs/run --once"}};
+  Watch() {
+    options.about(
+        "Follows a run by what it writes into its output directory: steps, evaluations and samples, as the run itself "
+        "shows them. "
+        "Ends with the run; Ctrl-C ends the watching alone.");
+    options.positional("DIR", folder, "the output directory of a run");
+    options.flag("once", once, "print what there is and end");
+  }
+};
+
+bool under_way(const std::string& folder) {
+  return file_exists(folder + "/.lock") && !FileLock::try_for(folder + "/.lock");
+}
+
+/// Steps of the whole run, from its recipe and how far it has come; 0 where that is not known yet.
+std::int64_t planned_steps(const std::string& folder, const RunMetrics& metrics) {
+  const std::string path = folder + "/recipe.resolved.yml";
+  if (!file_exists(path) || metrics.steps.empty()) return 0;
+  const TrainSection t = read_recipe(read_file(path), path, {}, RecipeUse::measure).recipe.train;
+  if (t.max_steps) return *t.max_steps;
+  const StepMetrics& last = metrics.steps.back();
+  return last.epoch > 0 ? std::llround(static_cast<double>(last.step) * t.num_epochs / last.epoch) : 0;
+}
+
+/// What has been shown of a file of metrics, and what comes next.
+class Follower {
+ public:
+  Follower(std::string folder, bool plain) : folder_(std::move(folder)), plain_(plain) {}
+
+  /// Shows what is new.
+  void look() {
+    RunMetrics now = read_metrics(folder_);
+    if (now.steps.size() < steps_ || now.evals.size() < evals_) steps_ = evals_ = samples_ = 0;  // the run began anew
+    if (!progress_ && !now.steps.empty()) {
+      Progress::Options options;
+      if (plain_) options.mode = ProgressMode::plain;
+      options.out = stdout;
+      options.style = terminal_style(STDOUT_FILENO);
+      const std::int64_t total = planned_steps(folder_, now);
+      options.log_interval = std::max<std::int64_t>(1, total / 20);
+      progress_.emplace(std::max(total, now.steps.back().step), options);
+    }
+    for (; evals_ < now.evals.size(); ++evals_)
+      show_until(now, now.evals[evals_].step), note(eval_line(now.evals[evals_]), now);
+    show_until(now, INT64_MAX);
+  }
+  void end() {
+    if (progress_) progress_->finish();
+  }
+
+ private:
+  void show_until(const RunMetrics& now, std::int64_t step) {
+    for (; steps_ < now.steps.size() && now.steps[steps_].step <= step; ++steps_) progress_->step(now.steps[steps_]);
+  }
+  void note(const std::string& line, const RunMetrics& now) {
+    say(line);
+    const std::int64_t step = now.evals[evals_].step;
+    std::size_t shown = 0;
+    for (; samples_ < now.samples.size() && now.samples[samples_].step <= step; ++samples_)
+      if (now.samples[samples_].step == step && shown++ < kSamplesShown) say(sample_line(now.samples[samples_]));
+  }
+  void say(const std::string& line) const {
+    if (progress_) progress_->note(line);
+    else print(line + "\n");
+  }
+
+  std::string folder_;
+  bool plain_;
+  mutable std::optional<Progress> progress_;
+  std::size_t steps_ = 0, evals_ = 0, samples_ = 0;
+};
+
+int run_watch(const std::vector<std::string>& words) {
+  Watch w;
+  w.options.parse(words);
+  Follower follower(w.folder, w.once);
+  for (;;) {
+    const bool goes_on = under_way(w.folder);  // asked first: what is written behind this look is seen by the next
+    follower.look();
+    if (w.once || !goes_on) {
+      follower.end();
+      print(goes_on ? "under way\n" : "not running\n");
+      return 0;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  }
+}
+
+}  // namespace
+
+Command watch_command() {
+  return {"watch", "follows a run in the terminal", [] { return Watch().options.page(); }, run_watch};
+}
+
+}  // namespace dml
