@@ -126,6 +126,54 @@ TEST_F(RewardRuns, TheFirstCompletionsAreThoseOfInfer) {
   EXPECT_NE(run.err.find(text.substr(0, text.find('\n'))), std::string::npos) << text << "\n" << run.err;
 }
 
+// Trained to like "three": it rewards completions, and chooses among answers.
+TEST_F(RewardRuns, ARewardModelRewardsAndChooses) {
+  std::string pairs;
+  for (int i = 0; i < 16; ++i)
+    pairs += fmt::format("{{\"prompt\": \"Question {0}: how many?\\n\", \"chosen\": \"It is three.\", \"rejected\": \"No idea {0}.\"}}\n", i);
+  const std::string judge = at("judge");
+  const Ended made = train(1, recipe("judge.yml", tiny_lora() + Keys{{"reward_model", "true"},
+                                                                     {"datasets", fmt::format("[{{path: {}, type: passthrough}}]", write("pairs.jsonl", pairs))},
+                                                                     {"val_set_size", ""},
+                                                                     {"eval_steps", ""},
+                                                                     {"output_dir", judge}}));
+  ASSERT_EQ(made.exit, 0) << made.err;
+  const Keys keys = rewards(fmt::format("[{{model: {}, weight: 2, name: judge}}]", judge)) + Keys{{"max_steps", "1"}};
+  const Outcome one = trained("one", keys);
+  EXPECT_TRUE(steps(at("one"))[0].contains("rewards/judge/mean"));
+  if (has_mpirun()) {
+    EXPECT_TRUE(one == trained("two", keys, 2));
+  }
+
+  const std::string rows = write("ask.jsonl", "{\"prompt\": \"Question 3: how many?\"}\n{\"prompt\": \"Question 4: how many?\"}\n");
+  const Words infer{"infer", at("one.yml"), "--adapter", "none", "--temperature", "1", "--max-new-tokens", "6", "--input", rows};
+  const auto answered = [&](const std::string& name, Words more) {
+    Words words = infer;
+    words.insert(words.end(), {"--output", at(name)});
+    words.insert(words.end(), more.begin(), more.end());
+    const Ended e = dml(words);
+    EXPECT_EQ(e.exit, 0) << e.err;
+    return json_lines(at(name));
+  };
+  const auto two = answered("two.jsonl", {"--reward", judge, "--best-of", "2"}), many = answered("many.jsonl", {"--reward", judge, "--best-of", "16"});
+  ASSERT_EQ(two.size(), 2u);
+  // The first prompt's two answers are among its sixteen.
+  EXPECT_GE(many[0]["reward"].get<double>(), two[0]["reward"].get<double>());
+  EXPECT_EQ(two, answered("again.jsonl", {"--reward", judge, "--best-of", "2"}));
+  const auto refused = [&](Words more, const char* says) {
+    Words words = infer;
+    words.insert(words.end(), {"--output", at("none.jsonl")});
+    words.insert(words.end(), more.begin(), more.end());
+    const Ended e = dml(words);
+    EXPECT_EQ(e.exit, 2) << e.err;
+    EXPECT_NE(e.err.find(says), std::string::npos) << e.err;
+  };
+  refused({"--best-of", "4"}, "--best-of needs --reward");
+  refused({"--reward", judge, "--best-of", "1"}, "--best-of: 1 is not from 2");
+  refused({"--reward", judge, "--greedy"}, "--reward needs answers that differ");
+  refused({"--reward", base_directory()}, "is a language model, not a reward model");
+}
+
 TEST_F(RewardRuns, WhatCannotWorkIsRefusedInOneLine) {
   const auto refused = [&](const Keys& keys, const Words& says) {
     expect_refused(train(1, recipe("bad.yml", keys)), 2, says);

@@ -40,9 +40,32 @@ TEST(PreferenceRules, CombinationsThatCannotBeAreRefusedByTheirKey) {
   EXPECT_TRUE(mentions(problems("rl: dpo\nexcess_length_strategy: split_turns\n"), "split_turns"));
   EXPECT_TRUE(mentions(problems("rl: dpo\nneftune_noise_alpha: 5\n"), "noise"));
   EXPECT_TRUE(mentions(problems("rl: kto\nbatch_size: 1\n"), "different rows"));
-  EXPECT_TRUE(mentions(problems("rl: grpo\n"), "'rl'"));
+  EXPECT_TRUE(mentions(problems("rl: grpo\n"), "needs 'rewards'"));
   EXPECT_TRUE(mentions(problems("rpo_alpha: 1\n"), "[sigmoid, sft]"));
   EXPECT_EQ(problems("rl: dpo\ndpo_loss_type: [sigmoid, sft]\ndpo_loss_weights: [1, 0.5]\n"), "");
+}
+
+TEST(PreferenceRules, RewardsAndTrlsNames) {
+  const std::string grpo = "rl: grpo\nrewards: [exact, {regex: a, weight: 0.5}]\nval_set_size: 0\nsample_packing: false\n";
+  const auto with = [&](const std::string& trl) { return problems(grpo + "trl: {max_completion_length: 16, " + trl + "}\n"); };
+  EXPECT_EQ(with("num_generations: 4, scale_rewards: false, beta: 0.04"), "");
+  EXPECT_TRUE(mentions(with("loss_type: sapo"), "dr_grpo"));
+  EXPECT_TRUE(mentions(with("sync_ref_model: true"), "the model that the run starts from"));
+  EXPECT_TRUE(mentions(with("num_generatons: 4"), "num_generations"));
+  EXPECT_EQ(with("use_vllm: true, vllm_server_port: 8000"), "");
+  const Recipe recipe = parsed(grpo + "trl: {max_completion_length: 16}\n");
+  EXPECT_EQ(recipe.data.rows, RowKind::prompts);
+  EXPECT_EQ(recipe.data.completion_len, 16);
+  EXPECT_EQ(recipe.preference.beta(), 0);
+  EXPECT_EQ(recipe.preference.sampling(), &recipe.preference.trl);
+  ASSERT_EQ(recipe.preference.rewards.size(), 2u);
+  EXPECT_EQ(recipe.preference.rewards[1].options["weight"], 0.5);
+  const Recipe gdpo = parsed("rl: gdpo\nrewards: [exact]\nval_set_size: 0\nsample_packing: false\ntrl: {max_completion_length: 16}\n");
+  EXPECT_EQ(gdpo.preference.rl, Rl::grpo);
+  EXPECT_EQ(gdpo.preference.trl.multi_objective_aggregation, "normalize_then_sum");
+  EXPECT_EQ(parsed("rl: dpo\ntrl: {beta: 0.3}\n").preference.beta(), 0.3);
+  EXPECT_TRUE(warned(preference_file("rewards: [exact]\n"), "'rewards' has no effect without rl"));
+  EXPECT_TRUE(warned(preference_file("rl: dpo\ntrl: {epsilon: 0.3}\n"), "'trl.epsilon' has no effect"));
 }
 
 TEST(PreferenceRules, IdleKeysAndHighRatesAreSaid) {
