@@ -1,5 +1,6 @@
 #include "assembly/recipe_names.h"
 
+#include "dist/strategy.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "plugin/loader.h"
@@ -44,6 +45,9 @@ void name_choices() {
   std::vector<Choice> shapes;
   for (const auto& row : schedules().rows()) shapes.push_back({row.name, row.name});
   set_choices("lr_scheduler", std::move(shapes));
+  std::vector<Choice> distributions;
+  for (const auto& row : strategies().rows()) distributions.push_back({row.name, row.name, "", row.make.keys});
+  set_choices("distribution", std::move(distributions));
   std::vector<Choice> objectives;
   for (const auto& row : plugin_objectives().rows()) objectives.push_back({row.name, row.name});
   set_choices("objective", std::move(objectives));

@@ -11,6 +11,7 @@
 #include "data/report.h"
 #include "data/schedule.h"
 #include "diagnose/weightless_model.h"
+#include "dist/strategy.h"
 #include "train/progress.h"
 
 namespace dml {
@@ -37,7 +38,7 @@ LargestBatch largest_batch(const Recipe& recipe, const ExampleLengths& lengths) 
 
 // Whether one rank holds all of the run.
 bool on_one_rank(const DistributionSection& d) {
-  return !d.distribution || *d.distribution == "none" || *d.distribution == "ddp";
+  return !d.distribution || !strategies().at(*d.distribution).make.shares_memory;
 }
 
 }  // namespace

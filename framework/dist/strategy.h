@@ -119,8 +119,18 @@ class DistributionStrategy : public UnitHooks {
   std::function<void()> empty_pass_;
 };
 
-using StrategyFactory = std::function<std::unique_ptr<DistributionStrategy>(Comm&, const DistributionOptions&)>;
+struct StrategyKind {
+  using Factory = std::function<std::unique_ptr<DistributionStrategy>(Comm&, const DistributionOptions&)>;
+
+  Factory factory;
+  std::vector<std::string> keys = {};  // settings of a recipe that only some strategies read: those that this one does
+  bool shares_memory = true;           // a rank holds a part of what training needs, not all of it
+
+  std::unique_ptr<DistributionStrategy> operator()(Comm& comm, const DistributionOptions& options) const {
+    return factory(comm, options);
+  }
+};
 /// none, ddp, … ; `none` refuses more than one rank.
-Registry<StrategyFactory>& strategies();
+Registry<StrategyKind>& strategies();
 
 }  // namespace dml

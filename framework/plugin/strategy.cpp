@@ -102,8 +102,9 @@ void add_row(const Origin& origin, plugin::Row<plugin::Strategy> row) {
         checked_arguments(row.arguments, arguments_of(options.plugin_args, row.name), "plugin_args." + row.name);
     return std::make_unique<PluginStrategy>(origin, make_of(origin, row, arguments), comm, options);
   };
-  for (const std::string& name : row.spellings) strategies().add({name, row.help, make});
-  strategies().add({row.name, row.help, make});
+  const StrategyKind kind{make, {}, false};
+  for (const std::string& name : row.spellings) strategies().add({name, row.help, kind});
+  strategies().add({row.name, row.help, kind});
 }
 
 }  // namespace dml

@@ -272,13 +272,16 @@ void check_train(const Recipe& recipe, Rulebook& rules) {
 }
 
 void check_distribution(const DistributionSection& d, Rulebook& rules) {
-  if (d.dp_shard_size && d.distribution != "hybrid")
-    rules.error("dp_shard_size", fmt::format("'dp_shard_size' needs distribution: hybrid; {} is '{}'",
-                                             rules.cite("distribution"), d.distribution.value_or("unset")));
-  if (d.shard_frozen_weights == true && d.distribution != "zero3" && d.distribution != "hybrid")
-    rules.error("shard_frozen_weights",
-                fmt::format("'shard_frozen_weights' needs distribution: zero3 or hybrid; {} is '{}'",
-                            rules.cite("distribution"), d.distribution.value_or("unset")));
+  const auto needs = [&](const char* key) {
+    if (d.distribution && has_effect(key, "distribution", *d.distribution)) return;
+    std::vector<std::string> names;
+    for (const Choice& choice : find_field("distribution").field->rules.choices)
+      if (std::ranges::find(choice.keys, key) != choice.keys.end()) names.push_back(choice.spelling);
+    rules.error(key, fmt::format("'{}' needs distribution: {}; {} is '{}'", key, fmt::join(names, " or "), rules.cite("distribution"),
+                                 d.distribution.value_or("unset")));
+  };
+  if (d.dp_shard_size) needs("dp_shard_size");
+  if (d.shard_frozen_weights == true) needs("shard_frozen_weights");
 }
 
 }  // namespace
