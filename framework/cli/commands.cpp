@@ -82,38 +82,8 @@ int dispatch(const std::vector<std::string>& words) {
 
 }  // namespace
 
-const std::vector<Command>& commands() {
-  static const std::vector<Command> table{
-      init_command(),
-      validate_command(),
-      preprocess_command(),
-      inspect_command(),
-      train_command(),
-      resume_command(),
-      evaluate_command(),
-      score_command(),
-      sweep_command(),
-      report_command(),
-      watch_command(),
-      infer_command(),
-      serve_command(),
-      merge_command(),
-      info_command(),
-      convert_command(),
-      fetch_command(),
-      push_command(),
-      plan_command(),
-      bench_command(),
-      launch_command(),
-      doctor_command(),
-      ckpt_command(),
-      tokenize_command(),
-      tokenizer_command(),
-      template_command(),
-      grammar_command(),
-      list_command(),
-      schema_command(),
-      {"help", "describes a command, or a key of the recipe",
+Command help_command() {
+  return {"help", "describes a command, or a key of the recipe",
        [] {
          return CommandPage{
              "help [COMMAND | KEY]",
@@ -122,10 +92,15 @@ const std::vector<Command>& commands() {
              {{"COMMAND|KEY", "", "what to explain; without it, the list of commands"}},
              {}};
        },
-       help},
-      man_command(),
-      completion_command(),
-      version_command()};
+       help};
+}
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> table = [] {
+    std::vector<Command> all;
+    for (auto command : kCommands) all.push_back(command());
+    return all;
+  }();
   return table;
 }
 

@@ -1,4 +1,4 @@
-// The commands, one function each: words in, exit code out.
+// The commands, one function each: words in, exit code out. A new command is a file, and its name here.
 #pragma once
 
 #include "cli/command.h"
@@ -34,8 +34,18 @@ Command template_command();
 Command grammar_command();
 Command list_command();
 Command schema_command();
+Command help_command();
 Command man_command();
 Command completion_command();
 Command version_command();
+
+/// In the order of lists.
+inline constexpr Command (*kCommands[])() = {
+    init_command,      validate_command,   preprocess_command, inspect_command, train_command,  resume_command,
+    evaluate_command,  score_command,      sweep_command,      report_command,  watch_command,  infer_command,
+    serve_command,     merge_command,      info_command,       convert_command, fetch_command,  push_command,
+    plan_command,      bench_command,      launch_command,     doctor_command,  ckpt_command,   tokenize_command,
+    tokenizer_command, template_command,   grammar_command,    list_command,    schema_command, help_command,
+    man_command,       completion_command, version_command};
 
 }  // namespace dml

@@ -10,8 +10,7 @@ namespace {
 
 OptimizerRows all_rows() {
   OptimizerRows all;
-  for (auto rows : {adam_rows, lion_rows, sgd_rows, rmsprop_rows, adagrad_rows, stable_adamw_rows, adafactor_rows, came_rows,
-                    muon_rows, schedule_free_rows, ademamix_rows, adopt_rows, galore_rows, apollo_rows})
+  for (auto rows : kRules)
     for (auto& row : rows()) all.push_back(std::move(row));
   return all;
 }

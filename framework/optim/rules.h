@@ -1,4 +1,4 @@
-// The rows of every rule, one function a file. A new optimizer is a file and a line here and in optimizers.cpp.
+// The rows of every rule, one function a file, in the order of lists. A new optimizer is a file, and its name here.
 #pragma once
 
 #include <vector>
@@ -23,6 +23,10 @@ OptimizerRows ademamix_rows();
 OptimizerRows adopt_rows();
 OptimizerRows galore_rows();
 OptimizerRows apollo_rows();
+
+inline constexpr OptimizerRows (*kRules[])() = {
+    adam_rows, lion_rows, sgd_rows,           rmsprop_rows,  adagrad_rows, stable_adamw_rows, adafactor_rows,
+    came_rows, muon_rows, schedule_free_rows, ademamix_rows, adopt_rows,   galore_rows,       apollo_rows};
 
 /// The factory of a rule.
 template <class Rule>
