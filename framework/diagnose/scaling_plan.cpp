@@ -310,7 +310,7 @@ StepForecast ScalingPlan::forecast(const std::string& name, int ranks, std::int6
     const std::int64_t slice = slice_of(stretches[s].size, group - 1, group).size(), piece = gradient_places[s].piece;
     const auto pieces = static_cast<double>((slice + piece - 1) / piece);
     for (double p = 0; p < pieces; ++p) {
-      wait_for([&](std::size_t other) { return gradient_places.disturb(other, s); });
+      wait_for([&](std::size_t other) { return gradient_places.exchanges_collide(other, s); });
       const double others = floats(s) / pieces * (group - 1) / group;
       compute(c.add * others);
       convert(others, others);
@@ -342,7 +342,7 @@ StepForecast ScalingPlan::forecast(const std::string& name, int ranks, std::int6
     done = std::max(done, landed);
   };
   auto make_gradient = [&](std::size_t s, double seconds, bool final) {
-    if (in_rounds) wait_for([&](std::size_t other) { return gradient_places.disturb(other, s); });
+    if (in_rounds) wait_for([&](std::size_t other) { return gradient_places.exchanges_collide(other, s); });
     compute(seconds);
     sum(s, final);
   };

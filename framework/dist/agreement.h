@@ -30,7 +30,7 @@ struct Replica {
 void check_replicas(Comm& comm, std::span<const Replica> replicas, int rank);
 /// The values of units that every rank holds in full.
 std::vector<Replica> value_replicas(const ParameterStore& store);
-/// Values and optimizer state, for ranks that hold the very same shards (DistributionStrategy::twins).
+/// Values and optimizer state, for ranks that hold the very same shards (DistributionStrategy::replica_group).
 std::vector<Replica> shard_replicas(const ParameterStore& store, std::span<const Shard> shards);
 
 }  // namespace dml

@@ -155,7 +155,7 @@ void Sharded::begin_micro_step(std::int64_t index) {
 
 void Sharded::bind_gradient(std::size_t s) {
   if (parts_[s].size == 0 || part(s).grad != nullptr) return;
-  land_while([&](const Flight& flight) { return gradient_places_.disturb(flight.stretch, s); });
+  land_while([&](const Flight& flight) { return gradient_places_.exchanges_collide(flight.stretch, s); });
   float* full = full_gradient(s);
   parallel_ranges(parts_[s].size, kBlock * 4,
                   [&](std::int64_t first, std::int64_t last) { std::memset(full + first, 0, bytes(last - first)); });
@@ -170,7 +170,7 @@ void Sharded::launch(std::size_t s) {
   std::int64_t largest = 0;
   for (int r = 0; r < group_.size(); ++r) largest = std::max(largest, slice_of(size, r, group_.size()).size());
   for (std::int64_t first = 0; first < largest; first += gradient_places_[s].piece) {
-    land_while([&](const Flight& flight) { return gradient_places_.disturb(flight.stretch, s); });
+    land_while([&](const Flight& flight) { return gradient_places_.exchanges_collide(flight.stretch, s); });
     launch_piece(s, first);
     flights_.back().ends = first + gradient_places_[s].piece >= largest;
   }

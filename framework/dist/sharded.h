@@ -59,7 +59,7 @@ class Sharded : public DistributionStrategy {
   void shard_frozen(const std::vector<std::vector<kernels::Weight*>>& units) override;
   int shard_ranks() const override { return shards_values() ? group_.size() : 1; }
   std::span<const std::span<bf16>> residuals() override { return residuals_.units(); }
-  Comm* twins() override { return across_.size() > 1 ? &across_ : nullptr; }
+  Comm* replica_group() override { return across_.size() > 1 ? &across_ : nullptr; }
   bool writes_state() const override { return across_.rank() == 0; }
   Memory memory(const ParameterStore& store, const StateLayout& state,
                 std::int64_t micro_batches_per_rank) const override;

@@ -103,7 +103,7 @@ class DistributionStrategy : public UnitHooks {
   /// With gradients in bfloat16: what this rank has not sent yet, by unit. Part of the state of a run.
   virtual std::span<const std::span<bf16>> residuals() { return {}; }
   /// The ranks that hold the very same shards as this one, itself among them; null where nobody else does.
-  virtual Comm* twins() { return nullptr; }
+  virtual Comm* replica_group() { return nullptr; }
   /// False where another rank holds the very same shards and comes before this one: one of them is enough in a
   /// checkpoint.
   virtual bool writes_state() const { return true; }

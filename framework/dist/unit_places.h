@@ -35,7 +35,7 @@ class UnitPlaces {
     return places_[a].first < places_[b].last && places_[b].first < places_[a].last;
   }
   /// Whether the gradients of both, exchanged at the same time, would lie in the same floats somewhere.
-  bool disturb(std::size_t a, std::size_t b) const {
+  bool exchanges_collide(std::size_t a, std::size_t b) const {
     auto meet = [](std::int64_t first, std::int64_t last, std::int64_t other_first, std::int64_t other_last) {
       return first < other_last && other_first < last;
     };

@@ -75,7 +75,7 @@ class PluginStrategy : public DistributionStrategy {
   void on_first_rank(const std::function<void(const Show& show)>& read) override {
     if (comm_.rank() == 0) read([](std::size_t) {});
   }
-  Comm* twins() override { return &comm_; }
+  Comm* replica_group() override { return &comm_; }
   Memory memory(const ParameterStore& store, const StateLayout& state,
                 std::int64_t micro_batches_per_rank) const override {
     Memory memory = own_.memory(store, state, micro_batches_per_rank);

@@ -21,8 +21,8 @@ void flip_a_bit(CausalLm& model) {
 void check_copies(const StepParts& parts) {
   const ParameterStore& store = parts.model.parameters;
   check_replicas(parts.comm, value_replicas(store), parts.comm.rank());
-  if (Comm* twins = parts.strategy.twins())
-    check_replicas(*twins, shard_replicas(store, parts.strategy.shards()), parts.comm.rank());
+  if (Comm* replicas = parts.strategy.replica_group())
+    check_replicas(*replicas, shard_replicas(store, parts.strategy.shards()), parts.comm.rank());
 }
 
 }  // namespace

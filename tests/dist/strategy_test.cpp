@@ -253,8 +253,8 @@ TEST(Replicas, AreFoundDifferentWhereOnlyAPartIsHeld) {
           for (Shard& s : strategy->shards())
             if (s.parameter->name == "3.up") s.state[5] = 1;
         try {
-          if (Comm* twins = strategy->twins())
-            check_replicas(*twins, shard_replicas(toy.store, strategy->shards()), comm.rank());
+          if (Comm* replicas = strategy->replica_group())
+            check_replicas(*replicas, shard_replicas(toy.store, strategy->shards()), comm.rank());
         } catch (const Error& e) {
           std::lock_guard lock(one);
           message = e.what();
@@ -285,10 +285,10 @@ TEST(UnitPlaces, KeepNeighboursApart) {
       for (std::size_t u = 1; u + 2 < small.size(); ++u) EXPECT_FALSE(places.overlap(small[u], small[u + 1])) << u;
       for (std::size_t p = 0; p + 1 < large.size(); ++p) {
         EXPECT_FALSE(places.overlap(large[p], large[p + 1])) << p;
-        EXPECT_FALSE(places.disturb(large[p], large[p + 1])) << p;
+        EXPECT_FALSE(places.exchanges_collide(large[p], large[p + 1])) << p;
       }
       for (std::size_t s : small)
-        for (std::size_t p : large) EXPECT_FALSE(places.overlap(s, p) || places.disturb(s, p));
+        for (std::size_t p : large) EXPECT_FALSE(places.overlap(s, p) || places.exchanges_collide(s, p));
       EXPECT_EQ(places.overlap(small.back(), small[4]), take_turns);
       EXPECT_FALSE(!take_turns && (places.overlap(small[0], small.back()) || places.overlap(small[0], small[4])));
       EXPECT_EQ(values.floats(), values.whole_parts());
