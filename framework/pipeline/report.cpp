@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/files.h"
 #include "pipeline/report_chart.h"
+#include "pipeline/run_outcome.h"
 
 namespace dml {
 
@@ -95,10 +97,11 @@ bool is_number(const std::string& cell) {
   return cell.find_first_of("0123456789") != cell.npos && cell.find_first_not_of("0123456789., +-%") == cell.npos;
 }
 
-// Beside the loss, in the order in which they come.
-std::vector<std::string> other_metrics(const std::vector<EvalMetrics>& evals) {
+// Of steps or evaluations, beside the loss, in the order in which they come.
+template <class Metrics>
+std::vector<std::string> other_metrics(const std::vector<Metrics>& all) {
   std::vector<std::string> names;
-  for (const EvalMetrics& e : evals)
+  for (const Metrics& e : all)
     for (const NamedValue& v : e.values)
       if (v.name != kEvalLoss && std::ranges::find(names, v.name) == names.end()) names.push_back(v.name);
   return names;
@@ -143,7 +146,7 @@ std::string heading(const Report& r) {
   const Headline h = headline(r);
   if (h.what.empty()) return {};
   return fmt::format("<p class=\"headline\">{} {} → <span class=\"to{}\">{}</span></p>\n<p class=\"detail\">{}</p>\n",
-                     escape_markup(h.what), loss_text(h.from), h.to <= h.from ? "" : " worse", loss_text(h.to),
+                     escape_markup(h.what), loss_text(h.from), h.worse() ? " worse" : "", loss_text(h.to),
                      escape_markup(h.detail));
 }
 
@@ -199,6 +202,13 @@ std::vector<std::pair<std::string, Chart>> report_charts(const Report& r) {
       {"gradient-norm", {"Gradient norm, before clipping", "optimizer step", {series("", r.steps, &StepMetrics::grad_norm)}}},
       {"tokens-per-second", {"Tokens per second", "optimizer step", {series("", r.steps, &StepMetrics::tok_s)}}},
       {"memory", {"Memory, MB", "optimizer step", {std::move(memory)}}}};
+  for (const std::string& name : other_metrics(r.steps)) {
+    ChartSeries s{"", 1, false, false, {}};
+    for (const StepMetrics& m : r.steps)
+      for (const NamedValue& v : m.values)
+        if (v.name == name) s.points.push_back({static_cast<double>(m.step), v.value});
+    out.push_back({name, {name, "optimizer step", {std::move(s)}}});
+  }
   for (const std::string& name : other_metrics(r.evals)) {
     ChartSeries s{"", 2, false, true, {}};
     for (const EvalMetrics& e : r.evals)
@@ -209,6 +219,15 @@ std::vector<std::pair<std::string, Chart>> report_charts(const Report& r) {
 }
 
 Headline headline(const Report& r) {
+  if (const std::vector<double> rewards = rewards_of(r.steps); rewards.size() >= 2) {
+    const auto tenth = static_cast<std::ptrdiff_t>(rewards.size() / 10 + 1);
+    const auto count = static_cast<double>(tenth);
+    return {"Reward", std::reduce(rewards.begin(), rewards.begin() + tenth) / count,
+            std::reduce(rewards.end() - tenth, rewards.end()) / count,
+            fmt::format("means of the first and the last {} of {} steps",
+                        tenth == 1 ? "step" : fmt::format("{} steps", tenth), rewards.size()),
+            true};
+  }
   if (const std::vector<EvalMetrics> evals = with_loss(r.evals); evals.size() >= 2) {
     const EvalMetrics& first = evals.front();
     const EvalMetrics* last = &evals.back();

@@ -41,9 +41,12 @@ struct Report {
 /// What the run achieved, in one line and what belongs to it.
 struct Headline {
   std::string
-      what;  // "Validation loss", or "Training loss" where nothing was validated; empty: too little was measured
+      what;  // "Reward", "Validation loss", or "Training loss" where nothing was validated; empty: too little was measured
   double from = 0, to = 0;
   std::string detail;  // steps, perplexity, the best step
+  bool greater_is_better = false;
+
+  bool worse() const { return !(greater_is_better ? to >= from : to <= from); }
 };
 
 /// Validation: the first evaluation and the last one up to the result. Training: the means of the first and the last tenth

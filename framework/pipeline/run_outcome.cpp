@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <span>
 
 namespace dml {
@@ -22,8 +23,22 @@ double mean_loss(std::span<const StepMetrics> steps) {
 
 std::string RunOutcome::text() const { return what.empty() ? "" : fmt::format("{} {:.4f} → {:.4f}", what, first, last); }
 
+std::vector<double> rewards_of(const std::vector<StepMetrics>& steps) {
+  std::vector<double> out;
+  for (const StepMetrics& m : steps)
+    for (const NamedValue& v : m.values)
+      if (v.name == "reward") out.push_back(v.value);
+  return out;
+}
+
 RunOutcome outcome_of(const std::vector<StepMetrics>& steps, const std::vector<EvalMetrics>& all_evals,
                       std::int64_t result_step) {
+  if (const std::vector<double> rewards = rewards_of(steps); rewards.size() >= kFewestSteps) {
+    const auto tenth = static_cast<std::ptrdiff_t>(rewards.size() / 10);
+    const auto count = static_cast<double>(tenth);
+    return {"reward", std::reduce(rewards.begin(), rewards.begin() + tenth) / count,
+            std::reduce(rewards.end() - tenth, rewards.end()) / count, true};
+  }
   const std::vector<EvalMetrics> evals = with_loss(all_evals);
   auto result = std::ranges::find(evals, result_step, &EvalMetrics::step);
   if (evals.size() > 1 && result != evals.end() && result != evals.begin())

@@ -1,4 +1,4 @@
-// Whether a run made its model better: the loss at its beginning beside that of its result.
+// Whether a run made its model better: the loss, or the reward, at its beginning beside that of its result.
 #pragma once
 
 #include <string>
@@ -9,14 +9,18 @@
 namespace dml {
 
 struct RunOutcome {
-  std::string what;  // "validation loss", "training loss"; "" when too little was measured
+  std::string what;  // "reward", "validation loss", "training loss"; "" when too little was measured
   double first = 0, last = 0;
-  bool worse() const { return !what.empty() && !(last <= first); }
+  bool greater_is_better = false;
+  bool worse() const { return !what.empty() && !(greater_is_better ? last >= first : last <= first); }
   /// "validation loss 3.1200 → 2.0100"; "" when too little was measured.
   std::string text() const;
 };
 
-/// Validation loss of the first evaluation and of the one after `result_step`, whose weights are the result; without two
+/// The mean rewards of the steps that sampled (rl: grpo); empty where a run has none. Its loss is near 0 whatever it learns.
+std::vector<double> rewards_of(const std::vector<StepMetrics>& steps);
+
+/// Where there are rewards, their means over the first and last tenth of those steps. Else: validation loss of the first evaluation and of the one after `result_step`, whose weights are the result; without two
 /// evaluations the mean training loss of the first and last tenth of the steps.
 RunOutcome outcome_of(const std::vector<StepMetrics>& steps, const std::vector<EvalMetrics>& evals,
                       std::int64_t result_step);

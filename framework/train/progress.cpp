@@ -54,6 +54,13 @@ std::string utc_now() {
   return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc)};
 }
 
+// What rl: grpo is after; its loss is near 0 whatever it learns.
+std::string reward_text(const StepMetrics& m) {
+  for (const NamedValue& v : m.values)
+    if (v.name == "reward") return fmt::format("  reward {:.4f}", v.value);
+  return "";
+}
+
 }  // namespace
 
 TerminalStyle terminal_style(int fd) {
@@ -95,7 +102,7 @@ std::string progress_bar(const ProgressState& state, const TerminalStyle& style)
     int place;
     std::string text;
   };
-  const std::vector<Field> fields = {{0, fmt::format("loss {:.4f}", m.loss)},
+  const std::vector<Field> fields = {{0, fmt::format("loss {:.4f}{}", m.loss, reward_text(m))},
                                      {5, fmt::format("{} < {}", clock_text(state.elapsed), clock_text(state.left))},
                                      {3, fmt::format("{} tok/s", count_text(m.tok_s))},
                                      {2, fmt::format("grad {:.3g}", m.grad_norm)},
@@ -124,8 +131,8 @@ std::string progress_bar(const ProgressState& state, const TerminalStyle& style)
 
 std::string progress_text(const ProgressState& state) {
   const StepMetrics& m = state.last;
-  return fmt::format("step {}/{}  epoch {:.2f}  loss {:.4f}  lr {:.2e}  grad {:.3g}  {} tok/s  {}  {} < {}", m.step,
-                     state.steps, m.epoch, m.loss, m.lr, m.grad_norm, count_text(m.tok_s), memory_text(m.mem),
+  return fmt::format("step {}/{}  epoch {:.2f}  loss {:.4f}{}  lr {:.2e}  grad {:.3g}  {} tok/s  {}  {} < {}", m.step,
+                     state.steps, m.epoch, m.loss, reward_text(m), m.lr, m.grad_norm, count_text(m.tok_s), memory_text(m.mem),
                      clock_text(state.elapsed), clock_text(state.left));
 }
 

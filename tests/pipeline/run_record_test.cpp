@@ -98,5 +98,18 @@ TEST(RunOutcome, WithoutEvaluationsComparesTheFirstTenthOfTheStepsWithTheLast) {
   EXPECT_FALSE(outcome_of(steps, {}, 9).worse());
 }
 
+TEST(RunOutcome, OfRewardsMoreIsBetter) {
+  std::vector<StepMetrics> steps;
+  for (int s = 0; s < 40; ++s) {
+    steps.push_back(step_of(s + 1, 0.01 * s));
+    if (s % 2 == 0) steps.back().values = {{"reward", s < 4 ? 0.25 : 0.5}};  // the others share what was sampled
+  }
+  EXPECT_EQ(outcome_of(steps, {}, 40).text(), "reward 0.2500 → 0.5000");
+  EXPECT_FALSE(outcome_of(steps, {}, 40).worse());
+  for (StepMetrics& m : steps)
+    for (NamedValue& v : m.values) v.value = -v.value;
+  EXPECT_TRUE(outcome_of(steps, {}, 40).worse());
+}
+
 }  // namespace
 }  // namespace dml
