@@ -75,9 +75,9 @@ class MergedTensors {
   }
   void read(const WeightName& w, std::int64_t first, std::int64_t count, float* out) const {
     const std::vector<float>& values = held_.at(w.tensor);
-    for (std::int64_t r = w.first_row + first; r < w.first_row + first + count; ++r)
-      for (std::int64_t c = 0; c < w.cols; ++c)
-        *out++ = values[static_cast<std::size_t>(w.transposed ? c * w.tensor_rows + r : r * w.cols + c)];
+    const StoredOrder order = w.order();
+    for (std::int64_t i = (w.first_row + first) * w.cols; i < (w.first_row + first + count) * w.cols; ++i)
+      *out++ = values[static_cast<std::size_t>(w.reordered() ? order.place(i) : i)];
   }
 
  private:
