@@ -88,10 +88,10 @@ std::unique_ptr<CausalLm> sum_of_weights(const BaseModel& base, Storage storage,
   std::size_t bytes = 0;
   for (const WeightName& w : weight_names(model->spec)) {
     if (w.bias || w.vector) continue;
-    std::vector<std::pair<AdaptedRows, float>> terms;
+    std::vector<std::pair<MergedRows, float>> terms;
     for (std::size_t i = 0; i < parts.size(); ++i)
       if (auto* lora = adapter_at(*parts[i], w); lora && *lora)
-        terms.emplace_back(AdaptedRows(*frozen_at(*parts[i], w), &**lora, w.role == WeightRole::embed),
+        terms.emplace_back(MergedRows(*frozen_at(*parts[i], w), &**lora, w.role == WeightRole::embed),
                            static_cast<float>((*given)[i].weight));
     if (terms.empty()) continue;
     const OwnMatrix m = own_matrix(*model, w, false);

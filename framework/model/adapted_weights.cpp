@@ -22,8 +22,8 @@ AdaptedWeights::AdaptedWeights(CausalLm& model, bool in_float32) : model_(model)
 
 void AdaptedWeights::merge() {
   for (const OwnMatrix& m : matrices_) {
-    const AdaptedRows adapted(m.own, &**adapter_at(model_, m.place), m.place.role == WeightRole::embed);
-    set_rows(m, [&](std::int64_t first, std::int64_t count, float* out) { adapted.read(first, count, out); });
+    const MergedRows merged(m.own, &**adapter_at(model_, m.place), m.place.role == WeightRole::embed);
+    set_rows(m, [&](std::int64_t first, std::int64_t count, float* out) { merged.read(first, count, out); });
   }
 }
 

@@ -13,7 +13,7 @@ Mat rows_of(std::vector<float>& values, const WeightName& w) {
 }
 
 void matrix_values(const kernels::Weight& w, const std::optional<LoraAdapter>& adapter, bool embedding, Mat out) {
-  const AdaptedRows rows(w, adapter ? &*adapter : nullptr, embedding);
+  const MergedRows rows(w, adapter ? &*adapter : nullptr, embedding);
   parallel_ranges(w.rows, 64,
                   [&](std::int64_t first, std::int64_t last) { rows.read(first, last - first, out.row(first)); });
 }
@@ -26,14 +26,14 @@ void vector_values(const ParameterRef& trained, const float* frozen, const Weigh
 
 }  // namespace
 
-AdaptedRows::AdaptedRows(const kernels::Weight& weight, const LoraAdapter* lora, bool embedding)
+MergedRows::MergedRows(const kernels::Weight& weight, const LoraAdapter* lora, bool embedding)
     : weight_(weight), lora_(lora), embedding_(embedding) {
   if (!lora || !lora->magnitude) return;
   norms_.resize(static_cast<std::size_t>(weight.rows));
   kernels::dora_norms(weight, lora->a.value(), lora->b.value(), lora->scale, norms_.data());
 }
 
-void AdaptedRows::read(std::int64_t first, std::int64_t count, float* out) const {
+void MergedRows::read(std::int64_t first, std::int64_t count, float* out) const {
   const std::int64_t cols = weight_.cols;
   kernels::unpack(weight_, first, count, 0, cols, out);
   if (!lora_) return;

@@ -24,9 +24,9 @@ kernels::Weight* frozen_at(CausalLm& model, const WeightName& weight);
 
 /// Rows of a matrix with its adapter, W + s·BA, with DoRA scaled by m / ‖W + s·BA‖; an embedding's rows are tokens,
 /// W + s·AᵀBᵀ. Without an adapter W itself. All that is given outlives this.
-class AdaptedRows {
+class MergedRows {
  public:
-  AdaptedRows(const kernels::Weight& weight, const LoraAdapter* lora, bool embedding);
+  MergedRows(const kernels::Weight& weight, const LoraAdapter* lora, bool embedding);
   /// Rows [first, first + count) as float32, on the calling thread.
   void read(std::int64_t first, std::int64_t count, float* out) const;
 
