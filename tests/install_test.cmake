@@ -40,7 +40,7 @@ step(${CMAKE_COMMAND} -G ${GENERATOR} -S ${place}/all -B ${place}/build -D CMAKE
 step(${CMAKE_COMMAND} --build ${place}/build)
 
 function(train name library)
-  step(${place}/prefix/bin/dml train examples/plugin-${name}/recipe.yml --plugins [${place}/build/plugin-${name}/lib${library}.so]
+  step(${place}/prefix/bin/dml train examples/plugin-${name}/recipe.yml --plugins "[${place}/build/plugin-${name}/lib${library}.so]"
        --output_dir ${place}/out-${name} --dataset_prepared_path ${place}/prepared ${ARGN})
   foreach(file model.safetensors config.json metrics.jsonl)
     if(NOT EXISTS ${place}/out-${name}/${file})

@@ -23,7 +23,8 @@ class PluginOptimizer : public Optimizer {
       : origin_(std::move(origin)), rule_(std::move(rule)) {}
 
   StateLayout state() const override {
-    return StateLayout([this](const Parameter& p) { return state_of(p); });
+    // The layout may outlive this.
+    return StateLayout([origin = origin_, rule = rule_](const Parameter& p) { return state_of(origin, *rule, p); });
   }
   void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override {
     const RankThreads threads;
@@ -42,11 +43,11 @@ class PluginOptimizer : public Optimizer {
   }
 
  private:
-  ParameterState state_of(const Parameter& p) const {
-    const plugin::StateNeeds needs = guarded(origin_, [&] { return rule_->state(shown(p)); });
+  static ParameterState state_of(const Origin& origin, const plugin::Optimizer& rule, const Parameter& p) {
+    const plugin::StateNeeds needs = guarded(origin, [&] { return rule.state(shown(p)); });
     if (needs.per_element < 0 || needs.per_element > 64 || needs.per_parameter < 0 ||
         (needs.per_parameter > 0 && !needs.whole))
-      plugin_failed(origin_, "state() asks for a negative number, or for floats of a parameter without `whole`");
+      plugin_failed(origin, "state() asks for a negative number, or for floats of a parameter without `whole`");
     ParameterState out;
     out.whole = needs.whole;
     for (int k = 0; k < needs.per_element; ++k) out.tensors.push_back({fmt::format("state{}", k)});
@@ -55,7 +56,7 @@ class PluginOptimizer : public Optimizer {
   }
 
   Origin origin_;
-  std::unique_ptr<plugin::Optimizer> rule_;
+  std::shared_ptr<const plugin::Optimizer> rule_;
 };
 
 }  // namespace

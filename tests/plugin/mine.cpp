@@ -93,17 +93,21 @@ class Norm : public Evaluator {
 
 class Watch : public Observer {
  public:
-  explicit Watch(const Json& a) : fail_at_(a["fail_at"]), finish_at_(a["finish_at"]) {}
+  explicit Watch(const Json& a) : fail_at_(a["fail_at"]), finish_at_(a["finish_at"]), stop_at_(a["stop_at"]) {}
   Action on_step(const StepMetrics& m) override {
     ++steps_;
     if (static_cast<double>(m.step) == fail_at_) throw std::runtime_error("seen enough");
-    return {.finish = static_cast<double>(m.step) == finish_at_};
+    const auto step = static_cast<double>(m.step);
+    return {.save = step == stop_at_, .finish = step == finish_at_, .stop = step == stop_at_};
   }
   Json state() const override { return steps_; }
-  void restore(const Json& state) override { steps_ = state; }
+  void restore(const Json& state) override {
+    steps_ = state;
+    stop_at_ = 0;  // a resumed run goes to its end
+  }
 
  private:
-  double fail_at_, finish_at_;
+  double fail_at_, finish_at_, stop_at_;
   std::int64_t steps_ = 0;
 };
 
@@ -143,6 +147,7 @@ DML_PLUGIN("mine", "2.1") {
   registry.add(Row<Objective>{"by_document", "mean of documents", maker<ByDocument>()});
   registry.add(Row<AnswerCheck>{"longer", "longer than", maker<Longer>(), {{"than", "bytes", 3}}});
   registry.add(Row<Evaluator>{"norm", "norm of the weights", maker<Norm>()});
-  registry.add(Row<Observer>{"watch", "watches", maker<Watch>(), {{"fail_at", "step", 0}, {"finish_at", "step", 0}}});
+  registry.add(Row<Observer>{
+      "watch", "watches", maker<Watch>(), {{"fail_at", "step", 0}, {"finish_at", "step", 0}, {"stop_at", "step", 0}}});
   registry.add(Row<Strategy>{"everybody", "all to all", maker<Everybody>()});
 }
