@@ -1,5 +1,5 @@
 // Registries are explicit tables: a row is a name, a line of help and a factory. The table is written out in one .cpp
-// (self-registration in a static library registers nothing); programs that embed dml add rows with add().
+// (self-registration in a static library registers nothing); plug-ins add rows with add().
 #pragma once
 
 #include <functional>
