@@ -62,11 +62,13 @@ inline TensorSource golden_source(std::shared_ptr<ModelFiles> files) {
 struct GoldenModel {
   std::unique_ptr<CausalLm> model;
   std::vector<std::vector<float>> gradients;
+  std::vector<float> score;
 
   GoldenModel(const std::string& family, bool lora, const GoldenBatch& batch, const std::string& config_dir = "",
-              double dropout = 0, TensorSource source = {}) {
+              double dropout = 0, TensorSource source = {}, HeadKind head = HeadKind::causal_lm) {
     std::string directory = golden_path(family) + "/model";
     ModelSpec spec = read_model_spec(config_dir.empty() ? directory : config_dir);
+    if (head != HeadKind::causal_lm) spec = spec.with_head(head, 1);
     auto files = std::make_shared<ModelFiles>(directory);
     Training training;
     training.full = !lora;
@@ -76,7 +78,16 @@ struct GoldenModel {
       adapter->config.dropout = dropout;
       training.adapter = adapter->config;
     }
-    model = build_model(spec, source ? source : golden_source(files), training, directory);
+    if (!source) source = golden_source(files);
+    if (head != HeadKind::causal_lm) {  // score.weight is sin(1), sin(2), …
+      score.resize(static_cast<std::size_t>(spec.hidden));
+      for (std::size_t i = 0; i < score.size(); ++i) score[i] = static_cast<float>(std::sin(static_cast<double>(i + 1)));
+      source = [this, files = source](const std::string& name) -> std::optional<StoredTensor> {
+        if (name != "score.weight") return files(name);
+        return StoredTensor{kernels::Storage::f32, {1, static_cast<std::int64_t>(score.size())}, score.data()};
+      };
+    }
+    model = build_model(spec, source, training, directory);
     model->backing = files;
     if (adapter)
       load_parameters(
