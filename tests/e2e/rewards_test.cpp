@@ -29,7 +29,7 @@ class RewardRuns : public Workshop {
                               {"batch_size", "16"},
                               {"val_set_size", ""},
                               {"eval_steps", ""},
-                              {"sequence_len", "96"},
+                              {"sequence_len", "128"},
                               {"learning_rate", "1e-2"},
                               {"warmup_steps", "0"},
                               {"weight_decay", "0"},
@@ -181,7 +181,7 @@ TEST_F(RewardRuns, WhatCannotWorkIsRefusedInOneLine) {
   refused(rewards("[exat]"), {"unknown reward 'exat' (did you mean 'exact'?)"});
   refused(rewards("[exact]", {{"num_generations", "1"}}), {"'trl.num_generations'"});
   refused(rewards("[exact]", {{"num_generations", "5"}}), {"'batch_size' of 16 completions must be a multiple"});
-  refused(rewards("[exact]", {{"max_completion_length", "96"}}), {"leaves no room for a prompt"});
+  refused(rewards("[exact]", {{"max_completion_length", "128"}}), {"leaves no room for a prompt"});
   refused(rewards("[exact]", {{"reward_weights", "[1, 2]"}}), {"has 2 weights", "has 1 rewards"});
   refused(rewards("[exact]", {{"reward_funcs", "[a.b]"}}), {"'trl.reward_funcs' is not supported", "rewards"});
   refused(rewards("[exact]") + Keys{{"val_set_size", "2"}}, {"'val_set_size' does not work", "evals"});
