@@ -61,9 +61,54 @@ class Names:
                        down="mlp.dense_4h_to_h"),
     }
 
+    UNLIKE["bloom"] = dict(UNLIKE["falcon"], embed_norm="transformer.word_embeddings_layernorm")
+    UNLIKE["mpt"] = dict(embed="transformer.wte", layer="transformer.blocks", final="transformer.norm_f", before_attention="norm_1",
+                         before_mlp="norm_2", qkv="attn.Wqkv", out="attn.out_proj", up="ffn.up_proj", down="ffn.down_proj")
+
     def __init__(self, kind):
+        self.embed_norm = ""
         self.__dict__.update(self.LLAMA)
         self.__dict__.update(self.UNLIKE.get(kind, {}))
+
+
+class Mixture:
+    """The experts of a model, by the keys of its config and the names of its files."""
+    QWEN = dict(router="mlp.gate", expert="mlp.experts.{}", gate="gate_proj", up="up_proj", down="down_proj", shared="mlp.shared_expert",
+                shared_gate="mlp.shared_expert_gate", normalise=True, sigmoid=False, groups=1, of_groups=1, scale=1.0, shared_ffn=0)
+    UNLIKE = {
+        "mixtral": dict(router="block_sparse_moe.gate", expert="block_sparse_moe.experts.{}", gate="w1", up="w3", down="w2"),
+        "granitemoe": dict(router="block_sparse_moe.router.layer", expert=""),
+        "gpt_oss": dict(router="mlp.router", expert=""),
+        "deepseek_v3": dict(shared="mlp.shared_experts", shared_gate="", sigmoid=True),
+    }
+
+    def __init__(self, raw):
+        kind, get = raw["model_type"], raw.get
+        self.__dict__.update(self.QWEN)
+        self.__dict__.update(self.UNLIKE.get(kind, {}))
+        self.kind = kind
+        self.experts = get("n_routed_experts") or get("num_local_experts") or get("num_experts")
+        self.chosen = raw["num_experts_per_tok"]
+        self.ffn = get("moe_intermediate_size") or raw["intermediate_size"]
+        self.shared_ffn = get("shared_expert_intermediate_size") or get("n_shared_experts", 0) * self.ffn
+        self.normalise = get("norm_topk_prob", kind not in ("qwen2_moe", "qwen3_moe", "olmoe"))
+        self.groups, self.of_groups = get("n_group", 1), get("topk_group", 1)
+        self.scale = get("routed_scaling_factor", 1.0)
+        self.dense = set(get("mlp_only_layers", [])) | set(range(get("first_k_dense_replace", 0)))
+
+    def weights(self, x, linear, correction):
+        """(T, experts): what each counts, 0 where it was not chosen."""
+        scores = linear(x)
+        p = scores.sigmoid() if self.sigmoid else scores.softmax(-1)
+        ranked = p.detach() + (correction if self.sigmoid else 0)
+        if self.groups > 1:                                     # groups by the sum of their two best
+            of = ranked.view(len(x), self.groups, -1)
+            best = of.topk(2, -1).values.sum(-1).topk(self.of_groups, -1).indices
+            allowed = torch.zeros(len(x), self.groups, dtype=torch.bool).scatter(1, best, True)
+            ranked = torch.where(allowed[..., None], of, 0.0).flatten(1)
+        chosen = torch.zeros_like(p, dtype=torch.bool).scatter(1, ranked.topk(self.chosen, -1).indices, True)
+        p = p * chosen
+        return (p / p.sum(-1, keepdim=True) if self.normalise else p) * self.scale
 
 
 class Config:
@@ -75,32 +120,35 @@ class Config:
         kind = self.kind = raw["model_type"]
         self.gemma = kind in ("gemma", "gemma2", "gemma3_text")
         self.gpt2 = kind == "gpt2"
-        self.layer_norm = kind in ("stablelm", "gpt2", "cohere", "cohere2", "nemotron", "starcoder2", "phi", "gpt_neox", "falcon")
-        self.norm_bias = self.layer_norm and not kind.startswith("cohere")
+        self.alibi = get("attn_config", {}).get("alibi_bias_max", 8) if kind in ("bloom", "mpt") else 0
+        self.layer_norm = kind in ("bloom", "mpt", "stablelm", "gpt2", "cohere", "cohere2", "nemotron", "starcoder2", "phi", "gpt_neox", "falcon")
+        self.norm_bias = self.layer_norm and kind != "mpt" and not kind.startswith("cohere")
         self.one_plus = self.gemma or kind == "nemotron"        # norms hold w - 1
         self.names = Names(kind)
         self.vocab = raw["vocab_size"]
-        self.hidden = raw["n_embd"] if self.gpt2 else raw["hidden_size"]
-        self.layers = raw["n_layer"] if self.gpt2 else raw["num_hidden_layers"]
-        self.heads = raw["n_head"] if self.gpt2 else raw["num_attention_heads"]
+        self.hidden, self.layers, self.heads = (
+            next(raw[k] for k in keys if k in raw) for keys in
+            (("n_embd", "d_model", "hidden_size"), ("n_layer", "n_layers", "num_hidden_layers"),
+             ("n_head", "n_heads", "num_attention_heads")))
+        self.moe = Mixture(raw) if "num_experts_per_tok" in raw else None
         self.kv = get("num_key_value_heads") or get("num_kv_heads") or self.heads
         if kind == "falcon" and not get("new_decoder_architecture"):
             self.kv = 1 if get("multi_query", True) else self.heads
         self.head_dim = get("head_dim") or self.hidden // self.heads
         self.ffn = (get("n_inner") or 4 * self.hidden) if self.gpt2 else get("intermediate_size") or get("ffn_hidden_size") or 4 * self.hidden
-        self.positions = raw["n_positions"] if self.gpt2 else raw["max_position_embeddings"]
+        self.positions = raw["n_positions"] if self.gpt2 else get("max_position_embeddings", 0)
         self.eps = next(raw[k] for k in ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps",
                                          "norm_epsilon") if k in raw)
-        self.tied = get("tie_word_embeddings", self.gemma or self.gpt2)
-        everywhere = get("use_bias", False) or get("bias", False) or kind in ("gpt2", "phi")   # in attention and MLP
-        self.qkv_bias = everywhere or {"qwen2": True, "stablelm": get("use_qkv_bias", False)}.get(
+        self.tied = get("tie_word_embeddings", self.gemma or self.gpt2 or self.alibi > 0)
+        everywhere = get("use_bias", False) or get("bias", False) or kind in ("gpt2", "phi", "bloom")   # in attention and MLP
+        self.qkv_bias = everywhere or {"qwen2": True, "qwen2_moe": True, "stablelm": get("use_qkv_bias", False)}.get(
             kind, get("attention_bias", False))
         self.out_bias = everywhere or get("attention_out_bias", get("attention_bias", False)
-                                          if kind not in ("qwen2", "stablelm", "glm4", "seed_oss") else False)
+                                          if kind not in ("qwen2", "qwen2_moe", "stablelm", "glm4", "seed_oss") else False)
         self.mlp_bias = everywhere or kind == "gpt_neox" or get("mlp_bias", False)
         self.head_bias = kind == "phi"
-        self.gated = kind not in ("gpt2", "arcee", "nemotron", "starcoder2", "phi", "gpt_neox", "apertus", "falcon")
-        self.qk_norm = (kind in ("qwen3", "gemma3_text", "exaone4", "hunyuan_v1_dense", "apertus")
+        self.gated = kind not in ("gpt2", "arcee", "nemotron", "starcoder2", "phi", "gpt_neox", "apertus", "falcon", "bloom", "mpt")
+        self.qk_norm = (kind in ("qwen3", "qwen3_moe", "gemma3_text", "exaone4", "hunyuan_v1_dense", "apertus")
                         or kind == "phi" and get("qk_layernorm"))
         self.norms_behind = kind in ("olmo2", "olmo3", "exaone4")
         self.sandwich = kind in ("gemma2", "gemma3_text", "glm4")
@@ -111,11 +159,13 @@ class Config:
             if two:
                 self.names.before_attention, self.names.before_mlp = "ln_attn", "ln_mlp"
         self.parallel = self.one_norm or get("use_parallel_residual", False) or get("new_decoder_architecture", False)
-        self.activation = get("hidden_activation") or get("hidden_act") or get("activation_function") or get("activation")
+        self.width_norms = kind in ("olmo2", "olmo3", "olmoe")
+        self.mla = kind == "deepseek_v3"
+        self.activation = {"bloom": "gelu_new", "mpt": "gelu"}.get(kind) or get("hidden_activation") or get("hidden_act") or get("activation_function") or get("activation")
         self.scale = get("attention_multiplier") or (get("query_pre_attn_scalar") or self.head_dim) ** -0.5
         self.residual = get("residual_multiplier", 1.0)
         self.logit_scale = get("logit_scale", 1.0) / get("logits_scaling", 1.0)
-        self.interleaved = kind in ("cohere", "cohere2", "glm4", "ernie4_5")
+        self.interleaved = kind in ("deepseek_v3", "cohere", "cohere2", "glm4", "ernie4_5")
         if not get("scale_attn_weights", True):
             self.scale = 1.0
         self.scales = [self.scale / (i + 1) if get("scale_attn_by_inverse_layer_idx") else self.scale
@@ -187,6 +237,8 @@ def inverse_frequencies(c, length):
 
         low = max(math.floor(correction(s.get("beta_fast", 32))), 0)
         high = min(math.ceil(correction(s.get("beta_slow", 1))), d - 1)
+        if not s.get("truncate", True):
+            low, high = max(correction(s.get("beta_fast", 32)), 0), min(correction(s.get("beta_slow", 1)), d - 1)
         ramp = ((torch.arange(d // 2, dtype=torch.float64) - low) / max(high - low, 0.001)).clamp(0, 1)
         attention = s.get("attention_factor") or 0.1 * math.log(factor) + 1
         return inv / factor * ramp + inv * (1 - ramp), attention
@@ -229,6 +281,17 @@ def rotate(x, cos, sin, interleaved):
     else:
         half = torch.cat([-turned[..., d // 2:], turned[..., :d // 2]], -1)
     return torch.cat([turned * cos + half * sin, rest], -1)
+
+
+def alibi_slopes(c):
+    """As transformers' build_alibi_tensor() of BLOOM has them."""
+    def of_power(n):
+        start = 2.0 ** -(c.alibi / n)
+        return [start ** i for i in range(1, n + 1)]
+
+    power = 2 ** math.floor(math.log2(c.heads))
+    slopes = of_power(power) + of_power(2 * power)[0::2][:c.heads - power]
+    return torch.tensor(slopes, dtype=torch.float64)
 
 
 ACTIVATIONS = {
@@ -280,14 +343,14 @@ class Decoder:
         """q (T, H, E), k and v (T, K, E)."""
         c, n = self.c, self.c.names
         T, H, K, E = x.shape[0], c.heads, c.kv, c.head_dim
-        if c.kind in ("gpt_neox", "falcon"):                    # of each key/value head its queries, its key, its value
+        if c.kind in ("gpt_neox", "falcon", "bloom"):                    # of each key/value head its queries, its key, its value
             q, k, v = self.linear(x, prefix + n.qkv).view(T, K, H // K + 2, E).split([H // K, 1, 1], 2)
             return q.reshape(T, H, E), k.squeeze(2), v.squeeze(2)
         if n.qkv:
             q, k, v = self.linear(x, prefix + n.qkv).split([H * E, K * E, K * E], -1)
         else:
             q, k, v = (self.linear(x, prefix + name) for name in (n.q, n.k, n.v))
-        if c.kind in ("olmo2", "olmo3"):                        # over the whole width
+        if c.width_norms:                                       # over the whole width
             q, k = self.norm(q, prefix + n.q_norm), self.norm(k, prefix + n.k_norm)
         return q.view(T, H, E), k.view(T, K, E), v.view(T, K, E)
 
@@ -298,7 +361,7 @@ class Decoder:
 
     def turned(self, q, k, layer, positions, document):
         c = self.c
-        if c.gpt2 or not c.turns[layer]:
+        if c.gpt2 or c.alibi or not c.turns[layer]:
             return q, k
         lengths = (torch.bincount(document)[document] if self.length is None
                    else torch.full((len(positions),), self.length))
@@ -308,6 +371,8 @@ class Decoder:
     def attention(self, x, layer, prefix, positions, document):
         c = self.c
         T, H, K, E = x.shape[0], c.heads, c.kv, c.head_dim
+        if c.mla:
+            return self.latent_attention(x, layer, prefix, positions, document)
         q, k, v = self.project(x, prefix)
         if c.kind == "hunyuan_v1_dense":
             q, k = self.normed(*self.turned(q, k, layer, positions, document), prefix)
@@ -321,12 +386,66 @@ class Decoder:
             scores = c.attn_cap * torch.tanh(scores / c.attn_cap)
         before = k.shape[1] - T                                 # tokens of earlier calls: CachedDecoder
         distance = torch.arange(before, before + T)[:, None] - torch.arange(before + T)[None, :]
+        if c.alibi:
+            scores = scores - alibi_slopes(c)[:, None, None] * distance
         seen = distance >= 0
         seen[:, before:] &= document[:, None] == document[None, :]
         if c.windows[layer]:
             seen &= distance < c.windows[layer]
-        out = scores.masked_fill(~seen, -math.inf).softmax(-1) @ v
+        scores = scores.masked_fill(~seen, -math.inf)
+        if prefix + "self_attn.sinks" in self.w:                # a further score, of a value that is zero
+            sink = self.w[prefix + "self_attn.sinks"][:, None, None].expand(H, T, 1)
+            out = torch.cat([scores, sink], -1).softmax(-1)[..., :-1] @ v
+        else:
+            out = scores.softmax(-1) @ v
         return self.linear(out.transpose(0, 1).reshape(T, H * E), prefix + c.names.out)
+
+    def latent_attention(self, x, layer, prefix, positions, document):
+        c, p = self.c, prefix + "self_attn."
+        T, H = x.shape[0], c.heads
+        nope, rope, value, rank = (c.raw[k] for k in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "kv_lora_rank"))
+
+        def low_norm(y, name):                                  # its epsilon is 1e-6 whatever the config says
+            return y / torch.sqrt((y * y).mean(-1, keepdim=True) + 1e-6) * self.w[p + name + ".weight"]
+
+        q = self.linear(low_norm(self.linear(x, p + "q_a_proj"), "q_a_layernorm"), p + "q_b_proj").view(T, H, nope + rope)
+        low = self.linear(x, p + "kv_a_proj_with_mqa")
+        kv = self.linear(low_norm(low[:, :rank], "kv_a_layernorm"), p + "kv_b_proj").view(T, H, nope + value)
+        q_turned, k_turned = self.turned(q[..., nope:], low[:, None, rank:], layer, positions, document)
+        q = torch.cat([q[..., :nope], q_turned], -1)
+        k = torch.cat([kv[..., :nope], k_turned.expand(T, H, rope)], -1)
+        scores = torch.einsum("thd,shd->hts", q, k) * (nope + rope) ** -0.5
+        seen = (torch.arange(T)[:, None] >= torch.arange(T)) & (document[:, None] == document)
+        out = torch.einsum("hts,shd->thd", scores.masked_fill(~seen, -math.inf).softmax(-1), kv[..., nope:])
+        return self.linear(out.reshape(T, H * value), p + "o_proj")
+
+    def expert(self, x, prefix, e):
+        """What expert e makes of every token; most are not asked."""
+        m, w = self.c.moe, self.w
+        if m.kind == "granitemoe":                              # (E, 2F, D), gate first
+            gate, up = (x @ w[prefix + "block_sparse_moe.input_linear.weight"][e].T).chunk(2, -1)
+            return (F.silu(gate) * up) @ w[prefix + "block_sparse_moe.output_linear.weight"][e].T
+        if m.kind == "gpt_oss":                                 # (E, D, 2F), columns of gate and up in turn
+            p = prefix + "mlp.experts."
+            both = x @ w[p + "gate_up_proj"][e] + w[p + "gate_up_proj_bias"][e]
+            gate, up = both[:, ::2].clamp(max=7.0), both[:, 1::2].clamp(-7.0, 7.0)
+            return ((up + 1) * gate * torch.sigmoid(1.702 * gate)) @ w[p + "down_proj"][e] + w[p + "down_proj_bias"][e]
+        return self.gated(x, prefix + m.expert.format(e) + ".")
+
+    def gated(self, x, p):
+        m = self.c.moe
+        return self.linear(F.silu(self.linear(x, p + m.gate)) * self.linear(x, p + m.up), p + m.down)
+
+    def mixture(self, x, prefix):
+        m = self.c.moe
+        weights = m.weights(x, lambda y: self.linear(y, prefix + m.router), self.w.get(prefix + m.router + ".e_score_correction_bias"))
+        out = sum(weights[:, e:e + 1] * self.expert(x, prefix, e) for e in range(m.experts))
+        if not m.shared_ffn:
+            return out
+        shared = self.gated(x, prefix + m.shared + ".")
+        if m.shared_gate:
+            shared = shared * torch.sigmoid(self.linear(x, prefix + m.shared_gate))
+        return out + shared
 
     def act(self, x, prefix):
         if self.c.activation != "xielu":
@@ -338,6 +457,8 @@ class Decoder:
 
     def mlp(self, x, prefix):
         n = self.c.names
+        if self.c.moe and int(prefix.split(".")[-2]) not in self.c.moe.dense:
+            return self.mixture(x, prefix)
         if not self.c.gated:
             return self.linear(self.act(self.linear(x, prefix + n.up), prefix), prefix + n.down)
         if n.gate_up:
@@ -372,6 +493,8 @@ class Decoder:
         document = torch.cat([torch.full((e - s,), i) for i, (s, e) in enumerate(zip(starts, starts[1:]))])
         embedding = w[n.embed + ".weight"]
         x = embedding[tokens] * c.embedding_scale
+        if n.embed_norm:
+            x = self.norm(x, n.embed_norm)
         if n.positions:
             x = x + w[n.positions + ".weight"][positions]
         for i in range(c.layers):
@@ -422,6 +545,28 @@ class CachedDecoder(Decoder):
         return tokens, logprobs
 
 
+def expert_shapes(c):
+    """Of a layer, behind its prefix."""
+    m, D, Fn, E = c.moe, c.hidden, c.moe.ffn, c.moe.experts
+    shapes = {m.router + ".weight": (E, D)}
+    if m.kind == "granitemoe":
+        shapes["block_sparse_moe.input_linear.weight"], shapes["block_sparse_moe.output_linear.weight"] = (E, 2 * Fn, D), (E, D, Fn)
+    elif m.kind == "gpt_oss":
+        shapes.update({m.router + ".bias": (E,), "mlp.experts.gate_up_proj": (E, D, 2 * Fn), "mlp.experts.gate_up_proj_bias": (E, 2 * Fn),
+                       "mlp.experts.down_proj": (E, Fn, D), "mlp.experts.down_proj_bias": (E, D)})
+    modules = [(m.expert.format(e), Fn) for e in range(E)] if m.expert else []
+    if m.sigmoid:
+        shapes[m.router + ".e_score_correction_bias"] = (E,)
+    if m.shared_ffn:
+        modules.append((m.shared, m.shared_ffn))
+        if m.shared_gate:
+            shapes[m.shared_gate + ".weight"] = (1, D)
+    for module, width in modules:
+        for name, shape in ((m.gate, (width, D)), (m.up, (width, D)), (m.down, (D, width))):
+            shapes[f"{module}.{name}.weight"] = shape
+    return shapes
+
+
 def tensor_shapes(c):
     """Every tensor of the model's file: name → shape."""
     D, V, Fn, H, K, E = c.hidden, c.vocab, c.ffn, c.heads * c.head_dim, c.kv * c.head_dim, c.head_dim
@@ -438,6 +583,8 @@ def tensor_shapes(c):
             shapes[name + ".bias"] = (width,)
 
     shapes[n.embed + ".weight"] = (V, D)
+    if n.embed_norm:
+        norm(n.embed_norm)
     if n.positions:
         shapes[n.positions + ".weight"] = (c.positions, D)
     def norms_of_layer(p):
@@ -456,16 +603,30 @@ def tensor_shapes(c):
         if c.gpt2:
             norms_of_layer(p)
         projections = [(n.qkv, H + 2 * K)] if n.qkv else [(n.q, H), (n.k, K), (n.v, K)]
+        if c.mla:
+            nope, rope, value, rank, low = (c.raw[k] for k in ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim",
+                                                               "kv_lora_rank", "q_lora_rank"))
+            a = p + "self_attn."
+            linear(a + "q_a_proj", low, D, c.qkv_bias), norm(a + "q_a_layernorm", low)
+            linear(a + "q_b_proj", c.heads * (nope + rope), low, False)
+            linear(a + "kv_a_proj_with_mqa", rank + rope, D, c.qkv_bias), norm(a + "kv_a_layernorm", rank)
+            projections, H = [("self_attn.kv_b_proj", c.heads * (nope + value))], c.heads * value
         for name, rows in projections:
-            linear(p + name, rows, D, c.qkv_bias)
+            linear(p + name, rows, rank if c.mla else D, c.qkv_bias and not c.mla)
+        if c.kind == "gpt_oss":
+            shapes[p + "self_attn.sinks"] = (c.heads,)
         if c.gpt2:
             linear(p + n.out, D, H, c.out_bias)
         ups = [(n.gate_up, 2 * Fn)] if n.gate_up else [(n.gate, Fn), (n.up, Fn)] if c.gated else [(n.up, Fn)]
-        for name, rows in ups:
+        sparse = c.moe and i not in c.moe.dense
+        for name, rows in ups if not sparse else ():
             linear(p + name, rows, D, c.mlp_bias)
         if not c.gpt2:
             linear(p + n.out, D, H, c.out_bias)
-        linear(p + n.down, D, Fn, c.mlp_bias)
+        if sparse:
+            shapes.update({p + k: v for k, v in expert_shapes(c).items()})
+        else:
+            linear(p + n.down, D, Fn, c.mlp_bias)
         if c.activation == "xielu":
             shapes.update({p + "mlp.act_fn.alpha_p": (1,), p + "mlp.act_fn.alpha_n": (1,),
                            p + "mlp.act_fn.beta": (), p + "mlp.act_fn.eps": ()})
@@ -477,7 +638,7 @@ def tensor_shapes(c):
             shapes[p + f"{n.q_norm}.norms.{h}.weight"] = (E,)
         for h in range(c.kv if c.head_norms else 0):
             shapes[p + f"{n.k_norm}.norms.{h}.weight"] = (E,)
-        if c.kind in ("olmo2", "olmo3"):
+        if c.width_norms:
             norm(p + n.q_norm, H), norm(p + n.k_norm, K)
         if not c.gpt2:
             norms_of_layer(p)

@@ -29,11 +29,16 @@ STABLELM = dict(num_attention_heads=2, num_key_value_heads=2, partial_rotary_fac
                 layer_norm_eps=1e-5, rms_norm_eps=None)
 
 
+EXPERTS = dict(num_local_experts=4, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=24, rms_norm_eps=1e-6)
+ALIBI = dict(layer_norm_epsilon=1e-5, rms_norm_eps=None, rope_theta=None, hidden_act=None, max_position_embeddings=None,
+             intermediate_size=None, num_hidden_layers=None, num_attention_heads=None, num_key_value_heads=None, tie_word_embeddings=True)
+
+
 def family(architecture, model_type, *changes, **more):
     config = dict(architectures=[architecture], model_type=model_type, **BASE)
     for change in (*changes, more):
         config.update(change)
-    return {k: v for k, v in config.items() if v is not None or k == "hidden_act" and config["model_type"] != "falcon"}
+    return {k: v for k, v in config.items() if v is not None or k == "hidden_act" and config["model_type"] not in ("falcon", "bloom", "mpt")}
 
 
 # One line a family: what is unlike Llama stands in it.
@@ -106,6 +111,24 @@ FAMILIES = {
                             new_decoder_architecture=True, tie_word_embeddings=False),
     "falcon_serial": family("FalconForCausalLM", "falcon", LAYER_NORM, FALCON, multi_query=False, parallel_attn=False,
                             bias=True, ffn_hidden_size=48),
+    "bloom": family("BloomForCausalLM", "bloom", ALIBI, n_layer=2, n_head=4),
+    "mpt": family("MptForCausalLM", "mpt", ALIBI, hidden_size=None, d_model=36, n_layers=2, n_heads=6, max_seq_len=64, no_bias=True,
+                  attn_config=dict(alibi=True, alibi_bias_max=8)),   # heads that are no power of two
+    "mixtral": family("MixtralForCausalLM", "mixtral", num_local_experts=4, num_experts_per_tok=2, sliding_window=None),
+    "qwen2_moe": family("Qwen2MoeForCausalLM", "qwen2_moe", EXPERTS, shared_expert_intermediate_size=40, norm_topk_prob=False,
+                        num_hidden_layers=3, mlp_only_layers=[1]),
+    "qwen3_moe": family("Qwen3MoeForCausalLM", "qwen3_moe", EXPERTS, head_dim=12, norm_topk_prob=True),
+    "olmoe": family("OlmoeForCausalLM", "olmoe", EXPERTS, norm_topk_prob=False, moe_intermediate_size=None),
+    "granitemoe": family("GraniteMoeForCausalLM", "granitemoe", EXPERTS, moe_intermediate_size=None, embedding_multiplier=3.0,
+                         attention_multiplier=0.3, residual_multiplier=0.4, logits_scaling=1.6),
+    "gpt_oss": family("GptOssForCausalLM", "gpt_oss", EXPERTS, moe_intermediate_size=None, head_dim=12, attention_bias=True,
+                      sliding_window=5, layer_types=["sliding_attention", "full_attention"], initial_context_length=None,
+                      rope_scaling=dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16, beta_fast=32.0,
+                                        beta_slow=1.0, truncate=False)),
+    "deepseek_v3": family("DeepseekV3ForCausalLM", "deepseek_v3", n_routed_experts=8, num_experts_per_tok=3, n_group=4, topk_group=2,
+                          moe_intermediate_size=24, n_shared_experts=2, first_k_dense_replace=1, q_lora_rank=20, kv_lora_rank=12,
+                          qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=8, norm_topk_prob=True, routed_scaling_factor=2.5,
+                          num_key_value_heads=4, head_dim=4),
     "gpt2": dict(architectures=["GPT2LMHeadModel"], model_type="gpt2", vocab_size=61, n_embd=32, n_layer=2, n_head=4,
                  n_positions=24, n_inner=48, activation_function="gelu_new", layer_norm_epsilon=1e-5,
                  torch_dtype="bfloat16", bos_token_id=1, eos_token_id=1),
@@ -144,6 +167,12 @@ def random_weights(c, generator, storage):
             x = 0.2 * x + (1 if norm and name.endswith("weight") and not c.one_plus else 0)
         elif "norm" in name:                                    # of every head a row
             x = 1 + 0.2 * x
+        elif name.endswith("_bias"):                            # of stacked experts
+            x = 0.2 * x
+        elif len(shape) == 3:
+            x = x * (1.1 / math.sqrt(shape[1] if c.kind == "gpt_oss" else shape[2]))
+        elif c.moe and name.endswith(c.moe.router + ".weight"):  # experts that are far apart
+            x = x * (3 / math.sqrt(shape[1]))
         elif name in (c.names.embed + ".weight", c.names.positions + ".weight"):
             x = x * (0.2 if c.tied else 0.4)
         else:
@@ -217,7 +246,9 @@ def make_lora(c, weights, generator):
     adapters = {}
     for name, w in weights.items():
         module, kind = name.rsplit(".", 1)
-        if kind != "weight" or w.dim() < 2 or "norm" in name or not (".layers." in name or ".h." in name):
+        if kind != "weight" or w.dim() != 2 or "norm" in name or not (".layers." in name or ".h." in name or ".blocks." in name):
+            continue
+        if c.moe and (module.endswith(c.moe.router) or module.endswith("shared_expert_gate")):
             continue
         rows, cols = (w.shape[1], w.shape[0]) if c.gpt2 else w.shape
         a = torch.randn((LORA_RANK, cols), generator=generator, dtype=torch.float64) / math.sqrt(cols)
@@ -255,7 +286,8 @@ def write_family(name, raw, folder, rope_root=None):
 
     full = trainable(weights)
     expected(Decoder(c, full), batch, os.path.join(folder, "full")).backward()
-    write_safetensors(os.path.join(folder, "full/gradients.safetensors"), {k: v.grad for k, v in full.items() if v.dim()})
+    write_safetensors(os.path.join(folder, "full/gradients.safetensors"), {k: torch.zeros_like(v) if v.grad is None else v.grad for k, v in full.items()
+                       if v.dim() and not k.endswith("e_score_correction_bias")})
 
     adapters = make_lora(c, weights, generator)
     scale = LORA_ALPHA / LORA_RANK
@@ -268,7 +300,8 @@ def write_family(name, raw, folder, rope_root=None):
     lora = trainable_lora(adapters)
     expected(Decoder(c, weights, lora, scale), batch, os.path.join(folder, "lora")).backward()
     write_safetensors(os.path.join(folder, "lora/gradients.safetensors"),
-                      adapter_tensors({m: (a.grad, b.grad) for m, (a, b) in lora.items()}))
+                      adapter_tensors({m: tuple(torch.zeros_like(t) if t.grad is None else t.grad for t in ab)
+                                       for m, ab in lora.items()}))
 
     if name == "llama_tiny":
         full, lora = trainable(weights), trainable_lora(adapters)

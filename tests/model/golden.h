@@ -31,6 +31,14 @@ inline std::vector<std::string> golden_families() {
   return out;
 }
 
+/// Without mixtures of experts, where a little noise may send a token to another expert.
+inline std::vector<std::string> dense_golden_families() {
+  std::vector<std::string> out;
+  for (const std::string& family : golden_families())
+    if (!read_json(golden_path(family) + "/model/config.json").contains("num_experts_per_tok")) out.push_back(family);
+  return out;
+}
+
 struct GoldenBatch {
   std::vector<Token> tokens, labels;
   std::vector<std::int32_t> positions, starts;

@@ -12,7 +12,7 @@
 namespace dml {
 namespace {
 
-const std::vector<std::string> kFamilies = golden_families();
+const std::vector<std::string> kFamilies = dense_golden_families();
 
 class Dice {
  public:

@@ -34,12 +34,10 @@ void expect_gradients(GoldenModel& m, const std::string& path, std::int64_t lear
     for (const Parameter& p : u.parameters) {
       ++seen;
       std::vector<float> want = file.at(p.name).floats(path), got(want.size());
-      bool transposed = m.model->reordered.contains(p.name);
-      for (std::size_t i = 0; i < got.size(); ++i) {
-        std::size_t cols = static_cast<std::size_t>(p.shape.back()), rows = got.size() / cols;
-        std::size_t at = transposed ? (i % rows) * cols + i / rows : i;
-        got[i] = u.grad[p.offset + static_cast<std::int64_t>(at)] / static_cast<float>(learned);
-      }
+      const auto order = m.model->reordered.find(p.name);
+      for (std::int64_t i = 0; i < p.size(); ++i)
+        got[static_cast<std::size_t>(order == m.model->reordered.end() ? i : order->second.place(i))] =
+            u.grad[p.offset + i] / static_cast<float>(learned);
       expect_close(got, want, p.name);
     }
   EXPECT_EQ(seen, file.tensors().size());
@@ -113,7 +111,9 @@ TEST_P(Family, GeneratingReadsTheLogitsOfTraining) {
 
 // These models have a few hundred random weights a matrix, so single gradients are off by up to a tenth of the tensor's largest
 // value, and a tensor's direction by little.
-TEST_P(Family, GradientsWithProductsInBf16PointWhereThoseInFloat32Do) {
+class DenseFamily : public Family {};
+
+TEST_P(DenseFamily, GradientsWithProductsInBf16PointWhereThoseInFloat32Do) {
   GoldenBatch batch(golden_path(GetParam()) + "/batch.json");
   for (bool lora : {false, true}) {
     GoldenModel exact(GetParam(), lora, batch);
@@ -141,6 +141,7 @@ TEST_P(Family, GradientsWithProductsInBf16PointWhereThoseInFloat32Do) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Goldens, Family, testing::ValuesIn(golden_families()), [](auto& row) { return row.param; });
+INSTANTIATE_TEST_SUITE_P(Goldens, DenseFamily, testing::ValuesIn(dense_golden_families()), [](auto& row) { return row.param; });
 
 TEST(Rope, EveryScalingGivesTheReferencesLogits) {
   for (auto& entry : std::filesystem::directory_iterator(golden_path("llama_rope"))) {

@@ -1,4 +1,5 @@
 // A model whose large matrices are there only while they are needed: same bits, and the same calls whatever is in the batch.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <deque>

@@ -24,9 +24,8 @@ std::map<std::string, std::vector<float>> dequantised(const QuantisedBase& base,
     kernels::unpack(t.as_matrix(m.rows, m.cols), 0, m.rows, 0, m.cols, out.data());
     if (m.transposed) {
       std::vector<float> turned(out.size());
-      for (std::int64_t r = 0; r < m.rows; ++r)
-        for (std::int64_t c = 0; c < m.cols; ++c)
-          turned[static_cast<std::size_t>(c * m.rows + r)] = out[static_cast<std::size_t>(r * m.cols + c)];
+      for (std::int64_t i = 0; i < m.size(); ++i)
+        turned[static_cast<std::size_t>(m.order.place(i))] = out[static_cast<std::size_t>(i)];
       out = std::move(turned);
     }
     values[m.name] = std::move(out);
