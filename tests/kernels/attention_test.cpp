@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -55,9 +56,11 @@ CachedRows cached(std::vector<float>& values, std::int64_t rows, std::int64_t he
 }
 
 TEST(AttentionDecode, AgreesWithTheLastRowOfAttention) {
+  const float slopes[] = {0.25f, 0.0625f, 0.015625f, 0.00390625f};
   for (std::int64_t length : {1, 65, 1200})
-    for (std::int64_t window : {0, 70}) {
-      AttentionShape shape{.heads = 4, .kv_heads = 2, .head_dim = 24, .scale = 0.2f, .softcap = 3, .window = window};
+    for (std::int64_t window : {0, 70, -1}) {  // -1: slopes instead
+      AttentionShape shape{.heads = 4, .kv_heads = 2, .head_dim = 24, .scale = 0.2f, .softcap = 3, .window = std::max<std::int64_t>(0, window)};
+      if (window < 0) shape.softcap = 0, shape.slopes = slopes;
       auto n = static_cast<std::size_t>(length);
       auto q = values(n * 96, 1), k = values(n * 48, 2), v = values(n * 48, 3);
       std::vector<float> full(n * 96), lse(n * 4), last(96);
@@ -91,8 +94,10 @@ TEST(AttentionDecode, OfASequenceHasTheSameBitsWhateverIsDecodedBesideIt) {
 
 TEST(Attention, PartsOfADocumentHaveTheBitsOfTheWhole) {
   constexpr std::int64_t t = 300, e = 24, heads = 4;
-  for (std::int64_t window : {0, 70}) {
-    const AttentionShape shape{.heads = heads, .kv_heads = 2, .head_dim = e, .scale = 0.3f, .window = window};
+  const float slopes[] = {0.25f, 0.0625f, 0.015625f, 0.00390625f};
+  for (std::int64_t window : {0, 70, -1}) {  // -1: slopes instead
+    const AttentionShape shape{.heads = heads, .kv_heads = 2, .head_dim = e, .scale = 0.3f, .window = std::max<std::int64_t>(0, window),
+                               .slopes = window < 0 ? slopes : nullptr};
     auto q = values(t * heads * e, 1), k = values(t * 2 * e, 2), v = values(t * 2 * e, 3);
     std::vector<float> whole(q.size()), lse(t * heads), part(q.size());
     attention_tail(shape, mat(q, t, heads * e), mat(k, t, 2 * e), mat(v, t, 2 * e), mat(whole, t, heads * e),

@@ -294,12 +294,15 @@ inline Case rotary(std::int64_t t, std::int64_t heads, std::int64_t head_dim, st
   return c;
 }
 
+/// Of ALiBi, for up to four heads.
+inline constexpr float kSlopes[] = {0.25f, 0.0625f, 0.015625f, 0.5f};
+
 inline Case attend(AttentionShape s, std::vector<std::int64_t> lengths) {
   auto starts = std::make_shared<std::vector<std::int32_t>>(starts_of(lengths));
   std::int64_t t = starts->back(), wide = s.heads * s.head_dim, narrow = s.kv_heads * s.head_dim;
   if (s.scale == 1) s.scale = 1 / std::sqrt(static_cast<float>(s.head_dim));
-  Case c{fmt::format("attention T={} docs={} H={}/{} E={} window={} cap={}", t, lengths.size(), s.heads, s.kv_heads,
-                     s.head_dim, s.window, s.softcap),
+  Case c{fmt::format("attention T={} docs={} H={}/{} E={} window={} cap={}{}", t, lengths.size(), s.heads, s.kv_heads,
+                     s.head_dim, s.window, s.softcap, s.slopes ? " slopes" : ""),
          {{t, wide}, {t, narrow}, {t, narrow}},
          {{t, wide}, {t, s.heads}},
          {},
@@ -327,6 +330,7 @@ inline Case attend(AttentionShape s, std::vector<std::int64_t> lengths) {
               dot += in[0][static_cast<std::size_t>(i * wide + h * s.head_dim + l)] *
                      in[1][static_cast<std::size_t>(j * narrow + kv * s.head_dim + l)];
             dot *= s.scale;
+            if (s.slopes) dot -= static_cast<double>(s.slopes[h]) * static_cast<double>(i - j);
             if (s.softcap > 0) dot = s.softcap * std::tanh(dot / s.softcap);
             p[static_cast<std::size_t>(j - first)] = dot;
             top = std::max(top, dot);

@@ -59,6 +59,8 @@ std::vector<Case> all_cases() {
   list.push_back(attend({.heads = 1, .kv_heads = 1, .head_dim = 16, .window = 100}, {400, 1, 30}));
   list.push_back(attend({.heads = 2, .kv_heads = 1, .head_dim = 72}, {700}));
   list.push_back(attend({.heads = 2, .kv_heads = 1, .head_dim = 24, .softcap = 3, .window = 300}, {20, 600}));
+  list.push_back(attend({.heads = 4, .kv_heads = 2, .head_dim = 24, .slopes = kSlopes}, {1, 66, 300}));
+  list.push_back(attend({.heads = 4, .kv_heads = 4, .head_dim = 16, .window = 40, .slopes = kSlopes}, {150}));
   for (auto [n, d, v] : {std::array<std::int64_t, 3>{1, 33, 70}, {3, 64, 1000}, {65, 24, 301}, {600, 8, 130}}) {
     list.push_back(loss(n, d, v));
     list.push_back(loss(n, d, v, 3.f));
