@@ -125,6 +125,21 @@ def malformed(count):
     return seen
 
 
+def wrong_fields():
+    """Every field with every wrong value: an error names the field, in OpenAI's form."""
+    refused = 0
+    for field in CHAT:
+        for value in WRONG:
+            body = {'messages': [{'role': 'user', 'content': 'Hi'}], 'max_tokens': 1, 'seed': 1, field: value}
+            status, answer = server.ask('POST', '/v1/chat/completions', body)
+            if status == 200: continue
+            refused += 1
+            error = answer.get('error', {}) if isinstance(answer, dict) else {}
+            good = status in (400, 404) and error.get('message') and error.get('type') and 'code' in error
+            if not good or not str(error.get('param')).startswith(field): failures.append(('wrong field', field, value, status, answer))
+    return refused
+
+
 def slow(count):
     """Connections that send a byte now and then, and never a whole request."""
     held = [server.connect() for _ in range(count)]
@@ -171,6 +186,7 @@ def leaving(count):
 
 malformed(max(1, a.requests // 10)), slow(min(10, a.slow)), leaving(max(8, a.leaving // 10))  # what is taken once is taken now
 before, files = server.rss(), len(__import__('os').listdir(f'/proc/{server.process.pid}/fd'))
+print(f'wrong values of {len(CHAT)} fields: {wrong_fields()} refused by name')
 seen = malformed(a.requests)
 print('malformed requests:', a.requests, 'statuses', dict(sorted(seen.items())))
 closed, seconds, answered = slow(a.slow)

@@ -14,6 +14,9 @@ using testing::HasSubstr;
 
 const std::string kClients = DML_SOURCE_DIR "/tests/clients/";
 
+// Debian's, which may have modules that another one in the way lacks.
+std::string python() { return file_exists("/usr/bin/python3") ? "/usr/bin/python3" : "python3"; }
+
 class Clients : public Workshop {
  protected:
   // A base with room for long prompts, and adapters on it, each trained on rows of its own.
@@ -39,8 +42,8 @@ class Clients : public Workshop {
   }
   // A script of Python beside a server that it starts.
   void expect_holds(const std::string& script, Words words, const std::string& says, double timeout = kPatience) const {
-    if (!has_program("python3")) GTEST_SKIP() << "python3 is not there";
-    Words all{"python3", kClients + script, "--dml", dml_path(), "--base-model", base()};
+    if (!has_program(python())) GTEST_SKIP() << "python3 is not there";
+    Words all{python(), kClients + script, "--dml", dml_path(), "--base-model", base()};
     all.insert(all.end(), words.begin(), words.end());
     Surroundings around;
     around.timeout = timeout;
@@ -82,7 +85,7 @@ TEST_F(Clients, SampledAnswersValidateAgainstTheirSchemas) {
 TEST_F(Clients, TheOfficialClientOfOpenAiIsSatisfied) {
   if (!has_program("node")) GTEST_SKIP() << "node is not there";
   const char* folder = std::getenv("DML_NODE_MODULES");  // a folder in which `npm install openai` was run
-  Words words{"python3", kClients + "openai.py", "--dml", dml_path(), "--base-model", base()};
+  Words words{python(), kClients + "openai.py", "--dml", dml_path(), "--base-model", base()};
   if (folder) words.insert(words.end(), {"--modules", folder});
   const Ended e = run(words);
   EXPECT_EQ(e.exit, 0) << e.out << e.err;
