@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <set>
 
 #include "assembly/base_model.h"
@@ -26,14 +27,16 @@ namespace dml {
 class ZeroWeights {
  public:
   ZeroWeights(const ModelSpec& spec, const Recipe& recipe, const BaseStorage& base)
-      : spec_(spec), plain_(base.matrices) {
+      : plain_(base.matrices) {
     if (!base.directory.empty() && recipe.model.frozen_storage != Storage::automatic)
       plain_ = recipe.model.frozen_storage == Storage::f32 ? kernels::Storage::f32 : kernels::Storage::bf16;
     linear_ = recipe.adapter.load_in_4bit   ? kernels::Storage::nf4
               : recipe.adapter.load_in_8bit ? kernels::Storage::int8
                                             : plain_;
-    for (const WeightName& w : weight_names(spec_))
+    for (WeightName& w : weight_names(spec)) {
       size_ = std::max(size_, static_cast<std::size_t>(w.tensor_rows * w.cols) * sizeof(float));
+      tensors_.try_emplace(w.tensor, w);
+    }
     zeros_ = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (zeros_ == MAP_FAILED) throw IoError("mmap", std::strerror(errno));
   }
@@ -43,27 +46,25 @@ class ZeroWeights {
 
   TensorSource source() const {
     return [this](const std::string& name) -> std::optional<StoredTensor> {
-      for (const WeightName& w : weight_names(spec_)) {
-        if (w.tensor != name) continue;
-        StoredTensor out;
-        out.shape = w.tensor_shape();
-        out.data = zeros_;
-        out.storage = storage_of(w);
-        if (out.storage == kernels::Storage::int8) out.scales = static_cast<const float*>(zeros_);
-        if (out.storage == kernels::Storage::nf4) {
-          out.scale_codes = static_cast<const std::uint8_t*>(zeros_);
-          out.scale_blocks = static_cast<const float*>(zeros_);
-        }
-        return out;
+      const auto found = tensors_.find(name);
+      if (found == tensors_.end()) return std::nullopt;
+      StoredTensor out;
+      out.shape = found->second.tensor_shape();
+      out.data = zeros_;
+      out.storage = storage_of(found->second);
+      if (out.storage == kernels::Storage::int8) out.scales = static_cast<const float*>(zeros_);
+      if (out.storage == kernels::Storage::nf4) {
+        out.scale_codes = static_cast<const std::uint8_t*>(zeros_);
+        out.scale_blocks = static_cast<const float*>(zeros_);
       }
-      return std::nullopt;
+      return out;
     };
   }
   /// Of all tensors but those named in `trained`.
   std::size_t bytes(const std::set<std::string>& trained) const {
     std::size_t total = 0;
-    for (const WeightName& w : weight_names(spec_)) {
-      if (trained.contains(w.tensor)) continue;
+    for (const auto& [name, w] : tensors_) {
+      if (trained.contains(name)) continue;
       const std::int64_t count = w.tensor_rows * w.cols;
       const kernels::Storage storage = storage_of(w);
       total += static_cast<std::size_t>(kernels::storage_bytes(storage, count));
@@ -78,7 +79,7 @@ class ZeroWeights {
     return is_linear(w) ? linear_ : plain_;
   }
 
-  const ModelSpec spec_;
+  std::map<std::string, WeightName> tensors_;  // of a tensor of several weights, one
   kernels::Storage plain_, linear_ = plain_;
   std::size_t size_ = 1;
   void* zeros_ = nullptr;
