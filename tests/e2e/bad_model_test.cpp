@@ -122,6 +122,44 @@ TEST_F(BadModel, WeightsThatAreNotThereTakeNoMemory) {
   expect_refused(ask(), at("base/model.safetensors"), "");
 }
 
+// The experts of a mixture: every tensor that is missing or has another shape than the others, and a router that is NaN.
+TEST_F(BadModel, ExpertsThatDoNotFitAreNamed) {
+  Keys mixture = tiny_model() + Keys{{"max_steps", "1"}, {"output_dir", at("mixture")}};
+  std::string& config = mixture["model_config"];
+  config.replace(config.find("llama"), 5, "mixtral");
+  config.replace(config.find("}"), 1, ", num_local_experts: 3, num_experts_per_tok: 2}");
+  ASSERT_EQ(train(1, recipe("mixture.yml", mixture)).exit, 0);
+  const std::string file = "mixture/model.safetensors", good = read_file(at(file));
+  std::uint64_t length = 0;
+  std::memcpy(&length, good.data(), sizeof length);
+  const Json header = parse_json(std::string_view(good).substr(8, length), file);
+  const std::string experts = "model.layers.1.block_sparse_moe.experts.";
+  auto refused = [&](const Json& changed, const std::string& message) {
+    std::string text = changed.dump();
+    ASSERT_LE(text.size(), length);
+    text.resize(length, ' ');
+    write(file, good.substr(0, 8) + text + good.substr(8 + length));
+    expect_refused(dml({"infer", "--base-model", at("mixture"), "--raw", "--max-new-tokens", "1", "--prompt", "a"}), at("mixture"),
+                   message);
+  };
+  Json missing = header;
+  missing.erase(experts + "1.w2.weight");
+  refused(missing, "'" + experts + "1.w2.weight' is missing");
+  Json turned = header;
+  std::swap(turned[experts + "2.w1.weight"]["shape"][0], turned[experts + "2.w1.weight"]["shape"][1]);
+  refused(turned, "'" + experts + "2.w1.weight' has shape [32, 64], config.json asks for [64, 32]");
+
+  std::string bad = good;
+  const Json& router = header["model.layers.0.block_sparse_moe.gate.weight"];
+  const auto at_router = 8 + length + router["data_offsets"][0].get<std::uint64_t>();
+  std::fill_n(bad.begin() + static_cast<std::ptrdiff_t>(at_router), 4, '\xff');
+  write(file, bad);
+  const Ended e = train(1, recipe("nan.yml", tiny_lora() + Keys{{"base_model", at("mixture")}, {"lora_target_linear", ""},
+                                                               {"lora_target_modules", "[q_proj]"}}));
+  EXPECT_EQ(e.exit, 2) << e.err;
+  EXPECT_THAT(e.err, HasSubstr("model.layers.0.block_sparse_moe.gate.weight"));
+}
+
 TEST_F(BadModel, IsRefusedBeforeTheDataArePrepared) {
   Json config = patched(bad::kGoodModelConfig, R"({"model_type": "llama", "num_attention_heads": 5})");
   write("base/config.json", config.dump());

@@ -192,6 +192,33 @@ TEST_F(Strategies, GiveTheSameModelWhereTheHeadIsNotTied) {
     EXPECT_TRUE(trained(strategy, keys + distributed(strategy, ranks), ranks) == one) << strategy;
 }
 
+// Experts in full, whose products are made together where all are there and one by one where they are sharded; then adapters on
+// their parameters, over frozen experts that are sharded, too.
+TEST_F(Strategies, GiveTheSameMixtureOfExperts) {
+  Keys full = tiny_model() + eight() + Keys{{"max_steps", "3"}};
+  std::string& config = full["model_config"];
+  config.replace(config.find("llama"), 5, "mixtral");
+  config.replace(config.find("}"), 1, ", num_local_experts: 4, num_experts_per_tok: 2, output_router_logits: true}");
+  const auto one = trained("one", full, 1);
+  ASSERT_FALSE(one.empty());
+  EXPECT_TRUE(trained("threads", full + Keys{{"threads", "3"}}, 1) == one);
+  for (auto [strategy, ranks] : {std::pair{"zero1", 2}, {"zero2", 2}, {"zero3", 3}})
+    EXPECT_TRUE(trained(strategy, full + distributed(strategy, ranks), ranks) == one) << strategy;
+
+  const Keys adapter = eight() + Keys{{"max_steps", "3"},
+                                      {"base_model", at("one")},
+                                      {"adapter", "lora"},
+                                      {"lora_r", "4"},
+                                      {"lora_target_modules", "[q_proj]"},
+                                      {"lora_target_parameters", "[experts.gate_up_proj, experts.down_proj]"}};
+  for (const Keys& base : {Keys{}, Keys{{"adapter", "qlora"}, {"load_in_4bit", "true"}}}) {
+    const auto alone = trained("alone", adapter + base, 1);
+    ASSERT_FALSE(alone.empty());
+    for (auto [strategy, ranks] : {std::pair{"ddp", 2}, {"zero3", 2}})
+      EXPECT_TRUE(trained(strategy, adapter + base + distributed(strategy, ranks), ranks) == alone) << strategy;
+  }
+}
+
 TEST_F(Strategies, GoOnFromHybridsCheckpoints) {
   Keys full = tiny_model() + eight();
   goes_on(full + distributed("hybrid", 4), 4);
