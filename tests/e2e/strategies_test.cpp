@@ -219,6 +219,15 @@ TEST_F(Strategies, GiveTheSameMixtureOfExperts) {
   }
 }
 
+// gpt-oss stores its experts the other way round, gate and up in turn.
+TEST_F(Strategies, GoOnWithExpertsThatAreStoredTransposed) {
+  Keys full = tiny_model() + eight();
+  std::string& config = full["model_config"];
+  config.replace(config.find("llama"), 5, "gpt_oss");
+  config.replace(config.find("}"), 1, ", head_dim: 8, sliding_window: 16, num_local_experts: 4, num_experts_per_tok: 2}");
+  goes_on(full, 1);
+}
+
 TEST_F(Strategies, GoOnFromHybridsCheckpoints) {
   Keys full = tiny_model() + eight();
   goes_on(full + distributed("hybrid", 4), 4);
