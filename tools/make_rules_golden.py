@@ -3,9 +3,12 @@
 program that shares nothing with framework/optim.
 
     tools/make_rules_golden.py > tests/golden/rules.json
+    tools/make_rules_golden.py --check     compares these rules with published vectors (to 1e-9), PyTorch's own optimizers and
+                                           numpy's singular vectors, where these are installed
 """
 import json
 import math
+import sys
 
 ROWS, COLS, N, STEPS, RATE, DECAY = 6, 4, 5, 200, 0.01, 0.1
 
@@ -313,5 +316,75 @@ def run(rule, options):
     return out
 
 
-print(json.dumps({name: {'optimizer': optimizer, 'optim_args': args, **run(rule, options)}
-                  for name, (optimizer, args, rule, options) in CASES.items()}, indent=0))
+# w = [[.5, -.25, 1], [.75, -1, .125]], g_t[i][j] = sin(1 + i + 2j + 3t), rate .01, decay .1: the weights after three steps.
+VECTORS = [
+    (adamw, {}, '.511831826055 -.238247637890 .984288559774 .760377784027 -1.010505662072 .113052997648'),
+    (lion, {'beta2': .99}, '.508491509500 -.239260739750 .987012989000 .757742259250 -1.006993009000 .114635364875'),
+    (sgd, {}, '.510642031795 -.243497555598 .976704516702 .762958506522 -1.006044886377 .116833236617'),
+    (sgd, {'nesterov': True}, '.514486786270 -.239369529376 .966284782485 .769076318686 -1.007750899610 .112031556462'),
+    (adafactor, {}, '.505958887522 -.241153527818 .984597038759 .759325213290 -1.007678844442 .117932715262'),
+    (adafactor, {'relative_step': True, 'scale_parameter': True},
+     '.504123362607 -.243875769052 .989328277315 .756451277765 -1.005311616644 .120107245294'),
+    (ademamix, {}, '.511842408634 -.238239753753 .984278691372 .760387549029 -1.010516442762 .113044455666'),
+    (muon, {'original': True}, '.500831201045 -.243677445970 .990034671981 .753041520531 -1.004804299633 .125829076753'),
+    (muon, {}, '.499308530923 -.247320100655 .994589100550 .749584505899 -.999705447927 .125042349370'),
+    (came, {}, '.641762552551 -.162656942686 .783850616904 .919526411212 -1.196900309114 .041897610798'),
+    (stable_adamw, {}, '.511770815029 -.238293361373 .984417650051 .760346112804 -1.010468240165 .113106701790'),
+    (schedule_free, {'warmup': 2}, '.499835285656 -.248714438526 .997165638884 .749520402757 -.998807142441 .123858198320')]
+
+
+def check_vectors():
+    for rule, options, text in VECTORS:
+        p = Tensor([.5, -.25, 1, .75, -1, .125], 2)
+        for t in (1, 2, 3):
+            g = [math.sin(1 + i + 2 * j + 3 * t) for i in range(2) for j in range(3)]
+            more = {'rate': RATE * min(1, t / options['warmup'])} if 'warmup' in options else options
+            rule(p, g, t, **more)
+        far = max(abs(a - float(b)) for a, b in zip(p.w, text.split()))
+        print(f'{rule.__name__} {options}: {far:.1e} from the published vector')
+        assert far < 1e-9, rule.__name__
+
+
+def check_torch():
+    import torch
+    pairs = [(adamw, {}, lambda w: torch.optim.AdamW(w, lr=RATE, weight_decay=DECAY)),
+             (sgd, {}, lambda w: torch.optim.SGD(w, lr=RATE, momentum=.9, weight_decay=DECAY)),
+             (sgd, {'nesterov': True}, lambda w: torch.optim.SGD(w, lr=RATE, momentum=.9, nesterov=True, weight_decay=DECAY)),
+             (rmsprop, {}, lambda w: torch.optim.RMSprop(w, lr=RATE, weight_decay=DECAY)),
+             (adagrad, {}, lambda w: torch.optim.Adagrad(w, lr=RATE, lr_decay=.01, initial_accumulator_value=.1, weight_decay=DECAY))]
+    for rule, options, make in pairs:
+        p = Tensor(start(ROWS * COLS, 1), ROWS)
+        w = torch.tensor(p.w, dtype=torch.float64, requires_grad=True)
+        optimizer = make([w])
+        for t in range(1, STEPS + 1):
+            w.grad = torch.tensor(gradient(w.tolist(), t, 1), dtype=torch.float64)
+            optimizer.step()
+            rule(p, gradient(p.w, t, 1), t, **options)
+        far = max(abs(a - b) for a, b in zip(p.w, w.tolist()))
+        print(f'{rule.__name__} {options}: {far:.1e} from torch after {STEPS} steps')
+        assert far < 1e-9, rule.__name__
+
+
+def check_singular_vectors():
+    import numpy
+    for t in (1, 51, 101, 151):
+        g = gradient(start(ROWS * COLS, 1), t, 1)
+        mine = numpy.array(leading_vectors(product(transpose(g, ROWS, COLS), g, COLS, ROWS, COLS), COLS, 2)).reshape(2, COLS)
+        theirs = numpy.linalg.svd(numpy.array(g).reshape(ROWS, COLS))[2][:2]
+        for row in theirs:  # a singular vector's sign is free: of each the largest entry is positive
+            row *= math.copysign(1, row[numpy.argmax(abs(row))])
+        far = abs(mine - theirs).max()
+        print(f'singular vectors of step {t}: {far:.1e} from numpy')
+        assert far < 1e-9
+
+
+if '--check' in sys.argv:
+    check_vectors()
+    for check in (check_torch, check_singular_vectors):
+        try:
+            check()
+        except ImportError as e:
+            print('skipped:', e)
+else:
+    print(json.dumps({name: {'optimizer': optimizer, 'optim_args': args, **run(rule, options)}
+                      for name, (optimizer, args, rule, options) in CASES.items()}, indent=0))

@@ -17,8 +17,9 @@ kernels::AdamWStep kernel_step(const AdamSettings& a, const OptimizerSlice& s, c
   k.beta2 = as_float(a.beta2);
   k.epsilon = as_float(a.epsilon);
   k.weight_decay = here.decay;
-  k.bias1 = as_float(1 - std::pow(a.beta1, t));
-  k.bias2 = as_float(1 - std::pow(a.beta2, t));
+  // Of the rates as the sums really use them: 0.999 in float32 is another number, and 1 less it differs by 1e-5.
+  k.bias1 = as_float(1 - std::pow(static_cast<double>(k.beta1), t));
+  k.bias2 = as_float(1 - std::pow(static_cast<double>(k.beta2), t));
   k.gradient_scale = here.scale;
   return k;
 }
@@ -53,7 +54,8 @@ constexpr const char* kOtherBytes = "mapped to adamw_8bit, with optimizer state 
 
 }  // namespace
 
-void adamw_update(const AdamSettings& settings, const OptimizerSlice& s, const OptimizerStep& step, float* m, float* v) {
+void adamw_update(const AdamSettings& settings, const OptimizerSlice& s, const OptimizerStep& step, float* m,
+                  float* v) {
   kernels::adamw(kernel_step(settings, s, step), s.value, s.grad, {m, s.value.size()}, {v, s.value.size()});
 }
 
@@ -73,8 +75,7 @@ OptimizerRows adam_rows() {
              {"adamw_torch_npu_fused"},
              {"paged_adamw"},
              {"paged_adamw_32bit"}}}},
-          {"adamw_8bit",
-           "adamw with two bytes of state per parameter, as bitsandbytes keeps it",
+          {"adamw_8bit", "adamw with two bytes of state per parameter, as bitsandbytes keeps it",
            OptimizerKind(make_rule<AdamW8bit>, adam_arguments(),
                          {{"adamw_bnb_8bit"},
                           {"adamw_torch_8bit", kOtherBytes},

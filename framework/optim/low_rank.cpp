@@ -6,8 +6,9 @@ namespace dml {
 
 TargetModules::TargetModules(const std::vector<std::string>& modules, const char* optimizer) : modules_(modules) {
   if (modules.empty())
-    throw UserError("optimizer: {} needs optim_target_modules (names of modules such as self_attn and mlp, or all-linear)",
-                    optimizer);
+    throw UserError(
+        "optimizer: {} needs optim_target_modules (names of modules such as self_attn and mlp, or all-linear)",
+        optimizer);
   for (const std::string& m : modules) {
     all_linear_ |= m == "all-linear" || m == "all_linear";
     patterns_.emplace_back(m, RegexSyntax::python, "optim_target_modules");
@@ -39,15 +40,16 @@ void project_back(const Projection& p, const float* low, const float* basis, flo
 
 float adam_direction(const AdamSettings& a, std::int64_t t, std::int64_t size, const float* g, float* m, float* v,
                      float* out) {
-  const float beta1 = as_float(a.beta1), beta2 = as_float(a.beta2), eps = as_float(a.epsilon), fresh1 = as_float(1 - a.beta1),
-              fresh2 = as_float(1 - a.beta2);
+  const float beta1 = as_float(a.beta1), beta2 = as_float(a.beta2), eps = as_float(a.epsilon), fresh1 = 1 - beta1,
+              fresh2 = 1 - beta2;
   each_element(size, [=](std::int64_t i) {
     m[i] = beta1 * m[i] + fresh1 * g[i];
     v[i] = beta2 * v[i] + fresh2 * g[i] * g[i];
     out[i] = m[i] / (std::sqrt(v[i]) + eps);
   });
   const auto steps = static_cast<double>(t);
-  return as_float(std::sqrt(1 - std::pow(a.beta2, steps)) / (1 - std::pow(a.beta1, steps)));
+  return as_float(std::sqrt(1 - std::pow(static_cast<double>(beta2), steps)) /
+                  (1 - std::pow(static_cast<double>(beta1), steps)));
 }
 
 }  // namespace dml

@@ -65,11 +65,14 @@ struct Trial {
   }
 };
 
+/// The largest difference, relative to the largest weight.
 double worst(const std::vector<float>& got, const Json& want) {
-  double most = 0;
-  for (std::size_t i = 0; i < got.size(); ++i)
+  double most = 0, size = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    size = std::max(size, std::fabs(want[i].get<double>()));
     most = std::max(most, std::fabs(static_cast<double>(got[i]) - want[i].get<double>()));
-  return most;
+  }
+  return most / size;
 }
 
 TEST(Rules, TwoHundredStepsAreThoseOfAnIndependentProgram) {
@@ -79,7 +82,11 @@ TEST(Rules, TwoHundredStepsAreThoseOfAnIndependentProgram) {
     for (int t = 1; t <= 200; ++t) {
       run.step(t);
       if (auto at = want["after"].find(std::to_string(t)); at != want["after"].end())
-        EXPECT_LT(worst(run.values(), *at), t == 200 ? 1e-5 : 3e-6) << name << " after step " << t;
+        // A weight in float32 is rounded by 6e-8 of its size in every step.
+        EXPECT_LT(worst(run.values(), *at), name == "adafactor_relative" ? 2e-6
+                                            : t == 200                   ? 1e-6
+                                                                         : 5e-7)
+            << name << " after step " << t;
     }
     if (!want.contains("average")) continue;
     const std::vector<float> trained = run.values();
@@ -99,16 +106,32 @@ TEST(Rules, GiveThePublishedVectors) {
   };
   const Vector vectors[] = {
       {"adamw", "{}", {.511831826055, -.238247637890, .984288559774, .760377784027, -1.010505662072, .113052997648}},
-      {"lion", R"({"beta2": 0.99})", {.508491509500, -.239260739750, .987012989000, .757742259250, -1.006993009000, .114635364875}},
-      {"sgd", R"({"momentum": 0.9})", {.510642031795, -.243497555598, .976704516702, .762958506522, -1.006044886377, .116833236617}},
-      {"sgd", R"({"momentum": 0.9, "nesterov": true})", {.514486786270, -.239369529376, .966284782485, .769076318686, -1.007750899610, .112031556462}},
-      {"adafactor", "{}", {.505958887522, -.241153527818, .984597038759, .759325213290, -1.007678844442, .117932715262}},
-      {"adafactor", R"({"relative_step": true, "scale_parameter": true})", {.504123362607, -.243875769052, .989328277315, .756451277765, -1.005311616644, .120107245294}},
+      {"lion",
+       R"({"beta2": 0.99})",
+       {.508491509500, -.239260739750, .987012989000, .757742259250, -1.006993009000, .114635364875}},
+      {"sgd",
+       R"({"momentum": 0.9})",
+       {.510642031795, -.243497555598, .976704516702, .762958506522, -1.006044886377, .116833236617}},
+      {"sgd",
+       R"({"momentum": 0.9, "nesterov": true})",
+       {.514486786270, -.239369529376, .966284782485, .769076318686, -1.007750899610, .112031556462}},
+      {"adafactor",
+       "{}",
+       {.505958887522, -.241153527818, .984597038759, .759325213290, -1.007678844442, .117932715262}},
+      {"adafactor",
+       R"({"relative_step": true, "scale_parameter": true})",
+       {.504123362607, -.243875769052, .989328277315, .756451277765, -1.005311616644, .120107245294}},
       {"ademamix", "{}", {.511842408634, -.238239753753, .984278691372, .760387549029, -1.010516442762, .113044455666}},
-      {"muon", R"({"adjust_lr_fn": "original"})", {.500831201045, -.243677445970, .990034671981, .753041520531, -1.004804299633, .125829076753}},
+      {"muon",
+       R"({"adjust_lr_fn": "original"})",
+       {.500831201045, -.243677445970, .990034671981, .753041520531, -1.004804299633, .125829076753}},
       {"muon", "{}", {.499308530923, -.247320100655, .994589100550, .749584505899, -.999705447927, .125042349370}},
-      {"came_pytorch", "{}", {.641762552551, -.162656942686, .783850616904, .919526411212, -1.196900309114, .041897610798}},
-      {"stable_adamw", R"({"betas": [0.9, 0.99], "eps": 1e-6})", {.511770815029, -.238293361373, .984417650051, .760346112804, -1.010468240165, .113106701790}}};
+      {"came_pytorch",
+       "{}",
+       {.641762552551, -.162656942686, .783850616904, .919526411212, -1.196900309114, .041897610798}},
+      {"stable_adamw",
+       R"({"betas": [0.9, 0.99], "eps": 1e-6})",
+       {.511770815029, -.238293361373, .984417650051, .760346112804, -1.010468240165, .113106701790}}};
   for (const Vector& v : vectors) {
     OptimizerSettings settings{0.1};
     settings.args = Json::parse(v.args);
@@ -117,11 +140,13 @@ TEST(Rules, GiveThePublishedVectors) {
     p.value = {.5f, -.25f, 1, .75f, -1, .125f};
     for (int t = 1; t <= 3; ++t) {
       for (std::size_t i = 0; i < 6; ++i)
-        p.grad[i] = static_cast<float>(std::sin(1 + static_cast<double>(i / 3) + 2 * static_cast<double>(i % 3) + 3 * t));
+        p.grad[i] =
+            static_cast<float>(std::sin(1 + static_cast<double>(i / 3) + 2 * static_cast<double>(i % 3) + 3 * t));
       const OptimizerSlice slice = p.slice();
       optimizer->step({&slice, 1}, {0.01, t - 1, 1});
     }
-    for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(p.value[i], v.w[i], 1e-6) << v.optimizer << " " << v.args << " " << i;
+    for (std::size_t i = 0; i < 6; ++i)
+      EXPECT_NEAR(p.value[i], v.w[i], 1e-6) << v.optimizer << " " << v.args << " " << i;
   }
 }
 
@@ -179,8 +204,80 @@ TEST(Rules, ApolloTakesTheGradientsDirectionPerTensorAndPerChannel) {
     double after = 0;
     for (std::size_t i = 0; i < 24; ++i) after += std::pow(static_cast<double>(p.value[i]) - old[i], 2);
     EXPECT_GT(after, 0);
-    EXPECT_LT(std::sqrt(after), std::sqrt(before) * 1.01 * std::sqrt(1 - 0.999 * 0.999) / (1 - 0.81) * (1 - 0.9) / std::sqrt(1 - 0.999) * 1.001) << name;
+    EXPECT_LT(std::sqrt(after), std::sqrt(before) * 1.01 * std::sqrt(1 - 0.999 * 0.999) / (1 - 0.81) * (1 - 0.9) /
+                                    std::sqrt(1 - 0.999) * 1.001)
+        << name;
   }
+}
+
+// APOLLO's formulas in double, with loops over everything. The projection is taken from the state: it is drawn by counted random
+// numbers, of which other tests know.
+struct SlowApollo {
+  std::int64_t rows, cols, rank;
+  bool per_channel;
+  double scale, decay;
+  std::vector<double> w, m, v;
+  double norm = 0;
+
+  void step(const std::vector<float>& grad, const float* basis, int t) {
+    const bool right = rows >= cols;
+    const std::int64_t channels = right ? rows : cols, inner = right ? cols : rows;
+    auto g = [&](std::int64_t c, std::int64_t k) {
+      return static_cast<double>(grad[static_cast<std::size_t>(right ? c * cols + k : k * cols + c)]);
+    };
+    std::vector<double> low(static_cast<std::size_t>(channels * rank)), n(low.size());
+    for (std::int64_t c = 0; c < channels; ++c)
+      for (std::int64_t r = 0; r < rank; ++r)
+        for (std::int64_t k = 0; k < inner; ++k)
+          low[static_cast<std::size_t>(c * rank + r)] += g(c, k) * static_cast<double>(basis[r * inner + k]);
+    m.resize(low.size()), v.resize(low.size());
+    for (std::size_t i = 0; i < low.size(); ++i) {
+      m[i] = 0.9 * m[i] + 0.1 * low[i], v[i] = 0.999 * v[i] + 0.001 * low[i] * low[i];
+      n[i] = m[i] / (std::sqrt(v[i]) + 1e-6) * std::sqrt(1 - std::pow(0.999, t)) / (1 - std::pow(0.9, t));
+    }
+    std::vector<double> factor(static_cast<std::size_t>(channels));
+    for (std::int64_t c = 0; c < channels; ++c) {
+      double a = 0, b = 0;
+      for (std::int64_t i = per_channel ? c * rank : 0; i < (per_channel ? (c + 1) * rank : channels * rank); ++i)
+        a += std::pow(n[static_cast<std::size_t>(i)], 2), b += std::pow(low[static_cast<std::size_t>(i)], 2);
+      factor[static_cast<std::size_t>(c)] = std::sqrt(a) / (std::sqrt(b) + 1e-8);
+    }
+    std::vector<double> update(w.size());
+    double now = 0;
+    for (std::int64_t c = 0; c < channels; ++c)
+      for (std::int64_t k = 0; k < inner; ++k) {
+        const double u = g(c, k) * factor[static_cast<std::size_t>(c)] * std::sqrt(scale);
+        update[static_cast<std::size_t>(right ? c * cols + k : k * cols + c)] = u;
+        now += u * u;
+      }
+    now = std::sqrt(now);
+    const double limit = t > 1 ? std::max(now / (norm + 1e-8), 1.01) / 1.01 : 1;
+    norm = now / limit;
+    for (std::size_t i = 0; i < w.size(); ++i) w[i] -= 0.01 * update[i] / limit, w[i] -= 0.01 * decay * w[i];
+  }
+};
+
+TEST(Rules, ApolloFollowsItsFormulas) {
+  for (const char* name : {"apollo_adamw", "apollo_mini"})
+    for (const auto& [rows, cols] : {std::pair<std::int64_t, std::int64_t>{6, 4}, {3, 8}}) {
+      const bool mini = name == std::string("apollo_mini");
+      OptimizerSettings settings{0.1};
+      settings.target_modules = {"all-linear"};
+      if (!mini) settings.args = {{"rank", 2}};
+      auto optimizer = optimizers().at(name).make(settings);
+      Tensor p("layers.0.weight", {rows, cols}, *optimizer);
+      SlowApollo slow{rows, cols, mini ? 1 : 2, !mini, mini ? 128.0 : 1.0, 0.1, {}, {}, {}};
+      for (std::size_t i = 0; i < p.value.size(); ++i)
+        slow.w.push_back(p.value[i] = std::sin(static_cast<float>(1 + 3 * i)));
+      for (int t = 1; t <= 20; ++t) {
+        set_gradient(p, t, 1);
+        const OptimizerSlice slice = p.slice();
+        optimizer->step({&slice, 1}, {0.01, t - 1, 1});
+        slow.step(p.grad, p.state.data() + 2, t);
+        for (std::size_t i = 0; i < slow.w.size(); ++i)
+          ASSERT_NEAR(p.value[i], slow.w[i], 2e-5) << name << " " << rows << " step " << t;
+      }
+    }
 }
 
 // The same bits on any number of threads, and from saved state.
