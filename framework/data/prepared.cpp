@@ -43,6 +43,32 @@ RowForm form_of(const std::string& name) {
   return RowForm::json_lines;
 }
 
+/// A digest tells damage, not intent: nothing may index outside of the arrays.
+template <class Arrays>
+void check_arrays(const Arrays& a, const std::string& folder) {
+  auto fail = [&](const char* what) { throw UserError("{}: damaged: {}", folder, what); };
+  if (a.offsets.empty() || a.offsets.front() != 0 || a.offsets.back() != static_cast<std::int64_t>(a.ids.size()) ||
+      a.labels.size() != a.ids.size())
+    fail("offsets, ids and labels do not match");
+  for (std::size_t i = 1; i < a.offsets.size(); ++i)
+    if (a.offsets[i] < a.offsets[i - 1]) fail("offsets are not ascending");
+  const auto examples = static_cast<std::int32_t>(a.offsets.size() - 1);
+  if (a.source_file.size() != a.offsets.size() - 1 || a.source_line.size() != a.offsets.size() - 1)
+    fail("the number of sources is not the number of examples");
+  if (a.kinds.size() != a.offsets.size() - 1 || a.splits.size() != a.kinds.size())
+    fail("the number of kinds is not the number of examples");
+  if (a.numbers.size() != 2 * a.kinds.size() || (!a.weights.empty() && a.weights.size() != a.ids.size()))
+    fail("the number of weights is not that of examples and tokens");
+  for (std::size_t i = 0; i < a.kinds.size(); ++i) {
+    const bool pair = a.kinds[i] == static_cast<std::int32_t>(ExampleKind::pair);
+    if (a.kinds[i] < 0 || a.kinds[i] > static_cast<std::int32_t>(ExampleKind::undesirable)) fail("an unknown kind");
+    if (pair && (a.splits[i] < 1 || a.splits[i] >= a.offsets[i + 1] - a.offsets[i])) fail("a pair is one document");
+  }
+  for (auto list : {a.train, a.validation})
+    for (std::int32_t i : list)
+      if (i < 0 || i >= examples) fail("a list names an example that does not exist");
+}
+
 }  // namespace
 
 std::string manifest_text(Json manifest) {
@@ -100,29 +126,8 @@ Prepared Prepared::open(const std::string& folder, bool verify) {
                          form_of(json_string(source, "form", "", manifest_path)), "",
                          json_string(source, "delimiter", ",", manifest_path)[0]});
 
-  // A digest tells damage, not intent: nothing below may index outside of the arrays.
-  auto fail = [&](const char* what) { throw UserError("{}: damaged: {}", folder, what); };
-  if (a.offsets.empty() || a.offsets.front() != 0 || a.offsets.back() != static_cast<std::int64_t>(a.ids.size()) ||
-      a.labels.size() != a.ids.size())
-    fail("offsets, ids and labels do not match");
-  for (std::size_t i = 1; i < a.offsets.size(); ++i)
-    if (a.offsets[i] < a.offsets[i - 1]) fail("offsets are not ascending");
-  const auto examples = static_cast<std::int32_t>(a.offsets.size() - 1);
-  if (a.source_file.size() != a.offsets.size() - 1 || a.source_line.size() != a.offsets.size() - 1)
-    fail("the number of sources is not the number of examples");
-  if (a.kinds.size() != a.offsets.size() - 1 || a.splits.size() != a.kinds.size())
-    fail("the number of kinds is not the number of examples");
-  if (a.numbers.size() != 2 * a.kinds.size() || (!a.weights.empty() && a.weights.size() != a.ids.size()))
-    fail("the number of weights is not that of examples and tokens");
-  for (std::size_t i = 0; i < a.kinds.size(); ++i) {
-    const bool pair = a.kinds[i] == static_cast<std::int32_t>(ExampleKind::pair);
-    if (a.kinds[i] < 0 || a.kinds[i] > static_cast<std::int32_t>(ExampleKind::undesirable)) fail("an unknown kind");
-    if (pair && (a.splits[i] < 1 || a.splits[i] >= a.offsets[i + 1] - a.offsets[i])) fail("a pair is one document");
-  }
-  for (auto list : {a.train, a.validation})
-    for (std::int32_t i : list)
-      if (i < 0 || i >= examples) fail("a list names an example that does not exist");
-  a.everything.resize(static_cast<std::size_t>(examples));
+  check_arrays(a, folder);
+  a.everything.resize(a.offsets.size() - 1);
   std::iota(a.everything.begin(), a.everything.end(), 0);
 
   Prepared out;

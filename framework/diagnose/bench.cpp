@@ -158,6 +158,46 @@ double sgemm_rate(Comm& comm) {
   return comm.sum(kernels::measured_sgemm_rate()) * threads();
 }
 
+TrainableModel make_model(const BaseModel& base, const Recipe& recipe, SyntheticWeights& weights, bool in_parts) {
+  if (base.files) return make_trainable_model(base, recipe.model, recipe.adapter, recipe.train.seed, in_parts);
+  Training training = training_of(recipe.adapter, "", recipe.train.seed);
+  training.in_parts = in_parts;
+  TrainableModel out;
+  out.model = build_model(base.spec, weights.source(), training, "model_config");
+  return out;
+}
+
+// The tokens and operations of a step; the model computes positions as far as they go.
+void count(const std::vector<SyntheticBatch>& batches, CausalLm& model, BenchResult& result) {
+  std::int64_t longest = 0;
+  for (const SyntheticBatch& b : batches) {
+    PackedBatch batch = b.batch();
+    longest = std::max<std::int64_t>(longest, *std::ranges::max_element(batch.positions) + 1);
+    result.plan.data += static_cast<std::size_t>(batch.size()) * (2 * sizeof(Token) + sizeof(std::int32_t));
+    result.tokens += batch.size();
+    result.learned += batch.learned();
+    result.operations += count_operations(model, batch).total();
+  }
+  model.set_length(longest);
+}
+
+CausalLm::Shape largest(const std::vector<SyntheticBatch>& batches) {
+  CausalLm::Shape out{0, 0, 0};
+  for (const SyntheticBatch& b : batches) {
+    out.tokens = std::max(out.tokens, b.batch().size());
+    out.documents = std::max(out.documents, b.batch().documents());
+  }
+  out.learned = out.tokens;
+  return out;
+}
+
+void hold(const DistributionStrategy::Memory& held, MemoryPlan& plan) {
+  plan.trained = static_cast<std::size_t>(held.values);
+  plan.gradients = static_cast<std::size_t>(held.gradients);
+  plan.optimizer = static_cast<std::size_t>(held.state);
+  plan.communication = static_cast<std::size_t>(held.communication);
+}
+
 }  // namespace
 
 BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options) {
@@ -173,44 +213,21 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   auto strategy = make_strategy(recipe, comm);
   const bool in_parts = recipe.adapter.adapter == AdapterKind::none && strategy->shard_ranks() > 1;
   SyntheticWeights weights(base.spec, recipe.model, recipe.adapter);
-  TrainableModel trainable;
-  if (base.files) trainable = make_trainable_model(base, recipe.model, recipe.adapter, recipe.train.seed, in_parts);
-  else {
-    Training training = training_of(recipe.adapter, "", recipe.train.seed);
-    training.in_parts = in_parts;
-    trainable.model = build_model(base.spec, weights.source(), training, "model_config");
-  }
+  const TrainableModel trainable = make_model(base, recipe, weights, in_parts);
   CausalLm& model = *trainable.model;
   set_keeping(model, recipe);
 
   const std::int64_t per_step = recipe.train.micro_batches_per_step(comm.size());
   std::vector<SyntheticBatch> batches = make_batches(recipe, options, base.spec, per_step);
-  std::int64_t longest = 0;
-  for (const SyntheticBatch& b : batches) {
-    PackedBatch batch = b.batch();
-    longest = std::max<std::int64_t>(longest, *std::ranges::max_element(batch.positions) + 1);
-    result.plan.data += static_cast<std::size_t>(batch.size()) * (2 * sizeof(Token) + sizeof(std::int32_t));
-    result.tokens += batch.size();
-    result.learned += batch.learned();
-    result.operations += count_operations(model, batch).total();
-  }
-  model.set_length(longest);
+  count(batches, model, result);
   auto optimizer = make_optimizer(recipe.optim);
 
   strategy->announce(model.parameters);
   auto held = strategy->memory(model.parameters, optimizer->state(), (per_step + comm.size() - 1) / comm.size());
-  CausalLm::Shape largest{0, 0, 0};
-  for (const SyntheticBatch& b : batches) {
-    largest.tokens = std::max(largest.tokens, b.batch().size());
-    largest.documents = std::max(largest.documents, b.batch().documents());
-  }
-  largest.learned = largest.tokens;
   TokenLoss objective;
-  result.plan.activations = objective.measure(model, largest, true);
-  result.plan.trained = static_cast<std::size_t>(held.values);
-  result.plan.gradients = static_cast<std::size_t>(held.gradients);
-  result.plan.optimizer = static_cast<std::size_t>(held.state) + working_bytes(*optimizer, model.parameters);
-  result.plan.communication = static_cast<std::size_t>(held.communication);
+  result.plan.activations = objective.measure(model, largest(batches), true);
+  hold(held, result.plan);
+  result.plan.optimizer += working_bytes(*optimizer, model.parameters);
   result.plan.owned = weights.bytes();
   if (recipe.adapter.adapter != AdapterKind::none) result.plan.frozen = base.bytes();
   result.parameters = base.spec.parameters();
@@ -225,10 +242,11 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
     ProfileScope whole("(between operations)");
     comm.barrier();
     TimedStep watch(*strategy, static_cast<int>(base.spec.layers) + 1);
-    const StepResult step = run_step({model, objective, *strategy, *optimizer, comm},
-                                     {s, per_step, static_cast<std::uint64_t>(recipe.train.seed),
-                                      recipe.optim.learning_rate, recipe.optim.max_grad_norm},
-                                     [&](std::int64_t m) { return batches[static_cast<std::size_t>(m)].batch(); }, watch);
+    const StepResult step = run_step(
+        {model, objective, *strategy, *optimizer, comm},
+        {s, per_step, static_cast<std::uint64_t>(recipe.train.seed), recipe.optim.learning_rate,
+         recipe.optim.max_grad_norm},
+        [&](std::int64_t m) { return batches[static_cast<std::size_t>(m)].batch(); }, watch);
     const BenchPhases phases = watch.finish();
     (s == 0 ? result.first_loss : result.last_loss) = step.loss;
     if (s >= options.warmup) measured.push_back(phases);
