@@ -88,6 +88,7 @@ class Parser {
   }
 
   TermPtr parse() {
+    dot_is_all_ = take(U"(?s)");
     TermPtr out = alternatives();
     if (at_ < text_.size()) fail("unmatched ')'");
     return out;
@@ -186,7 +187,7 @@ class Parser {
       case U'.':
         ++at_;
         return make(Term::Kind::language,
-                    languages_.characters(inverted({{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}})));
+                    languages_.characters(dot_is_all_ ? inverted({}) : inverted({{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}})));
       case U'^':
         ++at_;
         return make(Term::Kind::begin);
@@ -198,6 +199,9 @@ class Parser {
       case U'?':
         fail("nothing to repeat");
       case U'\\': {
+        // As most schemas mean them, beside ECMA's ^ and $: the beginning and the end of the text.
+        if (take(U"\\A")) return make(Term::Kind::begin);
+        if (take(U"\\Z") || take(U"\\z")) return make(Term::Kind::end);
         ++at_;
         std::vector<CodePoints> set;
         escape(set, false);
@@ -293,9 +297,6 @@ class Parser {
         fail("word boundaries are not supported");
       case U'B':
         fail("word boundaries are not supported");
-      case U'A':
-      case U'Z':
-      case U'z':
       case U'G':
       case U'k':
         fail(fmt::format("\\{} is not supported", static_cast<char>(c)));
@@ -357,6 +358,7 @@ class Parser {
   std::u32string text_;
   std::size_t at_ = 0;
   int depth_ = 0;
+  bool dot_is_all_ = false;
 };
 
 // From terms to languages, backwards: each term gets the language of what follows it, so that an assertion about what is

@@ -22,6 +22,12 @@ TEST(RegexConstraint, MatchesWhatTheStandardLibraryMatches) {
   }
 }
 
+TEST(RegexConstraint, KnowsWhatSchemasBorrowFromOtherDialects) {
+  check(*regex_automaton("\\A[a-c]+\\Z"), {"abc"}, {"", "abcd", "A", "AabcZ"});
+  check(*regex_automaton("(?s)a.b"), {"a\nb", "axb"}, {"ab"});
+  check(R"({"type": "string", "pattern": "^a|b\\z"})", {"\"ax\"", "\"xb\""}, {"\"xbx\"", "\"xax\""});
+}
+
 TEST(RegexConstraint, KnowsUnicode) {
   check(*regex_automaton("\\p{Lu}\\p{Ll}+"), {"Äpfel", "Éa"}, {"äpfel", "A"});
   check(*regex_automaton("."), {"é", "😀", "a"}, {"\n", "ab", "\xC3"});
