@@ -135,12 +135,12 @@ class SpecOf {
 
   void latent() {
     LatentSpec& l = s_.latent;
-    if (!has("blk.0.attn_kv_b.weight"))
-      refuse("attention's 'attn_kv_b' is split into 'attn_k_b' and 'attn_v_b'; only files that hold it whole are supported");
     l.q_rank = whole("attention.q_lora_rank", 0), l.kv_rank = whole("attention.kv_lora_rank");
     l.rope = whole("rope.dimension_count");
-    l.nope = whole("attention.key_length") - l.rope;
-    l.value = whole("attention.value_length");
+    // Files whose keys and values are read as what they are made of have other lengths for that.
+    l.nope = whole("attention.key_length_mla", whole("attention.key_length")) - l.rope;
+    l.value = whole("attention.value_length_mla", whole("attention.value_length"));
+    s_.kv_heads = s_.heads;
   }
 
   void layers() {

@@ -59,6 +59,28 @@ void read_rows(const GgufTensor& t, const WeightRows& rows, std::int64_t first, 
   }
 }
 
+// Blocks of 32 as ggml quantises them: the scale is the power of two under the largest value, divided by 4. Values that were
+// mxfp4 come back as they were.
+void encode_mxfp4(std::span<const float> values, std::uint8_t* out) {
+  constexpr float kCodes[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+  constexpr std::size_t kValues = 32;
+  for (; !values.empty(); values = values.subspan(kValues)) {
+    float largest = 0;
+    for (float x : values.first(kValues)) largest = std::max(largest, std::abs(x));
+    const int exponent = largest > 0 ? std::clamp(std::ilogb(largest) - 2, -127, 127) : -127;
+    *out++ = static_cast<std::uint8_t>(exponent + 127);
+    auto code = [&](float x) {
+      const float size = std::ldexp(std::abs(x), -exponent);
+      std::uint8_t best = 0;
+      for (std::uint8_t c = 1; c < 8; ++c)
+        if (std::abs(kCodes[c] - size) < std::abs(kCodes[best] - size)) best = c;
+      return static_cast<std::uint8_t>(best | (std::signbit(x) && best > 0 ? 8 : 0));
+    };
+    for (std::size_t i = 0; i < kValues / 2; ++i)
+      *out++ = static_cast<std::uint8_t>(code(values[i]) | code(values[i + kValues / 2]) << 4);
+  }
+}
+
 class Encoder {
  public:
   Encoder(const GgufTensor& tensor, const GgmlType& type, const GgufExport& what)
@@ -90,6 +112,7 @@ class Encoder {
         throw UserError("{}: tensor '{}' has values like {:g}, which f16 cannot hold; set --dtype bf16", what_.directory,
                         name(), x);
     }
+    if (!type_.storage) return encode_mxfp4(values, out);
     if (const auto* blocks = kernels::block_format(*type_.storage)) blocks->quantise(values.data(), n / blocks->values, out);
     else write_floats(storage_dtype(*type_.storage), values.data(), n, out);
   }

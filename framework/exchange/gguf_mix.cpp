@@ -102,7 +102,7 @@ std::vector<const GgmlType*> mixed_types(const GgufFileType& file, const std::ve
       const bool ends = role == WeightRole::head || (spec.tied && role == WeightRole::embed);
       s = has_blocks(file.base) ? fitting(wanted(file, t, ends, spec), t.cols(), ends) : file.base;
     }
-    types.push_back(&ggml_type(s));
+    types.push_back(t.matrix() && t.sources[0].coded ? ggml_type("mxfp4") : &ggml_type(s));
   }
   return types;
 }

@@ -27,7 +27,11 @@ struct Backing {
 
 class Mapper {
  public:
-  Mapper(std::shared_ptr<const GgufFile> file, const ModelSpec& spec) : spec_(spec) { own_->file = std::move(file); }
+  Mapper(std::shared_ptr<const GgufFile> file, const ModelSpec& spec) : spec_(spec) {
+    own_->file = std::move(file);
+    const GgufTensorView* experts = own_->file->find("blk.0.ffn_gate_exps.weight");
+    if (spec_.moe.layout == ExpertLayout::turned && experts && is_mxfp4(*experts)) spec_.moe.layout = ExpertLayout::mxfp4;
+  }
 
   ModelFiles map() {
     const GgufFile& file = *own_->file;
@@ -35,6 +39,7 @@ class Mapper {
     std::map<std::string_view, bool> used;
     for (const GgufTensor& t : gguf_tensors(spec_, family)) {
       const GgufTensorView* stored = file.find(t.name);
+      if (!stored && t.sources.size() == 1 && t.sources[0].role == WeightRole::kv) add_latent(t.sources[0], used);
       if (!stored) continue;  // who misses it says so, by the name in Hugging Face's model
       used[stored->name] = true;
       if (!t.sources.empty()) add(t, *stored);
@@ -48,7 +53,10 @@ class Mapper {
   }
 
  private:
+  static bool is_mxfp4(const GgufTensorView& t) { return t.type->name == "mxfp4"; }
+
   void add(const GgufTensor& plan, const GgufTensorView& stored) {
+    if (plan.sources[0].coded && is_mxfp4(stored)) return gather_codes(plan, stored);
     if (!stored.type->storage)
       throw UserError("{}: tensor '{}' is {}; dml reads f32, f16, bf16, q8_0, q6_k, q5_k, q5_1, q5_0, q4_k, q4_1, q4_0",
                       own_->file->path(), stored.name, stored.type->name);
@@ -113,6 +121,69 @@ class Mapper {
     release_pages(stored.data);
   }
 
+  // Blocks of a scale and 32 codes, the second half's in the high nibbles, become scales and codes with neighbours in a byte.
+  void gather_codes(const GgufTensor& plan, const GgufTensorView& stored) {
+    constexpr std::size_t kBlock = 17, kCodes = 16;
+    const WeightName& first = plan.sources[0];
+    if (stored.shape != plan.shape)
+      throw UserError("{}: tensor '{}' is {}, its keys ask for {}", own_->file->path(), stored.name, shape_text(stored.shape),
+                      shape_text(plan.shape));
+    const auto blocks = static_cast<std::size_t>(first.cols / 32), all = static_cast<std::size_t>(first.tensor_rows) * blocks;
+    OwnBytes& codes = coded(first.tensor, first.tensor_shape(), all * kCodes);
+    std::vector<std::int64_t> shape = first.tensor_shape();
+    shape.pop_back();
+    OwnBytes& scales = coded(first.mxfp4_scales(), shape, all);
+    const std::byte* from = stored.data.data();
+    const StoredOrder order = first.order();
+    for (const WeightName& w : plan.sources)
+      for (std::int64_t r = 0; r < w.rows; ++r) {
+        auto at = static_cast<std::size_t>(order.place((w.first_row + r) * w.cols) / w.cols) * blocks;
+        for (std::size_t b = 0; b < blocks; ++b, ++at, from += kBlock) {
+          scales[at] = from[0];
+          auto code = [&](std::size_t i) { return i < kCodes ? from[1 + i] & std::byte{15} : from[1 + i - kCodes] >> 4; };
+          for (std::size_t i = 0; i < kCodes; ++i) codes[at * kCodes + i] = code(2 * i) | code(2 * i + 1) << 4;
+        }
+      }
+    release_pages(stored.data);
+  }
+  OwnBytes& coded(const std::string& name, std::vector<std::int64_t> shape, std::size_t size) {
+    auto [place, is_new] = stacks_.try_emplace(name, nullptr);
+    if (!is_new) return *place->second;
+    place->second = &own_->copies.emplace_back(size);
+    own_->names.push_back(name);
+    own_->shapes.push_back(std::move(shape));
+    views_.push_back({own_->names.back(), Dtype::u8, own_->shapes.back(), *place->second, nullptr});
+    return *place->second;
+  }
+
+  // DeepSeek's projection of keys and values of every head, which files of today hold as two: keys turned, and values.
+  void add_latent(const WeightName& w, std::map<std::string_view, bool>& used) {
+    const LatentSpec& l = spec_.latent;
+    const std::string prefix = fmt::format("blk.{}.", w.layer);
+    const GgufTensorView *keys = own_->file->find(prefix + "attn_k_b.weight"), *of = own_->file->find(prefix + "attn_v_b.weight");
+    if (!keys || !of) return;
+    const std::vector<std::int64_t> k_shape{spec_.heads, l.kv_rank, l.nope}, v_shape{spec_.heads, l.value, l.kv_rank};
+    for (auto [t, shape] : {std::pair{keys, &k_shape}, {of, &v_shape}}) {
+      if (t->shape != *shape || !t->type->storage)
+        throw UserError("{}: tensor '{}' is {} {}, its keys ask for {}", own_->file->path(), t->name, t->type->name,
+                        shape_text(t->shape), shape_text(*shape));
+      used[t->name] = true;
+    }
+    std::vector<float> k(static_cast<std::size_t>(keys->elements())), v(static_cast<std::size_t>(of->elements()));
+    kernels::unpack({*keys->type->storage, spec_.heads * l.kv_rank, l.nope, keys->data.data()}, 0, spec_.heads * l.kv_rank, 0, l.nope, k.data());
+    kernels::unpack({*of->type->storage, spec_.heads * l.value, l.kv_rank, of->data.data()}, 0, spec_.heads * l.value, 0, l.kv_rank, v.data());
+    OwnBytes& copy = own_->copies.emplace_back(static_cast<std::size_t>(w.size()) * sizeof(float));
+    auto* out = reinterpret_cast<float*>(copy.data());
+    for (std::int64_t h = 0; h < spec_.heads; ++h) {
+      for (std::int64_t i = 0; i < l.nope; ++i)
+        for (std::int64_t j = 0; j < l.kv_rank; ++j) *out++ = k[static_cast<std::size_t>((h * l.kv_rank + j) * l.nope + i)];
+      out = std::copy_n(v.begin() + h * l.value * l.kv_rank, l.value * l.kv_rank, out);
+    }
+    own_->names.push_back(w.tensor);
+    own_->shapes.push_back(w.tensor_shape());
+    views_.push_back({own_->names.back(), Dtype::f32, own_->shapes.back(), copy, nullptr});
+  }
+
   void add_xielu(const GgufFile& file) {
     if (spec_.activation != kernels::Activation::xielu) return;
     for (const WeightName& w : weight_names(spec_)) {
@@ -146,7 +217,7 @@ class Mapper {
     views_.push_back({own_->names.back(), Dtype::f32, own_->shapes.back(), copy, nullptr});
   }
 
-  const ModelSpec& spec_;
+  ModelSpec spec_;
   std::shared_ptr<Backing> own_ = std::make_shared<Backing>();
   std::map<std::string, OwnBytes*> stacks_;  // that several tensors of the file fill
   std::vector<TensorView> views_;

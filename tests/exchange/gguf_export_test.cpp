@@ -14,6 +14,7 @@
 #include "exchange/gguf_file.h"
 #include "exchange/gguf_vocabulary.h"
 #include "kernels/quant_ggml.h"
+#include "exchange/gguf_models.h"
 #include "temporary_folder.h"
 #include "tokenizer/tokenizer.h"
 
@@ -25,16 +26,6 @@ using testing::HasSubstr;
 
 const std::string kGolden = DML_SOURCE_DIR "/tests/golden/";
 const std::string kShared = DML_SOURCE_DIR "/../shared/data/";
-
-// llama.cpp's Gemma has the scale of scores and the windows of the published models; the goldens have others.
-ModelSpec as_published(ModelSpec s) {
-  if (s.model_type != "gemma2" && s.model_type != "gemma3_text") return s;
-  s.scores.scale = 1 / std::sqrt(static_cast<double>(s.head_dim));
-  s.windows.clear();
-  for (std::int64_t l = 0; l < s.layers; ++l)
-    s.windows.push_back((s.model_type == "gemma2" ? l % 2 == 0 : (l + 1) % 6 != 0) ? 8 : 0);
-  return s;
-}
 
 class GgufExports : public testing::Test {
  protected:

@@ -12,8 +12,8 @@
 #include "checkpoint/model_report.h"
 #include "core/error.h"
 #include "exchange/gguf_export.h"
-#include "exchange/gguf_families.h"
 #include "kernels/quant_ggml.h"
+#include "exchange/gguf_models.h"
 #include "temporary_folder.h"
 #include "tokenizer/tokenizer.h"
 
@@ -26,16 +26,6 @@ using testing::HasSubstr;
 const std::string kModels = DML_SOURCE_DIR "/tests/golden/";
 const std::string kData = DML_SOURCE_DIR "/../shared/data/";
 
-// llama.cpp's Gemma has the scale of scores and the windows of the published models; the goldens have others.
-ModelSpec as_published(ModelSpec s) {
-  if (s.model_type != "gemma2" && s.model_type != "gemma3_text") return s;
-  s.scores.scale = 1 / std::sqrt(static_cast<double>(s.head_dim));
-  s.windows.clear();
-  for (std::int64_t l = 0; l < s.layers; ++l)
-    s.windows.push_back((s.model_type == "gemma2" ? l % 2 == 0 : (l + 1) % 6 != 0) ? 8 : 0);
-  return s;
-}
-
 class GgufModels : public testing::Test {
  protected:
   std::string write(const std::string& directory, const std::string& type) const {
@@ -47,25 +37,6 @@ class GgufModels : public testing::Test {
   }
   const testing_tools::TemporaryFolder folder_;
 };
-
-// What a GGUF file does not hold, or says in another way.
-ModelSpec comparable(ModelSpec s) {
-  if (s.model_type == "mistral") s.model_type = "llama", s.windows.clear();
-  if (s.model_type.starts_with("qwen")) s.windows.clear();
-  s.init_range = 0;
-  s.bos = s.pad = -1, s.eos.clear();
-  s.scores.scale = 0;
-  s.embedding_scale = std::round(s.embedding_scale * 16) / 16;  // of a model in bf16 it is rounded to bf16
-  for (RopeSpec* r : {&s.rope, s.rope_local ? &*s.rope_local : nullptr}) {
-    if (!r) continue;
-    r->factor = static_cast<float>(r->factor), r->theta = static_cast<float>(r->theta);
-    for (auto* list : {&r->long_factor, &r->short_factor})
-      for (double& x : *list) x = static_cast<float>(x);
-    if (r->scaling == RopeScaling::longrope) r->factor = r->attention_factor = 0;
-  }
-  s.norm.eps = static_cast<float>(s.norm.eps);
-  return s;
-}
 
 TEST_F(GgufModels, ComeBackWithTheirConfigAndValues) {
   for (const char* family : {"llama_tiny", "llama_bias", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi3",
@@ -89,93 +60,6 @@ TEST_F(GgufModels, ComeBackWithTheirConfigAndValues) {
         ASSERT_NEAR(old[i], now[i], spec.norm.offset != 0 ? 2e-7 : 0) << w.tensor << " " << i;
     }
   }
-}
-
-// Small models of the families that have no golden of their own, with the settings that llama.cpp has.
-std::vector<Json> configs() {
-  const Json sizes = {{"vocab_size", 64},       {"hidden_size", 32},           {"intermediate_size", 48}, {"num_hidden_layers", 4},
-                      {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"bos_token_id", nullptr}, {"eos_token_id", nullptr}};
-  std::vector<Json> out;
-  auto add = [&](const char* family, Json own) {
-    Json config = sizes;
-    config["model_type"] = family;
-    config.update(own);
-    out.push_back(std::move(config));
-  };
-  const Json experts = {{"num_experts", 4}, {"num_local_experts", 4}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 24}};
-  auto with = [&](Json own) {
-    own.update(experts);
-    return own;
-  };
-  add("mixtral", with({{"sliding_window", nullptr}}));
-  add("qwen2_moe", with({{"shared_expert_intermediate_size", 40}, {"norm_topk_prob", false}}));
-  add("qwen3_moe", with({{"head_dim", 16}, {"norm_topk_prob", true}}));
-  add("olmoe", with({{"num_key_value_heads", 4}}));
-  add("granitemoe", with({{"embedding_multiplier", 3.0}, {"attention_multiplier", 0.25}, {"logits_scaling", 2.0}, {"residual_multiplier", 0.5}}));
-  add("gpt_oss", with({{"head_dim", 16}, {"sliding_window", 8}, {"rope_theta", 150000.0}}));
-  add("deepseek_v3", {{"n_routed_experts", 4}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 24}, {"n_group", 2},
-                      {"topk_group", 1}, {"first_k_dense_replace", 1}, {"q_lora_rank", 16}, {"kv_lora_rank", 8},
-                      {"qk_nope_head_dim", 16}, {"qk_rope_head_dim", 8}, {"v_head_dim", 16}, {"num_key_value_heads", 4}});
-  add("phi", {{"hidden_act", "gelu_new"}});
-  add("olmo3", {{"sliding_window", 8}});
-  add("exaone4", {{"sliding_window", nullptr}});
-  add("smollm3", {});
-  add("cohere2", {{"sliding_window", 8}, {"logit_scale", 0.5}});
-  add("bloom", {{"n_layer", 4}, {"n_head", 4}});
-  add("mpt", {{"d_model", 32}, {"n_layers", 4}, {"n_heads", 4}, {"max_seq_len", 512}});
-  return out;
-}
-
-// A value for every place that bfloat16 holds exactly.
-float value_at(const WeightName& w, std::int64_t row, std::int64_t col) {
-  const std::int64_t mixed = row * 31 + col * 7 + w.layer * 13 + w.expert * 5 + static_cast<std::int64_t>(w.role) * 3 + w.bias;
-  return static_cast<float>(mixed % 251 - 125) / 64;
-}
-
-TEST_F(GgufModels, OfEveryFamilyComeBackBitByBit) {
-  auto rows = [](const WeightName& w, std::int64_t first, std::int64_t count, float* out) {
-    for (std::int64_t r = first; r < first + count; ++r)
-      for (std::int64_t c = 0; c < w.cols; ++c) *out++ = value_at(w, r, c);
-  };
-  for (const Json& config : configs())
-    for (const char* type : {"f32", "bf16"}) {
-      SCOPED_TRACE(config["model_type"].get<std::string>() + " " + type);
-      const ModelSpec spec = read_model_config(config, "config");
-      const std::string path = folder_ / "model.gguf";
-      fs::remove(path);
-      write_gguf({"name", folder_.path(), spec, gguf_file_type(type), rows}, path);
-      const auto file = std::make_shared<GgufFile>(path);
-      const ModelSpec again = read_model_config(gguf_config(*file), "gguf");
-      EXPECT_EQ(comparable(again), comparable(spec)) << dump(config_json(again, "")) << "\n" << dump(config_json(spec, ""));
-      EXPECT_NEAR(again.attention_scale(0), spec.attention_scale(0), 1e-6);
-      const ModelFiles after = gguf_weights(file, again);
-      require_weights(after, again);
-      const WeightRows read = rows_of_files(after);
-      for (const WeightName& w : weight_names(again)) {
-        std::vector<float> got(static_cast<std::size_t>(w.size()));
-        read(w, 0, w.rows, got.data());
-        for (std::int64_t i = 0; i < w.size(); ++i)
-          ASSERT_EQ(got[static_cast<std::size_t>(i)], value_at(w, i / w.cols, i % w.cols)) << w.tensor << " " << w.expert << " " << i;
-      }
-    }
-}
-
-TEST_F(GgufModels, OfMixturesThatLlamaCppComputesOtherwiseAreRefused) {
-  const auto keys_of = [&](const char* family, const Json& own) {
-    for (Json config : configs())
-      if (config["model_type"] == family) {
-        config.update(own);
-        const ModelSpec spec = read_model_config(config, "config");
-        GgufMetadata m;
-        write_model_keys(spec, gguf_family(spec.model_type, "here"), "here", m);
-      }
-  };
-  EXPECT_THAT([&] { keys_of("qwen3_moe", {{"norm_topk_prob", false}}); },
-              testing::ThrowsMessage<UserError>(HasSubstr("norm_topk_prob is false")));
-  EXPECT_THAT([&] { keys_of("qwen3_moe", {{"mlp_only_layers", Json::array({1})}}); },
-              testing::ThrowsMessage<UserError>(HasSubstr("mlp_only_layers")));
-  EXPECT_THAT([&] { keys_of("exaone4", {{"sliding_window", 8}}); }, testing::ThrowsMessage<UserError>(HasSubstr("only from 64 layers on")));
-  EXPECT_THAT([&] { keys_of("phi", {{"tie_word_embeddings", true}}); }, testing::ThrowsMessage<UserError>(HasSubstr("a head of its own")));
 }
 
 TEST_F(GgufModels, QuantisedRowsComeBackInOrder) {
