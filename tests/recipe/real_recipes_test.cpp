@@ -72,6 +72,7 @@ TEST(OurRecipes, AreAllValidAndReadBack) {
     if (!std::filesystem::exists(root)) continue;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
       if (!entry.path().extension().string().starts_with(".y")) continue;
+      if (entry.path().string().find("/plugin-") != std::string::npos) continue;  // its plug-in is built by install_test.cmake
       ++all;
       RecipeFile file;
       ASSERT_NO_THROW(file = load_recipe(entry.path().string())) << entry.path();
