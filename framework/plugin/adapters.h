@@ -16,4 +16,11 @@ void add_row(const Origin& origin, plugin::Row<plugin::Evaluator> row);
 void add_row(const Origin& origin, plugin::Row<plugin::Observer> row);
 void add_row(const Origin& origin, plugin::Row<plugin::Strategy> row);
 
+/// Adds a row to a table under all of its names.
+template <class Table, class Thing, class Make>
+void add_names(Table& table, const plugin::Row<Thing>& row, const Make& make) {
+  for (const std::string& name : row.spellings) table.add({name, row.help, make});
+  table.add({row.name, row.help, make});
+}
+
 }  // namespace dml

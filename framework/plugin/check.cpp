@@ -54,8 +54,7 @@ void add_row(const Origin& origin, plugin::Row<plugin::AnswerCheck> row) {
     arguments["value"] = request.value;
     return std::make_unique<PluginCheck>(origin, name, make_of(origin, row, arguments));
   };
-  for (const std::string& name : row.spellings) answer_checks().add({name, row.help, make});
-  answer_checks().add({row.name, row.help, make});
+  add_names(answer_checks(), row, make);
 }
 
 }  // namespace dml

@@ -74,8 +74,7 @@ void add_row(const Origin& origin, plugin::Row<plugin::Objective> row) {
     const Json arguments = checked_arguments(row.arguments, given, "plugin_args." + row.name);
     return std::make_unique<PluginObjective>(origin, make_of(origin, row, arguments));
   };
-  for (const std::string& name : row.spellings) plugin_objectives().add({name, row.help, make});
-  plugin_objectives().add({row.name, row.help, make});
+  add_names(plugin_objectives(), row, make);
 }
 
 }  // namespace dml

@@ -66,8 +66,7 @@ void add_row(const Origin& origin, plugin::Row<plugin::PromptFormat> row) {
     arguments["eos_token"] = context.eos_token;
     return std::make_unique<PluginPrompt>(origin, make_of(origin, row, arguments));
   };
-  for (const std::string& name : row.spellings) prompt_strategies().add({name, row.help, make});
-  prompt_strategies().add({row.name, row.help, make});
+  add_names(prompt_strategies(), row, make);
 }
 
 }  // namespace dml

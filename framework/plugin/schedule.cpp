@@ -25,8 +25,7 @@ void add_row(const Origin& origin, plugin::Row<plugin::Schedule> row) {
     if (!std::isfinite(factor)) plugin_failed(origin, fmt::format("the factor of step {} is {}", place.step, factor));
     return factor;
   };
-  for (const std::string& name : row.spellings) schedules().add({name, row.help, shape});
-  schedules().add({row.name, row.help, std::move(shape)});
+  add_names(schedules(), row, shape);
 }
 
 }  // namespace dml

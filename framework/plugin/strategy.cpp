@@ -103,8 +103,7 @@ void add_row(const Origin& origin, plugin::Row<plugin::Strategy> row) {
     return std::make_unique<PluginStrategy>(origin, make_of(origin, row, arguments), comm, options);
   };
   const StrategyKind kind{make, {}, false};
-  for (const std::string& name : row.spellings) strategies().add({name, row.help, kind});
-  strategies().add({row.name, row.help, kind});
+  add_names(strategies(), row, kind);
 }
 
 }  // namespace dml
