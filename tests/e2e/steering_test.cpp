@@ -1,0 +1,171 @@
+// What steers and shows a run: terms of the loss, weights in bfloat16, a learning rate that follows evaluations, rows dropped by
+// their scores, runs compared and followed.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "core/files.h"
+#include "e2e/workshop.h"
+
+namespace dml::e2e {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class Steering : public Workshop {
+ protected:
+  void SetUp() override { alpaca("rows.jsonl", 40); }
+  std::map<std::string, std::string> trained(const std::string& name, const Keys& keys, int ranks = 1,
+                                             const Words& more = {}) {
+    const Ended e = train(ranks, recipe(name + ".yml", keys + Keys{{"output_dir", at(name)}}), more);
+    EXPECT_EQ(e.exit, 0) << name << ": " << e.err;
+    return e.exit == 0 ? results_in(at(name)) : std::map<std::string, std::string>{};
+  }
+  static Keys short_run() { return {{"max_steps", "4"}, {"eval_steps", "2"}, {"save_steps", "2"}}; }
+};
+
+TEST_F(Steering, SmoothedLossesAreLoggedBesideThePlainOne) {
+  const Keys keys = tiny_model() + short_run() + Keys{{"label_smoothing_factor", "0.1"}, {"z_loss", "1e-3"}};
+  const auto one = trained("one", keys), plain = trained("plain", tiny_model() + short_run());
+  ASSERT_FALSE(one.empty());
+  EXPECT_NE(one.at("model.safetensors"), plain.at("model.safetensors"));
+  const auto lines = json_lines(at("one/metrics.jsonl")), without = json_lines(at("plain/metrics.jsonl"));
+  ASSERT_EQ(lines.size(), without.size());
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].contains("event")) {
+      EXPECT_FALSE(lines[i].contains("eval_nll")) << lines[i];
+      continue;
+    }
+    EXPECT_GT(lines[i]["loss"].get<double>(), lines[i]["nll"].get<double>());
+    EXPECT_FALSE(without[i].contains("nll"));
+    if (lines[i]["step"] == 1) EXPECT_EQ(lines[i]["nll"], without[i]["loss"]);
+  }
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there: ranks were not compared";
+  EXPECT_TRUE(trained("parts", keys + Keys{{"distribution", "zero3"}}, 2) == one) << "a head in parts";
+}
+
+TEST_F(Steering, WeightsInBf16HaveTheSameBitsOnRanksAndResumed) {
+  for (const char* how : {"stochastic", "kahan"}) {
+    SCOPED_TRACE(how);
+    const Keys keys = tiny_model() + short_run() + Keys{{"bf16_weights", how}};
+    const auto one = trained("one", keys);
+    ASSERT_FALSE(one.empty());
+    EXPECT_THAT(one.at("config.json"), HasSubstr("bfloat16"));
+    EXPECT_THAT(read_file(at("one/checkpoint-2/model.safetensors")).substr(0, 400), HasSubstr("BF16"));
+    EXPECT_TRUE(trained("resumed", keys, 1, {"--resume", at("one/checkpoint-2")}) == one);
+    if (has_mpirun()) EXPECT_TRUE(trained("sharded", keys + Keys{{"distribution", "zero1"}}, 2) == one);
+    for (const char* folder : {"one", "resumed", "sharded"}) std::filesystem::remove_all(at(folder));
+  }
+  expect_refused(train(1, recipe("bad.yml", tiny_model() + Keys{{"bf16_weights", "kahan"}, {"ema_decay", "0.9"}})), 2,
+                 {"bad.yml:", "'bf16_weights'", "'ema_decay'"});
+  expect_refused(train(1, recipe("bad.yml", tiny_model() + Keys{{"bf16_weights", "kahn"}})), 2, {"kahan"});
+}
+
+TEST_F(Steering, TheLearningRateFallsOnAPlateau) {
+  // Nothing is an improvement by 100, so it falls with every evaluation behind the first one after training began.
+  const Keys keys =
+      tiny_model() + Keys{{"max_steps", "6"},
+                          {"eval_steps", "2"},
+                          {"save_steps", "2"},
+                          {"learning_rate", "1e-3"},
+                          {"warmup_steps", "0"},
+                          {"lr_scheduler", "reduce_lr_on_plateau"},
+                          {"lr_scheduler_kwargs", "{factor: 0.5, patience: 0, threshold: 100, threshold_mode: abs}"}};
+  trained("one", keys);
+  std::vector<double> rates;
+  for (const Json& line : json_lines(at("one/metrics.jsonl")))
+    if (!line.contains("event")) rates.push_back(line["lr"]);
+  EXPECT_EQ(rates, (std::vector<double>{1e-3, 1e-3, 1e-3, 1e-3, 5e-4, 5e-4}));
+  EXPECT_TRUE(trained("resumed", keys, 1, {"--resume", at("one/checkpoint-4")}) == results_in(at("one")));
+  expect_refused(train(1, recipe("bad.yml", keys + Keys{{"val_set_size", ""}, {"eval_steps", ""}})), 2,
+                 {"reduce_lr_on_plateau"});
+}
+
+TEST_F(Steering, RowsAreDroppedByWhatScoresSay) {
+  const Keys keys = tiny_lora() + short_run() + Keys{{"val_set_size", ""}, {"eval_steps", ""}};
+  const std::string r = recipe("r.yml", keys), scores = at("scores.jsonl");
+  Ended e = dml({"score", r, "--adapter", "none", "--output", scores});
+  ASSERT_EQ(e.exit, 0) << e.err;
+  const auto all = json_lines(scores);
+  ASSERT_EQ(all.size(), 40u);
+  double highest = 0;
+  std::string place;
+  for (const Json& row : all)
+    if (row["loss"].get<double>() > highest) highest = row["loss"], place = row["place"];
+  e = dml({"inspect", r, "--scores", scores, "--rows", "2"});
+  EXPECT_EQ(e.exit, 0) << e.err;
+  EXPECT_THAT(e.out, testing::StartsWith(fmt::format("loss {:.4f}", highest)));
+  EXPECT_THAT(e.out, HasSubstr(place));
+  e = dml({"inspect", r, "--scores", scores, "--by", "row", "--rows", "3", "--json"});
+  EXPECT_EQ(json_lines(write("three.jsonl", e.out)).size(), 3u);
+  EXPECT_THAT(dml({"inspect", r, "--scores", scores, "--by", "los"}).err, HasSubstr("did you mean 'loss'"));
+
+  const std::string filter = fmt::format("{{path: {}, max_loss: {}}}", scores, highest - 1e-6);
+  e = dml({"inspect", recipe("f.yml", keys + Keys{{"scores", filter}}), "--dropped"});
+  EXPECT_EQ(e.exit, 0) << e.err;
+  EXPECT_THAT(e.out, HasSubstr(place + ": not wanted by its score, loss "));
+  expect_refused(dml({"preprocess", recipe("bad.yml", keys + Keys{{"scores", "{max_loss: 3}"}})}), 2, {"scores.path"});
+  expect_refused(dml({"preprocess", recipe("bad.yml", keys + Keys{{"scores", "{path: nothing.jsonl}"}})}), 2,
+                 {"nothing.jsonl"});
+}
+
+TEST_F(Steering, RunsAreComparedAndFollowed) {
+  const Keys keys = tiny_lora() + short_run() + Keys{{"generate_samples", "true"}, {"generation_max_new_tokens", "4"}};
+  trained("first", keys);
+  trained("second", keys + Keys{{"learning_rate", "3e-3"}});
+  Ended e = dml({"report", at("first"), at("second"), "--output", at("both.html")});
+  ASSERT_EQ(e.exit, 0) << e.err;
+  const std::string page = read_file(at("both.html"));
+  for (const char* part :
+       {"2 runs", "Settings that differ", "learning_rate", "eval_loss", ">base<", ">second<", "<svg"})
+    EXPECT_THAT(page, HasSubstr(part)) << part;
+  EXPECT_THAT(page, Not(HasSubstr(">lora_r<")));
+  e = dml({"report", at("first"), "--charts", at("charts")});
+  EXPECT_EQ(e.exit, 0) << e.err;
+  EXPECT_THAT(read_file(at("charts/eval_loss.svg")), HasSubstr("</svg>"));
+  EXPECT_EQ(dml({"report", at("first"), at("nowhere")}).exit, 2);
+  if (std::filesystem::exists("/usr/bin/rsvg-convert")) {
+    EXPECT_EQ(dml({"report", at("first"), "--charts", at("charts"), "--png"}).exit, 0);
+    EXPECT_EQ(read_file(at("charts/loss.png")).substr(1, 3), "PNG");
+  }
+
+  e = dml({"watch", at("first"), "--once"});
+  EXPECT_EQ(e.exit, 0) << e.err;
+  for (const char* part : {"4/4", "step 2: validation loss", "not running"}) EXPECT_THAT(e.out, HasSubstr(part));
+  EXPECT_EQ(dml({"watch", at("nowhere")}).exit, 2);
+  for (const Json& line : json_lines(at("first/metrics.jsonl")))
+    if (line.value("event", "") == "sample") EXPECT_EQ(line.contains("base"), line["step"] > 0) << line;
+}
+
+// Every rule, from slices and whole, on two and four ranks, and resumed by one.
+TEST_F(Steering, LongEveryOptimizerHasTheSameBitsWithEveryStrategy) {
+  if (!std::getenv("DML_LONG")) GTEST_SKIP() << "DML_LONG is not set";
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
+  for (const std::string name :
+       {"adamw", "adamw_8bit", "lion", "lion_8bit", "sgd", "rmsprop", "adagrad", "stable_adamw", "adafactor",
+        "came_pytorch", "muon", "schedule_free_adamw", "schedule_free_sgd", "ademamix", "ademamix_8bit", "adopt_adamw",
+        "galore_adamw", "apollo_adamw", "apollo_mini"}) {
+    SCOPED_TRACE(name);
+    Keys keys =
+        tiny_model() + Keys{{"max_steps", "4"},  {"eval_steps", ""},        {"val_set_size", ""}, {"save_steps", "2"},
+                            {"batch_size", "8"}, {"learning_rate", "1e-4"}, {"optimizer", name}};
+    if (name.starts_with("galore") || name.starts_with("apollo")) keys["optim_target_modules"] = "all-linear";
+    if (name.starts_with("schedule_free")) keys["lr_scheduler"] = "constant";
+    const auto one = trained("one", keys);
+    for (const char* strategy : {"ddp", "zero1", "zero2", "zero3", "hybrid"})
+      for (const int ranks : {2, 4}) {
+        Keys spread = keys + Keys{{"distribution", strategy}};
+        if (strategy == std::string("hybrid")) spread["dp_shard_size"] = "2";
+        EXPECT_TRUE(trained("spread", spread, ranks) == one) << strategy << " on " << ranks;
+        EXPECT_TRUE(trained("resumed", keys, 1, {"--resume", at("spread/checkpoint-2")}) == one)
+            << strategy << " resumed";
+        for (const char* folder : {"spread", "resumed"}) std::filesystem::remove_all(at(folder));
+      }
+    std::filesystem::remove_all(at("one"));
+  }
+}
+
+}  // namespace
+}  // namespace dml::e2e
