@@ -63,7 +63,8 @@ class SpecOf {
     s_.vocab = table->shape[0];
     s_.tied = !has("output.weight");
     s_.hidden = whole("embedding_length"), s_.heads = whole("attention.head_count");
-    if (s_.hidden < 1 || s_.heads < 1) refuse("embedding_length {} and head_count {} must be above 0", s_.hidden, s_.heads);
+    if (s_.hidden < 1 || s_.heads < 1)
+      refuse("embedding_length {} and head_count {} must be above 0", s_.hidden, s_.heads);
     s_.layers = whole("block_count");
     constexpr std::int64_t kMostLayers = 2048;
     if (s_.layers < 1 || s_.layers > kMostLayers) refuse("block_count must be 1 to {}, is {}", kMostLayers, s_.layers);
@@ -77,7 +78,7 @@ class SpecOf {
     s_.norm.kind = file_.metadata().find(rms) ? NormKind::rms : NormKind::layer;
     s_.norm.eps = shortest(file_.number(s_.norm.kind == NormKind::rms ? rms : key("attention.layer_norm_epsilon")));
     s_.activation = family_.activation;
-    s_.positions = s_.model_type == "gpt2"                             ? Positions::learned
+    s_.positions = s_.model_type == "gpt2"                              ? Positions::learned
                    : s_.model_type == "bloom" || s_.model_type == "mpt" ? Positions::alibi
                                                                         : Positions::rope;
   }
@@ -94,8 +95,10 @@ class SpecOf {
   }
 
   void biases_and_scales() {
-    s_.bias = {.qkv = has("blk.0.attn_q.bias") || has("blk.0.attn_qkv.bias"), .out = has("blk.0.attn_output.bias"),
-               .mlp = has("blk.0.ffn_up.bias"), .head = has("output.bias")};
+    s_.bias = {.qkv = has("blk.0.attn_q.bias") || has("blk.0.attn_qkv.bias"),
+               .out = has("blk.0.attn_output.bias"),
+               .mlp = has("blk.0.ffn_up.bias"),
+               .head = has("output.bias")};
     if (has("blk.0.attn_q_norm.weight")) s_.qk_norm.over = QkNormSpec::Over::own;  // which kind says the family
     s_.residual.parallel = file_.truth(key("use_parallel_residual"), family_.has(F::parallel_only));
     if (family_.has(F::scales)) {
@@ -123,7 +126,8 @@ class SpecOf {
     m.normalise = family_.has(F::normalised);
     m.shared_ffn = whole("expert_shared_feed_forward_length", 0);
     if (!family_.has(F::leading_dense)) return;
-    if (whole("expert_gating_func", 1) != 2) refuse("experts are chosen by a softmax; only deepseek_v3's sigmoid is supported");
+    if (whole("expert_gating_func", 1) != 2)
+      refuse("experts are chosen by a softmax; only deepseek_v3's sigmoid is supported");
     m.normalise = file_.truth(key("expert_weights_norm"), false);
     m.scale = real("expert_weights_scale", 1);
     m.groups = whole("expert_group_count", 1), m.chosen_groups = whole("expert_group_used_count", 1);
@@ -180,7 +184,8 @@ class SpecOf {
       r.scaling = RopeScaling::longrope;
       r.long_factor = floats("rope_factors_long.weight"), r.short_factor = floats("rope_factors_short.weight");
       r.original_positions = whole("rope.scaling.original_context_length");
-      r.factor = std::max(1.0, static_cast<double>(s_.max_positions) / static_cast<double>(std::max<std::int64_t>(1, r.original_positions)));
+      const auto original = static_cast<double>(std::max<std::int64_t>(1, r.original_positions));
+      r.factor = std::max(1.0, static_cast<double>(s_.max_positions) / original);
       r.attention_factor = real("rope.scaling.attn_factor", 1);
     }
     if (s_.model_type == "gemma3_text") s_.rope_local = RopeSpec{};
@@ -189,7 +194,8 @@ class SpecOf {
 
   std::vector<double> floats(const char* name) const {
     const GgufTensorView* t = file_.find(name);
-    if (!t || t->type->storage != kernels::Storage::f32 || t->shape.size() != 1) refuse("tensor '{}' must be a list of f32", name);
+    if (!t || t->type->storage != kernels::Storage::f32 || t->shape.size() != 1)
+      refuse("tensor '{}' must be a list of f32", name);
     std::vector<float> x(static_cast<std::size_t>(t->elements()));
     kernels::unpack({kernels::Storage::f32, 1, t->elements(), t->data.data()}, 0, 1, 0, t->elements(), x.data());
     return {x.begin(), x.end()};
@@ -206,7 +212,8 @@ class SpecOf {
     r.low_freq_factor = 1, r.high_freq_factor = 4;
     for (std::int64_t original = 256; original <= (1 << 20); original *= 2) {
       r.original_positions = original;
-      if (std::ranges::equal(llama3_factors(r, s_.head_dim), given, [](double a, double b) { return std::abs(a - b) <= 1e-4 * b; }))
+      if (std::ranges::equal(llama3_factors(r, s_.head_dim), given,
+                             [](double a, double b) { return std::abs(a - b) <= 1e-4 * b; }))
         return;
     }
     refuse("the factors of 'rope_freqs.weight' are not those of rope scaling 'llama3'");

@@ -28,13 +28,15 @@ class KeyWriter {
     set("attention.head_count_kv", s_.kv_heads);
     set("attention.key_length", s_.latent ? s_.latent.nope + s_.latent.rope : s_.head_dim);
     set("attention.value_length", s_.latent ? s_.latent.value : s_.head_dim);
-    real(s_.norm.kind == NormKind::rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", s_.norm.eps);
+    real(s_.norm.kind == NormKind::rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
+         s_.norm.eps);
     block();
     if (s_.moe.experts > 0) experts();
     if (s_.latent) latent();
     attention();
     if (s_.positions == Positions::rope) rope();
-    if (s_.positions == Positions::alibi && s_.model_type == "mpt") real("attention.max_alibi_bias", s_.scores.most_alibi);
+    if (s_.positions == Positions::alibi && s_.model_type == "mpt")
+      real("attention.max_alibi_bias", s_.scores.most_alibi);
     problems_.raise();
   }
 
@@ -50,14 +52,16 @@ class KeyWriter {
   }
   template <class... Args>
   void warn(fmt::format_string<Args...> text, Args&&... args) {
-    log_warning("{}: llama.cpp's '{}' {}", source_, family_.architecture, fmt::format(text, std::forward<Args>(args)...));
+    log_warning("{}: llama.cpp's '{}' {}", source_, family_.architecture,
+                fmt::format(text, std::forward<Args>(args)...));
   }
 
   void block() {
     if (s_.activation != family_.activation) refuse("another activation than this model's");
     if (family_.has(F::own_head) && s_.tied) refuse("a head of its own; this model's is tied to its embedding");
     if (family_.has(F::parallel_key)) flag("use_parallel_residual", s_.residual.parallel);
-    if (family_.has(F::parallel_only) && !s_.residual.parallel) refuse("attention and MLP side by side; here they follow each other");
+    if (family_.has(F::parallel_only) && !s_.residual.parallel)
+      refuse("attention and MLP side by side; here they follow each other");
     for (auto [has, bit, name] : {std::tuple{s_.bias.qkv, F::qkv, "biases of q, k and v"},
                                   {s_.bias.out, F::out, "a bias behind the attention"},
                                   {s_.bias.mlp, F::mlp, "biases in the MLP"},
@@ -72,7 +76,8 @@ class KeyWriter {
     } else if (s_.logit_scale != 1 || s_.residual.scale != 1) {
       refuse("no scale of residuals and logits");
     }
-    if (s_.qk_norm.over == QkNormSpec::Over::own_stacked && s_.layers < 64) refuse("norms of q and k (use_qk_norm) only from 64 layers on");
+    if (s_.qk_norm.over == QkNormSpec::Over::own_stacked && s_.layers < 64)
+      refuse("norms of q and k (use_qk_norm) only from 64 layers on");
     if (family_.architecture == "phi2" && s_.qk_norm) refuse("no norms of q and k (qk_layernorm)");
   }
 
@@ -93,7 +98,8 @@ class KeyWriter {
       flag("expert_weights_norm", m.normalise);
       return;
     }
-    if (dense > 0) refuse("experts in every layer; this model has layers without (mlp_only_layers, decoder_sparse_step)");
+    if (dense > 0)
+      refuse("experts in every layer; this model has layers without (mlp_only_layers, decoder_sparse_step)");
     if (m.normalise != family_.has(F::normalised))
       refuse("experts' weights {} by their sum; here norm_topk_prob is {}",
              family_.has(F::normalised) ? "divided" : "that are not divided", m.normalise);
@@ -102,7 +108,8 @@ class KeyWriter {
 
   void latent() {
     if (s_.latent.q_rank > 0) set("attention.q_lora_rank", s_.latent.q_rank);
-    else if (s_.layers != 26 && s_.layers != 27) refuse("a q_lora_rank for models of {} layers; this one has none", s_.layers);
+    else if (s_.layers != 26 && s_.layers != 27)
+      refuse("a q_lora_rank for models of {} layers; this one has none", s_.layers);
     set("attention.kv_lora_rank", s_.latent.kv_rank);
     if (!s_.latent.interleaved) refuse("rope of neighbouring elements; here rope_interleave is false");
   }
@@ -114,7 +121,8 @@ class KeyWriter {
       refuse("a fixed scale of attention scores, {:.6g}; this model has {:.6g}", fixed, scale);
     if (s_.scores.by_layer) refuse("no scale_attn_by_inverse_layer_idx");
     if (s_.model_type == "gemma2") {
-      if (!(s_.scores.softcap > 0 && s_.final_softcap > 0)) refuse("soft-caps on scores and logits, which are off here");
+      if (!(s_.scores.softcap > 0 && s_.final_softcap > 0))
+        refuse("soft-caps on scores and logits, which are off here");
       real("attn_logit_softcapping", s_.scores.softcap);
     } else if (s_.scores.softcap > 0) {
       refuse("no attn_logit_softcapping");
@@ -192,7 +200,8 @@ class KeyWriter {
     if (r.beta_fast != 32) real("rope.scaling.yarn_beta_fast", r.beta_fast);
     if (r.beta_slow != 1) real("rope.scaling.yarn_beta_slow", r.beta_slow);
     if (r.mscale_all_dim != 0) real("rope.scaling.yarn_log_multiplier", 0.1 * r.mscale_all_dim);
-    if (!r.truncate && s_.model_type == "gpt_oss") warn("truncates YaRN's bounds, which 'truncate': false forbids: frequencies differ slightly");
+    if (!r.truncate && s_.model_type == "gpt_oss")
+      warn("truncates YaRN's bounds, which 'truncate': false forbids: frequencies differ slightly");
     else if (!r.truncate) refuse("no YaRN without truncation ('truncate': false)");
     if (!s_.latent && r.attention_factor != 0 && std::abs(r.attention_factor / yarn_attention_factor(r) - 1) > 1e-4)
       refuse("YaRN's attention_factor {:.6g} for this factor; this model's is {:.6g}", yarn_attention_factor(r),
@@ -202,10 +211,12 @@ class KeyWriter {
   void longrope() {
     const RopeSpec& r = s_.rope;
     if (!family_.has(F::longrope)) return refuse("no rope scaling 'longrope'");
-    const double factor = r.factor > 1 ? r.factor : static_cast<double>(s_.max_positions) / static_cast<double>(r.original_positions);
-    const double attention = r.attention_factor != 0 ? r.attention_factor
-                             : factor <= 1           ? 1
-                                                     : std::sqrt(1 + std::log(factor) / std::log(static_cast<double>(r.original_positions)));
+    const double factor =
+        r.factor > 1 ? r.factor : static_cast<double>(s_.max_positions) / static_cast<double>(r.original_positions);
+    const double attention =
+        r.attention_factor != 0 ? r.attention_factor
+        : factor <= 1           ? 1
+                                : std::sqrt(1 + std::log(factor) / std::log(static_cast<double>(r.original_positions)));
     set("rope.scaling.original_context_length", r.original_positions);
     real("rope.scaling.attn_factor", attention);
   }

@@ -30,7 +30,8 @@ class Mapper {
   Mapper(std::shared_ptr<const GgufFile> file, const ModelSpec& spec) : spec_(spec) {
     own_->file = std::move(file);
     const GgufTensorView* experts = own_->file->find("blk.0.ffn_gate_exps.weight");
-    if (spec_.moe.layout == ExpertLayout::turned && experts && is_mxfp4(*experts)) spec_.moe.layout = ExpertLayout::mxfp4;
+    if (spec_.moe.layout == ExpertLayout::turned && experts && is_mxfp4(*experts))
+      spec_.moe.layout = ExpertLayout::mxfp4;
   }
 
   ModelFiles map() {
@@ -71,14 +72,16 @@ class Mapper {
     if (plan.order) data = reordered(plan, stored);
     if (one) return add_view(first, stored, data);
     const std::size_t each = data.size() / plan.sources.size();  // a norm of every head
-    for (std::size_t i = 0; i < plan.sources.size(); ++i) add_view(plan.sources[i], stored, data.subspan(i * each, each));
+    for (std::size_t i = 0; i < plan.sources.size(); ++i)
+      add_view(plan.sources[i], stored, data.subspan(i * each, each));
   }
 
   void add_view(const WeightName& w, const GgufTensorView& stored, std::span<const std::byte> data) {
     const auto* blocks = kernels::block_format(*stored.type->storage);
     own_->names.push_back(w.tensor);
     own_->shapes.push_back(w.tensor_shape());
-    views_.push_back({own_->names.back(), blocks ? Dtype::u8 : storage_dtype(*stored.type->storage), own_->shapes.back(), data, blocks});
+    views_.push_back({own_->names.back(), blocks ? Dtype::u8 : storage_dtype(*stored.type->storage),
+                      own_->shapes.back(), data, blocks});
   }
 
   // Rows in Hugging Face's order, as they are stored.
@@ -102,7 +105,8 @@ class Mapper {
       throw UserError("{}: tensor '{}' is {}; a {} is read from f32, f16 and bf16", own_->file->path(), stored.name,
                       stored.type->name, spec_.model_type);
     const std::int64_t rows = plan.rows();
-    const auto row = static_cast<std::size_t>(stored.bytes() / rows), element = static_cast<std::size_t>(stored.type->bytes);
+    const auto row = static_cast<std::size_t>(stored.bytes() / rows),
+               element = static_cast<std::size_t>(stored.type->bytes);
     auto [place, is_new] = stacks_.try_emplace(first.tensor, nullptr);
     if (is_new) {
       place->second = &own_->copies.emplace_back(row * static_cast<std::size_t>(first.tensor_rows));
@@ -126,9 +130,10 @@ class Mapper {
     constexpr std::size_t kBlock = 17, kCodes = 16;
     const WeightName& first = plan.sources[0];
     if (stored.shape != plan.shape)
-      throw UserError("{}: tensor '{}' is {}, its keys ask for {}", own_->file->path(), stored.name, shape_text(stored.shape),
-                      shape_text(plan.shape));
-    const auto blocks = static_cast<std::size_t>(first.cols / 32), all = static_cast<std::size_t>(first.tensor_rows) * blocks;
+      throw UserError("{}: tensor '{}' is {}, its keys ask for {}", own_->file->path(), stored.name,
+                      shape_text(stored.shape), shape_text(plan.shape));
+    const auto blocks = static_cast<std::size_t>(first.cols / 32),
+               all = static_cast<std::size_t>(first.tensor_rows) * blocks;
     OwnBytes& codes = coded(first.tensor, first.tensor_shape(), all * kCodes);
     std::vector<std::int64_t> shape = first.tensor_shape();
     shape.pop_back();
@@ -140,7 +145,9 @@ class Mapper {
         auto at = static_cast<std::size_t>(order.place((w.first_row + r) * w.cols) / w.cols) * blocks;
         for (std::size_t b = 0; b < blocks; ++b, ++at, from += kBlock) {
           scales[at] = from[0];
-          auto code = [&](std::size_t i) { return i < kCodes ? from[1 + i] & std::byte{15} : from[1 + i - kCodes] >> 4; };
+          auto code = [&](std::size_t i) {
+            return i < kCodes ? from[1 + i] & std::byte{15} : from[1 + i - kCodes] >> 4;
+          };
           for (std::size_t i = 0; i < kCodes; ++i) codes[at * kCodes + i] = code(2 * i) | code(2 * i + 1) << 4;
         }
       }
@@ -160,7 +167,8 @@ class Mapper {
   void add_latent(const WeightName& w, std::map<std::string_view, bool>& used) {
     const LatentSpec& l = spec_.latent;
     const std::string prefix = fmt::format("blk.{}.", w.layer);
-    const GgufTensorView *keys = own_->file->find(prefix + "attn_k_b.weight"), *of = own_->file->find(prefix + "attn_v_b.weight");
+    const GgufTensorView *keys = own_->file->find(prefix + "attn_k_b.weight"),
+                         *of = own_->file->find(prefix + "attn_v_b.weight");
     if (!keys || !of) return;
     const std::vector<std::int64_t> k_shape{spec_.heads, l.kv_rank, l.nope}, v_shape{spec_.heads, l.value, l.kv_rank};
     for (auto [t, shape] : {std::pair{keys, &k_shape}, {of, &v_shape}}) {
@@ -170,13 +178,15 @@ class Mapper {
       used[t->name] = true;
     }
     std::vector<float> k(static_cast<std::size_t>(keys->elements())), v(static_cast<std::size_t>(of->elements()));
-    kernels::unpack({*keys->type->storage, spec_.heads * l.kv_rank, l.nope, keys->data.data()}, 0, spec_.heads * l.kv_rank, 0, l.nope, k.data());
-    kernels::unpack({*of->type->storage, spec_.heads * l.value, l.kv_rank, of->data.data()}, 0, spec_.heads * l.value, 0, l.kv_rank, v.data());
+    const std::int64_t k_rows = spec_.heads * l.kv_rank, v_rows = spec_.heads * l.value;
+    kernels::unpack({*keys->type->storage, k_rows, l.nope, keys->data.data()}, 0, k_rows, 0, l.nope, k.data());
+    kernels::unpack({*of->type->storage, v_rows, l.kv_rank, of->data.data()}, 0, v_rows, 0, l.kv_rank, v.data());
     OwnBytes& copy = own_->copies.emplace_back(static_cast<std::size_t>(w.size()) * sizeof(float));
     auto* out = reinterpret_cast<float*>(copy.data());
     for (std::int64_t h = 0; h < spec_.heads; ++h) {
       for (std::int64_t i = 0; i < l.nope; ++i)
-        for (std::int64_t j = 0; j < l.kv_rank; ++j) *out++ = k[static_cast<std::size_t>((h * l.kv_rank + j) * l.nope + i)];
+        for (std::int64_t j = 0; j < l.kv_rank; ++j)
+          *out++ = k[static_cast<std::size_t>((h * l.kv_rank + j) * l.nope + i)];
       out = std::copy_n(v.begin() + h * l.value * l.kv_rank, l.value * l.kv_rank, out);
     }
     own_->names.push_back(w.tensor);
@@ -190,7 +200,8 @@ class Mapper {
       const char* key = xielu_key(w.role);
       if (!key) continue;
       const GgufValue* values = file.metadata().find(key);
-      if (!values || values->is_text() || values->is_array_of_texts() || (values->count() != 1 && std::cmp_less_equal(values->count(), w.layer)))
+      const bool numbers = values && !values->is_text() && !values->is_array_of_texts();
+      if (!numbers || (values->count() != 1 && std::cmp_less_equal(values->count(), w.layer)))
         throw UserError("{}: key '{}' must hold a number for each of {} layers", file.path(), key, spec_.layers);
       OwnBytes& copy = own_->copies.emplace_back(sizeof(float));
       const auto x = static_cast<float>(values->number(values->count() == 1 ? 0 : static_cast<std::size_t>(w.layer)));

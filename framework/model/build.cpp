@@ -23,7 +23,9 @@ std::unique_ptr<CausalLm> build_model(const ModelSpec& spec, const TensorSource&
   model->parameters.ends_take_turns = training.full && !b.spec.tied;
   if (training.in_parts) {
     model->parameters.start = [starts = std::move(b.starts)](const Parameter& p, std::int64_t first, std::int64_t last,
-                                                             float* out) { starts.at(p.name).values(first, last, out); };
+                                                             float* out) {
+      starts.at(p.name).values(first, last, out);
+    };
     return model;
   }
   model->parameters.allocate();

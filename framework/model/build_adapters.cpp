@@ -36,7 +36,8 @@ class AdapterPlaces {
       Linear* linear = linear_at(b_.model, w);
       if (!slot || (!linear && b_.training.adapter->use_dora) || b_.is_new_head(w)) {
         b_.problems.add(fmt::format("{}: {} on '{}' is not supported: name it in lora_modules_to_save instead",
-                                  b_.source_name, linear || !slot || b_.is_new_head(w) ? "LoRA" : "DoRA", w.module()));
+                                    b_.source_name, linear || !slot || b_.is_new_head(w) ? "LoRA" : "DoRA",
+                                    w.module()));
         continue;
       }
       auto [it, fresh] = made.try_emplace(w.module());
@@ -84,7 +85,9 @@ class AdapterPlaces {
       b_.fills.push_back(
           [&b = b_, lora, name] { start_embedding_adapter(lora, b.training.adapter->init, b.training.seed, name); });
     else if (starts_from_base(b_.training.adapter->init)) start_from_base(lora, m, w);
-    else b_.fills.push_back([&b = b_, lora, name] { start_adapter(lora, b.training.adapter->init, b.training.seed, name); });
+    else
+      b_.fills.push_back(
+          [&b = b_, lora, name] { start_adapter(lora, b.training.adapter->init, b.training.seed, name); });
     return lora;
   }
 
@@ -114,7 +117,7 @@ class AdapterPlaces {
         own.b = rows(all.b, e * p.rows + part * count, count);
         if (linear.lora)
           b_.problems.add(fmt::format("{}: '{}' is in lora_target_parameters, and its matrices in lora_target_modules",
-                                    b_.source_name, p.name));
+                                      b_.source_name, p.name));
         linear.lora = own;
       }
     }
@@ -157,8 +160,8 @@ class AdapterPlaces {
       return refuse("its parts do not begin at a block of NF4");
     std::vector<float> values(static_cast<std::size_t>(m.module.rows * m.module.cols));
     b_.tensor_values(w, stored, values.data());
-    auto start = std::make_shared<LowRankStart>(take_low_rank_part(init, {values.data(), m.module.rows, m.module.cols},
-                                                                   m.r, m.scale, b_.training.adapter->loftq_iterations));
+    auto start = std::make_shared<LowRankStart>(take_low_rank_part(
+        init, {values.data(), m.module.rows, m.module.cols}, m.r, m.scale, b_.training.adapter->loftq_iterations));
     const Storage storage = init == "loftq" ? Storage::nf4 : stored ? stored->storage : Storage::f32;
     Weight& rest = b_.rests[w.tensor];
     rest = keep_values(storage, std::move(values), m.module.rows, m.module.cols, quantised, b_.model.owned);

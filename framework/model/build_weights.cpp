@@ -48,7 +48,7 @@ class BaseWeights {
     if (b_.source && !stored && !b_.is_new_head(w)) return;
     if (trained(w) && w.coded)
       return b_.problems.add(fmt::format("{}: tensor '{}' is stored as mxfp4, which cannot be trained: use an adapter",
-                                       b_.source_name, w.tensor));
+                                         b_.source_name, w.tensor));
     if (trained(w)) {
       attach_trained(w, stored);
       // What PEFT calls the original module, for the adapter's file.
@@ -96,7 +96,8 @@ class BaseWeights {
   // its unit. Adapters are small; a tied embedding is needed from the head's gradient on until the end of the pass.
   std::int64_t part_rows(const WeightName& w) const {
     constexpr std::int64_t kMostParts = 800;  // of a model: dist/slices.h
-    if (!b_.training.full || !trained(w) || w.vector || w.fused() || w.role == WeightRole::router || w.role == WeightRole::positions) return 0;
+    const bool small = w.vector || w.fused() || w.role == WeightRole::router || w.role == WeightRole::positions;
+    if (!b_.training.full || !trained(w) || small) return 0;
     const bool end = w.role == WeightRole::embed || w.role == WeightRole::head;
     if ((end && b_.spec.tied) || b_.is_new_head(w)) return 0;
     const std::int64_t largest = b_.spec.hidden * std::max(b_.spec.ffn, b_.spec.heads * b_.spec.head_dim);

@@ -55,7 +55,7 @@ std::optional<StoredTensor> Building::find(const WeightName& w) {
     if (!is_new_head(w)) problems.add(fmt::format("{}: tensor '{}' is missing", source_name, w.tensor));
   } else if (auto wanted = w.tensor_shape(); t->shape != wanted) {
     problems.add(fmt::format("{}: tensor '{}' has shape {}, config.json asks for {}", source_name, w.tensor,
-                              shape_of(t->shape), shape_of(wanted)));
+                             shape_of(t->shape), shape_of(wanted)));
     t.reset();
   }
   return t;

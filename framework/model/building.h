@@ -36,15 +36,13 @@ struct Building {
   CausalLm& model;
   AdapterPlan plan = {};
   Problems problems = {};
-  std::vector<std::function<void()>> fills = {};        // run once trained values have memory
-  std::map<std::string, TensorStart> starts = {};       // instead of fills, by parameter: Training::in_parts
-  std::map<std::string, kernels::Weight> rests = {};    // what an adapter's start left of a tensor
-  std::uint32_t next_stream = 0;                        // of random numbers, one for each module that draws some
+  std::vector<std::function<void()>> fills = {};      // run once trained values have memory
+  std::map<std::string, TensorStart> starts = {};     // instead of fills, by parameter: Training::in_parts
+  std::map<std::string, kernels::Weight> rests = {};  // what an adapter's start left of a tensor
+  std::uint32_t next_stream = 0;                      // of random numbers, one for each module that draws some
 
   /// A head that a language model's files do not have: it starts at random.
-  bool is_new_head(const WeightName& w) const {
-    return w.role == WeightRole::head && spec.head != HeadKind::causal_lm;
-  }
+  bool is_new_head(const WeightName& w) const { return w.role == WeightRole::head && spec.head != HeadKind::causal_lm; }
   /// The stored tensor; notes a problem where it is missing or has another shape.
   std::optional<StoredTensor> find(const WeightName& w);
   TensorStart start_of(const WeightName& w, const std::optional<StoredTensor>& t) const;

@@ -25,7 +25,8 @@ Useful useful_part(const PackedBatch& given, Arena& arena, bool all) {
   auto documents = arena.take<std::int32_t>(given.documents());
   if (dry_run_bounds()) return {given, documents};
   auto rows_of = [&](std::int64_t d) {
-    return all ? given.starts[static_cast<std::size_t>(d) + 1] - given.starts[static_cast<std::size_t>(d)] : given.useful(d);
+    return all ? given.starts[static_cast<std::size_t>(d) + 1] - given.starts[static_cast<std::size_t>(d)]
+               : given.useful(d);
   };
   std::size_t size = 0, count = 0;
   if (dry_run()) {

@@ -51,7 +51,8 @@ void expect_saved_as_it_came(const std::string& folder) {
 }
 
 // The same tensors under other names and in other pieces.
-void write_tensors(const std::string& folder, const std::map<std::string, std::pair<std::vector<std::int64_t>, std::vector<float>>>& tensors,
+void write_tensors(const std::string& folder,
+                   const std::map<std::string, std::pair<std::vector<std::int64_t>, std::vector<float>>>& tensors,
                    Dtype dtype, std::size_t shard = ModelWriter::kDefaultShard) {
   std::vector<TensorInfo> infos;
   for (auto& [name, tensor] : tensors) infos.push_back({name, dtype, tensor.first});
@@ -71,10 +72,12 @@ TEST_P(FamilyFiles, ASavedModelIsTheOneThatWasRead) { expect_saved_as_it_came(fo
 TEST_P(FamilyFiles, AModelInSeveralFilesIsReadLikeOneInOne) {
   const ModelFiles files(folder);
   std::vector<TensorInfo> infos;
-  for (const TensorView& t : files.tensors()) infos.push_back({std::string(t.name), t.dtype, {t.shape.begin(), t.shape.end()}});
+  for (const TensorView& t : files.tensors())
+    infos.push_back({std::string(t.name), t.dtype, {t.shape.begin(), t.shape.end()}});
   constexpr std::size_t kSmall = 6000;
   ModelWriter writer(made.path(), infos, kSmall);
-  for (const TensorInfo& info : writer.tensors()) writer.append(files.find(info.name)->bytes.data(), files.find(info.name)->bytes.size());
+  for (const TensorInfo& info : writer.tensors())
+    writer.append(files.find(info.name)->bytes.data(), files.find(info.name)->bytes.size());
   writer.commit();
   write_file(made.path() + "/config.json", read_file(folder + "/config.json", 1 << 20));
   EXPECT_GT(ModelFiles(made.path()).paths().size(), 2u);
@@ -86,7 +89,8 @@ TEST_P(FamilyFiles, TheOtherSpellingOfTheConfigSaysTheSame) {
   Json config = read_json(folder + "/config.json");
   if (config.contains("rope_parameters") || !config.contains("rope_theta") || config.contains("layer_types"))
     GTEST_SKIP() << "this family's ropes are another matter";
-  Json rope = config.contains("rope_scaling") && config["rope_scaling"].is_object() ? config["rope_scaling"] : Json{{"rope_type", "default"}};
+  Json rope = config.contains("rope_scaling") && config["rope_scaling"].is_object() ? config["rope_scaling"]
+                                                                                    : Json{{"rope_type", "default"}};
   rope["rope_theta"] = config["rope_theta"];
   if (config.contains("torch_dtype")) config["dtype"] = config["torch_dtype"];
   for (const char* key : {"rope_theta", "rope_scaling", "torch_dtype"}) config.erase(key);
@@ -126,7 +130,8 @@ TEST_P(FamilyFiles, AMergedAdapterChangesItsTensorsAndNoOthers) {
           for (std::int64_t j = 0; j < cols; ++j) {
             double sum = 0;
             for (std::int64_t k = 0; k < r; ++k)
-              sum += static_cast<double>(up[static_cast<std::size_t>(i * r + k)]) * down[static_cast<std::size_t>(k * cols + j)];
+              sum += static_cast<double>(up[static_cast<std::size_t>(i * r + k)]) *
+                     down[static_cast<std::size_t>(k * cols + j)];
             want[static_cast<std::size_t>(turned ? j * rows + i : i * cols + j)] += static_cast<float>(scale * sum);
           }
       }
@@ -135,7 +140,12 @@ TEST_P(FamilyFiles, AMergedAdapterChangesItsTensorsAndNoOthers) {
       const float largest = std::abs(*std::ranges::max_element(plain, {}, [](float x) { return std::abs(x); }));
       const bool coded = nf4 && a;
       for (std::size_t i = 0; i < want.size(); ++i)
-        ASSERT_NEAR(got[i], want[i], coded ? 0.17 * largest : a ? 2e-5 : nf4 ? 0.17 * largest : 0) << t.name << " " << i;
+        ASSERT_NEAR(got[i], want[i],
+                    coded ? 0.17 * largest
+                    : a   ? 2e-5
+                    : nf4 ? 0.17 * largest
+                          : 0)
+            << t.name << " " << i;
     }
     EXPECT_EQ(changed, lora.tensors().size() / 2);
   }
@@ -167,7 +177,8 @@ TEST_P(FamilyFiles, StackedExpertsAreSavedStacked) {
   expect_saved_as_it_came(made.path());
 }
 
-INSTANTIATE_TEST_SUITE_P(Goldens, FamilyFiles, testing::ValuesIn(golden_families()), [](auto& row) { return row.param; });
+INSTANTIATE_TEST_SUITE_P(Goldens, FamilyFiles, testing::ValuesIn(golden_families()),
+                         [](auto& row) { return row.param; });
 
 }  // namespace
 }  // namespace dml

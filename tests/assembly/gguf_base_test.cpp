@@ -18,10 +18,20 @@ namespace dml {
 namespace {
 
 ModelSpec wide_enough_for_large_blocks(const char* family) {
-  return read_model_config({{"model_type", family}, {"vocab_size", 96}, {"hidden_size", 256}, {"intermediate_size", 512},
-                            {"num_hidden_layers", 2}, {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"head_dim", 64},
-                            {"max_position_embeddings", 64}, {"sliding_window", nullptr}, {"num_local_experts", 4},
-                            {"num_experts_per_tok", 2}, {"eos_token_id", 2}, {"bos_token_id", 1}},
+  return read_model_config({{"model_type", family},
+                            {"vocab_size", 96},
+                            {"hidden_size", 256},
+                            {"intermediate_size", 512},
+                            {"num_hidden_layers", 2},
+                            {"num_attention_heads", 4},
+                            {"num_key_value_heads", 2},
+                            {"head_dim", 64},
+                            {"max_position_embeddings", 64},
+                            {"sliding_window", nullptr},
+                            {"num_local_experts", 4},
+                            {"num_experts_per_tok", 2},
+                            {"eos_token_id", 2},
+                            {"bos_token_id", 1}},
                            family);
 }
 
@@ -79,7 +89,9 @@ TEST_P(GgufBase, TrainsAsItsDequantisedValuesDo) {
   const testing_tools::TemporaryFolder folder;
   const ModelSpec spec = wide_enough_for_large_blocks(family);
   auto rows = [](const WeightName& w, std::int64_t first, std::int64_t count, float* out) {
-    const Random random(static_cast<std::uint64_t>(w.layer * 100 + static_cast<std::int64_t>(w.role) + 40 * w.expert + 1000), Purpose::init);
+    const Random random(
+        static_cast<std::uint64_t>(w.layer * 100 + static_cast<std::int64_t>(w.role) + 40 * w.expert + 1000),
+        Purpose::init);
     for (std::int64_t i = first * w.cols; i < (first + count) * w.cols; ++i)
       *out++ = w.vector ? 1.f : random.normal(static_cast<std::uint64_t>(i)) / std::sqrt(static_cast<float>(w.cols));
   };
@@ -112,7 +124,8 @@ TEST_P(GgufBase, TrainsAsItsDequantisedValuesDo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, GgufBase,
-                         testing::Combine(testing::Values("llama", "mixtral"), testing::Values("f16", "q8_0", "q4_k_m", "q5_k_m")),
+                         testing::Combine(testing::Values("llama", "mixtral"),
+                                          testing::Values("f16", "q8_0", "q4_k_m", "q5_k_m")),
                          [](auto& row) { return std::string(std::get<0>(row.param)) + "_" + std::get<1>(row.param); });
 
 }  // namespace

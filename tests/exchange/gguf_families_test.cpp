@@ -30,8 +30,9 @@ class GgufFamilies : public testing::Test {
 
 // Small models of the families that have no golden of their own, with the settings that llama.cpp has.
 std::vector<Json> configs() {
-  const Json sizes = {{"vocab_size", 64},       {"hidden_size", 32},           {"intermediate_size", 48}, {"num_hidden_layers", 4},
-                      {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"bos_token_id", nullptr}, {"eos_token_id", nullptr}};
+  const Json sizes = {{"vocab_size", 64},        {"hidden_size", 32},        {"intermediate_size", 48},
+                      {"num_hidden_layers", 4},  {"num_attention_heads", 4}, {"num_key_value_heads", 2},
+                      {"bos_token_id", nullptr}, {"eos_token_id", nullptr}};
   std::vector<Json> out;
   auto add = [&](const char* family, Json own) {
     Json config = sizes;
@@ -39,7 +40,8 @@ std::vector<Json> configs() {
     config.update(own);
     out.push_back(std::move(config));
   };
-  const Json experts = {{"num_experts", 4}, {"num_local_experts", 4}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 24}};
+  const Json experts = {
+      {"num_experts", 4}, {"num_local_experts", 4}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 24}};
   auto with = [&](Json own) {
     own.update(experts);
     return own;
@@ -48,11 +50,23 @@ std::vector<Json> configs() {
   add("qwen2_moe", with({{"shared_expert_intermediate_size", 40}, {"norm_topk_prob", false}}));
   add("qwen3_moe", with({{"head_dim", 16}, {"norm_topk_prob", true}}));
   add("olmoe", with({{"num_key_value_heads", 4}}));
-  add("granitemoe", with({{"embedding_multiplier", 3.0}, {"attention_multiplier", 0.25}, {"logits_scaling", 2.0}, {"residual_multiplier", 0.5}}));
+  add("granitemoe", with({{"embedding_multiplier", 3.0},
+                          {"attention_multiplier", 0.25},
+                          {"logits_scaling", 2.0},
+                          {"residual_multiplier", 0.5}}));
   add("gpt_oss", with({{"head_dim", 16}, {"sliding_window", 8}, {"rope_theta", 150000.0}}));
-  add("deepseek_v3", {{"n_routed_experts", 4}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 24}, {"n_group", 2},
-                      {"topk_group", 1}, {"first_k_dense_replace", 1}, {"q_lora_rank", 16}, {"kv_lora_rank", 8},
-                      {"qk_nope_head_dim", 16}, {"qk_rope_head_dim", 8}, {"v_head_dim", 16}, {"num_key_value_heads", 4}});
+  add("deepseek_v3", {{"n_routed_experts", 4},
+                      {"num_experts_per_tok", 2},
+                      {"moe_intermediate_size", 24},
+                      {"n_group", 2},
+                      {"topk_group", 1},
+                      {"first_k_dense_replace", 1},
+                      {"q_lora_rank", 16},
+                      {"kv_lora_rank", 8},
+                      {"qk_nope_head_dim", 16},
+                      {"qk_rope_head_dim", 8},
+                      {"v_head_dim", 16},
+                      {"num_key_value_heads", 4}});
   add("phi", {{"hidden_act", "gelu_new"}});
   add("olmo3", {{"sliding_window", 8}});
   add("exaone4", {{"sliding_window", nullptr}});
@@ -65,7 +79,8 @@ std::vector<Json> configs() {
 
 // A value for every place that bfloat16 holds exactly.
 float value_at(const WeightName& w, std::int64_t row, std::int64_t col) {
-  const std::int64_t mixed = row * 31 + col * 7 + w.layer * 13 + w.expert * 5 + static_cast<std::int64_t>(w.role) * 3 + w.bias;
+  const std::int64_t mixed =
+      row * 31 + col * 7 + w.layer * 13 + w.expert * 5 + static_cast<std::int64_t>(w.role) * 3 + w.bias;
   return static_cast<float>(mixed % 251 - 125) / 64;
 }
 
@@ -83,7 +98,8 @@ TEST_F(GgufFamilies, OfEveryFamilyComeBackBitByBit) {
       write_gguf({"name", folder_.path(), spec, gguf_file_type(type), rows}, path);
       const auto file = std::make_shared<GgufFile>(path);
       const ModelSpec again = read_model_config(gguf_config(*file), "gguf");
-      EXPECT_EQ(comparable(again), comparable(spec)) << dump(config_json(again, "")) << "\n" << dump(config_json(spec, ""));
+      EXPECT_EQ(comparable(again), comparable(spec)) << dump(config_json(again, "")) << "\n"
+                                                     << dump(config_json(spec, ""));
       EXPECT_NEAR(again.attention_scale(0), spec.attention_scale(0), 1e-6);
       const ModelFiles after = gguf_weights(file, again);
       require_weights(after, again);
@@ -92,7 +108,8 @@ TEST_F(GgufFamilies, OfEveryFamilyComeBackBitByBit) {
         std::vector<float> got(static_cast<std::size_t>(w.size()));
         read(w, 0, w.rows, got.data());
         for (std::int64_t i = 0; i < w.size(); ++i)
-          ASSERT_EQ(got[static_cast<std::size_t>(i)], value_at(w, i / w.cols, i % w.cols)) << w.tensor << " " << w.expert << " " << i;
+          ASSERT_EQ(got[static_cast<std::size_t>(i)], value_at(w, i / w.cols, i % w.cols))
+              << w.tensor << " " << w.expert << " " << i;
       }
     }
 }
@@ -108,7 +125,8 @@ TEST_F(GgufFamilies, KeepExpertsInMxfp4) {
       constexpr float kCodes[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
       if (!w.coded) return value_at(w, r, c);
       const std::int64_t mixed = r * 7 + c * 3 + w.expert * 11 + w.layer + static_cast<std::int64_t>(w.role);
-      return std::ldexp(kCodes[mixed % 8], static_cast<int>((r + c / 32 + w.expert) % 5) - 3) * (mixed % 3 == 0 ? -1.f : 1.f);
+      return std::ldexp(kCodes[mixed % 8], static_cast<int>((r + c / 32 + w.expert) % 5) - 3) *
+             (mixed % 3 == 0 ? -1.f : 1.f);
     };
     auto rows = [&](const WeightName& w, std::int64_t first, std::int64_t count, float* out) {
       for (std::int64_t r = first; r < first + count; ++r)
@@ -128,7 +146,8 @@ TEST_F(GgufFamilies, KeepExpertsInMxfp4) {
       std::vector<float> got(static_cast<std::size_t>(w.size()));
       read(w, 0, w.rows, got.data());
       for (std::int64_t i = 0; i < w.size(); ++i)
-        ASSERT_EQ(got[static_cast<std::size_t>(i)], value(w, i / w.cols, i % w.cols)) << w.tensor << " " << w.expert << " " << i;
+        ASSERT_EQ(got[static_cast<std::size_t>(i)], value(w, i / w.cols, i % w.cols))
+            << w.tensor << " " << w.expert << " " << i;
     }
   }
 }
@@ -186,7 +205,8 @@ TEST_F(GgufFamilies, WhoseLatentProjectionIsInTwoTensorsAreRead) {
     for (const WeightName& w : weight_names(again)) {
       std::vector<float> got(static_cast<std::size_t>(w.size()));
       read(w, 0, w.rows, got.data());
-      for (std::int64_t i = 0; i < w.size(); ++i) ASSERT_EQ(got[static_cast<std::size_t>(i)], value_at(w, i / w.cols, i % w.cols)) << w.tensor << " " << i;
+      for (std::int64_t i = 0; i < w.size(); ++i)
+        ASSERT_EQ(got[static_cast<std::size_t>(i)], value_at(w, i / w.cols, i % w.cols)) << w.tensor << " " << i;
     }
   }
 }
@@ -201,12 +221,26 @@ TEST_F(GgufFamilies, OfMixturesThatLlamaCppComputesOtherwiseAreRefused) {
         write_model_keys(spec, gguf_family(spec.model_type, "here"), "here", m);
       }
   };
-  EXPECT_THAT([&] { keys_of("qwen3_moe", {{"norm_topk_prob", false}}); },
-              testing::ThrowsMessage<UserError>(HasSubstr("norm_topk_prob is false")));
-  EXPECT_THAT([&] { keys_of("qwen3_moe", {{"mlp_only_layers", Json::array({1})}}); },
-              testing::ThrowsMessage<UserError>(HasSubstr("mlp_only_layers")));
-  EXPECT_THAT([&] { keys_of("exaone4", {{"sliding_window", 8}}); }, testing::ThrowsMessage<UserError>(HasSubstr("only from 64 layers on")));
-  EXPECT_THAT([&] { keys_of("phi", {{"tie_word_embeddings", true}}); }, testing::ThrowsMessage<UserError>(HasSubstr("a head of its own")));
+  EXPECT_THAT(
+      [&] {
+        keys_of("qwen3_moe", {{"norm_topk_prob", false}});
+      },
+      testing::ThrowsMessage<UserError>(HasSubstr("norm_topk_prob is false")));
+  EXPECT_THAT(
+      [&] {
+        keys_of("qwen3_moe", {{"mlp_only_layers", Json::array({1})}});
+      },
+      testing::ThrowsMessage<UserError>(HasSubstr("mlp_only_layers")));
+  EXPECT_THAT(
+      [&] {
+        keys_of("exaone4", {{"sliding_window", 8}});
+      },
+      testing::ThrowsMessage<UserError>(HasSubstr("only from 64 layers on")));
+  EXPECT_THAT(
+      [&] {
+        keys_of("phi", {{"tie_word_embeddings", true}});
+      },
+      testing::ThrowsMessage<UserError>(HasSubstr("a head of its own")));
 }
 
 }  // namespace

@@ -98,10 +98,12 @@ void mpt_attention(const ConfigReader& c, ModelSpec& s) {
   if (!all.is_object()) throw UserError("{} must be an object, is {}", place, dump(all).substr(0, 60));
   s.scores.most_alibi = json_number(all, "alibi_bias_max", 8, place);
   s.scores.scale = json_number(all, "softmax_scale", 0, place);
-  if (!json_bool(all, "alibi", true, place)) throw UserError("{}: 'alibi' is false; only an mpt with ALiBi is supported", place);
+  if (!json_bool(all, "alibi", true, place))
+    throw UserError("{}: 'alibi' is false; only an mpt with ALiBi is supported", place);
   if (json_bool(all, "qk_ln", false, place)) throw UserError("{}: 'qk_ln' is not supported", place);
   if (json_number(all, "clip_qkv", 0, place) != 0) throw UserError("{}: 'clip_qkv' is not supported", place);
-  if (const std::string type = json_string(all, "attn_type", "multihead_attention", place); type != "multihead_attention")
+  if (const std::string type = json_string(all, "attn_type", "multihead_attention", place);
+      type != "multihead_attention")
     throw UserError("{}: 'attn_type' is '{}', only 'multihead_attention' is supported", place, type.substr(0, 60));
 }
 
@@ -111,12 +113,15 @@ void mpt(ConfigFields& c, ModelSpec& s) {
     const std::int64_t ratio = from->integer("expansion_ratio", 4);
     if (ratio < 1 || ratio > 64) throw UserError("{}: 'expansion_ratio' must be 1 to 64, is {}", from->source(), ratio);
     s.ffn = ratio * (s.hidden < (1 << 18) ? s.hidden : 0);
-    if (!from->boolean("no_bias", true)) throw UserError("{}: 'no_bias' is false; transformers' mpt has no biases", from->source());
+    if (!from->boolean("no_bias", true))
+      throw UserError("{}: 'no_bias' is false; transformers' mpt has no biases", from->source());
     mpt_attention(*from, s);
   } else {
     Json& to = *c.writer();
     to["expansion_ratio"] = s.ffn / s.hidden;
-    to["attn_config"] = {{"alibi", true}, {"alibi_bias_max", s.scores.most_alibi}, {"softmax_scale", s.scores.scale > 0 ? Json(s.scores.scale) : Json(nullptr)}};
+    to["attn_config"] = {{"alibi", true},
+                         {"alibi_bias_max", s.scores.most_alibi},
+                         {"softmax_scale", s.scores.scale > 0 ? Json(s.scores.scale) : Json(nullptr)}};
   }
   s.activation = kernels::Activation::gelu;
   s.positions = Positions::alibi;
@@ -182,7 +187,8 @@ void bloom(ConfigFields& c, ModelSpec& s) {
   bool behind = false;
   c.flag("apply_residual_connection_post_layernorm", behind, false);
   if (behind)
-    throw UserError("{}: 'apply_residual_connection_post_layernorm' is true, which is not supported", c.reader()->source());
+    throw UserError("{}: 'apply_residual_connection_post_layernorm' is true, which is not supported",
+                    c.reader()->source());
   s.norm.bias = s.bias.qkv = s.bias.out = s.bias.mlp = true;
   s.activation = kernels::Activation::gelu_tanh;
   s.positions = Positions::alibi;
