@@ -12,6 +12,8 @@ import statistics
 import subprocess
 import tempfile
 
+import yaml
+
 from child import json_of
 
 FIRST = []  # words before every command
@@ -75,6 +77,34 @@ def long_documents(args):
                                            f"activations ÷ those of 4096 {verdict(long['plan'] / half['plan'], 2.05, False)}"])
 
 
+def same_flop_dense(recipe, folder):
+    """The recipe with an MLP as wide as a token's experts together."""
+    with open(f"bench/recipes/{recipe}.yml", encoding="utf-8") as file:
+        dense = yaml.safe_load(file)
+    config = dense["model_config"]
+    del config["num_local_experts"]
+    config.update(model_type="llama", intermediate_size=config["intermediate_size"] * config.pop("num_experts_per_tok"))
+    path = os.path.join(folder, recipe + "-dense.yml")
+    os.makedirs(folder, exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+        yaml.safe_dump(dense, file)
+    return path
+
+
+def mixture(name, what, args):
+    """A mixture of experts against a loop over them in PyTorch, and against a dense model whose tokens cost as much."""
+    dense = dml(name, [], args.steps)
+    dense[dense.index(f"bench/recipes/{name}.yml")] = same_flop_dense(name, args.folder)
+    ours, others, theirs = [], [], []
+    for _ in range(args.repeats):
+        ours.append(json_of(dml(name, [], args.steps)))
+        others.append(json_of(dense))
+        theirs.append(json_of(torch(name, [], args.steps)))
+    fast, slow, share = median(ours, "tok_s"), median(theirs, "tok_s"), median(ours, "fraction")
+    line(name, what, [f"{fast:9.1f} {slow:7.1f}  {verdict(fast / slow, 3.0)}", f"of sgemm {share:.2f}",
+                      f"÷ dense {verdict(share / median(others, 'fraction'), 0.8)}"])
+
+
 def seven_billion(args):
     """S8: a step, and the way from bfloat16 files to a saved adapter."""
     options = from_folder("S8", args.folder)
@@ -102,15 +132,17 @@ def main():
     parser.add_argument("--long", action="store_true", help="also a document of 8192 tokens")
     parser.add_argument("--with-7b", action="store_true", help="also S8: 20 GB in --folder, 24 GB of memory")
     parser.add_argument("--folder", default=os.path.join(tempfile.gettempdir(), "dml-bench"), help="for models made once")
-    parser.add_argument("shapes", nargs="*", metavar="S1…S8, 8k")
+    parser.add_argument("shapes", nargs="*", metavar="S1…S8, M1, M2, 8k")
     args = parser.parse_args()
     if args.realtime:  # the system keeps a twentieth of the time for the others
         FIRST.extend(["chrt", "-f", "20"])
-    further = {"8k": long_documents, "S8": seven_billion}
+    further = {"8k": long_documents, "S8": seven_billion,
+               "M1": lambda args: mixture("M1", "LoRA, 8 experts, 2 active", args),
+               "M2": lambda args: mixture("M2", "full, 8 experts, 2 active", args)}
     unknown = [s for s in args.shapes if s not in SHAPES and s not in further]
     if unknown:
         parser.error(f"no shape {unknown[0]}; there are {', '.join([*SHAPES, *further])}")
-    names = args.shapes or [*SHAPES, *(["8k"] if args.long else []), *(["S8"] if args.with_7b else [])]
+    names = args.shapes or [*SHAPES, "M1", "M2", *(["8k"] if args.long else []), *(["S8"] if args.with_7b else [])]
     print(f"{'':3} {'shape':27} {'dml tok/s':>9} {'other':>7}  {'speed ratio':17} {'of sgemm':17} {'memory ratio':17} "
           f"{'dml GB':>6} {'plan':>5} {'sgemm':>6}")
     for name in names:

@@ -51,6 +51,38 @@ def turned(x):
     return torch.cat((-x[..., half:], x[..., :half]), dim=-1)
 
 
+class Mlp(nn.Module):
+    def __init__(self, width, ffn, linear):
+        super().__init__()
+        self.gate, self.up, self.down = linear(width, ffn), linear(width, ffn), linear(ffn, width)
+
+    def forward(self, x):
+        return self.down(F.silu(self.gate(x)) * self.up(x))
+
+
+class Mixture(nn.Module):
+    """A loop over the experts, each on the rows sent to it. As in PEFT, adapters of all linear modules leave experts out."""
+
+    def __init__(self, config, trained):
+        super().__init__()
+        width = config["hidden_size"]
+        linear = lambda i, o: nn.Linear(i, o, bias=False).requires_grad_(trained)
+        self.chosen = config["num_experts_per_tok"]
+        self.router = linear(width, config["num_local_experts"])
+        self.experts = nn.ModuleList(Mlp(width, config["intermediate_size"], linear) for _ in range(config["num_local_experts"]))
+
+    def forward(self, x):
+        rows = x.view(-1, x.shape[-1])
+        weights, experts = F.softmax(self.router(rows), dim=-1).topk(self.chosen, dim=-1)
+        weights = weights / weights.sum(dim=-1, keepdim=True)
+        out = torch.zeros_like(rows)
+        for number, expert in enumerate(self.experts):
+            row, place = torch.where(experts == number)
+            if len(row) > 0:
+                out = out.index_add(0, row, expert(rows[row]) * weights[row, place, None])
+        return out.view_as(x)
+
+
 class Layer(nn.Module):
     def __init__(self, config, linear, trained):
         super().__init__()
@@ -61,7 +93,7 @@ class Layer(nn.Module):
         self.attention_norm, self.mlp_norm = RmsNorm(width, eps, trained), RmsNorm(width, eps, trained)
         self.q, self.o = linear(width, width), linear(width, width)
         self.k, self.v = (linear(width, self.kv_heads * self.size) for _ in range(2))
-        self.gate, self.up, self.down = linear(width, ffn), linear(width, ffn), linear(ffn, width)
+        self.mlp = Mixture(config, trained) if "num_local_experts" in config else Mlp(width, ffn, linear)
 
     def attention(self, x, cos, sin, mask):
         batch, length, width = x.shape
@@ -78,8 +110,7 @@ class Layer(nn.Module):
 
     def forward(self, x, cos, sin, mask):
         x = x + self.attention(self.attention_norm(x), cos, sin, mask)
-        h = self.mlp_norm(x)
-        return x + self.down(F.silu(self.gate(h)) * self.up(h))
+        return x + self.mlp(self.mlp_norm(x))
 
 
 class Model(nn.Module):
