@@ -2,11 +2,16 @@
 // differences, and what must not show: how many rows are worked on at a time, and what is computed again.
 #include "nn/moe.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <cstring>
+#include <deque>
 
 #include "core/error.h"
 #include "core/parallel.h"
 #include "fixture.h"
+#include "kernels/stored.h"
 
 namespace dml::fixture {
 namespace {
@@ -72,8 +77,8 @@ class Mixtures : public testing::TestWithParam<Mix> {
     RouterSums sums(GetParam().losses, GetParam().rule.experts, kept);
     Pass p{documents, arena, {}, {}, true, 99, 3};
     p.routers = &sums;
-    auto saved = moe.plan(kTokens, keeping, kept);
-    Mat y = values.zeros(kTokens, kWidth), dx = values.zeros(kTokens, kWidth);
+    auto saved = moe.plan(x.rows, keeping, kept);
+    Mat y = values.zeros(x.rows, kWidth), dx = values.zeros(x.rows, kWidth);
     moe.forward(x, y, Write::set, saved, p);
     Result r;
     r.loss = sums.close(3);
@@ -90,6 +95,8 @@ class Mixtures : public testing::TestWithParam<Mix> {
   PackedBatch documents = all.view();
   Arena arena{16 << 20}, kept;
   Mat x = values.random(kTokens, kWidth);
+  // Enough of them for some experts to have packed products, others dots.
+  void take_many_tokens() { x = values.random(60, kWidth); }
 };
 
 // Of no more than some experts, all of which see every token.
@@ -163,8 +170,9 @@ class Slow {
 
 TEST_P(Mixtures, AreTheSlowSumOverExperts) {
   if (GetParam().lora || GetParam().jitter > 0) GTEST_SKIP() << "dropout and jitter have no place in the slow one";
+  take_many_tokens();
   Result got = run({}, {}, false);
-  for (std::int64_t t = 0; t < kTokens; ++t) {
+  for (std::int64_t t = 0; t < x.rows; ++t) {
     std::vector<double> want = Slow(moe, x).token(t);
     for (std::size_t c = 0; c < want.size(); ++c)
       ASSERT_NEAR(got.y[static_cast<std::size_t>(t * kWidth) + c], want[c], 2e-5) << "token " << t;
@@ -187,7 +195,8 @@ TEST_P(Mixtures, HaveTheDerivativesOfTheirOutputs) {
 }
 
 TEST_P(Mixtures, ComputedAgainAndOnOtherThreadsHaveTheSameBits) {
-  Mat dy = values.random(kTokens, kWidth);
+  take_many_tokens();
+  Mat dy = values.random(x.rows, kWidth);
   Result want = run(dy, {});
   EXPECT_EQ(run(dy, {.mlp = false}), want);
   const int before = threads();
@@ -199,14 +208,15 @@ TEST_P(Mixtures, ComputedAgainAndOnOtherThreadsHaveTheSameBits) {
 }
 
 TEST_P(Mixtures, AreMeasuredByADryRun) {
+  take_many_tokens();
   std::size_t scratch = 0, planned = 0;
   for (bool dry : {true, false}) {
     Arena work = dry ? Arena::measuring() : Arena(16 << 20), held = dry ? Arena::measuring() : Arena(4 << 20);
     std::optional<DryRun> nothing;
     if (dry) nothing.emplace();
     Pass p{documents, work, {}, {}, true, 99, 3};
-    auto saved = moe.plan(kTokens, {}, held);
-    Mat y = values.zeros(kTokens, kWidth), dx = values.zeros(kTokens, kWidth);
+    auto saved = moe.plan(x.rows, {}, held);
+    Mat y = values.zeros(x.rows, kWidth), dx = values.zeros(x.rows, kWidth);
     moe.forward(x, y, Write::set, saved, p);
     moe.backward(y, x, saved, dx, p);
     EXPECT_EQ(work.used(), 0u);
@@ -232,6 +242,68 @@ INSTANTIATE_TEST_SUITE_P(
                     Mix{.name = "jitter", .jitter = 0.1f},
                     Mix{.name = "losses", .losses = {0.7, 0.05}}),
     name_of);
+
+// Memory in whole pages that can be closed: who reads it then ends the program.
+class Pages {
+ public:
+  explicit Pages(std::size_t bytes)
+      : size_(bytes),
+        data_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    DML_CHECK(data_ != MAP_FAILED);
+  }
+  ~Pages() { munmap(data_, size_); }
+  Pages(const Pages&) = delete;
+  void* data() const { return data_; }
+  void open(bool open) const { DML_CHECK(mprotect(data_, size_, open ? PROT_READ : PROT_NONE) == 0); }
+
+ private:
+  std::size_t size_;
+  void* data_;
+};
+
+// One token of a mixture that is being decoded: the weights of experts that it is not sent to are not read, however stored.
+TEST(Experts, WeightsOfTheOthersAreNotRead) {
+  constexpr std::int64_t kExperts = 16, kIn = 64, kOut = 128;
+  for (const kernels::Kind& kind : kernels::kKinds) {
+    SCOPED_TRACE(testing::PrintToString(kind));
+    Values values(5);
+    Moe moe;
+    moe.router.rule = {kExperts, 3};
+    moe.router.gate.frozen = kernels::weight_of(values.random(kExperts, kIn, 0.5f));
+    std::deque<Pages> pages;
+    auto linear = [&](std::int64_t out, std::int64_t in) {
+      const kernels::Stored stored(kind, out, in, pages.size());
+      const std::size_t scales = stored.scales.size() * sizeof(float);
+      const auto& own = pages.emplace_back(stored.data.size() + scales);
+      std::memcpy(own.data(), stored.data.data(), stored.data.size());
+      auto* behind = static_cast<std::byte*>(own.data()) + stored.data.size();
+      if (scales > 0) std::memcpy(behind, stored.scales.data(), scales);
+      Linear l;
+      l.frozen = stored.weight;
+      l.frozen.data = own.data(), l.frozen.scales = reinterpret_cast<const float*>(behind);
+      return l;
+    };
+    for (std::int64_t e = 0; e < kExperts; ++e)
+      moe.experts.push_back({.gate = linear(kOut, kIn), .up = linear(kOut, kIn), .down = linear(kIn, kOut)});
+    Documents all;
+    const PackedBatch documents = all.view();
+    for (kernels::Rows how : {kernels::Rows::dots, kernels::Rows::by_count, kernels::Rows::packed}) {
+      Arena arena(4 << 20), kept(1 << 20);
+      Pass pass{documents, arena, {}, {}};
+      pass.rows = how;
+      Mat x = values.random(1, kIn), first = values.zeros(1, kIn), second = values.zeros(1, kIn);
+      const Moe::Saved saved = moe.plan(1, {}, kept);
+      moe.forward(x, first, Write::set, saved, pass);
+      const std::span<const std::int32_t> chosen = saved.router.routing.experts;
+      for (std::int64_t e = 0; e < kExperts; ++e)
+        for (std::size_t i = 0; i < 3; ++i)
+          pages[static_cast<std::size_t>(3 * e) + i].open(std::ranges::find(chosen, e) != chosen.end());
+      moe.forward(x, second, Write::set, saved, pass);
+      EXPECT_EQ(std::vector(first.data, first.data + kIn), std::vector(second.data, second.data + kIn));
+      for (const Pages& p : pages) p.open(true);
+    }
+  }
+}
 
 // The loss of the routers is checked against its formula here: the others see its derivative only.
 TEST(RouterLosses, AreThoseOfTheSharesAndProbabilities) {
