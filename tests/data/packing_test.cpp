@@ -168,5 +168,50 @@ TEST(Loader, LaysDocumentsEndToEndAndMasksTheSeam) {
   EXPECT_EQ(loader.load(0, 0).tokens.data(), before);
 }
 
+TEST(Loader, GivesLabelsTheWeightsOfTheirTokensAndRows) {
+  std::vector<Token> ids{1, 10, 11, 2, 1, 20, 2}, labels{1, 10, kIgnore, 2, kIgnore, 20, 2};
+  std::vector<std::int64_t> offsets{0, 4, 7};
+  std::vector<std::int32_t> chosen{0, 1};
+  std::vector<float> numbers{2, 0, 0.5f, 0}, weights{1, 3, 1, 4, 1, 1, 1};
+  ScheduleOptions o;
+  o.micro_batch_size = 2;
+  o.keep_order = true;
+  Schedule schedule({4, 3}, o);
+  Loader loader(Examples(ids, labels, offsets, chosen, {}, {}, numbers, weights), schedule);
+  const PackedBatch batch = loader.load(0, 0);
+  ASSERT_EQ(batch.weights.size(), batch.labels.size());
+  EXPECT_EQ(batch.weights[0], 6);  // of token 10: row 2, token 3
+  EXPECT_EQ(batch.weights[2], 8);
+  EXPECT_EQ(batch.weights[4], 0.5f);
+  std::vector<float> ones(numbers);
+  ones = {1, 0, 1, 0};
+  EXPECT_TRUE(Loader(Examples(ids, labels, offsets, chosen, {}, {}, ones), schedule).load(0, 0).weights.empty());
+}
+
+TEST(Loader, MarksTheLastTokenWhereTextsAreJudged) {
+  std::vector<Token> ids{1, 10, 11, 2, 1, 20, 2}, labels{kIgnore, 10, kIgnore, 2, kIgnore, 20, 2};
+  std::vector<std::int64_t> offsets{0, 7};
+  std::vector<std::int32_t> chosen{0}, kinds{static_cast<std::int32_t>(ExampleKind::pair)}, splits{4};
+  std::vector<float> numbers{2, 0.5f};
+  Schedule schedule({7}, {});
+  Loader loader(Examples(ids, labels, offsets, chosen, kinds, splits, numbers), schedule, {.labels = LabelRule::text_end});
+  const PackedBatch batch = loader.load(0, 0);
+  EXPECT_THAT(batch.labels, ElementsAre(kIgnore, kIgnore, kIgnore, 0, kIgnore, kIgnore, 0));
+  EXPECT_EQ(batch.groups[0].weight, 2);
+  EXPECT_EQ(batch.groups[0].margin, 0.5);
+}
+
+TEST(Loader, CountsLessWhatOneAnswerOfAPairIsLonger) {
+  std::vector<Token> ids{1, 10, 11, 2, 1, 20, 2}, labels{kIgnore, 10, 11, 2, kIgnore, 20, 2};
+  std::vector<std::int64_t> offsets{0, 7};
+  std::vector<std::int32_t> chosen{0}, kinds{static_cast<std::int32_t>(ExampleKind::pair)}, splits{4};
+  Schedule schedule({7}, {});
+  Loader loader(Examples(ids, labels, offsets, chosen, kinds, splits), schedule, {.ld_alpha = 0.25});
+  const PackedBatch batch = loader.load(0, 0);
+  EXPECT_EQ(batch.groups[0].completion, 0);
+  EXPECT_EQ(batch.groups[0].tail, 2);  // behind two tokens, as many as the other answer has
+  EXPECT_EQ(batch.groups[0].tail_weight, 0.25);
+}
+
 }  // namespace
 }  // namespace dml

@@ -136,6 +136,82 @@ TEST_F(PreferenceRuns, PackingChangesNothingButTheCut) {
   EXPECT_NEAR(log.front()["loss"].get<double>(), std::log(2.0), 1e-12);
 }
 
+TEST_F(PreferenceRuns, TheReferenceIsTheSameInEveryStepAsBeforeTheFirst) {
+  for (const char* rl : {"dpo", "kto"}) {
+    const std::string name = rl;
+    const Outcome before = trained(name, preference(rl));
+    EXPECT_TRUE(before == trained(name + "-base", preference(rl) + Keys{{"precompute_ref_log_probs", "false"}})) << rl;
+  }
+}
+
+TEST_F(PreferenceRuns, ARewardModelLearnsToTellThePairsAndScoresTexts) {
+  Keys keys = preference("dpo") + Keys{{"rl", ""}, {"reward_model", "true"}, {"learning_rate", "1e-2"},
+                                       {"center_rewards_coefficient", "0.01"}};
+  const Outcome one = trained("reward", keys);
+  const auto log = steps(at("reward"));
+  ASSERT_FALSE(log.empty());
+  EXPECT_LT(log.back()["loss"].get<double>(), log.front()["loss"].get<double>());
+  EXPECT_EQ(log.back()["accuracy"].get<double>(), 1);
+  const Json config = Json::parse(one.files.at("adapter_config.json"));
+  EXPECT_EQ(config["task_type"], "SEQ_CLS");
+  EXPECT_EQ(config["modules_to_save"], Json::array({"score"}));
+  const Ended pairs = dml({"score", at("reward.yml"), "--output", at("pairs.out")});
+  EXPECT_EQ(pairs.exit, 0) << pairs.err;
+  const Json row = json_lines(at("pairs.out")).front();
+  EXPECT_GT(row["chosen"].get<double>(), row["rejected"].get<double>());
+  write("texts.jsonl", R"({"prompt": "Question 0: how many?\n", "chosen": "It is three.", "rejected": "No idea 0."})" "\n");
+  const Ended texts = dml({"score", at("reward"), "--input", at("texts.jsonl"), "--output", at("texts.out")});
+  EXPECT_EQ(texts.exit, 0) << texts.err;
+  EXPECT_GT(json_lines(at("texts.out")).front()["margin"].get<double>(), 0);
+  expect_refused(dml({"infer", at("reward.yml"), "--prompt", "x"}), 2, {"reward"});
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there: ranks were not compared";
+  EXPECT_TRUE(one == trained("reward-two", keys, 2));
+}
+
+TEST_F(PreferenceRuns, ARewardModelTrainedInFullIsASequenceClassifier) {
+  Keys keys = preference("dpo") + Keys{{"rl", ""},           {"reward_model", "true"}, {"adapter", ""},
+                                       {"lora_r", ""},       {"lora_alpha", ""},       {"lora_target_linear", ""},
+                                       {"lora_dropout", ""}, {"learning_rate", "1e-3"}};
+  const Outcome one = trained("full", keys);
+  const Json config = Json::parse(one.files.at("config.json"));
+  EXPECT_EQ(config["architectures"], Json::array({"LlamaForSequenceClassification"}));
+  EXPECT_EQ(config["id2label"].size(), 1u);
+  EXPECT_TRUE(config["pad_token_id"].is_number());
+  EXPECT_NE(one.files.at("model.safetensors").find("score.weight"), std::string::npos);
+  EXPECT_EQ(one.files.at("model.safetensors").find("lm_head.weight"), std::string::npos);
+  write("texts.jsonl", R"({"prompt": "Question", "completion": "It is three."})" "\n");
+  const Ended texts = dml({"score", at("full"), "--input", at("texts.jsonl")});
+  EXPECT_EQ(texts.exit, 0) << texts.err;
+  expect_refused(dml({"infer", "--base-model", at("full"), "--prompt", "x"}), 2, {"sequence classification"});
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there: ranks were not compared";
+  EXPECT_TRUE(one == trained("zero3", keys + Keys{{"distribution", "zero3"}}, 2));
+}
+
+TEST_F(PreferenceRuns, AProcessRewardModelJudgesSteps) {
+  std::string rows;
+  for (int i = 0; i < 24; ++i)
+    rows += fmt::format("{{\"prompt\": \"Count {0}.\", \"completions\": [\"It is three.\", \"No idea.\"], \"labels\": [true, "
+                        "false]}}\n", i);
+  const Keys keys = preference("dpo") +
+                    Keys{{"rl", ""}, {"process_reward_model", "true"}, {"learning_rate", "1e-2"},
+                         {"datasets", fmt::format("[{{path: {}, type: stepwise_supervised}}]", write("steps.jsonl", rows))}};
+  const Outcome one = trained("prm", keys);
+  EXPECT_EQ(Json::parse(one.files.at("adapter_config.json"))["task_type"], "TOKEN_CLS");
+  const Ended e = dml({"score", at("prm"), "--input", at("steps.jsonl"), "--output", at("steps.out")});
+  EXPECT_EQ(e.exit, 0) << e.err;
+  const Json scores = json_lines(at("steps.out")).front()["steps"];
+  ASSERT_EQ(scores.size(), 2u);
+  EXPECT_GT(scores[0].get<double>(), 0.6);
+  EXPECT_LT(scores[1].get<double>(), 0.4);
+}
+
+TEST_F(PreferenceRuns, BadStepsAreRefusedByTheirLine) {
+  write("steps.jsonl", R"({"prompt": "a", "completions": ["b", "c"], "labels": [true]})" "\n");
+  expect_refused(train(1, recipe("steps.yml", preference("dpo") + Keys{{"rl", ""}, {"process_reward_model", "true"},
+                                 {"datasets", fmt::format("[{{path: {}, type: stepwise_supervised}}]", at("steps.jsonl"))}})),
+                 2, {"steps.jsonl:1", "'completions' has 2 steps, 'labels' has 1"});
+}
+
 TEST_F(PreferenceRuns, RowsThatAreNoPairsAreRefusedByTheirLine) {
   write("bad.jsonl",
         "{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"c\"}\n{\"prompt\": \"a\", \"chosen\": \"b\"}\n");

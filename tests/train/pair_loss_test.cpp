@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "train/objective/logistic.h"
+#include "train/objective/reward_objective.h"
 #include "train/objective/unpaired_loss.h"
 
 namespace dml {
@@ -115,6 +116,23 @@ TEST(PairLoss, StaysFiniteFarOut) {
       for (const PairLoss& l : losses(row, far, {.label_smoothing = 0.1}))
         EXPECT_TRUE(std::isfinite(l.value) && std::isfinite(l.by_chosen) && std::isfinite(l.by_rejected)) << row.name;
     }
+}
+
+TEST(RewardLoss, HasTheReferencesValues) {
+  const double mean = (reward_loss(1.2, 0.4, 0, 0).value + reward_loss(-0.3, 0.1, 0, 0).value) / 2;
+  EXPECT_NEAR(mean, .642057959174, 1e-9);
+  EXPECT_NEAR(reward_loss(1, 0.5, 0.5, 0).value, std::log(2.0), 1e-12);
+  EXPECT_NEAR(reward_loss(1, 0.5, 0.5, 0.1).value, std::log(2.0) + 0.1 * 2.25, 1e-12);
+}
+
+TEST(RewardLoss, DerivativesAreThoseOfItsValue) {
+  constexpr double h = 1e-6;
+  for (const double c : {-2.0, 0.3}) {
+    const PairLoss l = reward_loss(c, 0.7, 0.2, 0.05);
+    EXPECT_NEAR(l.by_chosen, (reward_loss(c + h, 0.7, 0.2, 0.05).value - reward_loss(c - h, 0.7, 0.2, 0.05).value) / (2 * h), 1e-8);
+    EXPECT_NEAR(l.by_rejected, (reward_loss(c, 0.7 + h, 0.2, 0.05).value - reward_loss(c, 0.7 - h, 0.2, 0.05).value) / (2 * h),
+                1e-8);
+  }
 }
 
 TEST(UnpairedLoss, HasTheReferencesValues) {

@@ -4,6 +4,7 @@
 #include "train/grouped_batch.h"
 #include "train/objective/pair_objective.h"
 #include "train/objective/unpaired_objective.h"
+#include "train/token_loss.h"
 
 namespace dml {
 namespace {
@@ -123,6 +124,38 @@ TEST_P(Preferences, WeightsOfOneChangeNoBit) {
   UnitHooks none;
   EXPECT_EQ(plain.model->train(batch.view(), {}, none), weighted.model->train(batch.view(), {}, none, &ones));
   EXPECT_EQ(plain.gradients, weighted.gradients);
+}
+
+TEST_P(Preferences, WeightsOfTokensMakeAWeightedMean) {
+  const GroupedBatch batch(true);
+  PackedBatch view = batch.golden.view();
+  std::vector<float> weights(view.labels.size());
+  for (std::size_t d = 0; d + 1 < view.starts.size(); ++d)
+    for (auto t = static_cast<std::size_t>(view.starts[d]); t < static_cast<std::size_t>(view.starts[d + 1]); ++t)
+      weights[t] = 0.5f * static_cast<float>(d + 1);
+  view.weights = weights;
+  TokenLoss objective({}, true);
+  GoldenModel golden("llama_tiny", GetParam(), batch.golden);
+  golden.model->reserve(objective.measure(*golden.model, GoldenModel::shape(batch.golden), true));
+  UnitHooks none;
+  std::vector<DocumentLoss> documents(4);
+  const LossSums evaluated = objective.evaluate(*golden.model, view, none, documents);
+  std::vector<DocumentScore> plain;
+  std::vector<float> losses;
+  score_documents(*golden.model, batch.golden.view(), none, losses, plain);
+  double loss = 0, denominator = 0;
+  for (std::size_t d = 0; d < documents.size(); ++d) {
+    const double weight = 0.5 * static_cast<double>(d + 1);
+    loss += weight * plain[d].loss, denominator += weight * plain[d].tokens;
+    EXPECT_NEAR(documents[d].loss, weight * plain[d].loss, 1e-9);
+  }
+  EXPECT_NEAR(evaluated.loss, loss, 1e-9);
+  EXPECT_NEAR(evaluated.denominator, denominator, 1e-9);
+  const LossSums trained = objective.train(*golden.model, view, {}, none);
+  EXPECT_NEAR(trained.loss, loss, 1e-5);
+  GroupedBatch whole = batch;  // every label counts as the answer's
+  for (DocumentGroup& g : whole.groups) g.completion = 0;
+  expect_near(golden.gradients, weighted_sum(whole, GetParam(), {0.5, 1, 1.5, 2}, 0));
 }
 
 INSTANTIATE_TEST_SUITE_P(FullAndLora, Preferences, testing::Bool(),
