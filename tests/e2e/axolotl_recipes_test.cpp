@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include "core/files.h"
@@ -129,6 +130,30 @@ TEST_F(AxolotlRecipes, ArePreparedAsTheyAre) {
     }
   }
   EXPECT_GE(prepared, 12);
+}
+
+// Two steps of each, with a small model in place of the one it names; a few of them where the test must be short.
+TEST_F(AxolotlRecipes, TrainInSmokeForm) {
+  const std::string folder = shared("data/axolotl-recipes"), base = shared("data/models/stories260K");
+  if (!fs::exists(folder) || !fs::exists(base)) GTEST_SKIP() << "no recipes in " << folder;
+  const bool all = std::getenv("DML_LONG") != nullptr;
+  int trained = 0;
+  for (auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    const bool chosen = all || name == "qwen2__dpo.yaml" || name.starts_with("llama-2__qlora") ||
+                        name.starts_with("archived__tiny-llama__pretrain");
+    if (!entry.is_regular_file() || !chosen) continue;
+    SCOPED_TRACE(name);
+    for (auto& dataset : datasets_of(read_json(folder + "/parsed/" + name + ".json"))) fetch_dataset(dataset);
+    const Ended e = dml({"train", fs::canonical(entry.path()).string(), "--base_model", base, "--max_steps", "2",
+                         "--sequence_len", "256", "--micro_batch_size", "1", "--gradient_accumulation_steps", "1",
+                         "--output_dir", at("out"), "--threads", "1"},
+                        around_);
+    EXPECT_EQ(e.exit, 0) << e.err;
+    EXPECT_THAT(read_file(at("out/metrics.jsonl")), HasSubstr("{\"step\":2,"));
+    ++trained;
+  }
+  EXPECT_GE(trained, 2);
 }
 
 }  // namespace
