@@ -13,6 +13,7 @@
 
 #include "core/error.h"
 #include "core/hash.h"
+#include "data/archive.h"
 
 namespace dml {
 namespace {
@@ -131,23 +132,29 @@ class ZstdStream : public ByteStream {
   std::size_t pending_ = 0;
 };
 
+// A file, or a member of an archive, as it is stored there.
+std::unique_ptr<ByteStream> open_stored(const std::string& path) {
+  if (const auto member = parse_archive_member(path)) return open_archive_member(*member);
+  return std::make_unique<PlainStream>(path);
+}
+
 }  // namespace
 
 std::unique_ptr<ByteStream> open_stream(const std::string& path) {
   if (path == "/dev/stdin") return std::make_unique<PlainStream>(path);  // cannot be looked into before
   unsigned char magic[4] = {};
-  PlainStream(path).read(reinterpret_cast<char*>(magic), sizeof magic);
-  auto plain = std::make_unique<PlainStream>(path);
+  open_stored(path)->read(reinterpret_cast<char*>(magic), sizeof magic);
+  auto plain = open_stored(path);
   if (magic[0] == 0x1f && magic[1] == 0x8b) return std::make_unique<GzipStream>(std::move(plain), path);
   if (std::memcmp(magic, "\x28\xb5\x2f\xfd", 4) == 0) return std::make_unique<ZstdStream>(std::move(plain), path);
   return plain;
 }
 
 std::string stream_digest(const std::string& path, std::size_t begin) {
-  PlainStream stream(path);
+  const auto stream = open_stored(path);
   std::vector<char> buffer(kBuffer);
   Hasher hasher;
-  while (std::size_t n = stream.read(buffer.data(), buffer.size())) {
+  while (std::size_t n = stream->read(buffer.data(), buffer.size())) {
     const std::size_t skip = std::min(begin, n);
     hasher.bytes(buffer.data() + skip, n - skip);
     begin -= skip;

@@ -38,7 +38,7 @@ const std::vector<std::string>& Prepared::array_names() {
 namespace {
 
 RowForm form_of(const std::string& name) {
-  for (const RowForm form : {RowForm::json_array, RowForm::csv, RowForm::tsv, RowForm::text, RowForm::document, RowForm::parquet})
+  for (const RowForm form : {RowForm::json_array, RowForm::csv, RowForm::tsv, RowForm::text, RowForm::document, RowForm::parquet, RowForm::arrow})
     if (name == name_of(form)) return form;
   return RowForm::json_lines;
 }

@@ -5,6 +5,8 @@
 
 #include "core/error.h"
 #include "core/utf8.h"
+#include "data/arrow/rows.h"
+#include "data/parquet/rows.h"
 #include "data/row_json.h"
 
 namespace dml {
@@ -17,8 +19,9 @@ bool is_space(int c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 }  // namespace
 
 RowReader::RowReader(const SourceFile& source) : source_(source) {
-  if (source_.form == RowForm::parquet) {
-    table_ = std::make_unique<parquet::Rows>(source_.path);
+  if (is_table(source_.form)) {
+    if (source_.form == RowForm::parquet) table_ = std::make_unique<parquet::Rows>(source_.path);
+    else table_ = std::make_unique<arrow::Rows>(source_.path);
     return;
   }
   stream_ = open_stream(source_.path);
@@ -44,7 +47,7 @@ RowReader::RowReader(const SourceFile& source) : source_(source) {
 }
 
 std::string SourceFile::place(std::int64_t number) const {
-  const bool rows = form == RowForm::json_array || form == RowForm::parquet;
+  const bool rows = form == RowForm::json_array || is_table(form);
   return fmt::format("{}{}{}", path, rows ? ", row " : ":", number);
 }
 
@@ -82,6 +85,7 @@ bool RowReader::next(RawRow& row) {
   row.unended = false;
   switch (source_.form) {
     case RowForm::parquet:
+    case RowForm::arrow:
       row.line = ++elements_;
       return table_->next(row.text);
     case RowForm::json_array:
@@ -252,8 +256,7 @@ std::vector<std::string> RowReader::fields(const RawRow& row) const {
 }
 
 void RowReader::parse(const RawRow& row, Json& record) const {
-  if (source_.form == RowForm::json_lines || source_.form == RowForm::json_array ||
-      source_.form == RowForm::parquet) {
+  if (source_.form == RowForm::json_lines || source_.form == RowForm::json_array || is_table(source_.form)) {
     try {
       constexpr std::size_t kLarge = std::size_t{1} << 20;
       const JsonLimits limits{.bytes = kLargestRow, .elements = kMostValues};

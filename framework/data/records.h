@@ -10,8 +10,8 @@
 
 #include "core/json.h"
 #include "data/byte_stream.h"
-#include "data/parquet/rows.h"
 #include "data/sources.h"
+#include "data/table_rows.h"
 
 namespace dml {
 
@@ -46,7 +46,7 @@ class RowReader {
 
   SourceFile source_;
   std::unique_ptr<ByteStream> stream_;
-  std::unique_ptr<parquet::Rows> table_;  // instead of the stream
+  std::unique_ptr<TableRows> table_;  // instead of the stream
   std::vector<char> buffer_;
   std::size_t begin_ = 0, end_ = 0;
   std::int64_t line_ = 1, elements_ = 0;

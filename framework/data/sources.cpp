@@ -1,5 +1,6 @@
 #include "data/sources.h"
 
+#include <fnmatch.h>
 #include <glob.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include "core/files.h"
 #include "hub/cache.h"
 #include "core/log.h"
+#include "data/archive.h"
 #include "data/byte_stream.h"
 #include "recipe/recipe.h"
 
@@ -53,14 +55,6 @@ bool readable_extension(const std::string& path) {
   return false;
 }
 
-[[noreturn]] void arrow(const std::string& path) {
-  const std::string name = fs::path(path).filename().string();
-  throw UserError(
-      "{}: dml does not read Arrow files; convert the file once: python3 -c \"import pandas; "
-      "pandas.read_feather('{}').to_parquet('{}')\"",
-      path, name, fs::path(name).replace_extension(".parquet").string());
-}
-
 // What separates the columns: of comma, semicolon and tab the one that the first line has most of, outside of quotes.
 char delimiter_of(std::string_view head) {
   std::size_t commas = 0, semicolons = 0, tabs = 0;
@@ -95,7 +89,8 @@ SourceFile sniff(const std::string& path, const std::optional<std::string>& ds_t
   }
   std::string_view text(head, size);
   if (text.starts_with("PAR1")) return {path, RowForm::parquet, "starts with 'PAR1'"};
-  if (text.starts_with("ARROW1") || text.starts_with("FEA1")) arrow(path);
+  if (text.starts_with("ARROW1") || text.starts_with("FEA1")) return {path, RowForm::arrow, "starts with 'ARROW1'"};
+  if (text.starts_with("\xff\xff\xff\xff")) return {path, RowForm::arrow, "starts as an Arrow stream"};
   if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"))
     throw UserError("{}: is UTF-16; convert it: iconv -f UTF-16 -t UTF-8", path);
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
@@ -115,20 +110,21 @@ SourceFile sniff(const std::string& path, const std::optional<std::string>& ds_t
     if (type == "text" || type == "txt") return {path, RowForm::text, why};
     if (type == "document") return {path, RowForm::document, why};
     if (type == "parquet") return {path, RowForm::parquet, why};
-    if (type == "arrow") arrow(path);
-    std::vector<std::string> choices{"json", "csv", "tsv", "text", "document", "parquet"};
+    if (type == "arrow") return {path, RowForm::arrow, why};
+    std::vector<std::string> choices{"json", "csv", "tsv", "text", "document", "parquet", "arrow"};
     throw UserError("unknown ds_type '{}'{}", *ds_type, did_you_mean(type, choices));
   }
   const std::string e = extension(path), why = fmt::format("extension {}", e);
   if (e == ".csv") return csv_file(path, why, text);
   if (e == ".tsv") return {path, RowForm::tsv, why};
   if (e == ".parquet") return {path, RowForm::parquet, why};
+  if (e == ".arrow") return {path, RowForm::arrow, why};
   if (e == ".txt" || e == ".text") return {path, RowForm::text, why};
   if (e == ".md" || e == ".markdown" || e == ".rst") return {path, RowForm::document, why};
   if (e == ".json" || e == ".jsonl" || e == ".ndjson") return json(why);
   if (array || (first != std::string_view::npos && text[first] == '{')) return json("starts with '{'");
   if (text.find('\0') != std::string_view::npos) throw UserError("{}: is not a text file", path);
-  throw UserError("{}: unknown file type; set ds_type to json, csv, tsv, text, document or parquet", path);
+  throw UserError("{}: unknown file type; set ds_type to json, csv, tsv, text, document, parquet or arrow", path);
 }
 
 [[noreturn]] void missing(const std::string& path) {
@@ -162,6 +158,27 @@ std::vector<std::string> matches(const std::string& pattern) {
 
 bool is_pattern(const std::string& s) { return s.find_first_of("*?[{") != std::string::npos; }
 
+// Whether a name, relative to the dataset, is that of a split.
+bool named_after(const std::string& split, const std::string& name) {
+  const std::string stem = lower(name);
+  return stem.starts_with(split) || stem.find("/" + split) != std::string::npos;
+}
+
+// Members of an archive as paths: those of `data_files`, or those that can be read, named after the split when there are any.
+std::vector<std::string> archive_files(const std::string& archive, const std::string& split, const DatasetEntry& dataset) {
+  std::vector<std::string> files, named;
+  for (const std::string& member : archive_members(archive)) {
+    auto fits = [&](const std::string& pattern) { return fnmatch(pattern.c_str(), member.c_str(), 0) == 0; };
+    const bool asked = std::ranges::any_of(dataset.data_files, fits);
+    if (dataset.data_files.empty() ? !(asks_for_documents(dataset) ? text_extension(member) : readable_extension(member)) : !asked) continue;
+    files.push_back(archive + "::" + member);
+    if (named_after(split, member)) named.push_back(files.back());
+  }
+  if (files.empty())
+    throw UserError("{}: {}", archive, dataset.data_files.empty() ? "the archive has no file of rows" : "no file of the archive fits data_files");
+  return named.empty() || !dataset.data_files.empty() ? files : named;
+}
+
 // Files of a folder; those named after the split when there are any ("train.jsonl" beside "valid.jsonl").
 std::vector<std::string> folder_files(const std::string& folder, const std::string& split, bool documents) {
   std::vector<std::string> files, named;
@@ -181,8 +198,7 @@ std::vector<std::string> folder_files(const std::string& folder, const std::stri
     if (!entry.is_regular_file(unreadable)) continue;
     if (files.size() >= kMostFiles) throw UserError("{}: more than {} files", folder, kMostFiles);
     files.push_back(entry.path().string());
-    std::string stem = lower(relative.string());
-    if (stem.starts_with(split) || stem.find("/" + split) != std::string::npos) named.push_back(files.back());
+    if (named_after(split, relative.string())) named.push_back(files.back());
   }
   if (error) throw UserError("{}: cannot be read: {}", folder, error.message());
   if (named.empty() && split != kWhole && !files.empty())
@@ -190,7 +206,7 @@ std::vector<std::string> folder_files(const std::string& folder, const std::stri
                     split);
   if (files.empty())
     throw UserError("{}: the directory has no {} file", folder,
-                    documents ? ".txt or .md" : ".json, .jsonl, .csv, .tsv, .parquet or .txt");
+                    documents ? ".txt or .md" : ".json, .jsonl, .csv, .tsv, .parquet, .arrow or .txt");
   return named.empty() ? files : named;
 }
 
@@ -212,6 +228,8 @@ const char* name_of(RowForm form) {
       return "a document";
     case RowForm::parquet:
       return "Parquet";
+    case RowForm::arrow:
+      return "Arrow";
   }
   return "";
 }
@@ -223,6 +241,9 @@ std::vector<SourceFile> find_sources(const DatasetEntry& dataset) {
     std::error_code error;
     if (fs::is_directory(path, error)) {
       auto files = folder_files(path, split, asks_for_documents(dataset));
+      paths.insert(paths.end(), files.begin(), files.end());
+    } else if (fs::exists(path, error) && is_archive_name(lower(path))) {
+      auto files = archive_files(path, split, dataset);
       paths.insert(paths.end(), files.begin(), files.end());
     } else if (fs::exists(path, error)) {
       paths.push_back(path);
@@ -245,8 +266,10 @@ std::vector<SourceFile> find_sources(const DatasetEntry& dataset) {
       throw UserError("{}: has no subdirectory '{}' (name: {})", root, *dataset.name, *dataset.name);
     root = inner.string();
   }
-  if (dataset.data_files.empty()) add(root);
-  for (auto& file : dataset.data_files) add(fs::path(file).is_absolute() ? file : (fs::path(root) / file).string());
+  const bool archive = is_archive_name(lower(root)) && fs::is_regular_file(root, unknown);
+  if (dataset.data_files.empty() || archive) add(root);
+  else
+    for (auto& file : dataset.data_files) add(fs::path(file).is_absolute() ? file : (fs::path(root) / file).string());
   if (dataset.data_files.empty()) std::sort(paths.begin(), paths.end());
 
   if (split != kWhole)
@@ -254,7 +277,11 @@ std::vector<SourceFile> find_sources(const DatasetEntry& dataset) {
       if (lower(path).find(split) == std::string::npos)
         log_warning("{}: the whole file is used as split '{}'", path, split);
   std::vector<SourceFile> sources;
-  for (auto& path : paths) sources.push_back(sniff(path, dataset.ds_type));
+  for (auto& path : paths) {
+    sources.push_back(sniff(path, dataset.ds_type));
+    if (is_table(sources.back().form) && parse_archive_member(path))
+      throw UserError("{}: {} files are read where they lie, not in archives; unpack the archive", path, name_of(sources.back().form));
+  }
   return sources;
 }
 

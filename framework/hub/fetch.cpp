@@ -233,6 +233,9 @@ Fetched fetch_from_hub(const HubClient& client, const FetchRequest& request) {
     } catch (const HubFileChanged& file) {
       if (listed == kListings) throw IoError(fmt::format("{}: '{}' changes again and again while it is downloaded", what, file.what()));
       log_info("{}: '{}' has changed on the Hub; listing it again", what, file.what());
+    } catch (const HubDigestWrong& wrong) {  // damaged on its way, or in the part that an earlier process left
+      if (listed == kListings) throw;
+      log_info("{}; trying again", wrong.what());
     }
   }
 }

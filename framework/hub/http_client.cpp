@@ -43,6 +43,7 @@ CURL* handle() {
 struct Hop {
   const WebRequest& request;
   WebAnswer& answer;
+  bool at_first_host = true;
   std::size_t header_bytes = 0;
   std::uint64_t sent = 0;
 
@@ -70,6 +71,7 @@ std::size_t on_header(char* text, std::size_t, std::size_t size, void* context) 
 
 std::size_t on_body(char* text, std::size_t, std::size_t size, void* context) {
   Hop& hop = *static_cast<Hop*>(context);
+  if (hop.at_first_host && hop.answer.first.empty()) hop.answer.first = hop.answer.headers;
   if (hop.is_wanted()) {
     if (hop.request.take(hop.answer, {text, size})) return size;
     hop.answer.refused = true;
@@ -133,7 +135,7 @@ void set_method(CURL* curl, const WebRequest& request, Hop& hop) {
 
 void perform(const WebRequest& request, const std::string& url, WebAnswer& answer) {
   CURL* curl = handle();
-  Hop hop{request, answer};
+  Hop hop{request, answer, origin_of(url) == origin_of(request.url)};
   set_common(curl, request, url);
   set_method(curl, request, hop);
   curl_slist* lines = nullptr;
@@ -151,6 +153,7 @@ void perform(const WebRequest& request, const std::string& url, WebAnswer& answe
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, words);
   answer.url = url;
   const CURLcode code = curl_easy_perform(curl);
+  if (hop.at_first_host) answer.first = answer.headers;
   if (code != CURLE_OK) answer.failure = *words ? words : curl_easy_strerror(code);
 }
 
@@ -176,9 +179,9 @@ WebAnswer send_once(const WebRequest& request) {
   WebHeaders first;
   for (int hop = 0;; ++hop) {
     WebAnswer answer;
+    if (origin_of(url) != origin_of(request.url)) answer.first = first;
     perform(request, url, answer);
-    if (hop == 0 || origin_of(url) == origin_of(request.url)) first = answer.headers;
-    answer.first = first;
+    first = answer.first;
     const bool redirected = answer.failure.empty() && answer.status >= 301 && answer.status <= 308 && answer.status != 304;
     if (!redirected) return answer;
     url = redirect_of(answer, url);

@@ -271,7 +271,7 @@ void Transfer::finish() {
   if (digest != file_.digest || ftruncate(data_, static_cast<off_t>(file_.size)) != 0) {
     unlink(path(kIncomplete).c_str());
     unlink(path(kParts).c_str());
-    throw IoError(fmt::format("{}: what arrived has the digest {}, the Hub lists {}; it was thrown away", file_.path, digest, file_.digest));
+    throw HubDigestWrong(fmt::format("{}: what arrived has the digest {}, the Hub lists {}; it was thrown away", file_.path, digest, file_.digest));
   }
   sync_path(path(kIncomplete));
   if (rename(path(kIncomplete).c_str(), path("").c_str()) != 0) throw IoError(path(""), "cannot rename into place");

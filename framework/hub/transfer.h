@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/error.h"
 #include "core/file_lock.h"
 #include "core/sha.h"
 #include "hub/listing.h"
@@ -25,6 +26,12 @@ namespace dml {
 class HubFileChanged : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+};
+
+/// What arrived was thrown away: a further try begins anew.
+class HubDigestWrong : public IoError {
+ public:
+  using IoError::IoError;
 };
 
 class Transfer {

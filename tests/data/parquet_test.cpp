@@ -11,7 +11,7 @@
 #include "core/error.h"
 #include "core/files.h"
 #include "core/json.h"
-#include "data/parquet/codecs.h"
+#include "data/codecs.h"
 #include "data/parquet/encodings.h"
 #include "data/parquet/rows.h"
 #include "data/records.h"
@@ -150,13 +150,24 @@ TEST(Parquet, SurvivesMutations) {
 
 TEST(Parquet, BlocksAreUnpackedExactly) {
   std::string out;
-  EXPECT_EQ(unpack_block(1, std::string_view("\x0b\x04" "ab" "\x15\x02", 6), 11, out), "");  // "ab", then 11 − 2 from two back
+  EXPECT_EQ(unpack_block(Codec::snappy, std::string_view("\x0b\x04" "ab" "\x15\x02", 6), 11, out), "");  // "ab", then 11 − 2 from two back
   EXPECT_EQ(out, "abababababa");
-  EXPECT_NE(unpack_block(1, std::string_view("\x0b\x04" "ab" "\x15\x03", 6), 11, out), "");  // from before the beginning
-  EXPECT_NE(unpack_block(1, std::string_view("\x0b\x04" "ab", 4), 11, out), "");
-  EXPECT_EQ(unpack_block(7, std::string_view("\x14" "a" "\x01\x00\x10" "b", 6), 10, out), "");  // LZ4: "a", 8 from one back, "b"
-  EXPECT_EQ(out, "aaaaaaaaab");
-  EXPECT_THAT(unpack_block(4, "", 0, out), testing::HasSubstr("packed by BROTLI"));
+  EXPECT_NE(unpack_block(Codec::snappy, std::string_view("\x0b\x04" "ab" "\x15\x03", 6), 11, out), "");  // from before the beginning
+  EXPECT_NE(unpack_block(Codec::snappy, std::string_view("\x0b\x04" "ab", 4), 11, out), "");
+  const std::string_view block("\x14" "a" "\x01\x00\x50" "bcdef", 10);  // "a", 8 from one back, "bcdef"
+  EXPECT_EQ(unpack_block(Codec::lz4, block, 14, out), "");
+  EXPECT_EQ(out, "aaaaaaaaabcdef");
+  const std::string framed = std::string("\0\0\0\x0e\0\0\0\x0a", 8) + std::string(block);  // Hadoop's sizes in front
+  for (const std::string& given : {framed, std::string(block)}) {
+    EXPECT_EQ(unpack_block(Codec::lz4_hadoop, given, 14, out), "");
+    EXPECT_EQ(out, "aaaaaaaaabcdef");
+  }
+  EXPECT_EQ(unpack_block(Codec::brotli, "\x06", 0, out), "");
+  EXPECT_NE(unpack_block(Codec::brotli, "\x06", 1, out), "");
+  EXPECT_NE(unpack_block(Codec::lz4, block, 15, out), "");
+  EXPECT_NE(unpack_block(Codec::zstd, "no", 1 << 30, out), "");  // a size that is only said
+  EXPECT_LT(out.capacity(), std::size_t{1} << 20);
+  EXPECT_THAT(unpack_block(Codec::lzo, "", 0, out), testing::HasSubstr("a codec that dml does not have"));
 }
 
 TEST(Parquet, LevelsAreRunsAndPackedGroups) {

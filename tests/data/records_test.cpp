@@ -138,6 +138,52 @@ TEST_F(Records, UnpacksGzipAndZstd) {
   EXPECT_THAT(error_of<UserError>([&] { read(path("a.jsonl.gz")); }), HasSubstr("ends early"));
 }
 
+// A .tar of a few files: a header of 512 bytes before each, filled up to 512 (POSIX ustar).
+std::string tar_of(const std::vector<std::pair<std::string, std::string>>& files) {
+  std::string out;
+  for (const auto& [name, text] : files) {
+    std::string head(512, '\0');
+    name.copy(head.data(), 100);
+    fmt::format("{:07o}", 0644).copy(head.data() + 100, 7);
+    fmt::format("{:011o}", text.size()).copy(head.data() + 124, 11);
+    head[156] = '0';
+    std::string("ustar\00000", 8).copy(head.data() + 257, 8);
+    head.replace(148, 8, 8, ' ');
+    unsigned sum = 0;
+    for (unsigned char c : head) sum += c;
+    fmt::format("{:06o}", sum).copy(head.data() + 148, 7);
+    head[154] = '\0';
+    out += head + text + std::string((512 - text.size() % 512) % 512, '\0');
+  }
+  return out + std::string(1024, '\0');
+}
+
+TEST_F(Records, ReadsFilesInArchives) {
+  const std::string tar = tar_of({{"data/train-0.jsonl", "{\"a\":1}\n{\"a\":2}\n"},
+                                  {"data/test-0.jsonl", "{\"a\":9}\n"},
+                                  {"._junk.jsonl", "no"},
+                                  {"notes.md", "no"},
+                                  {"data/train-1.jsonl", "{\"a\":3}\n"}});
+  const std::string path = write("rows.tar", tar);
+  EXPECT_THAT(read(path), ElementsAre(R"(1 {"a":1})", R"(2 {"a":2})", R"(1 {"a":3})"));
+  EXPECT_EQ(find(path)[0].path, path + "::data/train-0.jsonl");
+  entry.split = "test";
+  EXPECT_THAT(read(path), ElementsAre(R"(1 {"a":9})"));
+  entry.split = "train";
+  entry.data_files = {"data/*-0.jsonl"};
+  EXPECT_EQ(find(path).size(), 2u);
+  entry.data_files = {"none-*"};
+  EXPECT_THAT(error_of<UserError>([&] { find(path); }), HasSubstr("no file of the archive fits data_files"));
+  entry.data_files.clear();
+  std::string packed(ZSTD_compressBound(tar.size()), '\0');
+  packed.resize(ZSTD_compress(packed.data(), packed.size(), tar.data(), tar.size(), 3));
+  EXPECT_EQ(read(write("rows.tar.zst", packed)).size(), 3u);
+  EXPECT_NE(stream_digest(path + "::data/train-0.jsonl"), stream_digest(path + "::data/train-1.jsonl"));
+  EXPECT_THAT(error_of<UserError>([&] { find(write("cut.tar.zst", packed.substr(0, packed.size() / 2))); }), HasSubstr("cannot be read as an archive"));
+  EXPECT_THAT(error_of<UserError>([&] { find(write("none.tar", tar_of({{"a.bin", "x"}}))); }), HasSubstr("the archive has no file of rows"));
+  EXPECT_THAT(error_of<UserError>([&] { find(write("table.tar", tar_of({{"a.parquet", "PAR1"}}))); }), HasSubstr("unpack the archive"));
+}
+
 TEST_F(Records, FindsFilesOfFoldersPatternsAndLists) {
   write("d/b.jsonl", "{}\n");
   write("d/a.json", "[{}]");
@@ -210,7 +256,9 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"utf16", "a.jsonl", std::string("\xff\xfe{\0", 4), "is UTF-16"},
         Bad{"binary", "a.bin", std::string("\x7f\x45LF\0\0", 6), "is not a text file"},
         Bad{"parquet", "a.parquet", "PAR1xxxx", "too short for a Parquet file"},
-        Bad{"arrow", "a.arrow", "ARROW1xx", "convert the file once: python3 -c"},
+        Bad{"arrow", "a.arrow", "ARROW1xx", "it does not end with 'ARROW1'"},
+        Bad{"feather", "a.arrow", "FEA1xxxx", "it is Feather 1, an older format"},
+        Bad{"archive", "a.zip", "PK\x03\x04garbage", "cannot be read as an archive"},
         Bad{"text_utf8", "a.txt", "good\nb\xff\n", "a.txt:2: byte 2 is not UTF-8"},
         Bad{"csv_width", "a.csv", "a,b\n1,2\n3\n", "a.csv:3: 1 fields, but the header line has 2"},
         Bad{"csv_quote", "a.csv", "a\n\"open\n", "a.csv:2: a quoted field is not closed"},

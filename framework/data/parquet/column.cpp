@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "core/error.h"
-#include "data/parquet/codecs.h"
+#include "data/codecs.h"
 #include "data/parquet/thrift.h"
 
 namespace dml::parquet {
@@ -68,7 +68,7 @@ void Column::load() {
   if (h.values < 0 || static_cast<std::uint64_t>(h.values) > kMostValues)
     fail(fmt::format("a page of {} values; {} are the most", h.values, kMostValues));
   const std::string_view body = file_.substr(at_, static_cast<std::size_t>(h.packed));
-  if (h.has_crc && static_cast<std::uint32_t>(h.crc) != crc(body)) fail("the page's checksum is wrong: the file is damaged");
+  if (h.has_crc && static_cast<std::uint32_t>(h.crc) != crc32_of(body)) fail("the page's checksum is wrong: the file is damaged");
   try {
     if (h.type == 2) load_dictionary(h, body);
     else if (h.type == 0 || h.type == 3) load_data(h, body);
@@ -82,7 +82,7 @@ void Column::load() {
 void Column::load_dictionary(const Header& h, std::string_view body) {
   if (!dictionary_.empty()) fail("a second dictionary");
   if (h.encoding != 0 && h.encoding != 2) fail(fmt::format("a dictionary in encoding {}", h.encoding));
-  if (auto why = unpack_block(chunk_->codec, body, static_cast<std::size_t>(h.unpacked), dictionary_page_); !why.empty()) fail(why);
+  if (auto why = unpack_block(codec(), body, static_cast<std::size_t>(h.unpacked), dictionary_page_); !why.empty()) fail(why);
   read_values({dictionary_page_, 0, static_cast<std::size_t>(h.values)}, *node_, {}, dictionary_, dictionary_store_);
 }
 
@@ -121,10 +121,10 @@ void Column::load_data(const Header& h, std::string_view body) {
     const std::string_view packed = body.substr(levels.size());
     const auto size = static_cast<std::size_t>(h.unpacked) - levels.size();
     if (size == 0) page_.clear();  // no values: whatever the codec
-    else if (auto why = unpack_block(h.is_packed ? chunk_->codec : 0, packed, size, page_); !why.empty()) fail(why);
+    else if (auto why = unpack_block(h.is_packed ? codec() : Codec::none, packed, size, page_); !why.empty()) fail(why);
     rest = page_;
   } else {
-    if (auto why = unpack_block(chunk_->codec, body, static_cast<std::size_t>(h.unpacked), page_); !why.empty()) fail(why);
+    if (auto why = unpack_block(codec(), body, static_cast<std::size_t>(h.unpacked), page_); !why.empty()) fail(why);
     rest = page_;
   }
   std::string_view reps = levels.substr(0, std::min(levels.size(), static_cast<std::size_t>(h.rep_bytes)));

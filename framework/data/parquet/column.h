@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/codecs.h"
 #include "data/parquet/encodings.h"
 #include "data/parquet/schema.h"
 
@@ -37,6 +38,7 @@ class Column {
     std::int64_t def_bytes = 0, rep_bytes = 0;
     bool has_crc = false, is_packed = true;
   };
+  Codec codec() const { return chunk_->codec >= 0 && chunk_->codec < 8 ? static_cast<Codec>(chunk_->codec) : Codec::lzo; }
   Header read_header();
   void load();
   void load_dictionary(const Header& header, std::string_view body);

@@ -8,20 +8,19 @@
 #include <vector>
 
 #include "core/files.h"
+#include "data/table_rows.h"
 #include "data/parquet/column.h"
 #include "data/parquet/schema.h"
 
 namespace dml::parquet {
 
-class Rows {
+class Rows : public TableRows {
  public:
-  static constexpr std::size_t kMostBytes = std::size_t{8} << 20;  // of a row as JSON
-
   /// UserError when the footer is not as it must be.
   explicit Rows(const std::string& path);
 
   /// The next row as a JSON object; false at the end. UserError naming row group, column and byte.
-  bool next(std::string& row);
+  bool next(std::string& row) override;
   std::int64_t count() const { return footer_.rows; }
   const Footer& footer() const { return footer_; }
 
@@ -29,6 +28,8 @@ class Rows {
   void open_group();
   void write_fields(const Node& node, std::string& out);
   void write(const Node& node, std::string& out);
+  template <class Entry>
+  void write_entries(const Node& node, std::string& out, Entry&& entry);
   void write_repeated(const Node& node, const Node* list, std::string& out);
   void write_map(const Node& map, std::string& out);
   void write_value(Column& column, std::string& out);

@@ -1,6 +1,7 @@
 #include "data/parquet/schema.h"
 
 #include <cstring>
+#include <iterator>
 
 #include "core/error.h"
 #include "core/utf8.h"
@@ -18,58 +19,30 @@ struct Element {
   std::int64_t children = 0;
 };
 
+// By the numbers of the union LogicalType, and of the older ConvertedType.
 Logical logical_of(std::int64_t id) {
-  switch (id) {
-    case 1:
-    case 4:
-      return Logical::text;
-    case 2:
-      return Logical::map;
-    case 3:
-      return Logical::list;
-    case 5:
-      return Logical::decimal;
-    case 6:
-      return Logical::date;
-    case 12:
-      return Logical::json;
-    case 14:
-      return Logical::uuid;
-    case 15:
-      return Logical::half;
-    default:
-      return Logical::other;
-  }
+  static constexpr Logical kLogical[] = {Logical::other,   Logical::text, Logical::map,   Logical::list,  Logical::text,
+                                         Logical::decimal, Logical::date, Logical::other, Logical::other, Logical::other,
+                                         Logical::other,   Logical::other, Logical::json, Logical::other, Logical::uuid,
+                                         Logical::half};
+  return id >= 0 && id < std::ssize(kLogical) ? kLogical[id] : Logical::other;
 }
 
 Logical converted_of(std::int64_t id) {
-  switch (id) {
-    case 0:
-    case 4:
-      return Logical::text;
-    case 1:
-    case 2:
-      return Logical::map;
-    case 3:
-      return Logical::list;
-    case 5:
-      return Logical::decimal;
-    case 6:
-      return Logical::date;
-    case 9:
-      return Logical::timestamp_millis;
-    case 10:
-      return Logical::timestamp_micros;
-    case 11:
-    case 12:
-    case 13:
-    case 14:
-      return Logical::unsigned_number;
-    case 19:
-      return Logical::json;
-    default:
-      return Logical::other;
-  }
+  static constexpr Logical kConverted[] = {
+      Logical::text,            Logical::map,              Logical::map,             Logical::list,            Logical::text,
+      Logical::decimal,         Logical::date,             Logical::other,           Logical::other,           Logical::timestamp_millis,
+      Logical::timestamp_micros, Logical::unsigned_number, Logical::unsigned_number, Logical::unsigned_number, Logical::unsigned_number,
+      Logical::other,           Logical::other,            Logical::other,           Logical::other,           Logical::json};
+  return id >= 0 && id < std::ssize(kConverted) ? kConverted[id] : Logical::other;
+}
+
+// A number of an enumeration of `count` values.
+template <class Enumeration>
+Enumeration enumerated(Thrift& in, Type type, std::int64_t count, const char* what) {
+  const std::int64_t number = in.integer(type);
+  if (number < 0 || number >= count) in.fail(what, number);
+  return static_cast<Enumeration>(number);
 }
 
 // The union of logical types; units and signs are in structs of their own.
@@ -104,21 +77,15 @@ Element read_element(Thrift& in) {
   Logical converted = Logical::none;
   in.fields([&](int id, Type type) {
     switch (id) {
-      case 1: {
-        const auto kind = in.integer(type);
-        if (kind < 0 || kind > 7) in.fail("unknown physical type {}", kind);
-        e.node.physical = static_cast<Physical>(kind);
+      case 1:
+        e.node.physical = enumerated<Physical>(in, type, 8, "unknown physical type {}");
         break;
-      }
       case 2:
         e.node.length = in.integer(type);
         break;
-      case 3: {
-        const auto repetition = in.integer(type);
-        if (repetition < 0 || repetition > 2) in.fail("unknown repetition {}", repetition);
-        e.node.repetition = static_cast<Node::Repetition>(repetition);
+      case 3:
+        e.node.repetition = enumerated<Node::Repetition>(in, type, 3, "unknown repetition {}");
         break;
-      }
       case 4:
         e.node.name = in.text(type);
         break;
@@ -194,12 +161,9 @@ class Reader {
       if (id != 3 || type != Type::structure) return in.skip(type);
       in.fields([&](int inner, Type kind) {
         switch (inner) {
-          case 1: {
-            const auto physical = in.integer(kind);
-            if (physical < 0 || physical > 7) in.fail("unknown physical type {}", physical);
-            chunk.physical = static_cast<Physical>(physical);
+          case 1:
+            chunk.physical = enumerated<Physical>(in, kind, 8, "unknown physical type {}");
             break;
-          }
           case 4:
             chunk.codec = in.integer(kind);
             break;

@@ -1,0 +1,98 @@
+#include "data/archive.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+
+#include <array>
+
+#include "core/error.h"
+
+namespace dml {
+namespace {
+
+constexpr std::string_view kSeparator = "::";
+constexpr std::size_t kMostMembers = 100'000, kBlock = std::size_t{1} << 16;
+
+struct Closer {
+  void operator()(archive* a) const { archive_read_free(a); }
+};
+using Reader = std::unique_ptr<archive, Closer>;
+
+[[noreturn]] void fail(const std::string& path, archive* a) {
+  const char* why = archive_error_string(a);
+  throw UserError("{}: cannot be read as an archive: {}", path, why ? why : "it is damaged");
+}
+
+Reader open_reader(const std::string& path) {
+  Reader reader(archive_read_new());
+  DML_CHECK(reader != nullptr, "libarchive: out of memory");
+  archive_read_support_format_zip(reader.get());
+  archive_read_support_format_tar(reader.get());
+  archive_read_support_filter_gzip(reader.get());
+  archive_read_support_filter_zstd(reader.get());
+  archive_read_support_filter_xz(reader.get());
+  archive_read_support_filter_bzip2(reader.get());
+  if (archive_read_open_filename(reader.get(), path.c_str(), kBlock) != ARCHIVE_OK) fail(path, reader.get());
+  return reader;
+}
+
+// The next member's name; "" at the end.
+std::string next_member(const std::string& path, archive* a, archive_entry*& entry) {
+  while (true) {
+    const int result = archive_read_next_header(a, &entry);
+    if (result == ARCHIVE_EOF) return {};
+    if (result < ARCHIVE_WARN) fail(path, a);
+    const char* name = archive_entry_pathname_utf8(entry);
+    if (!name) name = archive_entry_pathname(entry);
+    if (archive_entry_filetype(entry) == AE_IFREG && name && *name) return name;
+  }
+}
+
+class MemberStream : public ByteStream {
+ public:
+  explicit MemberStream(const ArchiveMember& place) : path_(place.archive + std::string(kSeparator) + place.member), reader_(open_reader(place.archive)) {
+    archive_entry* entry = nullptr;
+    for (std::string name = next_member(place.archive, reader_.get(), entry); name != place.member; name = next_member(place.archive, reader_.get(), entry))
+      if (name.empty()) throw UserError("{}: the archive has no such file", path_);
+  }
+  std::size_t read(char* buffer, std::size_t size) override {
+    const la_ssize_t n = archive_read_data(reader_.get(), buffer, size);
+    if (n < 0) fail(path_, reader_.get());
+    return static_cast<std::size_t>(n);
+  }
+
+ private:
+  std::string path_;
+  Reader reader_;
+};
+
+}  // namespace
+
+bool is_archive_name(std::string_view path) {
+  constexpr std::array<std::string_view, 10> kEndings = {".zip", ".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst", ".tar.xz", ".txz", ".tar.bz2", ".tbz2"};
+  for (std::string_view ending : kEndings)
+    if (path.ends_with(ending)) return true;
+  return false;
+}
+
+std::optional<ArchiveMember> parse_archive_member(const std::string& path) {
+  const std::size_t at = path.find(kSeparator);
+  if (at == path.npos || !is_archive_name(path.substr(0, at))) return std::nullopt;
+  return ArchiveMember{path.substr(0, at), path.substr(at + kSeparator.size())};
+}
+
+std::vector<std::string> archive_members(const std::string& archive) {
+  const Reader reader = open_reader(archive);
+  std::vector<std::string> out;
+  archive_entry* entry = nullptr;
+  for (std::string name = next_member(archive, reader.get(), entry); !name.empty(); name = next_member(archive, reader.get(), entry)) {
+    if (name.starts_with('.') || name.find("/.") != name.npos || name.starts_with("__MACOSX")) continue;
+    if (out.size() == kMostMembers) throw UserError("{}: more than {} files", archive, kMostMembers);
+    out.push_back(name);
+  }
+  return out;
+}
+
+std::unique_ptr<ByteStream> open_archive_member(const ArchiveMember& place) { return std::make_unique<MemberStream>(place); }
+
+}  // namespace dml

@@ -1,0 +1,145 @@
+#include "data/codecs.h"
+
+#include <brotli/decode.h>
+#include <lz4.h>
+#include <lz4frame.h>
+#include <snappy-c.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <cstring>
+#include <memory>
+
+#include <fmt/format.h>
+
+namespace dml {
+namespace {
+
+constexpr const char* kDamaged = "the packed data are damaged";
+constexpr const char* kTooShort = "the packed data end early";
+
+const char* unsnappy(std::string_view in, std::string& out) {
+  std::size_t size = 0;
+  if (snappy_uncompressed_length(in.data(), in.size(), &size) != SNAPPY_OK) return kTooShort;
+  if (size != out.size()) return "the packed data have another size than the page says";
+  return snappy_uncompress(in.data(), in.size(), out.data(), &size) == SNAPPY_OK ? nullptr : kDamaged;
+}
+
+const char* unlz4(std::string_view in, char* out, std::size_t size) {
+  const int n = LZ4_decompress_safe(in.data(), out, static_cast<int>(in.size()), static_cast<int>(size));
+  return n < 0 ? kDamaged : static_cast<std::size_t>(n) == size ? nullptr : kTooShort;
+}
+
+// Hadoop's framing: sizes of the block unpacked and packed, big-endian, in front of each. Some writers left it out.
+const char* unlz4_hadoop(std::string_view in, std::string& out) {
+  auto number = [&](std::size_t at) {
+    std::uint32_t x = 0;
+    std::memcpy(&x, in.data() + at, 4);
+    return std::size_t{__builtin_bswap32(x)};
+  };
+  const std::string_view whole = in;
+  std::size_t done = 0;
+  while (in.size() >= 8 && number(0) <= out.size() - done && number(4) <= in.size() - 8) {
+    const std::size_t size = number(0), packed = number(4);
+    if (unlz4(in.substr(8, packed), out.data() + done, size)) break;
+    done += size;
+    in.remove_prefix(8 + packed);
+  }
+  return done == out.size() && in.empty() ? nullptr : unlz4(whole, out.data(), out.size());
+}
+
+const char* unlz4_frame(std::string_view in, std::string& out) {
+  LZ4F_dctx* made = nullptr;
+  if (LZ4F_isError(LZ4F_createDecompressionContext(&made, LZ4F_VERSION))) return "lz4: out of memory";
+  const std::unique_ptr<LZ4F_dctx, decltype(&LZ4F_freeDecompressionContext)> context(made, LZ4F_freeDecompressionContext);
+  std::size_t done = 0;
+  while (!in.empty()) {
+    std::size_t room = out.size() - done, taken = in.size();
+    const std::size_t hint = LZ4F_decompress(made, out.data() + done, &room, in.data(), &taken, nullptr);
+    if (LZ4F_isError(hint) || (room == 0 && taken == 0)) return kDamaged;
+    done += room;
+    in.remove_prefix(taken);
+    if (hint == 0) break;
+  }
+  return done == out.size() ? nullptr : kTooShort;
+}
+
+const char* gunzip(std::string_view in, std::string& out) {
+  z_stream z = {};
+  if (inflateInit2(&z, 15 + 32) != Z_OK) return "zlib: out of memory";
+  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(in.data()));
+  z.avail_in = static_cast<uInt>(in.size());
+  z.next_out = reinterpret_cast<Bytef*>(out.data());
+  z.avail_out = static_cast<uInt>(out.size());
+  const char* problem = nullptr;
+  while (true) {
+    const int result = inflate(&z, Z_NO_FLUSH);
+    if (result == Z_STREAM_END) {
+      if (z.avail_in == 0) break;
+      inflateReset(&z);  // several members
+    } else if (result != Z_OK || (z.avail_in == 0 && z.avail_out == 0)) {
+      problem = kDamaged;
+      break;
+    }
+  }
+  if (!problem && z.avail_out != 0) problem = kTooShort;
+  inflateEnd(&z);
+  return problem;
+}
+
+const char* unbrotli(std::string_view in, std::string& out) {
+  std::size_t size = out.size();
+  const auto result = BrotliDecoderDecompress(in.size(), reinterpret_cast<const std::uint8_t*>(in.data()), &size,
+                                              reinterpret_cast<std::uint8_t*>(out.data()));
+  if (result != BROTLI_DECODER_RESULT_SUCCESS) return kDamaged;
+  return size == out.size() ? nullptr : kTooShort;
+}
+
+const char* unzstd(std::string_view in, std::string& out) {
+  const std::size_t n = ZSTD_decompress(out.data(), out.size(), in.data(), in.size());
+  if (ZSTD_isError(n)) return kDamaged;
+  return n == out.size() ? nullptr : kTooShort;
+}
+
+const char* unpack(Codec codec, std::string_view packed, std::string& out) {
+  switch (codec) {
+    case Codec::snappy:
+      return unsnappy(packed, out);
+    case Codec::gzip:
+      return gunzip(packed, out);
+    case Codec::brotli:
+      return unbrotli(packed, out);
+    case Codec::lz4_hadoop:
+      return unlz4_hadoop(packed, out);
+    case Codec::zstd:
+      return unzstd(packed, out);
+    case Codec::lz4:
+      return unlz4(packed, out.data(), out.size());
+    case Codec::lz4_frame:
+      return unlz4_frame(packed, out);
+    default:
+      return "it is packed by a codec that dml does not have; it reads SNAPPY, GZIP, BROTLI, LZ4 and ZSTD";
+  }
+}
+
+}  // namespace
+
+std::uint32_t crc32_of(std::string_view bytes) {
+  return static_cast<std::uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(bytes.size())));
+}
+
+std::string unpack_block(Codec codec, std::string_view packed, std::size_t size, std::string& out) {
+  if (codec == Codec::none) {
+    if (packed.size() != size) return "its two sizes differ";
+    out = packed;
+    return {};
+  }
+  // What one byte can become at most, by the densest of these formats: no memory for sizes that are only said.
+  constexpr std::size_t kDensest = 1 << 17;
+  if (size / kDensest > packed.size()) return "its two sizes cannot both be true";
+  out.resize(size);
+  const char* problem = unpack(codec, packed, out);
+  return problem ? problem : "";
+}
+
+}  // namespace dml

@@ -1,0 +1,102 @@
+#include "data/json_values.h"
+
+#include <chrono>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "core/utf8.h"
+
+namespace dml {
+namespace {
+
+constexpr std::int64_t kSecondsOfDay = 86400;
+
+bool is_usual_day(std::int64_t day) { return day > -3'000'000 && day < 3'000'000; }
+
+std::string date_text(std::int64_t day) {
+  using namespace std::chrono;
+  const year_month_day date{sys_days{days{day}}};
+  return fmt::format("{:04}-{:02}-{:02}", static_cast<int>(date.year()), static_cast<unsigned>(date.month()),
+                     static_cast<unsigned>(date.day()));
+}
+
+__extension__ typedef unsigned __int128 Wide;
+
+}  // namespace
+
+void put_text(std::string_view text, std::string& out) {
+  constexpr char kHex[] = "0123456789abcdef";
+  out += '"';
+  for (char c : text) {
+    const auto u = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') out += '\\', out += c;
+    else if (u >= 0x20) out += c;
+    else if (c == '\n') out += "\\n";
+    else if (c == '\t') out += "\\t";
+    else if (c == '\r') out += "\\r";
+    else out += "\\u00", out += kHex[u >> 4], out += kHex[u & 15];
+  }
+  out += '"';
+}
+
+void put_number(double x, std::string& out) {
+  if (!std::isfinite(x)) out += "null";  // JSON has no such numbers
+  else if (x == std::trunc(x) && std::abs(x) < 1e15) out += fmt::format("{:.1f}", x);
+  else out += fmt::format("{}", x);
+}
+
+void put_date(std::int64_t days, std::string& out) {
+  if (!is_usual_day(days)) {
+    out += std::to_string(days);
+    return;
+  }
+  out += '"' + date_text(days) + '"';
+}
+
+void put_time(std::int64_t x, std::int64_t per_second, std::string& out) {
+  const std::int64_t of_day = kSecondsOfDay * per_second;
+  const std::int64_t day = x / of_day - (x % of_day < 0), rest = x - day * of_day, second = rest / per_second, part = rest % per_second;
+  if (!is_usual_day(day)) {
+    out += std::to_string(x);
+    return;
+  }
+  out += fmt::format("\"{}T{:02}:{:02}:{:02}", date_text(day), second / 3600, second / 60 % 60, second % 60);
+  if (part > 0) out += fmt::format(".{:06}", per_second > 1'000'000 ? part / 1000 : part * (1'000'000 / per_second));
+  out += '"';
+}
+
+void put_decimal(std::string_view bytes, std::int64_t scale, std::string& out) {
+  if (bytes.size() > 16 || scale < 0 || scale > 38) {
+    out += "null";
+    return;
+  }
+  const bool negative = !bytes.empty() && static_cast<signed char>(bytes[0]) < 0;
+  Wide x = negative ? ~Wide{0} : 0;
+  for (char c : bytes) x = x << 8 | static_cast<unsigned char>(c);
+  if (negative) x = ~x + 1;
+  std::string digits;
+  for (; x > 0 || digits.empty(); x /= 10) digits.insert(digits.begin(), static_cast<char>('0' + static_cast<int>(x % 10)));
+  if (scale > 0) {
+    const auto places = static_cast<std::size_t>(scale);
+    if (digits.size() <= places) digits.insert(0, places + 1 - digits.size(), '0');
+    digits.insert(digits.size() - places, ".");
+  }
+  out += (negative ? "-" : "") + digits;
+}
+
+void put_bytes_if_text(std::string_view bytes, std::string& out) {
+  if (find_invalid_utf8(bytes) == std::string::npos) put_text(bytes, out);
+  else out += "null";
+}
+
+void put_hex(std::string_view bytes, bool uuid, std::string& out) {
+  out += '"';
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (uuid && (i == 4 || i == 6 || i == 8 || i == 10)) out += '-';
+    out += fmt::format("{:02x}", static_cast<unsigned char>(bytes[i]));
+  }
+  out += '"';
+}
+
+}  // namespace dml
