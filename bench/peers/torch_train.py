@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 """The peer: a training step of the same mathematics in PyTorch, as people write it.
 
-    torch_train.py RECIPE [--masked X | --documents FILE] [--warmup N] [--steps N] [--threads N]
+    torch_train.py RECIPE [--masked X | --documents FILE] [--dpo] [--warmup N] [--steps N] [--threads N]
 
 Reads the keys of a bench recipe that matter here and prints one JSON line with the fields of `dml bench --json` that
 bench/compare.sh reads. Float32 throughout; modules, autograd, scores with a mask, all logits, AdamW and clipping are what
 transformers and PEFT do in eager mode on a CPU. A micro-batch of documents of unlike length is padded to its longest.
+With --dpo its documents are pairs, two by two: a pass without the adapter for the reference, and the logistic loss.
 """
 import argparse
 import json
@@ -32,8 +33,10 @@ class LoraLinear(nn.Module):
         nn.init.zeros_(self.up.weight)
         self.scale = alpha / rank
 
+    adapted = True  # False: the base alone
+
     def forward(self, x):
-        return self.base(x) + self.up(self.down(x)) * self.scale
+        return self.base(x) + self.up(self.down(x)) * self.scale if LoraLinear.adapted else self.base(x)
 
 
 class RmsNorm(nn.Module):
@@ -154,6 +157,22 @@ def micro_batches(documents, each, vocab):
         yield ids, labels
 
 
+def answer_scores(model, ids, labels):
+    """Sums of log p over the labels of each document."""
+    log_p = F.log_softmax(model(ids), dim=-1)
+    picked = log_p.gather(-1, labels.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+    return (picked * (labels != -100)).sum(dim=-1)
+
+
+def dpo_loss(model, ids, labels, pairs, beta=0.1):
+    with torch.no_grad():
+        LoraLinear.adapted = False
+        reference = answer_scores(model, ids, labels)
+        LoraLinear.adapted = True
+    gain = beta * (answer_scores(model, ids, labels) - reference)
+    return -F.logsigmoid(gain[0::2] - gain[1::2]).sum() / pairs
+
+
 def sgemm_rate():
     a, b = torch.randn(2048, 2048), torch.randn(2048, 2048)
     best = math.inf
@@ -169,6 +188,7 @@ def main():
     parser.add_argument("recipe")
     parser.add_argument("--masked", type=float, default=0)
     parser.add_argument("--documents")
+    parser.add_argument("--dpo", action="store_true")
     parser.add_argument("--warmup", type=int, default=1)
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--threads", type=int, default=2)
@@ -198,6 +218,11 @@ def main():
     def step():
         total = 0.0
         for ids, labels in data:
+            if args.dpo:
+                loss = dpo_loss(model, ids, labels, each * batches // 2)
+                loss.backward()
+                total += loss.item()
+                continue
             logits = model(ids)
             loss = F.cross_entropy(logits.view(-1, logits.shape[-1]), labels.view(-1), ignore_index=-100, reduction="sum") / learned
             loss.backward()

@@ -18,7 +18,7 @@
 #include "kernels/gemm.h"
 #include "optim/optimizer.h"
 #include "train/step.h"
-#include "train/token_loss.h"
+#include "assembly/objective_choice.h"
 
 namespace dml {
 namespace {
@@ -181,6 +181,22 @@ void count(const std::vector<SyntheticBatch>& batches, CausalLm& model, BenchRes
   model.set_length(longest);
 }
 
+// With rl the documents of a micro-batch are pairs, two by two; without, the lists are empty.
+std::vector<std::vector<DocumentGroup>> pairs_of(const Recipe& recipe, const std::vector<SyntheticBatch>& batches) {
+  std::vector<std::vector<DocumentGroup>> out(batches.size());
+  if (recipe.data.rows == RowKind::text) return out;
+  if (recipe.data.rows != RowKind::pairs || recipe.preference.reward_model)
+    throw UserError("dml bench measures steps on texts, and on pairs (rl: dpo, orpo, simpo, cpo)");
+  for (std::size_t m = 0; m < batches.size(); ++m) {
+    const PackedBatch batch = batches[m].batch();
+    if (batch.documents() % 2 != 0)
+      throw UserError("dml bench takes the documents of a micro-batch as pairs, and this one has {}", batch.documents());
+    for (std::int64_t d = 0; d < batch.documents(); ++d)
+      out[m].push_back({.role = d % 2 == 0 ? DocumentRole::chosen : DocumentRole::rejected, .group = static_cast<std::int32_t>(d / 2)});
+  }
+  return out;
+}
+
 CausalLm::Shape largest(const std::vector<SyntheticBatch>& batches) {
   CausalLm::Shape out{0, 0, 0};
   for (const SyntheticBatch& b : batches) {
@@ -224,7 +240,9 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
 
   strategy->announce(model.parameters);
   auto held = strategy->memory(model.parameters, optimizer->state(), (per_step + comm.size() - 1) / comm.size());
-  TokenLoss objective;
+  const auto pairs = pairs_of(recipe, batches);
+  const auto made = make_objective(recipe, {}, reference_source(recipe, model));
+  Objective& objective = *made;
   result.plan.activations = objective.measure(model, largest(batches), true);
   hold(held, result.plan);
   result.plan.optimizer += working_bytes(*optimizer, model.parameters);
@@ -246,7 +264,12 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
         {model, objective, *strategy, *optimizer, comm},
         {s, per_step, static_cast<std::uint64_t>(recipe.train.seed), recipe.optim.learning_rate,
          recipe.optim.max_grad_norm},
-        [&](std::int64_t m) { return batches[static_cast<std::size_t>(m)].batch(); }, watch);
+        [&](std::int64_t m) {
+          PackedBatch batch = batches[static_cast<std::size_t>(m)].batch();
+          batch.groups = pairs[static_cast<std::size_t>(m)];
+          return batch;
+        },
+        watch);
     const BenchPhases phases = watch.finish();
     (s == 0 ? result.first_loss : result.last_loss) = step.loss;
     if (s >= options.warmup) measured.push_back(phases);
