@@ -7,6 +7,7 @@
 #include "core/log.h"
 #include "pipeline/hub_pushes.h"
 #include "plugin/tables.h"
+#include "train/preference_signs.h"
 #include "train/best_model.h"
 #include "train/limits.h"
 #include "train/mlflow.h"
@@ -124,6 +125,8 @@ Observers make_policies(RunPlan& plan, Clock::time_point started) {
                                                 d.check_interval));
   if (const auto known = plan.objective->loss_at_start())
     all.push_back(std::make_unique<FirstLoss>(*known, plan.data.prepared.folder()));
+  if (plan.recipe.preference.rl != Rl::none && plan.comm.rank() == 0)
+    all.push_back(std::make_unique<PreferenceSigns>());
   if (t.max_time) all.push_back(std::make_unique<TimeLimit>(started, *t.max_time));
   if (t.loss_watchdog_threshold)
     all.push_back(std::make_unique<LossWatchdog>(*t.loss_watchdog_threshold, t.loss_watchdog_patience));

@@ -1,0 +1,29 @@
+// What the values that an objective of preferences logs say of a run at its end: the chosen answers became less likely, or the
+// rewards grew so far apart that little of the model at the start is left.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "train/observer.h"
+
+namespace dml {
+
+class PreferenceSigns : public Observer {
+ public:
+  Action on_step(const StepMetrics& metrics) override;
+  void on_end(const RunEnd& end) override;
+  /// The warnings; empty before both ends of the run are known.
+  std::vector<std::string> warnings() const;
+
+ private:
+  struct Values {
+    double chosen = 0, rejected = 0, margin = 0;  // logps/chosen, logps/rejected, rewards/margins
+  };
+  std::vector<Values> first_;  // steps that were seen first …
+  std::deque<Values> last_;    // … and last
+  std::int64_t seen_ = 0;
+};
+
+}  // namespace dml

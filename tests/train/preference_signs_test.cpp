@@ -1,0 +1,41 @@
+// What the values of a run on preferences are said to mean.
+#include "train/preference_signs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace dml {
+namespace {
+
+std::vector<std::string> signs(double chosen_at_end, double margin_at_end, int steps = 20) {
+  PreferenceSigns signs;
+  for (int s = 0; s < steps; ++s) {
+    const double done = static_cast<double>(s) / (steps - 1);
+    StepMetrics m;
+    m.values = {{"rewards/margins", margin_at_end * done},
+                {"logps/chosen", -20 + (chosen_at_end + 20) * done},
+                {"logps/rejected", -20 - 10 * done}};
+    signs.on_step(m);
+  }
+  return signs.warnings();
+}
+
+TEST(PreferenceSigns, SayThatChosenAnswersBecameLessLikely) {
+  EXPECT_THAT(signs(-40, 1), testing::ElementsAre(testing::StartsWith("logps/chosen fell from -22.1 to -37.9")));
+  EXPECT_TRUE(signs(-21, 1).empty());
+  EXPECT_TRUE(signs(-10, 1).empty());
+}
+
+TEST(PreferenceSigns, SayThatRewardsGrewFarApart) {
+  EXPECT_THAT(signs(-20, 30), testing::ElementsAre(testing::StartsWith("rewards/margins reached 26.8")));
+}
+
+TEST(PreferenceSigns, SayNothingOfShortRunsAndOtherObjectives) {
+  EXPECT_TRUE(signs(-400, 30, 9).empty());
+  PreferenceSigns other;
+  for (int s = 0; s < 20; ++s) other.on_step({});
+  EXPECT_TRUE(other.warnings().empty());
+}
+
+}  // namespace
+}  // namespace dml
