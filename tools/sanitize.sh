@@ -61,7 +61,7 @@ try() {
     if [ "$kind" = full ]; then
       echo "tokenizer_config: datasets/quickstart/tokenizer"
       echo "model_config: $(tr -d '\n' <"tests/golden/$family/model/config.json" |
-        sed -E 's/"vocab_size": *[0-9]+/"vocab_size": 2048/; s/"(max_position_embeddings|n_positions)": *[0-9]+/"\1": 256/')"
+        sed -E 's/"vocab_size": *[0-9]+/"vocab_size": 2048/; s/"(max_position_embeddings|n_positions|max_seq_len)": *[0-9]+/"\1": 256/')"
     else
       echo "base_model: $work/$family-full/out"
       echo "lora_r: 4"
@@ -69,8 +69,8 @@ try() {
       echo "lora_target_linear: true"
     fi
     case $family in  # what the family calls its embedding and its head
-      gpt2*) echo "${keys[$kind]/embed_tokens/wte}" ;;
-      falcon*) echo "${keys[$kind]/embed_tokens/word_embeddings}" ;;
+      gpt2* | mpt) echo "${keys[$kind]/embed_tokens/wte}" ;;
+      falcon* | bloom) echo "${keys[$kind]/embed_tokens/word_embeddings}" ;;
       gpt_neox*) echo "${keys[$kind]/embed_tokens/embed_in}" | sed 's/lm_head/embed_out/' ;;
       *) echo "${keys[$kind]}" ;;
     esac
