@@ -49,7 +49,7 @@ class Automaton {
     }
     return state;
   }
-  /// The byte that must come next, if the text goes on; nothing where there is more than one.
+  /// The byte that must come next, if any may; nothing where there is more than one.
   std::optional<unsigned char> only_byte(State state) {
     std::optional<unsigned char> only;
     for (int byte = 0; byte < 256; ++byte) {

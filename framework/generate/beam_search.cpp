@@ -146,7 +146,7 @@ class Search {
   std::int64_t longest_;  // answer
   Decoding decoding_;
   std::vector<Beam> beams_;
-  std::vector<std::size_t> live_;   // beams that go on; row r of the logits is that of live_[r]
+  std::vector<std::size_t> live_;   // beams that are continued; row r of the logits is that of live_[r]
   std::vector<Finished> finished_;  // best first
 };
 

@@ -1,9 +1,10 @@
 // Many requests on one model at a time. A step reads a part of the prompts that wait and writes one token of every answer
 // under way, so a long prompt does not stop the others; a request may come, end or be cancelled between any two steps.
 //
-// What a request answers depends on the request alone: not on its company, nor on what the cache knew of its prompt, nor on the
-// parts in which that was read, nor on which adapters the others ask. Prompts are read by packed products and answers written by dots (CausalLm::generate), so only
-// rows that were read are shared; what an answer wrote is read again when it becomes part of a prompt.
+// What a request answers depends on the request alone: not on its company and their adapters, nor on what the cache knew of its
+// prompt, nor on the parts in which that was read, nor on what was written ahead. Prompts are read by packed products and
+// answers written by dots (CausalLm::generate), so only rows that were read are shared; what an answer wrote is read again when
+// it becomes part of a prompt.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +38,7 @@ struct GenerationSpeed {
 };
 
 struct EngineOptions {
-  std::size_t slots = 16;                          // requests that go on at a time; the others wait
+  std::size_t slots = 16;                          // requests that are answered at a time; the others wait
   std::int64_t context = 0;                        // most tokens of prompt and answer together
   std::int64_t cache_tokens = 0;                   // keys and values of so many tokens are kept
   kernels::Storage cache = kernels::Storage::f32;  // of keys and values: f32, bf16 or int8
@@ -70,7 +71,7 @@ struct EngineEvent {
   std::vector<Sampler::Choice> prompt{};   // read, with report_prompt: of every token but the first
   std::vector<float> embedding{};          // end of such a request
   StopReason reason = StopReason::length;  // end
-  std::exception_ptr failure{};            // end: why the request could not go on
+  std::exception_ptr failure{};            // end: why the request could not be answered
 };
 
 /// A model, or an adapter on it (CausalLm::adopt): rows of one base are computed together.
@@ -93,7 +94,7 @@ class Engine {
   RequestId submit(EngineRequest request);
   /// No further events of this request.
   void cancel(RequestId id);
-  /// Goes on with everything a little. The events are valid until the next call.
+  /// Reads parts of prompts and writes a token of each answer. The events are valid until the next call.
   std::span<const EngineEvent> step();
 
   /// The models' values have changed: nothing that was read before is known any more. No request is under way.

@@ -20,7 +20,7 @@ void tell(Generated& result, std::size_t sequence, const Generator::OnToken& on_
     }
 }
 
-// Room for the longest texts of these prompts that may go on together.
+// Room for the longest texts of these prompts that are generated at a time.
 EngineOptions engine_options(std::span<const std::vector<Token>> prompts, const GenerationOptions& options) {
   EngineOptions out;
   out.slots = std::clamp<std::size_t>(options.together, 1, prompts.size());

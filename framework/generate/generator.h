@@ -1,5 +1,5 @@
-// Text for a list of prompts: a client of the engine that waits for all of them. Where there are more prompts than may go on
-// together, the next one takes the place of one that has ended.
+// Text for a list of prompts: a client of the engine that waits for all of them. Where there are more prompts than are
+// generated at a time, the next one takes the place of one that has ended.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct GenerationOptions {
   kernels::Storage cache = kernels::Storage::f32;  // of keys and values: f32, bf16 or int8
   std::int64_t beams = 1;                          // above 1: beam search instead of sampling
   double length_penalty = 1;                       // of beam search: above 0 prefers longer texts, below shorter ones
-  std::size_t together = SIZE_MAX;                 // sequences that go on at a time
+  std::size_t together = SIZE_MAX;                 // sequences that are generated at a time
   std::size_t first_number = 0;                    // of the first sequence: each draws random numbers of its own
   std::shared_ptr<TokenConstraint> constraint;     // what every answer must be; null: anything
 

@@ -24,7 +24,7 @@ struct ApiError {
   HttpResponse response() const;
 };
 
-/// What a request is told whose work cannot go on, or not to its end.
+/// What a request is told whose work cannot be done, or not to its end.
 ApiError error_of(const std::exception& why);
 ApiError closing_error();
 

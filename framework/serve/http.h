@@ -72,7 +72,7 @@ class HttpServer {
   HttpServer& operator=(const HttpServer&) = delete;
 
   std::uint16_t port() const;
-  /// No new connections; those that are open go on.
+  /// No new connections; those that are open stay.
   void stop_listening();
   std::size_t connections() const;
 

@@ -18,7 +18,7 @@ class Work {
   virtual bool on_event(std::size_t i, const EngineEvent& event) = 0;
   /// The client has left.
   virtual bool gone() const = 0;
-  /// The work cannot be done, or go on; no more events will come.
+  /// The work cannot be done, or not to its end; no more events will come.
   virtual void fail(const std::exception& why) = 0;
   /// The server is closing: what is there of the answer must do.
   virtual void cut_off() = 0;
