@@ -92,17 +92,17 @@ void print_losses(const std::vector<Evaluation>& rows, bool json) {
   if (!json)
     print(fmt::format("{:<{}}  {:>8}  {:>10}  {:>9}  {:>10}\n", "model", width, "loss", "perplexity", "examples", "trained"));
   for (auto& r : rows) {
-    if (json)
-      print(dump(Json{{"model", r.name},
-                      {"loss", r.loss},
-                      {"ppl", r.perplexity},
-                      {"examples", r.examples},
-                      {"tokens", r.tokens},
-                      {"trained_tokens", r.learned}}) +
-            "\n");
-    else
+    if (json) {
+      Json row{{"model", r.name}, {"loss", r.loss}, {"ppl", r.perplexity}, {"examples", r.examples}, {"tokens", r.tokens},
+               {"trained_tokens", r.learned}};
+      if (std::isnan(r.perplexity)) row.erase("ppl");
+      for (const NamedValue& v : r.values) row[v.name] = v.value;
+      print(dump(row) + "\n");
+    } else {
       print(fmt::format("{:<{}}  {:>8.4f}  {:>10.3f}  {:>9}  {:>10}\n", r.name, width, r.loss, r.perplexity, r.examples,
                         r.learned));
+      for (const NamedValue& v : r.values) print(fmt::format("{:<{}}  {:>8.4f}  {}\n", "", width, v.value, v.name));
+    }
   }
 }
 

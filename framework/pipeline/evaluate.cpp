@@ -1,41 +1,72 @@
 #include "pipeline/evaluate.h"
 
 #include <cmath>
+#include <memory>
+#include <utility>
 
 #include "assembly/base_model.h"
 #include "assembly/job.h"
+#include "assembly/objective_choice.h"
 #include "assembly/vocabulary.h"
 #include "core/clock.h"
 #include "core/error.h"
 #include "data/loader.h"
+#include "pipeline/reference_pass.h"
 #include "train/split_loss.h"
-#include "train/token_loss.h"
 
 namespace dml {
 namespace {
 
-Evaluation evaluate_one(std::string name, CausalLm& model, const Examples& examples, const Schedule& schedule,
-                        Comm& comm) {
-  auto start = Clock::now();
-  Loader loader(examples, schedule);
-  std::int64_t longest = schedule.longest();
-  model.set_length(schedule.options().sequence_len / schedule.options().documents);
-  TokenLoss objective;
-  model.reserve(objective.measure(model, {longest, longest, schedule.most_documents()}, false));
-  UnitHooks no_hooks;  // every rank holds the whole model
-  const MicroBatchSum sum = split_loss({model, objective, loader, schedule, comm, no_hooks}).all;
-  const double loss = sum.losses.mean();
-  Evaluation e{std::move(name), loss, std::exp(loss), examples.size(), sum.tokens, sum.trained_tokens, 0};
-  e.seconds = seconds_since(start);
-  return e;
-}
+// The validation split, as the recipe's objective sees it.
+struct Split {
+  const Recipe& recipe;
+  const Prepared& prepared;
+  Examples examples;
+  Schedule schedule;
+  ReferenceScores references = {};
+
+  // A loader, and an objective for which the model has room.
+  std::pair<Loader, std::unique_ptr<Objective>> ready(CausalLm& model) const {
+    Loader loader(examples, schedule, loader_options(recipe, references, true));
+    const std::int64_t longest = schedule.longest(), documents = schedule.most_documents(),
+                       mismatched = loader.longest_mismatched();
+    auto objective = make_objective(recipe, {mismatched, mismatched, documents});
+    model.set_length(schedule.options().sequence_len / schedule.options().documents);
+    model.reserve(objective->measure(model, {longest, longest, documents}, false));
+    return {std::move(loader), std::move(objective)};
+  }
+
+  // Asks the model that the run started from.
+  void refer_to(CausalLm& model, Comm& comm) {
+    auto [loader, objective] = ready(model);
+    std::vector<double>* mismatched =
+        loader_options(recipe, references, true).mismatched ? &references.mismatched_validation : nullptr;
+    const std::vector<ReferencePart> parts{{examples, schedule, loader, mismatched}};
+    forget(references, prepared.all().size(), parts);
+    UnitHooks no_hooks;
+    compute_references(parts, model, no_hooks, comm, references);
+  }
+
+  Evaluation evaluate(std::string name, CausalLm& model, Comm& comm) const {
+    auto start = Clock::now();
+    auto [loader, objective] = ready(model);
+    UnitHooks no_hooks;  // every rank holds the whole model
+    const MicroBatchSum sum = split_loss({model, *objective, loader, schedule, comm, no_hooks}).all;
+    const double loss = sum.losses.mean();
+    const bool of_tokens = recipe.data.rows == RowKind::text || recipe.data.rows == RowKind::steps;
+    Evaluation e{std::move(name), loss, of_tokens ? std::exp(loss) : std::nan(""),
+                 named_terms(objective->terms(), sum.losses), examples.size(), sum.tokens, sum.trained_tokens, 0};
+    e.seconds = seconds_since(start);
+    return e;
+  }
+};
 
 }  // namespace
 
 std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, std::vector<std::string> adapters) {
-  if (recipe.preference.rl != Rl::none)
-    throw UserError("dml evaluate measures the loss of texts; a run with rl measures its own loss on the validation data, "
-                    "as \"event\": \"eval\" in metrics.jsonl of output_dir");
+  if (recipe.data.rows == RowKind::prompts || recipe.plugin.objective)
+    throw UserError("dml evaluate measures the loss of texts and of preferences; this run measures its own values on the "
+                    "validation data, as \"event\": \"eval\" in metrics.jsonl of output_dir");
   set_up_processor(recipe.train, comm);
   bool full = recipe.adapter.makes_model();
   if (full && !adapters.empty())
@@ -44,6 +75,7 @@ std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, std::vector<s
   if (full && file_exists(recipe.train.output_dir + "/config.json")) {
     section = ModelSection{};
     section.base_model = recipe.train.output_dir;
+    section.task = recipe.model.task;
   }
   if (section.base_model.empty())
     throw UserError("{}: no trained model there yet; run dml train first", recipe.train.output_dir);
@@ -56,7 +88,18 @@ std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, std::vector<s
   Prepared prepared = prepare_on_ranks(recipe, *tokenizer, comm);
   Examples examples = prepared.validation();
   if (examples.empty()) throw UserError("there is no validation split: set val_set_size or test_datasets");
-  Schedule schedule(examples.lengths(), eval_schedule(recipe.data, recipe.train, comm.size()));
+  const bool preferences = recipe.data.rows != RowKind::text && recipe.data.rows != RowKind::steps;
+  Split split{recipe, prepared, examples,
+              Schedule(examples.lengths(),
+                       eval_schedule(recipe.data, recipe.train, preferences ? examples.size() : comm.size()))};
+  if (recipe.preference.needs_reference()) {
+    const BaseModel start = open_base_model(recipe.model, recipe.adapter);
+    std::vector<std::string> over;
+    if (!full && recipe.adapter.lora_model_dir) over = {*recipe.adapter.lora_model_dir};
+    BaseModel own = start;
+    fit_vocabulary(own, over);
+    split.refer_to(*make_inference_model(own, recipe.model.frozen_storage, over), comm);
+  }
 
   const BaseModel base = open_base_model(section, recipe.adapter);
   std::vector<Evaluation> rows;
@@ -64,9 +107,10 @@ std::vector<Evaluation> evaluate(const Recipe& recipe, Comm& comm, std::vector<s
     BaseModel own = base;  // adapters may have vocabularies of their own
     if (!vocabulary_of.empty()) fit_vocabulary(own, {vocabulary_of});
     auto model = make_inference_model(own, section.frozen_storage, over);
-    rows.push_back(evaluate_one(std::move(name), *model, examples, schedule, comm));
+    rows.push_back(split.evaluate(std::move(name), *model, comm));
   };
-  run(full ? section.base_model : "base", full ? "" : adapters[0], {});
+  const bool has_head = section.task == ModelTask::causal_lm;  // a reward model's base does not
+  if (full || has_head) run(full ? section.base_model : "base", full ? "" : adapters[0], {});
   for (const std::string& directory : adapters) run(directory, directory, {directory});
   return rows;
 }

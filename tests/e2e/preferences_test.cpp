@@ -144,6 +144,23 @@ TEST_F(PreferenceRuns, TheReferenceIsTheSameInEveryStepAsBeforeTheFirst) {
   }
 }
 
+TEST_F(PreferenceRuns, EvaluateMeasuresThePreferencesOfTheValidationSplit) {
+  for (const char* rl : {"dpo", "kto"}) {
+    const std::string name = rl;
+    trained(name, preference(rl) + Keys{{"val_set_size", "8"}});
+    const Ended e = dml({"evaluate", at(name + ".yml"), "--json"});
+    ASSERT_EQ(e.exit, 0) << e.err;
+    const std::size_t last = e.out.rfind('{');
+    const Json row = Json::parse(e.out.substr(last));
+    double eval_loss = 0;
+    for (const Json& line : json_lines(at(name) + "/metrics.jsonl"))
+      if (line.contains("eval_loss")) eval_loss = line["eval_loss"];
+    EXPECT_NEAR(row["loss"].get<double>(), eval_loss, 1e-5) << rl;
+    EXPECT_TRUE(row.contains("rewards/margins"));
+    EXPECT_FALSE(row.contains("ppl"));
+  }
+}
+
 TEST_F(PreferenceRuns, ARewardModelLearnsToTellThePairsAndScoresTexts) {
   Keys keys = preference("dpo") + Keys{{"rl", ""}, {"reward_model", "true"}, {"learning_rate", "1e-2"},
                                        {"center_rewards_coefficient", "0.01"}};
