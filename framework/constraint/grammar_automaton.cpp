@@ -6,341 +6,26 @@
 #include <set>
 
 #include "constraint/automaton.h"
-#include "constraint/language.h"
+#include "constraint/gbnf.h"
 #include "constraint/utf8.h"
-#include "core/closest.h"
 #include "core/error.h"
 
 namespace dml {
 namespace {
 
-constexpr std::size_t kMostSymbols = 200'000;
 constexpr std::size_t kMostWays = 20'000;
-constexpr int kDeepestGroup = 200;
 
-struct Symbol {
-  bool terminal;
-  std::uint32_t rule = 0;
-  std::vector<CodePoints> set;  // of a terminal, ascending
-};
-using Sequence = std::vector<Symbol>;
-
-struct Rule {
-  std::string name;
-  std::vector<Sequence> alternatives;
-  bool defined = false;
-  std::size_t line = 0;  // where it is first named
-};
-
-class GrammarParser {
- public:
-  GrammarParser(std::string_view text, std::string_view source) : source_(source) {
-    bool valid = false;
-    text_ = code_points(text, &valid);
-    if (!valid) throw UserError("{}: not UTF-8", source_);
-  }
-
-  std::vector<Rule> parse() {
-    space(true);
-    while (more()) {
-      const std::uint32_t rule = named(name());
-      space(false);
-      if (!take(U"::=")) fail("expected '::='");
-      if (rules_[rule].defined) fail(fmt::format("rule '{}' is defined twice", rules_[rule].name));
-      space(true);
-      auto alternatives = expression(0);
-      rules_[rule].alternatives = std::move(alternatives);
-      rules_[rule].defined = true;
-      if (more() && peek() != U'\n' && peek() != U'\r') fail("expected the end of the rule");
-      space(true);
-    }
-    std::vector<std::string> names;
-    for (auto& r : rules_)
-      if (r.defined) names.push_back(r.name);
-    for (auto& r : rules_)
-      if (!r.defined) throw UserError("{}:{}: there is no rule '{}'{}", source_, r.line, r.name, did_you_mean(r.name, names));
-    if (!ids_.contains("root")) throw UserError("{}: there is no rule 'root'", source_);
-    return std::move(rules_);
-  }
-  std::uint32_t root() const { return ids_.at("root"); }
-
- private:
-  std::size_t line() const { return 1 + static_cast<std::size_t>(std::count(text_.begin(), text_.begin() + static_cast<std::ptrdiff_t>(at_), U'\n')); }
-  [[noreturn]] void fail(std::string_view what) const {
-    const std::size_t begin = at_ == 0 ? 0 : text_.rfind(U'\n', at_ - 1) + 1;
-    throw UserError("{}:{}:{}: {}", source_, line(), at_ - std::min(at_, begin) + 1, what);
-  }
-  bool more() const { return at_ < text_.size(); }
-  char32_t peek() const { return more() ? text_[at_] : 0; }
-  bool take(std::u32string_view word) {
-    if (text_.compare(at_, word.size(), word) != 0) return false;
-    at_ += word.size();
-    return true;
-  }
-  void space(bool lines) {
-    while (more()) {
-      if (peek() == U'#')
-        while (more() && peek() != U'\n') ++at_;
-      else if (peek() == U' ' || peek() == U'\t' || (lines && (peek() == U'\n' || peek() == U'\r')))
-        ++at_;
-      else
-        break;
-    }
-  }
-  static bool of_name(char32_t c) { return (c >= U'a' && c <= U'z') || (c >= U'A' && c <= U'Z') || (c >= U'0' && c <= U'9') || c == U'-' || c == U'_'; }
-  std::string name() {
-    std::string out;
-    while (more() && of_name(peek())) out += static_cast<char>(text_[at_++]);
-    if (out.empty()) fail("expected the name of a rule");
-    return out;
-  }
-  std::uint32_t named(const std::string& name) {
-    auto [it, fresh] = ids_.try_emplace(name, static_cast<std::uint32_t>(rules_.size()));
-    if (fresh) rules_.push_back({name, {}, false, line()});
-    return it->second;
-  }
-  std::uint32_t anonymous(std::vector<Sequence> alternatives) {
-    rules_.push_back({"", std::move(alternatives), true, 0});
-    return static_cast<std::uint32_t>(rules_.size() - 1);
-  }
-  void count(std::size_t n) {
-    if ((symbols_ += n) > kMostSymbols) fail(fmt::format("the grammar is too large: more than {} symbols", kMostSymbols));
-  }
-
-  std::vector<Sequence> expression(int depth) {
-    if (depth > kDeepestGroup) fail("groups are nested too deeply");
-    std::vector<Sequence> out;
-    do {
-      space(true);
-      out.push_back(sequence(depth));
-    } while (take(U"|"));
-    return out;
-  }
-
-  Sequence sequence(int depth) {
-    Sequence out;
-    while (more()) {
-      space(depth > 0);
-      const std::size_t before = out.size();
-      if (take(U"\"")) {
-        while (!take(U"\"")) {
-          if (!more() || peek() == U'\n') fail("a literal has no closing '\"'");
-          const char32_t c = character();
-          out.push_back({true, 0, {{c, c}}});
-        }
-      } else if (take(U"[")) {
-        out.push_back({true, 0, bracket()});
-      } else if (take(U".")) {
-        out.push_back({true, 0, {{0, Languages::kLast}}});
-      } else if (take(U"(")) {
-        auto inner = expression(depth + 1);
-        space(true);
-        if (!take(U")")) fail("a group has no ')'");
-        out.push_back({false, anonymous(std::move(inner)), {}});
-      } else if (of_name(peek())) {
-        out.push_back({false, named(name()), {}});
-      } else {
-        break;
-      }
-      count(out.size() - before);
-      repetitions(out, before);
-    }
-    return out;
-  }
-
-  // *, +, ? or {m,n} behind the symbols from `begin` on, which become a rule of their own.
-  void repetitions(Sequence& out, std::size_t begin) {
-    while (true) {
-      std::uint32_t least, most = UINT32_MAX;
-      if (take(U"*")) {
-        least = 0;
-      } else if (take(U"+")) {
-        least = 1;
-      } else if (take(U"?")) {
-        least = 0, most = 1;
-      } else if (take(U"{")) {
-        space(false);
-        least = number();
-        space(false);
-        most = least;
-        if (take(U",")) {
-          space(false);
-          most = peek() == U'}' ? UINT32_MAX : number();
-          space(false);
-        }
-        if (!take(U"}")) fail("expected '}'");
-        if (least > most) fail("the numbers of a repetition are out of order");
-      } else {
-        return;
-      }
-      const Sequence body(out.begin() + static_cast<std::ptrdiff_t>(begin), out.end());
-      out.resize(begin);
-      Symbol one{false, anonymous({body}), {}};
-      for (std::uint32_t i = 0; i < least; ++i) out.push_back(one), count(1);
-      if (most == UINT32_MAX) {
-        const std::uint32_t again = anonymous({});
-        rules_[again].alternatives = {{one, {false, again, {}}}, {}};
-        out.push_back({false, again, {}});
-      } else if (most > least) {
-        Sequence rest;
-        for (std::uint32_t i = least; i < most; ++i) {
-          Sequence here{one};
-          here.insert(here.end(), rest.begin(), rest.end());
-          rest = {{false, anonymous({here, {}}), {}}};
-          count(2);
-        }
-        out.push_back(rest[0]);
-      }
-    }
-  }
-  std::uint32_t number() {
-    std::uint64_t n = 0;
-    if (peek() < U'0' || peek() > U'9') fail("expected a number");
-    while (peek() >= U'0' && peek() <= U'9') n = std::min<std::uint64_t>(n * 10 + (text_[at_++] - U'0'), kMostSymbols + 1);
-    if (n > kMostSymbols) fail("too many repetitions");
-    return static_cast<std::uint32_t>(n);
-  }
-
-  char32_t character() {
-    const char32_t c = text_[at_++];
-    if (c != U'\\') return c;
-    if (!more()) fail("a backslash at the end");
-    const char32_t e = text_[at_++];
-    switch (e) {
-      case U'n': return U'\n';
-      case U't': return U'\t';
-      case U'r': return U'\r';
-      case U'x': return hex(2);
-      case U'u': return hex(4);
-      case U'U': return hex(8);
-      case U'\\':
-      case U'"':
-      case U'[':
-      case U']':
-      case U'-':
-      case U'^':
-      case U'/':
-        return e;
-      default:
-        fail("unknown escape");
-    }
-  }
-  char32_t hex(int digits) {
-    char32_t value = 0;
-    for (int i = 0; i < digits; ++i) {
-      const char32_t c = more() ? text_[at_++] : 0, low = c | 32;
-      if (c >= U'0' && c <= U'9')
-        value = value << 4 | (c - U'0');
-      else if (low >= U'a' && low <= U'f')
-        value = value << 4 | (low - U'a' + 10);
-      else
-        fail("a hexadecimal digit is missing");
-    }
-    if (value > Languages::kLast) fail("no code point is that large");
-    return value;
-  }
-
-  std::vector<CodePoints> bracket() {
-    const bool inverse = take(U"^");
-    std::vector<CodePoints> set;
-    while (!take(U"]")) {
-      if (!more() || peek() == U'\n') fail("a character class has no ']'");
-      CodePoints c;
-      c.first = c.last = character();
-      if (peek() == U'-' && at_ + 1 < text_.size() && text_[at_ + 1] != U']') {
-        ++at_;
-        c.last = character();
-        if (c.last < c.first) fail("the ends of a range are out of order");
-      }
-      set.push_back(c);
-    }
-    std::sort(set.begin(), set.end(), [](auto& a, auto& b) { return a.first < b.first; });
-    if (!inverse) return set;
-    std::vector<CodePoints> out;
-    char32_t next = 0;
-    for (auto& c : set) {
-      if (c.first > next) out.push_back({next, c.first - 1});
-      next = std::max<char32_t>(next, c.last + 1);
-    }
-    if (next <= Languages::kLast) out.push_back({next, Languages::kLast});
-    return out;
-  }
-
-  std::string source_;
-  std::u32string text_;
-  std::size_t at_ = 0, symbols_ = 0;
-  std::vector<Rule> rules_;
-  std::map<std::string, std::uint32_t> ids_;
-};
-
-// Alternatives that can never end are taken out, so that every stack can be finished; left recursion, which would grow
-// stacks without reading anything, is refused.
-void check_rules(std::vector<Rule>& rules, std::uint32_t root, std::string_view source) {
-  const std::size_t n = rules.size();
-  std::vector<char> ends(n, 0), empty(n, 0);
-  auto settle = [&](std::vector<char>& of, bool terminals) {
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (std::size_t r = 0; r < n; ++r) {
-        if (of[r]) continue;
-        for (auto& sequence : rules[r].alternatives)
-          if (std::all_of(sequence.begin(), sequence.end(), [&](auto& s) { return s.terminal ? terminals && !s.set.empty() : of[s.rule] != 0; })) {
-            of[r] = 1;
-            changed = true;
-            break;
-          }
-      }
-    }
-  };
-  settle(ends, true);
-  settle(empty, false);
-  if (!ends[root]) throw UserError("{}: the rule 'root' allows no text at all: it never ends", source);
-  for (auto& rule : rules)
-    std::erase_if(rule.alternatives, [&](auto& sequence) {
-      return std::any_of(sequence.begin(), sequence.end(), [&](auto& s) { return s.terminal ? s.set.empty() : !ends[s.rule]; });
-    });
-  // Rules that a rule may begin with; `grows`: something follows there.
-  struct Edge {
-    std::uint32_t to;
-    bool grows;
-  };
-  std::vector<std::vector<Edge>> first(n);
-  for (std::size_t r = 0; r < n; ++r)
-    for (auto& sequence : rules[r].alternatives)
-      for (std::size_t i = 0; i < sequence.size() && !sequence[i].terminal; ++i) {
-        first[r].push_back({sequence[i].rule, i + 1 < sequence.size()});
-        if (!empty[sequence[i].rule]) break;
-      }
-  for (std::uint32_t r = 0; r < n; ++r) {
-    for (auto& edge : first[r]) {
-      if (!edge.grows) continue;
-      std::vector<char> reached(n, 0);
-      std::vector<std::uint32_t> stack{edge.to};
-      while (!stack.empty()) {
-        const std::uint32_t at = stack.back();
-        stack.pop_back();
-        if (reached[at]) continue;
-        reached[at] = 1;
-        for (auto& next : first[at]) stack.push_back(next.to);
-      }
-      // x* of an x that may be empty returns to itself with nothing left to do, which is harmless.
-      if (reached[r] && !(rules[r].name.empty() && empty[edge.to]))
-        throw UserError("{}: {} is left-recursive: it begins with itself, which is not supported", source,
-                        rules[r].name.empty() ? "a repetition" : fmt::format("rule '{}'", rules[r].name));
-    }
-  }
-}
+using Sequence = GrammarSequence;
 
 class GrammarAutomaton final : public Automaton {
  public:
   GrammarAutomaton(std::string_view text, std::string_view source) {
-    GrammarParser parser(text, source);
-    rules_ = parser.parse();
-    check_rules(rules_, parser.root(), source);
+    const GrammarRules parsed = parse_gbnf(text, source);
+    rules_ = parsed.rules;
     std::vector<std::uint32_t> ways;
     std::set<std::uint32_t> visited;
-    for (std::uint32_t i = 0; i < rules_[parser.root()].alternatives.size(); ++i)
-      expand(stack({parser.root(), i, 0, kEnd}), ways, visited);
+    for (std::uint32_t i = 0; i < rules_[parsed.root].alternatives.size(); ++i)
+      expand(stack({parsed.root, i, 0, kEnd}), ways, visited);
     start_ = state(std::move(ways), {});
   }
   State start() override { return start_; }
@@ -367,7 +52,7 @@ class GrammarAutomaton final : public Automaton {
     if (fresh) stacks_.push_back(s);
     return it->second;
   }
-  const Symbol& symbol(const Stack& s) const { return rules_[s.rule].alternatives[s.alternative][s.position]; }
+  const GrammarSymbol& symbol(const Stack& s) const { return rules_[s.rule].alternatives[s.alternative][s.position]; }
 
   // Adds the stacks in front of a terminal that this one leads to without reading.
   void expand(std::uint32_t id, std::vector<std::uint32_t>& ways, std::set<std::uint32_t>& visited) {
@@ -412,7 +97,7 @@ class GrammarAutomaton final : public Automaton {
     return partial.complete() ? state(std::move(ways), {}) : state(std::move(ways), partial);
   }
 
-  std::vector<Rule> rules_;
+  std::vector<GrammarRule> rules_;
   std::vector<Stack> stacks_;
   std::map<Stack, std::uint32_t> stack_ids_;
   std::vector<StateData> states_;

@@ -1,4 +1,4 @@
-// What schema.cpp (formulas and shapes) and schema_compile.cpp (keywords) share.
+// What schema.cpp (formulas), schema_shapes.cpp (shapes), schema_compile.cpp (keywords) and schema_references.cpp share.
 #pragma once
 
 #include <deque>
@@ -6,6 +6,9 @@
 #include "constraint/schema.h"
 
 namespace dml {
+
+inline constexpr int kDeepestSchema = 100;   // subschemas within each other
+inline constexpr int kDeepestFormula = 200;  // formulas within formulas of one value
 
 /// A statement about values of one kind; true of values of another.
 struct Schema::Atom {
@@ -64,5 +67,11 @@ struct Schema::Compiler {
   std::string base_;                                    // of the schema being compiled
   int depth_ = 0;
 };
+
+/// Null where the schema is no object, or has no such member.
+inline const Json* member(const Json& s, const char* key) {
+  auto it = s.find(key);
+  return it == s.end() ? nullptr : &*it;
+}
 
 }  // namespace dml

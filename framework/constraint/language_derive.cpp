@@ -1,0 +1,107 @@
+// Derivatives: what an expression is behind one more code point.
+#include <algorithm>
+
+#include "constraint/language.h"
+
+namespace dml {
+namespace {
+
+using Id = Languages::Id;
+using Transition = Languages::Transition;
+
+// Two lists of transitions side by side: `both` gets the targets of every range of code points, kNone where a list has none.
+template <class Both>
+std::vector<Transition> merged(std::span<const Transition> a, std::span<const Transition> b, const Both& both) {
+  std::vector<Transition> out;
+  auto add = [&](char32_t first, char32_t last, Id next) {
+    if (next == Languages::kNone) return;
+    if (!out.empty() && out.back().next == next && out.back().last + 1 == first)
+      out.back().last = last;
+    else
+      out.push_back({first, last, next});
+  };
+  std::size_t i = 0, j = 0;
+  char32_t at = 0;
+  while (i < a.size() || j < b.size()) {
+    while (i < a.size() && a[i].last < at) ++i;
+    while (j < b.size() && b[j].last < at) ++j;
+    if (i == a.size() && j == b.size()) break;
+    const char32_t a_first = i < a.size() ? std::max(a[i].first, at) : Languages::kLast + 1;
+    const char32_t b_first = j < b.size() ? std::max(b[j].first, at) : Languages::kLast + 1;
+    const char32_t first = std::min(a_first, b_first);
+    const bool in_a = a_first == first, in_b = b_first == first;
+    char32_t last = Languages::kLast;
+    if (i < a.size()) last = std::min<char32_t>(last, in_a ? a[i].last : a_first - 1);
+    if (j < b.size()) last = std::min<char32_t>(last, in_b ? b[j].last : b_first - 1);
+    add(first, last, both(in_a ? a[i].next : Languages::kNone, in_b ? b[j].next : Languages::kNone));
+    at = last + 1;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Transition> Languages::derive(Id a) {
+  const Node n = nodes_[a];  // a copy: nodes_ grows below
+  const auto part = [&](std::size_t i) { return static_cast<Id>(n.data[i]); };
+  switch (n.kind) {
+    case Kind::none:
+    case Kind::empty_text:
+    case Kind::label:
+      return {};
+    case Kind::characters: {
+      std::vector<Transition> out;
+      for (std::uint64_t c : n.data) out.push_back({static_cast<char32_t>(c >> 32), static_cast<char32_t>(c), kEmptyText});
+      return out;
+    }
+    case Kind::concatenation: {
+      std::vector<Transition> out = raw_transitions(part(0));
+      for (auto& t : out) t.next = concatenation(t.next, part(1));
+      if (!nodes_[part(0)].nullable) return out;
+      const std::vector<Transition> behind = raw_transitions(part(1));
+      return merged(out, behind, [&](Id x, Id y) { return either({x, y}); });
+    }
+    case Kind::either: {  // halves, so that many parts cost n log n
+      std::vector<std::vector<Transition>> lists;
+      for (std::size_t i = 0; i < n.data.size(); ++i) lists.push_back(raw_transitions(part(i)));
+      while (lists.size() > 1) {
+        std::vector<std::vector<Transition>> next;
+        for (std::size_t i = 0; i + 1 < lists.size(); i += 2)
+          next.push_back(merged(lists[i], lists[i + 1], [&](Id x, Id y) { return either({x, y}); }));
+        if (lists.size() % 2) next.push_back(std::move(lists.back()));
+        lists = std::move(next);
+      }
+      return lists[0];
+    }
+    case Kind::all_of: {
+      std::vector<Transition> out = raw_transitions(part(0));
+      for (std::size_t i = 1; i < n.data.size() && !out.empty(); ++i) {
+        const std::vector<Transition> other = raw_transitions(part(i));
+        out = merged(out, other, [&](Id x, Id y) { return all_of({x, y}); });
+      }
+      return out;
+    }
+    case Kind::complement: {
+      const std::vector<Transition> inner = raw_transitions(part(0));
+      const Transition everywhere{0, kLast, kAnything};
+      return merged(inner, std::span(&everywhere, 1), [&](Id x, Id) { return complement(x); });
+    }
+    case Kind::repetition: {
+      const auto least = static_cast<std::uint32_t>(n.data[1] >> 32), most = static_cast<std::uint32_t>(n.data[1]);
+      const Id rest = repetition(part(0), least ? least - 1 : 0, most == kUnbounded ? most : most - 1);
+      std::vector<Transition> out = raw_transitions(part(0));
+      for (auto& t : out) t.next = concatenation(t.next, rest);
+      return out;
+    }
+    case Kind::multiples: {
+      std::vector<Transition> out;
+      if (Id next = multiples_after(n, '.')) out.push_back({'.', '.', next});
+      for (char32_t c = '0'; c <= '9'; ++c)
+        if (Id next = multiples_after(n, c)) out.push_back({c, c, next});
+      return out;
+    }
+  }
+  return {};
+}
+
+}  // namespace dml

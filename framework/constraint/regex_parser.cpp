@@ -1,0 +1,350 @@
+// The text of a regular expression to terms: ECMA's syntax, with what schemas borrow from other dialects.
+#include "constraint/regex_term.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "constraint/utf8.h"
+#include "core/error.h"
+
+namespace dml {
+namespace {
+
+using Id = Languages::Id;
+using Term = RegexTerm;
+using TermPtr = RegexTermPtr;
+
+constexpr int kDeepest = 100;                    // nested groups
+constexpr std::uint32_t kMostRepeats = 1'000'000;  // in {n,m}
+
+TermPtr make(Term::Kind kind, Id language = Languages::kEmptyText) {
+  auto out = std::make_unique<Term>();
+  out->kind = kind;
+  out->language = language;
+  return out;
+}
+
+const std::vector<CodePoints> kDigits{{'0', '9'}}, kWord{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
+const std::vector<CodePoints> kSpace{{9, 13},         {32, 32},         {0xA0, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
+                                     {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
+
+std::vector<CodePoints> inverted(std::vector<CodePoints> set) {
+  std::sort(set.begin(), set.end(), [](auto& a, auto& b) { return a.first < b.first; });
+  std::vector<CodePoints> out;
+  char32_t at = 0;
+  for (CodePoints c : set) {
+    if (c.first > at) out.push_back({at, c.first - 1});
+    at = std::max<char32_t>(at, c.last + 1);
+  }
+  if (at <= Languages::kLast) out.push_back({at, Languages::kLast});
+  return out;
+}
+
+// Code points of a general category ("Lu", "L", "Letter").
+std::vector<CodePoints> category(const std::string& name) {
+  static const std::map<std::string, std::string> kLong{
+      {"Letter", "L"},     {"Lowercase_Letter", "Ll"}, {"Uppercase_Letter", "Lu"}, {"Mark", "M"},   {"Number", "N"},
+      {"Decimal_Number", "Nd"}, {"digit", "Nd"},       {"Punctuation", "P"},       {"punct", "P"},  {"Symbol", "S"},
+      {"Separator", "Z"},  {"Other", "C"},             {"Control", "Cc"},          {"cntrl", "Cc"}};
+  auto alias = kLong.find(name);
+  const std::string wanted = alias == kLong.end() ? name : alias->second;
+  std::vector<CodePoints> out;
+  if (wanted.empty() || wanted.size() > 2) return out;
+  for (char32_t c = 0; c <= Languages::kLast; ++c) {
+    const char* is = utf8proc_category_string(static_cast<utf8proc_int32_t>(c));
+    if (is[0] != wanted[0] || (wanted.size() == 2 && is[1] != wanted[1])) continue;
+    if (!out.empty() && out.back().last + 1 == c)
+      out.back().last = c;
+    else
+      out.push_back({c, c});
+  }
+  return out;
+}
+
+class Parser {
+ public:
+  Parser(Languages& languages, std::string_view source) : languages_(languages), source_(source) {
+    bool valid = false;
+    text_ = code_points(source, &valid);
+    if (!valid) fail("it is not UTF-8");
+  }
+
+  TermPtr parse() {
+    dot_is_all_ = take(U"(?s)");
+    TermPtr out = alternatives();
+    if (at_ < text_.size()) fail("unmatched ')'");
+    return out;
+  }
+
+ private:
+  [[noreturn]] void fail(std::string_view what) const {
+    throw UserError("regex '{}', character {}: {}", source_, at_ + 1, what);
+  }
+  bool more() const { return at_ < text_.size(); }
+  char32_t peek(std::size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : 0; }
+  bool take(char32_t c) {
+    if (!more() || text_[at_] != c) return false;
+    return ++at_, true;
+  }
+  bool take(std::u32string_view word) {
+    if (text_.compare(at_, word.size(), word) != 0) return false;
+    at_ += word.size();
+    return true;
+  }
+
+  TermPtr alternatives() {
+    if (++depth_ > kDeepest) fail("groups are nested too deeply");
+    auto out = make(Term::Kind::either);
+    do out->parts.push_back(sequence());
+    while (take(U'|'));
+    --depth_;
+    return out->parts.size() == 1 ? std::move(out->parts[0]) : std::move(out);
+  }
+
+  TermPtr sequence() {
+    auto out = make(Term::Kind::sequence);
+    while (more() && peek() != U'|' && peek() != U')') out->parts.push_back(quantified());
+    return out;
+  }
+
+  TermPtr quantified() {
+    TermPtr out = atom();
+    while (more()) {
+      std::uint32_t least, most;
+      const std::size_t begin = at_;
+      if (take(U'*')) {
+        least = 0, most = Languages::kUnbounded;
+      } else if (take(U'+')) {
+        least = 1, most = Languages::kUnbounded;
+      } else if (take(U'?')) {
+        least = 0, most = 1;
+      } else if (!(take(U'{') && counts(least, most))) {
+        at_ = begin;
+        break;
+      }
+      if (out->asserts()) fail("a quantifier behind an assertion is not supported");
+      if (!take(U'?') && peek() == U'+') fail("possessive quantifiers are not supported");
+      auto repeated = make(Term::Kind::repetition);
+      repeated->least = least;
+      repeated->most = most;
+      repeated->parts.push_back(std::move(out));
+      out = std::move(repeated);
+    }
+    return out;
+  }
+
+  // "n}", "n,}" or "n,m}"; false where it is no quantifier, and '{' is a character.
+  bool counts(std::uint32_t& least, std::uint32_t& most) {
+    if (!number(least)) return false;
+    most = least;
+    if (take(U',')) {
+      most = Languages::kUnbounded;
+      if (peek() != U'}' && !number(most)) return false;
+    }
+    if (!take(U'}')) return false;
+    if (least > most) fail("the numbers of a quantifier are out of order");
+    return true;
+  }
+  bool number(std::uint32_t& out) {
+    if (peek() < U'0' || peek() > U'9') return false;
+    std::uint64_t value = 0;
+    while (peek() >= U'0' && peek() <= U'9') {
+      value = std::min<std::uint64_t>(value * 10 + (text_[at_] - U'0'), kMostRepeats + 1);
+      ++at_;
+    }
+    if (value > kMostRepeats) fail(fmt::format("more than {} repetitions are not supported", kMostRepeats));
+    out = static_cast<std::uint32_t>(value);
+    return true;
+  }
+
+  TermPtr atom() {
+    const char32_t c = text_[at_];
+    switch (c) {
+      case U'(':
+        return group();
+      case U'[':
+        ++at_;
+        return make(Term::Kind::language, languages_.characters(bracket()));
+      case U'.':
+        ++at_;
+        return make(Term::Kind::language,
+                    languages_.characters(dot_is_all_ ? inverted({}) : inverted({{'\n', '\n'}, {'\r', '\r'}, {0x2028, 0x2029}})));
+      case U'^':
+        ++at_;
+        return make(Term::Kind::begin);
+      case U'$':
+        ++at_;
+        return make(Term::Kind::end);
+      case U'*':
+      case U'+':
+      case U'?':
+        fail("nothing to repeat");
+      case U'\\': {
+        // As most schemas mean them, beside ECMA's ^ and $: the beginning and the end of the text.
+        if (take(U"\\A")) return make(Term::Kind::begin);
+        if (take(U"\\Z") || take(U"\\z")) return make(Term::Kind::end);
+        ++at_;
+        std::vector<CodePoints> set;
+        escape(set, false);
+        return make(Term::Kind::language, languages_.characters(std::move(set)));
+      }
+      default:
+        ++at_;
+        return make(Term::Kind::language, languages_.character(c));
+    }
+  }
+
+  TermPtr group() {
+    ++at_;
+    auto kind = Term::Kind::sequence;
+    if (take(U"?=")) {
+      kind = Term::Kind::ahead;
+    } else if (take(U"?!")) {
+      kind = Term::Kind::not_ahead;
+    } else if (take(U"?:")) {
+    } else if (take(U"?<=") || take(U"?<!")) {
+      fail("look-behind is not supported");
+    } else if (take(U"?<") || take(U"?P<")) {
+      while (more() && peek() != U'>') ++at_;
+      if (!take(U'>')) fail("the name of a group has no '>'");
+    } else if (peek() == U'?') {
+      fail("this kind of group is not supported");
+    }
+    auto out = make(kind);
+    out->parts.push_back(alternatives());
+    if (!take(U')')) fail("a group has no ')'");
+    return out;
+  }
+
+  // Behind a backslash: adds the code points it stands for; true when that is a single one.
+  bool escape(std::vector<CodePoints>& set, bool in_bracket) {
+    if (!more()) fail("a backslash at the end");
+    const char32_t c = text_[at_++];
+    auto add = [&](std::vector<CodePoints> more) {
+      set.insert(set.end(), more.begin(), more.end());
+      return false;
+    };
+    auto one = [&](char32_t x) {
+      set.push_back({x, x});
+      return true;
+    };
+    switch (c) {
+      case U'd': return add(kDigits);
+      case U'D': return add(inverted(kDigits));
+      case U'w': return add(kWord);
+      case U'W': return add(inverted(kWord));
+      case U's': return add(kSpace);
+      case U'S': return add(inverted(kSpace));
+      case U'n': return one('\n');
+      case U'r': return one('\r');
+      case U't': return one('\t');
+      case U'f': return one('\f');
+      case U'v': return one('\v');
+      case U'0': return one(0);
+      case U'x': return one(hex(2));
+      case U'u': {
+        if (take(U'{')) {
+          char32_t value = 0;
+          while (more() && peek() != U'}') value = std::min<char32_t>(value * 16 + hex(1), 0x110000);
+          if (!take(U'}') || value > Languages::kLast) fail("\\u{…} is no code point");
+          return one(value);
+        }
+        const char32_t high = hex(4);
+        if (high >= 0xD800 && high < 0xDC00 && peek() == U'\\' && peek(1) == U'u') {
+          at_ += 2;
+          const char32_t low = hex(4);
+          if (low < 0xDC00 || low > 0xDFFF) fail("a surrogate without its other half");
+          return one(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00));
+        }
+        return one(high);
+      }
+      case U'c':
+        if ((peek() | 32) >= U'a' && (peek() | 32) <= U'z') return one(text_[at_++] & 31);
+        fail("\\c needs a letter");
+      case U'p':
+      case U'P': {
+        std::string name;
+        if (!take(U'{')) fail("\\p needs {…}");
+        while (more() && peek() != U'}') name += static_cast<char>(text_[at_++]);
+        if (!take(U'}')) fail("\\p{ has no '}'");
+        for (std::string_view prefix : {"General_Category=", "gc="})
+          if (name.starts_with(prefix)) name = name.substr(prefix.size());
+        std::vector<CodePoints> members = category(name);
+        if (members.empty()) fail(fmt::format("\\p{{{}}} is not supported; general categories are, as \\p{{Lu}}", name));
+        return add(c == U'p' ? std::move(members) : inverted(std::move(members)));
+      }
+      case U'b':
+        if (in_bracket) return one('\b');
+        fail("word boundaries are not supported");
+      case U'B': fail("word boundaries are not supported");
+      case U'G':
+      case U'k': fail(fmt::format("\\{} is not supported", static_cast<char>(c)));
+      default:
+        if (c >= U'1' && c <= U'9') fail("back-references are not supported");
+        if ((c >= U'a' && c <= U'z') || (c >= U'A' && c <= U'Z')) fail(fmt::format("unknown escape \\{}", static_cast<char>(c)));
+        return one(c);
+    }
+  }
+
+  char32_t hex(int digits) {
+    char32_t value = 0;
+    for (int i = 0; i < digits; ++i) {
+      const char32_t c = more() ? text_[at_++] : 0, low = c | 32;
+      if (c >= U'0' && c <= U'9')
+        value = value * 16 + (c - U'0');
+      else if (low >= U'a' && low <= U'f')
+        value = value * 16 + (low - U'a' + 10);
+      else
+        fail("a hexadecimal digit is missing");
+    }
+    return value;
+  }
+
+  std::vector<CodePoints> bracket() {
+    const bool inverse = take(U'^');
+    std::vector<CodePoints> set;
+    while (true) {
+      if (!more()) fail("a character class has no ']'");
+      if (take(U']')) break;
+      bool single = bracket_item(set);
+      if (peek() == U'-' && peek(1) != U']' && at_ + 1 < text_.size() && single) {
+        ++at_;
+        const char32_t first = set.back().first;
+        if (!bracket_item(set)) fail("a range ends in a class of characters");
+        const char32_t last = set.back().first;
+        set.pop_back();
+        if (last < first) fail("the ends of a range are out of order");
+        set.back() = {first, last};
+      }
+    }
+    return inverse ? inverted(std::move(set)) : set;
+  }
+  bool bracket_item(std::vector<CodePoints>& set) {
+    if (take(U'\\')) {
+      if (take(U'-')) {
+        set.push_back({'-', '-'});
+        return true;
+      }
+      return escape(set, true);
+    }
+    set.push_back({text_[at_], text_[at_]});
+    ++at_;
+    return true;
+  }
+
+  Languages& languages_;
+  std::string_view source_;
+  std::u32string text_;
+  std::size_t at_ = 0;
+  int depth_ = 0;
+  bool dot_is_all_ = false;
+};
+
+}  // namespace
+
+RegexTermPtr parse_regex(Languages& languages, std::string_view source) { return Parser(languages, source).parse(); }
+
+}  // namespace dml

@@ -1,0 +1,34 @@
+// What the text of a regular expression says, before it becomes a language.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "constraint/language.h"
+
+namespace dml {
+
+struct RegexTerm;
+using RegexTermPtr = std::unique_ptr<RegexTerm>;
+
+/// Assertions need to know what follows them.
+struct RegexTerm {
+  enum class Kind { language, sequence, either, repetition, begin, end, ahead, not_ahead } kind;
+  Languages::Id language = Languages::kEmptyText;
+  std::vector<RegexTermPtr> parts;
+  std::uint32_t least = 0, most = 0;
+
+  bool asserts() const {
+    if (kind >= Kind::begin) return true;
+    for (auto& part : parts)
+      if (part->asserts()) return true;
+    return false;
+  }
+};
+
+/// UserError names the place of what is wrong or not supported.
+RegexTermPtr parse_regex(Languages& languages, std::string_view source);
+
+}  // namespace dml

@@ -1,0 +1,129 @@
+// Where references of a JSON Schema lead: identifiers and anchors of its subschemas, and their formulas once asked for.
+#include <algorithm>
+
+#include "constraint/schema_parts.h"
+#include "core/error.h"
+
+namespace dml {
+
+using Formula = Schema::Formula;
+
+namespace {
+
+std::string without_fragment(const std::string& uri) { return uri.substr(0, uri.find('#')); }
+
+// RFC 3986, 5.2, for what identifiers of schemas look like.
+std::string joined_uri(const std::string& base, const std::string& to) {
+  if (to.empty()) return base;
+  if (to[0] == '#') return without_fragment(base) + to;
+  const auto colon = to.find(':');
+  if (colon != std::string::npos && to.find_first_of("/?#") > colon) return to;
+  const auto scheme = base.find("://");
+  const auto host_end = scheme == std::string::npos ? 0 : std::min(base.find('/', scheme + 3), base.size());
+  if (to[0] == '/') return base.substr(0, host_end) + to;
+  const std::string stem = without_fragment(base);
+  const auto slash = stem.rfind('/');
+  if (slash == std::string::npos || slash < host_end) return base.substr(0, host_end) + (host_end ? "/" : "") + to;
+  std::string rest = to, front = stem.substr(0, slash + 1);
+  while (rest.starts_with("./") || rest.starts_with("../")) {
+    if (rest.starts_with("../") && front.size() > host_end + 1) front = front.substr(0, front.rfind('/', front.size() - 2) + 1);
+    rest = rest.substr(rest.find('/') + 1);
+  }
+  return front + rest;
+}
+
+std::string unescaped(std::string part) {  // of a JSON pointer in a URI fragment
+  std::string out;
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    if (part[i] == '%' && i + 2 < part.size()) {
+      out += static_cast<char>(std::strtol(part.substr(i + 1, 2).c_str(), nullptr, 16));
+      i += 2;
+    } else {
+      out += part[i];
+    }
+  }
+  for (std::size_t i = 0; (i = out.find('~', i)) != std::string::npos; ++i)
+    if (i + 1 < out.size() && (out[i + 1] == '0' || out[i + 1] == '1')) out.replace(i, 2, out[i + 1] == '0' ? "~" : "/");
+  return out;
+}
+
+}  // namespace
+
+void Schema::Compiler::index(const Json& s, const std::string& path, std::string base) {
+  if (std::count(path.begin(), path.end(), '/') > kDeepestSchema) refuse(path, "…", "nested too deeply");
+  if (s.is_array()) {
+    for (std::size_t i = 0; i < s.size(); ++i) index(s[i], fmt::format("{}/{}", path, i), base);
+    return;
+  }
+  if (!s.is_object()) return;
+  const char* id_key = draft_ == 4 ? "id" : "$id";
+  const Json* ref = member(s, "$ref");
+  const bool alone = draft_ <= 7 && ref && ref->is_string();  // what stands beside $ref does not count
+  if (const Json* id = member(s, id_key); id && id->is_string() && !alone) {
+    const std::string uri = joined_uri(base, id->get<std::string>());
+    if (id->get_ref<const std::string&>().starts_with("#")) {
+      places_.try_emplace(uri, Place{&s, path, base});
+    } else {
+      base = without_fragment(uri);
+      places_.try_emplace(base, Place{&s, path, base});
+    }
+  }
+  if (path == "#") places_.try_emplace(base, Place{&s, path, base}), places_.try_emplace("", Place{&s, path, base});
+  for (const char* key : {"$anchor", "$dynamicAnchor"})
+    if (const Json* anchor = member(s, key); anchor && anchor->is_string())
+      places_.try_emplace(base + "#" + anchor->get<std::string>(), Place{&s, path, base});
+  bases_[&s] = base;
+  for (auto& [key, value] : s.items())
+    if (key != "const" && key != "enum" && key != "default" && key != "examples") index(value, path + "/" + key, base);
+}
+
+const Schema::Compiler::Place* Schema::Compiler::find(const std::string& uri, const std::string& base, const std::string& path) {
+  if (auto it = places_.find(uri); it != places_.end()) return &it->second;
+  const auto hash = uri.find('#');
+  const std::string stem = uri.substr(0, hash);
+  auto it = places_.find(stem);
+  if (it == places_.end()) refuse(path, "$ref", fmt::format("'{}' is not in this document; references to other documents are not supported", uri));
+  if (hash == std::string::npos || hash + 1 == uri.size()) return &it->second;
+  Place at = it->second;
+  std::string pointer = uri.substr(hash + 1);
+  if (pointer[0] != '/') refuse(path, "$ref", fmt::format("there is no anchor '{}'", pointer));
+  for (std::size_t i = 1; i <= pointer.size();) {
+    const std::size_t end = std::min(pointer.find('/', i), pointer.size());
+    const std::string key = unescaped(pointer.substr(i, end - i));
+    const Json* next = nullptr;
+    if (at.json->is_object()) {
+      next = member(*at.json, key.c_str());
+    } else if (at.json->is_array() && !key.empty() && key.find_first_not_of("0123456789") == std::string::npos && key.size() < 9 &&
+               std::stoul(key) < at.json->size()) {
+      next = &(*at.json)[std::stoul(key)];
+    }
+    if (!next) refuse(path, "$ref", fmt::format("'{}' leads nowhere", uri));
+    at = {next, at.path + "/" + key, base};
+    i = end + 1;
+  }
+  if (auto known = bases_.find(at.json); known != bases_.end()) at.base = known->second;
+  return &(places_[uri] = at);
+}
+
+Formula Schema::Compiler::reference(const std::string& to, const std::string& path) {
+  const Place place = *find(joined_uri(base_, to), base_, path);
+  auto [it, fresh] = target_ids_.try_emplace(place.json, static_cast<std::uint32_t>(targets_.size()));
+  if (fresh) {
+    targets_.push_back(place);
+    target_formulas_.emplace_back();
+  }
+  return schema_.add({Node::Kind::reference, {it->second}});
+}
+
+Formula Schema::Compiler::target(std::uint32_t i) {
+  if (!target_formulas_[i]) {
+    const Place place = targets_[i];
+    target_formulas_[i] = compile(*place.json, place.path);
+    // What it refers to is compiled too, so that everything unsupported is refused before the first token.
+    for (std::size_t k = 0; k < targets_.size(); ++k)
+      if (!target_formulas_[k] && depth_ == 0) target_formulas_[k] = compile(*Place(targets_[k]).json, Place(targets_[k]).path);
+  }
+  return *target_formulas_[i];
+}
+
+}  // namespace dml
