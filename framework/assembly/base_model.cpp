@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "assembly/model_head.h"
 #include "assembly/model_place.h"
 #include "assembly/unfrozen.h"
 #include "checkpoint/bitsandbytes.h"
@@ -144,28 +145,6 @@ Dtype BaseModel::dtype() const {
       if (t.shape.size() == 2 && dtype_storage(t.dtype)) return t.dtype;
   return Dtype::f32;
 }
-
-namespace {
-
-// Gives the model the head that the task needs, unless it has it.
-void set_head(ModelSpec& spec, const ModelSection& section, const std::string& source) {
-  const HeadKind wanted = section.task == ModelTask::causal_lm ? HeadKind::causal_lm
-                          : section.task == ModelTask::reward  ? HeadKind::sequence_classification
-                                                               : HeadKind::token_classification;
-  const std::int64_t labels = section.task == ModelTask::process_reward ? 2 : 1;
-  if (spec.head == wanted && (wanted == HeadKind::causal_lm || spec.labels == labels)) return;
-  if (spec.head != HeadKind::causal_lm)
-    throw UserError("{}: is a model for {} classification with {} labels, {}", source,
-                    spec.head == HeadKind::sequence_classification ? "sequence" : "token", spec.labels,
-                    wanted == HeadKind::causal_lm
-                        ? "which gives scores instead of text: dml score DIR scores texts with a reward model"
-                        : "not what this recipe trains");
-  if (spec.naming->file_prefix)
-    throw UserError("{}: a {} with parts for images cannot become a reward model", source, spec.model_type);
-  spec = spec.with_head(wanted, labels);
-}
-
-}  // namespace
 
 BaseModel open_base_files(const ModelSection& section) {
   BaseModel base;
@@ -313,10 +292,7 @@ TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& m
     double dropout = training.adapter->dropout;
     training.adapter = start->config;
     training.adapter->dropout = dropout;
-    const AdapterRules rules(*training.adapter, *adapter.lora_model_dir);
-    if (base.spec.head != HeadKind::causal_lm && !rules.saves(end_weights(base.spec)[1].module()))
-      throw UserError("{}: is an adapter of a language model, without '{}'; merge it into its base (dml merge) to start a reward "
-                      "model from it", *adapter.lora_model_dir, end_weights(base.spec)[1].module());
+    require_head(*training.adapter, base.spec, *adapter.lora_model_dir);
   }
   if (training.adapter && training.adapter->fan_in_fan_out != base.spec.stored.in_out) {
     // The layout is the family's; PEFT corrects the key, too.

@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <exception>
-#include <initializer_list>
 #include <optional>
 #include <utility>
 
@@ -12,8 +11,7 @@
 #include "core/files.h"
 #include "core/parallel.h"
 #include "data/arrange.h"
-#include "data/byte_stream.h"
-#include "data/prepared.h"
+#include "data/prepared_arrays.h"
 #include "data/row_filter.h"
 #include "data/row_group.h"
 #include "data/row_range.h"
@@ -64,31 +62,6 @@ struct Cursor {
 
   bool at_limit() const { return taken >= limits.rows || bytes >= limits.bytes; }
   bool at_end() const { return taken >= range.most || number >= range.end || at_limit(); }
-};
-
-// The files of a prepared folder while they are written.
-struct Arrays {
-  explicit Arrays(const std::string& folder)
-      : ids(folder + "/ids.safetensors", "ids"),
-        labels(folder + "/labels.safetensors", "labels"),
-        offsets(folder + "/offsets.safetensors", "offsets"),
-        files(folder + "/source_file.safetensors", "source_file"),
-        lines(folder + "/source_line.safetensors", "source_line"),
-        kinds(folder + "/kinds.safetensors", "kinds"),
-        splits(folder + "/splits.safetensors", "splits"),
-        numbers(folder + "/numbers.safetensors", "numbers"),
-        weights(folder + "/weights.safetensors", "weights"),
-        dropped(folder + "/dropped.jsonl") {
-    offsets.append(std::int64_t{0});
-  }
-  TensorWriter<Token> ids, labels;
-  TensorWriter<std::int64_t> offsets;
-  TensorWriter<std::int32_t> files;
-  TensorWriter<std::int64_t> lines;
-  TensorWriter<std::int32_t> kinds, splits;
-  TensorWriter<float> numbers, weights;
-  bool weighted = false;  // some token's loss has a weight other than 1: every token's is written
-  FileWriter dropped;
 };
 
 class Builder {
@@ -161,14 +134,7 @@ class Builder {
     };
     list("train", order.train);
     list("validation", order.validation);
-    for (TensorWriterBase* array : std::initializer_list<TensorWriterBase*>{
-             &arrays_->ids, &arrays_->labels, &arrays_->offsets, &arrays_->files, &arrays_->lines,
-             &arrays_->kinds, &arrays_->splits, &arrays_->numbers, &arrays_->weights})
-      out_.files.push_back(array->finish());
-    const std::size_t dropped_size = arrays_->dropped.position();
-    arrays_->dropped.commit();
-    const std::string dropped_file = "dropped.jsonl";
-    out_.files.push_back({dropped_file, dropped_size, stream_digest(folder + "/" + dropped_file)});
+    for (WrittenFile& file : arrays_->finish()) out_.files.push_back(std::move(file));
     std::sort(out_.files.begin(), out_.files.end(), [](auto& a, auto& b) { return a.name < b.name; });
     clock.lap(Phase::write);
     count_repeats(order);
@@ -271,19 +237,8 @@ class Builder {
   void keep(const MadeExample& made, std::int64_t line, DatasetReport& report) {
     if (count_ == INT32_MAX) throw UserError("more than {} examples", INT32_MAX);
     const Example& example = made.example;
-    if (arrays_) write_weights(example);
-    offset_ += example.size();
-    if (arrays_) {
-      arrays_->ids.append(std::span(example.ids));
-      arrays_->labels.append(std::span(example.labels));
-      arrays_->offsets.append(offset_);
-      arrays_->files.append(static_cast<std::int32_t>(sources_.size() - 1));
-      arrays_->lines.append(line);
-      arrays_->kinds.append(static_cast<std::int32_t>(example.kind));
-      arrays_->splits.append(example.split);
-    } else {
-      lengths_.push_back(static_cast<std::int32_t>(example.size()));
-    }
+    if (arrays_) arrays_->append(example, static_cast<std::int32_t>(sources_.size() - 1), line);
+    else lengths_.push_back(static_cast<std::int32_t>(example.size()));
     hashes_.push_back(made.hash);
     ++count_;
 
@@ -307,22 +262,12 @@ class Builder {
     report.two_bos += made.bos > 1;
   }
 
-  void write_weights(const Example& example) {
-    arrays_->numbers.append(example.weight);
-    arrays_->numbers.append(example.margin);
-    auto ones = [&](std::int64_t count) { arrays_->weights.append(std::vector<float>(static_cast<std::size_t>(count), 1)); };
-    if (!arrays_->weighted && !example.weights.empty()) ones(offset_);
-    arrays_->weighted |= !example.weights.empty();
-    if (!example.weights.empty()) arrays_->weights.append(std::span(example.weights));
-    else if (arrays_->weighted) ones(example.size());
-  }
-
   void drop(const RowReader& reader, const RawRow& row, const char* reason, const std::string& detail,
             DatasetReport& report) {
     ++report.dropped[reason];
     DroppedRow shown{reader.place(row), reason, detail};
     if (arrays_)
-      arrays_->dropped.write(dump(Json{{"place", shown.place}, {"reason", shown.reason}, {"detail", shown.detail}}) +
+      arrays_->drop(dump(Json{{"place", shown.place}, {"reason", shown.reason}, {"detail", shown.detail}}) +
                              "\n");
     if (report.first_dropped.size() < DatasetReport::kShown) report.first_dropped.push_back(std::move(shown));
   }
@@ -364,7 +309,7 @@ class Builder {
   const Tokenizer& tokenizer_;
   RowWorker worker_;
   std::array<Block, 3> blocks_;
-  std::optional<Arrays> arrays_;  // none in a check
+  std::optional<PreparedArrays> arrays_;  // none in a check
   CheckLimits limits_;
   ProblemSink problem_;
   std::int64_t found_ = 0;
@@ -374,7 +319,6 @@ class Builder {
   std::vector<std::int32_t> lengths_;  // in a check
   std::vector<std::uint64_t> hashes_;
   RowFilter filter_{data_};
-  std::int64_t offset_ = 0;
   std::int32_t count_ = 0;
   Built out_;
 };

@@ -1,0 +1,39 @@
+// The arrays of a prepared folder (data/prepared.h) while they are written, example by example.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/files.h"
+#include "data/example.h"
+#include "data/tensor_file.h"
+
+namespace dml {
+
+class PreparedArrays {
+ public:
+  explicit PreparedArrays(const std::string& folder);
+  /// An example from a row: the number of its file and its line there.
+  void append(const Example& example, std::int32_t file, std::int64_t line);
+  /// A line of dropped.jsonl.
+  void drop(const std::string& line) { dropped_.write(line); }
+  /// All of them, in no order.
+  std::vector<WrittenFile> finish();
+
+ private:
+  void append_weights(const Example& example);
+
+  std::string folder_;
+  TensorWriter<Token> ids_, labels_;
+  TensorWriter<std::int64_t> offsets_;
+  TensorWriter<std::int32_t> files_;
+  TensorWriter<std::int64_t> lines_;
+  TensorWriter<std::int32_t> kinds_, splits_;
+  TensorWriter<float> numbers_, weights_;
+  FileWriter dropped_;
+  std::int64_t tokens_ = 0;
+  bool weighted_ = false;  // some token's loss has a weight other than 1: every token's is written
+};
+
+}  // namespace dml
