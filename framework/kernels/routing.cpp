@@ -26,16 +26,16 @@ double softmax(const float* x, std::int64_t n, float* p) {
   return static_cast<double>(top) + std::log(sum);
 }
 
-// The indices of the `count` largest of n values, in any order; equal ones go to the lower index, and NaN to whoever is
-// left.
+// The indices of the `count` largest of n values, falling; equal ones go to the lower index, NaN is below all numbers.
 template <class Value>
 void largest(std::int64_t n, std::int64_t count, Value value, std::int32_t* out) {
-  for (std::int64_t c = 0; c < count; ++c) {
-    std::int64_t best = -1;
-    for (std::int64_t i = 0; i < n; ++i)
-      if (std::find(out, out + c, static_cast<std::int32_t>(i)) == out + c && (best < 0 || value(i) > value(best)))
-        best = i;
-    out[c] = static_cast<std::int32_t>(best);
+  auto better = [](float a, float b) { return a > b || (std::isnan(b) && !std::isnan(a)); };
+  for (std::int64_t i = 0, have = 0; i < n; ++i) {
+    const float v = value(i);
+    if (have == count && !better(v, value(out[count - 1]))) continue;
+    std::int64_t at = have < count ? have++ : count - 1;
+    for (; at > 0 && better(v, value(out[at - 1])); --at) out[at] = out[at - 1];
+    out[at] = static_cast<std::int32_t>(i);
   }
 }
 
