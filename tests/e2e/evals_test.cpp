@@ -100,6 +100,22 @@ TEST_F(Evals, AreRefusedBeforehandWithEveryMistake) {
   const Ended rows = dml({"evaluate", "--base-model", base_directory(), "--evals", at("rows.yml")});
   EXPECT_EQ(rows.exit, 2);
   EXPECT_NE(rows.err.find("bad.jsonl:3"), std::string::npos) << rows.err;
+
+  std::string words;
+  for (int i = 0; i < 3000; ++i) words += "word ";
+  const auto refused = [&](const std::string& yaml, const char* says) {
+    write("refused.yml", yaml);
+    const Ended e = dml({"evaluate", "--base-model", base_directory(), "--evals", at("refused.yml")});
+    EXPECT_EQ(e.exit, 2) << e.err;
+    EXPECT_NE(e.err.find(says), std::string::npos) << e.err;
+  };
+  refused(fmt::format("evals:\n  - {{name: long, raw: true, prompts: [{{prompt: '{}', expected: x}}], checks: [contains]}}\n", words),
+          "which leaves no room for an answer");
+  refused("evals:\n  - {name: a, prompts: [{prompt: x}], checks: [{json_schema: 3}]}\n", "json_schema");
+  refused("evals:\n  - {name: a, prompts: [{prompt: x}], checks: [{json_schema: {type: strin}}]}\n", "strin");
+  refused("evals:\n  - {name: a, prompts: [{prompt: x}]}\n", "'evals.0.checks' is missing");
+  refused("task: t\noutput_type: generate_until\ndataset_path: json\ndoc_to_text: !function utils.f\ndoc_to_target: a\n",
+          "refused.yml:4:14: 'doc_to_text' is a Python function");
 }
 
 // Their metrics choose the best model, and their answers are samples; the judge fails, the run does not.
