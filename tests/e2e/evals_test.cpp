@@ -58,7 +58,7 @@ TEST_F(Evals, TasksOfTheHarnessRun) {
   const std::map<std::string, std::string> metrics = {{"arc_easy", "acc_norm"}, {"arc_challenge", "acc"}, {"hellaswag", "acc_norm"},
                                                       {"piqa", "acc"},          {"sciq", "acc"},          {"openbookqa", "acc_norm"},
                                                       {"boolq", "acc"},         {"lambada_openai", "perplexity"},
-                                                      {"wikitext", "word_perplexity"}};
+                                                      {"mmlu", "acc"},          {"wikitext", "word_perplexity"}};
   std::string yaml = "evals:\n";
   for (const auto& [name, metric] : metrics) yaml += fmt::format("  - {{name: {}, task: {}/recipes/evals/{}.yml}}\n", name, DML_SOURCE_DIR, name);
   write("harness.yml", yaml);
