@@ -7,6 +7,7 @@
 #include "assembly/base_model.h"
 #include "assembly/distribution.h"
 #include "assembly/job.h"
+#include "assembly/objective_choice.h"
 #include "assembly/optimization.h"
 #include "assembly/vocabulary.h"
 #include "core/clock.h"
@@ -18,7 +19,6 @@
 #include "kernels/gemm.h"
 #include "optim/optimizer.h"
 #include "train/step.h"
-#include "assembly/objective_choice.h"
 
 namespace dml {
 namespace {
@@ -190,9 +190,11 @@ std::vector<std::vector<DocumentGroup>> pairs_of(const Recipe& recipe, const std
   for (std::size_t m = 0; m < batches.size(); ++m) {
     const PackedBatch batch = batches[m].batch();
     if (batch.documents() % 2 != 0)
-      throw UserError("dml bench takes the documents of a micro-batch as pairs, and this one has {}", batch.documents());
+      throw UserError("dml bench takes the documents of a micro-batch as pairs, and this one has {}",
+                      batch.documents());
     for (std::int64_t d = 0; d < batch.documents(); ++d)
-      out[m].push_back({.role = d % 2 == 0 ? DocumentRole::chosen : DocumentRole::rejected, .group = static_cast<std::int32_t>(d / 2)});
+      out[m].push_back({.role = d % 2 == 0 ? DocumentRole::chosen : DocumentRole::rejected,
+                        .group = static_cast<std::int32_t>(d / 2)});
   }
   return out;
 }
@@ -212,6 +214,27 @@ void hold(const DistributionStrategy::Memory& held, MemoryPlan& plan) {
   plan.gradients = static_cast<std::size_t>(held.gradients);
   plan.optimizer = static_cast<std::size_t>(held.state);
   plan.communication = static_cast<std::size_t>(held.communication);
+}
+
+// Takes the steps; the phases of those behind the warmup.
+std::vector<BenchPhases> measure(const StepParts& parts, const Recipe& recipe, const BenchOptions& options,
+                                 std::int64_t per_step, const std::function<PackedBatch(std::int64_t)>& load,
+                                 BenchResult& result) {
+  std::vector<BenchPhases> measured;
+  for (std::int64_t s = 0; s < options.warmup + options.steps; ++s) {
+    if (s == options.warmup) reset_profile();
+    ProfileScope whole("(between operations)");
+    parts.comm.barrier();
+    TimedStep watch(parts.strategy, static_cast<int>(parts.model.spec.layers) + 1);
+    const StepResult step = run_step(parts,
+                                     {s, per_step, static_cast<std::uint64_t>(recipe.train.seed),
+                                      recipe.optim.learning_rate, recipe.optim.max_grad_norm},
+                                     load, watch);
+    const BenchPhases phases = watch.finish();
+    (s == 0 ? result.first_loss : result.last_loss) = step.loss;
+    if (s >= options.warmup) measured.push_back(phases);
+  }
+  return measured;
 }
 
 }  // namespace
@@ -254,26 +277,14 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   strategy->adopt(model.parameters, optimizer->state());
   set_empty_pass(model, objective, *strategy);
 
-  std::vector<BenchPhases> measured;
-  for (std::int64_t s = 0; s < options.warmup + options.steps; ++s) {
-    if (s == options.warmup) reset_profile();
-    ProfileScope whole("(between operations)");
-    comm.barrier();
-    TimedStep watch(*strategy, static_cast<int>(base.spec.layers) + 1);
-    const StepResult step = run_step(
-        {model, objective, *strategy, *optimizer, comm},
-        {s, per_step, static_cast<std::uint64_t>(recipe.train.seed), recipe.optim.learning_rate,
-         recipe.optim.max_grad_norm},
-        [&](std::int64_t m) {
-          PackedBatch batch = batches[static_cast<std::size_t>(m)].batch();
-          batch.groups = pairs[static_cast<std::size_t>(m)];
-          return batch;
-        },
-        watch);
-    const BenchPhases phases = watch.finish();
-    (s == 0 ? result.first_loss : result.last_loss) = step.loss;
-    if (s >= options.warmup) measured.push_back(phases);
-  }
+  const std::vector<BenchPhases> measured = measure(
+      {model, objective, *strategy, *optimizer, comm}, recipe, options, per_step,
+      [&](std::int64_t m) {
+        PackedBatch batch = batches[static_cast<std::size_t>(m)].batch();
+        batch.groups = pairs[static_cast<std::size_t>(m)];
+        return batch;
+      },
+      result);
   if (profiling) result.profile = profile_rows();
   result.peak = memory_use().peak;
   result.median = medians(measured);
