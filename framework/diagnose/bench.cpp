@@ -277,7 +277,7 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   strategy->adopt(model.parameters, optimizer->state());
   set_empty_pass(model, objective, *strategy);
 
-  const std::vector<BenchPhases> measured = measure(
+  std::vector<BenchPhases> measured = measure(
       {model, objective, *strategy, *optimizer, comm}, recipe, options, per_step,
       [&](std::int64_t m) {
         PackedBatch batch = batches[static_cast<std::size_t>(m)].batch();
