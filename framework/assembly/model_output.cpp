@@ -46,6 +46,7 @@ void write_configs(const std::string& directory, const BaseModel& base, const Mo
                    bool untie) {
   std::string type = dtype == Dtype::bf16 ? "bfloat16" : dtype == Dtype::f16 ? "float16" : "float32";
   Json config = base.files ? rewrite_config(base.config, {{"dtype", type}}) : config_json(spec, type);
+  config.erase("quantization");
   config.erase("quantization_config");  // of a base that was quantised: these weights are not
   config.update(head_settings(spec));
   if (untie) config["tie_word_embeddings"] = false;

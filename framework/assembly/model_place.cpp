@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "checkpoint/packed_groups.h"
 #include "core/error.h"
 #include "core/hash.h"
 #include "hub/cache.h"
@@ -47,7 +48,12 @@ std::string model_directory(const std::string& name) {
 }
 
 ModelFiles open_model_files(const std::string& name, const ModelSpec& spec) {
-  if (!is_gguf_file(name)) return ModelFiles(model_directory(name));
+  if (!is_gguf_file(name)) {
+    const std::string folder = model_directory(name), config = folder + "/config.json";
+    ModelFiles files(folder);
+    const PackedConfig packed = file_exists(config) ? packed_config(read_json(config, {.bytes = 1 << 20}), config) : PackedConfig();
+    return packed.format == PackedFormat::none ? std::move(files) : unpack_groups(std::move(files), packed, spec);
+  }
   return gguf_weights(std::make_shared<GgufFile>(name), spec);
 }
 

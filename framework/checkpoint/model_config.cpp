@@ -115,7 +115,7 @@ Json text_config(const Wrapper& wrapper, const Json& whole, const std::string& s
   Json text = *it;
   text["model_type"] = wrapper.family;
   text.erase("architectures");
-  for (const char* key : {"dtype", "torch_dtype", "bos_token_id", "eos_token_id", "pad_token_id", "quantization_config"})
+  for (const char* key : {"dtype", "torch_dtype", "bos_token_id", "eos_token_id", "pad_token_id", "quantization", "quantization_config"})
     if (whole.contains(key) && !text.contains(key)) text[key] = whole[key];
   if (whole.contains("tie_word_embeddings")) text["tie_word_embeddings"] = whole["tie_word_embeddings"];
   auto set_default = [&](const char* key, std::int64_t value) {

@@ -7,6 +7,7 @@
 #include "checkpoint/bitsandbytes.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/model_report.h"
+#include "checkpoint/packed_groups.h"
 #include "core/directory.h"
 #include "core/error.h"
 #include "core/files.h"
@@ -100,7 +101,10 @@ class Describer {
           {{"count", files.paths().size()}, {"bytes", files.bytes()}});
       describe_tensors(files.tensors());
       if (!known) return;
-      if (is_bitsandbytes_config(read_json(folder + "/config.json"), folder + "/config.json")) {
+      const Json config = read_json(folder + "/config.json");
+      if (const PackedConfig packed = packed_config(config, folder + "/config.json"); packed.format != PackedFormat::none)
+        row("quantised", fmt::format("{} of 4 bits: frozen under an adapter, its matrices become q4_1", packed.name()), packed.name());
+      if (is_bitsandbytes_config(config, folder + "/config.json")) {
         row("quantised", "nf4 of bitsandbytes: for adapter: qlora", "nf4");
         return;
       }
