@@ -155,8 +155,8 @@ std::span<const EngineEvent> Engine::step() {
   const std::int64_t tokens = read_some(budget);
   const double reading = seconds_since(start);
   speed_.prompt_seconds += tokens > 0 ? reading : 0;
-  if (fair && tokens >= budget && write_seconds_ > 0) {  // as long as writing takes
-    const double change = reading < 0.8 * write_seconds_ ? 1.4 : reading > write_seconds_ ? 0.7 : 1;
+  if (fair && tokens >= budget && write_seconds_ > 0) {  // a little less than writing takes: tokens come at most half as fast
+    const double change = reading < 0.65 * write_seconds_ ? 1.3 : reading > 0.85 * write_seconds_ ? 0.75 : 1;
     fair_reading_ = std::clamp(fair_reading_ * change, static_cast<double>(std::min(kFewestRead, options_.reading)),
                                static_cast<double>(options_.reading));
   }
