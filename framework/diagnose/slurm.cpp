@@ -84,11 +84,13 @@ std::string slurm_script(const SlurmRequest& slurm, const LaunchRequest& request
   if (!trains) return out;
   out += fmt::format(
       "code=$?\n\n"
-      "# 75: saved and stopped, {} seconds before the time was up. The job goes back to the queue and resumes from "
+      "# {}: saved and stopped, {} seconds before the time was up. The job goes back to the queue and resumes from "
       "that checkpoint.\n"
-      "# A job that makes room for another is requeued by Slurm itself.\n"
-      "if [ $code -eq {} ]; then\n  scontrol requeue \"$SLURM_JOB_ID\"\nfi\nexit $code\n",
-      kSecondsToSave, static_cast<int>(ExitCode::stopped));
+      "# A job that makes room for another is requeued by Slurm itself, which counts as a restart.\n"
+      "restarts=$(scontrol show job \"$SLURM_JOB_ID\" | sed -n 's/.*Restarts=\\([0-9]*\\).*/\\1/p')\n"
+      "if [ $code -eq {} ] && [ \"$restarts\" = \"${{SLURM_RESTART_COUNT:-0}}\" ]; then\n"
+      "  scontrol requeue \"$SLURM_JOB_ID\"\nfi\nexit $code\n",
+      static_cast<int>(ExitCode::stopped), kSecondsToSave, static_cast<int>(ExitCode::stopped));
   return out;
 }
 

@@ -50,8 +50,9 @@ TEST(SlurmScript, OfATrainingIsRequeuedAndResumes) {
             "# 75: saved and stopped, 120 seconds before the time was up. The job goes back to the queue and resumes "
             "from that "
             "checkpoint.\n"
-            "# A job that makes room for another is requeued by Slurm itself.\n"
-            "if [ $code -eq 75 ]; then\n"
+            "# A job that makes room for another is requeued by Slurm itself, which counts as a restart.\n"
+            "restarts=$(scontrol show job \"$SLURM_JOB_ID\" | sed -n 's/.*Restarts=\\([0-9]*\\).*/\\1/p')\n"
+            "if [ $code -eq 75 ] && [ \"$restarts\" = \"${SLURM_RESTART_COUNT:-0}\" ]; then\n"
             "  scontrol requeue \"$SLURM_JOB_ID\"\n"
             "fi\n"
             "exit $code\n");

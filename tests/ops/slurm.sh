@@ -93,6 +93,10 @@ until_true requeued
 at=$(grep -c '"loss"' "$dir/job/metrics.jsonl")
 [ "$at" -lt 600 ] || fail "the job had ended before it could be preempted"
 echo "preempted and requeued after step $at"
+# What is left of the first start must be gone before the second; Slurm itself waits for two minutes.
+gone() { ! scontrol listpids "$job" > /dev/null 2>&1; }
+until_true gone
+sleep 5
 due() { scontrol update "jobid=$job" starttime=now 2> /dev/null; state RUNNING || state COMPLETED; }
 until_true due
 until_true state COMPLETED
