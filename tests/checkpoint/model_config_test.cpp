@@ -5,6 +5,7 @@
 #include "bad_cases.h"
 #include "core/bf16.h"
 #include "fixture.h"
+#include "model/weight_names.h"
 
 namespace dml {
 namespace {
@@ -49,6 +50,22 @@ TEST(ModelConfig, GemmaThreeHasTwoRopesInBothDialects) {
   EXPECT_EQ(old_one.rope_local->theta, 1e4);
   EXPECT_EQ(old_one.rope_local->scaling, RopeScaling::none);
   EXPECT_THAT(old_one.windows, ElementsAre(16, 0, 16, 0));
+}
+
+TEST(ModelConfig, ClassifiersHaveAHeadOfTheirOwn) {
+  const ModelSpec reward = read("llama", R"({"architectures": ["LlamaForSequenceClassification"], "id2label": {"0": "LABEL_0"},
+      "tie_word_embeddings": true, "pad_token_id": 0})");
+  EXPECT_EQ(reward.head, HeadKind::sequence_classification);
+  EXPECT_EQ(reward.labels, 1);
+  EXPECT_FALSE(reward.tied);
+  EXPECT_EQ(weight_names(reward).back().tensor, "score.weight");
+  const ModelSpec steps = read("llama", R"({"architectures": ["LlamaForTokenClassification"], "pad_token_id": 0})");
+  EXPECT_EQ(steps.head, HeadKind::token_classification);
+  EXPECT_EQ(steps.labels, 2);
+  EXPECT_EQ(weight_names(steps).back().tensor, "score.bias");
+  for (const ModelSpec& spec : {reward, steps}) EXPECT_EQ(read_model_config(config_json(spec, "float32"), "again"), spec);
+  EXPECT_EQ(architecture_of(*find_family("gpt2"), HeadKind::sequence_classification), "GPT2ForSequenceClassification");
+  EXPECT_THROW(read("llama", R"({"architectures": ["LlamaForQuestionAnswering"]})"), UserError);
 }
 
 TEST(ModelConfig, WindowsFollowTheFamily) {

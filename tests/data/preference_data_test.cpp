@@ -35,6 +35,24 @@ TEST_F(PreferenceData, APairIsOneExampleOfTwoDocuments) {
   EXPECT_EQ(trained(examples.labels(0).subspan(split)), " no, never</s>");
 }
 
+TEST_F(PreferenceData, RowsHaveWeightsAndMargins) {
+  add(write("p.jsonl", R"({"prompt": "a", "chosen": "b", "rejected": "c", "w": 2, "margin": 0.5})" "\n"
+                       R"({"prompt": "d", "chosen": "e", "rejected": "f"})" "\n"
+                       R"({"prompt": "g", "chosen": "h", "rejected": "i", "w": 0})" "\n"),
+      "passthrough");
+  data.datasets[0].field_weight = "w";
+  data.curriculum_sampling = true;
+  const Prepared p = run();
+  const Examples examples = p.train();
+  ASSERT_EQ(examples.size(), 2);
+  EXPECT_EQ(examples.weight(0), 2);
+  EXPECT_EQ(examples.margin(0), 0.5f);
+  EXPECT_EQ(examples.weight(1), 1);
+  EXPECT_EQ(examples.margin(1), 0);
+  EXPECT_TRUE(examples.weights(0).empty());
+  EXPECT_EQ(p.report().datasets[0].dropped.at(dropped::kWeightZero), 1);
+}
+
 TEST_F(PreferenceData, TheDocumentsOfAPairShareAMicroBatch) {
   std::string rows;
   for (int i = 0; i < 5; ++i) rows += pair(fmt::format("q{}", i), fmt::format("good{}", i), fmt::format("bad{}", i));

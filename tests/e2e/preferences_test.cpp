@@ -128,6 +128,22 @@ TEST_F(PreferenceRuns, FullFineTuningHasAReferenceOfItsOwn) {
   EXPECT_TRUE(one == trained("zero3", keys + Keys{{"distribution", "zero3"}}, 2));
 }
 
+TEST_F(PreferenceRuns, EveryWayOfTrainingBeginsAtTheKnownLoss) {
+  const std::vector<Keys> ways = {{{"peft_use_dora", "true"}},
+                                  {{"adapter", "qlora"}},
+                                  {{"bf16", "true"}},
+                                  {{"gradient_checkpointing", "true"}},
+                                  {{"distribution", "zero1"}}};
+  int number = 0;
+  for (const Keys& way : ways) {
+    const std::string name = fmt::format("way{}", number++);
+    trained(name, preference("dpo") + way + Keys{{"max_steps", "2"}, {"precompute_ref_log_probs", "false"}});
+    const auto log = steps(at(name));
+    ASSERT_FALSE(log.empty()) << way.begin()->first;
+    EXPECT_NEAR(log.front()["loss"].get<double>(), std::log(2.0), 1e-6) << way.begin()->first;
+  }
+}
+
 TEST_F(PreferenceRuns, PackingChangesNothingButTheCut) {
   const Keys keys = preference("dpo") + Keys{{"sample_packing", "true"}, {"sequence_len", "64"}};
   trained("packed", keys);

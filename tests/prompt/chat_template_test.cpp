@@ -155,6 +155,20 @@ TEST(ChatTemplate, ObeysTheFlagOfAMessage) {
   EXPECT_THAT(s.error(r), HasSubstr("messages[1].train: must be true or false"));
 }
 
+TEST(ChatTemplate, GivesTheTokensOfAMessageItsWeight) {
+  Case s;
+  s.dataset.message_field_weight = "weight";
+  Json r = kTwoTurns;
+  r["messages"][1]["weight"] = 0;
+  r["messages"][3]["weight"] = 2.5;
+  EXPECT_EQ(s.shown(r),
+            "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\nhi<|im_end|>\n<|im_start|>user\nbye<|im_end|>\n<"
+            "|im_start|>assistant\n«ciao<|im_end|>»\n");
+  for (const Segment::Span& span : s.rendered(r).segments.at(0).spans) EXPECT_EQ(span.weight, span.learn ? 2.5f : 1.f);
+  r["messages"][3]["weight"] = -1;
+  EXPECT_THAT(s.error(r), HasSubstr("messages[3].weight' must be a weight from 0"));
+}
+
 TEST(ChatTemplate, ObeysDetailsByCharacter) {
   Case s;
   s.jinja("{% for m in messages %}{{ m.role[0] + ':' + m.content | trim + eos_token }}{% endfor %}");
