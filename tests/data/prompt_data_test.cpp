@@ -11,7 +11,7 @@ class PromptData : public PrepareTest {
  protected:
   PromptData() {
     data.rows = RowKind::prompts;
-    data.completion_len = 300;
+    data.completion_len = 200;
   }
   std::string text(const Prepared& p, std::int64_t i) const { return tokenizer.decode(p.train().ids(i)); }
 };
@@ -50,7 +50,7 @@ TEST_F(PromptData, RecordsAreReadAgain) {
 }
 
 TEST_F(PromptData, PromptsLeaveRoomForTheCompletion) {
-  add(write("a.jsonl", fmt::format("{{\"prompt\": \"{}\"}}\n{{\"prompt\": \"short\"}}\n", std::string(120, 'x'))), "passthrough");
+  add(write("a.jsonl", fmt::format("{{\"prompt\": \"{}\"}}\n{{\"prompt\": \"short\"}}\n", std::string(220, 'x'))), "passthrough");
   const Prepared p = run();
   ASSERT_EQ(p.train().size(), 1);
   EXPECT_EQ(text(p, 0), "<s>short");
@@ -67,7 +67,7 @@ TEST_F(PromptData, AMicroBatchHoldsCompletionsOfAStep) {
   train.batch_size = 8;
   TrlSettings trl;
   trl.num_generations = 4;
-  trl.max_completion_length = 300;
+  trl.max_completion_length = 200;
   const Schedule schedule(p.train().lengths(), train_schedule(data, train, 1, &trl));
   EXPECT_EQ(schedule.steps(), 3);
   Loader loader(p.train(), schedule);
