@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <exception>
 #include <filesystem>
+#include <shared_mutex>
 #include <vector>
 
 #include "core/error.h"
@@ -146,11 +147,15 @@ bool Transfer::open() {
 void Transfer::start_over() {
   for (std::uint64_t r = 0; r < ranges_; ++r) done_[r] = false;
   left_ = ranges_;
+  forget_hashes();
+  if (ftruncate(data_, 0) != 0 || ftruncate(parts_, 0) != 0) throw IoError(path(kIncomplete), "cannot be emptied");
+  write_at(parts_, fmt::format("{} {}\n", file_.size, range_bytes_), 0, path(kParts));
+}
+
+void Transfer::forget_hashes() {
   hashed_ = 0;
   sha256_ = Sha256();
   sha1_ = Sha1();
-  if (ftruncate(data_, 0) != 0 || ftruncate(parts_, 0) != 0) throw IoError(path(kIncomplete), "cannot be emptied");
-  write_at(parts_, fmt::format("{} {}\n", file_.size, range_bytes_), 0, path(kParts));
 }
 
 void Transfer::set_done(std::uint64_t range) {
@@ -178,10 +183,8 @@ void Transfer::fetch(const HubClient& client, const std::string& url, std::uint6
 
 void Transfer::download(const HubClient& client, const std::string& url, std::uint64_t begin, std::uint64_t end,
                         std::atomic<std::uint64_t>& arrived) {
-  {
-    const std::lock_guard guard(whole_);
-    if (ranges_ignored_) return;  // the thread that found out fetched all
-  }
+  std::shared_lock guard(whole_);
+  if (ranges_ignored_) return;  // the thread that found out fetched all
   Stream stream{*this, begin, end, begin, arrived, false, false, {}};
   int without_progress = 0, refused_ranges = 0;
   while (stream.at < end || (end == 0 && !stream.checked)) {
@@ -198,7 +201,10 @@ void Transfer::download(const HubClient& client, const std::string& url, std::ui
     prepare(request);
     const WebAnswer answer = client.send(request, prepare);
     if (stream.error) std::rethrow_exception(stream.error);
-    if (stream.ignored_range) return download_whole(client, url, arrived);
+    if (stream.ignored_range) {
+      guard.unlock();
+      return download_whole(client, url, arrived);
+    }
     if (answer.status == 416 && ++refused_ranges < 3) {  // of a part that the server no longer has: from the beginning
       arrived -= stream.at - begin;
       stream.at = begin;
@@ -211,9 +217,10 @@ void Transfer::download(const HubClient& client, const std::string& url, std::ui
   }
 }
 
-// From a server without ranges. Ranges that were fetched before are written again with the same bytes.
+// From a server without ranges, while nobody else writes. Ranges that were fetched before are written again, so that the digest
+// begins anew.
 void Transfer::download_whole(const HubClient& client, const std::string& url, std::atomic<std::uint64_t>& arrived) {
-  const std::lock_guard guard(whole_);
+  const std::unique_lock guard(whole_);
   if (ranges_ignored_) return;
   Stream stream{*this, 0, file_.size, 0, arrived, false, false, {}};
   auto prepare = [&](WebRequest& request) {
@@ -235,6 +242,10 @@ void Transfer::download_whole(const HubClient& client, const std::string& url, s
   if (stream.at < file_.size)
     throw IoError(fmt::format("{}: the answer ends after {} of {} bytes", file_.path, stream.at, file_.size));
   ranges_ignored_ = true;
+  {
+    const std::lock_guard hashing(hashing_);
+    forget_hashes();
+  }
   for (std::uint64_t r = 0; r < ranges_; ++r)
     if (!done_[r]) set_done(r), --left_;
 }

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -55,6 +56,7 @@ class Transfer {
   struct Stream;
   bool open();  // whether the blob is there
   void start_over();
+  void forget_hashes();
   void download(const HubClient& client, const std::string& url, std::uint64_t begin, std::uint64_t end,
                 std::atomic<std::uint64_t>& arrived);
   void download_whole(const HubClient& client, const std::string& url, std::atomic<std::uint64_t>& arrived);
@@ -67,7 +69,8 @@ class Transfer {
   const std::string blobs_, locks_;
   const std::uint64_t range_bytes_, ranges_;
 
-  std::mutex opening_, whole_, hashing_;
+  std::mutex opening_, hashing_;
+  std::shared_mutex whole_;  // shared by those who write a range
   std::optional<FileLock> lock_;
   bool opened_ = false, there_ = false;  // there_: the blob is in the cache
   bool ranges_ignored_ = false;          // by the server: the file comes in one piece

@@ -19,6 +19,7 @@
 #include "exchange/gguf_adapter.h"
 #include "exchange/gguf_export.h"
 #include "exchange/gguf_file.h"
+#include "exchange/modelfile.h"
 #include "model/low_rank_init.h"
 #include "model/weight_names.h"
 
@@ -122,6 +123,7 @@ void convert_to_gguf(const Conversion& c) {
   const GgufFileType& type = gguf_file_type(c.dtype.value_or(std::string(ggml_type(*dtype_storage(in.dtype())).name)));
   const std::string name = fs::path(real_path(c.input)).stem();
   log_gguf(c.output, type, write_gguf({name, in.folder, in.spec, type, rows_of_files(in.files)}, c.output));
+  write_modelfile(c.output, in.folder);
 }
 
 // An adapter and the model it is for.

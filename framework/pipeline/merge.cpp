@@ -15,6 +15,7 @@
 #include "core/log.h"
 #include "core/random.h"
 #include "exchange/gguf_export.h"
+#include "exchange/modelfile.h"
 #include "model/weight_slots.h"
 
 namespace dml {
@@ -104,6 +105,7 @@ void merge_to_gguf(const RecipeFile& file, const BaseModel& base, CausalLm& mode
                        },
                        [&](const GgufTensor& t) { tensors.open(t); }},
                       output));
+  write_modelfile(output, beside.path());
 }
 
 void check_output(const std::string& output, bool file) {

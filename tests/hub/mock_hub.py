@@ -50,9 +50,23 @@ def fault(name, chance=None):
         return argument
 
 
+KEPT = {}             # path -> (state of the file, its bytes, their digest)
+
+
+def kept(repository, path):
+    name = os.path.join(ROOT, repository, path)
+    about = os.stat(name)
+    state = (about.st_size, about.st_mtime_ns, about.st_ino)
+    with LOCK:
+        if name not in KEPT or KEPT[name][0] != state:
+            with open(name, "rb") as file:
+                data = file.read()
+            KEPT[name] = (state, data, digest(data))
+        return KEPT[name]
+
+
 def content(repository, path):
-    with open(os.path.join(ROOT, repository, path), "rb") as file:
-        return file.read()
+    return kept(repository, path)[1]
 
 
 def files(repository):
@@ -70,7 +84,7 @@ def digest(data):
 
 
 def commit_of(repository):
-    all_of_it = "".join(name + digest(content(repository, name)) for name in files(repository))
+    all_of_it = "".join(name + kept(repository, name)[2] for name in files(repository))
     return hashlib.sha1(all_of_it.encode()).hexdigest()
 
 
@@ -129,7 +143,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if (cut := fault("cut")) is not None:
             cut = cut if cut >= 0 else random.randrange(len(data) + 1)
         if fault("wrong bytes") is not None:
-            data = bytes([b ^ 1 for b in data[:1]]) + data[1:]
+            data = bytes([data[0] ^ 1]) + data[1:] if data else data
         if fault("416") is not None:
             return self.answer(416, b"", head)
         if fault("longer") is not None:
@@ -200,9 +214,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         page, head = [], []
         for name in names[start:start + 4]:
             data = content(repository, name)
-            entry = {"type": "file", "path": name, "size": len(data), "oid": hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()}
+            entry = {"type": "file", "path": name, "size": len(data), "oid": kept(repository, name)[2] if len(data) < LFS_FROM else "0" * 40}
             if len(data) >= LFS_FROM:
-                entry["lfs"] = {"oid": digest(data), "size": len(data), "pointerSize": 130}
+                entry["lfs"] = {"oid": kept(repository, name)[2], "size": len(data), "pointerSize": 130}
             page.append(entry)
         if start + 4 < len(names):
             head = [("Link", '<http://127.0.0.1:%d%s?recursive=true&cursor=%d>; rel="next"' % (self.port(), self.path.split("?")[0], start + 4))]
@@ -219,7 +233,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             with open(os.path.join(ROOT, repository, path), "w") as out:
                 out.write(text)
         data = content(repository, path)
-        head = [("X-Repo-Commit", commit_of(repository)), ("X-Linked-Etag" if len(data) >= LFS_FROM else "ETag", '"%s"' % digest(data))]
+        head = [("X-Repo-Commit", commit_of(repository)), ("X-Linked-Etag" if len(data) >= LFS_FROM else "ETag", '"%s"' % kept(repository, path)[2])]
         if fault("redirect loop") is not None:
             return self.answer(302, b"", head + [("Location", self.path)])
         if fault("redirect to a file") is not None:
