@@ -75,8 +75,9 @@ class Automaton {
   std::size_t rows_ = 0;
 };
 
-/// Which white space may stand between the tokens of JSON: any (some at a time), to check texts; or one blank behind a comma or
-/// colon, for texts that a model writes: it could fill its whole answer with the other.
+/// How JSON may be written: any, to check texts (white space: some at a time); or one, for texts that a model writes: at most one
+/// blank behind a comma or colon, escapes only of what needs them, numbers without zeros at the end of a fraction. It could fill its
+/// whole answer with the others.
 enum class JsonSpace { any, one };
 
 /// Constraints as they are asked for. All of them throw UserError, naming `source`, where the constraint is wrong or not

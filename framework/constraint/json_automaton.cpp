@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "constraint/regex.h"
 #include "core/error.h"
 
 namespace dml {
@@ -143,6 +144,18 @@ bool JsonAutomaton::may_be_blank(const Frame& f, unsigned char byte) const {
   return byte == ' ' && f.space == 0 && (inside || f.expects == Expects::name);
 }
 
+// The texts of a number; those that a model should write, where there are any.
+JsonAutomaton::LanguageId JsonAutomaton::number(Formula f) {
+  auto [it, fresh] = numbers_.try_emplace(f, Languages::kNone);
+  if (!fresh) return it->second;
+  LanguageId all = schema_.scalar(f, JsonKind::number);
+  if (space_ == JsonSpace::one && all != Languages::kNone) {
+    const LanguageId usual = languages_.all_of({all, regex_match(languages_, "-?(?:0|[1-9][0-9]{0,17})(?:\\.[0-9]{0,15}[1-9])?")});
+    if (!languages_.empty(usual)) all = usual;
+  }
+  return numbers_[f] = all;
+}
+
 void JsonAutomaton::read_value(const Frame& f, unsigned char byte) {
   Frame next{.expects = Expects::digits, .below = f.below, .depth = f.depth};
   auto word = [&](JsonKind kind, std::uint32_t which) {
@@ -179,7 +192,7 @@ void JsonAutomaton::read_value(const Frame& f, unsigned char byte) {
       return;
     }
     default:
-      next.id = languages_.after(schema_.scalar(f.id, JsonKind::number), byte);
+      next.id = languages_.after(number(f.id), byte);
       if (next.id != Languages::kNone) keep(next);
   }
 }

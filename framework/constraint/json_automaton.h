@@ -103,9 +103,11 @@ class JsonAutomaton final : public Automaton {
   void read(FrameId id, unsigned char byte);
   bool may_be_blank(const Frame& f, unsigned char byte) const;
   void read_value(const Frame& f, unsigned char byte);
+  LanguageId number(Formula f);
 
   // Strings (json_strings.cpp).
   void character(Frame f, char32_t c);
+  bool may_be_escaped(LanguageId id);
   void read_text(Frame f, unsigned char byte);
   void read_hex(Frame f, unsigned char byte);
   void end_text(const Frame& f);
@@ -152,6 +154,7 @@ class JsonAutomaton final : public Automaton {
   std::map<std::pair<std::uint32_t, std::uint32_t>, LanguageId> names_;
   std::vector<std::string> texts_;
   std::map<std::string, std::uint32_t> text_ids_;
+  std::map<Formula, LanguageId> numbers_;
   std::vector<FrameId> ways_;  // of the step at work
   std::uint32_t record_ = 0, record_before_ = 0;
 };

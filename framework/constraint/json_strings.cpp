@@ -16,6 +16,12 @@ void JsonAutomaton::character(Frame f, char32_t c) {
   keep(f);
 }
 
+// Whether a character that may come next is written with a backslash.
+bool JsonAutomaton::may_be_escaped(LanguageId id) {
+  if (space_ == JsonSpace::any) return languages_.continues_in(id, 0, Languages::kLast);
+  return languages_.continues_in(id, 0, 0x1F) || languages_.continues_in(id, '"', '"') || languages_.continues_in(id, '\\', '\\');
+}
+
 void JsonAutomaton::read_text(Frame f, unsigned char byte) {
   auto go_on = [&](Escape e) {
     f.escape = e;
@@ -27,7 +33,7 @@ void JsonAutomaton::read_text(Frame f, unsigned char byte) {
       if (c.complete()) {
         if (byte == '"') return end_text(f);
         if (byte == '\\') {
-          if (languages_.continues_in(f.id, 0, Languages::kLast)) go_on(Escape::backslash);
+          if (may_be_escaped(f.id)) go_on(Escape::backslash);
           return;
         }
         if (byte < 0x20) return;
@@ -41,8 +47,10 @@ void JsonAutomaton::read_text(Frame f, unsigned char byte) {
     case Escape::backslash: {
       if (byte == 'u') {
         f.digits = 0, f.first = 0;
-        return go_on(Escape::hex);
+        if (space_ == JsonSpace::any || languages_.continues_in(f.id, 0, 0x1F)) go_on(Escape::hex);
+        return;
       }
+      if (space_ == JsonSpace::one && byte == '/') return;
       static constexpr std::string_view kFrom = "\"\\/bfnrt", kTo = "\"\\/\b\f\n\r\t";
       if (auto at = kFrom.find(static_cast<char>(byte)); at != std::string_view::npos) character(f, static_cast<unsigned char>(kTo[at]));
       return;
@@ -73,6 +81,7 @@ void JsonAutomaton::read_hex(Frame f, unsigned char byte) {
   ++f.digits;
   const int bits = 4 * (4 - f.digits);
   const char32_t from = f.first << bits, to = from | ((char32_t{1} << bits) - 1);  // what the four digits may be
+  if (space_ == JsonSpace::one && from > 0x1F) return;
   auto astral = [&](char32_t high_from, char32_t high_to, char32_t low_from, char32_t low_to) {
     return languages_.continues_in(f.id, 0x10000 + ((high_from - 0xD800) << 10) + (low_from - 0xDC00),
                                    0x10000 + ((high_to - 0xD800) << 10) + (low_to - 0xDC00));

@@ -55,6 +55,16 @@ TEST(SchemaConstraint, StringsMayBeEscapedInEveryWay) {
   EXPECT_TRUE(dead(*a, "\"\xC3\xA8"));
 }
 
+TEST(SchemaConstraint, WhatAModelWritesIsWrittenInOneWay) {
+  auto a = schema_automaton(R"({"type": "object", "properties": {"a_b": {"type": "integer"}, "n": {"type": "number"}, "s": {"type": "string"}}, "additionalProperties": false})",
+                            "schema", JsonSpace::one);
+  check(*a, {R"({"a_b":5})", R"({"n":-0.25,"s":"é \"\\ \n \u0001"})", R"({"n": 12})"},
+        {R"({"a_b":5.0})", R"({"a\u005fb":5})", R"({"n":1.50})", R"({"n":1e2})", R"({"s":"\u00e9"})", R"({"s":"\/"})"});
+  EXPECT_TRUE(schema_automaton(R"({"const": 1e30})", "schema", JsonSpace::one)->start() != Automaton::kDead);
+  auto large = schema_automaton(R"({"enum": [1e30]})", "schema", JsonSpace::one);
+  EXPECT_TRUE(large->accepts("1e30") || large->accepts("1000000000000000000000000000000"));
+}
+
 TEST(SchemaConstraint, NumbersAreComparedDigitByDigit) {
   check(R"({"type": "number", "minimum": -2.5, "exclusiveMaximum": 1000})", {"-2.5", "-2.50", "0", "-0.1", "999.999", "12"},
         {"-2.51", "-3", "1000", "1000.0", "1e2", "\"1\"", "01", "1.", ".5"});
