@@ -54,8 +54,8 @@ TEST(Help, TellsTypeDefaultAndExample) {
   EXPECT_THAT(help_for("overrides_of_model_config"), HasSubstr("model_config\n"));
   EXPECT_THAT(help_for("optimizer"), HasSubstr("adamw_torch = adamw"));
   EXPECT_THAT(help_for("flash_attention"), HasSubstr("without effect"));
-  EXPECT_THAT(help_for("wandb_watch"), HasSubstr("Accepted, but not done: dml uploads no models"));
-  EXPECT_THAT(help_for("reward_model"), HasSubstr("Not supported"));
+  EXPECT_THAT(help_for("wandb_watch"), HasSubstr("Accepted, but not done: dml uploads to no tracker"));
+  EXPECT_THAT(help_for("tensor_parallel_size"), HasSubstr("Not supported"));
   EXPECT_THROW(
       try { help_for("lora_aplha"); } catch (const UserError& e) {
         EXPECT_THAT(e.what(), HasSubstr("did you mean 'lora_alpha'?"));
