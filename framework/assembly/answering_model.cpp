@@ -81,6 +81,8 @@ GenerationOptions generation_defaults(const Recipe* recipe, const AnsweringModel
 
 AnsweringModel answering_model(const Recipe* recipe, const std::optional<std::string>& base_model,
                                const std::vector<std::string>& adapters) {
+  if (recipe && recipe->model.task != ModelTask::causal_lm)
+    throw UserError("this recipe trains a reward model, which gives scores instead of text: dml score");
   AnsweringModel out{recipe ? recipe->model : ModelSection{}, adapters, ""};
   const bool alone = adapters == std::vector<std::string>{"none"};
   if (base_model) {
