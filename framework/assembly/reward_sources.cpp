@@ -11,6 +11,7 @@ namespace dml {
 namespace {
 
 constexpr const char* kModel = "model";
+constexpr std::size_t kGroup = 8;  // completions that a reward model reads together
 
 std::vector<CheckRequest> requests_of(const PreferenceSection& section) {
   std::vector<CheckRequest> out;
@@ -100,7 +101,7 @@ std::vector<Token> judged_tokens(const RewardModel& model, const Json& row, cons
   return model.ids(said.get<std::string>(), answer);
 }
 
-// A completion's number decides which rank scores it; its reward does not depend on its company.
+// Completions are scored in groups of a fixed size, so that what one is computed beside does not depend on the ranks.
 void RewardSources::score_models(const std::vector<Scored>& completions, const Tokenizer& tokenizer, Comm& comm,
                                  std::vector<std::vector<double>>& out) {
   const auto ranks = static_cast<std::size_t>(comm.size());
@@ -109,12 +110,15 @@ void RewardSources::score_models(const std::vector<Scored>& completions, const T
     std::vector<double> mine;
     std::string problem;
     try {
-      std::vector<std::vector<Token>> texts;
-      for (auto i = static_cast<std::size_t>(comm.rank()); i < completions.size(); i += ranks) {
-        const Scored& s = completions[i];
-        texts.push_back(same ? s.completion.text : judged_tokens(*m.model, s.row.json, s.text));
+      for (std::size_t first = static_cast<std::size_t>(comm.rank()) * kGroup; first < completions.size(); first += ranks * kGroup) {
+        std::vector<std::vector<Token>> texts;
+        for (std::size_t i = first; i < std::min(first + kGroup, completions.size()); ++i) {
+          const Scored& s = completions[i];
+          texts.push_back(same ? s.completion.text : judged_tokens(*m.model, s.row.json, s.text));
+        }
+        const std::vector<double> values = m.model->score(texts);
+        mine.insert(mine.end(), values.begin(), values.end());
       }
-      mine = m.model->score(texts);
     } catch (const UserError& e) {
       problem = e.what();
     }
@@ -124,7 +128,8 @@ void RewardSources::score_models(const std::vector<Scored>& completions, const T
     values.resize(completions.size());
     const auto all = comm.all_gather(bytes_of(mine));
     for (std::size_t i = 0; i < values.size(); ++i) {
-      std::memcpy(&values[i], all[i % ranks].data() + i / ranks * sizeof(double), sizeof(double));
+      const std::size_t group = i / kGroup, place = group / ranks * kGroup + i % kGroup;
+      std::memcpy(&values[i], all[group % ranks].data() + place * sizeof(double), sizeof(double));
       if (!std::isfinite(values[i]))
         throw UserError("{}: reward '{}' is {}; expected a number", completions[i].row.place, names_[m.place], values[i]);
     }

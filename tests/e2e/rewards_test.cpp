@@ -178,7 +178,7 @@ TEST_F(RewardRuns, WhatCannotWorkIsRefusedInOneLine) {
   const auto refused = [&](const Keys& keys, const Words& says) {
     expect_refused(train(1, recipe("bad.yml", keys)), 2, says);
   };
-  refused(rewards("[exat]"), {"unknown reward 'exat' (did you mean 'exact'?)"});
+  refused(rewards("[exat]"), {"unknown reward 'exat'; did you mean 'exact'?"});
   refused(rewards("[exact]", {{"num_generations", "1"}}), {"'trl.num_generations'"});
   refused(rewards("[exact]", {{"num_generations", "5"}}), {"'batch_size' of 16 completions must be a multiple"});
   refused(rewards("[exact]", {{"max_completion_length", "128"}}), {"leaves no room for a prompt"});

@@ -66,7 +66,7 @@ TEST(Rewards, AProgramScores) {
 TEST(Rewards, SayWhatIsWrongWithThem) {
   const std::string all = refused({{"exat", nullptr}, {"perplexity", nullptr}, {"exact", nullptr, {{"wieght", 2}}},
                                    {"length", "long"}, {"json_valid", nullptr}, {"json_valid", nullptr}});
-  for (const char* part : {"unknown reward 'exat' (did you mean 'exact'?)", "'perplexity' measures texts", "no option 'wieght'",
+  for (const char* part : {"unknown reward 'exat'; did you mean 'exact'?", "'perplexity' measures texts", "no option 'wieght'",
                            "check 'length' takes a number", "two are called 'json_valid'"})
     EXPECT_NE(all.find(part), all.npos) << part << " in " << all;
 }
