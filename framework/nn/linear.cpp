@@ -160,14 +160,15 @@ void generate(const Several<LinearRows>& layers, ConstMat x, Mat y, Write mode, 
   Mat down = pass.arena.matrix(x.rows, rank), row = pass.arena.matrix(dora || biased, y.cols);
   each(layers, [&](const LinearRows& r) {
     const Choices choices(r, pass);
-    for (const AdapterRows& g : choices.rows) {
-      const LoraAdapter* adapter = choices.of(g);
-      const std::int64_t first = std::max<std::int64_t>(0, g.first - r.first_row),
-                         last = std::min(r.rows, g.first + g.count - r.first_row);
+    auto add = [&](const LoraAdapter* adapter, std::int64_t first, std::int64_t last) {
       if (adapter && first < last)
         add_adapter(*r.linear, *adapter, part(r, x).slice(first, last - first), {down.data, last - first, adapter->a.rows},
                     row, part(r, product).slice(first, last - first), pass);
-    }
+    };
+    for (const LoraAdapter* adapter : choices.adapters)
+      if (dry_run()) add(adapter, 0, r.rows);  // whichever rows are whose
+    for (const AdapterRows& g : choices.rows)
+      if (!dry_run()) add(choices.of(g), std::max<std::int64_t>(0, g.first - r.first_row), std::min(r.rows, g.first + g.count - r.first_row));
   });
   if (apart) kernels::add_scaled(product, 1, y);
   each(layers, [&](const LinearRows& r) { add_bias(r, part(r, y)); });

@@ -54,6 +54,7 @@ TEST_P(Families, ABatchGivesWhatOneByOneAndTheWholePrefixGive) {
 
 // A conversation: every prompt is the one before with its answer and a question behind it.
 TEST_P(Families, ThatKeepsWhatItReadReadsTheNextTurnFromWhereItIsNew) {
+  if (model->spec.max_positions < 64) GTEST_SKIP() << "three turns are longer than its positions";
   Generator keeping(*model), plain(*model);
   keeping.keep(64, kernels::Storage::f32);
   Tokens text = prompts[3];
