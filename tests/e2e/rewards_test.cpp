@@ -1,4 +1,5 @@
 // Learning from rewards, whole runs: that it learns, that bits depend on nothing but the recipe, and what is refused.
+#include <array>
 #include <filesystem>
 
 #include "core/files.h"
@@ -57,15 +58,39 @@ class RewardRuns : public Workshop {
   }
 };
 
-// Completions with a letter "e" near their beginning are rare at first.
+// A model that names any of four numbers learns which one is rewarded.
 TEST_F(RewardRuns, ATinyModelLearnsWhatIsRewarded) {
-  trained("run", rewards("[{regex: '^.{0,6}e'}]") + Keys{{"num_epochs", "12"}});
+  std::string picks, asks;
+  for (int i = 0; i < 40; ++i)
+    picks += fmt::format("{{\"instruction\": \"Pick a number.\", \"output\": \"{}\"}}\n", std::array{"one", "two", "three", "four"}[static_cast<std::size_t>(i % 4)]);
+  for (int i = 0; i < 4; ++i) asks += "{\"prompt\": \"Pick a number.\", \"expected\": \"three\"}\n";
+  const auto alpaca = [](const std::string& path) { return fmt::format("[{{path: {}, type: alpaca}}]", path); };
+  const Keys both{{"val_set_size", ""}, {"eval_steps", ""}, {"weight_decay", "0"}, {"save_strategy", "no"}};
+  const Ended made = train(1, recipe("pupil.yml", tiny_model() + both + Keys{{"datasets", alpaca(write("picks.jsonl", picks))},
+                                                                             {"micro_batch_size", "8"},
+                                                                             {"batch_size", "8"},
+                                                                             {"max_steps", "60"},
+                                                                             {"learning_rate", "1e-2"},
+                                                                             {"output_dir", at("pupil")}}));
+  ASSERT_EQ(made.exit, 0) << made.err;
+  trained("run", both + Keys{{"base_model", at("pupil")},
+                             {"rl", "grpo"},
+                             {"rewards", "[exact]"},
+                             {"trl", "{num_generations: 4, max_completion_length: 6}"},
+                             {"datasets", alpaca(write("asks.jsonl", asks))},
+                             {"micro_batch_size", "4"},
+                             {"batch_size", "16"},
+                             {"num_epochs", "40"},
+                             {"learning_rate", "2e-3"},
+                             {"lr_scheduler", "constant"}});
   const auto log = steps(at("run"));
-  ASSERT_EQ(log.size(), 24u);
+  ASSERT_EQ(log.size(), 40u);
   double before = 0, after = 0;
-  for (std::size_t i = 0; i < 4; ++i) before += log[i]["reward"].get<double>() / 4, after += log[20 + i]["reward"].get<double>() / 4;
-  EXPECT_GT(after, before + .3) << before;
-  for (const char* name : {"reward", "reward_std", "frac_reward_zero_std", "rewards/regex/mean", "rewards/regex/std",
+  for (std::size_t i = 0; i < 4; ++i)
+    before += log[i]["reward"].get<double>() / 4, after += log[36 + i]["reward"].get<double>() / 4;
+  EXPECT_LT(before, .5);
+  EXPECT_GT(after, .75);
+  for (const char* name : {"reward", "reward_std", "frac_reward_zero_std", "rewards/exact/mean", "rewards/exact/std",
                            "completions/mean_length", "completions/clipped_ratio", "entropy", "clip_ratio/region_mean",
                            "time/generation", "generation/tok_s"})
     EXPECT_TRUE(log[0].contains(name)) << name;
@@ -158,7 +183,7 @@ TEST_F(RewardRuns, ARewardModelRewardsAndChooses) {
   const auto two = answered("two.jsonl", {"--reward", judge, "--best-of", "2"}), many = answered("many.jsonl", {"--reward", judge, "--best-of", "16"});
   ASSERT_EQ(two.size(), 2u);
   // The first prompt's two answers are among its sixteen.
-  EXPECT_GE(many[0]["reward"].get<double>(), two[0]["reward"].get<double>());
+  EXPECT_GE(many[0]["reward"].get<double>() + 1e-4, two[0]["reward"].get<double>());
   EXPECT_EQ(two, answered("again.jsonl", {"--reward", judge, "--best-of", "2"}));
   const auto refused = [&](Words more, const char* says) {
     Words words = infer;
