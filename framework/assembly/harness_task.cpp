@@ -24,9 +24,10 @@ class FieldOf {
     const bool expression = core.starts_with("{{") && core.ends_with("}}") && core.find("{{", 2) == core.npos &&
                             core.find("}}") == core.size() - 2;
     if (expression) value_.emplace("{{ (" + core.substr(2, core.size() - 4) + ") | tojson }}", name);
-    // A newline at the very end is part of the text, which chat templates would swallow.
-    ends_in_newline_ = source.ends_with('\n');
-    text_.emplace(ends_in_newline_ ? source.substr(0, source.size() - 1) : source, name);
+    // Newlines at the very end are part of the text; chat templates would swallow one.
+    const std::size_t end = source.find_last_not_of('\n') + 1;
+    newlines_ = source.substr(end);
+    text_.emplace(source.substr(0, end), name);
   }
 
   Json value(const Json& row) const {
@@ -37,13 +38,12 @@ class FieldOf {
   std::string text(const Json& row) const {
     if (const auto column = row.find(source_); column != row.end())
       return column->is_string() ? column->get<std::string>() : dump(*column);
-    return text_->render(jinja::from_json(row)).text + (ends_in_newline_ ? "\n" : "");
+    return text_->render(jinja::from_json(row)).text + newlines_;
   }
   bool empty() const { return source_.empty(); }
 
  private:
-  std::string source_;
-  bool ends_in_newline_ = false;
+  std::string source_, newlines_;
   std::optional<jinja::Template> value_, text_;
 };
 

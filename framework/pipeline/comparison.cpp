@@ -10,6 +10,7 @@
 #include "diagnose/launch.h"
 #include "pipeline/recipe_changes.h"
 #include "pipeline/report.h"
+#include "recipe/recipe.h"
 
 namespace dml {
 namespace {
@@ -124,6 +125,13 @@ void draw_picture(const std::string& svg, const std::string& png) {
   throw UserError("{}: not written: pictures need the program rsvg-convert (Debian: librsvg2-bin)", png);
 }
 
+/// The settings of a resolved recipe without where they came from; "" where this program cannot read them.
+std::string settings_in(const std::string& path) try {
+  return resolved_yaml(read_recipe(read_file(path), path, {}, RecipeUse::measure));
+} catch (const UserError&) {
+  return "";
+}
+
 }  // namespace
 
 std::vector<FinishedRun> read_runs(const std::vector<std::string>& folders) {
@@ -132,7 +140,7 @@ std::vector<FinishedRun> read_runs(const std::vector<std::string>& folders) {
   for (const std::string& folder : folders) try {
       FinishedRun run{name_of(folder, folders), "", read_metrics(folder)};
       const std::string recipe = folder + "/recipe.resolved.yml";
-      if (file_exists(recipe)) run.recipe = read_file(recipe);
+      if (file_exists(recipe)) run.recipe = settings_in(recipe);
       out.push_back(std::move(run));
     } catch (const UserError& e) {
       problems.add(e.what());

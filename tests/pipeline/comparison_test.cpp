@@ -29,8 +29,10 @@ class ComparedRuns : public testing::Test {
       log.eval({20, 1, {{kEvalLoss, loss}, {"eval_words_acc", 0.25}}});
       log.sample({20, "a & b?", "yes", answer});
     }
-    write_file(folder_ / name + "/recipe.resolved.yml",
-               fmt::format("learning_rate: {}\nlora_r: 8\noutput_dir: {}\n", rate, name));
+    write_file(
+        folder_ / name + "/recipe.resolved.yml",
+        fmt::format("base_model: m  # r.yml:1:1\nlearning_rate: {} # {}.yml:2:2\nval_set_size: 8\noutput_dir: {}\n",
+                    rate, name, name));
     return folder_ / name;
   }
   testing_tools::TemporaryFolder folder_;
@@ -51,7 +53,7 @@ TEST_F(ComparedRuns, ShowTheirResultsSettingsCurvesAndAnswers) {
   for (const char* part :
        {"<td>learning_rate</td>", ">0.001<", ">0.002<", ">1.5000<", "a &amp; b?", ">what<", ">yes!<"})
     EXPECT_THAT(page, HasSubstr(part)) << part;
-  for (const char* part : {"lora_r", "output_dir"}) EXPECT_THAT(page, Not(HasSubstr(part))) << part;
+  for (const char* part : {"val_set_size", "output_dir"}) EXPECT_THAT(page, Not(HasSubstr(part))) << part;
 }
 
 TEST_F(ComparedRuns, AreChartsAsFiles) {
