@@ -233,7 +233,7 @@ struct SlowApollo {
     m.resize(low.size()), v.resize(low.size());
     for (std::size_t i = 0; i < low.size(); ++i) {
       m[i] = 0.9 * m[i] + 0.1 * low[i], v[i] = 0.999 * v[i] + 0.001 * low[i] * low[i];
-      n[i] = m[i] / (std::sqrt(v[i]) + 1e-6) * std::sqrt(1 - std::pow(0.999, t)) / (1 - std::pow(0.9, t));
+      n[i] = m[i] / (std::sqrt(v[i]) + 1e-6);
     }
     std::vector<double> factor(static_cast<std::size_t>(channels));
     for (std::int64_t c = 0; c < channels; ++c) {
@@ -246,14 +246,16 @@ struct SlowApollo {
     double now = 0;
     for (std::int64_t c = 0; c < channels; ++c)
       for (std::int64_t k = 0; k < inner; ++k) {
-        const double u = g(c, k) * factor[static_cast<std::size_t>(c)] * std::sqrt(scale);
+        const double u = g(c, k) * factor[static_cast<std::size_t>(c)];
         update[static_cast<std::size_t>(right ? c * cols + k : k * cols + c)] = u;
         now += u * u;
       }
     now = std::sqrt(now);
     const double limit = t > 1 ? std::max(now / (norm + 1e-8), 1.01) / 1.01 : 1;
     norm = now / limit;
-    for (std::size_t i = 0; i < w.size(); ++i) w[i] -= 0.01 * update[i] / limit, w[i] -= 0.01 * decay * w[i];
+    // Bias correction and scale are of the step, behind the limiter.
+    const double rate = 0.01 * std::sqrt(1 - std::pow(0.999, t)) / (1 - std::pow(0.9, t)) * std::sqrt(scale) / limit;
+    for (std::size_t k = 0; k < w.size(); ++k) w[k] -= rate * update[k], w[k] -= 0.01 * decay * w[k];
   }
 };
 
