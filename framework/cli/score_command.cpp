@@ -32,7 +32,7 @@ struct Score {
         "Computes the loss of every row of the data (datasets and test_datasets), of the base and of the adapter or model in "
         "output_dir, and writes a JSON line for each: loss, perplexity, trained tokens, and how much lower the loss is than the "
         "base's. Prints the rows with the highest loss: mistakes in the data are often among them; `dml inspect --scores` shows "
-        "them, `scores` in the recipe drops them.\n\n"
+        "them, `scores` in the recipe drops them. "
         "Of a reward model (reward_model: true) the pairs of the data are scored: the rewards of both answers. With the folder of a "
         "reward model instead of a recipe, the rows of --input are scored: {\"messages\": …}, {\"prompt\": …, \"completion\": …}, "
         "or {\"prompt\": …, \"chosen\": …, \"rejected\": …}; a model that judges steps reads {\"prompt\": …, "
