@@ -29,7 +29,8 @@ STABLELM = dict(num_attention_heads=2, num_key_value_heads=2, partial_rotary_fac
                 layer_norm_eps=1e-5, rms_norm_eps=None)
 
 
-EXPERTS = dict(num_local_experts=4, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=24, rms_norm_eps=1e-6)
+EXPERTS = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=24, rms_norm_eps=1e-6)
+LOCAL = dict(num_experts=None, num_local_experts=4)
 ALIBI = dict(layer_norm_epsilon=1e-5, rms_norm_eps=None, rope_theta=None, hidden_act=None, max_position_embeddings=None,
              intermediate_size=None, num_hidden_layers=None, num_attention_heads=None, num_key_value_heads=None, tie_word_embeddings=True)
 
@@ -119,9 +120,9 @@ FAMILIES = {
                         num_hidden_layers=3, mlp_only_layers=[1]),
     "qwen3_moe": family("Qwen3MoeForCausalLM", "qwen3_moe", EXPERTS, head_dim=12, norm_topk_prob=True),
     "olmoe": family("OlmoeForCausalLM", "olmoe", EXPERTS, norm_topk_prob=False, moe_intermediate_size=None),
-    "granitemoe": family("GraniteMoeForCausalLM", "granitemoe", EXPERTS, moe_intermediate_size=None, embedding_multiplier=3.0,
+    "granitemoe": family("GraniteMoeForCausalLM", "granitemoe", EXPERTS, LOCAL, moe_intermediate_size=None, embedding_multiplier=3.0,
                          attention_multiplier=0.3, residual_multiplier=0.4, logits_scaling=1.6),
-    "gpt_oss": family("GptOssForCausalLM", "gpt_oss", EXPERTS, moe_intermediate_size=None, head_dim=12, attention_bias=True,
+    "gpt_oss": family("GptOssForCausalLM", "gpt_oss", EXPERTS, LOCAL, moe_intermediate_size=None, head_dim=12, attention_bias=True,
                       sliding_window=5, layer_types=["sliding_attention", "full_attention"], initial_context_length=None,
                       rope_scaling=dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=16, beta_fast=32.0,
                                         beta_slow=1.0, truncate=False)),

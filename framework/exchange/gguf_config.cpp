@@ -67,7 +67,7 @@ class SpecOf {
       refuse("embedding_length {} and head_count {} must be above 0", s_.hidden, s_.heads);
     s_.layers = whole("block_count");
     constexpr std::int64_t kMostLayers = 2048;
-    if (s_.layers < 1 || s_.layers > kMostLayers) refuse("block_count must be 1 to {}, is {}", kMostLayers, s_.layers);
+    if (s_.layers < 0 || s_.layers > kMostLayers) refuse("block_count must be 0 to {}, is {}", kMostLayers, s_.layers);
     s_.ffn = whole("feed_forward_length");
     s_.kv_heads = whole("attention.head_count_kv", s_.heads);
     s_.head_dim = whole("attention.key_length", s_.hidden / s_.heads);

@@ -18,21 +18,12 @@ namespace dml {
 namespace {
 
 ModelSpec wide_enough_for_large_blocks(const char* family) {
-  return read_model_config({{"model_type", family},
-                            {"vocab_size", 96},
-                            {"hidden_size", 256},
-                            {"intermediate_size", 512},
-                            {"num_hidden_layers", 2},
-                            {"num_attention_heads", 4},
-                            {"num_key_value_heads", 2},
-                            {"head_dim", 64},
-                            {"max_position_embeddings", 64},
-                            {"sliding_window", nullptr},
-                            {"num_local_experts", 4},
-                            {"num_experts_per_tok", 2},
-                            {"eos_token_id", 2},
-                            {"bos_token_id", 1}},
-                           family);
+  Json config = {{"model_type", family},     {"vocab_size", 96},        {"hidden_size", 256},
+                 {"intermediate_size", 512}, {"num_hidden_layers", 2},  {"num_attention_heads", 4},
+                 {"num_key_value_heads", 2}, {"head_dim", 64},          {"max_position_embeddings", 64},
+                 {"eos_token_id", 2},        {"bos_token_id", 1}};
+  if (family == std::string_view("mixtral")) config.update({{"num_local_experts", 4}, {"num_experts_per_tok", 2}});
+  return read_model_config(config, family);
 }
 
 struct Batch {

@@ -40,21 +40,23 @@ std::vector<Json> configs() {
     config.update(own);
     out.push_back(std::move(config));
   };
-  const Json experts = {
-      {"num_experts", 4}, {"num_local_experts", 4}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 24}};
-  auto with = [&](Json own) {
-    own.update(experts);
+  auto with = [](Json own) {
+    own.update({{"num_experts", 4}, {"num_experts_per_tok", 2}, {"moe_intermediate_size", 24}});
     return own;
   };
-  add("mixtral", with({{"sliding_window", nullptr}}));
+  auto with_local = [](Json own) {
+    own.update({{"num_local_experts", 4}, {"num_experts_per_tok", 2}});
+    return own;
+  };
+  add("mixtral", with_local({{"sliding_window", nullptr}}));
   add("qwen2_moe", with({{"shared_expert_intermediate_size", 40}, {"norm_topk_prob", false}}));
   add("qwen3_moe", with({{"head_dim", 16}, {"norm_topk_prob", true}}));
-  add("olmoe", with({{"num_key_value_heads", 4}}));
-  add("granitemoe", with({{"embedding_multiplier", 3.0},
+  add("olmoe", {{"num_key_value_heads", 4}, {"num_experts", 4}, {"num_experts_per_tok", 2}});
+  add("granitemoe", with_local({{"embedding_multiplier", 3.0},
                           {"attention_multiplier", 0.25},
                           {"logits_scaling", 2.0},
                           {"residual_multiplier", 0.5}}));
-  add("gpt_oss", with({{"head_dim", 16}, {"sliding_window", 8}, {"rope_theta", 150000.0}}));
+  add("gpt_oss", with_local({{"head_dim", 16}, {"sliding_window", 8}, {"rope_theta", 150000.0}}));
   add("deepseek_v3", {{"n_routed_experts", 4},
                       {"num_experts_per_tok", 2},
                       {"moe_intermediate_size", 24},
@@ -70,7 +72,8 @@ std::vector<Json> configs() {
   add("phi", {{"hidden_act", "gelu_new"}});
   add("olmo3", {{"sliding_window", 8}});
   add("exaone4", {{"sliding_window", nullptr}});
-  add("smollm3", {});
+  add("smollm3", Json::object());
+  add("gpt_neox", {{"rotary_pct", 0.5}, {"num_key_value_heads", 4}, {"hidden_act", "gelu"}});
   add("cohere2", {{"sliding_window", 8}, {"logit_scale", 0.5}});
   add("bloom", {{"n_layer", 4}, {"n_head", 4}});
   add("mpt", {{"d_model", 32}, {"n_layers", 4}, {"n_heads", 4}, {"max_seq_len", 512}});
