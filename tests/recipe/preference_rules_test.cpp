@@ -26,6 +26,17 @@ TEST(PreferenceRules, RlDecidesWhatRowsAre) {
   EXPECT_EQ(parsed("rl:\n").preference.rl, Rl::none);
 }
 
+TEST(PreferenceRules, RewardModelsDecideHeadRowsAndSavedModules) {
+  const Recipe reward = parsed("reward_model: true\n");
+  EXPECT_EQ(reward.model.task, ModelTask::reward);
+  EXPECT_EQ(reward.data.rows, RowKind::pairs);
+  EXPECT_EQ(reward.preference.num_labels, 1);
+  EXPECT_EQ(parsed("process_reward_model: true\n").data.rows, RowKind::steps);
+  EXPECT_TRUE(mentions(problems("reward_model: true\nrl: dpo\n"), "'reward_model' does not work with"));
+  EXPECT_TRUE(mentions(problems("reward_model: true\nprocess_reward_model: true\n"), "not both"));
+  EXPECT_TRUE(mentions(problems("reward_model: true\nnum_labels: 2\n"), "'num_labels' must be 1"));
+}
+
 TEST(PreferenceRules, BetaHasSeveralNames) {
   EXPECT_EQ(parsed("rl: dpo\n").preference.beta(), 0.1);
   EXPECT_EQ(parsed("rl: dpo\ndpo_beta: 0.3\n").preference.beta(), 0.3);
