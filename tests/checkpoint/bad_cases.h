@@ -127,7 +127,7 @@ inline constexpr const char* kGoodAdapterConfig =
 inline constexpr Case kAdapterConfigs[] = {
     {"NoPeftType", "", R"({"peft_type": null})", "no 'peft_type'"},
     {"OtherMethod", "", R"({"peft_type": "IA3"})", "only LORA is"},
-    {"OtherTask", "", R"({"task_type": "SEQ_CLS"})", "only CAUSAL_LM is"},
+    {"OtherTask", "", R"({"task_type": "QUESTION_ANS"})", "only CAUSAL_LM, SEQ_CLS and TOKEN_CLS are"},
     {"RankZero", "", R"({"r": 0})", "'r' must be 1 to"},
     {"RankNegative", "", R"({"r": -1})", "'r' must be 1 to"},
     {"RankHuge", "", R"({"r": 2147483648})", "'r' must be 1 to"},
