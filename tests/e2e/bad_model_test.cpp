@@ -143,11 +143,12 @@ TEST_F(BadModel, ExpertsThatDoNotFitAreNamed) {
                    message);
   };
   Json missing = header;
+  missing["x"] = missing[experts + "1.w2.weight"];
   missing.erase(experts + "1.w2.weight");
   refused(missing, "'" + experts + "1.w2.weight' is missing");
   Json turned = header;
   std::swap(turned[experts + "2.w1.weight"]["shape"][0], turned[experts + "2.w1.weight"]["shape"][1]);
-  refused(turned, "'" + experts + "2.w1.weight' has shape [32, 64], config.json asks for [64, 32]");
+  refused(turned, "'" + experts + "2.w1.weight' is [32, 64], config.json asks for [64, 32]");
 
   std::string bad = good;
   const Json& router = header["model.layers.0.block_sparse_moe.gate.weight"];
