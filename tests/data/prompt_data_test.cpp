@@ -29,7 +29,7 @@ TEST_F(PromptData, APromptEndsWhereTheModelSpeaks) {
   EXPECT_EQ(text(p, 2), text(p, 0));
   for (std::int64_t i = 0; i < 3; ++i)
     for (Token label : p.train().labels(i)) EXPECT_EQ(label, kIgnore);
-  EXPECT_TRUE(p.report().warnings().empty());
+  for (const std::string& warning : p.report().warnings()) EXPECT_EQ(warning.find("trained"), std::string::npos) << warning;
 }
 
 TEST_F(PromptData, RecordsAreReadAgain) {
