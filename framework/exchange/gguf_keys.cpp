@@ -103,6 +103,8 @@ class KeyWriter {
     if (m.normalise != family_.has(F::normalised))
       refuse("experts' weights {} by their sum; here norm_topk_prob is {}",
              family_.has(F::normalised) ? "divided" : "that are not divided", m.normalise);
+    if (s_.model_type == "olmoe" && s_.kv_heads != s_.heads)
+      refuse("as many key/value heads as heads; this model has {} and {}", s_.kv_heads, s_.heads);
     if (m.shared_ffn > 0) set("expert_shared_feed_forward_length", m.shared_ffn);
   }
 
@@ -160,6 +162,7 @@ class KeyWriter {
     const RopeSpec& r = s_.rope;
     const auto dimensions =
         s_.latent ? s_.latent.rope : static_cast<std::int64_t>(r.partial * static_cast<double>(s_.head_dim));
+    if (dimensions % 2 != 0) refuse("rope of an even number of elements; here {} of {} turn", dimensions, s_.head_dim);
     if (!family_.has(F::partial_rope) && dimensions != s_.head_dim)
       refuse("no partial_rotary_factor, which is {}", r.partial);
     for (std::int64_t l = 0; l < s_.layers; ++l) {
