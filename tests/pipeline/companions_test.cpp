@@ -44,7 +44,7 @@ class CompanionFiles : public testing::Test {
     section.model_config = {{"model_type", "llama"},        {"vocab_size", 2112},
                             {"hidden_size", 16},            {"intermediate_size", 32},
                             {"num_hidden_layers", 1},       {"num_attention_heads", 2},
-                            {"num_key_value_heads", 1},     {"max_position_embeddings", 1024},
+                            {"num_key_value_heads", 1},     {"max_position_embeddings", 2048},
                             {"tie_word_embeddings", false}, {"bos_token_id", 1},
                             {"eos_token_id", 2}};
     const BaseModel base = open_base_model(section);
