@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "core/parallel.h"
@@ -67,8 +69,16 @@ TEST_P(QuantisedModel, ComputesWhatTheDequantisedModelDoes) {
     return t;
   });
   Result a = run(small, batch), b = run(large, batch);
-  EXPECT_EQ(a.loss, b.loss);
-  EXPECT_EQ(a.gradients, b.gradients);
+  // An expert may have few rows, which int8 multiplies as integers: exactly, where floats are rounded.
+  const bool rounded = spec.moe.experts > 0 && scheme == QuantScheme::int8;
+  EXPECT_NEAR(a.loss, b.loss, rounded ? 1e-5 * b.loss : 0);
+  if (!rounded) EXPECT_EQ(a.gradients, b.gradients);
+  for (std::size_t u = 0; rounded && u < b.gradients.size(); ++u) {
+    float largest = 0;
+    for (float g : b.gradients[u]) largest = std::max(largest, std::abs(g));
+    for (std::size_t i = 0; i < b.gradients[u].size(); ++i)
+      ASSERT_NEAR(a.gradients[u][i], b.gradients[u][i], 1e-4f * largest) << u << " " << i;
+  }
 
   int before = threads();
   for (int count : {1, 3}) {
