@@ -72,7 +72,9 @@ TEST_P(QuantisedModel, ComputesWhatTheDequantisedModelDoes) {
   // An expert may have few rows, which int8 multiplies as integers: exactly, where floats are rounded.
   const bool rounded = spec.moe.experts > 0 && scheme == QuantScheme::int8;
   EXPECT_NEAR(a.loss, b.loss, rounded ? 1e-5 * b.loss : 0);
-  if (!rounded) EXPECT_EQ(a.gradients, b.gradients);
+  if (!rounded) {
+    EXPECT_EQ(a.gradients, b.gradients);
+  }
   for (std::size_t u = 0; rounded && u < b.gradients.size(); ++u) {
     float largest = 0;
     for (float g : b.gradients[u]) largest = std::max(largest, std::abs(g));
