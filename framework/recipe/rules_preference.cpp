@@ -66,15 +66,19 @@ void check_losses(const PreferenceSection& p, Rulebook& rules) {
 void check_reward_model(const Recipe& recipe, Rulebook& rules) {
   const PreferenceSection& p = recipe.preference;
   const char* key = p.reward_model ? "reward_model" : "process_reward_model";
-  rules.exclusive("reward_model", "process_reward_model");
+  if (p.reward_model && p.process_reward_model) rules.exclusive("reward_model", "process_reward_model");
   if (p.rl != Rl::none) rules.error(key, fmt::format("'{}' does not work with {}", key, rules.cite("rl")));
   if (p.num_labels && *p.num_labels != (p.reward_model ? 1 : 2))
     rules.error("num_labels", fmt::format("'num_labels' must be {} with {}, is {}", p.reward_model ? 1 : 2, rules.cite(key),
                                           *p.num_labels));
   if (!p.reward_model && rules.given("center_rewards_coefficient"))
     rules.warning("center_rewards_coefficient", "'center_rewards_coefficient' has no effect without reward_model");
-  for (const char* other : {"generate_samples", "evals", "relora", "label_smoothing_factor", "z_loss"})
-    if (rules.given(other))
+  for (const auto& [other, asked] : {std::pair{"generate_samples", recipe.generation.generate_samples},
+                                     {"evals", !recipe.evaluation.evals.empty()},
+                                     {"relora", recipe.adapter.relora},
+                                     {"label_smoothing_factor", recipe.train.label_smoothing_factor > 0},
+                                     {"z_loss", recipe.train.z_loss > 0}})
+    if (asked)
       rules.error(other, fmt::format("'{}' does not work with {}, whose model has no logits over the vocabulary", other,
                                      rules.cite(key)));
 }
@@ -89,8 +93,9 @@ void check_weights(const Recipe& recipe, Rulebook& rules) {
       if (e.message_field_weight && recipe.data.rows != RowKind::text)
         rules.error(key + "message_field_weight", "'message_field_weight' does not work with rl and reward models, whose losses are "
                                                   "of whole answers; field_weight gives rows a weight");
-      for (const char* other : {"label_smoothing_factor", "z_loss"})
-        if ((e.field_weight || e.message_field_weight) && rules.given(other))
+      for (const auto& [other, asked] : {std::pair{"label_smoothing_factor", recipe.train.label_smoothing_factor > 0},
+                                         {"z_loss", recipe.train.z_loss > 0}})
+        if ((e.field_weight || e.message_field_weight) && asked)
           rules.error(other, fmt::format("'{}' does not work with weights of rows or messages", other));
       const auto& types = p.dpo_loss_type;
       const bool sorted = p.rl == Rl::dpo && (std::ranges::find(types, "aot") != types.end() ||
