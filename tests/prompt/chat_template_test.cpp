@@ -164,7 +164,8 @@ TEST(ChatTemplate, GivesTheTokensOfAMessageItsWeight) {
   EXPECT_EQ(s.shown(r),
             "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\nhi<|im_end|>\n<|im_start|>user\nbye<|im_end|>\n<"
             "|im_start|>assistant\n«ciao<|im_end|>»\n");
-  for (const Segment::Span& span : s.rendered(r).segments.at(0).spans) EXPECT_EQ(span.weight, span.learn ? 2.5f : 1.f);
+  const Rendered rendered = s.rendered(r);
+  for (const Segment::Span& span : rendered.segments.at(0).spans) EXPECT_EQ(span.weight, span.learn ? 2.5f : 1.f);
   r["messages"][3]["weight"] = -1;
   EXPECT_THAT(s.error(r), HasSubstr("messages[3].weight' must be a weight from 0"));
 }
