@@ -184,7 +184,7 @@ void load_model_values(CausalLm& model, const std::string& directory) {
         for (std::size_t i = 0; i < values.size(); ++i)
           turned[i] = values[static_cast<std::size_t>(order->second.place(static_cast<std::int64_t>(i)))];
         const std::int64_t rows = order->second.experts * order->second.rows, cols = order->second.cols;
-        return StoredTensor{kernels::Storage::f32, cols > 1 ? std::vector{rows, cols} : std::vector{rows}, turned.data()};
+        return StoredTensor{kernels::Storage::f32, cols > 1 ? std::vector{rows, cols} : out.shape, turned.data()};
       },
       directory);
 }
