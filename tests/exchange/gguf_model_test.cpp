@@ -40,8 +40,7 @@ class GgufModels : public testing::Test {
 
 TEST_F(GgufModels, ComeBackWithTheirConfigAndValues) {
   for (const char* family : {"llama_tiny", "llama_bias", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi3",
-                             "olmo2", "gpt2", "stablelm", "stablelm_heads", "stablelm_parallel", "falcon",
-                             "falcon_groups", "apertus", "seed_oss", "arcee", "granite", "glm4", "starcoder2", "nemotron"}) {
+                             "olmo2", "gpt2", "stablelm", "stablelm_heads", "stablelm_parallel", "falcon"}) {
     SCOPED_TRACE(family);
     const std::string directory = kModels + family + "/model";
     const ModelSpec spec = as_published(read_model_spec(directory));
