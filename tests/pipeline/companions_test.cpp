@@ -251,12 +251,12 @@ TEST_F(CompanionFiles, AnAnswerEndsWithTheContext) {
   Assistant plain = assistant(nullptr, at("base"));
   plain.generation().max_new_tokens = 5000;
   plain.generation().stop_tokens.clear();
-  std::vector<Token> ids(1000, 20);
+  std::vector<Token> ids(2024, 20);
   EXPECT_EQ(plain.answer(ids).tokens.size(), 24u);
   plain.generation().beams = 2;
   EXPECT_EQ(plain.answer(ids).tokens.size(), 24u);
   std::string words;
-  for (int i = 0; i < 1100; ++i) words += "a ";
+  for (int i = 0; i < 2200; ++i) words += "a ";
   EXPECT_THROW(plain.prompt_ids(Json{{"prompt", words}}), UserError);
 }
 
