@@ -278,6 +278,7 @@ const std::vector<ChatFormat>& chat_formats() {
       {"alpaca", "### Instruction: and ### Response:", joined({kAlpaca}), ""},
       {"metharme", "Pygmalion's <|system|>, <|user|>, <|model|>", joined({kTurns, kMetharme}), ""},
       {"cohere", "Command R", joined({kTurns, kAlternate, kCohere}), "<|END_OF_TURN_TOKEN|>"},
+      {"aya", "Aya: as Command R", joined({kTurns, kAlternate, kCohere}), "<|END_OF_TURN_TOKEN|>"},
       {"command_a", "Command A, with its preamble, without tools", joined({kWords, kCommandA}), "<|END_OF_TURN_TOKEN|>"},
       {"exaone", "EXAONE 3", joined({kExaone}), "[|endofturn|]"},
       {"exaone4", "EXAONE 4, with reasoning, without tools", joined({kExaone4}), "[|endofturn|]"},
