@@ -66,7 +66,7 @@ class AnswerFormat {
   /// Its text; "" where there is none.
   const std::string& chat_template() const { return chat_template_; }
 
-  /// For answers to prompt_ids() and chat(), or with `continued` for texts that go on behind `prompt`.
+  /// For answers to prompt_ids() and chat(), or with `continued` for texts that continue `prompt`.
   /// `specials`: special tokens are shown.
   AnswerText text(const std::vector<Token>& prompt, bool continued, bool specials = false) const;
   bool continues() const { return continues_; }

@@ -2,7 +2,7 @@
 // memory is cut away, and the learning rate rises again (optim/schedule.h). What comes out is a whole model.
 //
 // A restart belongs to the step behind it: a checkpoint made at the same moment holds what was before the merge, and a run
-// that goes on from there merges first.
+// that resumes from there merges first.
 #pragma once
 
 #include <cstdint>

@@ -21,7 +21,7 @@ Registry<StrategyKind>& strategies() {
          {},
          false}},
        {"ddp",
-        "every rank holds and updates everything; gradients are summed while the backward pass goes on",
+        "every rank holds and updates everything; gradients are summed during the backward pass",
         {[](Comm& comm, const Options& options) -> Strategy {
            return std::make_unique<Replicated>(comm, Replicated::Updates::everything, options);
          },

@@ -1,5 +1,5 @@
 // The frozen matrices that an adapter sits on, in memory of the model's own, so that the adapter can be merged into them
-// while training goes on: ReLoRA (Lialin et al. 2023), W ← W + s·BA, then A anew and B = 0. The sum of many merges has a
+// during training: ReLoRA (Lialin et al. 2023), W ← W + s·BA, then A anew and B = 0. The sum of many merges has a
 // higher rank than any of them.
 #pragma once
 

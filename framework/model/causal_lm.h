@@ -108,7 +108,7 @@ class CausalLm {
   /// SequenceRows::adapter names it by. Nothing where the two differ in more than adapters of linear layers outside of
   /// experts, embedding and head. `other` outlives this.
   std::optional<std::int32_t> adopt(CausalLm& other);
-  /// Losses of continuations: every sequence's rows go on behind what its cache holds, and are cached as well. row_losses
+  /// Losses of continuations: the rows of each sequence follow what its cache holds, and are cached as well. row_losses
   /// holds one loss per labelled row, in order.
   void continue_losses(const PackedBatch& batch, std::span<const SequenceRows> sequences, std::span<float> row_losses);
   /// Whether a text that grows from `from` to `to` tokens must be read again from its first one: where longrope goes over

@@ -1,4 +1,4 @@
-// Results pushed to the Hub while a run goes on and at its end (hub_model_id, hub_strategy). A push that fails is a warning with
+// Results pushed to the Hub during a run and at its end (hub_model_id, hub_strategy). A push that fails is a warning with
 // the command that repeats it: it never ends a run.
 #pragma once
 

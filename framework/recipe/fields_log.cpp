@@ -36,7 +36,7 @@ Section log_section() {
          .example = "offline"});
   t.add("hub_model_id", &S::hub_model_id,
         "Repository of the Hub that the result is pushed to; made when it does not exist. The token is HF_TOKEN or the token file. A "
-        "push that fails is a warning: the run goes on, and `dml push` can repeat it.",
+        "push that fails is a warning: the run continues, and `dml push` can repeat it.",
         {.example = "org/name", .unset = "nothing is pushed"});
   t.add("hub_strategy", &S::hub_strategy,
         "When to push: end, after training; every_save, the model of every checkpoint, too; checkpoint, also what is needed to resume, "

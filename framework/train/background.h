@@ -1,4 +1,4 @@
-// Work beside the training: a thread that writes a checkpoint from copies while steps go on. It touches files and what it was
+// Work beside the training: a thread that writes a checkpoint from copies while steps run. It touches files and what it was
 // given, nothing else; what ranks have to do together is done between steps (train/saver.h).
 #pragma once
 

@@ -1,4 +1,4 @@
-// Checkpoints of a run, one at a time: written at once, or by a thread from copies while steps go on. Every call is a
+// Checkpoints of a run, one at a time: written at once, or by a thread from copies while steps run. Every call is a
 // collective, between steps.
 #pragma once
 

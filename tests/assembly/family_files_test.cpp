@@ -88,7 +88,7 @@ TEST_P(FamilyFiles, AModelInSeveralFilesIsReadLikeOneInOne) {
 TEST_P(FamilyFiles, TheOtherSpellingOfTheConfigSaysTheSame) {
   Json config = read_json(folder + "/config.json");
   if (config.contains("rope_parameters") || !config.contains("rope_theta") || config.contains("layer_types"))
-    GTEST_SKIP() << "this family's ropes are another matter";
+    GTEST_SKIP() << "the config of this family has no second spelling of its rope";
   Json rope = config.contains("rope_scaling") && config["rope_scaling"].is_object() ? config["rope_scaling"]
                                                                                     : Json{{"rope_type", "default"}};
   rope["rope_theta"] = config["rope_theta"];
