@@ -42,7 +42,8 @@ struct Train {
         "metrics.jsonl, report.html, loss.svg and the recipe. Ctrl-C or SIGTERM saves a checkpoint and stops with exit "
         "code 75; dml resume continues.");
     options.positional("RECIPE", recipe, "the recipe");
-    options.text("resume", resume, "auto: from the newest checkpoint; DIR: from this checkpoint; none: a new run", "auto|DIR|none");
+    options.text("resume", resume, "auto: from the newest checkpoint; DIR: from this checkpoint; none: a new run",
+                 "auto|DIR|none");
     options.take_overrides(overrides);
   }
 };
@@ -72,12 +73,17 @@ struct Evaluate {
                    "dml evaluate --base-model models/tiny --evals evals.yml --json"}};
   Evaluate() {
     options.about(
-        "Computes the loss on the validation data (val_set_size or test_datasets): of the base model, and of the adapter or "
+        "Computes the loss on the validation data (val_set_size or test_datasets): of the base model, and of the "
+        "adapter or "
         "model in output_dir. Prints one row each, with loss and perplexity. Then runs the evaluations of the recipe's "
-        "'evals', or those of another file, on the same models, side by side. Exit code 3: a metric of the last model is "
+        "'evals', or those of another file, on the same models, side by side. Exit code 3: a metric of the last model "
+        "is "
         "below its fail_below.");
     options.positional("RECIPE", recipe, "the recipe", false);
-    options.text("evals", evals, "a file with the key 'evals', in place of the recipe's, or a task of lm-evaluation-harness; only these are run", "FILE");
+    options.text(
+        "evals", evals,
+        "a file with the key 'evals', in place of the recipe's, or a task of lm-evaluation-harness; only these are run",
+        "FILE");
     options.text("base-model", base_model, "evaluate this model directory; needs no recipe", "DIR");
     options.texts("adapter", adapters, "evaluate this adapter instead of the one in output_dir; several: one row each",
                   "DIR");
@@ -90,11 +96,12 @@ void print_losses(const std::vector<Evaluation>& rows, bool json) {
   std::size_t width = 5;
   for (auto& r : rows) width = std::max(width, r.name.size());
   if (!json)
-    print(fmt::format("{:<{}}  {:>8}  {:>10}  {:>9}  {:>10}\n", "model", width, "loss", "perplexity", "examples", "trained"));
+    print(fmt::format("{:<{}}  {:>8}  {:>10}  {:>9}  {:>10}\n", "model", width, "loss", "perplexity", "examples",
+                      "trained"));
   for (auto& r : rows) {
     if (json) {
-      Json row{{"model", r.name}, {"loss", r.loss}, {"ppl", r.perplexity}, {"examples", r.examples}, {"tokens", r.tokens},
-               {"trained_tokens", r.learned}};
+      Json row{{"model", r.name},        {"loss", r.loss},     {"ppl", r.perplexity},
+               {"examples", r.examples}, {"tokens", r.tokens}, {"trained_tokens", r.learned}};
       if (std::isnan(r.perplexity)) row.erase("ppl");
       for (const NamedValue& v : r.values) row[v.name] = v.value;
       print(dump(row) + "\n");
@@ -136,7 +143,8 @@ int run_evaluate(const std::vector<std::string>& words) {
     const RecipeFile file = evaluated_recipe(e);
     show_notes(file);
     const Recipe& recipe = file.recipe;
-    const bool evals = !recipe.evaluation.evals.empty(), split = recipe.data.val_set_size > 0 || !recipe.data.test_datasets.empty();
+    const bool evals = !recipe.evaluation.evals.empty(),
+               split = recipe.data.val_set_size > 0 || !recipe.data.test_datasets.empty();
     if (!e.evals && !e.base_model && (split || !evals)) {
       const auto rows = evaluate(recipe, comm, e.adapters);
       if (comm.rank() == 0) print_losses(rows, e.json);
@@ -168,7 +176,8 @@ struct Merge {
     options.texts("adapter", adapters,
                   "this adapter instead of the one in output_dir: DIR or DIR=WEIGHT; several are added up", "DIR");
     options.text("output", output, "the new model directory; with --format gguf the new file", "PATH");
-    options.text("format", format, "safetensors (a model directory), or gguf: one file for llama.cpp and ollama", "FORMAT");
+    options.text("format", format, "safetensors (a model directory), or gguf: one file for llama.cpp and ollama",
+                 "FORMAT");
     options.text("dtype", dtype, "with --format gguf: type of the weights, as dml convert has them", "TYPE");
     options.take_overrides(overrides);
   }
@@ -181,7 +190,8 @@ int run_merge(const std::vector<std::string>& words) {
   if (m.format && *m.format != "gguf" && *m.format != "safetensors")
     throw UserError("--format: '{}' is not one of safetensors, gguf", *m.format);
   const bool gguf = m.format == "gguf";
-  if (m.dtype && !gguf) throw UserError("--dtype goes with --format gguf; dml convert changes the type of a model directory");
+  if (m.dtype && !gguf)
+    throw UserError("--dtype goes with --format gguf; dml convert changes the type of a model directory");
   RecipeFile file = load_recipe_to_run(m.recipe, m.overrides, RecipeUse::measure);
   show_notes(file);
   merge(file, m.adapters, *m.output, gguf ? std::optional(m.dtype.value_or("")) : std::nullopt);
@@ -195,10 +205,11 @@ struct Plan {
   std::optional<std::int64_t> ranks_per_host;
   bool lr = false;
   std::vector<Override> overrides;
-  Options options{"plan",
-                  "plan RECIPE [--lr] [--ranks N,N… --bandwidth RATE --latency TIME [--ranks-per-host N]] [--KEY VALUE …]",
-                  {"dml plan recipe.yml", "dml plan recipe.yml --micro_batch_size 4",
-                   "dml plan recipe.yml --ranks 2,8,64 --bandwidth 10Gbit --latency 0.05ms"}};
+  Options options{
+      "plan",
+      "plan RECIPE [--lr] [--ranks N,N… --bandwidth RATE --latency TIME [--ranks-per-host N]] [--KEY VALUE …]",
+      {"dml plan recipe.yml", "dml plan recipe.yml --micro_batch_size 4",
+       "dml plan recipe.yml --ranks 2,8,64 --bandwidth 10Gbit --latency 0.05ms"}};
   Plan() {
     options.about(
         "Says before a run starts how much memory it needs, by kind, how large a checkpoint is, how many steps it "
@@ -245,7 +256,7 @@ int plan_ranks(const Plan& p) {
   const Calibration& c = plan.calibration();
   log_info(
       "measured on this machine with {} thread{}: {:.3f} s per micro-batch of {} tokens, {:.3f} s per optimizer update",
-      threads(), threads() == 1 ? "" : "s", c.pass(), c.tokens, c.update);
+      threads(), threads() == 1 ? "" : "s", c.pass, c.tokens, c.update);
   print(fmt::format("{:>6}  {:<8}  {:>9}  {:>9}  {:>8}  {:>11}  {:>10}\n", "ranks", "", "step", "waiting", "speed-up",
                     "sent a rank", "memory"));
   for (int ranks : numbers) {

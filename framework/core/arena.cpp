@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/parallel.h"
 
 namespace dml {
 namespace {
@@ -16,7 +17,9 @@ constexpr std::size_t kMeasuringSpace = std::size_t{1} << 44;
 }  // namespace
 
 Arena::Arena(std::size_t bytes) : capacity_(std::max<std::size_t>(bytes, kAlignment)) {
-  void* p = mmap(nullptr, capacity_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  // A dry run touches nothing of it, so it may ask for more than this machine has.
+  const int reserve = dry_run() ? MAP_NORESERVE : 0;
+  void* p = mmap(nullptr, capacity_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | reserve, -1, 0);
   if (p == MAP_FAILED)
     throw Error(ExitCode::memory, fmt::format("cannot reserve {:.1f} MB of working memory", bytes / 1e6));
   madvise(p, capacity_, MADV_HUGEPAGE);

@@ -1,27 +1,24 @@
 // dml plan --ranks: how long a step takes and what a rank holds under each strategy, before the machines are there.
 //
-// One rank's own times – forward and backward of every unit, the update – are measured here, on one micro-batch of made-up
-// data of the recipe's size. The rest is arithmetic: a step is played through for one rank (all do the same), with the
-// strategy's messages on a wire of the given rate that carries one thing at a time and that backward passes overlap.
-// Assumed: ranks are alike and disturb each other no more than here; a host's ranks share its network; the network passes
-// what is not local at full rate in both directions at once; a message costs its latency once, and the sender some time.
+// One rank's own times – the model between its hooks, the update – are recorded here, on one micro-batch of made-up data of the
+// recipe's size. Then a step runs with the real strategy on a simulated rank (dist/simulated_comm.h): the recorded pass calls
+// the strategy's hooks, and every exchange that it makes takes its time on a virtual clock.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
-#include <vector>
+#include <utility>
 
+#include "diagnose/recorded_pass.h"
+#include "dist/simulated_comm.h"
+#include "dist/strategy.h"
 #include "model/causal_lm.h"
 #include "nn/state_layout.h"
 #include "recipe/recipe.h"
 
 namespace dml {
-
-struct Network {
-  double bandwidth = 125e6 * 0.94;  // bytes a second and direction, headers taken off
-  double latency = 100e-6;          // seconds
-  int ranks_per_host = 1;
-};
 
 /// "1Gbit", "25gbit", "100Mbit", "12.5GB": bytes a second that are left for data. UserError.
 double parse_bandwidth(const std::string& text);
@@ -30,12 +27,9 @@ double parse_latency(const std::string& text);
 
 /// What one rank needs on this machine, seconds.
 struct Calibration {
-  std::vector<double> forward, backward;  // by unit; the head's two are one pass and count as backward
-  double update = 0;                      // all parameters
-  double add = 0, copy = 0;               // seconds per float added up; per byte sent or received
-  double pack = 0, unpack = 0;            // seconds per float rounded to bfloat16 for the wire, and back
-  std::int64_t tokens = 0;                // of the micro-batch
-  double pass() const;
+  double pass = 0, update = 0;  // a micro-batch, forward and backward; all parameters
+  std::int64_t tokens = 0;      // of the micro-batch
+  ExchangeCosts costs;
 };
 
 struct StepForecast {
@@ -57,14 +51,27 @@ class ScalingPlan {
   std::int64_t micro_batches(int ranks) const { return recipe_.train.micro_batches_per_step(ranks); }
 
  private:
+  // What of the parameters is bound part by part, values and gradients; the model's hooks are the same where this is.
+  using Binding = std::pair<bool, bool>;
+  struct Recorded {
+    RecordedPass pass;
+    double update = 0;
+    std::size_t activations = 0;
+  };
+  static Binding binding_of(const ParameterStore& store);
   void calibrate();
+  void record(const std::string& strategy, const PackedBatch& batch);
+  void play(StepForecast& out, int ranks, std::int64_t total, const Network& network,
+            const DistributionOptions& options) const;
+  void hold(StepForecast& out, int ranks, std::int64_t total, const Network& network,
+            const DistributionOptions& options) const;
 
   const Recipe& recipe_;
   std::shared_ptr<const void> source_;
   std::unique_ptr<CausalLm> model_;
   StateLayout state_ = 0;
-  std::size_t activations_ = 0, activations_in_parts_ = 0, frozen_ = 0;
-  double computed_twice_ = 0;  // of a micro-batch's logits, where the head comes in parts
+  std::size_t frozen_ = 0;
+  std::map<Binding, Recorded> recorded_;
   Calibration calibration_;
 };
 

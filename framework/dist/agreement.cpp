@@ -68,8 +68,7 @@ void check_agreement(Comm& comm, const std::vector<AgreementItem>& items) {
 
   std::vector<std::string> names;
   for (auto& entry : differs) names.push_back(entry.first);
-  std::string text =
-      fmt::format("ranks disagree on {}:\n{:>6}  {:<20}", fmt::join(names, ", "), "rank", "host");
+  std::string text = fmt::format("ranks disagree on {}:\n{:>6}  {:<20}", fmt::join(names, ", "), "rank", "host");
   for (auto& name : names) text += fmt::format("  {:<{}}", name, kShown);
   // Where there are many ranks, those that agree with rank 0 are only counted.
   std::size_t left_out = 0;

@@ -1,8 +1,8 @@
 #include "dist/frozen_shards.h"
 
 #include <algorithm>
-#include <cstring>
 
+#include "dist/float_work.h"
 #include "dist/slices.h"
 #include "kernels/quant_nf4.h"
 
@@ -81,7 +81,7 @@ FrozenShards::FrozenShards(Comm& comm, std::vector<std::vector<kernels::Weight*>
     b.own = own_.take<std::byte>(static_cast<std::int64_t>(last - first)).data();
     for (const Piece& p : b.pieces)
       if (std::size_t from = std::max(first, p.first), to = std::min(last, p.first + p.size); from < to)
-        std::memcpy(b.own + (from - first), p.mapped + (from - p.first), to - from);
+        copy_bytes(b.own + (from - first), p.mapped + (from - p.first), to - from);
   }
   gathered_ = Arena(kBuffers * (largest + kAlign));
   for (std::size_t k = 0; k < kBuffers; ++k)
@@ -117,7 +117,7 @@ FrozenShards::Buffer& FrozenShards::start(std::size_t unit) {
     send[static_cast<std::size_t>(r)] = mine;
     receive[static_cast<std::size_t>(r)] = {buffer.data + place(r), place(r + 1) - place(r)};
   }
-  std::ranges::copy(mine, buffer.data + place(comm_.rank()));
+  copy_bytes(buffer.data + place(comm_.rank()), mine.data(), mine.size());
   buffer.pending =
       comm_.exchange(std::move(send), std::move(receive), {"gathering of frozen weights", unit_channel(unit, kFrozen)});
   return buffer;

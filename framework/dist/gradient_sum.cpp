@@ -1,15 +1,10 @@
 #include "dist/gradient_sum.h"
 
 #include "core/error.h"
-#include "core/parallel.h"
 #include "core/profile.h"
+#include "dist/float_work.h"
 
 namespace dml {
-namespace {
-
-constexpr std::int64_t kGrain = 1 << 14;
-
-}  // namespace
 
 GradientSum::GradientSum(Comm& comm, ParameterStore& store, Reduction::Sums sums, const DistributionOptions& options)
     : store_(store),
@@ -57,11 +52,9 @@ void GradientSum::unit_ready(std::size_t unit) {
   store_.end_gradient(unit);
   auto step = static_cast<std::size_t>(micro_step_);
   int top = schedule_.slot[step];
-  for (int n = schedule_.additions[step]; n > 0; --n, --top) {
-    float *to = slots_[static_cast<std::size_t>(top - 1)][unit], *from = slots_[static_cast<std::size_t>(top)][unit];
-    parallel_ranges(store_.units()[unit].size, kGrain,
-                    [&](std::int64_t first, std::int64_t last) { add_floats(to + first, from + first, last - first); });
-  }
+  for (int n = schedule_.additions[step]; n > 0; --n, --top)
+    add_in_parallel(slots_[static_cast<std::size_t>(top - 1)][unit], slots_[static_cast<std::size_t>(top)][unit],
+                    store_.units()[unit].size);
   if (micro_step_ + 1 == mine_.count) hand_over(unit);
   poll();
 }

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "dist/float_work.h"
 
 namespace dml {
 namespace {
@@ -83,6 +84,8 @@ void add_parts(std::span<float* const> parts, const Additions& additions, std::i
     if (result != parts[0])
       std::memcpy(result + first, parts[0] + first, static_cast<std::size_t>(last - first) * sizeof(float));
   });
+  count_work(FloatWork::add, size * std::ssize(additions));
+  if (result != parts[0]) count_work(FloatWork::copy, size);
 }
 
 }  // namespace dml

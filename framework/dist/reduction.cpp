@@ -7,7 +7,6 @@
 namespace dml {
 namespace {
 
-constexpr int kCutsChannel = 1;
 constexpr std::int64_t kSmall = 16 << 20;  // floats: below it, room is made for all units at once
 
 // All units' slices when that is little, else enough to keep the network busy: the largest unit, or a quarter of all.

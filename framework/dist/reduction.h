@@ -21,6 +21,11 @@ namespace dml {
 class Reduction {
  public:
   enum class Sums { at_owner, everywhere };
+  /// What ranks tell each other at the beginning of a step, on a channel of its own.
+  struct Cut {
+    std::int64_t first, count, total;  // micro-batches
+  };
+  static constexpr int kCutsChannel = 1;
   /// `sizes`: floats of every unit.
   Reduction(Comm& comm, std::vector<std::int64_t> sizes, Sums sums, Wire wire);
 
@@ -51,9 +56,6 @@ class Reduction {
   struct Room {
     std::size_t unit;
     std::int64_t first;
-  };
-  struct Cut {
-    std::int64_t first, count, total;
   };
 
   void learn_cuts();

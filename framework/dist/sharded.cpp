@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/parallel.h"
+#include "dist/float_work.h"
 
 namespace dml {
 namespace {
@@ -113,7 +114,7 @@ void Sharded::take_values(std::size_t s) {
   Slice mine = own(s);
   mine.first += parts_[s].first, mine.last += parts_[s].first;
   if (unit.value) {
-    std::memcpy(own_values_[s], unit.value + mine.first, bytes(mine.size()));
+    copy_bytes(own_values_[s], unit.value + mine.first, bytes(mine.size()));
     return;
   }
   for (const Parameter& p : unit.parameters)
@@ -156,10 +157,8 @@ void Sharded::begin_micro_step(std::int64_t index) {
 void Sharded::bind_gradient(std::size_t s) {
   if (parts_[s].size == 0 || part(s).grad != nullptr) return;
   land_while([&](const Flight& flight) { return gradient_places_.exchanges_collide(flight.stretch, s); });
-  float* full = full_gradient(s);
-  parallel_ranges(parts_[s].size, kBlock * 4,
-                  [&](std::int64_t first, std::int64_t last) { std::memset(full + first, 0, bytes(last - first)); });
-  part(s).grad = full;
+  part(s).grad = full_gradient(s);
+  zero_floats(part(s).grad, parts_[s].size);
 }
 
 void Sharded::launch(std::size_t s) {
@@ -233,6 +232,9 @@ void Sharded::land() {
       if (float* from = parts[round.kept[i]], *to = nodes_[i][s] + flight.first; from != to)
         std::memcpy(to + first, from + first, bytes(last - first));
   });
+  count_work(FloatWork::add, size * std::ssize(round.additions));
+  for (std::size_t i = 0; i < round.kept.size(); ++i)
+    if (parts[round.kept[i]] != nodes_[i][s] + flight.first) count_work(FloatWork::copy, size);
   if (flight.ends && launched_[s] + 1 == static_cast<std::int64_t>(rounds_.size())) sum_across(s);
 }
 
@@ -474,7 +476,8 @@ DistributionStrategy::Memory Sharded::memory(const ParameterStore& store, const 
     for (int g = 0; g < across_.size(); ++g) shares.push_back(contiguous_share(total, g, across_.size()));
     received += Reduction::room(owned_of, shares, total, true);
   }
-  memory.communication = whole.room_bytes() + static_cast<std::int64_t>(bytes(received)) + Residuals::bytes(store, wire_, comm_.size());
+  memory.communication =
+      whole.room_bytes() + static_cast<std::int64_t>(bytes(received)) + Residuals::bytes(store, wire_, comm_.size());
   memory.values =
       static_cast<std::int64_t>(bytes(values_ == Values::whole ? store.floats() : owned + gathered.floats()));
   return memory;

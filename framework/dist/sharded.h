@@ -44,7 +44,9 @@ class Sharded : public DistributionStrategy {
   void begin_step(MicroBatches mine, std::int64_t total) override;
   void begin_micro_step(std::int64_t index) override;
   std::span<Shard> finish_gradients() override;
-  void update(const std::function<void(std::span<const Shard>)>& rule) override { whole_.update(group_, shards_, rule); }
+  void update(const std::function<void(std::span<const Shard>)>& rule) override {
+    whole_.update(group_, shards_, rule);
+  }
   double squared_gradient_norm() override;
   std::span<Shard> shards() override { return shards_; }
   std::span<Shard> whole_states() override { return whole_.owned(); }

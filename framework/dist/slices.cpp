@@ -4,6 +4,7 @@
 
 #include "core/parallel.h"
 #include "core/profile.h"
+#include "dist/float_work.h"
 #include "kernels/elementwise.h"
 #include "kernels/runs.h"
 
@@ -18,7 +19,7 @@ std::unique_ptr<Pending> gather_slices(Comm& comm, std::int64_t unit_size, float
                                        Operation operation, Wire wire) {
   Slice mine = slice_of(unit_size, comm.rank(), comm.size());
   if (own != whole + mine.first && mine.size() > 0)
-    std::memcpy(whole + mine.first, own, static_cast<std::size_t>(mine.size()) * sizeof(float));
+    copy_bytes(whole + mine.first, own, static_cast<std::size_t>(mine.size()) * sizeof(float));
   auto ranks = static_cast<std::size_t>(comm.size());
   std::vector<std::span<const std::byte>> send(ranks);
   std::vector<std::span<std::byte>> receive(ranks);
@@ -89,8 +90,7 @@ double squared_norm(Comm& comm, std::span<const Stretch> stretches,
     parallel_ranges(std::ssize(sums), kBlocksATask, [&](std::int64_t first, std::int64_t last) {
       for (std::int64_t b = first; b < last; ++b) {
         std::int64_t at = b * kSliceBlock, size = std::min(kSliceBlock, slice.size() - at);
-        sums[static_cast<std::size_t>(b)] =
-            kernels::sum_of_squares({gradient + at, static_cast<std::size_t>(size)});
+        sums[static_cast<std::size_t>(b)] = kernels::sum_of_squares({gradient + at, static_cast<std::size_t>(size)});
       }
     });
     mine.append(reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(double));

@@ -1,9 +1,10 @@
 #include "dist/whole_parameters.h"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <numeric>
+
+#include "dist/float_work.h"
 
 namespace dml {
 namespace {
@@ -92,16 +93,19 @@ void WholeParameters::exchange(Comm& comm, std::size_t round, Direction directio
         if (seen[holder]++ != n || (holder != me && owner != me)) continue;
         std::span<float> mine, theirs;  // the slice; its place in the owner's room
         if (holder == me) mine = slice(piece, cut, field);
-        if (owner == me) theirs = {whole + (piece.first - cut.parameter->trained_first), static_cast<std::size_t>(piece.size)};
+        if (owner == me)
+          theirs = {whole + (piece.first - cut.parameter->trained_first), static_cast<std::size_t>(piece.size)};
         const bool gather = direction == Direction::to_owner;
-        if (holder == owner) std::ranges::copy(gather ? mine : theirs, (gather ? theirs : mine).begin());
+        if (holder == owner)
+          copy_bytes((gather ? theirs : mine).data(), (gather ? mine : theirs).data(), mine.size_bytes());
         else if (holder == me && gather) send[owner] = std::as_bytes(mine);
         else if (holder == me) receive[owner] = std::as_writable_bytes(mine);
         else if (gather) receive[holder] = std::as_writable_bytes(theirs);
         else send[holder] = std::as_bytes(theirs);
       }
     }
-    if (ranks_ > 1) pending.push_back(comm.exchange(std::move(send), std::move(receive), {"exchange of whole parameters"}));
+    if (ranks_ > 1)
+      pending.push_back(comm.exchange(std::move(send), std::move(receive), {"exchange of whole parameters"}));
   }
   for (auto& p : pending) p->wait();
 }

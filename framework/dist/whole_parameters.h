@@ -56,11 +56,11 @@ class WholeParameters {
   bool is_cut(const Shard& shard) const;
 
   int ranks_ = 1, rank_ = 0;
-  std::vector<Cut> cuts_;                        // in the order of the model
+  std::vector<Cut> cuts_;                          // in the order of the model
   std::vector<std::vector<std::size_t>> of_rank_;  // the cuts that each rank owns
   std::size_t rounds_ = 0, most_pieces_ = 0;
   std::int64_t largest_ = 0, state_bytes_ = 0;
-  std::vector<std::int64_t> state_floats_;       // of what this rank owns
+  std::vector<std::int64_t> state_floats_;  // of what this rank owns
   std::span<Shard> shards_;
   std::vector<Shard> plain_, owned_;
   Arena state_, room_;

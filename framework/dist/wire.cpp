@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/parallel.h"
+#include "dist/float_work.h"
 #include "kernels/runs.h"
 
 namespace dml {
@@ -26,6 +28,8 @@ std::span<std::byte> Wire::bytes(float* data, std::int64_t n) const {
 
 void Wire::pack(float* data, std::int64_t n, bf16* residual) const {
   if (type == CommDtype::f32) return;
+  count_work(FloatWork::pack, n);
+  if (dry_run()) return;
   // From the end: block k goes to where only blocks behind it were read from already.
   for (std::int64_t first = (n - 1) / kBlock * kBlock; n > 0 && first >= 0; first -= kBlock) {
     const std::int64_t count = std::min(kBlock, n - first);
@@ -50,6 +54,8 @@ void Wire::pack(float* data, std::int64_t n, bf16* residual) const {
 
 void Wire::unpack(float* data, std::int64_t n) const {
   if (type == CommDtype::f32) return;
+  count_work(FloatWork::unpack, n);
+  if (dry_run()) return;
   for (std::int64_t first = 0; first < n; first += kBlock) {
     const std::int64_t count = std::min(kBlock, n - first);
     bf16 halves[kBlock];

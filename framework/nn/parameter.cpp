@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "core/parallel.h"
 #include "kernels/elementwise.h"
 #include "nn/state_layout.h"
 
@@ -84,6 +85,17 @@ void ParameterStore::allocate() {
   for (Unit& u : units_) u.value = values_.take<float>(u.size).data();
 }
 
+ParameterStore ParameterStore::outline() const {
+  ParameterStore other;
+  other.units_ = units_;
+  for (Unit& u : other.units_) {
+    u.value = u.grad = nullptr;
+    for (UnitPart& part : u.parts) part.value = part.grad = nullptr;
+  }
+  other.ends_take_turns = ends_take_turns;
+  return other;
+}
+
 void ParameterStore::release() {
   for (Unit& u : units_) u.value = nullptr;
   values_ = Arena();
@@ -95,6 +107,7 @@ void ParameterStore::begin_gradient() {
 }
 
 void ParameterStore::end_gradient(std::size_t unit) {
+  if (dry_run()) return;
   Unit& u = units_[unit];
   for (std::size_t i = 0; i < u.parameters.size(); ++i) {
     Parameter& p = u.parameters[i];

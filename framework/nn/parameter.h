@@ -107,6 +107,8 @@ class ParameterStore {
                    std::int64_t part_rows = 0);
   /// Zeroed values for all units.
   void allocate();
+  /// The same units without values and gradients.
+  ParameterStore outline() const;
   /// Elements [first, last) of a parameter as it starts, for a strategy that never holds it whole. Set where allocate() is
   /// left to that strategy.
   std::function<void(const Parameter& parameter, std::int64_t first, std::int64_t last, float* out)> start;

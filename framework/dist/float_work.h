@@ -1,0 +1,32 @@
+// What strategies do with floats themselves, beside the model and the network: zero, copy, add, and round for the wire. It runs
+// on all threads. Under a DryRun nothing is computed; the work is counted, by which a forecast knows what it costs
+// (dist/simulated_comm.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace dml {
+
+enum class FloatWork { zero, copy, add, pack, unpack };
+
+/// Is told of all work of this thread while it is alive; one at a time.
+class FloatWorkCounter {
+ public:
+  FloatWorkCounter();
+  virtual ~FloatWorkCounter();
+  FloatWorkCounter(const FloatWorkCounter&) = delete;
+  FloatWorkCounter& operator=(const FloatWorkCounter&) = delete;
+  virtual void count(FloatWork work, std::int64_t floats) = 0;
+};
+
+/// Tells this thread's counter, if there is one.
+void count_work(FloatWork work, std::int64_t floats);
+
+void zero_floats(float* to, std::int64_t size);
+/// The ranges do not overlap.
+void copy_bytes(void* to, const void* from, std::size_t size);
+/// to[i] += from[i]; `size` is a multiple of 16.
+void add_in_parallel(float* to, const float* from, std::int64_t size);
+
+}  // namespace dml

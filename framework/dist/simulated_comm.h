@@ -1,0 +1,70 @@
+// One of many ranks on machines that are not there, for a forecast: a strategy runs on it as it is, and its exchanges take time
+// on a virtual clock instead of moving data. Used under a DryRun (core/parallel.h).
+//
+//   clock   compute(model) ──► exchange: processor's share ──► compute … ──► wait() until it has arrived
+//   link                       └── bytes ÷ bandwidth, one exchange after another ── + latency ──┘
+//
+// Assumed: ranks are alike, are at the same point at any time, and disturb each other no more than here. A host's ranks share
+// its link, which carries one exchange at a time, in both directions at once; the network passes everything at full rate.
+// A message and a packet between hosts cost the processor some time at either end.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dist/comm.h"
+#include "dist/float_work.h"
+
+namespace dml {
+
+struct Network {
+  double bandwidth = 125e6 * 0.94;  // bytes a second and direction, headers taken off
+  double latency = 100e-6;          // seconds
+  int ranks_per_host = 1;
+};
+
+/// What one rank's processor needs: seconds per float, and per byte sent or received.
+struct ExchangeCosts {
+  double zero = 0, copy = 0, add = 0, pack = 0, unpack = 0, transfer = 0;
+};
+
+class SimulatedComm : public Comm, private FloatWorkCounter {
+ public:
+  SimulatedComm(int rank, int size, const Network& network, const ExchangeCosts& costs);
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  int local_rank() const override { return rank_ % network_.ranks_per_host; }
+  int local_size() const override { return network_.ranks_per_host; }
+  std::string host() const override { return "simulated"; }
+  /// Of a small message, other ranks are taken to say what this one says; a large one is neither read nor written.
+  std::unique_ptr<Pending> exchange(std::vector<std::span<const std::byte>> send,
+                                    std::vector<std::span<std::byte>> receive, Operation operation) override;
+  [[noreturn]] void abort(int code) override;
+
+  /// Where ranks say different things: writes what `rank` would send; false: as this one.
+  using OtherRanks = std::function<bool(int rank, Operation operation, std::span<std::byte> message)>;
+  void set_other_ranks(OtherRanks others) { others_ = std::move(others); }
+
+  /// Everything is counted from here.
+  void start_clock();
+  void compute(double seconds) { now_ += seconds, computing_ += seconds; }
+  void wait_until(double time) { now_ = now_ < time ? time : now_; }
+  double now() const { return now_; }  // seconds
+  double waited() const { return now_ - computing_; }
+  double sent() const { return sent_; }  // bytes
+
+ private:
+  void count(FloatWork work, std::int64_t floats) override;
+  void answer(std::span<const std::byte> mine, std::span<std::byte> theirs, int rank, Operation operation) const;
+
+  int rank_, size_;
+  Network network_;
+  ExchangeCosts costs_;
+  OtherRanks others_;
+  double now_ = 0, computing_ = 0, sent_ = 0, link_free_ = 0;
+};
+
+}  // namespace dml
