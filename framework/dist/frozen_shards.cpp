@@ -3,14 +3,14 @@
 #include <algorithm>
 
 #include "dist/float_work.h"
-#include "dist/slices.h"
+#include "dist/shards.h"
 #include "kernels/quant_nf4.h"
 
 namespace dml {
 namespace {
 
 constexpr std::size_t kAlign = 64, kBuffers = 2;  // bytes; the layer in use and the next one
-constexpr std::size_t kFrozen = 3;                // place for unit_channel()
+constexpr std::size_t kFrozen = 3;                // place for part_channel()
 
 std::size_t aligned(std::size_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
 
@@ -30,19 +30,19 @@ std::size_t FrozenShards::cut(std::size_t size, int rank, int ranks) {
   return size / kAlign * static_cast<std::size_t>(rank) / static_cast<std::size_t>(ranks) * kAlign;
 }
 
-void FrozenShards::bind(const Piece& piece, const std::byte* to) {
-  kernels::Weight& w = *piece.weight;
-  switch (piece.part) {
-    case Part::data:
+void FrozenShards::bind(const WeightArray& array, const std::byte* to) {
+  kernels::Weight& w = *array.weight;
+  switch (array.kind) {
+    case Array::data:
       w.data = to;
       break;
-    case Part::scales:
+    case Array::scales:
       w.scales = reinterpret_cast<const float*>(to);
       break;
-    case Part::scale_codes:
+    case Array::scale_codes:
       w.scale_codes = reinterpret_cast<const std::uint8_t*>(to);
       break;
-    case Part::scale_blocks:
+    case Array::scale_blocks:
       w.scale_blocks = reinterpret_cast<const float*>(to);
       break;
   }
@@ -52,15 +52,15 @@ std::vector<FrozenShards::Block> FrozenShards::lay_out(const std::vector<std::ve
   std::vector<Block> blocks(units.size());
   for (std::size_t u = 0; u < units.size(); ++u)
     for (kernels::Weight* w : units[u]) {
-      auto add = [&](Part part, const void* mapped, std::size_t size) {
+      auto add = [&](Array kind, const void* mapped, std::size_t size) {
         if (!mapped) return;
-        blocks[u].pieces.push_back({w, part, static_cast<const std::byte*>(mapped), blocks[u].size, size});
+        blocks[u].arrays.push_back({w, kind, static_cast<const std::byte*>(mapped), blocks[u].size, size});
         blocks[u].size += aligned(size);
       };
-      add(Part::data, w->data, static_cast<std::size_t>(kernels::storage_bytes(w->storage, w->rows * w->cols)));
-      add(Part::scales, w->scales, scale_count(*w) * sizeof(float));
-      add(Part::scale_codes, w->scale_codes, scale_count(*w));
-      add(Part::scale_blocks, w->scale_blocks, scale_block_count(*w) * sizeof(float));
+      add(Array::data, w->data, static_cast<std::size_t>(kernels::storage_bytes(w->storage, w->rows * w->cols)));
+      add(Array::scales, w->scales, scale_count(*w) * sizeof(float));
+      add(Array::scale_codes, w->scale_codes, scale_count(*w));
+      add(Array::scale_blocks, w->scale_blocks, scale_block_count(*w) * sizeof(float));
     }
   return blocks;
 }
@@ -79,7 +79,7 @@ FrozenShards::FrozenShards(Comm& comm, std::vector<std::vector<kernels::Weight*>
   for (Block& b : blocks_) {
     auto [first, last] = range(b);
     b.own = own_.take<std::byte>(static_cast<std::int64_t>(last - first)).data();
-    for (const Piece& p : b.pieces)
+    for (const WeightArray& p : b.arrays)
       if (std::size_t from = std::max(first, p.first), to = std::min(last, p.first + p.size); from < to)
         copy_bytes(b.own + (from - first), p.mapped + (from - p.first), to - from);
   }
@@ -96,7 +96,7 @@ void FrozenShards::free(Buffer& buffer) {
   if (buffer.unit < 0) return;
   if (buffer.pending) buffer.pending->wait();
   buffer.pending.reset();
-  for (const Piece& p : blocks_[static_cast<std::size_t>(buffer.unit)].pieces) bind(p, p.mapped);
+  for (const WeightArray& p : blocks_[static_cast<std::size_t>(buffer.unit)].arrays) bind(p, p.mapped);
   buffer.unit = -1;
 }
 
@@ -119,7 +119,7 @@ FrozenShards::Buffer& FrozenShards::start(std::size_t unit) {
   }
   copy_bytes(buffer.data + place(comm_.rank()), mine.data(), mine.size());
   buffer.pending =
-      comm_.exchange(std::move(send), std::move(receive), {"gathering of frozen weights", unit_channel(unit, kFrozen)});
+      comm_.exchange(std::move(send), std::move(receive), {"gathering of frozen weights", part_channel(unit, kFrozen)});
   return buffer;
 }
 
@@ -131,7 +131,7 @@ void FrozenShards::need(std::size_t unit, int direction) {
     if (buffer.pending) {
       buffer.pending->wait();
       buffer.pending.reset();
-      for (const Piece& p : blocks_[unit].pieces) bind(p, buffer.data + p.first);
+      for (const WeightArray& p : blocks_[unit].arrays) bind(p, buffer.data + p.first);
     }
   }
   std::size_t next = unit + static_cast<std::size_t>(direction);  // wraps round below 0: no such unit

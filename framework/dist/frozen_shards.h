@@ -31,15 +31,15 @@ class FrozenShards {
   static std::size_t memory(const std::vector<std::vector<kernels::Weight*>>& units, int ranks);
 
  private:
-  enum class Part { data, scales, scale_codes, scale_blocks };  // of a weight
-  struct Piece {
+  enum class Array { data, scales, scale_codes, scale_blocks };  // of a weight
+  struct WeightArray {
     kernels::Weight* weight;
-    Part part;
+    Array kind;
     const std::byte* mapped;
     std::size_t first, size;  // place in the unit's block
   };
   struct Block {
-    std::vector<Piece> pieces;
+    std::vector<WeightArray> arrays;
     std::size_t size = 0;
     std::byte* own = nullptr;
   };
@@ -50,7 +50,7 @@ class FrozenShards {
     std::int64_t used = 0;
   };
 
-  static void bind(const Piece& piece, const std::byte* to);
+  static void bind(const WeightArray& array, const std::byte* to);
   static std::vector<Block> lay_out(const std::vector<std::vector<kernels::Weight*>>& units);
   static std::size_t cut(std::size_t size, int rank, int ranks);
   Buffer& start(std::size_t unit);

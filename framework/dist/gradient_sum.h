@@ -26,7 +26,7 @@ class GradientSum {
   /// The unit's gradient of the current micro-batch is final.
   void unit_ready(std::size_t unit);
   void poll() { reduction_.poll(); }
-  /// Waits. Afterwards sum(unit) holds the sums: this rank's slice of them, or all.
+  /// Waits. Afterwards sum(unit) holds the sums: this rank's shard of them, or all.
   void finish();
   float* sum(std::size_t unit) const { return slots_[0][unit]; }
   void end_step();

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t kSmall = 16 << 20;  // floats: below it, room is made for all units at once
 
-// All units' slices when that is little, else enough to keep the network busy: the largest unit, or a quarter of all.
+// All units' shards when that is little, else enough to keep the network busy: the largest unit, or a quarter of all.
 std::int64_t room_needed(std::span<const std::int64_t> need) {
   std::int64_t all = std::accumulate(need.begin(), need.end(), std::int64_t{0}), largest = 0;
   for (std::int64_t n : need) largest = std::max(largest, n);
@@ -25,7 +25,7 @@ Reduction::Reduction(Comm& comm, std::vector<std::int64_t> sizes, Sums sums, Wir
       wire_(wire),
       cuts_(static_cast<std::size_t>(comm.size())),
       exchanges_(sizes_.size()) {
-  DML_CHECK(sizes_.size() <= kMostStretches);
+  DML_CHECK(sizes_.size() <= kMostParts);
 }
 
 TreeSchedule Reduction::schedule(MicroBatches share, std::int64_t total, int rank, bool tree) {
@@ -69,7 +69,7 @@ void Reduction::learn_cuts() {
     all.insert(all.end(), nodes_.back().begin(), nodes_.back().end());
     rounds_ = std::max(rounds_, nodes_.back().size());
   }
-  DML_CHECK(next == total_ && rounds_ < static_cast<std::size_t>(kChannelsPerUnit), "micro-batches up to {} of {}",
+  DML_CHECK(next == total_ && rounds_ < static_cast<std::size_t>(kChannelsPerPart), "micro-batches up to {} of {}",
             next, total_);
   additions_ = additions_to_root(all, tree_ ? total_ : comm_.size());
   known_cuts_ = cuts_;
@@ -140,7 +140,7 @@ void Reduction::start(std::size_t unit) {
   exchange.nodes.clear();
   exchange.parts.clear();
   for (std::size_t r = 0; r < ranks; ++r) {
-    Slice theirs = slice(unit, static_cast<int>(r));
+    ShardRange theirs = shard(unit, static_cast<int>(r));
     for (std::size_t n = 0; n < nodes_[r].size(); ++n) {
       exchange.parts.push_back(r == me ? exchange.mine[n] + own(unit).first : room);
       if (r != me) room += size;
@@ -156,12 +156,12 @@ void Reduction::start(std::size_t unit) {
     std::size_t part = 0;  // rank r's first
     for (std::size_t r = 0; r < ranks; part += nodes_[r++].size()) {
       if (r == me) continue;
-      Slice theirs = slice(unit, static_cast<int>(r));
+      ShardRange theirs = shard(unit, static_cast<int>(r));
       if (n < nodes_[me].size()) send[r] = wire_.bytes(exchange.mine[n] + theirs.first, theirs.size());
       if (n < nodes_[r].size()) receive[r] = wire_.bytes(exchange.parts[part + n], size);
     }
     exchange.nodes.push_back(
-        comm_.exchange(std::move(send), std::move(receive), {"exchange of gradients", unit_channel(unit, n + 1)}));
+        comm_.exchange(std::move(send), std::move(receive), {"exchange of gradients", part_channel(unit, n + 1)}));
   }
   exchange.state = Exchange::collecting;
 }
@@ -169,7 +169,7 @@ void Reduction::start(std::size_t unit) {
 void Reduction::add_up_and_spread(std::size_t unit) {
   Exchange& exchange = exchanges_[unit];
   exchange.nodes.clear();
-  const Slice mine = own(unit);
+  const ShardRange mine = own(unit);
   std::size_t part = 0;
   for (std::size_t r = 0; r < nodes_.size(); ++r)
     for (std::size_t n = 0; n < nodes_[r].size(); ++n, ++part)
@@ -179,8 +179,8 @@ void Reduction::add_up_and_spread(std::size_t unit) {
   if (sums_ == Sums::at_owner) return;
   // Everybody uses what was sent, the owner as well.
   wire_.pack(exchange.result + mine.first, mine.size(), exchange.residual ? exchange.residual + mine.first : nullptr);
-  exchange.sums = gather_slices(comm_, sizes_[unit], exchange.result + mine.first, exchange.result,
-                                {"spreading of gradient sums", unit_channel(unit, 0)}, wire_);
+  exchange.sums = gather_shards(comm_, sizes_[unit], exchange.result + mine.first, exchange.result,
+                                {"spreading of gradient sums", part_channel(unit, 0)}, wire_);
   exchange.state = Exchange::spreading;
 }
 
@@ -197,7 +197,7 @@ bool Reduction::advance(std::size_t unit, bool block) {
     else if (!exchange.sums->test()) return false;
     exchange.sums.reset();
     for (int r = 0; r < comm_.size(); ++r) {
-      Slice part = slice(unit, r);
+      ShardRange part = shard(unit, r);
       wire_.unpack(exchange.result + part.first, part.size());
     }
     exchange.state = Exchange::done;
@@ -235,7 +235,7 @@ std::int64_t Reduction::room(std::span<const std::int64_t> sizes, std::span<cons
   for (int r = 0; r < ranks; ++r) {
     std::vector<std::int64_t> need;
     for (std::int64_t size : sizes)
-      need.push_back((all - held[static_cast<std::size_t>(r)]) * slice_of(size, r, ranks).size());
+      need.push_back((all - held[static_cast<std::size_t>(r)]) * shard_range(size, r, ranks).size());
     most = std::max(most, room_needed(need));
   }
   return most;

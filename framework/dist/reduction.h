@@ -1,7 +1,7 @@
 // Sums of what all ranks hold, in the order of the reduction tree (dist/gradient_tree.h).
 //
-// Every rank brings, for each unit, buffers with the values of its nodes. The owner of each slice of a unit receives that
-// slice of every rank's nodes and adds them up; where everybody needs the sums, owners then send theirs to all. In bytes
+// Every rank brings, for each unit, buffers with the values of its nodes. The owner of each shard of a unit receives that
+// shard of every rank's nodes and adds them up; where everybody needs the sums, owners then send theirs to all. In bytes
 // this is reduce-scatter and all-gather: 2·(N−1)/N of the unit for N ranks whose shares are nodes of the tree (equal powers
 // of two), somewhat more for other cuts; half of that in bfloat16 (dist/wire.h).
 //
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/arena.h"
-#include "dist/slices.h"
+#include "dist/shards.h"
 #include "dist/wire.h"
 
 namespace dml {
@@ -64,8 +64,8 @@ class Reduction {
   void add_up_and_spread(std::size_t unit);
   bool advance(std::size_t unit, bool block);
   float* make_room(std::size_t unit);
-  Slice slice(std::size_t unit, int rank) const { return slice_of(sizes_[unit], rank, comm_.size()); }
-  Slice own(std::size_t unit) const { return slice(unit, comm_.rank()); }
+  ShardRange shard(std::size_t unit, int rank) const { return shard_range(sizes_[unit], rank, comm_.size()); }
+  ShardRange own(std::size_t unit) const { return shard(unit, comm_.rank()); }
 
   Comm& comm_;
   std::vector<std::int64_t> sizes_;
@@ -82,7 +82,7 @@ class Reduction {
   std::size_t rounds_ = 0;
 
   Arena received_;
-  float* ring_ = nullptr;  // where received slices lie, first in, first out
+  float* ring_ = nullptr;  // where received shards lie, first in, first out
   std::int64_t ring_size_ = 0, ring_head_ = 0;
   std::deque<Room> rooms_;
 

@@ -2,8 +2,9 @@
 
 namespace dml {
 
-Slice Replicated::owned(const Stretch& unit) const {
-  return updates_ == Updates::everything ? Slice{0, unit.size} : slice_of(unit.size, comm_.rank(), comm_.size());
+ShardRange Replicated::owned(const PartRef& unit) const {
+  return updates_ == Updates::everything ? ShardRange{0, unit.size}
+                                         : shard_range(unit.size, comm_.rank(), comm_.size());
 }
 
 WholeParameters Replicated::whole_parameters(const ParameterStore& store, const StateLayout& state) const {
@@ -14,11 +15,11 @@ WholeParameters Replicated::whole_parameters(const ParameterStore& store, const 
 void Replicated::adopt(ParameterStore& store, const StateLayout& state) {
   store_ = &store;
   units_ = whole_units(store);
-  auto slices = [this](const Stretch& unit) { return owned(unit); };
+  auto owned_by_me = [this](const PartRef& unit) { return owned(unit); };
   Arena counting = Arena::measuring();
-  cut_shards(store, units_, slices, state, counting);
+  cut_shards(store, units_, owned_by_me, state, counting);
   state_ = Arena(counting.used());
-  shards_ = cut_shards(store, units_, slices, state, state_);
+  shards_ = cut_shards(store, units_, owned_by_me, state, state_);
   whole_ = whole_parameters(store, state);
   whole_.allocate();
   for (Shard& shard : shards_)
@@ -42,7 +43,7 @@ std::span<Shard> Replicated::finish_gradients() {
 
 double Replicated::squared_gradient_norm() {
   return squared_norm(comm_, units_, [this](std::size_t unit) {
-    return gradients_->sum(unit) + slice_of(units_[unit].size, comm_.rank(), comm_.size()).first;
+    return gradients_->sum(unit) + shard_range(units_[unit].size, comm_.rank(), comm_.size()).first;
   });
 }
 
@@ -55,8 +56,8 @@ void Replicated::publish() {
   std::vector<std::unique_ptr<Pending>> pending;
   for (Unit& unit : store_->units())
     if (unit.size > 0)
-      pending.push_back(gather_slices(comm_, unit.size,
-                                      unit.value + slice_of(unit.size, comm_.rank(), comm_.size()).first, unit.value,
+      pending.push_back(gather_shards(comm_, unit.size,
+                                      unit.value + shard_range(unit.size, comm_.rank(), comm_.size()).first, unit.value,
                                       {"gathering of updated values"}));
   for (auto& p : pending) p->wait();
 }
@@ -75,7 +76,7 @@ DistributionStrategy::Memory Replicated::memory(const ParameterStore& store, con
   Memory memory = GradientSum::memory(store, comm_.size(), micro_batches_per_rank, options_);
   Arena counting = Arena::measuring();
   cut_shards(
-      store, whole_units(store), [this](const Stretch& unit) { return owned(unit); }, state, counting);
+      store, whole_units(store), [this](const PartRef& unit) { return owned(unit); }, state, counting);
   memory.values = store.floats() * static_cast<std::int64_t>(sizeof(float));
   const WholeParameters whole = whole_parameters(store, state);
   memory.state = static_cast<std::int64_t>(counting.used()) + whole.state_bytes();

@@ -1,5 +1,5 @@
 // Strategies in which every rank holds all values and full gradient buffers: ddp, where everybody updates everything,
-// and zero1, where a rank keeps the optimizer state of its own slices only, updates these, and values are gathered
+// and zero1, where a rank keeps the optimizer state of its own shards only, updates these, and values are gathered
 // afterwards. On one rank (`none`) nothing is exchanged.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace dml {
 
 class Replicated : public DistributionStrategy {
  public:
-  enum class Updates { everything, own_slices };
+  enum class Updates { everything, own_shards };
   Replicated(Comm& comm, Updates updates, const DistributionOptions& options)
       : comm_(comm), updates_(updates), options_(options) {}
 
@@ -41,7 +41,7 @@ class Replicated : public DistributionStrategy {
   void after_backward(int unit) override { gradients_->unit_ready(static_cast<std::size_t>(unit)); }
 
  private:
-  Slice owned(const Stretch& unit) const;
+  ShardRange owned(const PartRef& unit) const;
   WholeParameters whole_parameters(const ParameterStore& store, const StateLayout& state) const;
 
   Comm& comm_;
@@ -50,7 +50,7 @@ class Replicated : public DistributionStrategy {
   ParameterStore* store_ = nullptr;
   std::unique_ptr<GradientSum> gradients_;
   Arena state_;
-  std::vector<Stretch> units_;
+  std::vector<PartRef> units_;
   std::vector<Shard> shards_;
   WholeParameters whole_;
 };

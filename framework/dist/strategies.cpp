@@ -30,7 +30,7 @@ Registry<StrategyKind>& strategies() {
        {"zero1",
         "like ddp, but each rank keeps the optimizer state of its share only and updates that share",
         {[](Comm& comm, const Options& options) -> Strategy {
-          return std::make_unique<Replicated>(comm, Replicated::Updates::own_slices, options);
+          return std::make_unique<Replicated>(comm, Replicated::Updates::own_shards, options);
         }}},
        {"zero2",
         "like zero1, and each rank keeps the summed gradients of its share only",

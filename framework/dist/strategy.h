@@ -29,18 +29,18 @@
 
 namespace dml {
 
-/// A slice of one parameter that this rank must update.
+/// What of one parameter this rank must update.
 struct Shard {
   const Parameter* parameter = nullptr;
-  std::size_t unit = 0, stretch = 0;  // what was cut: dist/slices.h
-  std::int64_t first = 0, size = 0;   // [first, first + size) of the parameter
-  std::span<float> value, grad;       // grad: between finish_gradients() and end_step() only
-  std::span<float> state;             // as the optimizer's layout says
+  std::size_t unit = 0, part = 0;    // part: its number among those that the strategy shares (dist/shards.h)
+  std::int64_t first = 0, size = 0;  // [first, first + size) of the parameter
+  std::span<float> value, grad;      // grad: between finish_gradients() and end_step() only
+  std::span<float> state;            // as the optimizer's layout says
 };
 
 struct DistributionOptions {
   /// False: full gradient buffers are spared by adding a rank's micro-batches up one after the other; the bits then
-  /// depend on the number of ranks. Strategies that keep slices only have nothing to spare.
+  /// depend on the number of ranks. Strategies that keep shards only have nothing to spare.
   bool tree = true;
   /// How gradients travel. With bfloat16 the bits depend on the strategy and the number of ranks.
   Wire wire = {};
@@ -66,18 +66,18 @@ class DistributionStrategy : public UnitHooks {
   virtual void begin_step(MicroBatches mine, std::int64_t total) = 0;
   /// Binds and zeroes the gradient buffers for micro-batch `index`, the next of this rank's share.
   virtual void begin_micro_step(std::int64_t index) = 0;
-  /// Waits; the global sum of gradients of the slices this rank must update.
+  /// Waits; the global sum of gradients of the shards this rank must update.
   virtual std::span<Shard> finish_gradients() = 0;
-  /// Calls `rule` for everything that this rank must update, in one or several calls: slices, or whole parameters where the
+  /// Calls `rule` for everything that this rank must update, in one or several calls: shards, or whole parameters where the
   /// state's layout asks for them. Between finish_gradients() and publish(). A collective.
   virtual void update(const std::function<void(std::span<const Shard>)>& rule) = 0;
   /// Sum of squares of the summed gradients of all units, the same on every rank and for every number of ranks. Between
   /// finish_gradients() and end_step().
   virtual double squared_gradient_norm() = 0;
-  /// All slices this rank owns, also outside a step (saving, loading). Those of a parameter whose state is kept whole by
+  /// All shards this rank owns, also outside a step (saving, loading). Those of a parameter whose state is kept whole by
   /// another rank, or elsewhere, have none.
   virtual std::span<Shard> shards() = 0;
-  /// Parameters that this rank keeps the whole state of beside that of its slices; without values.
+  /// Parameters that this rank keeps the whole state of beside that of its shards; without values.
   virtual std::span<Shard> whole_states() { return {}; }
   /// Sum over ranks of a quantity each computed over its own shards (identical everywhere for replicated shards).
   virtual double total(double over_my_shards) const = 0;

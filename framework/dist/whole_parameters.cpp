@@ -16,22 +16,22 @@ std::int64_t round_up(std::int64_t bytes) {
 
 }  // namespace
 
-WholeParameters::WholeParameters(const ParameterStore& store, std::span<const Stretch> stretches,
-                                 const StateLayout& layout, int ranks, int rank)
+WholeParameters::WholeParameters(const ParameterStore& store, std::span<const PartRef> parts, const StateLayout& layout,
+                                 int ranks, int rank)
     : ranks_(ranks), rank_(rank), of_rank_(static_cast<std::size_t>(ranks)) {
   for (const Unit& unit : store.units())
     for (const Parameter& p : unit.parameters) {
       if (!layout.whole(p)) continue;
       Cut cut{&p, unit.number, 0, {}};
       const std::int64_t first = p.offset + p.trained_first, last = p.offset + p.trained_end();
-      for (std::size_t s = 0; s < stretches.size(); ++s)
-        for (int r = 0; stretches[s].unit == unit.number && r < ranks; ++r) {
-          const Slice slice = slice_of(stretches[s].size, r, ranks);
-          const std::int64_t from = std::max(first, stretches[s].first + slice.first),
-                             to = std::min(last, stretches[s].first + slice.last);
-          if (from < to) cut.pieces.push_back({r, s, from - p.offset, to - from});
+      for (std::size_t s = 0; s < parts.size(); ++s)
+        for (int r = 0; parts[s].unit == unit.number && r < ranks; ++r) {
+          const ShardRange range = shard_range(parts[s].size, r, ranks);
+          const std::int64_t from = std::max(first, parts[s].first + range.first),
+                             to = std::min(last, parts[s].first + range.last);
+          if (from < to) cut.shards.push_back({r, s, from - p.offset, to - from});
         }
-      if (cut.pieces.size() > 1) cuts_.push_back(std::move(cut));
+      if (cut.shards.size() > 1) cuts_.push_back(std::move(cut));
     }
   // The largest first, each to the rank with the least so far.
   std::vector<std::size_t> order(cuts_.size());
@@ -46,8 +46,9 @@ WholeParameters::WholeParameters(const ParameterStore& store, std::span<const St
     of_rank_[least].push_back(i);
     rounds_ = std::max(rounds_, of_rank_[least].size());
     largest_ = std::max(largest_, round_up(cut.parameter->trained_size()));
-    std::vector<std::size_t> pieces(static_cast<std::size_t>(ranks));
-    for (const Piece& p : cut.pieces) most_pieces_ = std::max(most_pieces_, ++pieces[static_cast<std::size_t>(p.rank)]);
+    std::vector<std::size_t> shards(static_cast<std::size_t>(ranks));
+    for (const RankShard& p : cut.shards)
+      most_shards_ = std::max(most_shards_, ++shards[static_cast<std::size_t>(p.rank)]);
   }
   for (std::size_t i : of_rank_[static_cast<std::size_t>(rank)]) {
     const Parameter& p = *cuts_[i].parameter;
@@ -69,32 +70,33 @@ bool WholeParameters::is_cut(const Shard& shard) const {
   return std::ranges::any_of(cuts_, [&](const Cut& cut) { return cut.parameter == shard.parameter; });
 }
 
-std::span<float> WholeParameters::slice(const Piece& piece, const Cut& cut, std::span<float> Shard::*field) const {
+std::span<float> WholeParameters::own_shard(const RankShard& shard, const Cut& cut,
+                                            std::span<float> Shard::*field) const {
   for (const Shard& s : shards_)
-    if (s.parameter == cut.parameter && s.first == piece.first) return s.*field;
-  DML_CHECK(false, "no slice of {} at {}", cut.parameter->name, piece.first);
+    if (s.parameter == cut.parameter && s.first == shard.first) return s.*field;
+  DML_CHECK(false, "no shard of {} at {}", cut.parameter->name, shard.first);
   return {};
 }
 
-// The n-th piece of every rank in one exchange: an entry per rank is all that an exchange has.
+// The n-th shard of every rank in one exchange: an entry per rank is all that an exchange has.
 void WholeParameters::exchange(Comm& comm, std::size_t round, Direction direction, std::span<float> Shard::*field,
                                float* whole) {
   const auto ranks = static_cast<std::size_t>(ranks_);
   std::vector<std::unique_ptr<Pending>> pending;
-  for (std::size_t n = 0; n < most_pieces_; ++n) {
+  for (std::size_t n = 0; n < most_shards_; ++n) {
     std::vector<std::span<const std::byte>> send(ranks);
     std::vector<std::span<std::byte>> receive(ranks);
     for (std::size_t owner = 0; owner < ranks; ++owner) {
       if (round >= of_rank_[owner].size()) continue;
       const Cut& cut = cuts_[of_rank_[owner][round]];
       std::vector<std::size_t> seen(ranks);
-      for (const Piece& piece : cut.pieces) {
-        const auto holder = static_cast<std::size_t>(piece.rank), me = static_cast<std::size_t>(rank_);
+      for (const RankShard& shard : cut.shards) {
+        const auto holder = static_cast<std::size_t>(shard.rank), me = static_cast<std::size_t>(rank_);
         if (seen[holder]++ != n || (holder != me && owner != me)) continue;
-        std::span<float> mine, theirs;  // the slice; its place in the owner's room
-        if (holder == me) mine = slice(piece, cut, field);
+        std::span<float> mine, theirs;  // the shard; where it belongs in the owner's room
+        if (holder == me) mine = own_shard(shard, cut, field);
         if (owner == me)
-          theirs = {whole + (piece.first - cut.parameter->trained_first), static_cast<std::size_t>(piece.size)};
+          theirs = {whole + (shard.first - cut.parameter->trained_first), static_cast<std::size_t>(shard.size)};
         const bool gather = direction == Direction::to_owner;
         if (holder == owner)
           copy_bytes((gather ? theirs : mine).data(), (gather ? mine : theirs).data(), mine.size_bytes());

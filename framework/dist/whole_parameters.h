@@ -1,8 +1,8 @@
-// Parameters whose rule needs them whole (StateLayout::whole) where slices of them lie on several ranks, or in several parts
+// Parameters whose rule needs them whole (StateLayout::whole) where shards of them lie on several ranks, or in several parts
 // of one rank. Each has an owner that holds its state. In a step values and gradients travel to the owner, one parameter per
 // rank at a time, and the new values travel back: room for the largest one of them is all that it takes.
 //
-//   slices of rank 0, 1, 2   ──values, gradients──►   owner: update   ──values──►   slices of rank 0, 1, 2
+//   shards of rank 0, 1, 2   ──values, gradients──►   owner: update   ──values──►   shards of rank 0, 1, 2
 //
 // Who owns what follows from shapes alone, so that all ranks agree, and the bits of an update do not depend on the owner.
 #pragma once
@@ -14,7 +14,7 @@
 
 #include "core/arena.h"
 #include "dist/comm.h"
-#include "dist/slices.h"
+#include "dist/shards.h"
 #include "dist/strategy.h"
 
 namespace dml {
@@ -22,8 +22,8 @@ namespace dml {
 class WholeParameters {
  public:
   WholeParameters() = default;
-  /// Of stretches that `ranks` ranks share by slice_of(); `rank` is this one.
-  WholeParameters(const ParameterStore& store, std::span<const Stretch> stretches, const StateLayout& layout, int ranks,
+  /// Of parts that `ranks` ranks share by shard_range(); `rank` is this one.
+  WholeParameters(const ParameterStore& store, std::span<const PartRef> parts, const StateLayout& layout, int ranks,
                   int rank);
   /// Takes memory: state (zeroed) and room.
   void allocate();
@@ -38,27 +38,27 @@ class WholeParameters {
   std::span<Shard> owned() { return owned_; }
 
  private:
-  struct Piece {
+  struct RankShard {
     int rank = 0;
-    std::size_t stretch = 0;
+    std::size_t part = 0;
     std::int64_t first = 0, size = 0;  // elements of the parameter
   };
   struct Cut {
     const Parameter* parameter = nullptr;
     std::size_t unit = 0;
     int owner = 0;
-    std::vector<Piece> pieces;
+    std::vector<RankShard> shards;
   };
-  /// The rounds' exchanges: from slices to owners, or back.
+  /// The rounds' exchanges: from shards to owners, or back.
   enum class Direction { to_owner, from_owner };
   void exchange(Comm& comm, std::size_t round, Direction direction, std::span<float> Shard::*field, float* whole);
-  std::span<float> slice(const Piece& piece, const Cut& cut, std::span<float> Shard::*field) const;
+  std::span<float> own_shard(const RankShard& shard, const Cut& cut, std::span<float> Shard::*field) const;
   bool is_cut(const Shard& shard) const;
 
   int ranks_ = 1, rank_ = 0;
   std::vector<Cut> cuts_;                          // in the order of the model
   std::vector<std::vector<std::size_t>> of_rank_;  // the cuts that each rank owns
-  std::size_t rounds_ = 0, most_pieces_ = 0;
+  std::size_t rounds_ = 0, most_shards_ = 0;
   std::int64_t largest_ = 0, state_bytes_ = 0;
   std::vector<std::int64_t> state_floats_;  // of what this rank owns
   std::span<Shard> shards_;

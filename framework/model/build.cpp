@@ -20,7 +20,7 @@ std::unique_ptr<CausalLm> build_model(const ModelSpec& spec, const TensorSource&
   place_weights(b);
   place_adapters(b);
   b.problems.raise();
-  model->parameters.ends_take_turns = training.full && !b.spec.tied;
+  model->parameters.embedding_and_head_share_buffer = training.full && !b.spec.tied;
   if (training.in_parts) {
     model->parameters.start = [starts = std::move(b.starts)](const Parameter& p, std::int64_t first, std::int64_t last,
                                                              float* out) {

@@ -95,7 +95,7 @@ class BaseWeights {
   // How many rows of a parameter are gathered at a time where values or gradients are sharded, 0: with all that is small of
   // its unit. Adapters are small; a tied embedding is needed from the head's gradient on until the end of the pass.
   std::int64_t part_rows(const WeightName& w) const {
-    constexpr std::int64_t kMostParts = 800;  // of a model: dist/slices.h
+    constexpr std::int64_t kMostParts = 800;  // of a model: dist/shards.h
     const bool small = w.vector || w.fused() || w.role == WeightRole::router || w.role == WeightRole::positions;
     if (!b_.training.full || !trained(w) || small) return 0;
     const bool end = w.role == WeightRole::embed || w.role == WeightRole::head;

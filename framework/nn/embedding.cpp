@@ -10,8 +10,8 @@ namespace {
 // The rows of a table and the first one's number, part by part.
 template <class F>
 void each_piece(const ParameterRef& table, F piece) {
-  for (std::size_t k = 0; k < table.pieces(); ++k) {
-    const ParameterRef rows = table.piece(k);
+  for (std::size_t k = 0; k < table.part_count(); ++k) {
+    const ParameterRef rows = table.in_part(k);
     piece(rows, (rows.offset - table.offset) / table.cols);
   }
 }

@@ -54,7 +54,7 @@ double LossHead::loss(ConstMat x, std::span<const Token> labels, std::span<float
   double sum = kernels::cross_entropy(h, value(), labels, softcap, row_losses, dh, dhead.values, dhead.mode, pass.arena,
                                       adapter ? &low : nullptr, pass.sparing, replaces ? &replaced : nullptr, row_weights,
                                       bias_of(!d.empty()), extra);
-  for (std::size_t k = 0; weight && !d.empty() && k < weight.pieces(); ++k) pass.end_gradient(weight.piece(k));
+  for (std::size_t k = 0; weight && !d.empty() && k < weight.part_count(); ++k) pass.end_gradient(weight.in_part(k));
   if (adapter && !d.empty()) adapter_down_backward(AdaptedRows{adapter, 0, h.rows, pass.first_row, low.ddown}, h, dh, pass);
   if (!d.empty()) hidden_backward(dh, x, d, pass.arena);
   return sum;
@@ -94,16 +94,16 @@ double LossHead::outputs(ConstMat x, std::span<float> values, Mat d, Pass& pass,
 double LossHead::loss_in_parts(ConstMat h, std::span<const Token> labels, std::span<float> row_losses, Mat dh,
                                Pass& pass, std::span<const float> row_weights, kernels::ExtraLoss* extra) const {
   std::vector<std::int64_t> starts;
-  for (std::size_t k = 0; k < weight.pieces(); ++k)
-    starts.push_back((weight.piece(k).offset - weight.offset) / weight.cols);
+  for (std::size_t k = 0; k < weight.part_count(); ++k)
+    starts.push_back((weight.in_part(k).offset - weight.offset) / weight.cols);
   starts.push_back(weight.rows);
   auto open = [&](std::size_t k, bool gradient) -> kernels::HeadParts::Rows {
-    const ParameterRef rows = weight.piece(k);
+    const ParameterRef rows = weight.in_part(k);
     pass.need(rows, 1);
     if (gradient) pass.begin_gradient(rows);
     return {kernels::weight_of(rows.value()), gradient ? rows.grad() : Mat{}};
   };
-  auto close = [&](std::size_t k) { pass.end_gradient(weight.piece(k)); };
+  auto close = [&](std::size_t k) { pass.end_gradient(weight.in_part(k)); };
   return kernels::cross_entropy(h, {starts, open, close}, labels, softcap, row_losses, dh, pass.arena, pass.sparing,
                                 row_weights, bias_of(dh.data != nullptr), extra);
 }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kAlign =
     StateLayout::kBlock;                   // floats: a slice that starts at a block starts at one of every parameter
-constexpr std::int64_t kPartAlign = 1024;  // whole blocks of dist/slices.h
+constexpr std::int64_t kPartAlign = 1024;  // whole blocks of dist/shards.h
 
 std::int64_t round_up(std::int64_t n, std::int64_t unit) { return (n + unit - 1) / unit * unit; }
 
@@ -39,13 +39,13 @@ ParameterRef::Gradient ParameterRef::whole_grad() const {
   return {bound(unit->grad, nullptr), Write::set};
 }
 
-std::size_t ParameterRef::pieces() const {
+std::size_t ParameterRef::part_count() const {
   std::size_t n = 1;
   while (part > 0 && part + n < unit->parts.size() && unit->parts[part + n].first < offset + rows * cols) ++n;
   return n;
 }
 
-ParameterRef ParameterRef::piece(std::size_t k) const {
+ParameterRef ParameterRef::in_part(std::size_t k) const {
   if (part == 0) return *this;
   const UnitPart& p = unit->parts[part + k];
   ParameterRef some = *this;
@@ -92,7 +92,7 @@ ParameterStore ParameterStore::outline() const {
     u.value = u.grad = nullptr;
     for (UnitPart& part : u.parts) part.value = part.grad = nullptr;
   }
-  other.ends_take_turns = ends_take_turns;
+  other.embedding_and_head_share_buffer = embedding_and_head_share_buffer;
   return other;
 }
 

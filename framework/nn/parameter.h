@@ -1,6 +1,12 @@
 // Trainable parameters, grouped into units: the embedding, each decoder layer, the head. A unit is one contiguous block of
 // values and one of gradients; it is what gets reduced and saved. Its parts are what gets gathered, and given up again, by
-// strategies that shard: whatever is small first, then every large matrix by itself, an embedding or a head in several parts.
+// strategies that shard.
+//
+//   unit "layers.3"   [ norms, biases │    q    │    k    │    v    │    o    │    gate    │     up     │    down    ]
+//   parts               0: all that     1         2         3         4         5            6            7
+//                       is small        … every large matrix; an embedding or a head in several parts, by rows
+//
+// How ranks share a part: dist/shards.h.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +49,7 @@ inline MatrixShape trained_matrix(const Parameter& p) {
   return {size / p.shape[1], p.shape[1], true};
 }
 
-/// A stretch of a unit. Bound by strategies that do not bind the whole unit.
+/// A range of a unit. Bound by strategies that do not bind the whole unit.
 struct UnitPart {
   std::int64_t first = 0, last = 0;  // floats of the unit, from a multiple of 1024
   float *value = nullptr, *grad = nullptr;
@@ -78,9 +84,9 @@ struct ParameterRef {
     Write mode = Write::add;
   };
   Gradient whole_grad() const;
-  /// What lies in each of the parts it is cut into, one after the other; a parameter that is not cut is its only piece.
-  std::size_t pieces() const;
-  ParameterRef piece(std::size_t k) const;
+  /// Over how many parts it is spread; its rows in the k-th of them.
+  std::size_t part_count() const;
+  ParameterRef in_part(std::size_t k) const;
 
  private:
   Mat bound(float* whole, float* in_part) const {
@@ -114,7 +120,7 @@ class ParameterStore {
   std::function<void(const Parameter& parameter, std::int64_t first, std::int64_t last, float* out)> start;
   /// The first and the last unit are never needed at the same time, and the first one's values in forward only: not where
   /// the head reads the embedding.
-  bool ends_take_turns = false;
+  bool embedding_and_head_share_buffer = false;
   /// What a strategy is going to bind part by part instead of whole.
   bool values_in_parts = false, gradients_in_parts = false;
   /// Gives the values' memory back: a strategy that shards them binds its own.

@@ -4,7 +4,7 @@
 //
 // A rule may need whole parameters (a norm of the tensor, a product of matrices). Then one rank updates all of the parameter
 // and holds all of its state (dist/whole_parameters.h). Other rules work on any slice: whoever cuts parameters into slices
-// cuts at multiples of a block (dist/slices.h, nn/parameter.cpp), so a slice's state holds the same bytes as that stretch of
+// cuts at multiples of a block (dist/shards.h, nn/parameter.cpp), so a slice's state holds the same bytes as that stretch of
 // the whole parameter's.
 #pragma once
 

@@ -10,8 +10,8 @@
 #include "dist/agreement.h"
 #include "dist/counting_comm.h"
 #include "dist/group_comm.h"
+#include "dist/part_buffers.h"
 #include "dist/toy_model.h"
-#include "dist/unit_places.h"
 
 namespace dml {
 namespace {
@@ -187,16 +187,16 @@ TEST(Strategies, OptimizerStateIsDividedByZero) {
     auto zero1 = strategies().at("zero1").make(comm, {})->memory(toy.store, 2, 2);
     EXPECT_EQ(ddp.gradients, 2 * toy.store.floats() * 4);
     EXPECT_GE(ddp.state, 2 * toy.store.trainable() * 4);
-    const auto whole = static_cast<double>(ddp.state);  // slices are whole blocks; every piece is aligned
+    const auto whole = static_cast<double>(ddp.state);  // shards are whole blocks, and aligned
     EXPECT_NEAR(comm.sum(static_cast<double>(zero1.state)), whole, 0.05 * whole);
-    EXPECT_NEAR(static_cast<double>(zero1.state), whole / 4, 7 * kSliceBlock * 8);
+    EXPECT_NEAR(static_cast<double>(zero1.state), whole / 4, 7 * kShardBlock * 8);
     auto zero2 = strategies().at("zero2").make(comm, {})->memory(toy.store, 2, 2);
     auto zero3 = strategies().at("zero3").make(comm, {})->memory(toy.store, 2, 2);
     for (auto& sharded : {zero2, zero3}) EXPECT_NEAR(comm.sum(static_cast<double>(sharded.state)), whole, 0.05 * whole);
     EXPECT_LT(zero2.gradients, zero1.gradients);
     EXPECT_LT(zero3.values, zero2.values);
     EXPECT_LE(ddp.communication,
-              (toy.store.floats() + static_cast<std::int64_t>(toy.store.units().size()) * kSliceBlock) * 4);
+              (toy.store.floats() + static_cast<std::int64_t>(toy.store.units().size()) * kShardBlock) * 4);
   });
 }
 
@@ -219,7 +219,7 @@ TEST(Strategies, AGradientThatIsNoNumberIsNamedTheSameOnEveryRank) {
     });
 }
 
-// Optimizer state, and the slices of hybrid's groups: each against those who hold the same.
+// Optimizer state, and the shards of hybrid's groups: each against those who hold the same.
 TEST(Replicas, AreFoundDifferentWhereOnlyAPartIsHeld) {
   auto text = [](const char* name, int spoilt) {
     std::string message;
@@ -254,12 +254,12 @@ TEST(Replicas, AreFoundDifferentWhereOnlyAPartIsHeld) {
 }
 
 // What is gathered lies in few places; parts that are needed at the same time do not share one.
-TEST(UnitPlaces, KeepNeighboursApart) {
+TEST(PartBuffers, KeepNeighboursApart) {
   for (bool take_turns : {false, true})
     for (int ranks : {1, 2, 3, 8}) {
       Toy toy(!take_turns);
-      const UnitPlaces places(toy.store, ranks, true), values(toy.store, ranks, false);
-      const std::vector<Stretch> parts = unit_parts(toy.store);
+      const PartBuffers places(toy.store, ranks, true), values(toy.store, ranks, false);
+      const std::vector<PartRef> parts = unit_parts(toy.store);
       std::vector<std::size_t> small, large;
       for (std::size_t s = 0; s < parts.size(); ++s) (parts[s].part == 0 ? small : large).push_back(s);
       for (std::size_t u = 1; u + 2 < small.size(); ++u) EXPECT_FALSE(places.overlap(small[u], small[u + 1])) << u;
@@ -274,9 +274,9 @@ TEST(UnitPlaces, KeepNeighboursApart) {
       EXPECT_EQ(values.floats(), values.whole_parts());
       for (std::size_t s = 0; s < parts.size(); ++s) {
         EXPECT_LE(places[s].last, places[s].room);
-        EXPECT_LE(places[s].room + (ranks - 1) * places[s].piece, places.floats());
+        EXPECT_LE(places[s].room + (ranks - 1) * places[s].chunk, places.floats());
         EXPECT_GE(places[s].last - places[s].first, parts[s].size);
-        EXPECT_TRUE(parts[s].size == 0 || places[s].piece > 0);
+        EXPECT_TRUE(parts[s].size == 0 || places[s].chunk > 0);
       }
     }
 }
@@ -334,11 +334,11 @@ TEST(Slices, CoverTheUnitInWholeBlocks) {
     for (int ranks : {1, 2, 3, 7}) {
       std::int64_t next = 0;
       for (int r = 0; r < ranks; ++r) {
-        Slice slice = slice_of(size, r, ranks);
-        EXPECT_EQ(slice.first, next);
-        next = slice.last;
+        ShardRange range = shard_range(size, r, ranks);
+        EXPECT_EQ(range.first, next);
+        next = range.last;
         if (r + 1 < ranks && next < size) {
-          EXPECT_EQ(next % kSliceBlock, 0);
+          EXPECT_EQ(next % kShardBlock, 0);
         }
       }
       EXPECT_EQ(next, size);

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/random.h"
-#include "dist/slices.h"
+#include "dist/shards.h"
 #include "dist/strategy.h"
 
 namespace dml {
@@ -22,7 +22,7 @@ class Toy {
  public:
   /// Tied: the head reads the embedding and adds to its gradient.
   explicit Toy(bool tied = true) : tied_(tied) {
-    store.ends_take_turns = !tied;
+    store.embedding_and_head_share_buffer = !tied;
     store.create_units(
         {"embed", "layers.0", "frozen", "layers.1", "layers.2", "layers.3", "layers.4", "layers.5", "head"});
     store.add(0, "embed.weight", {50, 64}, true, tied ? 0 : 16);

@@ -83,18 +83,18 @@ TEST(ParameterStore, LargeParametersHavePartsOfTheirOwnBehindWhatIsSmall) {
   }
   EXPECT_EQ(unit.parts.back().last, unit.size);
   EXPECT_EQ(norm.part, 0u);
-  EXPECT_EQ(up.pieces(), 1u);
-  ASSERT_EQ(table.pieces(), 3u);
-  EXPECT_EQ(table.piece(2).rows, 8);
-  EXPECT_EQ(table.piece(1).offset, table.offset + 16 * 64);
+  EXPECT_EQ(up.part_count(), 1u);
+  ASSERT_EQ(table.part_count(), 3u);
+  EXPECT_EQ(table.in_part(2).rows, 8);
+  EXPECT_EQ(table.in_part(1).offset, table.offset + 16 * 64);
 
   std::vector<float> some(2048, 7);
-  EXPECT_EQ(table.piece(1).value().data, nullptr);
+  EXPECT_EQ(table.in_part(1).value().data, nullptr);
   unit.parts[3].value = unit.parts[3].grad = some.data();
-  EXPECT_EQ(table.piece(1).value().data, some.data());
-  EXPECT_TRUE(table.piece(0).grad().empty());
+  EXPECT_EQ(table.in_part(1).value().data, some.data());
+  EXPECT_TRUE(table.in_part(0).grad().empty());
   store.allocate();
-  EXPECT_EQ(table.piece(1).value().data, unit.value + table.offset + 16 * 64);
+  EXPECT_EQ(table.in_part(1).value().data, unit.value + table.offset + 16 * 64);
 
   // Rows 20 to 39 of the table are trained: four of part 3 are not.
   unit.parameters.back().trained_first = 20 * 64;

@@ -1,0 +1,24 @@
+// The reduction tree (dist/gradient_tree.h) where the ranks of a group take the micro-batches of a range in turn: after each round
+// the owner of a shard has a leaf from every rank, adds up what is complete, and keeps the nodes of its stack.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "dist/gradient_tree.h"
+
+namespace dml {
+
+/// What becomes of the nodes held before a round and its leaves: additions among them, then kept[i] stays as node i.
+struct GradientRound {
+  std::size_t held = 0, leaves = 0;
+  Additions additions;
+  std::vector<std::size_t> kept;
+};
+
+/// `range`: the group's micro-batches of a step of `total`.
+std::vector<GradientRound> plan_rounds(MicroBatches range, std::int64_t total, int ranks);
+/// The most nodes that are kept after any of them, at least 1.
+std::size_t stack_depth(const std::vector<GradientRound>& rounds);
+
+}  // namespace dml

@@ -1,0 +1,69 @@
+// The values half of zero3: every rank keeps its shards, and gathers a part before a pass reads it.
+//
+//   pass reads      part 1      part 2      part 3 …
+//   gathering         2, 3        3, 4        4, 5        as far ahead as there are buffers (dist/part_buffers.h)
+//
+// What lay in a buffer is given up when another part is gathered into it. All ranks make the same calls in the same order.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "dist/part_buffers.h"
+#include "dist/shards.h"
+
+namespace dml {
+
+class ShardedValues {
+ public:
+  /// Takes this rank's shards out of the store, or where it holds no values, from where its parameters start; the store's own are
+  /// released. `parts`: unit_parts(store). All must outlive this object.
+  ShardedValues(Comm& group, ParameterStore& store, const std::vector<PartRef>& parts);
+
+  /// This rank's shard of a part.
+  float* own(std::size_t part) const { return own_values_[part]; }
+  /// A pass comes to a unit: holds what is small of it, and begins to gather its first large part in this direction and
+  /// what is small of the next unit.
+  void enter(std::size_t unit, int direction);
+  /// Waits until the part's values are there.
+  void hold(std::size_t part);
+  /// Begins to gather the large parts behind this one in this direction, as many as there are buffers.
+  void gather_ahead(std::size_t part, int direction);
+  /// Gives up all that is gathered.
+  void forget();
+
+  /// Gathers a unit whole, and hides the one before.
+  void show(std::size_t unit);
+  /// Runs `read` on the group's first rank; the others help it to show units.
+  void read_on_first_rank(const std::function<void(const DistributionStrategy::Show& show)>& read);
+  void show_all();
+  void hide();
+  bool shows() const { return shown_.capacity() > 0; }
+
+ private:
+  struct Gathered {
+    bool held = false;                 // the buffer is the part's
+    std::unique_ptr<Pending> pending;  // not there yet
+  };
+
+  void take(std::size_t part);
+  void start(std::size_t part);
+  void forget(std::size_t part);
+  void gather_whole(std::size_t unit);
+  std::size_t next_large(std::size_t part, int direction) const;
+  UnitPart& bound(std::size_t part) const { return store_.units()[parts_[part].unit].parts[parts_[part].part]; }
+
+  Comm& group_;
+  ParameterStore& store_;
+  const std::vector<PartRef>& parts_;
+  std::vector<std::size_t> first_of_;  // first_parts(parts_)
+  PartBuffers buffers_;
+  Arena own_, gathered_, shown_;
+  float* gathered_at_ = nullptr;
+  std::vector<float*> own_values_;
+  std::vector<Gathered> states_;  // by part
+  int direction_ = 1;             // of the pass over units
+};
+
+}  // namespace dml
