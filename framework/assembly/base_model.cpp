@@ -16,6 +16,7 @@
 #include "core/log.h"
 #include "core/parallel.h"
 #include "kernels/quant_nf4.h"
+#include "kernels/stored_format.h"
 #include "model/weight_names.h"
 
 namespace dml {
@@ -192,10 +193,10 @@ void quantise_base(BaseModel& base, const ModelSection& section, const AdapterSe
     return;
   }
   base.quantised = std::make_shared<QuantisedBase>(base.spec, *base.files,
-                                                   adapter.load_in_4bit ? QuantScheme::nf4 : QuantScheme::int8,
+                                                   adapter.load_in_4bit ? kernels::Storage::nf4 : kernels::Storage::int8,
                                                    adapter.quantised_cache_path);
   const QuantisedBase& q = *base.quantised;
-  log_info("Quantised base: {}, {:.2f} bits for each of {} weights: {}", scheme_name(q.scheme()),
+  log_info("Quantised base: {}, {:.2f} bits for each of {} weights: {}", kernels::stored_format(q.scheme()).name,
            8.0 * static_cast<double>(q.bytes()) / static_cast<double>(std::max<std::int64_t>(1, q.weights())),
            q.weights(), q.note());
   for (const std::string& name : q.left_out())

@@ -35,7 +35,7 @@ class Reader {
   Quantised read() const {
     const auto [state, source] = QuantState(part(kState, Dtype::u8, -1), base_.directory());
     check(state, source);
-    const std::int64_t scales = matrix_.scales(QuantScheme::nf4).size();
+    const std::int64_t scales = matrix_.scales(kernels::Storage::nf4).size();
     Quantised out;
     out.codes = bytes_of(part("", Dtype::u8, (matrix_.size() + 1) / 2));
     if (std::vector<float> map = floats(".quant_map", 16); !std::ranges::equal(map, kernels::kNf4Codes))
@@ -126,8 +126,8 @@ bool is_bitsandbytes_in_16_bits(const ModelFiles& base, const std::string& name)
   return json_string(state.json, "dtype", "float32", state.source) != "float32";
 }
 
-Quantised read_bitsandbytes(const ModelFiles& base, const QuantisedMatrix& matrix, QuantScheme scheme) {
-  if (scheme != QuantScheme::nf4)
+Quantised read_bitsandbytes(const ModelFiles& base, const QuantisedMatrix& matrix, kernels::Storage scheme) {
+  if (scheme != kernels::Storage::nf4)
     throw UserError(
         "{}: is quantised to nf4 already; load_in_8bit needs the unquantised model, load_in_4bit takes this one",
         base.directory());

@@ -8,20 +8,17 @@
 #include "core/hash.h"
 #include "core/json.h"
 #include "core/log.h"
+#include "kernels/stored_format.h"
 
 namespace dml {
 namespace {
 
 constexpr JsonLimits kManifestLimits{std::size_t{4} << 20, 16, 65536, 1u << 20};
 
-kernels::Storage storage_of(QuantScheme scheme) {
-  return scheme == QuantScheme::nf4 ? kernels::Storage::nf4 : kernels::Storage::int8;
-}
-
-std::string digest_of_base(const ModelFiles& base, const QuantisedLayout& layout, QuantScheme scheme,
+std::string digest_of_base(const ModelFiles& base, const QuantisedLayout& layout, kernels::Storage scheme,
                            const std::string& root) {
   Hasher h;
-  h.text("quantised base").number(QuantisedBase::kVersion).text(scheme_name(scheme));
+  h.text("quantised base").number(QuantisedBase::kVersion).text(kernels::stored_format(scheme).name);
   h.text(content_digest(base.paths(), root + "/sources.json"));
   for (auto& m : layout.matrices)
     h.text(m.name).number(static_cast<std::uint64_t>(m.rows)).number(static_cast<std::uint64_t>(m.cols));
@@ -47,9 +44,8 @@ const TensorView& expect(const SafetensorsFile& file, const TensorInfo& wanted) 
 
 }  // namespace
 
-std::string_view scheme_name(QuantScheme scheme) { return scheme == QuantScheme::nf4 ? "nf4" : "int8"; }
-
-QuantisedBase::QuantisedBase(const ModelSpec& spec, const ModelFiles& base, QuantScheme scheme, const std::string& root)
+QuantisedBase::QuantisedBase(const ModelSpec& spec, const ModelFiles& base, kernels::Storage scheme,
+                             const std::string& root)
     : scheme_(scheme), layout_(quantised_layout(spec, scheme)) {
   make_directories(root);
   digest_ = digest_of_base(base, layout_, scheme, root);
@@ -80,13 +76,14 @@ std::string QuantisedBase::ready_or_why(const ModelFiles& base, const std::strin
 }
 
 void QuantisedBase::build(const ModelSpec& spec, const ModelFiles& base, const std::string& why) {
-  log_info("quantising {} matrices to {}: {}", layout_.matrices.size(), scheme_name(scheme_), why);
+  log_info("quantising {} matrices to {}: {}", layout_.matrices.size(), kernels::stored_format(scheme_).name, why);
   {
     DirectoryWriter out(folder_, true);
     quantise_layers(spec, base, layout_, scheme_, out.path());
-    write_manifest(
-        out.path(),
-        {{"kind", "quantised base"}, {"version", kVersion}, {"scheme", scheme_name(scheme_)}, {"digest", digest_}});
+    write_manifest(out.path(), {{"kind", "quantised base"},
+                                {"version", kVersion},
+                                {"scheme", kernels::stored_format(scheme_).name},
+                                {"digest", digest_}});
     out.commit();
   }
   load(base);
@@ -106,17 +103,17 @@ void QuantisedBase::load(const ModelFiles& base) {
   for (auto& m : layout_.matrices) {
     if (m.layer != opened) files_.emplace_back(folder_ + "/" + layer_file(opened = m.layer));
     StoredTensor t;
-    t.storage = storage_of(scheme_);
+    t.storage = scheme_;
     t.shape = m.shape;
     t.turned = m.transposed;
-    t.bf16_values = scheme_ == QuantScheme::nf4 && is_in_16_bits(base, m.name);
+    t.bf16_values = scheme_ == kernels::Storage::nf4 && is_in_16_bits(base, m.name);
     auto bytes_of = [&](const TensorInfo& wanted) {
       std::span<const std::byte> bytes = expect(files_.back(), wanted).bytes;
       bytes_ += bytes.size();
       return bytes.data();
     };
     t.data = bytes_of(m.codes(scheme_));
-    const TensorView* nested = scheme_ == QuantScheme::nf4 ? files_.back().find(m.scale_blocks().name) : nullptr;
+    const TensorView* nested = scheme_ == kernels::Storage::nf4 ? files_.back().find(m.scale_blocks().name) : nullptr;
     if (nested) {
       t.scale_codes = reinterpret_cast<const std::uint8_t*>(bytes_of(m.scale_codes()));
       t.scale_blocks = reinterpret_cast<const float*>(bytes_of(m.scale_blocks()));

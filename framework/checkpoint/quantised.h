@@ -27,9 +27,6 @@
 
 namespace dml {
 
-enum class QuantScheme { nf4, int8 };
-std::string_view scheme_name(QuantScheme scheme);
-
 /// A weight matrix that gets quantised, as (out, in).
 struct QuantisedMatrix {
   std::string name;  // of the tensor in the base's files
@@ -39,8 +36,8 @@ struct QuantisedMatrix {
   StoredOrder order{};                // … where it is transposed
 
   std::int64_t size() const { return rows * cols; }
-  TensorInfo codes(QuantScheme scheme) const;
-  TensorInfo scales(QuantScheme scheme) const;
+  TensorInfo codes(kernels::Storage scheme) const;
+  TensorInfo scales(kernels::Storage scheme) const;
   TensorInfo scale_codes() const;   // nf4 with double quantisation has these
   TensorInfo scale_blocks() const;  // two instead
 };
@@ -49,12 +46,12 @@ struct QuantisedLayout {
   std::vector<QuantisedMatrix> matrices;  // in the order of the layers
   std::vector<std::string> left_out;      // fused tensors whose parts begin within a block
 };
-QuantisedLayout quantised_layout(const ModelSpec& spec, QuantScheme scheme);
+QuantisedLayout quantised_layout(const ModelSpec& spec, kernels::Storage scheme);
 
 /// Writes the layer files into `folder`, tensor by tensor: memory for one layer's result and 16 MB of float32 is
 /// enough. UserError naming every tensor that is missing or has another shape; the tensor and element that is NaN or
 /// infinite (the tensors that are not quantised are looked through as well).
-void quantise_layers(const ModelSpec& spec, const ModelFiles& base, const QuantisedLayout& layout, QuantScheme scheme,
+void quantise_layers(const ModelSpec& spec, const ModelFiles& base, const QuantisedLayout& layout, kernels::Storage scheme,
                      const std::string& folder);
 /// "layer-0007.safetensors"
 std::string layer_file(std::int64_t layer);
@@ -65,12 +62,12 @@ class QuantisedBase {
 
   /// Found in `root`, or built there by one process while others wait. What is damaged or of another version is built
   /// anew.
-  QuantisedBase(const ModelSpec& spec, const ModelFiles& base, QuantScheme scheme, const std::string& root);
+  QuantisedBase(const ModelSpec& spec, const ModelFiles& base, kernels::Storage scheme, const std::string& root);
 
   /// Nothing for a tensor that is not quantised. The view lives as long as this object.
   std::optional<StoredTensor> find(const std::string& name) const;
 
-  QuantScheme scheme() const { return scheme_; }
+  kernels::Storage scheme() const { return scheme_; }
   const std::string& folder() const { return folder_; }
   /// Codes and scales.
   std::size_t bytes() const { return bytes_; }
@@ -85,7 +82,7 @@ class QuantisedBase {
   std::string ready_or_why(const ModelFiles& base, const std::string& note);
   void build(const ModelSpec& spec, const ModelFiles& base, const std::string& why);
 
-  QuantScheme scheme_;
+  kernels::Storage scheme_;
   QuantisedLayout layout_;
   std::string folder_, digest_, note_;
   std::vector<SafetensorsFile> files_;

@@ -5,6 +5,7 @@
 #include "dist/float_work.h"
 #include "dist/shards.h"
 #include "kernels/quant_nf4.h"
+#include "kernels/stored_format.h"
 
 namespace dml {
 namespace {
@@ -14,10 +15,7 @@ constexpr std::size_t kFrozen = 3;                // place for part_channel()
 
 std::size_t aligned(std::size_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
 
-std::size_t scale_count(const kernels::Weight& w) {
-  const std::int64_t blocks = (w.rows * w.cols + kernels::kNf4Block - 1) / kernels::kNf4Block;
-  return static_cast<std::size_t>(w.storage == kernels::Storage::nf4 ? blocks : w.rows);
-}
+std::size_t scale_count(const kernels::Weight& w) { return static_cast<std::size_t>(kernels::scale_count(w)); }
 // Of the matrix up to the weight's last scale, and their mean.
 std::size_t scale_block_count(const kernels::Weight& w) {
   return 1 + (static_cast<std::size_t>(w.first_block) + scale_count(w) + kernels::kNf4ScaleBlock - 1) /

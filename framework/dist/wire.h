@@ -14,14 +14,13 @@
 
 #include "core/arena.h"
 #include "core/bf16.h"
+#include "kernels/weight.h"
 #include "nn/parameter.h"
 
 namespace dml {
 
-enum class CommDtype { f32, bf16 };
-
 struct Wire {
-  CommDtype type = CommDtype::f32;
+  kernels::Storage type = kernels::Storage::f32;  // or bf16
 
   /// What is sent of, or received into, n floats (n even).
   std::span<std::byte> bytes(float* data, std::int64_t n) const;

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "core/error.h"
-#include "kernels/quant_ggml.h"
+#include "kernels/stored_format.h"
 
 namespace dml {
 namespace {
@@ -17,40 +17,33 @@ static_assert(std::endian::native == std::endian::little, "GGUF is written as it
 using kernels::Storage;
 using Type = GgufValue::Type;
 
-constexpr GgmlType kTypes[] = {
-    {"f32", 0, 1, 4, Storage::f32},
-    {"f16", 1, 1, 2, Storage::f16},
-    {"q4_0", 2, 32, 18, Storage::q4_0},
-    {"q4_1", 3, 32, 20, Storage::q4_1},
-    {"q5_0", 6, 32, 22, Storage::q5_0},
-    {"q5_1", 7, 32, 24, Storage::q5_1},
-    {"q8_0", 8, 32, 34, Storage::q8_0},
-    {"q8_1", 9, 32, 36},
-    {"q2_k", 10, 256, 84},
-    {"q3_k", 11, 256, 110},
-    {"q4_k", 12, 256, 144, Storage::q4_k},
-    {"q5_k", 13, 256, 176, Storage::q5_k},
-    {"q6_k", 14, 256, 210, Storage::q6_k},
-    {"q8_k", 15, 256, 292},
-    {"iq2_xxs", 16, 256, 66},
-    {"iq2_xs", 17, 256, 74},
-    {"iq3_xxs", 18, 256, 98},
-    {"iq1_s", 19, 256, 50},
-    {"iq4_nl", 20, 32, 18},
-    {"iq3_s", 21, 256, 110},
-    {"iq2_s", 22, 256, 82},
-    {"iq4_xs", 23, 256, 136},
-    {"i8", 24, 1, 1},
-    {"i16", 25, 1, 2},
-    {"i32", 26, 1, 4},
-    {"i64", 27, 1, 8},
-    {"f64", 28, 1, 8},
-    {"iq1_m", 29, 256, 56},
-    {"bf16", 30, 1, 2, Storage::bf16},
-    {"tq1_0", 34, 256, 54},
-    {"tq2_0", 35, 256, 66},
+struct StoredType {
+  std::uint32_t id;
+  Storage storage;
+};
+constexpr StoredType kStored[] = {{0, Storage::f32},   {1, Storage::f16},   {2, Storage::q4_0}, {3, Storage::q4_1},
+                                  {6, Storage::q5_0},  {7, Storage::q5_1},  {8, Storage::q8_0}, {12, Storage::q4_k},
+                                  {13, Storage::q5_k}, {14, Storage::q6_k}, {30, Storage::bf16}};
+
+// Known, so that a file's tensors can be measured, but neither read nor written.
+constexpr GgmlType kOthers[] = {
+    {"q8_1", 9, 32, 36},      {"q2_k", 10, 256, 84},   {"q3_k", 11, 256, 110},   {"q8_k", 15, 256, 292},
+    {"iq2_xxs", 16, 256, 66}, {"iq2_xs", 17, 256, 74}, {"iq3_xxs", 18, 256, 98}, {"iq1_s", 19, 256, 50},
+    {"iq4_nl", 20, 32, 18},   {"iq3_s", 21, 256, 110}, {"iq2_s", 22, 256, 82},   {"iq4_xs", 23, 256, 136},
+    {"i8", 24, 1, 1},         {"i16", 25, 1, 2},       {"i32", 26, 1, 4},        {"i64", 27, 1, 8},
+    {"f64", 28, 1, 8},        {"iq1_m", 29, 256, 56},  {"tq1_0", 34, 256, 54},   {"tq2_0", 35, 256, 66},
     {"mxfp4", 39, 32, 17},
 };
+
+std::vector<GgmlType> all_types() {
+  std::vector<GgmlType> all(std::begin(kOthers), std::end(kOthers));
+  for (const StoredType& t : kStored) {
+    const kernels::StoredFormat& format = kernels::stored_format(t.storage);
+    all.push_back({format.name, t.id, format.values, format.bytes, t.storage});
+  }
+  std::ranges::sort(all, {}, &GgmlType::id);
+  return all;
+}
 
 template <class T>
 std::string raw_of(std::span<const T> x) {
@@ -96,19 +89,22 @@ std::int64_t padding(std::int64_t size) {
 
 }  // namespace
 
-std::span<const GgmlType> ggml_types() { return kTypes; }
+std::span<const GgmlType> ggml_types() {
+  static const std::vector<GgmlType> all = all_types();
+  return all;
+}
 
 const GgmlType* ggml_type(std::uint32_t id) {
-  auto it = std::ranges::find(kTypes, id, &GgmlType::id);
-  return it == std::end(kTypes) ? nullptr : it;
+  auto it = std::ranges::find(ggml_types(), id, &GgmlType::id);
+  return it == ggml_types().end() ? nullptr : &*it;
 }
 const GgmlType* ggml_type(std::string_view name) {
-  auto it = std::ranges::find(kTypes, name, &GgmlType::name);
-  return it == std::end(kTypes) ? nullptr : it;
+  auto it = std::ranges::find(ggml_types(), name, &GgmlType::name);
+  return it == ggml_types().end() ? nullptr : &*it;
 }
 const GgmlType& ggml_type(Storage storage) {
-  auto it = std::ranges::find(kTypes, std::optional(storage), &GgmlType::storage);
-  DML_CHECK(it != std::end(kTypes), "a storage that GGUF has no type for");
+  auto it = std::ranges::find(ggml_types(), std::optional(storage), &GgmlType::storage);
+  DML_CHECK(it != ggml_types().end(), "a storage that GGUF has no type for");
   return *it;
 }
 

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "exchange/gguf_families.h"
+#include "kernels/stored_format.h"
 #include "model/low_rank_init.h"
 
 namespace dml {
@@ -57,7 +58,7 @@ std::vector<float> turned(std::span<const float> x, std::int64_t rows, std::int6
 
 void write_gguf_adapter(const std::string& path, const Adapter& adapter, const ModelSpec& spec, const GgufFileType& type,
                         const std::string& source) {
-  if (type.base != kernels::Storage::f32 && type.base != kernels::Storage::f16 && type.base != kernels::Storage::bf16)
+  if (kernels::is_quantised(type.base))
     throw UserError("--dtype: an adapter is written as f32, f16 or bf16, not as {}", type.name);
   refuse(adapter, spec, source);
   const GgufFamily& family = gguf_family(spec.model_type, source);

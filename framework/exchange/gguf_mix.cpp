@@ -4,6 +4,7 @@
 
 #include "core/closest.h"
 #include "core/error.h"
+#include "kernels/stored_format.h"
 
 namespace dml {
 namespace {
@@ -19,8 +20,6 @@ bool stays_float32(const GgufTensor& t) {
   const bool routes = role == WeightRole::router || role == WeightRole::shared_gate;
   return routes || role == WeightRole::positions || t.name.ends_with("_norm.weight") || !t.name.ends_with(".weight");
 }
-
-bool has_blocks(Storage s) { return s != Storage::f32 && s != Storage::f16 && s != Storage::bf16; }
 
 // Eight experts: attention is a small part of the model, and stays finer.
 constexpr std::int64_t kFineExperts = 8;
@@ -100,7 +99,7 @@ std::vector<const GgmlType*> mixed_types(const GgufFileType& file, const std::ve
     if (!stays_float32(t)) {
       const WeightRole role = t.sources[0].role;
       const bool ends = role == WeightRole::head || (spec.tied && role == WeightRole::embed);
-      s = has_blocks(file.base) ? fitting(wanted(file, t, ends, spec), t.cols(), ends) : file.base;
+      s = kernels::is_quantised(file.base) ? fitting(wanted(file, t, ends, spec), t.cols(), ends) : file.base;
     }
     types.push_back(t.matrix() && t.sources[0].coded ? ggml_type("mxfp4") : &ggml_type(s));
   }

@@ -17,6 +17,7 @@
 #include "kernels/quant_ggml.h"
 #include "kernels/quant_nf4.h"
 #include "kernels/simd/loops.h"
+#include "kernels/stored_format.h"
 
 // Exported by OpenBLAS builds that choose their kernels at run time.
 extern "C" {
@@ -84,7 +85,7 @@ void few_rows_of_blocks(ConstMat x, const Weight& w, float* to, std::int64_t ld,
 
 void few_rows_nt(ConstMat x, const Weight& w, float* to, std::int64_t ld, bool add, std::int64_t first,
                  std::int64_t last) {
-  if (block_format(w.storage) || w.storage == Storage::mxfp4) return few_rows_of_blocks(x, w, to, ld, add, first, last);
+  if (!stored_format(w.storage).direct) return few_rows_of_blocks(x, w, to, ld, add, first, last);
   if (w.storage != Storage::nf4 || w.cols % kNf4Block == 0) {
     Weight rows = w.slice(first, last - first);
     const std::int64_t packed = loops().room * ((w.cols + 127) / 128 * 128);

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "core/error.h"
+#include "kernels/stored_format.h"
 #include "model/adapter_start.h"
 #include "model/weight_slots.h"
 
@@ -12,8 +13,7 @@ AdaptedWeights::AdaptedWeights(CausalLm& model, bool in_float32) : model_(model)
   for (const WeightName& w : weight_names(model.spec)) {
     const auto* lora = w.bias || w.vector ? nullptr : adapter_at(model, w);
     if (!lora || !*lora) continue;
-    const kernels::Storage storage = frozen_at(model, w)->storage;
-    if (storage == kernels::Storage::nf4 || storage == kernels::Storage::int8 || storage == kernels::Storage::mxfp4)
+    if (kernels::is_quantised(frozen_at(model, w)->storage))
       throw UserError("relora: '{}' is quantised: what is merged into it would be rounded away; use adapter: lora",
                       w.tensor);
     matrices_.push_back(own_matrix(model, w, in_float32));

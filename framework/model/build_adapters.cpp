@@ -3,6 +3,7 @@
 #include <map>
 
 #include "kernels/quant_nf4.h"
+#include "kernels/stored_format.h"
 #include "model/adapter_start.h"
 #include "model/building.h"
 #include "model/low_rank_init.h"
@@ -150,7 +151,7 @@ class AdapterPlaces {
     };
     auto stored = b_.find(w);
     if (b_.source && !stored) return;
-    const bool quantised = stored && (stored->storage == Storage::nf4 || stored->storage == Storage::int8);
+    const bool quantised = stored && kernels::is_quantised(stored->storage);
     if (m.r > std::min(m.module.rows, m.module.cols))
       return refuse(fmt::format("rank {} is above the weight's smaller side", m.r));
     if (quantised && init == "loftq")

@@ -29,7 +29,7 @@ struct QuantisedBaseTest : testing::Test {
   TempDir dir;
   std::string root = dir / "cache";
 
-  QuantisedBase open(const std::string& model, QuantScheme scheme = QuantScheme::nf4) {
+  QuantisedBase open(const std::string& model, kernels::Storage scheme = kernels::Storage::nf4) {
     return QuantisedBase(read_model_spec(model), ModelFiles(model), scheme, root);
   }
   std::string copy_of(const std::string& family) {
@@ -75,7 +75,7 @@ TEST_F(QuantisedBaseTest, ValuesAreWithinHalfACodeOfTheOriginals) {
   const std::string name = "model.layers.0.mlp.down_proj.weight";
   ModelFiles files(golden("llama_tiny"));
   auto x = files.find(name)->floats("");
-  QuantisedBase nf4 = open(golden("llama_tiny")), int8 = open(golden("llama_tiny"), QuantScheme::int8);
+  QuantisedBase nf4 = open(golden("llama_tiny")), int8 = open(golden("llama_tiny"), kernels::Storage::int8);
   auto four = nf4.find(name), eight = int8.find(name);
   auto a = floats(four->as_matrix(32, 48)), b = floats(eight->as_matrix(32, 48)), scale = scales(*four, 32, 48);
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -101,11 +101,11 @@ TEST_F(QuantisedBaseTest, ATransposedTensorIsQuantisedAsItIsUsed) {
 
 TEST_F(QuantisedBaseTest, AFusedTensorIsLeftOutWhenItsPartsBeginWithinABlock) {
   ModelSpec spec = read_model_spec(golden("phi3"));
-  EXPECT_TRUE(quantised_layout(spec, QuantScheme::nf4).left_out.empty());
+  EXPECT_TRUE(quantised_layout(spec, kernels::Storage::nf4).left_out.empty());
   spec.hidden = 33;
-  auto layout = quantised_layout(spec, QuantScheme::nf4);
+  auto layout = quantised_layout(spec, kernels::Storage::nf4);
   EXPECT_THAT(layout.left_out, testing::Contains("model.layers.0.self_attn.qkv_proj.weight"));
-  EXPECT_TRUE(quantised_layout(spec, QuantScheme::int8).left_out.empty());
+  EXPECT_TRUE(quantised_layout(spec, kernels::Storage::int8).left_out.empty());
 }
 
 // The tensors of a golden model, with their values in bf16.
@@ -141,7 +141,7 @@ void write_as_bitsandbytes(const std::string& family, const std::string& to, con
   };
   for (const TensorView& t : files.tensors())
     add(std::string(t.name), t.dtype, {t.shape.begin(), t.shape.end()}, t.bytes.data());
-  for (const QuantisedMatrix& m : quantised_layout(read_model_spec(golden(family)), QuantScheme::nf4).matrices) {
+  for (const QuantisedMatrix& m : quantised_layout(read_model_spec(golden(family)), kernels::Storage::nf4).matrices) {
     auto x = files.find(m.name)->floats("");
     auto blocks = static_cast<std::int64_t>((x.size() + 63) / 64), groups = (blocks + 255) / 256;
     std::vector<std::uint8_t> codes((x.size() + 1) / 2), scale_codes(static_cast<std::size_t>(blocks));
@@ -170,11 +170,13 @@ TEST_F(QuantisedBaseTest, ABaseThatBitsandbytesHasQuantisedGivesTheSameValues) {
   write_as_bitsandbytes("llama_tiny", dir / "bnb", "float32");
   QuantisedBase as_is = open(dir / "bnb");
   EXPECT_NE(as_is.folder(), from_values.folder());
-  for (const QuantisedMatrix& m : quantised_layout(read_model_spec(golden("llama_tiny")), QuantScheme::nf4).matrices)
+  for (const QuantisedMatrix& m :
+       quantised_layout(read_model_spec(golden("llama_tiny")), kernels::Storage::nf4).matrices)
     EXPECT_EQ(floats(as_is.find(m.name)->as_matrix(m.rows, m.cols)),
               floats(from_values.find(m.name)->as_matrix(m.rows, m.cols)))
         << m.name;
-  EXPECT_THAT(refusal([&] { open(dir / "bnb", QuantScheme::int8); }), testing::HasSubstr("quantised to nf4 already"));
+  EXPECT_THAT(refusal([&] { open(dir / "bnb", kernels::Storage::int8); }),
+              testing::HasSubstr("quantised to nf4 already"));
 }
 
 // As bitsandbytes does in a model that computes in bf16.
@@ -184,7 +186,7 @@ TEST_F(QuantisedBaseTest, ValuesOfABaseIn16BitsAreRoundedToBf16) {
   for (const std::string& model : {dir / "half", dir / "bnb"}) {
     QuantisedBase q = open(model);
     bool rounded = false;
-    for (const QuantisedMatrix& m : quantised_layout(read_model_spec(model), QuantScheme::nf4).matrices) {
+    for (const QuantisedMatrix& m : quantised_layout(read_model_spec(model), kernels::Storage::nf4).matrices) {
       kernels::Weight w = q.find(m.name)->as_matrix(m.rows, m.cols);
       auto values = floats(w);
       w.bf16_values = false;
@@ -197,7 +199,7 @@ TEST_F(QuantisedBaseTest, ValuesOfABaseIn16BitsAreRoundedToBf16) {
     EXPECT_TRUE(rounded);
   }
   const char* name = "model.layers.0.mlp.down_proj.weight";
-  EXPECT_FALSE(open(dir / "half", QuantScheme::int8).find(name)->bf16_values);
+  EXPECT_FALSE(open(dir / "half", kernels::Storage::int8).find(name)->bf16_values);
   EXPECT_FALSE(open(golden("llama_tiny")).find(name)->bf16_values);
 }
 
@@ -305,7 +307,8 @@ TEST_F(QuantisedBaseTest, MissingAndMisshapenTensorsAreListed) {
   ModelSpec spec = read_model_spec(golden("llama_tiny"));
   spec.ffn = 64;
   spec.layers = 3;
-  std::string said = refusal([&] { QuantisedBase(spec, ModelFiles(golden("llama_tiny")), QuantScheme::nf4, root); });
+  std::string said =
+      refusal([&] { QuantisedBase(spec, ModelFiles(golden("llama_tiny")), kernels::Storage::nf4, root); });
   EXPECT_THAT(said, testing::HasSubstr(
                         "'model.layers.0.mlp.up_proj.weight' has shape [48, 32], config.json asks for [64, 32]"));
   EXPECT_THAT(said, testing::HasSubstr("'model.layers.2.self_attn.q_proj.weight' is missing"));

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "core/parallel.h"
+#include "kernels/stored_format.h"
 #include "model/golden.h"
 #include "model/weight_slots.h"
 #include "temporary_folder.h"
@@ -46,7 +47,7 @@ Result run(GoldenModel& m, const GoldenBatch& batch) {
   return {loss, m.gradients};
 }
 
-class QuantisedModel : public testing::TestWithParam<std::tuple<std::string, QuantScheme>> {};
+class QuantisedModel : public testing::TestWithParam<std::tuple<std::string, kernels::Storage>> {};
 
 TEST_P(QuantisedModel, ComputesWhatTheDequantisedModelDoes) {
   auto [family, scheme] = GetParam();
@@ -70,7 +71,7 @@ TEST_P(QuantisedModel, ComputesWhatTheDequantisedModelDoes) {
   });
   Result a = run(small, batch), b = run(large, batch);
   // An expert may have few rows, which int8 multiplies as integers: exactly, where floats are rounded.
-  const bool rounded = spec.moe.experts > 0 && scheme == QuantScheme::int8;
+  const bool rounded = spec.moe.experts > 0 && scheme == kernels::Storage::int8;
   EXPECT_NEAR(a.loss, b.loss, rounded ? 1e-5 * b.loss : 0);
   if (!rounded) {
     EXPECT_EQ(a.gradients, b.gradients);
@@ -102,8 +103,8 @@ TEST_P(QuantisedModel, ComputesWhatTheDequantisedModelDoes) {
 INSTANTIATE_TEST_SUITE_P(
     Families, QuantisedModel,
     testing::Combine(testing::ValuesIn(golden_families()),
-                     testing::Values(QuantScheme::nf4, QuantScheme::int8)),
-    [](auto& row) { return fmt::format("{}_{}", std::get<0>(row.param), scheme_name(std::get<1>(row.param))); });
+                     testing::Values(kernels::Storage::nf4, kernels::Storage::int8)),
+    [](auto& row) { return fmt::format("{}_{}", std::get<0>(row.param), kernels::stored_format(std::get<1>(row.param)).name); });
 
 }  // namespace
 }  // namespace dml
