@@ -15,10 +15,10 @@ constexpr std::size_t kFrozen = 3;                // place for part_channel()
 
 std::size_t aligned(std::size_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
 
-std::size_t scale_count(const kernels::Weight& w) { return static_cast<std::size_t>(kernels::scale_count(w)); }
+std::size_t scales_of(const kernels::Weight& w) { return static_cast<std::size_t>(kernels::scale_count(w)); }
 // Of the matrix up to the weight's last scale, and their mean.
 std::size_t scale_block_count(const kernels::Weight& w) {
-  return 1 + (static_cast<std::size_t>(w.first_block) + scale_count(w) + kernels::kNf4ScaleBlock - 1) /
+  return 1 + (static_cast<std::size_t>(w.first_block) + scales_of(w) + kernels::kNf4ScaleBlock - 1) /
                  kernels::kNf4ScaleBlock;
 }
 
@@ -56,8 +56,8 @@ std::vector<FrozenShards::Block> FrozenShards::lay_out(const std::vector<std::ve
         blocks[u].size += aligned(size);
       };
       add(Array::data, w->data, static_cast<std::size_t>(kernels::storage_bytes(w->storage, w->rows * w->cols)));
-      add(Array::scales, w->scales, scale_count(*w) * sizeof(float));
-      add(Array::scale_codes, w->scale_codes, scale_count(*w));
+      add(Array::scales, w->scales, scales_of(*w) * sizeof(float));
+      add(Array::scale_codes, w->scale_codes, scales_of(*w));
       add(Array::scale_blocks, w->scale_blocks, scale_block_count(*w) * sizeof(float));
     }
   return blocks;
