@@ -13,7 +13,7 @@
 namespace dml {
 namespace {
 
-constexpr double kLongestRetryAfter = 300;  // seconds
+constexpr double kFirstPause = 1, kLongestPause = 8, kLongestRetryAfter = 300;  // seconds
 constexpr const char* kEndpoint = "https://huggingface.co";
 
 std::string environment(const char* name) {
@@ -106,17 +106,18 @@ WebAnswer HubClient::send(WebRequest request, const std::function<bool(WebReques
   request.token = options_.token;
   request.token_origin = origin_of(options_.endpoint);
   request.stall_seconds = options_.stall_seconds;
-  double wait = options_.first_wait;
+  double usual = kFirstPause;
   for (int tried = 1;; ++tried) {
     WebAnswer answer = send_once(request);
     if (!is_worth_another_try(answer)) return answer;
-    if (before_try && before_try(request)) tried = 1, wait = options_.first_wait;
+    if (before_try && before_try(request)) tried = 1, usual = kFirstPause;
     if (tried >= options_.tries) return answer;
-    const double asked = retry_after(answer), seconds = asked >= 0 ? asked : wait;
+    const double asked = retry_after(answer), seconds = asked >= 0 ? asked : usual;
     log_debug("{}: {}; trying again in {:.1f} s", origin_of(answer.url),
               answer.failure.empty() ? fmt::format("status {}", answer.status) : answer.failure, seconds);
-    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
-    wait = std::min(2 * wait, options_.longest_wait);
+    if (options_.pause) options_.pause(seconds);
+    else std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+    usual = std::min(2 * usual, kLongestPause);
   }
 }
 

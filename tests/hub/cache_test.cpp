@@ -49,15 +49,18 @@ TEST_F(HubCache, FindsSnapshotsByNameAndRevision) {
   EXPECT_EQ(find_in_hub_cache(HubKind::model, "org/small"), one);
   EXPECT_EQ(find_in_hub_cache(HubKind::model, "org/small@main"), one);
   EXPECT_EQ(find_in_hub_cache(HubKind::model, std::string("org/small@") + kOne), one);
-  EXPECT_EQ(find_in_hub_cache(HubKind::model, "org/small@refs/pr/1"), place(std::string("models--org--small/snapshots/") + kTwo));
+  EXPECT_EQ(find_in_hub_cache(HubKind::model, "org/small@refs/pr/1"),
+            place(std::string("models--org--small/snapshots/") + kTwo));
   EXPECT_EQ(find_in_hub_cache(HubKind::model, "gpt2"), place(std::string("models--gpt2/snapshots/") + kOne));
-  EXPECT_EQ(find_in_hub_cache(HubKind::dataset, "org/rows"), place(std::string("datasets--org--rows/snapshots/") + kTwo));
+  EXPECT_EQ(find_in_hub_cache(HubKind::dataset, "org/rows"),
+            place(std::string("datasets--org--rows/snapshots/") + kTwo));
   EXPECT_EQ(read_file(*find_in_hub_cache(HubKind::model, "org/small") + "/config.json"), "{}");
 }
 
 TEST_F(HubCache, WhatItLacksIsNotFound) {
-  for (const char* name : {"org/rows", "org/broken", "org/small@v1", "org/none", "small", "models/llama/config.json", "../org/small",
-                           "org/../small", "/org/small", "org/small@../main", "org/sm all", "-a/b", "a./b", "a--b/c", ""})
+  for (const char* name :
+       {"org/rows", "org/broken", "org/small@v1", "org/none", "small", "models/llama/config.json", "../org/small",
+        "org/../small", "/org/small", "org/small@../main", "org/sm all", "-a/b", "a./b", "a--b/c", ""})
     EXPECT_EQ(find_in_hub_cache(HubKind::model, name), std::nullopt) << name;
   EXPECT_EQ(find_in_hub_cache(HubKind::model, "org/small@ffffffffffffffffffffffffffffffffffffffff"), std::nullopt);
 }

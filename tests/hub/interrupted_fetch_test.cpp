@@ -1,0 +1,150 @@
+// Downloads that are killed, shared by processes, or go wrong a thousand times; a file larger than memory may be.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <sstream>
+
+#include "hub/fetching.h"
+#include "temporary_folder.h"
+
+namespace dml {
+namespace {
+
+namespace fs = std::filesystem;
+using testing_tools::Fetching;
+using testing_tools::varied_bytes;
+
+TEST_F(Fetching, AKilledDownloadIsContinued) {
+  hub_.add("models/org/model/model.safetensors", varied_bytes(400'000));
+  const pid_t child = fork();
+  if (child == 0) {
+    FetchRequest slow = request();
+    slow.connections = 1;
+    fetch_and_exit(slow);
+  }
+  // Some ranges are there: then it dies.
+  auto parts = [&] {
+    std::size_t done = 0;
+    std::error_code none;
+    for (fs::directory_iterator it(hub_.cache("models--org--model/blobs"), none), end; !none && it != end;
+         it.increment(none))
+      if (it->path().string().ends_with(".dml.parts"))
+        done = std::max<std::size_t>(done, fs::file_size(it->path(), none));
+    return done;
+  };
+  int status = 0;
+  while (parts() < 60 && waitpid(child, &status, WNOHANG) == 0) usleep(200);
+  kill(child, SIGKILL);
+  waitpid(child, &status, 0);
+  EXPECT_FALSE(file_exists(hub_.cache("models--org--model/refs/main")));
+  hub_.forget_requests();
+  expect_right(fetch());
+  const std::string requests = hub_.requests();
+  const auto ranges = std::count(requests.begin(), requests.end(), '\n');
+  EXPECT_LT(ranges, 2 * 267 - 40) << "what was there was fetched again";
+}
+
+TEST_F(Fetching, OfTwoProcessesOneDownloads) {
+  hub_.add("models/org/model/model.safetensors", varied_bytes(300'000));
+  FetchRequest large = request();
+  large.range_bytes = 20'000;
+  std::vector<pid_t> children;
+  for (int i = 0; i < 3; ++i) {
+    children.push_back(fork());
+    if (children.back() == 0) {
+      fetch_and_exit(large);
+    }
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  std::istringstream lines(hub_.requests());
+  std::map<std::string, int> count;
+  for (std::string line; std::getline(lines, line);)
+    if (line.find(" /cdn/") != line.npos) ++count[line];
+  EXPECT_GE(count.size(), 15u);
+  for (auto& [line, times] : count) EXPECT_EQ(times, 1) << line;
+  hub_.forget_requests();
+  expect_right(fetch());
+}
+
+// DML_LONG=1: the figures of a long run.
+TEST_F(Fetching, LongAThousandFaultyDownloadsLeaveNothingWrong) {
+  if (!std::getenv("DML_LONG")) GTEST_SKIP() << "DML_LONG=1";
+  int failed = 0;
+  for (int i = 0; i < 1000 && !HasFailure(); ++i) {
+    fs::remove_all(hub_.cache());
+    hub_.set_faults({{"429", {2, 0}},
+                     {"status", {2, 502}},
+                     {"hang up", {3, 1}},
+                     {"cut", {9, -1}},
+                     {"416", {1, 1}},
+                     {"no ranges", {2, 1}},
+                     {"chunked", {1, 1}},
+                     {"wrong bytes", {1, 1}},
+                     {"longer", {1, 1}}},
+                    0.3);
+    if (!problem().empty()) {
+      ++failed;
+      EXPECT_FALSE(file_exists(hub_.cache("models--org--model/refs/main")));
+      hub_.set_faults({});
+    }
+    expect_right(fetch());
+  }
+  std::printf("1000 downloads; %d failed, and were continued\n", failed);
+}
+
+TEST_F(Fetching, LongASilentServerIsLeft) {
+  if (!std::getenv("DML_LONG")) GTEST_SKIP() << "DML_LONG=1";
+  hub_.set_faults({{"halt", {2, 100}}});
+  HubOptions options = hub_.options();
+  options.stall_seconds = 1;
+  expect_right(fetch_from_hub(HubClient(options), request()));
+}
+
+// Its bytes are the numbers 0, 1, … in 8 bytes each; their digest is that of sha256sum.
+TEST_F(Fetching, LongALargeFileTakesConstantMemory) {
+  if (!std::getenv("DML_LONG")) GTEST_SKIP() << "DML_LONG=1";
+  constexpr std::uint64_t kSize = 5'000'000'000;
+  hub_.add_made("models/org/model/model.safetensors", kSize, "DIGEST_OF_FIVE",
+                [](std::uint64_t offset, char* to, std::size_t count) {
+                  for (std::size_t i = 0; i < count; ++i) {
+                    const std::uint64_t at = offset + i;
+                    to[i] = static_cast<char>(at / 8 >> at % 8 * 8);
+                  }
+                });
+  const testing_tools::TemporaryFolder on_disk;
+  setenv("HF_HUB_CACHE", on_disk.path().c_str(), 1);
+  FetchRequest large;
+  large.name = *parse_hub_name("org/model");
+  constexpr std::size_t kAllowed = std::size_t{64} << 20;
+  const std::size_t before = memory_use().now;
+  const pid_t child = fork();
+  if (child == 0) {
+    try {
+      if (fetch(large).bytes < kSize) _exit(3);
+    } catch (const std::exception& error) {
+      std::printf("%s\n", error.what());
+      _exit(2);
+    }
+    std::printf("5 GB took %zu MiB beside the %zu of the test\n", (memory_use().peak - before) >> 20, before >> 20);
+    std::fflush(stdout);
+    _exit(memory_use().peak < before + kAllowed ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace dml
