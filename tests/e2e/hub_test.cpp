@@ -1,0 +1,166 @@
+// The Hub from the command line, against its mock on the loopback: dml fetch, dml push, recipes that name what this machine lacks,
+// and results that are pushed while a run goes on.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <map>
+#include <sstream>
+
+#include "core/files.h"
+#include "e2e/workshop.h"
+#include "hub/mock_hub.h"
+
+namespace dml::e2e {
+namespace fs = std::filesystem;
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing_tools::MockHub;
+using testing_tools::varied_bytes;
+
+class HubCommands : public Workshop {
+ protected:
+  HubCommands() {
+    hub_.add("models/org/model/config.json", R"({"model_type": "llama"})");
+    hub_.add("models/org/model/model.safetensors", weights_);
+  }
+  Surroundings around(const std::string& token = "secret-token") const {
+    return {.environment = {"HF_ENDPOINT=" + hub_.endpoint(), "HF_TOKEN=" + token, "HF_HUB_DOWNLOAD_TIMEOUT=200"}};
+  }
+  Ended fetch(Words more = {}) const {
+    more.insert(more.begin(), {"fetch", "org/model"});
+    return dml(more, around());
+  }
+  // Every file as the Hub has it, and no other in the cache.
+  void expect_whole() const {
+    const std::string repository = hub_.cache("models--org--model/");
+    const std::string snapshot = repository + "snapshots/" + read_file(repository + "refs/main") + "/";
+    EXPECT_EQ(read_file(snapshot + "model.safetensors"), hub_.content("models/org/model/model.safetensors"));
+    EXPECT_EQ(read_file(snapshot + "config.json"), hub_.content("models/org/model/config.json"));
+    EXPECT_EQ(std::distance(fs::directory_iterator(repository + "blobs"), fs::directory_iterator()), 2);
+  }
+  // How often each large file, or part of one, was sent.
+  std::map<std::string, int> sent() const {
+    std::map<std::string, int> count;
+    std::istringstream lines(hub_.requests());
+    for (std::string line; std::getline(lines, line);)
+      if (line.find(" GET /cdn/") != line.npos) ++count[line];
+    return count;
+  }
+  void add_folder(const std::string& repository, const std::string& folder) {
+    for (const auto& entry : fs::directory_iterator(folder))
+      if (entry.is_regular_file())
+        hub_.add(repository + "/" + entry.path().filename().string(), read_file(entry.path()));
+  }
+
+  MockHub hub_;
+  const std::string weights_ = varied_bytes(300'000);
+};
+
+TEST_F(HubCommands, FetchFillsTheCacheAndPrintsTheFolder) {
+  const Ended listed = fetch({"--dry-run"});
+  EXPECT_THAT(listed.out, AllOf(HasSubstr("0.3 MB  model.safetensors"), HasSubstr("0.3 MB of it not in the cache")));
+  EXPECT_FALSE(file_exists(hub_.cache("models--org--model/refs/main")));
+  const Ended first = fetch();
+  EXPECT_EQ(first.exit, 0) << first.err;
+  EXPECT_THAT(first.out, HasSubstr("models--org--model/snapshots/"));
+  expect_whole();
+  hub_.forget_requests();
+  EXPECT_EQ(fetch().out, first.out);
+  EXPECT_THAT(hub_.requests(), Not(HasSubstr("resolve")));
+}
+
+TEST_F(HubCommands, OfTwoProcessesOneDownloads) {
+  hub_.set_faults({{"halt", {1, 1000}}});  // it begins, and the server falls silent
+  const Words words{dml_path(), "fetch", "org/model"};
+  Surroundings impatient = around();
+  impatient.environment.back() = "HF_HUB_DOWNLOAD_TIMEOUT=1";
+  Child first(words, impatient);
+  ASSERT_TRUE(soon([&] { return sent().size() == 1; }));
+  Child second(words, around());
+  const Ended one = first.wait(), two = second.wait();
+  EXPECT_EQ(one.exit, 0) << one.err;
+  EXPECT_EQ(two.exit, 0) << two.err;
+  EXPECT_EQ(one.out, two.out);
+  EXPECT_THAT(two.err, HasSubstr("waiting for the process that downloads it"));
+  for (const auto& [request, times] : sent()) EXPECT_EQ(times, 1) << request;
+  expect_whole();
+}
+
+TEST_F(HubCommands, AKilledFetchIsContinued) {
+  hub_.set_faults({{"halt", {1, 1000}}});
+  Child child({dml_path(), "fetch", "org/model"}, around());
+  ASSERT_TRUE(soon([&] { return sent().size() == 1; }));
+  child.signal(SIGKILL);
+  child.wait();
+  EXPECT_FALSE(file_exists(hub_.cache("models--org--model/refs/main")));
+  EXPECT_EQ(fetch().exit, 0);
+  expect_whole();
+}
+
+TEST_F(HubCommands, TroublesEndInOneLine) {
+  hub_.set_faults({{"429", {2, 0}}});
+  EXPECT_EQ(fetch().exit, 0);
+  expect_whole();
+  fs::remove_all(hub_.cache());
+  hub_.set_faults({{"429", {99, 0}}});
+  expect_refused(fetch(), 5, {"model org/model", "limits the number of requests (429)"});
+  hub_.set_faults({{"wrong bytes", {99}}});
+  expect_refused(fetch(), 5, {"what arrived has the digest", "it was thrown away"});
+  hub_.set_faults({});
+  hub_.add_made("models/org/model/model.safetensors", 1'000'000'000'000'000, std::string(64, 'a'), {});
+  expect_refused(fetch(), 2, {"1000000.0 GB are needed", "HF_HOME or HF_HUB_CACHE names another folder"});
+  expect_refused(dml({"fetch", "org/modle"}, around()), 2, {"model org/modle: not found on http://127.0.0.1"});
+  EXPECT_FALSE(file_exists(hub_.cache("models--org--model/refs/main")));
+}
+
+TEST_F(HubCommands, PushSendsAResultAndSaysWhatItLacks) {
+  fs::create_directory(at("lora"));
+  write("lora/adapter_config.json", "{}");
+  write("lora/adapter_model.safetensors", weights_);
+  const Ended pushed = dml({"push", at("lora"), "org/result", "--private"}, around());
+  EXPECT_EQ(pushed.exit, 0) << pushed.err;
+  EXPECT_THAT(pushed.out, HasSubstr("http://hub/commit/"));
+  EXPECT_EQ(hub_.content("models/org/result/adapter_model.safetensors"), weights_);
+  EXPECT_EQ(hub_.created()["private"], true);
+  expect_refused(dml({"push", at("lora"), "org/result"}, around("wrong")), 2,
+                 {"model org/result", "the token may not see it"});
+  expect_refused(dml({"push", at("none"), "org/result"}, around()), 2, {"no such directory"});
+}
+
+// The ranks of a run download once; what it saves is pushed as hub_strategy says.
+TEST_F(HubCommands, ARunBeginsAndEndsOnTheHub) {
+  add_folder("models/org/base", base_directory());
+  hub_.add("datasets/org/rows/rows.jsonl", read_file(at("rows.jsonl")));
+  const Keys keys = tiny_lora() + Keys{{"base_model", "org/base"},
+                                       {"datasets", "[{path: org/rows, type: alpaca}]"},
+                                       {"max_steps", "4"},
+                                       {"save_steps", "2"},
+                                       {"hub_model_id", "org/result"},
+                                       {"hub_strategy", "checkpoint"}};
+  const Ended run = train(has_mpirun() ? 2 : 1, recipe("a.yml", keys), {}, around());
+  ASSERT_EQ(run.exit, 0) << run.err;
+  for (const auto& [request, times] : sent()) EXPECT_EQ(times, 1) << request;
+  for (const char* name : {"adapter_model.safetensors", "last-checkpoint/adapter_model.safetensors"})
+    EXPECT_EQ(hub_.content(std::string("models/org/result/") + name), read_file(at("out/adapter_model.safetensors")))
+        << name;
+  EXPECT_TRUE(hub_.has("models/org/result/README.md"));
+  EXPECT_TRUE(hub_.has("models/org/result/last-checkpoint/manifest.json"));
+  EXPECT_FALSE(hub_.has("models/org/result/metrics.jsonl"));
+}
+
+TEST_F(HubCommands, APushThatFailsIsAWarning) {
+  const Keys keys = tiny_lora() + Keys{{"max_steps", "1"}, {"save_strategy", "no"}, {"hub_model_id", "org/result"}};
+  expect_refused(train(1, recipe("a.yml", keys), {}, around("")), 2, {"a.yml:", "hub_model_id: a push needs a token"});
+  const Ended run = train(1, recipe("a.yml", keys), {}, around("wrong"));
+  EXPECT_EQ(run.exit, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("was not pushed"));
+  EXPECT_THAT(run.err, HasSubstr("To push it later: dml push " + at("out") + " org/result"));
+}
+
+}  // namespace
+}  // namespace dml::e2e
