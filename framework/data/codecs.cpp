@@ -96,7 +96,9 @@ const char* unbrotli(std::string_view in, std::string& out) {
 }
 
 const char* unzstd(std::string_view in, std::string& out) {
-  const std::size_t n = ZSTD_decompress(out.data(), out.size(), in.data(), in.size());
+  thread_local const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(), ZSTD_freeDCtx);
+  if (!context) return "zstd: out of memory";
+  const std::size_t n = ZSTD_decompressDCtx(context.get(), out.data(), out.size(), in.data(), in.size());
   if (ZSTD_isError(n)) return kDamaged;
   return n == out.size() ? nullptr : kTooShort;
 }

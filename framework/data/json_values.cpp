@@ -1,11 +1,14 @@
 #include "data/json_values.h"
 
+#include <charconv>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 
 #include <fmt/format.h>
 
 #include "core/utf8.h"
+#include "data/row_json.h"
 
 namespace dml {
 namespace {
@@ -27,28 +30,45 @@ __extension__ typedef unsigned __int128 Wide;
 
 void put_text(std::string_view text, std::string& out) {
   constexpr char kHex[] = "0123456789abcdef";
+  const char *at = text.data(), *const end = at + text.size();
   out += '"';
-  for (char c : text) {
-    const auto u = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') out += '\\', out += c;
-    else if (u >= 0x20) out += c;
-    else if (c == '\n') out += "\\n";
-    else if (c == '\t') out += "\\t";
-    else if (c == '\r') out += "\\r";
+  while (true) {
+    const char* const plain = end_of_plain(at, end);
+    out.append(at, plain);
+    if (plain == end) break;
+    const auto u = static_cast<unsigned char>(*plain);
+    if (u == '"' || u == '\\') out += '\\', out += *plain;
+    else if (u == '\n') out += "\\n";
+    else if (u == '\t') out += "\\t";
+    else if (u == '\r') out += "\\r";
     else out += "\\u00", out += kHex[u >> 4], out += kHex[u & 15];
+    at = plain + 1;
   }
   out += '"';
 }
 
+void put_whole(std::int64_t x, std::string& out) {
+  char digits[24];
+  out.append(digits, std::to_chars(digits, std::end(digits), x).ptr);
+}
+
 void put_number(double x, std::string& out) {
-  if (!std::isfinite(x)) out += "null";  // JSON has no such numbers
-  else if (x == std::trunc(x) && std::abs(x) < 1e15) out += fmt::format("{:.1f}", x);
-  else out += fmt::format("{}", x);
+  constexpr double kExact = 1e15;  // whole numbers below it have no exponent
+  if (!std::isfinite(x)) {
+    out += "null";  // JSON has no such numbers
+  } else if (x == std::trunc(x) && std::abs(x) < kExact) {
+    if (x == 0 && std::signbit(x)) out += '-';
+    put_whole(static_cast<std::int64_t>(x), out);
+    out += ".0";
+  } else {
+    char digits[40];
+    out.append(digits, fmt::format_to(digits, "{}", x));
+  }
 }
 
 void put_date(std::int64_t days, std::string& out) {
   if (!is_usual_day(days)) {
-    out += std::to_string(days);
+    put_whole(days, out);
     return;
   }
   out += '"' + date_text(days) + '"';
@@ -56,9 +76,10 @@ void put_date(std::int64_t days, std::string& out) {
 
 void put_time(std::int64_t x, std::int64_t per_second, std::string& out) {
   const std::int64_t of_day = kSecondsOfDay * per_second;
-  const std::int64_t day = x / of_day - (x % of_day < 0), rest = x - day * of_day, second = rest / per_second, part = rest % per_second;
+  const std::int64_t day = x / of_day - (x % of_day < 0), rest = x - day * of_day, second = rest / per_second,
+                     part = rest % per_second;
   if (!is_usual_day(day)) {
-    out += std::to_string(x);
+    put_whole(x, out);
     return;
   }
   out += fmt::format("\"{}T{:02}:{:02}:{:02}", date_text(day), second / 3600, second / 60 % 60, second % 60);
@@ -76,7 +97,8 @@ void put_decimal(std::string_view bytes, std::int64_t scale, std::string& out) {
   for (char c : bytes) x = x << 8 | static_cast<unsigned char>(c);
   if (negative) x = ~x + 1;
   std::string digits;
-  for (; x > 0 || digits.empty(); x /= 10) digits.insert(digits.begin(), static_cast<char>('0' + static_cast<int>(x % 10)));
+  for (; x > 0 || digits.empty(); x /= 10)
+    digits.insert(digits.begin(), static_cast<char>('0' + static_cast<int>(x % 10)));
   if (scale > 0) {
     const auto places = static_cast<std::size_t>(scale);
     if (digits.size() <= places) digits.insert(0, places + 1 - digits.size(), '0');

@@ -8,6 +8,7 @@
 namespace dml {
 
 void put_text(std::string_view text, std::string& out);
+void put_whole(std::int64_t x, std::string& out);
 /// Finite numbers; JSON has no others, they become null.
 void put_number(double x, std::string& out);
 /// "2024-02-29", from days since 1970.

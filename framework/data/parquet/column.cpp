@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "data/codecs.h"
 #include "data/parquet/thrift.h"
+#include "data/parquet/value_json.h"
 
 namespace dml::parquet {
 
@@ -13,7 +14,7 @@ using Type = Thrift::Type;
 
 void Column::fail(std::string_view what) const { throw UserError("{}, byte {}: {}", where_, at_, what); }
 
-bool Column::more() {
+bool Column::load_next() {
   while (entry_ == entries_) {
     if (left_ == 0) return false;
     load();
@@ -21,9 +22,10 @@ bool Column::more() {
   return true;
 }
 
-void Column::advance() {
-  value_ += has_value();
-  ++entry_;
+void Column::write_value(std::string& out) const {
+  const Value& value = values_[value_];
+  if (from_dictionary_ && dictionary_is_json_) out += value.bytes;
+  else put_value(value, *node_, out);
 }
 
 Column::Header Column::read_header() {
@@ -68,7 +70,8 @@ void Column::load() {
   if (h.values < 0 || static_cast<std::uint64_t>(h.values) > kMostValues)
     fail(fmt::format("a page of {} values; {} are the most", h.values, kMostValues));
   const std::string_view body = file_.substr(at_, static_cast<std::size_t>(h.packed));
-  if (h.has_crc && static_cast<std::uint32_t>(h.crc) != crc32_of(body)) fail("the page's checksum is wrong: the file is damaged");
+  if (h.has_crc && static_cast<std::uint32_t>(h.crc) != crc32_of(body))
+    fail("the page's checksum is wrong: the file is damaged");
   try {
     if (h.type == 2) load_dictionary(h, body);
     else if (h.type == 0 || h.type == 3) load_data(h, body);
@@ -82,8 +85,28 @@ void Column::load() {
 void Column::load_dictionary(const Header& h, std::string_view body) {
   if (!dictionary_.empty()) fail("a second dictionary");
   if (h.encoding != 0 && h.encoding != 2) fail(fmt::format("a dictionary in encoding {}", h.encoding));
-  if (auto why = unpack_block(codec(), body, static_cast<std::size_t>(h.unpacked), dictionary_page_); !why.empty()) fail(why);
+  if (auto why = unpack_block(codec(), body, static_cast<std::size_t>(h.unpacked), dictionary_page_); !why.empty())
+    fail(why);
   read_values({dictionary_page_, 0, static_cast<std::size_t>(h.values)}, *node_, {}, dictionary_, dictionary_store_);
+  write_dictionary();
+}
+
+// What occurs often is turned into JSON once.
+void Column::write_dictionary() {
+  constexpr std::size_t kMost = std::size_t{4} << 20;  // writers stop at 1 MB
+  if (dictionary_page_.size() > kMost) return;
+  std::string json;
+  std::vector<std::size_t> ends;
+  ends.reserve(dictionary_.size());
+  for (const Value& value : dictionary_) {
+    put_value(value, *node_, json);
+    ends.push_back(json.size());
+  }
+  dictionary_store_ = std::move(json);
+  const std::string_view all = dictionary_store_;
+  for (std::size_t i = 0, begin = 0; i < ends.size(); begin = ends[i++])
+    dictionary_[i].bytes = all.substr(begin, ends[i] - begin);
+  dictionary_is_json_ = true;
 }
 
 // Of version 1: with a length in front, or (old files) packed without one.
@@ -106,8 +129,16 @@ void Column::read_levels(const Header& h, std::string_view& rest, std::string_vi
     read_hybrid(rest.substr(4, size), width, count, out);
     rest.remove_prefix(4 + size);
   }
-  if (std::ranges::any_of(out, [&](std::uint32_t x) { return x > static_cast<std::uint32_t>(most); }))
-    fail(fmt::format("a level above {}", most));
+  std::uint32_t highest = 0;
+  for (const std::uint32_t level : out) highest = std::max(highest, level);
+  if (highest > static_cast<std::uint32_t>(most)) fail(fmt::format("a level above {}", most));
+}
+
+// Of a page: where it lies in the file, or in page_.
+std::string_view Column::unpacked(Codec codec, std::string_view packed, std::size_t size) {
+  if (codec == Codec::none && packed.size() == size) return packed;
+  if (auto why = unpack_block(codec, packed, size, page_); !why.empty()) fail(why);
+  return page_;
 }
 
 void Column::load_data(const Header& h, std::string_view body) {
@@ -118,22 +149,23 @@ void Column::load_data(const Header& h, std::string_view body) {
         h.def_bytes + h.rep_bytes > h.unpacked)
       fail("levels larger than the page");
     levels = body.substr(0, static_cast<std::size_t>(h.def_bytes + h.rep_bytes));
-    const std::string_view packed = body.substr(levels.size());
     const auto size = static_cast<std::size_t>(h.unpacked) - levels.size();
-    if (size == 0) page_.clear();  // no values: whatever the codec
-    else if (auto why = unpack_block(h.is_packed ? codec() : Codec::none, packed, size, page_); !why.empty()) fail(why);
-    rest = page_;
+    if (size > 0)
+      rest =
+          unpacked(h.is_packed ? codec() : Codec::none, body.substr(levels.size()), size);  // none: whatever the codec
   } else {
-    if (auto why = unpack_block(codec(), body, static_cast<std::size_t>(h.unpacked), page_); !why.empty()) fail(why);
-    rest = page_;
+    rest = unpacked(codec(), body, static_cast<std::size_t>(h.unpacked));
   }
   std::string_view reps = levels.substr(0, std::min(levels.size(), static_cast<std::size_t>(h.rep_bytes)));
   std::string_view defs = levels.substr(reps.size());
   read_levels(h, rest, reps, false);
   read_levels(h, rest, defs, true);
   entries_ = static_cast<std::size_t>(h.values), entry_ = value_ = 0;
-  const auto there = defs_.empty() ? entries_ : static_cast<std::size_t>(std::ranges::count(defs_, static_cast<std::uint32_t>(node_->def)));
+  const auto there = defs_.empty()
+                         ? entries_
+                         : static_cast<std::size_t>(std::ranges::count(defs_, static_cast<std::uint32_t>(node_->def)));
   values_.clear();
+  from_dictionary_ = h.encoding == 2 || h.encoding == 8;
   if (there > 0) read_values({rest, h.encoding, there}, *node_, dictionary_, values_, store_);
   left_ -= h.values;
 }

@@ -14,7 +14,7 @@ namespace dml::parquet {
 
 class Column {
  public:
-  static constexpr std::size_t kMostValues = 1u << 22;              // of a page
+  static constexpr std::size_t kMostValues = 1u << 22;               // of a page
   static constexpr std::size_t kMostBytes = std::size_t{256} << 20;  // of a page, unpacked
 
   /// `where`: "FILE: row group 0, column 'text'".
@@ -22,27 +22,37 @@ class Column {
       : file_(file), chunk_(&chunk), node_(&node), where_(std::move(where)), at_(chunk.begin), left_(chunk.values) {}
 
   /// Whether there is another entry; loads its page.
-  bool more();
+  bool more() { return entry_ < entries_ || load_next(); }
   /// Of the entry that more() found.
   int rep() const { return reps_.empty() ? 0 : static_cast<int>(reps_[entry_]); }
   int def() const { return defs_.empty() ? 0 : static_cast<int>(defs_[entry_]); }
   bool has_value() const { return def() == node_->def; }
-  const Value& value() const { return values_[value_]; }
-  void advance();
+  /// As JSON, appended.
+  void write_value(std::string& out) const;
+  void advance() {
+    value_ += has_value();
+    ++entry_;
+  }
   const Node& node() const { return *node_; }
   [[noreturn]] void fail(std::string_view what) const;
 
  private:
   struct Header {
-    std::int64_t type = -1, unpacked = 0, packed = 0, crc = -1, values = 0, encoding = 0, def_encoding = 3, rep_encoding = 3;
+    std::int64_t type = -1, unpacked = 0, packed = 0, crc = -1, values = 0, encoding = 0, def_encoding = 3,
+                 rep_encoding = 3;
     std::int64_t def_bytes = 0, rep_bytes = 0;
     bool has_crc = false, is_packed = true;
   };
-  Codec codec() const { return chunk_->codec >= 0 && chunk_->codec < 8 ? static_cast<Codec>(chunk_->codec) : Codec::lzo; }
+  Codec codec() const {
+    return chunk_->codec >= 0 && chunk_->codec < 8 ? static_cast<Codec>(chunk_->codec) : Codec::lzo;
+  }
   Header read_header();
+  bool load_next();
   void load();
   void load_dictionary(const Header& header, std::string_view body);
+  void write_dictionary();
   void load_data(const Header& header, std::string_view body);
+  std::string_view unpacked(Codec codec, std::string_view packed, std::size_t size);
   void read_levels(const Header& header, std::string_view& rest, std::string_view& levels, bool second);
 
   std::string_view file_;
@@ -52,6 +62,8 @@ class Column {
   std::size_t at_;
   std::int64_t left_;  // entries of the chunk that are not loaded
   std::string page_, store_, dictionary_page_, dictionary_store_;
+  bool dictionary_is_json_ = false;  // its values' bytes are their JSON
+  bool from_dictionary_ = false;     // the values of this page
   std::vector<Value> dictionary_, values_;
   std::vector<std::uint32_t> reps_, defs_;
   std::size_t entries_ = 0, entry_ = 0, value_ = 0;

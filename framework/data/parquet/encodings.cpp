@@ -53,12 +53,29 @@ std::uint64_t packed(std::string_view bytes, std::size_t i, int width) {
   return width == 64 ? x : x & ((std::uint64_t{1} << width) - 1);
 }
 
+// `count` of them, of at most 32 bits, behind those of `out`.
+void unpack(std::string_view bytes, int width, std::size_t count, std::vector<std::uint32_t>& out) {
+  const std::size_t before = out.size(), bits = static_cast<std::size_t>(width);
+  out.resize(before + count);
+  std::uint32_t* const to = out.data() + before;
+  const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
+  // Eight bytes from where a number begins hold all of it; near the end they may not be there.
+  const std::size_t safe = bytes.size() < 8 || bits == 0 ? 0 : std::min(count, (bytes.size() - 8) * 8 / bits);
+  for (std::size_t i = 0; i < safe; ++i) {
+    std::uint64_t window;
+    std::memcpy(&window, bytes.data() + i * bits / 8, 8);
+    to[i] = static_cast<std::uint32_t>(window >> (i * bits % 8) & mask);
+  }
+  for (std::size_t i = safe; i < count; ++i) to[i] = static_cast<std::uint32_t>(packed(bytes, i, width));
+}
+
 // DELTA_BINARY_PACKED; sums wrap at the width of the column.
 std::vector<std::int64_t> read_delta(Input& in, bool narrow, std::size_t most) {
   const std::uint64_t block = in.varint(), parts = in.varint(), count = in.varint();
   const std::uint64_t zigzag = in.varint();
   std::uint64_t value = (zigzag >> 1) ^ (~(zigzag & 1) + 1);
-  if (block == 0 || block % 128 != 0 || block > (1 << 20) || parts == 0 || block % parts != 0 || block / parts % 32 != 0)
+  if (block == 0 || block % 128 != 0 || block > (1 << 20) || parts == 0 || block % parts != 0 ||
+      block / parts % 32 != 0)
     throw PageProblem("the sizes of its delta blocks are impossible");
   if (count > most) throw PageProblem(fmt::format("{} deltas for {} values", count, most));
   std::vector<std::int64_t> out;
@@ -83,51 +100,56 @@ std::vector<std::int64_t> read_delta(Input& in, bool narrow, std::size_t most) {
 }
 
 void read_plain(Input& in, const Node& column, std::size_t count, std::vector<Value>& out) {
-  const std::size_t least = column.physical == Physical::int96      ? 12
-                            : column.physical == Physical::real64   ? 8
-                            : column.physical == Physical::int64    ? 8
-                            : column.physical == Physical::fixed    ? static_cast<std::size_t>(column.length)
-                            : column.physical == Physical::boolean  ? 0
-                                                                    : 4;
-  if (least > 0 && count > in.left() / least) throw PageProblem(fmt::format("{} values in {} bytes", count, in.left()));
-  if (column.physical == Physical::boolean) {
-    const std::string_view bits = in.take((count + 7) / 8);
-    for (std::size_t i = 0; i < count; ++i) out.push_back({{}, static_cast<std::int64_t>(packed(bits, i, 1)), 0});
-    return;
-  }
-  for (std::size_t i = 0; i < count; ++i) {
-    Value v;
-    switch (column.physical) {
-      case Physical::int32:
-        v.whole = in.number<std::int32_t>();
-        break;
-      case Physical::int64:
-        v.whole = in.number<std::int64_t>();
-        break;
-      case Physical::real:
-        v.real = in.number<float>();
-        break;
-      case Physical::real64:
-        v.real = in.number<double>();
-        break;
-      case Physical::int96:
-        v.bytes = in.take(12);
-        break;
-      case Physical::fixed:
-        v.bytes = in.take(static_cast<std::size_t>(column.length));
-        break;
-      default:
-        v.bytes = in.take(in.number<std::uint32_t>());
+  const std::size_t least = column.physical == Physical::int96     ? 12
+                            : column.physical == Physical::real64  ? 8
+                            : column.physical == Physical::int64   ? 8
+                            : column.physical == Physical::fixed   ? static_cast<std::size_t>(column.length)
+                            : column.physical == Physical::boolean ? 0
+                                                                   : 4;
+  if ((least > 0 && count > in.left() / least) || (column.physical == Physical::boolean && count / 8 > in.left()))
+    throw PageProblem(fmt::format("{} values in {} bytes", count, in.left()));
+  out.resize(count);
+  const auto numbers = [&](auto kind, auto member) {
+    using Number = decltype(kind);
+    const std::string_view all = in.take(count * sizeof(Number));
+    for (std::size_t i = 0; i < count; ++i) {
+      Number x;
+      std::memcpy(&x, all.data() + i * sizeof(Number), sizeof(Number));
+      out[i].*member = x;
     }
-    out.push_back(v);
+  };
+  const auto pieces = [&](std::size_t size) {
+    for (Value& value : out) value.bytes = in.take(size);
+  };
+  switch (column.physical) {
+    case Physical::boolean: {
+      const std::string_view bits = in.take((count + 7) / 8);
+      for (std::size_t i = 0; i < count; ++i) out[i].whole = static_cast<unsigned char>(bits[i / 8]) >> (i % 8) & 1;
+      return;
+    }
+    case Physical::int32:
+      return numbers(std::int32_t{}, &Value::whole);
+    case Physical::int64:
+      return numbers(std::int64_t{}, &Value::whole);
+    case Physical::real:
+      return numbers(float{}, &Value::real);
+    case Physical::real64:
+      return numbers(double{}, &Value::real);
+    case Physical::int96:
+      return pieces(12);
+    case Physical::fixed:
+      return pieces(static_cast<std::size_t>(column.length));
+    default:
+      for (Value& value : out) value.bytes = in.take(in.number<std::uint32_t>());
   }
 }
 
 void read_split(Input& in, const Node& column, std::size_t count, std::vector<Value>& out, std::string& store) {
   const std::size_t width = column.physical == Physical::fixed ? static_cast<std::size_t>(column.length)
-                            : column.physical == Physical::int32 || column.physical == Physical::real ? 4 : 8;
-  if (column.physical == Physical::bytes || column.physical == Physical::boolean || column.physical == Physical::int96 ||
-      (width > 0 && count > in.left() / width))
+                            : column.physical == Physical::int32 || column.physical == Physical::real ? 4
+                                                                                                      : 8;
+  if (column.physical == Physical::bytes || column.physical == Physical::boolean ||
+      column.physical == Physical::int96 || (width > 0 && count > in.left() / width))
     throw PageProblem("BYTE_STREAM_SPLIT does not fit the column");
   const std::string_view all = in.take(count * width);
   store.resize(count * width);
@@ -148,7 +170,7 @@ void read_delta_texts(Input& in, bool prefixes, std::size_t count, std::vector<V
     if ((total += static_cast<std::size_t>(kept[i] + lengths[i])) > kMost) throw PageProblem("its texts are too large");
   }
   if (!prefixes) {
-    for (std::size_t i = 0; i < count; ++i) out.push_back({in.take(static_cast<std::size_t>(lengths[i])), 0, 0});
+    for (std::size_t i = 0; i < count; ++i) out.push_back({in.take(static_cast<std::size_t>(lengths[i])), {}});
     return;
   }
   store.clear();
@@ -160,7 +182,7 @@ void read_delta_texts(Input& in, bool prefixes, std::size_t count, std::vector<V
     const std::size_t begin = store.size();
     store.append(before.substr(0, keep)).append(in.take(static_cast<std::size_t>(lengths[i])));
     before = std::string_view(store).substr(begin);
-    out.push_back({before, 0, 0});
+    out.push_back({before, {}});
   }
 }
 
@@ -185,7 +207,7 @@ std::size_t read_hybrid(std::string_view bytes, int width, std::size_t count, st
       const std::size_t there = width == 0 ? left : run.size() * 8 / static_cast<std::size_t>(width);
       const std::size_t some = std::min<std::uint64_t>(left, groups * 8);
       if (there < some) throw PageProblem(fmt::format("{} packed values are expected, {} are there", some, there));
-      for (std::size_t i = 0; i < some; ++i) out.push_back(static_cast<std::uint32_t>(packed(run, i, width)));
+      unpack(run, width, some, out);
     } else {
       const std::uint64_t run = head >> 1;
       if (run == 0) throw PageProblem("a run of no values");
@@ -223,8 +245,10 @@ void read_values(const Page& page, const Node& column, const std::vector<Value>&
       const int width = in.number<std::uint8_t>();
       if (width > 32) throw PageProblem(fmt::format("dictionary indices of {} bits", width));
       read_hybrid(in.rest(), width, page.count, numbers);
+      out.reserve(page.count);
       for (std::uint32_t i : numbers) {
-        if (i >= dictionary.size()) throw PageProblem(fmt::format("index {} in a dictionary of {}", i, dictionary.size()));
+        if (i >= dictionary.size())
+          throw PageProblem(fmt::format("index {} in a dictionary of {}", i, dictionary.size()));
         out.push_back(dictionary[i]);
       }
       return;
@@ -233,24 +257,27 @@ void read_values(const Page& page, const Node& column, const std::vector<Value>&
       if (column.physical != Physical::boolean) throw PageProblem("RLE is for booleans");
       const auto size = in.number<std::uint32_t>();
       read_hybrid(in.take(size), 1, page.count, numbers);
-      for (std::uint32_t x : numbers) out.push_back({{}, x, 0});
+      for (std::uint32_t x : numbers) out.push_back({{}, {x}});
       return;
     }
     case 5: {
-      if (column.physical != Physical::int32 && column.physical != Physical::int64) throw PageProblem("DELTA_BINARY_PACKED is for whole numbers");
-      for (std::int64_t x : read_delta(in, column.physical == Physical::int32, page.count)) out.push_back({{}, x, 0});
+      if (column.physical != Physical::int32 && column.physical != Physical::int64)
+        throw PageProblem("DELTA_BINARY_PACKED is for whole numbers");
+      for (std::int64_t x : read_delta(in, column.physical == Physical::int32, page.count)) out.push_back({{}, {x}});
       break;
     }
     case 6:
     case 7:
-      if (column.physical != Physical::bytes && column.physical != Physical::fixed) throw PageProblem("DELTA_BYTE_ARRAY is for texts");
+      if (column.physical != Physical::bytes && column.physical != Physical::fixed)
+        throw PageProblem("DELTA_BYTE_ARRAY is for texts");
       return read_delta_texts(in, page.encoding == 7, page.count, out, store);
     case 9:
       return read_split(in, column, page.count, out, store);
     default:
       throw PageProblem(fmt::format("encoding {} is not supported", page.encoding));
   }
-  if (out.size() != page.count) throw PageProblem(fmt::format("{} values are expected, {} are there", page.count, out.size()));
+  if (out.size() != page.count)
+    throw PageProblem(fmt::format("{} values are expected, {} are there", page.count, out.size()));
 }
 
 }  // namespace dml::parquet

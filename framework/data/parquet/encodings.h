@@ -19,9 +19,11 @@ class PageProblem : public std::runtime_error {
 
 /// One value of any type: texts are views into the page or the dictionary.
 struct Value {
-  std::string_view bytes;
-  std::int64_t whole = 0;
-  double real = 0;
+  std::string_view bytes{};
+  union {
+    std::int64_t whole = 0;
+    double real;
+  };
 };
 
 /// Runs and bit-packed groups of numbers of `width` bits: `count` of them. Gives the bytes that were used.

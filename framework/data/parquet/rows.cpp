@@ -1,8 +1,5 @@
 #include "data/parquet/rows.h"
 
-#include <cstring>
-
-#include "core/bf16.h"
 #include "core/error.h"
 #include "core/utf8.h"
 #include "data/json_values.h"
@@ -11,51 +8,6 @@ namespace dml::parquet {
 namespace {
 
 using Repetition = Node::Repetition;
-
-void put_bytes(std::string_view bytes, const Node& node, std::string& out) {
-  if (node.logical == Logical::decimal) return put_decimal(bytes, node.scale, out);
-  if (node.logical == Logical::half && bytes.size() == 2) {
-    f16 h;
-    std::memcpy(&h, bytes.data(), 2);
-    return put_number(to_float(h), out);
-  }
-  if (node.logical == Logical::text || node.logical == Logical::json) put_text(bytes, out);
-  else if (node.physical == Physical::bytes) put_bytes_if_text(bytes, out);
-  else put_hex(bytes, node.logical == Logical::uuid, out);
-}
-
-// Whole numbers, and what is stored as one.
-void put_whole(std::int64_t x, const Node& node, std::string& out) {
-  switch (node.logical) {
-    case Logical::date:
-      return put_date(x, out);
-    case Logical::timestamp_millis:
-      return put_time(x, 1000, out);
-    case Logical::timestamp_micros:
-      return put_time(x, 1'000'000, out);
-    case Logical::timestamp_nanos:
-      return put_time(x, 1'000'000'000, out);
-    case Logical::decimal: {
-      const std::uint64_t turned = __builtin_bswap64(static_cast<std::uint64_t>(x));
-      return put_decimal({reinterpret_cast<const char*>(&turned), 8}, node.scale, out);
-    }
-    case Logical::unsigned_number:
-      out += node.physical == Physical::int32 ? std::to_string(static_cast<std::uint32_t>(x)) : std::to_string(static_cast<std::uint64_t>(x));
-      return;
-    default:
-      out += std::to_string(x);
-  }
-}
-
-// Nanoseconds of a Julian day.
-void put_int96(std::string_view bytes, std::string& out) {
-  constexpr std::int64_t kJulian1970 = 2440588, kMicrosOfDay = 86'400'000'000;
-  std::int64_t nanos;
-  std::int32_t day;
-  std::memcpy(&nanos, bytes.data(), 8);
-  std::memcpy(&day, bytes.data() + 8, 4);
-  put_time((day - kJulian1970) * kMicrosOfDay + nanos / 1000, 1'000'000, out);
-}
 
 }  // namespace
 
@@ -99,15 +51,15 @@ void Rows::write_fields(const Node& node, std::string& out) {
   for (const Node& child : node.children) {
     out += before;
     before = ',';
-    put_text(child.name, out);
-    out += ':';
+    out += child.key;
     write(child, out);
   }
   out += '}';
 }
 
 void Rows::too_large() const {
-  throw UserError("{}, row {}: the row has more than {} MiB; split it into several rows", file_.path(), row_ + 1, kMostBytes >> 20);
+  throw UserError("{}, row {}: the row has more than {} MiB; split it into several rows", file_.path(), row_ + 1,
+                  kMostBytes >> 20);
 }
 
 // Whether the first leaf's entry says that the node is there; the other leaves must agree.
@@ -150,7 +102,8 @@ void Rows::write(const Node& node, std::string& out) {
   if (node.is_leaf()) return write_value(columns_[node.first_leaf], out);
   const bool wraps = node.children.size() == 1 && node.children[0].repetition == Repetition::repeated;
   if (wraps && node.logical == Logical::map && node.children[0].children.size() == 2) return write_map(node, out);
-  if (wraps && (node.logical == Logical::list || node.logical == Logical::map)) return write_repeated(node.children[0], &node, out);
+  if (wraps && (node.logical == Logical::list || node.logical == Logical::map))
+    return write_repeated(node.children[0], &node, out);
   write_fields(node, out);
 }
 
@@ -194,27 +147,8 @@ void Rows::write_map(const Node& map, std::string& out) {
 
 void Rows::write_value(Column& column, std::string& out) {
   if (!column.more()) column.fail("it ends inside a row");
-  const Node& node = column.node();
   if (!column.has_value()) column.fail("a required value is missing");
-  const Value& v = column.value();
-  switch (node.physical) {
-    case Physical::boolean:
-      out += v.whole ? "true" : "false";
-      break;
-    case Physical::int32:
-    case Physical::int64:
-      put_whole(v.whole, node, out);
-      break;
-    case Physical::real:
-    case Physical::real64:
-      put_number(v.real, out);
-      break;
-    case Physical::int96:
-      put_int96(v.bytes, out);
-      break;
-    default:
-      put_bytes(v.bytes, node, out);
-  }
+  column.write_value(out);
   column.advance();
 }
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "core/files.h"
-#include "data/table_rows.h"
 #include "data/parquet/column.h"
 #include "data/parquet/schema.h"
+#include "data/table_rows.h"
 
 namespace dml::parquet {
 

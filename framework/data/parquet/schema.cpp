@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "core/utf8.h"
+#include "data/json_values.h"
 #include "data/parquet/thrift.h"
 
 namespace dml::parquet {
@@ -21,19 +22,34 @@ struct Element {
 
 // By the numbers of the union LogicalType, and of the older ConvertedType.
 Logical logical_of(std::int64_t id) {
-  static constexpr Logical kLogical[] = {Logical::other,   Logical::text, Logical::map,   Logical::list,  Logical::text,
-                                         Logical::decimal, Logical::date, Logical::other, Logical::other, Logical::other,
-                                         Logical::other,   Logical::other, Logical::json, Logical::other, Logical::uuid,
-                                         Logical::half};
+  static constexpr Logical kLogical[] = {Logical::other, Logical::text,    Logical::map,   Logical::list,
+                                         Logical::text,  Logical::decimal, Logical::date,  Logical::other,
+                                         Logical::other, Logical::other,   Logical::other, Logical::other,
+                                         Logical::json,  Logical::other,   Logical::uuid,  Logical::half};
   return id >= 0 && id < std::ssize(kLogical) ? kLogical[id] : Logical::other;
 }
 
 Logical converted_of(std::int64_t id) {
-  static constexpr Logical kConverted[] = {
-      Logical::text,            Logical::map,              Logical::map,             Logical::list,            Logical::text,
-      Logical::decimal,         Logical::date,             Logical::other,           Logical::other,           Logical::timestamp_millis,
-      Logical::timestamp_micros, Logical::unsigned_number, Logical::unsigned_number, Logical::unsigned_number, Logical::unsigned_number,
-      Logical::other,           Logical::other,            Logical::other,           Logical::other,           Logical::json};
+  static constexpr Logical kConverted[] = {Logical::text,
+                                           Logical::map,
+                                           Logical::map,
+                                           Logical::list,
+                                           Logical::text,
+                                           Logical::decimal,
+                                           Logical::date,
+                                           Logical::other,
+                                           Logical::other,
+                                           Logical::timestamp_millis,
+                                           Logical::timestamp_micros,
+                                           Logical::unsigned_number,
+                                           Logical::unsigned_number,
+                                           Logical::unsigned_number,
+                                           Logical::unsigned_number,
+                                           Logical::other,
+                                           Logical::other,
+                                           Logical::other,
+                                           Logical::other,
+                                           Logical::json};
   return id >= 0 && id < std::ssize(kConverted) ? kConverted[id] : Logical::other;
 }
 
@@ -54,14 +70,17 @@ Logical read_logical(Thrift& in) {
       in.fields([&](int inner, Type kind) {
         if (inner != 2 || kind != Type::structure) return in.skip(kind);
         in.fields([&](int unit, Type unit_kind) {
-          found = unit == 1 ? Logical::timestamp_millis : unit == 2 ? Logical::timestamp_micros : Logical::timestamp_nanos;
+          found = unit == 1   ? Logical::timestamp_millis
+                  : unit == 2 ? Logical::timestamp_micros
+                              : Logical::timestamp_nanos;
           in.skip(unit_kind);
         });
       });
     } else if (id == 10 && type == Type::structure) {
       found = Logical::none;
       in.fields([&](int inner, Type kind) {
-        if (inner == 2 && (kind == Type::yes || kind == Type::no)) found = in.truth(kind) ? Logical::none : Logical::unsigned_number;
+        if (inner == 2 && (kind == Type::yes || kind == Type::no))
+          found = in.truth(kind) ? Logical::none : Logical::unsigned_number;
         else in.skip(kind);
       });
     } else {
@@ -170,6 +189,9 @@ class Reader {
           case 5:
             chunk.values = in.integer(kind);
             break;
+          case 6:
+            chunk.unpacked = in.integer(kind);
+            break;
           case 7:
             chunk.compressed = in.integer(kind);
             break;
@@ -201,12 +223,15 @@ class Reader {
     if (depth > kDepth) fail("footer: the schema is nested too deeply");
     const Element& e = elements_[next_++];
     Node node = e.node;
+    put_text(node.name, node.key);
+    node.key += ':';
     if (depth > 0) {
       node.def = def + (node.repetition != Node::Repetition::required);
       node.rep = rep + (node.repetition == Node::Repetition::repeated);
     }
     node.first_leaf = leaves_;
-    if (e.children < 0 || e.children > static_cast<std::int64_t>(elements_.size())) fail("footer: a node with a wrong number of children");
+    if (e.children < 0 || e.children > static_cast<std::int64_t>(elements_.size()))
+      fail("footer: a node with a wrong number of children");
     for (std::int64_t i = 0; i < e.children; ++i) node.children.push_back(build_node(node.def, node.rep, depth + 1));
     if (e.children == 0) {
       if (node.physical == Physical::none) fail(fmt::format("footer: column '{}' has no type", node.name));
@@ -229,7 +254,8 @@ class Reader {
       RowGroupPlace& group = out_.groups[g];
       if (group.chunks.size() != out_.columns.size())
         fail(fmt::format("row group {}: {} columns, the schema has {}", g, group.chunks.size(), out_.columns.size()));
-      if (group.rows < 0 || group.rows > out_.rows) fail(fmt::format("row group {}: {} rows of {}", g, group.rows, out_.rows));
+      if (group.rows < 0 || group.rows > out_.rows)
+        fail(fmt::format("row group {}: {} rows of {}", g, group.rows, out_.rows));
       rows += group.rows;
       for (std::size_t c = 0; c < group.chunks.size(); ++c) {
         Chunk& k = group.chunks[c];

@@ -10,13 +10,27 @@
 namespace dml::parquet {
 
 enum class Physical { boolean, int32, int64, int96, real, real64, bytes, fixed, none };
-enum class Logical { none, text, json, list, map, decimal, date, timestamp_millis, timestamp_micros, timestamp_nanos,
-                     unsigned_number, uuid, half, other };
+enum class Logical {
+  none,
+  text,
+  json,
+  list,
+  map,
+  decimal,
+  date,
+  timestamp_millis,
+  timestamp_micros,
+  timestamp_nanos,
+  unsigned_number,
+  uuid,
+  half,
+  other
+};
 
 struct Node {
   enum class Repetition { required, optional, repeated };
 
-  std::string name;
+  std::string name, key;  // key: as a JSON object has it, "\"name\":"
   Repetition repetition = Repetition::required;
   Physical physical = Physical::none;  // of a leaf
   Logical logical = Logical::none;
@@ -30,7 +44,7 @@ struct Node {
 
 struct Chunk {
   Physical physical = Physical::none;
-  std::int64_t codec = 0, values = 0, compressed = 0, data_at = 0, dictionary_at = 0;
+  std::int64_t codec = 0, values = 0, unpacked = 0, compressed = 0, data_at = 0, dictionary_at = 0;
   std::size_t begin = 0, end = 0;  // bytes of the file
 };
 
