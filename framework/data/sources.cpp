@@ -11,10 +11,11 @@
 #include "core/closest.h"
 #include "core/error.h"
 #include "core/files.h"
-#include "hub/cache.h"
 #include "core/log.h"
 #include "data/archive.h"
 #include "data/byte_stream.h"
+#include "data/dataset_card.h"
+#include "hub/cache.h"
 #include "recipe/recipe.h"
 
 namespace dml {
@@ -259,7 +260,9 @@ std::vector<SourceFile> find_sources(const DatasetEntry& dataset) {
   std::string root = fs::exists(dataset.path, unknown)
                          ? dataset.path
                          : find_in_hub_cache(HubKind::dataset, dataset.path).value_or(dataset.path);
-  if (dataset.name) {
+  std::optional<std::vector<std::string>> listed;
+  if (dataset.data_files.empty()) listed = files_of_card(root, dataset.name, split);
+  if (dataset.name && !listed) {
     std::error_code error;
     const fs::path inner = fs::path(root) / *dataset.name;
     if (!fs::exists(inner, error))
@@ -267,12 +270,13 @@ std::vector<SourceFile> find_sources(const DatasetEntry& dataset) {
     root = inner.string();
   }
   const bool archive = is_archive_name(lower(root)) && fs::is_regular_file(root, unknown);
-  if (dataset.data_files.empty() || archive) add(root);
+  if (listed) std::ranges::for_each(*listed, add);
+  else if (dataset.data_files.empty() || archive) add(root);
   else
     for (auto& file : dataset.data_files) add(fs::path(file).is_absolute() ? file : (fs::path(root) / file).string());
   if (dataset.data_files.empty()) std::sort(paths.begin(), paths.end());
 
-  if (split != kWhole)
+  if (split != kWhole && !listed)
     for (auto& path : paths)
       if (lower(path).find(split) == std::string::npos)
         log_warning("{}: the whole file is used as split '{}'", path, split);

@@ -71,7 +71,9 @@ const Table& table<DatasetEntry>() {
           "Format of the rows: a name (`dml list prompts`), a table that describes a format, or nothing when rows are "
           "tokenised already.",
           {.example = "alpaca", .unset = "rows have input_ids and labels; in pretraining_dataset: pretrain"});
-    t.add("name", &S::name, "Subdirectory of path to read.", {.example = "en", .unset = "all of path"});
+    t.add("name", &S::name,
+          "Configuration of the dataset, as its card lists them (configs in README.md), or subdirectory of path to read.",
+          {.example = "en", .unset = "the card's default, or all of path"});
     t.add("split", &S::split, "Name of the split, and optionally a slice of it.", {.example = "\"train[:20%]\""});
     t.add("data_files", &S::data_files, "Files inside path.",
           {.example = "[a.jsonl, b.jsonl]", .unset = "all of path", .path = true});

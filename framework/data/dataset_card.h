@@ -1,0 +1,26 @@
+// What the card of a dataset says of its files: `configs:` in the front matter of README.md, as Hugging Face's datasets read it
+// (its documentation, "Structure your repository").
+//
+//   configs:
+//   - config_name: en
+//     default: true
+//     data_files:
+//     - split: train
+//       path: data/train-*       # or a list of them
+//   - config_name: de
+//     data_dir: german           # files named after their split
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dml {
+
+/// Files, or the one folder, that the card in `folder` lists for a configuration and split; `name` unset: its default
+/// configuration. Nothing where no card lists any, or `name` is a subdirectory instead. UserError naming the choices where a
+/// configuration must be chosen, or the card has no such split or none of the files that it lists.
+std::optional<std::vector<std::string>> files_of_card(const std::string& folder, const std::optional<std::string>& name,
+                                                      const std::string& split);
+
+}  // namespace dml
