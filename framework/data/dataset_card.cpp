@@ -99,9 +99,8 @@ const Config* chosen(const std::vector<Config>& configs, const std::string& fold
   std::error_code unknown;
   if (name && fs::exists(fs::path(folder) / *name, unknown)) return nullptr;
   if (name)
-    throw UserError(
-        "{}: its card has no configuration '{}' (name: {}), and there is no subdirectory of that name{}; it has {}",
-        folder, *name, *name, did_you_mean(*name, names), fmt::join(names, ", "));
+    throw UserError("{}: its card has no configuration '{}' (name: {}), and there is no subdirectory of that name{}",
+                    folder, *name, *name, did_you_mean(*name, names));
   if (const auto usual = std::ranges::find(configs, "default", &Config::name); usual != configs.end()) return &*usual;
   if (configs.size() == 1) return configs.data();
   throw UserError("{}: its card has several configurations; choose one with name: {}", folder, fmt::join(names, ", "));

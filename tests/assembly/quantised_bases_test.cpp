@@ -34,7 +34,7 @@ struct Batch {
 
   explicit Batch(const ModelSpec& spec) {
     const Random random(7, Purpose::sample);
-    const auto vocabulary = static_cast<std::uint64_t>(spec.vocab_size);
+    const auto vocabulary = static_cast<std::uint64_t>(spec.vocab);
     for (std::int32_t length : {23, 40}) {
       for (std::int32_t t = 0; t < length; ++t) {
         tokens.push_back(static_cast<Token>(random.below(tokens.size(), vocabulary)));
