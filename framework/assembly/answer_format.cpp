@@ -149,13 +149,17 @@ std::string AnswerText::shown(std::string piece) {
 // continues its prompt does not, and a space that the template wrote is no part of it.
 std::shared_ptr<const TokenTree> AnswerFormat::token_texts(bool first) const {
   std::vector<std::string> out(static_cast<std::size_t>(tokenizer_->size()));
+  std::vector<std::pair<Token, std::string>> specials;
   for (Token id = 0; id < tokenizer_->size(); ++id) {
-    if (tokenizer_->is_special(id)) continue;
+    if (tokenizer_->is_special(id)) {
+      if (!tokenizer_->piece(id).empty()) specials.emplace_back(id, tokenizer_->piece(id));
+      continue;
+    }
     std::string text = tokenizer_->text_bytes(id, first && !space_);
     if (first && space_ && text.starts_with(' ')) text.erase(0, 1);
     out[static_cast<std::size_t>(id)] = std::move(text);
   }
-  return std::make_shared<const TokenTree>(std::move(out));
+  return std::make_shared<const TokenTree>(std::move(out), std::move(specials));
 }
 
 std::shared_ptr<TokenConstraint> AnswerFormat::constraint(std::shared_ptr<Automaton> automaton, bool continued) const {

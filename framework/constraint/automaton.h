@@ -26,6 +26,8 @@ class Automaton {
   virtual State start() = 0;
   /// Whether the text may end here.
   virtual bool may_end(State state) = 0;
+  /// Whether any text may follow, so that special tokens may stand in it.
+  virtual bool free(State) { return false; }
   /// The state after one more byte; kDead if no allowed text continues with that byte.
   State after(State state, unsigned char byte) {
     if (state >= table_.size()) table_.resize(state + 1);
@@ -59,8 +61,8 @@ class Automaton {
     }
     return only;
   }
-  /// Bytes of the tables, about.
-  std::size_t bytes() const { return table_.size() * sizeof(table_[0]) + rows_ * sizeof(std::array<State, 256>); }
+  /// Bytes of the tables and of what states stand for, about.
+  virtual std::size_t bytes() const { return table_.size() * sizeof(table_[0]) + rows_ * sizeof(std::array<State, 256>); }
   bool accepts(std::string_view text) {
     const State end = after(start(), text);
     return end != kDead && may_end(end);

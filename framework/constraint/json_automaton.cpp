@@ -23,6 +23,12 @@ bool JsonAutomaton::may_end(State s) {
   return false;
 }
 
+std::size_t JsonAutomaton::bytes() const {
+  constexpr std::size_t kKept = 2, kNode = 48;  // in a list and as a key
+  return Automaton::bytes() + languages_.bytes() + frames_.size() * (kKept * sizeof(Frame) + kNode) + records_.size() * (sizeof(Record) + kNode) +
+         states_.size() * (kKept * sizeof(StateData) + kNode) + kKept * way_count_ * sizeof(FrameId);
+}
+
 JsonAutomaton::State JsonAutomaton::step(State s, unsigned char byte) {
   const StateData before = states_[s];
   record_before_ = before.record;
@@ -47,7 +53,10 @@ JsonAutomaton::FrameId JsonAutomaton::frame(Frame f) {
 
 JsonAutomaton::State JsonAutomaton::state(StateData data) {
   auto [it, fresh] = state_ids_.try_emplace(std::move(data), static_cast<State>(states_.size()));
-  if (fresh) states_.push_back(it->first);
+  if (fresh) {
+    states_.push_back(it->first);
+    way_count_ += it->first.ways.size();
+  }
   return it->second;
 }
 

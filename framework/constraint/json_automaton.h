@@ -26,6 +26,7 @@ class JsonAutomaton final : public Automaton {
   JsonAutomaton(const Json& schema, std::string source, JsonSpace space);
   State start() override { return start_; }
   bool may_end(State s) override;
+  std::size_t bytes() const override;
 
  private:
   using Formula = Schema::Formula;
@@ -155,6 +156,7 @@ class JsonAutomaton final : public Automaton {
   std::vector<std::string> texts_;
   std::map<std::string, std::uint32_t> text_ids_;
   std::map<Formula, LanguageId> numbers_;
+  std::size_t way_count_ = 0;  // of all states
   std::vector<FrameId> ways_;  // of the step at work
   std::uint32_t record_ = 0, record_before_ = 0;
 };

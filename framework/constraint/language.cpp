@@ -36,6 +36,7 @@ Id Languages::intern(Node node) {
   if (fresh) {
     if (nodes_.size() >= kMostNodes) too_complex();
     nodes_.push_back(it->first);
+    bytes_ += 2 * (sizeof(Node) + it->first.data.size() * sizeof(std::uint64_t)) + 2 * sizeof(raw_[0]) + 32;
     raw_.emplace_back();
     live_.emplace_back();
     raw_known_.push_back(0);
@@ -223,6 +224,7 @@ std::vector<std::uint32_t> Languages::labels(Id a) const {
 const std::vector<Transition>& Languages::raw_transitions(Id a) {
   if (!raw_known_[a]) {
     std::vector<Transition> out = derive(a);
+    bytes_ += out.size() * sizeof(Transition);
     raw_[a] = std::move(out);
     raw_known_[a] = 1;
   }
@@ -257,6 +259,7 @@ std::span<const Transition> Languages::transitions(Id a) {
   if (!live_known_[a]) {
     std::vector<Transition> out = raw_transitions(a);
     std::erase_if(out, [&](const Transition& t) { return empty(t.next); });
+    bytes_ += out.capacity() * sizeof(Transition);
     live_[a] = std::move(out);
     live_known_[a] = 1;
   }

@@ -72,6 +72,8 @@ class Languages {
   bool continues_in(Id a, char32_t first, char32_t last);
   /// Whether no string is in it. UserError when that takes too long to find out.
   bool empty(Id a);
+  /// Bytes of all of them, about.
+  std::size_t bytes() const { return bytes_; }
   /// Whether multiples() is a part of it.
   bool has_multiples(Id a) const { return has_multiples_[a]; }
 
@@ -100,6 +102,7 @@ class Languages {
   std::vector<std::vector<Transition>> live_;
   std::vector<std::uint8_t> raw_known_, live_known_, has_multiples_;
   std::vector<Emptiness> emptiness_;
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace dml

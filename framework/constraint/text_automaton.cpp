@@ -18,6 +18,7 @@ class TextAutomaton final : public Automaton {
   }
   State start() override { return start_; }
   bool may_end(State s) override { return states_[s].partial.complete() && languages_.accepts_end(states_[s].language); }
+  std::size_t bytes() const override { return Automaton::bytes() + languages_.bytes() + states_.size() * 2 * sizeof(StateData); }
 
  private:
   struct StateData {

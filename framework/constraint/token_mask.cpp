@@ -8,10 +8,11 @@
 namespace dml {
 
 namespace {
-constexpr std::size_t kMostBytes = std::size_t{64} << 20;  // of sets that are kept: 4096 with 128k tokens
+constexpr std::size_t kMostBytes = std::size_t{32} << 20;  // of sets that are kept: 2048 with 128k tokens
 }
 
-TokenTree::TokenTree(std::vector<std::string> texts) : texts_(std::move(texts)) {
+TokenTree::TokenTree(std::vector<std::string> texts, std::vector<std::pair<std::int32_t, std::string>> specials)
+    : texts_(std::move(texts)), specials_(std::move(specials)) {
   std::vector<std::int32_t> order(texts_.size());
   std::iota(order.begin(), order.end(), 0);
   std::erase_if(order, [&](std::int32_t i) { return text(i).empty(); });
@@ -48,6 +49,11 @@ std::int32_t TokenTree::longest(std::string_view text) const {
   return best;
 }
 
+std::string_view TokenTree::special(std::int32_t token) const {
+  auto it = std::ranges::lower_bound(specials_, token, {}, [](auto& each) { return each.first; });
+  return it != specials_.end() && it->first == token ? std::string_view(it->second) : std::string_view();
+}
+
 TokenConstraint::Text TokenConstraint::start() {
   if (automaton_->start() == Automaton::kDead) throw UserError("the constraint allows no text at all");
   return {automaton_->start()};
@@ -81,6 +87,10 @@ const TokenSet& TokenConstraint::allowed(const Text& text) {
     open.push_back({node.end, next});
     ++i;
   }
+  if (automaton_->free(text.state))
+    for (auto& [id, special] : tokens.specials())
+      if (automaton_->after(text.state, std::string_view(special)) != Automaton::kDead)
+        set[static_cast<std::size_t>(id) / 64] |= std::uint64_t{1} << id % 64;
   set_bytes_ += set.size() * sizeof(set[0]);
   bytes_ = set_bytes_ + automaton_->bytes();
   return sets_.emplace(key, std::move(set)).first->second;
@@ -107,8 +117,10 @@ std::vector<std::int32_t> TokenConstraint::only_continuation(const Text& text, s
 }
 
 TokenConstraint::Text TokenConstraint::after(const Text& text, std::int32_t token) {
-  const Automaton::State next = automaton_->after(text.state, std::string_view(tree(text).text(token)));
-  DML_CHECK(next != Automaton::kDead && !tree(text).text(token).empty());
+  const TokenTree& tokens = tree(text);
+  const std::string_view read = tokens.text(token).empty() ? tokens.special(token) : std::string_view(tokens.text(token));
+  const Automaton::State next = automaton_->after(text.state, read);
+  DML_CHECK(next != Automaton::kDead && !read.empty());
   return {next, true};
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "constraint/automaton.h"
@@ -18,11 +19,15 @@ namespace dml {
 /// The texts of a vocabulary's tokens as a prefix tree in depth-first order.
 class TokenTree {
  public:
-  /// texts[i]: the bytes that token i adds to a text; empty for tokens that are no text (special ones), which are never allowed.
-  explicit TokenTree(std::vector<std::string> texts);
+  /// texts[i]: the bytes that token i adds to a text; empty for tokens that are no text, which are never allowed. `specials`:
+  /// tokens that are allowed where anything is, and what a constraint reads for them.
+  explicit TokenTree(std::vector<std::string> texts, std::vector<std::pair<std::int32_t, std::string>> specials = {});
 
   std::size_t vocabulary() const { return texts_.size(); }
   const std::string& text(std::int32_t token) const { return texts_[static_cast<std::size_t>(token)]; }
+  std::span<const std::pair<std::int32_t, std::string>> specials() const { return specials_; }
+  /// The text of a special token; "" of any other.
+  std::string_view special(std::int32_t token) const;
   struct Node {
     unsigned char byte;
     std::uint32_t end;                          // the node behind this one's subtree
@@ -37,6 +42,7 @@ class TokenTree {
   std::vector<Node> nodes_;
   std::vector<std::int32_t> token_ids_;
   std::vector<std::string> texts_;
+  std::vector<std::pair<std::int32_t, std::string>> specials_;  // ascending
 };
 
 /// A set of tokens, a bit each.
@@ -49,7 +55,7 @@ class TokenConstraint {
   /// `first`: what tokens add to a text as its first one, where that differs (SentencePiece drops a space there).
   TokenConstraint(std::shared_ptr<Automaton> automaton, std::shared_ptr<const TokenTree> tree,
                   std::shared_ptr<const TokenTree> first = nullptr)
-      : automaton_(std::move(automaton)), tree_(std::move(tree)), first_(first ? std::move(first) : tree_) {}
+      : automaton_(std::move(automaton)), tree_(std::move(tree)), first_(first ? std::move(first) : tree_), bytes_(automaton_->bytes()) {}
 
   /// A text under the constraint so far.
   struct Text {
@@ -77,7 +83,7 @@ class TokenConstraint {
   std::shared_ptr<const TokenTree> tree_, first_;
   std::unordered_map<std::uint64_t, TokenSet> sets_;  // by state and whether the text has begun
   std::size_t set_bytes_ = 0;
-  std::atomic<std::size_t> bytes_{0};
+  std::atomic<std::size_t> bytes_;
 };
 
 }  // namespace dml

@@ -5,11 +5,12 @@
 #include "constraint/automaton.h"
 #include "core/error.h"
 #include "serve/openai_request.h"
+#include "serve/tools.h"
 
 namespace dml {
 namespace {
 
-constexpr std::size_t kMostKnown = 64, kMostBytes = std::size_t{256} << 20;
+constexpr std::size_t kMostKnown = 64, kMostBytes = std::size_t{128} << 20;
 
 }  // namespace
 
@@ -21,7 +22,8 @@ std::shared_ptr<TokenConstraint> Constraints::get(const AnswerFormat& format, co
     for (auto it = known_.begin(); it != known_.end(); ++it)
       if (it->key == key) {
         known_.splice(known_.begin(), known_, it);
-        return it->constraint;
+        forget_old();
+        return known_.front().constraint;
       }
   }
   std::shared_ptr<Automaton> automaton;
@@ -29,6 +31,7 @@ std::shared_ptr<TokenConstraint> Constraints::get(const AnswerFormat& format, co
     if (kind == "schema") automaton = schema_automaton(text, param, JsonSpace::one);
     else if (kind == "regex") automaton = regex_automaton(text);
     else if (kind == "grammar") automaton = grammar_automaton(text, param);
+    else if (kind == "calls") automaton = call_constraint_automaton(text);
     else if (kind == "choice") automaton = choice_automaton(parse_json(text, param).get<std::vector<std::string>>());
     else automaton = json_object_automaton(JsonSpace::one);
     if (automaton->start() == Automaton::kDead) throw UserError("the constraint allows no text at all");
@@ -38,10 +41,15 @@ std::shared_ptr<TokenConstraint> Constraints::get(const AnswerFormat& format, co
   auto made = format.constraint(std::move(automaton), continued);
   const std::lock_guard lock(mutex_);
   known_.push_front({key, made});
+  forget_old();
+  return made;
+}
+
+// Tables grow as answers use them.
+void Constraints::forget_old() {
   std::size_t bytes = 0, kept = 0;
   for (auto it = known_.begin(); it != known_.end() && kept < kMostKnown && bytes < kMostBytes; ++it, ++kept) bytes += it->constraint->bytes();
   known_.resize(std::max<std::size_t>(1, kept));
-  return made;
 }
 
 void RequestReader::constraint(Fields& f, Asked& asked) const {

@@ -23,6 +23,7 @@ class Constraints {
     std::string key;
     std::shared_ptr<TokenConstraint> constraint;
   };
+  void forget_old();
   std::mutex mutex_;
   std::list<Known> known_;  // the last used first
 };

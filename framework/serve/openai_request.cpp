@@ -240,11 +240,12 @@ Asked RequestReader::chat(const Json& body) const {
   }
   constraint(f, asked);
   f.refuse_others(ignored());
-  if (!prompt.tools.schema.empty()) {
-    if (asked.engine.constraint) f.wrong("tool_choice", "cannot stand beside another constraint of the answer");
-    asked.engine.constraint = constraints_.get(models_.format(), "schema", prompt.tools.schema, asked.continued, "tools");
-  }
+  if (prompt.tools.required && asked.engine.constraint) f.wrong("tool_choice", "cannot stand beside another constraint of the answer");
   asked.prompts = {chat_ids(prompt, asked)};
+  if (prompt.tools.parse && !asked.engine.constraint)
+    asked.engine.constraint =
+        constraints_.get(models_.format(), "calls", call_constraint(prompt.tools, asked.reply, models_.format().chat_template()),
+                         asked.continued, "tools");
   finish(asked, tokens, "messages");
   return asked;
 }
@@ -264,7 +265,7 @@ std::vector<Token> RequestReader::chat_ids(const ChatPrompt& prompt, Asked& aske
         last.text.find_first_not_of(" \t\r\n", open + 7) == last.text.npos;
     asked.one_call = prompt.tools.one;
     asked.specials = asked.reply.tools == ToolStyle::mistral || asked.reply.tools == ToolStyle::llama;
-    if (!prompt.tools.schema.empty()) {
+    if (prompt.tools.required) {
       if (!prompt.tools.opened.empty()) last.add(prompt.tools.opened, false, true);
       asked.reply.reasoning = asked.reply.inside_reasoning = false;
       asked.reply.inside_call = true;

@@ -57,7 +57,7 @@ std::size_t json_end(std::string_view text) {
 
 ToolStyle tool_style(const std::string& source) {
   auto has = [&](std::string_view text) { return source.find(text) != source.npos; };
-  if (!has("tools")) return ToolStyle::none;
+  if (!has("tools") || has("<function=") || has("<arg_key>")) return ToolStyle::none;  // the latter write arguments as XML
   if (has(kCalls)) return ToolStyle::mistral;
   if (has("tool_call>")) return ToolStyle::hermes;
   return has("python_tag") || has("ipython") || has("\"parameters\"") ? ToolStyle::llama : ToolStyle::none;

@@ -1,31 +1,30 @@
 #include "serve/tools.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "constraint/call_automaton.h"
 
 namespace dml {
 namespace {
 
-// JSON that a call of one of these tools is. Definitions that parameters refer to from the root are moved there.
-Json call_schema(const std::vector<const Json*>& functions, ToolStyle style) {
+// JSON that calls are: one, or for Mistral a list of them. Parameters are documents of their own, for their references.
+Json call_schema(const Json& functions, ToolStyle style, bool one_call) {
   const char* arguments = style == ToolStyle::llama ? "parameters" : "arguments";
-  Json any = Json::array(), root = Json::object();
-  for (const Json* f : functions) {
-    Json parameters = f->contains("parameters") && (*f)["parameters"].is_object() ? (*f)["parameters"]
-                                                                                   : Json{{"type", "object"}};
-    for (const char* name : {"$defs", "definitions"})
-      if (auto found = parameters.find(name); found != parameters.end() && found->is_object()) {
-        for (auto& [key, value] : found->items()) root[name][key] = value;
-        parameters.erase(name);
-      }
+  Json any = Json::array();
+  for (const Json& f : functions) {
+    Json parameters = f["parameters"];
+    parameters["$id"] = "tool:" + std::to_string(any.size());
     any.push_back({{"type", "object"},
-                   {"properties", {{"name", {{"const", (*f)["name"]}}}, {arguments, parameters}}},
+                   {"properties", {{"name", {{"const", f["name"]}}}, {arguments, parameters}}},
                    {"required", {"name", arguments}},
                    {"additionalProperties", false}});
   }
   Json one = any.size() == 1 ? any[0] : Json{{"anyOf", any}};
-  if (style == ToolStyle::mistral) one = {{"type", "array"}, {"items", one}, {"minItems", 1}, {"maxItems", 1}};
-  one.update(root);
-  return one;
+  if (style != ToolStyle::mistral) return one;
+  Json list = {{"type", "array"}, {"items", one}, {"minItems", 1}};
+  if (one_call) list["maxItems"] = 1;
+  return list;
 }
 
 }  // namespace
@@ -40,7 +39,6 @@ ToolsAsked read_tools(Fields& f, ToolStyle style) {
     return out;
   }
   if (!tools->is_array() || tools->empty()) f.wrong("tools", "must be a list of at least one tool");
-  std::vector<const Json*> functions;
   for (std::size_t i = 0; i < tools->size(); ++i) {
     Fields tool((*tools)[i], f.path("tools") + "[" + std::to_string(i) + "].");
     if (tool.text("type").value_or("function") != "function") tool.wrong("type", "must be function");
@@ -51,7 +49,8 @@ ToolsAsked read_tools(Fields& f, ToolStyle style) {
     one.text("description");
     if (const Json* parameters = one.find("parameters"); parameters && !parameters->is_object())
       one.wrong("parameters", "must be a JSON Schema");
-    functions.push_back(function);
+    out.functions.push_back({{"name", (*function)["name"]},
+                             {"parameters", one.has("parameters") ? (*function)["parameters"] : Json{{"type", "object"}}}});
   }
   std::string mode = "auto";
   if (choice && choice->is_string()) mode = choice->get<std::string>();
@@ -61,8 +60,8 @@ ToolsAsked read_tools(Fields& f, ToolStyle style) {
     const Json* function = c.find("function");
     if (!function) c.wrong("function", "is missing");
     const std::string name = Fields(*function, "tool_choice.function.").text("name").value_or("");
-    std::erase_if(functions, [&](const Json* each) { return (*each)["name"] != name; });
-    if (functions.empty()) f.wrong("tool_choice", "names '" + name.substr(0, 80) + "', which is none of the tools");
+    std::erase_if(out.functions.get_ref<Json::array_t&>(), [&](const Json& each) { return each["name"] != name; });
+    if (out.functions.empty()) f.wrong("tool_choice", "names '" + name.substr(0, 80) + "', which is none of the tools");
     mode = "required";
   } else if (choice && mode != "auto" && mode != "none" && mode != "required") {
     f.wrong("tool_choice", "must be none, auto, required or a tool");
@@ -72,11 +71,55 @@ ToolsAsked read_tools(Fields& f, ToolStyle style) {
     f.wrong("tools", "are not known to the chat template of this model; choose one that knows them with --chat-template");
   out.list = *tools;
   out.parse = true;
-  if (mode == "required") {
-    out.schema = dump(call_schema(functions, style));
+  out.required = mode == "required";
+  if (out.required)
     out.opened = style == ToolStyle::hermes ? "<tool_call>\n" : style == ToolStyle::mistral ? "[TOOL_CALLS]" : "";
-  }
   return out;
+}
+
+std::string call_constraint(const ToolsAsked& tools, const ReplyParser::Format& reply, const std::string& chat_template) {
+  return dump({{"functions", tools.functions},
+               {"style", static_cast<int>(reply.tools)},
+               {"named", chat_template.find("[ARGS]") != chat_template.npos},
+               {"required", tools.required},
+               {"one", tools.one || tools.required},
+               {"thinks", reply.reasoning},
+               {"thinking", reply.inside_reasoning}});
+}
+
+std::unique_ptr<Automaton> call_constraint_automaton(const std::string& text) {
+  const Json asked = parse_json(text, "tools");
+  const Json& functions = asked["functions"];
+  const auto style = static_cast<ToolStyle>(asked["style"].get<int>());
+  const bool required = asked["required"], one = asked["one"], named = style == ToolStyle::mistral && asked["named"];
+  auto json = [](const Json& schema) { return schema_automaton(dump(schema), "tools", JsonSpace::one); };
+  if (required && !named) return json(call_schema(functions, style, one));
+  CallForm form;
+  form.thinks = asked["thinks"];
+  form.thinking = asked["thinking"];
+  form.required = required;
+  if (named) {
+    for (const Json& f : functions) form.calls.push_back({f["name"].get<std::string>() + "[ARGS]", json(f["parameters"])});
+  } else {
+    form.calls.push_back({style == ToolStyle::hermes ? "\n" : "", json(call_schema(functions, style, one))});
+  }
+  switch (style) {
+    case ToolStyle::hermes:
+      form.marks = {"<tool_call>"};
+      form.close = "\n</tool_call>";
+      form.again = "\n<tool_call>";
+      break;
+    case ToolStyle::mistral:
+      form.marks = {"[TOOL_CALLS]"};
+      form.again = named ? "[TOOL_CALLS]" : "";
+      break;
+    default:
+      form.begun = "{\"name\"";
+      form.marks = {form.begun, "<|python_tag|>" + form.begun};
+      form.anywhere = false;
+  }
+  if (one) form.again.clear();
+  return call_automaton(std::move(form));
 }
 
 }  // namespace dml

@@ -1,0 +1,152 @@
+// Replies that may call tools: any text up to the mark that begins a call, then calls of the tools and nothing else. What a
+// model thinks first, between <think> and </think>, is text whatever stands in it.
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "constraint/call_automaton.h"
+#include "core/error.h"
+
+namespace dml {
+namespace {
+
+constexpr std::string_view kThink = "<think>", kThought = "</think>";
+
+// How much of `mark` a text ends with whose end was its first `matched` bytes, after one more byte.
+std::size_t matched_after(std::string_view mark, std::size_t matched, unsigned char byte) {
+  const std::string end = std::string(mark.substr(0, matched)) + static_cast<char>(byte);
+  for (std::size_t n = std::min(end.size(), mark.size()); n > 0; --n)
+    if (std::string_view(end).ends_with(mark.substr(0, n))) return n;
+  return 0;
+}
+
+class CallAutomaton final : public Automaton {
+ public:
+  explicit CallAutomaton(CallForm form) : form_(std::move(form)) {
+    DML_CHECK(!form_.calls.empty() && !form_.marks.empty());
+    for (const CallForm::Call& call : form_.calls)
+      if (call.rest->start() == kDead) throw UserError("the parameters of a tool allow no call of it");
+    if (form_.anywhere) DML_CHECK(form_.marks.size() == 1);
+    else openers_ = form_.marks;
+    if (form_.thinks) openers_.emplace_back(kThink);
+    start_ = form_.required ? marked() : state({form_.thinking ? Phase::thought : Phase::start});
+  }
+  State start() override { return start_; }
+  bool free(State s) override { return states_[s].phase <= Phase::text; }
+  bool may_end(State s) override {
+    const Place p = states_[s];
+    if (p.phase <= Phase::text) return true;
+    if (p.phase == Phase::inside) return form_.close.empty() && form_.calls[p.which].rest->may_end(p.inner);
+    return p.phase == Phase::behind && p.at == 0;
+  }
+  std::size_t bytes() const override {
+    std::size_t out = Automaton::bytes();
+    for (const CallForm::Call& call : form_.calls) out += call.rest->bytes();
+    return out;
+  }
+
+ private:
+  enum class Phase : std::uint8_t {
+    start,    // blanks so far, then `at` bytes of openers_[which]
+    thought,  // in what the model thinks; at: of </think>
+    text,     // at: of the mark
+    head,     // in front of a call; at: bytes that are read of the head of calls[which], the first with these bytes
+    inside,   // in calls[which], at its state `inner`
+    closing,  // at: of form_.close
+    behind    // a call is complete; at: of form_.again
+  };
+  struct Place {
+    Phase phase;
+    std::uint32_t which = 0, at = 0;
+    State inner = 0;
+  };
+
+  State state(Place p) {
+    auto [it, fresh] = ids_.try_emplace({p.phase, p.which, p.at, p.inner}, static_cast<State>(states_.size()));
+    if (fresh) states_.push_back(p);
+    return it->second;
+  }
+  State step(State s, unsigned char byte) override {
+    const Place p = states_[s];
+    switch (p.phase) {
+      case Phase::start:
+        return opened(p, byte);
+      case Phase::thought: {
+        const std::size_t at = matched_after(kThought, p.at, byte);
+        if (at < kThought.size()) return state({Phase::thought, 0, static_cast<std::uint32_t>(at)});
+        return state({form_.anywhere ? Phase::text : Phase::start});
+      }
+      case Phase::text:
+        return text(p.at, byte);
+      case Phase::head:
+        return head(p, byte);
+      case Phase::inside: {
+        Automaton& rest = *form_.calls[p.which].rest;
+        if (const State next = rest.after(p.inner, byte); next != kDead) return state({Phase::inside, p.which, 0, next});
+        return rest.may_end(p.inner) ? called(0, byte) : kDead;
+      }
+      case Phase::closing:
+        return called(p.at, byte);
+      case Phase::behind:
+        return again(p.at, byte);
+    }
+    return kDead;
+  }
+
+  State opened(const Place& p, unsigned char byte) {
+    if (p.at == 0 && (byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n')) return state(p);
+    const std::string so_far = openers_.empty() ? "" : openers_[p.which].substr(0, p.at);
+    const std::string now = so_far + static_cast<char>(byte);
+    for (std::uint32_t i = 0; i < openers_.size(); ++i) {
+      if (!openers_[i].starts_with(now)) continue;
+      if (now.size() < openers_[i].size()) return state({Phase::start, i, static_cast<std::uint32_t>(now.size())});
+      return i < form_.marks.size() && !form_.anywhere ? marked() : state({Phase::thought});
+    }
+    State out = state({Phase::text});  // no opener: what looked like one is text
+    for (unsigned char c : now) out = text(states_[out].at, c);
+    return out;
+  }
+  State text(std::uint32_t at, unsigned char byte) {
+    if (!form_.anywhere) return state({Phase::text});
+    const std::string& mark = form_.marks[0];
+    const std::size_t next = matched_after(mark, at, byte);
+    return next == mark.size() ? marked() : state({Phase::text, 0, static_cast<std::uint32_t>(next)});
+  }
+  // Behind the mark.
+  State marked() { return form_.calls[0].head.empty() ? inside(0) : state({Phase::head}); }
+  State inside(std::uint32_t which) {
+    Automaton& rest = *form_.calls[which].rest;
+    const State begun = rest.after(rest.start(), form_.begun);
+    return begun == kDead ? kDead : state({Phase::inside, which, 0, begun});
+  }
+  State head(const Place& p, unsigned char byte) {
+    const std::string now = form_.calls[p.which].head.substr(0, p.at) + static_cast<char>(byte);
+    for (std::uint32_t i = p.which; i < form_.calls.size(); ++i) {
+      const std::string& head = form_.calls[i].head;
+      if (head == now) return inside(i);
+      if (head.starts_with(now)) return state({Phase::head, i, static_cast<std::uint32_t>(now.size())});
+    }
+    return kDead;
+  }
+  State called(std::uint32_t at, unsigned char byte) {
+    if (form_.close.empty()) return again(0, byte);
+    if (static_cast<unsigned char>(form_.close[at]) != byte) return kDead;
+    return state(++at < form_.close.size() ? Place{Phase::closing, 0, at} : Place{Phase::behind});
+  }
+  State again(std::uint32_t at, unsigned char byte) {
+    if (form_.again.empty() || static_cast<unsigned char>(form_.again[at]) != byte) return kDead;
+    return ++at < form_.again.size() ? state({Phase::behind, 0, at}) : marked();
+  }
+
+  CallForm form_;
+  std::vector<std::string> openers_;
+  std::vector<Place> states_;
+  std::map<std::tuple<Phase, std::uint32_t, std::uint32_t, State>, State> ids_;
+  State start_ = kDead;
+};
+
+}  // namespace
+
+std::unique_ptr<Automaton> call_automaton(CallForm form) { return std::make_unique<CallAutomaton>(std::move(form)); }
+
+}  // namespace dml

@@ -1,0 +1,158 @@
+// Calls of tools as constraints on replies: any text up to a call, then calls that fit, in the form of each family. What is
+// accepted is what the parser of replies takes apart.
+#include "serve/tools.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "constraint/token_mask.h"
+
+namespace dml {
+namespace {
+
+const Json kTools = Json::parse(R"([
+  {"name": "get", "parameters": {"type": "object", "properties": {"a": {"$ref": "#/$defs/n"}}, "required": ["a"],
+                                 "additionalProperties": false, "$defs": {"n": {"type": "integer"}}}},
+  {"name": "get_all", "parameters": {"type": "object", "properties": {"deep": {"$ref": "#"}}, "additionalProperties": false}}])");
+
+struct Form {
+  ToolStyle style = ToolStyle::hermes;
+  bool required = false, one = false, reasoning = false, inside_reasoning = false;
+  std::string chat_template = {};
+};
+
+std::unique_ptr<Automaton> automaton(const Form& form) {
+  ToolsAsked asked;
+  asked.functions = kTools;
+  asked.required = form.required;
+  asked.one = form.one;
+  ReplyParser::Format reply{form.style, form.reasoning, form.inside_reasoning};
+  return call_constraint_automaton(call_constraint(asked, reply, form.chat_template));
+}
+
+std::vector<std::string> calls_in(ToolStyle style, const std::string& text) {
+  ReplyParser parser({style});
+  std::vector<std::string> out;
+  for (const ReplyParser::Piece& piece : {parser.push(text), parser.finish()})
+    for (const ToolCall& call : piece.calls) out.push_back(call.name + call.arguments);
+  return out;
+}
+
+const std::string kOne = R"({"name": "get", "arguments": {"a": 1}})", kTwo = R"({"name": "get_all", "arguments": {"deep": {}}})";
+
+TEST(CallConstraint, LeavesTextFreeUpToACall) {
+  for (bool llama : {false, true}) {
+    auto a = automaton({.style = llama ? ToolStyle::llama : ToolStyle::hermes});
+    for (const char* text : {"", "Hello!", "a < b <tool", "{}", "{\"nam", "x {\"name\": 7}", "<<tool_call", "\xFF"}) {
+      EXPECT_TRUE(a->accepts(text)) << text;
+      const Automaton::State s = a->after(a->start(), text);
+      EXPECT_TRUE(a->free(s)) << text;
+      EXPECT_FALSE(a->only_byte(s)) << text;
+    }
+  }
+}
+
+TEST(CallConstraint, CallsOfHermesFitTheirTools) {
+  auto a = automaton({});
+  const std::string begin = "I look.\n<tool_call>\n", end = "\n</tool_call>";
+  EXPECT_TRUE(a->accepts(begin + kOne + end));
+  EXPECT_TRUE(a->accepts(begin + kOne + end + "\n<tool_call>\n" + kTwo + end));
+  EXPECT_EQ(calls_in(ToolStyle::hermes, begin + kOne + end + "\n<tool_call>\n" + kTwo + end).size(), 2u);
+  EXPECT_TRUE(a->accepts("<<tool_call>\n" + kOne + end));
+  EXPECT_FALSE(a->accepts(begin + kOne)) << "the call is open";
+  EXPECT_FALSE(a->accepts(begin + kOne + end + "x"));
+  EXPECT_FALSE(a->accepts(begin + R"({"name": "got", "arguments": {"a": 1}})" + end));
+  EXPECT_FALSE(a->accepts(begin + R"({"name": "get", "arguments": {"a": "1"}})" + end));
+  EXPECT_FALSE(a->accepts(begin + R"({"name": "get_all", "arguments": {"deep": {"a": 1}}})" + end));
+  EXPECT_EQ(a->only_byte(a->after(a->start(), "so <tool_call>")), '\n');
+  EXPECT_FALSE(a->free(a->after(a->start(), begin)));
+}
+
+TEST(CallConstraint, OneCallIsTheLast) {
+  auto a = automaton({.one = true});
+  const std::string call = "<tool_call>\n" + kOne + "\n</tool_call>";
+  EXPECT_TRUE(a->accepts(call));
+  EXPECT_FALSE(a->accepts(call + "\n" + call));
+}
+
+TEST(CallConstraint, WhatIsThoughtIsNoCall) {
+  auto a = automaton({.reasoning = true});
+  EXPECT_TRUE(a->accepts("<think>I could <tool_call> {7} here</think>\n\nNo."));
+  EXPECT_TRUE(a->accepts("<think>well</think><tool_call>\n" + kOne + "\n</tool_call>"));
+  EXPECT_FALSE(a->accepts("<think>well</think><tool_call>\n{7}\n</tool_call>"));
+  EXPECT_FALSE(a->accepts("No <think><tool_call> {7}"));
+  auto inside = automaton({.reasoning = true, .inside_reasoning = true});
+  EXPECT_TRUE(inside->accepts("perhaps <tool_call> 7 </think> ok"));
+}
+
+TEST(CallConstraint, CallsOfMistralAreAListOrNamed) {
+  auto list = automaton({.style = ToolStyle::mistral});
+  EXPECT_TRUE(list->accepts("[TOOL_CALLS][" + kOne + ", " + kTwo + "]"));
+  EXPECT_FALSE(list->accepts("[TOOL_CALLS][]"));
+  EXPECT_FALSE(list->accepts("[TOOL_CALLS]get[ARGS]{\"a\": 1}"));
+  EXPECT_FALSE(automaton({.style = ToolStyle::mistral, .one = true})->accepts("[TOOL_CALLS][" + kOne + ", " + kTwo + "]"));
+  for (bool required : {false, true}) {
+    auto named = automaton({.style = ToolStyle::mistral, .required = required, .chat_template = "[TOOL_CALLS] x [ARGS]"});
+    const std::string front = required ? "" : "[TOOL_CALLS]";
+    EXPECT_TRUE(named->accepts(front + "get[ARGS]{\"a\": 1}"));
+    EXPECT_TRUE(named->accepts(front + "get_all[ARGS]{\"deep\": {\"deep\": {}}}"));
+    EXPECT_FALSE(named->accepts(front + "get_a[ARGS]{}"));
+    EXPECT_FALSE(named->accepts(front + "get_all[ARGS]{\"a\": 1}"));
+    EXPECT_EQ(named->accepts(front + "get[ARGS]{\"a\": 1}[TOOL_CALLS]get_all[ARGS]{}"), !required);
+  }
+}
+
+TEST(CallConstraint, CallsOfLlamaAreTheWholeReply) {
+  auto a = automaton({.style = ToolStyle::llama});
+  const std::string call = R"({"name": "get", "parameters": {"a": 1}})";
+  for (const std::string front : {"", "\n", "<|python_tag|>"}) {
+    EXPECT_TRUE(a->accepts(front + call));
+    EXPECT_FALSE(a->accepts(front + R"({"name": "get", "parameters": {}})"));
+    EXPECT_EQ(calls_in(ToolStyle::llama, front + call).size(), 1u);
+  }
+  EXPECT_TRUE(a->accepts(R"({"answer": 42})"));
+  EXPECT_TRUE(a->accepts("So: " + call + " or not"));
+}
+
+TEST(CallConstraint, ARequiredCallStandsAlone) {
+  auto a = automaton({.required = true});
+  EXPECT_TRUE(a->accepts(kOne));
+  EXPECT_TRUE(a->accepts(kTwo));
+  EXPECT_FALSE(a->accepts("<tool_call>\n" + kOne));
+  EXPECT_FALSE(a->accepts("Hello"));
+}
+
+// Special tokens may stand in free text, and begin calls.
+TEST(CallConstraint, SpecialTokensAreAllowedWhereTextIsFree) {
+  const std::vector<std::string> texts{"", "", "{", "[", "hello", "]", R"([{"name": "get", "arguments": {"a": 1}}])", ""};
+  auto tree = std::make_shared<const TokenTree>(texts, std::vector<std::pair<std::int32_t, std::string>>{{0, "[TOOL_CALLS]"}, {1, "</s>"}});
+  TokenConstraint c(automaton({.style = ToolStyle::mistral}), tree);
+  EXPECT_EQ(c.allowed(c.start()), TokenSet{0b01111111});
+  const auto called = c.after(c.after(c.start(), 4), 0);
+  EXPECT_EQ(c.allowed(called), TokenSet{0b01001000});
+  EXPECT_TRUE(c.may_end(c.after(called, 6)));
+}
+
+// What published templates of families that call tools say (../shared/data/chat-templates).
+TEST(ToolStyleOf, PublishedTemplates) {
+  const std::string folder = DML_SOURCE_DIR "/../shared/data/chat-templates/templates/";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no ../shared/data";
+  const std::pair<const char*, ToolStyle> known[] = {{"axolotl-qwen3", ToolStyle::hermes},
+                                                     {"axolotl-qwen_25", ToolStyle::hermes},
+                                                     {"axolotl-falcon_h1", ToolStyle::hermes},
+                                                     {"lc-NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use", ToolStyle::hermes},
+                                                     {"axolotl-mistral_v2v3", ToolStyle::mistral},
+                                                     {"lc-meta-llama-Llama-3.2-3B-Instruct", ToolStyle::llama},
+                                                     {"axolotl-chatml", ToolStyle::none},
+                                                     {"axolotl-jamba", ToolStyle::none}};
+  for (auto& [name, style] : known) {
+    std::ifstream file(folder + name + ".jinja");
+    EXPECT_EQ(tool_style({std::istreambuf_iterator<char>(file), {}}), style) << name;
+  }
+}
+
+}  // namespace
+}  // namespace dml
