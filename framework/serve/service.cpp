@@ -1,11 +1,18 @@
 #include "serve/service.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 
 #include "core/error.h"
 #include "core/log.h"
 
 namespace dml {
+namespace {
+
+constexpr std::chrono::seconds kRest{1};  // without a request, before memory is given back
+
+}  // namespace
 
 Service::Service(std::vector<EngineModel> models, const EngineOptions& options, std::size_t queue, Metrics& metrics)
     : engine_(std::move(models), options), metrics_(metrics), queue_(queue), thread_([this] { run(); }) {}
@@ -48,7 +55,13 @@ void Service::run() {
       if (!engine_.busy() && arrived_.empty()) {
         idle_ = true;
         changed_.notify_all();
-        changed_.wait(lock, [&] { return !arrived_.empty() || cutting_; });
+        const auto wanted = [&] { return !arrived_.empty() || cutting_; };
+        if (!changed_.wait_for(lock, kRest, wanted)) {
+          lock.unlock();
+          malloc_trim(0);  // what many requests took at a time goes back to the system
+          lock.lock();
+          changed_.wait(lock, wanted);
+        }
         if (arrived_.empty()) return;
       }
       fresh.swap(arrived_);
@@ -56,12 +69,7 @@ void Service::run() {
     }
     for (auto& work : fresh) begin(std::move(work));
     if (cut) {
-      for (auto& active : active_) {
-        for (auto& [id, i] : active->requests) engine_.cancel(id);
-        active->work->cut_off();
-      }
-      active_.clear();
-      owners_.clear();
+      end_all([](Work& work) { work.cut_off(); });
       continue;
     }
     drop_gone();
@@ -69,18 +77,22 @@ void Service::run() {
       for (const EngineEvent& event : engine_.step()) deliver(event);
     } catch (const std::exception& e) {  // nothing of the engine can be relied on for these
       log_error("{}", e.what());
-      for (auto& active : active_) {
-        for (auto& [id, i] : active->requests) engine_.cancel(id);
-        active->work->fail(e);
-      }
-      active_.clear();
-      owners_.clear();
+      end_all([&](Work& work) { work.fail(e); });
     }
     std::erase_if(active_, [](auto& active) { return active->requests.empty(); });
     metrics_.set_load(engine_.running(), engine_.waiting(), engine_.cache_usage());
     const std::lock_guard lock(mutex_);
     waiting_ = engine_.waiting();
   }
+}
+
+void Service::end_all(const std::function<void(Work&)>& tell) {
+  for (auto& active : active_) {
+    for (auto& [id, i] : active->requests) engine_.cancel(id);
+    tell(*active->work);
+  }
+  active_.clear();
+  requests_.clear();
 }
 
 void Service::begin(std::shared_ptr<Work> work) {
@@ -91,13 +103,12 @@ void Service::begin(std::shared_ptr<Work> work) {
     for (std::size_t i = 0; i < requests.size(); ++i) {
       const RequestId id = engine_.submit(std::move(requests[i]));
       active->requests[id] = i;
-      owners_[id] = active.get();
-      started_[id] = Clock::now();
+      requests_.emplace(id, Request{active.get()});
     }
   } catch (const Error& e) {
     for (auto& [id, i] : active->requests) {
       engine_.cancel(id);
-      owners_.erase(id);
+      requests_.erase(id);
     }
     active->work->fail(e);
     return;
@@ -106,23 +117,21 @@ void Service::begin(std::shared_ptr<Work> work) {
 }
 
 void Service::deliver(const EngineEvent& event) {
-  auto owner = owners_.find(event.id);
-  if (owner == owners_.end()) return;  // nobody wants it any more
-  Active& active = *owner->second;
+  auto found = requests_.find(event.id);
+  if (found == requests_.end()) return;  // nobody wants it any more
+  Request& request = found->second;
+  Active& active = *request.owner;
   if (event.kind == EngineEvent::Kind::read) metrics_.read(event.cached);
   if (event.kind == EngineEvent::Kind::token) {
-    auto [last, first] = last_token_.try_emplace(event.id, Clock::now());
-    metrics_.token(seconds_since(first ? started_[event.id] : last->second), first);
-    last->second = Clock::now();
+    metrics_.token(seconds_since(request.last_token.value_or(request.started)), !request.last_token);
+    request.last_token = Clock::now();
   }
   const bool more = active.work->on_event(active.requests.at(event.id), event);
   if (more && event.kind != EngineEvent::Kind::end) return;
   if (event.kind != EngineEvent::Kind::end) engine_.cancel(event.id);
-  metrics_.ended(seconds_since(started_[event.id]), event.kind == EngineEvent::Kind::end && event.reason == StopReason::length);
-  started_.erase(event.id);
-  last_token_.erase(event.id);
+  metrics_.ended(seconds_since(request.started), event.kind == EngineEvent::Kind::end && event.reason == StopReason::length);
   active.requests.erase(event.id);
-  owners_.erase(owner);
+  requests_.erase(found);
 }
 
 void Service::drop_gone() {
@@ -130,9 +139,7 @@ void Service::drop_gone() {
     if (!active->work->gone()) continue;
     for (auto& [id, i] : active->requests) {
       engine_.cancel(id);
-      owners_.erase(id);
-      started_.erase(id);
-      last_token_.erase(id);
+      requests_.erase(id);
       metrics_.left();
     }
     active->requests.clear();

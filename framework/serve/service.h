@@ -4,9 +4,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -34,7 +36,13 @@ class Service {
     std::shared_ptr<Work> work;
     std::map<RequestId, std::size_t> requests;  // still under way
   };
+  struct Request {  // under way in the engine
+    Active* owner;
+    Clock::time_point started = Clock::now();
+    std::optional<Clock::time_point> last_token = {};
+  };
   void run();
+  void end_all(const std::function<void(Work&)>& tell);
   void begin(std::shared_ptr<Work> work);
   void deliver(const EngineEvent& event);
   void drop_gone();
@@ -49,8 +57,7 @@ class Service {
   bool idle_ = true, stopping_ = false, cutting_ = false;
   // The engine's thread's own.
   std::vector<std::unique_ptr<Active>> active_;
-  std::map<RequestId, Active*> owners_;
-  std::map<RequestId, Clock::time_point> started_, last_token_;
+  std::map<RequestId, Request> requests_;
   std::thread thread_;
 };
 

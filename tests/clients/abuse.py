@@ -2,7 +2,7 @@
 """What hostile and broken clients do to `dml serve`: malformed requests of every kind, connections that never finish, clients that
 leave in the middle of a stream. The server must answer every valid request meanwhile, say nothing with 500, give all places
 back, and hold its memory. --requests 10000 --slow 200 --leaving 1000 is the long form."""
-import argparse, json, random, socket, sys, threading, time
+import argparse, json, os, random, socket, sys, threading, time
 from server import Server, arguments
 
 parser = argparse.ArgumentParser(description=__doc__)
@@ -184,17 +184,44 @@ def leaving(count):
     return time.time() - begin
 
 
-malformed(max(1, a.requests // 10)), leaving(max(8, a.leaving // 10))  # what is taken once is taken now
+def fill():
+    """Long prompts until the key-value cache is full: memory that is reserved at the start, and becomes resident as it is used."""
+    context = server.ask('GET', '/v1/models')[1]['data'][0]['max_model_len']
+    def some(first, last):
+        draw = random.Random(first)
+        for _ in range(first, last):
+            body = {'prompt': [draw.randrange(100, 1000) for _ in range(context - 1)], 'max_tokens': 1}
+            if (status := server.ask('POST', '/v1/completions', body)[0]) != 200: failures.append(('long prompt', status))
+    threads = [threading.Thread(target=some, args=(4 * i, 4 * i + 3)) for i in range(8)]
+    for t in threads: t.start()
+    for t in threads: t.join()
+
+
+def at_rest():
+    """(resident kB, open files) when nothing has been asked for a while."""
+    time.sleep(2.5)
+    return server.rss(), len(os.listdir(f'/proc/{server.process.pid}/fd'))
+
+
+# What is taken once is taken now: the cache, the constraints that are kept, threads.
+begun = at_rest()[0]
+if a.requests >= 5000: fill()
+filled = at_rest()[0]
+malformed(max(1, a.requests // 10)), leaving(max(8, a.leaving // 10)), wrong_fields()
 if a.requests >= 5000: slow(min(10, a.slow))
-before, files = server.rss(), len(__import__('os').listdir(f'/proc/{server.process.pid}/fd'))
-print(f'wrong values of {len(CHAT)} fields: {wrong_fields()} refused by name')
-seen = malformed(a.requests)
-print('malformed requests:', a.requests, 'statuses', dict(sorted(seen.items())))
+before, files = at_rest()
+print(f'resident memory: {begun} kB at first, {filled} kB with a full cache, {before} kB warm')
+print(f'wrong values of {len(CHAT)} fields: {wrong_fields()} refused by name; {at_rest()[0]} kB')
+seen, parts = {}, max(1, a.requests // 2500)
+for part in range(parts):
+    for status, count in malformed(a.requests // parts).items(): seen[status] = seen.get(status, 0) + count
+    print(f'malformed requests: {a.requests // parts * (part + 1)}, {at_rest()[0]} kB')
+print('statuses', dict(sorted(seen.items())))
 closed, seconds, answered = slow(a.slow)
-print(f'slow connections: {closed} closed by the server in {seconds:.1f} s, {answered} valid requests answered beside them')
+print(f'slow connections: {closed} closed by the server in {seconds:.1f} s, {answered} valid requests answered beside them; {at_rest()[0]} kB')
 print(f'clients that left: {a.leaving}, no answer under way {leaving(a.leaving):.1f} s later')
 check_valid('at the end')
-after, files_after = server.rss(), len(__import__('os').listdir(f'/proc/{server.process.pid}/fd'))
+after, files_after = at_rest()
 print(f'resident memory: {before} kB before, {after} kB after ({100 * (after / before - 1):+.1f} %); open files {files} and {files_after}')
 if a.requests >= 5000 and after > 1.05 * before: failures.append(('memory', before, after))
 if files_after > files + 3: failures.append(('open files', files, files_after))
