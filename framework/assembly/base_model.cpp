@@ -1,7 +1,9 @@
 #include "assembly/base_model.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "assembly/model_head.h"
 #include "assembly/model_place.h"
@@ -20,6 +22,12 @@
 #include "model/weight_names.h"
 
 namespace dml {
+
+struct ConvertedTensors {
+  std::vector<Arena> blocks;
+  std::map<std::pair<std::string, Dtype>, const void*> values;
+};
+
 namespace {
 
 kernels::Storage kernel_storage(Storage storage, kernels::Storage as_stored) {
@@ -27,14 +35,13 @@ kernels::Storage kernel_storage(Storage storage, kernels::Storage as_stored) {
   return storage == Storage::bf16 ? kernels::Storage::bf16 : as_stored;
 }
 
-// Values converted once; alive as long as the source is. Pages come as they are written, by the threads that write them.
-struct Converted {
-  std::vector<Arena> blocks;
-};
-
-const void* convert(const TensorView& tensor, Dtype to, Converted& out) {
+// Pages come as they are written, by the threads that write them.
+const void* convert(const TensorView& tensor, Dtype to, ConvertedTensors& out) {
+  auto [known, fresh] = out.values.try_emplace({std::string(tensor.name), to}, nullptr);
+  if (!fresh) return known->second;
   std::int64_t n = tensor.size(), width = dtype_bits(to) / 8;
   std::byte* block = out.blocks.emplace_back(static_cast<std::size_t>(n * width)).take<std::byte>(n * width).data();
+  known->second = block;
   parallel_ranges(n, 1 << 16, [&](std::int64_t first, std::int64_t last) {
     std::vector<float> values(static_cast<std::size_t>(last - first));
     tensor.read(first, last - first, values.data());
@@ -54,7 +61,7 @@ bool used_as_it_lies(const TensorView& tensor, Storage storage) {
   return tensor.storage() == storage_of(tensor, storage) && tensor.aligned();
 }
 
-std::optional<StoredTensor> stored(const TensorView* tensor, Storage storage, Converted& converted,
+std::optional<StoredTensor> stored(const TensorView* tensor, Storage storage, ConvertedTensors& converted,
                                    const std::string& where) {
   if (!tensor) return std::nullopt;
   if (!tensor->readable())
@@ -109,7 +116,9 @@ std::string init_name(LoraInit init) {
 TensorSource BaseModel::source(Storage storage, const std::set<std::string>& whole) const {
   if (!files) return {};
   const std::vector<WeightName> ends = end_weights(spec);
-  return [from = files, small = quantised, larger = grown, converted = std::make_shared<Converted>(), storage, whole,
+  std::shared_ptr<ConvertedTensors> known = converted.lock();
+  if (!known) converted = known = std::make_shared<ConvertedTensors>();
+  return [from = files, small = quantised, larger = grown, known = std::move(known), storage, whole,
           head = ends[1].tensor, shared = spec.tied ? ends[0].tensor : std::string()](
              const std::string& asked) -> std::optional<StoredTensor> {
     auto replaced = [&](const std::string& name) { return larger && larger->contains(name); };
@@ -122,7 +131,7 @@ TensorSource BaseModel::source(Storage storage, const std::set<std::string>& who
     if (auto tensor = small && !whole.contains(name) ? small->find(name) : std::nullopt) return tensor;
     const TensorView* found = from->find(name);
     if (found && is_mxfp4(*found)) return mxfp4(*found, *from);
-    return stored(found, storage, *converted, from->directory());
+    return stored(found, storage, *known, from->directory());
   };
 }
 

@@ -25,6 +25,9 @@ struct GrownTensor {
   std::vector<std::byte> bytes;
 };
 
+/// Tensors in another type than the file's, by name and type; alive as long as a model uses one of them.
+struct ConvertedTensors;
+
 /// A base model as its files describe it; without files for training from scratch.
 struct BaseModel {
   ModelSpec spec;
@@ -34,8 +37,10 @@ struct BaseModel {
   std::shared_ptr<const QuantisedBase> quantised;                   // with load_in_4bit or load_in_8bit
   std::shared_ptr<const std::map<std::string, GrownTensor>> grown;  // instead of the files' (assembly/vocabulary.h)
 
+  mutable std::weak_ptr<ConvertedTensors> converted;                // those that models use now
+
   /// Tensors by name, mapped; quantised ones first, but those of `whole`, which are trained; other matrices converted
-  /// once when `storage` asks for another type than the file's. Views live as long as the source.
+  /// when `storage` asks for another type than the file's, once for all models. Views live as long as the source.
   TensorSource source(Storage storage, const std::set<std::string>& whole = {}) const;
   /// Bytes of all tensors as source(automatic) gives them.
   std::size_t bytes() const;

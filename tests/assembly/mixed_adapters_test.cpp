@@ -71,6 +71,7 @@ struct MixedCase {
   const char* base;
   std::vector<std::string> adapters;
   int together;  // how many of them can be computed with the base
+  Storage storage = Storage::automatic;
 };
 
 class MixedAdapters : public testing::TestWithParam<MixedCase> {};
@@ -79,16 +80,16 @@ TEST_P(MixedAdapters, AnswerAsEachOfThemAlone) {
   ModelSection section;
   section.base_model = golden_path(GetParam().base) + "/model";
   const BaseModel base = open_base_model(section);
-  auto host = make_inference_model(base, Storage::automatic);
+  auto host = make_inference_model(base, GetParam().storage);
   std::vector<std::unique_ptr<CausalLm>> own, adopted;
   std::vector<EngineModel> models{host.get()};
-  own.push_back(make_inference_model(base, Storage::automatic));
+  own.push_back(make_inference_model(base, GetParam().storage));
   int together = 0;
   for (const std::string& name : GetParam().adapters) {
     const std::string folder = golden_path("adapters/" + name);
-    own.push_back(make_inference_model(base, Storage::automatic, {folder}));
+    own.push_back(make_inference_model(base, GetParam().storage, {folder}));
     std::optional<std::int32_t> number;
-    adopted.push_back(make_inference_model(base, Storage::automatic, {folder}, *host, number));
+    adopted.push_back(make_inference_model(base, GetParam().storage, {folder}, *host, number));
     models.push_back(number ? EngineModel(host.get(), *number) : EngineModel(adopted.back().get()));
     together += number.has_value();
   }
@@ -116,6 +117,7 @@ TEST_P(MixedAdapters, AnswerAsEachOfThemAlone) {
 INSTANTIATE_TEST_SUITE_P(Kinds, MixedAdapters,
                          testing::Values(MixedCase{"plain", "llama_tiny", {"lora", "rslora", "patterns"}, 3},
                                          MixedCase{"scaled", "llama_tiny", {"dora", "lora_bias", "layers"}, 3},
+                                         MixedCase{"converted", "llama_tiny", {"lora", "rslora"}, 2, Storage::bf16},
                                          MixedCase{"ends", "llama_tiny", {"embedding", "head", "modules_to_save"}, 3},
                                          MixedCase{"biases", "qwen2", {"bias_all"}, 0}),
                          [](auto& row) { return std::string(row.param.name); });
