@@ -17,7 +17,7 @@ using Formula = Schema::Formula;
 
 namespace {
 
-const char* const kRefused[] = {"unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef", "extends", "disallow", "divisibleBy"};
+const char* const kRefused[] = {"unevaluatedProperties", "unevaluatedItems", "extends", "disallow", "divisibleBy"};
 
 }  // namespace
 
@@ -60,6 +60,7 @@ Formula Schema::Compiler::keywords(const Json& s, const std::string& path) {
     out.push_back(reference(ref->get<std::string>(), path));
     if (draft_ <= 7) return out[0];
   }
+  dynamic_references(s, path, out);
   auto& sc = schema_;
   if (const Json* type = member(s, "type")) {
     std::vector<Formula> kinds;

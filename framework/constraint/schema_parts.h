@@ -43,6 +43,7 @@ struct Schema::Compiler {
   };
   void index(const Json& s, const std::string& path, std::string base);
   Formula reference(const std::string& to, const std::string& path);
+  void dynamic_references(const Json& s, const std::string& path, std::vector<Formula>& out);
   const Place* find(const std::string& uri, const std::string& base, const std::string& path);
   Formula keywords(const Json& s, const std::string& path);
   void string_keywords(const Json& s, const std::string& path, std::vector<Formula>& out);
@@ -60,6 +61,8 @@ struct Schema::Compiler {
   int draft_ = 2020;
   std::map<std::string, Place> places_;                 // by absolute URI, with fragment
   std::map<const Json*, std::string> bases_;            // of every subschema
+  std::map<std::string, int> dynamic_anchors_;          // how often each occurs
+  int resources_ = 0;                                   // subschemas with an identifier of their own
   std::map<const Json*, Formula> compiled_;
   std::deque<Place> targets_;
   std::vector<std::optional<Formula>> target_formulas_;

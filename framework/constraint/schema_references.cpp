@@ -66,12 +66,14 @@ void Schema::Compiler::index(const Json& s, const std::string& path, std::string
     } else {
       base = without_fragment(uri);
       places_.try_emplace(base, Place{&s, path, base});
+      ++resources_;
     }
   }
   if (path == "#") places_.try_emplace(base, Place{&s, path, base}), places_.try_emplace("", Place{&s, path, base});
   for (const char* key : {"$anchor", "$dynamicAnchor"})
     if (const Json* anchor = member(s, key); anchor && anchor->is_string())
       places_.try_emplace(base + "#" + anchor->get<std::string>(), Place{&s, path, base});
+  if (const Json* anchor = member(s, "$dynamicAnchor"); anchor && anchor->is_string()) ++dynamic_anchors_[anchor->get<std::string>()];
   bases_[&s] = base;
   for (auto& [key, value] : s.items())
     if (key != "const" && key != "enum" && key != "default" && key != "examples") index(value, path + "/" + key, base);
@@ -113,6 +115,21 @@ Formula Schema::Compiler::reference(const std::string& to, const std::string& pa
     target_formulas_.emplace_back();
   }
   return schema_.add({Node::Kind::reference, {it->second}});
+}
+
+// They lead elsewhere than $ref only where several subschemas have the anchor.
+void Schema::Compiler::dynamic_references(const Json& s, const std::string& path, std::vector<Formula>& out) {
+  if (const Json* ref = member(s, "$dynamicRef"); ref && ref->is_string() && draft_ >= 2020) {
+    const std::string to = ref->get<std::string>();
+    const auto hash = to.find('#');
+    if (auto found = dynamic_anchors_.find(hash == to.npos ? "" : to.substr(hash + 1)); found != dynamic_anchors_.end() && found->second > 1)
+      refuse(path, "$dynamicRef", fmt::format("there are {} '$dynamicAnchor's '{}'; one is supported", found->second, found->first));
+    out.push_back(reference(to, path));
+  }
+  if (const Json* ref = member(s, "$recursiveRef"); ref && ref->is_string() && draft_ == 2019) {
+    if (resources_ > 1) refuse(path, "$recursiveRef", "not supported in a document with several '$id's");
+    out.push_back(reference(ref->get<std::string>(), path));
+  }
 }
 
 Formula Schema::Compiler::target(std::uint32_t i) {
