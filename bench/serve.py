@@ -115,7 +115,7 @@ def main():
     parser.add_argument("--folder", default="/var/tmp/dml-bench-serve")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--tokens", type=int, default=64)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--recipe", default="bench/recipes/serve.yml")
     parser.add_argument("--peer")
     args = parser.parse_args()

@@ -1,10 +1,11 @@
 #!/bin/bash
-# Trains, resumes and generates with a small model of every family, with a program built with sanitizers. It fails at the
-# first fault that they find.
+# Trains, resumes and generates with a small model of every family, and serves one to hostile and to many clients, with a program
+# built with sanitizers. It fails at the first fault that they find.
 #   tools/sanitize.sh [address|thread] [PROGRAM]
 # address (the default): AddressSanitizer and UndefinedBehaviorSanitizer; each family with full training and one kind of adapter
 # by turns, on the portable, AVX2 and AVX-512 loops by turns. With DML_LONG=1: each family with every kind of adapter.
 # thread: ThreadSanitizer; three families with full training and two kinds of adapters, on four threads.
+# ONLY=serve leaves all training out that the server does not need.
 # Without PROGRAM it builds dml_sanitized or dml_thread_sanitized.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -103,6 +104,24 @@ YAML
   echo "ok: $family, $kind, ${DML_ISA:-best loops}"
 }
 
+# A model and an adapter of the family, served: malformed requests, clients that leave, then mixed load with known answers.
+serve() {
+  local base=$work/$1-full/out python=python3
+  [ -x /usr/bin/python3 ] && python=/usr/bin/python3
+  command -v "$python" >/dev/null || { echo "skipped: serve, python3 is not there"; return 0; }
+  export DML_ISA=""
+  local words=(--dml "$dml" --base-model "$base" --adapter "lora=$work/$1-lora/out")
+  {
+    "$python" tests/clients/abuse.py "${words[@]}" --requests 200 --slow 8 --leaving 24 &&
+      "$python" tests/clients/soak.py "${words[@]}" --seconds 10 --kinds 42
+  } >"$work/serve.log" 2>&1 || {
+    echo "failed: serve"
+    tail -n 60 "$work/serve.log"
+    return 1
+  }
+  echo "ok: serve, under abuse and mixed load"
+}
+
 failed=0 turn=0
 isas=("" portable avx2 "")  # "": the best that this processor has
 grep -q ' avx2 ' /proc/cpuinfo || isas=("" "" "" "")
@@ -110,6 +129,10 @@ if [ $sanitizer = thread ]; then
   families=(llama_tiny gemma2 gpt2)
   kinds=(lora qlora)
   DML_LONG=1
+fi
+if [ "${ONLY:-}" = serve ]; then
+  try llama_tiny full "" && try llama_tiny lora "" && serve llama_tiny && exit 0
+  exit 1
 fi
 for family in "${families[@]}"; do
   try "$family" full "${isas[turn % 4]}" || { failed=1; continue; }
@@ -120,4 +143,6 @@ for family in "${families[@]}"; do
   done
   turn=$((turn + 1))
 done
+[ -d "$work/llama_tiny-lora" ] || try llama_tiny lora "" || failed=1
+serve llama_tiny || failed=1
 exit $failed
