@@ -118,8 +118,7 @@ class Adafactor : public Optimizer {
     each_element(s.size(), [=](std::int64_t i) {
       float u = factor * direction(i, i / cols);
       if (mean) u = mean[i] = beta1 * mean[i] + (1 - beta1) * u;
-      w[i] -= decay * w[i];
-      w[i] -= u;
+      w[i] -= decay * w[i] + u;  // rounded once: steps may be as small as a weight's last digit
     });
   }
 

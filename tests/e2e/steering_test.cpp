@@ -2,7 +2,6 @@
 // their scores, runs compared and followed.
 #include <gmock/gmock.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "core/files.h"
@@ -137,34 +136,6 @@ TEST_F(Steering, RunsAreComparedAndFollowed) {
   EXPECT_EQ(dml({"watch", at("nowhere")}).exit, 2);
   for (const Json& line : json_lines(at("first/metrics.jsonl")))
     if (line.value("event", "") == "sample") EXPECT_EQ(line.contains("base"), line["step"] > 0) << line;
-}
-
-// Every rule, from slices and whole, on two and four ranks, and resumed by one.
-TEST_F(Steering, LongEveryOptimizerHasTheSameBitsWithEveryStrategy) {
-  if (!std::getenv("DML_LONG")) GTEST_SKIP() << "DML_LONG is not set";
-  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there";
-  for (const std::string name :
-       {"adamw", "adamw_8bit", "lion", "lion_8bit", "sgd", "rmsprop", "adagrad", "stable_adamw", "adafactor",
-        "came_pytorch", "muon", "schedule_free_adamw", "schedule_free_sgd", "ademamix", "ademamix_8bit", "adopt_adamw",
-        "galore_adamw", "apollo_adamw", "apollo_mini"}) {
-    SCOPED_TRACE(name);
-    Keys keys =
-        tiny_model() + Keys{{"max_steps", "4"},  {"eval_steps", ""},        {"val_set_size", ""}, {"save_steps", "2"},
-                            {"batch_size", "8"}, {"learning_rate", "1e-4"}, {"optimizer", name}};
-    if (name.starts_with("galore") || name.starts_with("apollo")) keys["optim_target_modules"] = "all-linear";
-    if (name.starts_with("schedule_free")) keys["lr_scheduler"] = "constant";
-    const auto one = trained("one", keys);
-    for (const char* strategy : {"ddp", "zero1", "zero2", "zero3", "hybrid"})
-      for (const int ranks : {2, 4}) {
-        Keys spread = keys + Keys{{"distribution", strategy}};
-        if (strategy == std::string("hybrid")) spread["dp_shard_size"] = "2";
-        EXPECT_TRUE(trained("spread", spread, ranks) == one) << strategy << " on " << ranks;
-        EXPECT_TRUE(trained("resumed", keys, 1, {"--resume", at("spread/checkpoint-2")}) == one)
-            << strategy << " resumed";
-        for (const char* folder : {"spread", "resumed"}) std::filesystem::remove_all(at(folder));
-      }
-    std::filesystem::remove_all(at("one"));
-  }
 }
 
 }  // namespace

@@ -145,37 +145,6 @@ TEST_F(Strategies, GiveTheSameAdapterWhereItTrainsBiases) {
   }
 }
 
-// Rules that need whole matrices, or that are trained at another point than they are saved at: the same model from slices, and
-// after a restart on another number of ranks.
-TEST_F(Strategies, GiveTheSameModelWithEveryKindOfOptimizer) {
-  const Keys optimizers[] = {{{"optimizer", "muon"}},
-                             {{"optimizer", "adafactor"}},
-                             {{"optimizer", "came_pytorch"}, {"learning_rate", "1e-4"}},
-                             {{"optimizer", "stable_adamw"}},
-                             {{"optimizer", "schedule_free_adamw"}, {"lr_scheduler", "constant"}},
-                             {{"optimizer", "ademamix_8bit"}},
-                             {{"optimizer", "galore_adamw"},
-                              {"optim_target_modules", "[self_attn, mlp]"},
-                              {"optim_args", "{rank: 4, update_proj_gap: 3}"}},
-                             {{"optimizer", "apollo_mini"}, {"optim_target_modules", "all-linear"}}};
-  std::vector<std::string> first;
-  for (const Keys& optimizer : optimizers) {
-    SCOPED_TRACE(optimizer.at("optimizer"));
-    const Keys keys = tiny_model() + eight() + Keys{{"max_steps", "4"}, {"save_steps", "2"}, {"learning_rate", "1e-3"}} + optimizer;
-    const auto one = trained("one", keys, 1);
-    ASSERT_FALSE(one.empty());
-    for (const std::string& other : first) EXPECT_NE(one.at("model.safetensors"), other) << "two rules, one result";
-    first.push_back(one.at("model.safetensors"));
-    for (auto [strategy, ranks] : {std::pair{"zero1", 2}, {"zero2", 2}, {"zero3", 3}}) {
-      EXPECT_TRUE(trained(strategy, keys + distributed(strategy, ranks), ranks) == one) << strategy;
-      EXPECT_TRUE(trained("resumed", keys, 1, {"--resume", at(std::string(strategy) + "/checkpoint-2")}) == one)
-          << strategy;
-      for (const char* folder : {strategy, "resumed"}) fs::remove_all(at(folder));
-    }
-    fs::remove_all(at("one"));
-  }
-}
-
 // Head and embedding of their own: their buffers take turns.
 TEST_F(Strategies, GiveTheSameModelWhereTheHeadIsNotTied) {
   Keys keys = tiny_model() + eight() +
