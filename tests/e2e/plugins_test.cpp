@@ -71,12 +71,42 @@ TEST_F(PlugIns, ErrorsAreOneLineBeforeTheRun) {
   refused({{"objective", "by_document"}}, {"r.yml:", "objective"});
 }
 
-TEST_F(PlugIns, WhatThrowsInTheRunEndsItWithALine) {
-  const Keys keys = tiny_model() + loaded() + Keys{{"plugin_args", "{watch: {fail_at: 2}}"}};
-  const Ended e = train(1, recipe("r.yml", keys));
-  EXPECT_EQ(e.exit, 2);
-  EXPECT_THAT(e.err, HasSubstr("observer 'watch': seen enough"));
+// Wherever plug-in code is called, on every rank or on one: one line that names the row, exit code 2, and no rank that waits.
+class PlugInsThatThrow : public PlugIns, public testing::WithParamInterface<int> {};
+
+TEST_P(PlugInsThatThrow, EndTheRunOnEveryRankWithOneLine) {
+  const int ranks = GetParam();
+  if (ranks > 1 && !has_mpirun()) GTEST_SKIP() << "mpirun is not there";
+  struct Case {
+    Keys keys;
+    std::string says;
+  };
+  std::vector<Case> cases{
+      {{{"plugin_args", "{watch: {fail_at: 2}}"}}, "observer 'watch': seen enough"},
+      {{{"optimizer", "my_sgd"}, {"optim_args", "{fail_at: 2}"}}, "optimizer 'my_sgd': no more steps"},
+      {{{"lr_scheduler", "halves"}, {"lr_scheduler_kwargs", "{times: 13}"}},
+       "schedule 'halves': an exception that is no std::exception"},
+      {{{"objective", "by_document"}, {"plugin_args", "{by_document: {fail_at: 3}}"}},
+       "objective 'by_document': lost count"},
+      {{{"eval_steps", "2"}, {"plugin_args", fmt::format("{{norm: {{fail_on_rank: {}}}}}", ranks)}},
+       "evaluator 'norm': cannot measure"}};
+  if (ranks > 1)
+    cases.push_back(
+        {{{"distribution", "everybody"}, {"plugin_args", fmt::format("{{everybody: {{fail_on_rank: {}}}}}", ranks)}},
+         "strategy 'everybody': left alone"});
+  for (const Case& c : cases) {
+    const Ended e = train(
+        ranks, recipe("r.yml", tiny_model() + loaded() + Keys{{"max_steps", "4"}, {"output_dir", at("run")}} + c.keys));
+    EXPECT_EQ(e.exit, 2) << c.says << "\n" << e.err;
+    EXPECT_FALSE(e.timed_out) << c.says;
+    const std::size_t line = e.err.find("error: plug-in mine 2.1");
+    ASSERT_NE(line, std::string::npos) << c.says << "\n" << e.err;
+    EXPECT_EQ(e.err.find("error: ", line + 1), std::string::npos) << "more than one error:\n" << e.err;
+    EXPECT_THAT(e.err.substr(line), HasSubstr(c.says));
+    EXPECT_TRUE(processes_with(at("r.yml")).empty()) << c.says << ": a rank is left";
+  }
 }
+INSTANTIATE_TEST_SUITE_P(Ranks, PlugInsThatThrow, testing::Values(1, 2, 4));
 
 }  // namespace
 }  // namespace dml::e2e

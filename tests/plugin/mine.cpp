@@ -10,11 +10,12 @@ using namespace dml::plugin;
 
 class Sgd : public Optimizer {
  public:
-  explicit Sgd(const Json& a) : momentum_(a["momentum"]) {
+  explicit Sgd(const Json& a) : momentum_(a["momentum"]), fail_at_(a["fail_at"]) {
     if (momentum_ == 0.5) throw std::runtime_error("half a momentum");
   }
   StateNeeds state(const Parameter&) const override { return {.per_element = 1}; }
   void step(const Slice& s, const Step& step) const override {
+    if (static_cast<double>(step.number + 1) == fail_at_) throw std::runtime_error("no more steps");
     step.threads.ranges(static_cast<std::int64_t>(s.value.size()), [&](std::int64_t first, std::int64_t last) {
       for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(last); ++i) {
         s.state[i] =
@@ -25,13 +26,16 @@ class Sgd : public Optimizer {
   }
 
  private:
-  double momentum_;
+  double momentum_, fail_at_;
 };
 
 class Halves : public Schedule {
  public:
   explicit Halves(const Json& a) : times_(a["times"]) {}
-  double factor(const SchedulePlace& at) const override { return std::pow(0.5, std::floor(at.progress() * times_)); }
+  double factor(const SchedulePlace& at) const override {
+    if (times_ == 13) throw 13;  // NOLINT: no std::exception
+    return std::pow(0.5, std::floor(at.progress() * times_));
+  }
 
  private:
   double times_;
@@ -51,9 +55,11 @@ class Shout : public PromptFormat {
 // The mean over documents of −log p per token; the loss of token means, if all documents are as long.
 class ByDocument : public Objective {
  public:
+  explicit ByDocument(const Json& a) : fail_at_(a["fail_at"]) {}
   std::vector<std::string> terms() const override { return {"perplexities"}; }
   void score(std::span<const Document> documents, std::span<DocumentLoss> losses,
              std::span<double> sums) const override {
+    if (++calls_ == fail_at_) throw std::runtime_error("lost count");
     for (std::size_t d = 0; d < documents.size(); ++d) {
       if (documents[d].tokens == 0) continue;
       const double loss = -documents[d].log_probability / documents[d].tokens;
@@ -61,6 +67,10 @@ class ByDocument : public Objective {
       sums[0] += std::exp(loss);
     }
   }
+
+ private:
+  double fail_at_;
+  mutable double calls_ = 0;
 };
 
 class Longer : public AnswerCheck {
@@ -81,14 +91,19 @@ class Longer : public AnswerCheck {
 
 class Norm : public Evaluator {
  public:
+  explicit Norm(const Json& a) : fail_on_rank_(a["fail_on_rank"]) {}
   std::vector<Metric> metrics() const override { return {{"eval_weight_norm"}}; }
   std::vector<double> evaluate(ModelView& model) override {
+    if (model.rank() == fail_on_rank_ - 1) throw std::runtime_error("cannot measure");
     double sum = 0;
     model.parameters([&](std::string_view, std::span<const std::int64_t>, std::span<const float> values) {
       for (float v : values) sum += static_cast<double>(v) * v;
     });
     return {std::sqrt(model.sum(sum) / model.ranks())};
   }
+
+ private:
+  double fail_on_rank_;
 };
 
 class Watch : public Observer {
@@ -114,7 +129,9 @@ class Watch : public Observer {
 // Every rank sends its gradients to all others, who add them up in the order of the ranks.
 class Everybody : public Strategy {
  public:
+  explicit Everybody(const Json& a) : fail_on_rank_(a["fail_on_rank"]) {}
   void sum(std::size_t, std::span<float> gradient, Ranks& ranks) override {
+    if (ranks.rank() == fail_on_rank_ - 1) throw std::runtime_error("left alone");
     const auto n = static_cast<std::size_t>(ranks.size());
     std::vector<std::vector<float>> all(n, std::vector<float>(gradient.size()));
     std::vector<std::span<const std::byte>> send(n, std::as_bytes(gradient));
@@ -128,6 +145,9 @@ class Everybody : public Strategy {
     }
   }
   std::int64_t memory(std::int64_t floats, int ranks) const override { return floats * 4 * ranks; }
+
+ private:
+  double fail_on_rank_;
 };
 
 template <class Thing>
@@ -141,13 +161,15 @@ auto maker() {
 }  // namespace
 
 DML_PLUGIN("mine", "2.1") {
-  registry.add(Row<Optimizer>{"my_sgd", "sgd", maker<Sgd>(), {{"momentum", "of the mean", 0.9, 1}}, {"mysgd"}});
-  registry.add(Row<Schedule>{"halves", "halves", maker<Halves>(), {{"times", "how often", 4}}});
+  // fail_at: the step or call that throws; fail_on_rank: the rank that does, from 1; 0: none.
+  registry.add(Row<Optimizer>{
+      "my_sgd", "sgd", maker<Sgd>(), {{"momentum", "of the mean", 0.9, 1}, {"fail_at", "step", 0}}, {"mysgd"}});
+  registry.add(Row<Schedule>{"halves", "halves; 13 times: throws", maker<Halves>(), {{"times", "how often", 4}}});
   registry.add(Row<PromptFormat>{"shout", "say: a text", maker<Shout>()});
-  registry.add(Row<Objective>{"by_document", "mean of documents", maker<ByDocument>()});
+  registry.add(Row<Objective>{"by_document", "mean of documents", maker<ByDocument>(), {{"fail_at", "call", 0}}});
   registry.add(Row<AnswerCheck>{"longer", "longer than", maker<Longer>(), {{"than", "bytes", 3}}});
-  registry.add(Row<Evaluator>{"norm", "norm of the weights", maker<Norm>()});
+  registry.add(Row<Evaluator>{"norm", "norm of the weights", maker<Norm>(), {{"fail_on_rank", "from 1", 0}}});
   registry.add(Row<Observer>{
       "watch", "watches", maker<Watch>(), {{"fail_at", "step", 0}, {"finish_at", "step", 0}, {"stop_at", "step", 0}}});
-  registry.add(Row<Strategy>{"everybody", "all to all", maker<Everybody>()});
+  registry.add(Row<Strategy>{"everybody", "all to all", maker<Everybody>(), {{"fail_on_rank", "from 1", 0}}});
 }
