@@ -24,7 +24,7 @@ struct QuantState {
   QuantState(const TensorView& text, const std::string& directory)
       : source(fmt::format("{}: tensor '{}'", directory, text.name)) {
     json = parse_json({reinterpret_cast<const char*>(text.bytes.data()), text.bytes.size()}, source, kLimits);
-    if (!json.is_object()) throw UserError("{}: is no object", source);
+    if (!json.is_object()) throw UserError("{}: is not an object", source);
   }
 };
 
@@ -107,7 +107,7 @@ bool is_bitsandbytes_config(const Json& config, const std::string& source) {
   const char* advice = "of these, bitsandbytes' nf4, AWQ, GPTQ and mlx-lm's 4 bits can be read; take the unquantised model";
   if (config.value("model_type", "") == "gpt_oss" && found->is_object() && found->value("quant_method", "") == "mxfp4")
     return false;  // its experts are used as they are stored
-  if (!found->is_object()) throw UserError("{}: 'quantization_config' is no object", source);
+  if (!found->is_object()) throw UserError("{}: 'quantization_config' is not an object", source);
   if (auto method = json_string(*found, "quant_method", "bitsandbytes", source); method != "bitsandbytes")
     throw UserError("{}: 'quantization_config': quantised by '{}'; {}", source, method.substr(0, 40), advice);
   if (!json_bool(*found, "load_in_4bit", false, source))

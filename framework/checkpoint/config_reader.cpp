@@ -319,7 +319,7 @@ std::vector<std::int64_t> ConfigReader::windows_of_types(const ModelSpec& spec, 
   auto& types = config_["layer_types"];
   if (!types.is_array() || static_cast<std::int64_t>(types.size()) != spec.layers)
     throw UserError("{}: 'layer_types' must list {} layers, {}", source_, spec.layers,
-                    types.is_array() ? fmt::format("lists {}", types.size()) : "is no list");
+                    types.is_array() ? fmt::format("lists {}", types.size()) : "is not a list");
   std::vector<std::int64_t> out;
   bool any = false;
   for (auto& t : types) {

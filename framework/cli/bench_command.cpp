@@ -75,7 +75,7 @@ std::vector<int> thread_counts(const std::optional<std::string>& text) {
     counts.push_back(count);
     rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
     if (rest.empty()) return counts;
-    if (rest[0] != ',') throw UserError("--scaling: '{}' is no list of numbers, as in 4,16,64", *text);
+    if (rest[0] != ',') throw UserError("--scaling: '{}' is not a list of numbers, as in 4,16,64", *text);
     rest.remove_prefix(1);
   }
 }

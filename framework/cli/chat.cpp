@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kChatHelp =
     "/help            this list\n"
     "/retry           answer the last question again\n"
-    "/undo            take back the last question and its answer\n"
+    "/undo            remove the last question and its answer\n"
     "/new             start a new conversation\n"
     "/system TEXT     set the system message and start a new conversation; without TEXT: none\n"
     "/set KEY VALUE   change a setting of generation; /set lists them\n"
@@ -153,8 +153,8 @@ class Chat {
     } else if (name == "/set") {
       set(rest);
     } else if (name == "/undo") {
-      if (!undo_exchange(messages_)) throw UserError("/undo: there is nothing to take back");
-      log_info("took back the last exchange");
+      if (!undo_exchange(messages_)) throw UserError("/undo: there is nothing to undo");
+      log_info("removed the last question and its answer");
     } else if (name == "/retry") {
       if (messages_.empty() || messages_.back()["role"] == "system") throw UserError("/retry: nothing was asked yet");
       if (messages_.back()["role"] == "assistant") messages_.erase(messages_.size() - 1);

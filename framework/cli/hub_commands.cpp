@@ -38,11 +38,11 @@ int run_fetch(const std::vector<std::string>& words) {
   Fetch in;
   in.options.parse(words);
   const auto name = parse_hub_name(in.name);
-  if (!name) throw UserError("'{}' is no name of the Hub, which is like org/name or org/name@revision", in.name);
+  if (!name) throw UserError("'{}' is not a repository name; expected org/name or org/name@revision", in.name);
   in.request.kind = in.dataset ? HubKind::dataset : HubKind::model;
   in.request.name = *name;
   if (in.revision) in.request.name.revision = *in.revision;
-  if (!parse_hub_name(in.request.name.id + "@" + in.request.name.revision)) throw UserError("--revision: '{}' is no revision", *in.revision);
+  if (!parse_hub_name(in.request.name.id + "@" + in.request.name.revision)) throw UserError("--revision: '{}' is not a revision", *in.revision);
   const Fetched fetched = fetch_from_hub(HubClient(HubOptions::from_environment()), in.request);
   if (in.request.dry_run) {
     for (const HubFile& file : fetched.files) print(fmt::format("{:>12}  {}\n", megabytes(file.size), file.path));

@@ -57,7 +57,7 @@ std::string ask(const std::string& question, const std::string& otherwise = "") 
     std::fprintf(stderr, "%s%s ", question.c_str(), otherwise.empty() ? "" : fmt::format(" [{}]", otherwise).c_str());
     std::fflush(stderr);
     std::string answer;
-    if (!std::getline(std::cin, answer)) throw UserError("no answer: init was left");
+    if (!std::getline(std::cin, answer)) throw UserError("no answer; nothing was written");
     const auto first = answer.find_first_not_of(" \t\r");
     if (first == answer.npos && otherwise.empty()) continue;
     return first == answer.npos ? otherwise : answer.substr(first, answer.find_last_not_of(" \t\r") + 1 - first);

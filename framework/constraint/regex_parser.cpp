@@ -249,7 +249,7 @@ class Parser {
         if (take(U'{')) {
           char32_t value = 0;
           while (more() && peek() != U'}') value = std::min<char32_t>(value * 16 + hex(1), 0x110000);
-          if (!take(U'}') || value > Languages::kLast) fail("\\u{…} is no code point");
+          if (!take(U'}') || value > Languages::kLast) fail("\\u{…} is not a code point");
           return one(value);
         }
         const char32_t high = hex(4);

@@ -82,7 +82,7 @@ Formula Schema::Compiler::keywords(const Json& s, const std::string& path) {
       else if (name == "object")
         kinds.push_back(sc.of_kind(JsonKind::object));
       else
-        refuse(path, "type", fmt::format("{} is no type", dump(t)));
+        refuse(path, "type", fmt::format("{} is not a type", dump(t)));
     }
     out.push_back(sc.any_of(std::move(kinds)));
   }

@@ -33,7 +33,7 @@ void check(const SlurmRequest& slurm, const LaunchRequest& request) {
   if (request.hostfile) problems.add("launch: --hostfile does not go with --submit; Slurm chooses the hosts");
   for (const auto& word : {slurm.partition, slurm.account})
     if (word && (word->empty() || word->find_first_of(" \t\n\r") != word->npos))
-      problems.add(fmt::format("launch: '{}' is no name of a partition or account", *word));
+      problems.add(fmt::format("launch: '{}' is not a name of a partition or account", *word));
   if (request.command.empty())
     problems.add("launch needs a command to start, as in: dml launch --submit slurm train recipe.yml");
   problems.raise();

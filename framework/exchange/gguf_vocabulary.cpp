@@ -103,7 +103,7 @@ class Reader {
 
   void from_json(const std::optional<SentencePieceModel>& pieces) {
     const TokenizerJson json = read_tables(directory_);
-    require_bpe(dynamic_cast<const Bpe*>(pipeline_->model.get()) != nullptr, "its tokenizer is no byte-pair encoding");
+    require_bpe(dynamic_cast<const Bpe*>(pipeline_->model.get()) != nullptr, "its tokenizer is not a byte-pair encoding");
     fill_tokens(json);
     if (pipeline_->pre_tokenizer.byte_level) return from_byte_level(json);
     const Json& model = json.root.contains("model") ? json.root["model"] : Json::object();

@@ -75,7 +75,7 @@ HubOptions HubOptions::from_environment() {
   if (out.endpoint.empty()) out.endpoint = kEndpoint;
   while (out.endpoint.ends_with('/')) out.endpoint.pop_back();
   if (!out.endpoint.starts_with("https://") && !out.endpoint.starts_with("http://"))
-    throw UserError("HF_ENDPOINT: '{}' is no http or https address", out.endpoint);
+    throw UserError("HF_ENDPOINT: '{}' is not an http or https address", out.endpoint);
   out.token = token_from_environment();
   out.offline = is_true(environment("HF_HUB_OFFLINE")) || is_true(environment("TRANSFORMERS_OFFLINE"));
   if (const std::string seconds = environment("HF_HUB_DOWNLOAD_TIMEOUT"); !seconds.empty())

@@ -64,7 +64,7 @@ HubListing list_hub_files(const HubClient& client, HubKind kind, const HubName& 
   for (std::size_t page = 0; !url.empty(); ++page) {
     WebAnswer answer;
     const Json tree = client.json(WebRequest::get(url), what, &answer);
-    if (!tree.is_array() || page == kMostPages) throw IoError(fmt::format("{}: the list of files is no list", what));
+    if (!tree.is_array() || page == kMostPages) throw IoError(fmt::format("{}: the list of files is not a list", what));
     for (const Json& entry : tree) add_file(entry, what, out);
     if (out.files.size() > kMostFiles) throw UserError("{}: more than {} files", what, kMostFiles);
     url = next_page(answer, client.options().endpoint);

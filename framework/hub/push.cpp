@@ -271,7 +271,7 @@ std::vector<LocalFile> files_to_push(const PushRequest& request) {
 
 Pushed push_to_hub(const HubClient& client, const PushRequest& request) {
   if (!parse_hub_name(request.id) || request.id.find('@') != std::string::npos)
-    throw UserError("'{}' is no name of the Hub, which is like org/name", request.id);
+    throw UserError("'{}' is not a repository name; expected org/name", request.id);
   if (!request.dry_run) {
     if (client.options().offline) throw UserError("{}: HF_HUB_OFFLINE is set, nothing is pushed", request.id);
     if (client.options().token.empty())

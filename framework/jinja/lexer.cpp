@@ -243,7 +243,7 @@ class Lexer {
       if (low >= 0xdc00 && low < 0xe000) v = 0x10000 + ((v - 0xd800) << 10) + (low - 0xdc00);
     }
     if (v > 0x10ffff || (v >= 0xd800 && v < 0xe000))
-      fail(string_begin, "an escape in this string is no Unicode character");
+      fail(string_begin, "an escape in this string is not a Unicode character");
     return v;
   }
 

@@ -47,7 +47,7 @@ void check_rope(const RopeSpec& rope, const ModelSpec& spec, const std::string& 
   auto turned = static_cast<std::int64_t>(static_cast<double>(spec.head_dim) * rope.partial);
   // transformers rounds an odd share up to pairs, as far as the head goes.
   bad(rope.partial > 0 && rope.partial <= 1 && (turned == 0 || (turned % 2 != 0 && turned == spec.head_dim)),
-      fmt::format("rotary embedding turns pairs: {} of head_dim {} is no even number above 0", turned, spec.head_dim));
+      fmt::format("rotary embedding turns pairs: {} of head_dim {} is not an even number above 0", turned, spec.head_dim));
   bad(rope.scaling == RopeScaling::dynamic && turned == 2,
       "rope scaling 'dynamic' has no formula for heads of which 2 elements turn");
   if (rope.scaling == RopeScaling::none) return;

@@ -129,7 +129,7 @@ class Adafactor : public Optimizer {
 
 OptimizerRows adafactor_rows() {
   return {{"adafactor",
-           "Adam's second moment by the means of rows and columns: next to no state",
+           "Adam's second moment by the means of rows and columns: almost no state",
            OptimizerKind(make_rule<Adafactor>, adafactor_arguments()).not_by_element()}};
 }
 

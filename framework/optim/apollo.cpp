@@ -133,7 +133,7 @@ OptimizerRows apollo_rows() {
                          {{"apollo_adamw_layerwise", "updated after the step like apollo_adamw"}})
                .with_targets()
                .not_by_element()},
-          {"apollo_mini", "apollo_adamw of rank 1 with a learning rate per tensor: hardly any state",
+          {"apollo_mini", "apollo_adamw of rank 1 with a learning rate per tensor: almost no state",
            OptimizerKind(make_rule<ApolloMini>, mini_kind()).with_targets().not_by_element()}};
 }
 

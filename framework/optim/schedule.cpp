@@ -128,7 +128,7 @@ LearningRate::LearningRate(ScheduleSettings settings)
     : settings_(std::move(settings)), shape_(schedules().at(settings_.name).make), warmup_(warmup_length(settings_)) {
   for (auto& [key, value] : settings_.kwargs.items())
     if (std::find(shape_.kwargs.begin(), shape_.kwargs.end(), key) == shape_.kwargs.end())
-      throw UserError("{}: '{}' is no argument of {}{}", kSource, key, settings_.name,
+      throw UserError("{}: '{}' is not an argument of {}{}", kSource, key, settings_.name,
                       did_you_mean(key, shape_.kwargs));
   if (warmup_ < 0) throw UserError("warmup_steps must not be negative, is {}", warmup_);
   at(std::max(warmup_, settings_.steps - 1));  // reports arguments of a wrong type now, not in the middle

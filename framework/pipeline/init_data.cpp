@@ -232,9 +232,11 @@ class Finder {
     if ((!chosen || !rejected) && !kto) return false;
     if (!hints_.chosen_only)
       throw UserError(
-          "{}: this is preference data (columns {}); training on preferences (DPO, KTO) is not supported yet. To train on "
-          "{} answers alone, as ordinary examples: the same command with --chosen-only",
-          facts_.entry.path, shown_columns(columns_), kto ? "the good" : "the chosen");
+          "{}: this is preference data (columns {}), which init writes no recipe for: examples/{}.yml is one, with rl: {}, and "
+          "docs/preferences.md explains it. To train on {} answers alone, as ordinary examples: the same command with "
+          "--chosen-only",
+          facts_.entry.path, shown_columns(columns_), kto ? "kto" : "dpo", kto ? "kto" : "dpo",
+          kto ? "the good" : "the chosen");
     if (kto)
       throw UserError(
           "{}: --chosen-only needs a column of chosen answers; keep the rows whose '{}' is true in a file of their own",

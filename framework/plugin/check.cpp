@@ -26,7 +26,7 @@ class PluginCheck : public AnswerCheck {
     } catch (const std::exception& error) {
       failure = error.what();
     } catch (...) {
-      failure = "an exception that is no std::exception";
+      failure = "an exception that is not a std::exception";
     }
     if (problems_.size() < kMostProblems)
       problems_.push_back(fmt::format("plug-in {}: {}: {}", origin_.plugin, origin_.row, failure));

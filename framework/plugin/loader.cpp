@@ -96,7 +96,7 @@ std::string why_not_loaded(const std::string& path) {
 
 const plugin::Manifest& manifest_of(void* library, const std::string& path) {
   const auto* found = static_cast<const plugin::Manifest*>(dlsym(library, "dml_plugin"));
-  if (!found) throw UserError("{}: is no plug-in of dml: it has no DML_PLUGIN(…)", path);
+  if (!found) throw UserError("{}: not a dml plug-in: it has no DML_PLUGIN(…)", path);
   if (found->abi != DML_PLUGIN_ABI)
     throw UserError("{}: was built for version {} of the plug-in interface, this dml has version {}; build it again",
                     path, found->abi, DML_PLUGIN_ABI);
@@ -122,7 +122,7 @@ std::string load_plugin(const std::string& path) {
   } catch (const std::exception& failure) {
     throw UserError("{}: {}", path, failure.what());
   } catch (...) {
-    throw UserError("{}: adding its rows failed with an exception that is no std::exception", path);
+    throw UserError("{}: adding its rows failed with an exception that is not a std::exception", path);
   }
   staging.commit();
   return loaded[real] = fmt::format("{} {}: {}", manifest.name, manifest.version,

@@ -28,7 +28,7 @@ auto guarded(const Origin& origin, Call&& call) {
   } catch (const std::exception& error) {
     plugin_failed(origin, error.what());
   } catch (...) {
-    plugin_failed(origin, "an exception that is no std::exception");
+    plugin_failed(origin, "an exception that is not a std::exception");
   }
 }
 

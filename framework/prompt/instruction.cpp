@@ -134,7 +134,7 @@ std::unique_ptr<PromptStrategy> make_user_format(const PromptContext& context) {
   check(user.system_format, "system_format", {"system"});
   for (auto* field : {&user.field_instruction, &user.field_input, &user.field_output, &user.field_system})
     if (field->empty() || field->find_first_of("{}|%[]") != std::string::npos)
-      throw UserError("type: '{}' is no column name", *field);
+      throw UserError("type: '{}' is not a column name", *field);
 
   // Both placeholders at once, so that columns named after each other's placeholder stay apart.
   auto columns = [&](std::string layout) {

@@ -73,7 +73,7 @@ class PreferenceChat : public PromptStrategy {
     if (!out.is_array() || out.empty())
       throw UserError("'{}' must be a text, a message or a list of messages, is {}", field, dump(value).substr(0, 60));
     for (Json& m : out) {
-      if (!m.is_object()) throw UserError("'{}' has an entry that is no message: {}", field, dump(m).substr(0, 60));
+      if (!m.is_object()) throw UserError("'{}' has an entry that is not a message: {}", field, dump(m).substr(0, 60));
       m[kTrained] = trained;
     }
     return out;

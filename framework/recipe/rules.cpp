@@ -118,7 +118,7 @@ void check_relora(const Recipe& recipe, Rulebook& rules) {
     default:
       break;
   }
-  if (recipe.optim.ema_decay) refuse("begins adapters anew, of which 'ema_decay' has no average");
+  if (recipe.optim.ema_decay) refuse("restarts adapters, so 'ema_decay' has nothing to average; remove one of them");
   if (recipe.optim.bf16_weights != Bf16Weights::off)
     refuse("adds adapters to a float32 base: 'bf16_weights' has no effect on it; remove one of them");
   if (a.relora_prune_method != "reset" && !has_effect("relora_prune_method", "optimizer", recipe.optim.optimizer))

@@ -46,12 +46,12 @@ void check_data_of_rewards(const Recipe& recipe, Rulebook& rules) {
   };
   const DataSection& d = recipe.data;
   refuse("sample_packing", d.sample_packing, "micro_batch_size completions are computed together, without padding");
-  refuse("group_by_length", d.group_by_length, "nobody knows the lengths of completions before");
+  refuse("group_by_length", d.group_by_length, "the lengths of completions are not known before they are sampled");
   const std::string own = "measure with 'evals', whose checks are those of 'rewards'";
   refuse("val_set_size", d.val_set_size > 0, own);
   refuse("test_datasets", !d.test_datasets.empty(), own);
   refuse("excess_length_strategy", d.excess_length_strategy == ExcessLength::truncate,
-         "a prompt that is cut off asks something else; use drop or raise");
+         "a truncated prompt is another question; use drop or raise");
 }
 
 }  // namespace

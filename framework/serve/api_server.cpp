@@ -265,7 +265,7 @@ Json ApiServer::detokenize(const Json& body) const {
   std::vector<Token> ids;
   for (const Json& id : *tokens) {
     if (!id.is_number_integer() || id < 0 || id >= models_.format().tokenizer().size())
-      f.wrong("tokens", "holds " + dump(id).substr(0, 40) + ", which is no token id");
+      f.wrong("tokens", "holds " + dump(id).substr(0, 40) + ", which is not a token id");
     ids.push_back(id.get<Token>());
   }
   const std::string text = models_.format().tokenizer().decode(ids);

@@ -26,7 +26,7 @@ const std::vector<std::string>& ignored() {
 
 Token token_of(Fields& f, const std::string& name, const Json& value, std::int64_t vocab) {
   if (!value.is_number_integer() || value < 0 || value >= vocab)
-    f.wrong(name, fmt::format("holds {}, which is no token id (0 to {})", dump(value).substr(0, 40), vocab - 1));
+    f.wrong(name, fmt::format("holds {}, which is not a token id (0 to {})", dump(value).substr(0, 40), vocab - 1));
   return value.get<Token>();
 }
 
@@ -121,7 +121,7 @@ void RequestReader::sampling(Fields& f, Asked& asked) const {
       Token token = -1;
       const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), token);
       if (error != std::errc() || end != id.data() + id.size() || token < 0 || token >= vocab)
-        f.wrong("logit_bias", fmt::format("has the key '{}', which is no token id (0 to {})", id.substr(0, 40), vocab - 1));
+        f.wrong("logit_bias", fmt::format("has the key '{}', which is not a token id (0 to {})", id.substr(0, 40), vocab - 1));
       if (!value.is_number() || !(std::abs(value.get<double>()) <= 100))
         f.wrong("logit_bias", fmt::format("of token {} must be a number from -100 to 100", token));
       const auto x = value.get<float>();

@@ -94,7 +94,7 @@ std::size_t RunMetrics::add(std::string_view text, const std::string& path, std:
 
 RunMetrics read_metrics(const std::string& folder) {
   const std::string path = folder + "/metrics.jsonl";
-  if (!file_exists(path)) throw UserError("{}: no run lies here: there is no metrics.jsonl", folder);
+  if (!file_exists(path)) throw UserError("{}: not the output directory of a run: metrics.jsonl is missing", folder);
   RunMetrics out;
   out.add(read_file(path), path);
   return out;

@@ -489,7 +489,7 @@ TEST_F(Commands, AConversationReadsStandardInput) {
           talk);
   EXPECT_EQ(e.exit, 0) << e.err;
   for (const char* said :
-       {"/undo            take back", "nothing was asked yet", "nothing to take back", "the conversation is empty",
+       {"/undo            remove", "nothing was asked yet", "nothing to undo", "the conversation is empty",
         "did you mean 'temperature'", "'200' is not a number from 0 to 100", "top-k               3",
         "did you mean '/save'", "leaves no room for an answer"})
     EXPECT_THAT(e.err, HasSubstr(said));

@@ -116,7 +116,7 @@ TEST_F(Init, NeverOverwritesAndSaysWhatIsWrongInOneLine) {
   expect_refused(here({"init", base_directory(), "fak.csv", "-o", "a.yml"}), 2, {"did you mean 'faq.csv'"});
   expect_refused(here({"init", "faq.csv", base_directory(), "-o", "a.yml"}), 2, {"the model comes first"});
   write("pairs.jsonl", R"({"prompt":"Hi","chosen":"Hello","rejected":"No"})");
-  expect_refused(here({"init", base_directory(), "pairs.jsonl"}), 2, {"preference data", "not supported yet", "--chosen-only"});
+  expect_refused(here({"init", base_directory(), "pairs.jsonl"}), 2, {"preference data", "examples/dpo.yml", "--chosen-only"});
   expect_refused(here({"init", base_directory(), "faq.csv", "-o", "a.yml", "--adapter", "dora"}), 2, {"none, lora or qlora"});
   expect_refused(here({"tokenizer", "train", "faq.csv", "-o", "t", "--vocab-size", "90000"}), 2, {"is too large", "use --vocab-size"});
   expect_refused(here({"tokenizer", "train", "gone.txt", "-o", "t"}), 2, {"gone.txt: no such file"});

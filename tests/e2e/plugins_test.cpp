@@ -85,7 +85,7 @@ TEST_P(PlugInsThatThrow, EndTheRunOnEveryRankWithOneLine) {
       {{{"plugin_args", "{watch: {fail_at: 2}}"}}, "observer 'watch': seen enough"},
       {{{"optimizer", "my_sgd"}, {"optim_args", "{fail_at: 2}"}}, "optimizer 'my_sgd': no more steps"},
       {{{"lr_scheduler", "halves"}, {"lr_scheduler_kwargs", "{times: 13}"}},
-       "schedule 'halves': an exception that is no std::exception"},
+       "schedule 'halves': an exception that is not a std::exception"},
       {{{"objective", "by_document"}, {"plugin_args", "{by_document: {fail_at: 3}}"}},
        "objective 'by_document': lost count"},
       {{{"eval_steps", "2"}, {"plugin_args", fmt::format("{{norm: {{fail_on_rank: {}}}}}", ranks)}},

@@ -123,7 +123,7 @@ TEST_F(Pushing, ProblemsAreSaid) {
   EXPECT_THAT(problem(nowhere), HasSubstr("nothing to push: no file fits --include"));
   PushRequest name = request();
   name.id = "../x";
-  EXPECT_THAT(problem(name), HasSubstr("is no name of the Hub"));
+  EXPECT_THAT(problem(name), HasSubstr("is not a repository name"));
 }
 
 TEST_F(Pushing, TroublesAreTriedAgainOrLeaveTheRepositoryAsItWas) {

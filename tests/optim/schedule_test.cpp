@@ -136,7 +136,7 @@ TEST(LearningRate, UnknownNamesAndArgumentsAreToldTheNearest) {
   };
   EXPECT_EQ(message(settings("cosin")), "unknown learning rate schedule 'cosin'; did you mean 'cosine'?");
   EXPECT_EQ(message(settings("polynomial", R"({"powr": 2})")),
-            "lr_scheduler_kwargs: 'powr' is no argument of polynomial; did you mean 'power'?");
+            "lr_scheduler_kwargs: 'powr' is not an argument of polynomial; did you mean 'power'?");
   EXPECT_NE(message(settings("polynomial", R"({"power": "two"})")).find("'power' must be"), std::string::npos);
 }
 

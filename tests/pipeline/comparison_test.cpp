@@ -68,7 +68,7 @@ TEST_F(ComparedRuns, AreRefusedTogetherWhereThereAreNone) {
       [&] {
         read_runs({folder_ / "x", folder_ / "y"});
       },
-      testing::ThrowsMessage<UserError>(testing::AllOf(HasSubstr("/x: no run lies here"), HasSubstr("/y: no run"))));
+      testing::ThrowsMessage<UserError>(testing::AllOf(HasSubstr("/x: not the output directory of a run"), HasSubstr("/y: not the"))));
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ TEST_F(InitData, FindsDocuments) {
 
 TEST_F(InitData, SaysWhatCanBeDoneWithPreferences) {
   const std::string pair = R"({"prompt":"p","chosen":"good","rejected":"bad"})";
-  EXPECT_THAT(refused("a.jsonl", pair), testing::AllOf(HasSubstr("is not supported yet"), HasSubstr("--chosen-only")));
+  EXPECT_THAT(refused("a.jsonl", pair), testing::AllOf(HasSubstr("rl: dpo"), HasSubstr("--chosen-only")));
   ColumnHints chosen;
   chosen.chosen_only = true;
   EXPECT_EQ(look("b.jsonl", pair, chosen).entry.message_columns, (Columns{{"user", {"prompt"}}, {"assistant", {"chosen"}}}));
@@ -124,7 +124,7 @@ TEST_F(InitData, SaysWhatCanBeDoneWithPreferences) {
                  chosen)
                 .entry.field_messages,
             "chosen");
-  EXPECT_THAT(refused("d.jsonl", R"({"prompt":"p","completion":"c","label":true})"), HasSubstr("is not supported yet"));
+  EXPECT_THAT(refused("d.jsonl", R"({"prompt":"p","completion":"c","label":true})"), HasSubstr("rl: kto"));
 }
 
 TEST_F(InitData, SaysWhatColumnsThereAreWhenNoneIsKnown) {

@@ -50,7 +50,7 @@ TEST(PluginFiles, ThatAreNoneOrOfAnotherAbiAreRefused) {
   EXPECT_THAT(error_of([] { load_plugin("/nowhere/libmine.so"); }),
               AllOf(HasSubstr("/nowhere/libmine.so"), HasSubstr("No such file")));
   EXPECT_THAT(error_of([] { load_plugin(DML_SOURCE_DIR "/README.md"); }), HasSubstr("cannot be loaded"));
-  EXPECT_THAT(error_of([] { load_plugin(broken(0)); }), HasSubstr("is no plug-in of dml"));
+  EXPECT_THAT(error_of([] { load_plugin(broken(0)); }), HasSubstr("not a dml plug-in"));
   EXPECT_THAT(error_of([] { load_plugin(broken(1)); }),
               HasSubstr("was built for version 2 of the plug-in interface, this dml has version 1"));
   EXPECT_THAT(error_of([] { load_plugin(broken(2)); }), HasSubstr("was built with C++ ABI 1, this dml with "));
@@ -105,7 +105,7 @@ TEST_F(Plugin, SchedulesAreFactorsOfThePeakBehindTheWarmup) {
   EXPECT_EQ(rate.at(2), 8);
   EXPECT_EQ(rate.at(6), 4);
   s.kwargs = {{"time", 2}};
-  EXPECT_THAT(error_of([&] { LearningRate{s}; }), HasSubstr("'time' is no argument of halves"));
+  EXPECT_THAT(error_of([&] { LearningRate{s}; }), HasSubstr("'time' is not an argument of halves"));
 }
 
 TEST_F(Plugin, PromptFormatsGivePiecesAndTheirErrorsAreTheRows) {

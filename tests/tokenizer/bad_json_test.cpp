@@ -137,7 +137,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"a charsmap without trie", stage("normalizer", "{'type': 'Precompiled', 'precompiled_charsmap': 'AAAA'}"),
          "damaged"},
         {"an unknown pre-tokenizer", stage("pre_tokenizer", "{'type': 'Bytelevel'}"), "did you mean 'ByteLevel'"},
-        {"a Split that is no regular expression",
+        {"a Split that is not a regular expression",
          stage("pre_tokenizer", "{'type': 'Split', 'pattern': {'Regex': '(a'}, 'behavior': 'Isolated'}"),
          "regular expression"},
         {"a Split of 1 MB",
@@ -151,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(
          stage("pre_tokenizer", "{'type': 'Split', 'pattern': {'String': 'a'}, 'behavior': 'Isolate'}"),
          "did you mean 'Isolated'"},
         {"a length of zero", stage("pre_tokenizer", "{'type': 'FixedLength', 'length': 0}"), "at least 1"},
-        {"a Sequence that is no list", stage("pre_tokenizer", "{'type': 'Sequence', 'pretokenizers': 3}"),
+        {"a Sequence that is not a list", stage("pre_tokenizer", "{'type': 'Sequence', 'pretokenizers': 3}"),
          "must be a list"},
         {"a prepend_scheme of its own", stage("pre_tokenizer", "{'type': 'Metaspace', 'prepend_scheme': 'often'}"),
          "prepend_scheme"},
@@ -170,7 +170,7 @@ INSTANTIATE_TEST_SUITE_P(
         {"a template of nothing known",
          stage("post_processor", "{'type': 'TemplateProcessing', 'single': [{'Text': 1}], 'special_tokens': {}}"),
          "SpecialToken or a Sequence"},
-        {"a cls that is no pair", stage("post_processor", "{'type': 'BertProcessing', 'cls': 'x', 'sep': 'y'}"),
+        {"a cls that is not a pair", stage("post_processor", "{'type': 'BertProcessing', 'cls': 'x', 'sep': 'y'}"),
          "'cls'"},
     }));
 

@@ -33,7 +33,7 @@ void read_rope_layers(const ConfigReader& c, ModelSpec& s) {
   const Json& turning = c.at("no_rope_layers");
   if (!turning.is_array() || turning.size() < s.without_rope.size())
     throw UserError("{}: 'no_rope_layers' must list {} layers, {}", c.source(), s.layers,
-                    turning.is_array() ? fmt::format("lists {}", turning.size()) : "is no list");
+                    turning.is_array() ? fmt::format("lists {}", turning.size()) : "is not a list");
   for (std::size_t i = 0; i < s.without_rope.size(); ++i) {
     if (turning[i] != 0 && turning[i] != 1)
       throw UserError("{}: 'no_rope_layers' holds {}, choose from 0, 1", c.source(), dump(turning[i]).substr(0, 60));
