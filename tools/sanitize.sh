@@ -1,9 +1,10 @@
 #!/bin/bash
 # Trains, resumes and generates with a small model of every family, and serves one to hostile and to many clients, with a program
 # built with sanitizers. It fails at the first fault that they find.
-#   tools/sanitize.sh [address|thread] [PROGRAM]
+#   tools/sanitize.sh [address|short|thread] [PROGRAM]
 # address (the default): AddressSanitizer and UndefinedBehaviorSanitizer; each family with full training and one kind of adapter
-# by turns, on the portable, AVX2 and AVX-512 loops by turns. With DML_LONG=1: each family with every kind of adapter.
+# in turn, on the portable, AVX2 and AVX-512 loops in turn. With DML_LONG=1: each family with every kind of adapter.
+# short: the same for four families, with every kind of adapter on one of them, and no server. The tests run it by default.
 # thread: ThreadSanitizer; three families with full training and two kinds of adapters, on four threads.
 # ONLY=serve leaves all training out that the server does not need.
 # Without PROGRAM it builds dml_sanitized or dml_thread_sanitized.
@@ -12,9 +13,9 @@ cd "$(dirname "$0")/.."
 
 sanitizer=${1:-address}
 case $sanitizer in
-  address) target=dml_sanitized flags=address,undefined threads=2 ;;
+  address | short) target=dml_sanitized flags=address,undefined threads=2 ;;
   thread) target=dml_thread_sanitized flags=thread threads=4 ;;
-  *) echo "usage: tools/sanitize.sh [address|thread] [PROGRAM]" >&2; exit 2 ;;
+  *) echo "usage: tools/sanitize.sh [address|short|thread] [PROGRAM]" >&2; exit 2 ;;
 esac
 if ! echo 'int main() {}' | c++ -x c++ - -fsanitize=$flags -o /dev/null 2>/dev/null; then
   echo "skipped: this compiler has no runtime library for -fsanitize=$flags"
@@ -122,27 +123,28 @@ serve() {
   echo "ok: serve, under abuse and mixed load"
 }
 
-failed=0 turn=0
+failed=0 turn=0 run=0
 isas=("" portable avx2 "")  # "": the best that this processor has
 grep -q ' avx2 ' /proc/cpuinfo || isas=("" "" "" "")
-if [ $sanitizer = thread ]; then
-  families=(llama_tiny gemma2 gpt2)
-  kinds=(lora qlora)
-  DML_LONG=1
-fi
+# `every`: of how many kinds a family is tried with one.
+case $sanitizer in
+  thread) families=(llama_tiny gemma2 gpt2) kinds=(lora qlora) every=1 ;;
+  short) families=(llama_tiny gemma2 gpt2 qwen3_moe) every=4 ;;
+  address) every=${#kinds[@]} ;;
+esac
+[ -z "${DML_LONG:-}" ] || every=1
 if [ "${ONLY:-}" = serve ]; then
   try llama_tiny full "" && try llama_tiny lora "" && serve llama_tiny && exit 0
   exit 1
 fi
 for family in "${families[@]}"; do
-  try "$family" full "${isas[turn % 4]}" || { failed=1; continue; }
-  for kind in "${kinds[@]}"; do
-    if [ -n "${DML_LONG:-}" ] || [ "$kind" = "${kinds[turn % ${#kinds[@]}]}" ]; then
-      try "$family" "$kind" "${isas[(turn + 1) % 4]}" || failed=1
-    fi
+  try "$family" full "${isas[run++ % 4]}" || { failed=1; continue; }
+  for ((k = turn % every; k < ${#kinds[@]}; k += every)); do
+    try "$family" "${kinds[k]}" "${isas[run++ % 4]}" || failed=1
   done
   turn=$((turn + 1))
 done
+[ $sanitizer = short ] && exit $failed
 [ -d "$work/llama_tiny-lora" ] || try llama_tiny lora "" || failed=1
 serve llama_tiny || failed=1
 exit $failed
