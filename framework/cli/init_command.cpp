@@ -47,7 +47,7 @@ struct Init {
     options.text("system", request.columns.system, "the column of the system message", "COLUMN");
     options.text("text", request.columns.text, "the column of a document: all of it is trained on", "COLUMN");
     options.flag("chosen-only", request.columns.chosen_only,
-                 "preference data: train on the chosen answers as on ordinary ones");
+                 "pairs of answers: train on the chosen ones as on ordinary answers, not on preferences (rl: dpo)");
   }
 };
 

@@ -64,6 +64,8 @@ class Chooser {
     Recipe& r = out_.recipe;
     r.train.output_dir = output_dir;
     r.data.datasets = {data_.entry};
+    r.preference.rl = data_.rl;
+    r.data.rows = data_.rl == Rl::dpo ? RowKind::pairs : data_.rl == Rl::kto ? RowKind::labelled : RowKind::text;
     choose_kind();
     choose_tokens();
     out_.lengths = measure_lengths(r, *tokenizer_, data_.sample);
@@ -81,6 +83,9 @@ class Chooser {
   bool chat() const { return data_.kind == DataKind::conversations && data_.entry.type.name.starts_with("chat_template"); }
 
   void choose_kind() {
+    if (model_.scratch && data_.rl != Rl::none)
+      throw UserError("{}: preferences are trained on top of a model that can answer, and this directory holds only a tokenizer",
+                      model_.directory);
     full_ = model_.scratch || (!model_.quantised && model_.spec.parameters() <= kFullTraining);
     if (!adapter_) return;
     if (model_.scratch && *adapter_ != AdapterKind::none)
@@ -178,11 +183,12 @@ class Chooser {
     out_.examples = std::max<std::int64_t>(1, std::llround(kept * static_cast<double>(rows)));
     r.train.batch_size = rows < 200 ? 4 : rows < 2000 ? 8 : rows < 20000 ? 16 : 32;
     r.train.batch_size = std::min(*r.train.batch_size, power_of_two(out_.examples));
+    if (data_.rl == Rl::kto) r.train.batch_size = std::max<std::int64_t>(2, *r.train.batch_size);  // it compares rows
     const std::int64_t parameters = parameters_of_model();
     // Few rows are passed over more often, so that there are steps enough to learn anything.
     const double wanted = model_.scratch ? 1500 : !full_ ? 100 : parameters < 5'000'000 ? 300 : 200;
-    const double least = rows > 50000 ? 1 : rows > 5000 ? 2 : 3,
-                 most = full_ ? 40 : 10;
+    const bool preferences = data_.rl != Rl::none;
+    const double least = preferences || rows > 50000 ? 1 : rows > 5000 ? 2 : 3, most = preferences ? 3 : full_ ? 40 : 10;
     r.train.num_epochs = std::clamp(
         std::ceil(wanted * static_cast<double>(*r.train.batch_size) / static_cast<double>(out_.examples)), least, most);
     r.optim.optimizer = "adamw_torch";
@@ -192,6 +198,7 @@ class Chooser {
                             : full_        ? (parameters < 5'000'000 ? 1e-3 : parameters < 20'000'000 ? 5e-4 : 2e-4)
                             : parameters < 1'000'000'000 ? 4e-4
                                                          : 2e-4;
+    if (preferences) r.optim.learning_rate = full_ ? 2e-6 : 2e-5;
     r.train.eval_steps = 0.1;
     r.train.save_steps = 0.5;
     r.train.save_total_limit = 2;

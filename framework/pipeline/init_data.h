@@ -16,7 +16,7 @@ namespace dml {
 struct ColumnHints {
   std::vector<std::string> user;  // several: instruction and its input
   std::optional<std::string> assistant, system, text;
-  bool chosen_only = false;  // preference data: train on the preferred answers
+  bool chosen_only = false;  // pairs of answers: train on the chosen ones as on any others
   bool empty() const { return user.empty() && !assistant && !system && !text; }
 };
 
@@ -25,6 +25,7 @@ enum class DataKind { conversations, documents, tokens };
 struct DataFacts {
   DatasetEntry entry;  // how a recipe reads it
   DataKind kind = DataKind::conversations;
+  Rl rl = Rl::none;      // dpo for pairs of answers, kto for answers with a label
   std::string files;     // "faq.csv: CSV, its name ends in .csv, with semicolons between the columns"
   std::string contents;  // "user: Question, assistant: Answer"
   std::vector<std::string> notes;
@@ -34,8 +35,7 @@ struct DataFacts {
   std::vector<Json> sample;  // rows, evenly spread over those that were read
 };
 
-/// UserError when nothing can be read, when no column can be told to hold text (with what there is), and for preference
-/// data (with what can be done with it).
+/// UserError when nothing can be read, and when no column can be told to hold text (with what there is).
 DataFacts look_at_data(const std::string& path, const ColumnHints& hints);
 
 }  // namespace dml

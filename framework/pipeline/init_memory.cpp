@@ -14,7 +14,8 @@ MemoryPlan plan_of(const Recipe& recipe, const ModelSpec& spec, const ModelFacts
   plain.optim = {};  // AdamW; a recipe that is being written has Axolotl's spelling of it
   WeightlessModel model(plain, spec,
                         {facts.directory, facts.dtype == "F32" ? kernels::Storage::f32 : kernels::Storage::bf16});
-  const std::int64_t examples = recipe.train.micro_batch_size, tokens = examples * recipe.data.sequence_len,
+  const std::int64_t answers = recipe.data.rows == RowKind::pairs ? 2 : 1,
+                     examples = recipe.train.micro_batch_size * answers, tokens = examples * recipe.data.sequence_len,
                      documents = recipe.data.sample_packing
                                      ? std::min(tokens, examples * recipe.data.sample_packing_bin_size)
                                      : examples;

@@ -41,8 +41,8 @@ const std::vector<Markers>& template_markers() {
 void check_directory(const std::string& directory) {
   std::error_code error;
   if (!fs::exists(directory, error))
-    throw UserError("{}: no such directory; MODEL is a directory with config.json, *.safetensors and a tokenizer (models "
-                    "are not downloaded), or with a tokenizer alone, for a model from scratch",
+    throw UserError("{}: no such directory; MODEL is a directory with config.json, *.safetensors and a tokenizer (dml "
+                    "fetch ORG/NAME downloads one), or with a tokenizer alone, for a model from scratch",
                     directory);
   if (!fs::is_directory(directory, error)) {
     const bool gguf = directory.ends_with(".gguf");

@@ -74,6 +74,11 @@ std::string rows_text(const DataFacts& data) {
 }
 
 std::string method_text(const Recipe& r) {
+  if (r.preference.rl != Rl::none) {
+    Recipe without = r;
+    without.preference.rl = Rl::none;
+    return fmt::format("{}, {}", r.preference.rl == Rl::kto ? "KTO" : "DPO", method_text(without));
+  }
   switch (r.adapter.adapter) {
     case AdapterKind::lora:
       return "LoRA";
@@ -135,6 +140,8 @@ void write_dataset(Writer& w, const DataFacts& data) {
         w.key(fmt::format("      {}", role), c->second.size() == 1 ? yaml(c->second[0]) : yaml_list(c->second));
   }
   if (e.field_messages != plain.field_messages) w.key("    field_messages", yaml(e.field_messages));
+  if (e.field_chosen != plain.field_chosen) w.key("    field_chosen", yaml(e.field_chosen));
+  if (e.field_rejected != plain.field_rejected) w.key("    field_rejected", yaml(e.field_rejected));
   if (e.message_property_mappings != plain.message_property_mappings) {
     w.line("    message_property_mappings:", "the template's name: the data's name");
     for (auto& [target, source] : e.message_property_mappings)
@@ -161,6 +168,14 @@ void write_method(Writer& w, const Recipe& r) {
     if (a.peft_ensure_weight_tying) w.key("peft_ensure_weight_tying", "true", "one copy for both, as in the model");
     w.gap();
   }
+}
+
+void write_preference(Writer& w, Rl rl) {
+  if (rl == Rl::none) return;
+  w.key("rl", rl == Rl::kto ? "kto" : "dpo",
+        rl == Rl::kto ? "trained on good and bad answers" : "trained to prefer the chosen answer of each pair");
+  w.key("rl_beta", "0.1", "larger: stay closer to the model at the start");
+  w.gap();
 }
 
 }  // namespace
@@ -194,6 +209,7 @@ std::string recipe_text(const ModelFacts& model, const DataFacts& data, const In
   w.key("sequence_len", fmt::format("{}", r.data.sequence_len), length_text(choice.lengths));
   if (r.data.sample_packing) w.key("sample_packing", "true", "rows of exactly sequence_len tokens");
   w.gap();
+  write_preference(w, data.rl);
   write_method(w, r);
   w.key("micro_batch_size", fmt::format("{}", r.train.micro_batch_size), "examples at a time: " + memory_line(choice));
   w.key("gradient_accumulation_steps", fmt::format("{}", r.train.gradient_accumulation_steps.value_or(1)),

@@ -120,14 +120,14 @@ Action MlflowRun::on_start(const RunFacts& facts) {
 
 void MlflowRun::write_meta(Status status) const {
   const bool running = status == Status::running;
-  write_file(
-      folder_ + "/meta.yaml",
-      fmt::format("artifact_uri: {}\nend_time: {}\nentry_point_name: ''\nexperiment_id: '{}'\nlifecycle_stage: active\n"
-                  "run_id: {}\nrun_name: {}\nrun_uuid: {}\nsource_name: ''\nsource_type: 4\nsource_version: ''\n"
-                  "start_time: {}\nstatus: {}\ntags: []\nuser_id: {}\n",
-                  quoted("file://" + fs::absolute(folder_ + "/artifacts").lexically_normal().string()),
-                  running ? "null" : std::to_string(milliseconds()), experiment_id_, run_id_,
-                  quoted(settings_.run_name), run_id_, started_, static_cast<int>(status), quoted(user_name())));
+  write_file(folder_ + "/meta.yaml",
+             fmt::format(
+                 "artifact_uri: {}\nend_time: {}\nentry_point_name: ''\nexperiment_id: '{}'\nlifecycle_stage: active\n"
+                 "run_id: {}\nrun_name: {}\nrun_uuid: {}\nsource_name: ''\nsource_type: 4\nsource_version: ''\n"
+                 "start_time: {}\nstatus: {}\ntags: []\nuser_id: {}\n",
+                 quoted("file://" + fs::absolute(folder_ + "/artifacts").lexically_normal().string()),
+                 running ? "null" : std::to_string(milliseconds()), experiment_id_, quoted(run_id_),
+                 quoted(settings_.run_name), quoted(run_id_), started_, static_cast<int>(status), quoted(user_name())));
 }
 
 void MlflowRun::metric(const std::string& name, double value, std::int64_t step) {

@@ -93,6 +93,25 @@ TEST_F(Init, WritesRecipesThatValidateAndPlanAcceptForEveryFormat) {
     }
 }
 
+TEST_F(Init, WritesRecipesForPreferences) {
+  write("texts.jsonl", R"({"question":"Hi","chosen":"Hello","rejected":"No"})");
+  write("messages.jsonl", R"({"chosen":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"}],"rejected":)"
+                          R"([{"role":"user","content":"Hi"},{"role":"assistant","content":"No"}]})");
+  write("thumbs.jsonl", "{\"prompt\":\"Hi\",\"completion\":\"Hello\",\"label\":true}\n"
+                        "{\"prompt\":\"Hi\",\"completion\":\"No\",\"label\":false}\n");
+  for (auto [data, rl] : {std::pair{"texts.jsonl", "rl: dpo"}, {"messages.jsonl", "rl: dpo"}, {"thumbs.jsonl", "rl: kto"}})
+    for (const char* adapter : {"none", "lora"}) {
+      Ended e = here({"init", base_directory(), data, "-o", "r.yml", "--force", "--adapter", adapter});
+      ASSERT_EQ(e.exit, 0) << data << ": " << e.err;
+      EXPECT_THAT(read_file(at("r.yml")), HasSubstr(rl)) << data;
+      e = here({"validate", "r.yml"});
+      EXPECT_EQ(e.exit, 0) << data << ": " << e.err << read_file(at("r.yml"));
+      EXPECT_THAT(e.err, testing::Not(HasSubstr("warning"))) << data;
+    }
+  const Ended e = here({"train", "r.yml", "--max_steps", "1"});
+  EXPECT_EQ(e.exit, 0) << e.err << read_file(at("r.yml"));
+}
+
 TEST_F(Init, TrainsWhatAChatExportSays) {
   write("export.json", R"([{"current_node":"b","mapping":{"a":{"parent":null,"message":{"author":{"role":"user"},"content":
     {"content_type":"text","parts":["Where is the key?"]}}},"b":{"parent":"a","message":{"author":{"role":"assistant"},
@@ -116,7 +135,8 @@ TEST_F(Init, NeverOverwritesAndSaysWhatIsWrongInOneLine) {
   expect_refused(here({"init", base_directory(), "fak.csv", "-o", "a.yml"}), 2, {"did you mean 'faq.csv'"});
   expect_refused(here({"init", "faq.csv", base_directory(), "-o", "a.yml"}), 2, {"the model comes first"});
   write("pairs.jsonl", R"({"prompt":"Hi","chosen":"Hello","rejected":"No"})");
-  expect_refused(here({"init", base_directory(), "pairs.jsonl"}), 2, {"preference data", "examples/dpo.yml", "--chosen-only"});
+  expect_refused(here({"init", DML_SOURCE_DIR "/datasets/quickstart/tokenizer", "pairs.jsonl"}), 2,
+                 {"preferences are trained on top of a model"});
   expect_refused(here({"init", base_directory(), "faq.csv", "-o", "a.yml", "--adapter", "dora"}), 2, {"none, lora or qlora"});
   expect_refused(here({"tokenizer", "train", "faq.csv", "-o", "t", "--vocab-size", "90000"}), 2, {"is too large", "use --vocab-size"});
   expect_refused(here({"tokenizer", "train", "gone.txt", "-o", "t"}), 2, {"gone.txt: no such file"});

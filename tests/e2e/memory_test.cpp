@@ -40,8 +40,8 @@ class Memory : public Workshop {
                      {"val_set_size", "2"},
                      {"sequence_len", "1024"},
                      {"batch_size", "2"},
-                     {"max_steps", "3"},
-                     {"eval_steps", "3"},
+                     {"max_steps", "1"},  // nothing is allocated later
+                     {"eval_steps", "1"},
                      {"save_strategy", "no"},
                      {"threads", "2"},
                      {"output_dir", at(name)}} +

@@ -113,18 +113,27 @@ TEST_F(InitData, FindsDocuments) {
   EXPECT_EQ(look("f.jsonl", R"({"input_ids":[1,2],"labels":[1,2]})").kind, DataKind::tokens);
 }
 
-TEST_F(InitData, SaysWhatCanBeDoneWithPreferences) {
-  const std::string pair = R"({"prompt":"p","chosen":"good","rejected":"bad"})";
-  EXPECT_THAT(refused("a.jsonl", pair), testing::AllOf(HasSubstr("rl: dpo"), HasSubstr("--chosen-only")));
+TEST_F(InitData, FindsPreferences) {
+  const std::string pair = R"({"question":"p","chosen":"good","rejected":"bad"})",
+                    messages = R"({"chosen":[{"from":"human","value":"q"},{"from":"gpt","value":"a"}],)"
+                               R"("rejected":[{"from":"human","value":"q"},{"from":"gpt","value":"b"}]})";
+  const DataFacts texts = look("a.jsonl", pair), lists = look("b.jsonl", messages),
+                  thumbs = look("c.jsonl", R"({"prompt":"p","completion":"c","label":true})");
+  EXPECT_EQ(texts.rl, Rl::dpo);
+  EXPECT_EQ(texts.entry.type.name, "chat_template");
+  EXPECT_EQ(texts.entry.field_messages, "question");
+  EXPECT_EQ(lists.rl, Rl::dpo);
+  EXPECT_EQ(lists.entry.field_messages, "messages");
+  EXPECT_EQ(lists.entry.message_property_mappings["role"], "from");
+  EXPECT_EQ(thumbs.rl, Rl::kto);
+  EXPECT_EQ(thumbs.entry.field_messages, "prompt");
+  EXPECT_THAT(refused("d.jsonl", R"({"prompt":"p","answer":"c","label":true})"), HasSubstr("'completion' and 'label'"));
+  EXPECT_THAT(refused("e.jsonl", R"({"titel":"p","chosen":"good","rejected":"bad"})"), HasSubstr("holds the prompt"));
   ColumnHints chosen;
   chosen.chosen_only = true;
-  EXPECT_EQ(look("b.jsonl", pair, chosen).entry.message_columns, (Columns{{"user", {"prompt"}}, {"assistant", {"chosen"}}}));
-  EXPECT_EQ(look("c.jsonl",
-                 R"({"chosen":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}],"rejected":[{"role":"user","content":"q"}]})",
-                 chosen)
-                .entry.field_messages,
-            "chosen");
-  EXPECT_THAT(refused("d.jsonl", R"({"prompt":"p","completion":"c","label":true})"), HasSubstr("rl: kto"));
+  EXPECT_EQ(look("f.jsonl", pair, chosen).entry.message_columns, (Columns{{"user", {"question"}}, {"assistant", {"chosen"}}}));
+  EXPECT_EQ(look("f.jsonl", pair, chosen).rl, Rl::none);
+  EXPECT_EQ(look("g.jsonl", messages, chosen).entry.field_messages, "chosen");
 }
 
 TEST_F(InitData, SaysWhatColumnsThereAreWhenNoneIsKnown) {
