@@ -39,7 +39,9 @@ TEST_F(Steering, SmoothedLossesAreLoggedBesideThePlainOne) {
     }
     EXPECT_GT(lines[i]["loss"].get<double>(), lines[i]["nll"].get<double>());
     EXPECT_FALSE(without[i].contains("nll"));
-    if (lines[i]["step"] == 1) EXPECT_EQ(lines[i]["nll"], without[i]["loss"]);
+    if (lines[i]["step"] == 1) {
+      EXPECT_EQ(lines[i]["nll"], without[i]["loss"]);
+    }
   }
   if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there: ranks were not compared";
   EXPECT_TRUE(trained("parts", keys + Keys{{"distribution", "zero3"}}, 2) == one) << "a head in parts";
@@ -54,7 +56,9 @@ TEST_F(Steering, WeightsInBf16HaveTheSameBitsOnRanksAndResumed) {
     EXPECT_THAT(one.at("config.json"), HasSubstr("bfloat16"));
     EXPECT_THAT(read_file(at("one/checkpoint-2/model.safetensors")).substr(0, 400), HasSubstr("BF16"));
     EXPECT_TRUE(trained("resumed", keys, 1, {"--resume", at("one/checkpoint-2")}) == one);
-    if (has_mpirun()) EXPECT_TRUE(trained("sharded", keys + Keys{{"distribution", "zero1"}}, 2) == one);
+    if (has_mpirun()) {
+      EXPECT_TRUE(trained("sharded", keys + Keys{{"distribution", "zero1"}}, 2) == one);
+    }
     for (const char* folder : {"one", "resumed", "sharded"}) std::filesystem::remove_all(at(folder));
   }
   expect_refused(train(1, recipe("bad.yml", tiny_model() + Keys{{"bf16_weights", "kahan"}, {"ema_decay", "0.9"}})), 2,
@@ -135,7 +139,9 @@ TEST_F(Steering, RunsAreComparedAndFollowed) {
   for (const char* part : {"4/4", "step 2: validation loss", "not running"}) EXPECT_THAT(e.out, HasSubstr(part));
   EXPECT_EQ(dml({"watch", at("nowhere")}).exit, 2);
   for (const Json& line : json_lines(at("first/metrics.jsonl")))
-    if (line.value("event", "") == "sample") EXPECT_EQ(line.contains("base"), line["step"] > 0) << line;
+    if (line.value("event", "") == "sample") {
+      EXPECT_EQ(line.contains("base"), line["step"] > 0) << line;
+    }
 }
 
 }  // namespace

@@ -81,9 +81,10 @@ TEST(Rules, TwoHundredStepsAreThoseOfAnIndependentProgram) {
     Trial run(want);
     for (int t = 1; t <= 200; ++t) {
       run.step(t);
-      if (auto at = want["after"].find(std::to_string(t)); at != want["after"].end())
+      if (auto at = want["after"].find(std::to_string(t)); at != want["after"].end()) {
         // A weight in float32 is rounded by 6e-8 of its size in every step.
         EXPECT_LT(worst(run.values(), *at), t == 200 ? 1e-6 : 5e-7) << name << " after step " << t;
+      }
     }
     if (!want.contains("average")) continue;
     const std::vector<float> trained = run.values();

@@ -124,7 +124,7 @@ TEST_F(InitData, FindsPreferences) {
   EXPECT_EQ(texts.entry.field_messages, "question");
   EXPECT_EQ(lists.rl, Rl::dpo);
   EXPECT_EQ(lists.entry.field_messages, "messages");
-  EXPECT_EQ(lists.entry.message_property_mappings["role"], "from");
+  EXPECT_EQ(lists.entry.message_property_mappings.at("role"), "from");
   EXPECT_EQ(thumbs.rl, Rl::kto);
   EXPECT_EQ(thumbs.entry.field_messages, "prompt");
   EXPECT_THAT(refused("d.jsonl", R"({"prompt":"p","answer":"c","label":true})"), HasSubstr("'completion' and 'label'"));
