@@ -79,11 +79,11 @@ void read_optimizer_state(const std::string& checkpoint, DistributionStrategy& s
   for (auto& entry : std::filesystem::directory_iterator(checkpoint))
     if (auto name = entry.path().filename().string(); name.starts_with("optimizer") && name.ends_with(".safetensors"))
       files.emplace_back(entry.path().string());
-  struct Stretch {
+  struct Range {
     const TensorView* tensor;
     std::int64_t first, last;  // elements of the parameter; last −1: all of it
   };
-  std::map<std::string, std::vector<Stretch>> pieces;
+  std::map<std::string, std::vector<Range>> pieces;
   for (const SafetensorsFile& file : files)
     for (const TensorView& t : file.tensors()) {
       std::string name(t.name);
@@ -96,7 +96,7 @@ void read_optimizer_state(const std::string& checkpoint, DistributionStrategy& s
   for (const Shard& s : shards_with_state(strategy))
     for (const StateTensor& t : layout.tensors(*s.parameter, s.size)) {
       std::int64_t filled = 0;
-      for (const Stretch& p : pieces[fmt::format("{}/{}", t.name, s.parameter->name)]) {
+      for (const Range& p : pieces[fmt::format("{}/{}", t.name, s.parameter->name)]) {
         std::int64_t end = p.last < 0 ? s.parameter->size() : p.last;
         if (p.first < 0 || end < p.first || (t.each > 0 && p.first % t.each != 0) ||
             t.entries(end - p.first) != p.tensor->size() || p.tensor->dtype != dtype_of(t))

@@ -41,8 +41,8 @@ std::map<std::string, std::size_t> numbers_of(const ParameterStore& parameters) 
   return numbers;
 }
 
-StateStretch stretch_of(const Shard& s, std::size_t number, const StateLayout& layout) {
-  StateStretch out{number, s.first, s.parameter->size(), {}};
+StateSlice slice_of(const Shard& s, std::size_t number, const StateLayout& layout) {
+  StateSlice out{number, s.first, s.parameter->size(), {}};
   for (const StateTensor& t : layout.tensors(*s.parameter, s.size)) {
     DML_CHECK(t.type == StateTensor::Type::f32 && t.each == 1);  // rules.cpp asks for relora_prune_method: reset
     out.planes.push_back(
@@ -73,19 +73,19 @@ void Relora::restart(std::int64_t done, DistributionStrategy& strategy, const St
 
 void Relora::prune(std::int64_t number, DistributionStrategy& strategy, const StateLayout& layout, Comm& comm) const {
   const auto numbers = numbers_of(model_.parameters);
-  std::vector<StateStretch> stretches;
+  std::vector<StateSlice> slices;
   for (const Shard& s : shards_with_state(strategy)) {
     const std::string& name = s.parameter->name;
     if (!restarts(*s.parameter)) continue;
     if (method_ == PruneMethod::reset) std::ranges::fill(s.state, 0.0f);
-    else if (method_ == PruneMethod::magnitude) stretches.push_back(stretch_of(s, numbers.at(name), layout));
+    else if (method_ == PruneMethod::magnitude) slices.push_back(slice_of(s, numbers.at(name), layout));
     else
-      prune_at_random(stretch_of(s, numbers.at(name), layout), prune_ratio_,
+      prune_at_random(slice_of(s, numbers.at(name), layout), prune_ratio_,
                       stream_of(seed_, Purpose::adapter, fmt::format("restart {} of {}", number, name)));
   }
   if (method_ != PruneMethod::magnitude) return;
   const bool sharded = strategy.total(1) > 1.5, counts = sharded ? strategy.writes_state() : comm.rank() == 0;
-  prune_by_magnitude(stretches, numbers.size(), prune_ratio_, [&](std::span<std::int64_t> below) {
+  prune_by_magnitude(slices, numbers.size(), prune_ratio_, [&](std::span<std::int64_t> below) {
     if (comm.size() == 1) return;
     std::string mine(below.size_bytes(), '\0');
     if (counts) std::memcpy(mine.data(), below.data(), mine.size());

@@ -47,7 +47,7 @@ void Reduction::begin(MicroBatches mine, std::int64_t total, bool tree) {
   cuts_pending_ = comm_.exchange(std::move(send), std::move(receive), {"exchange of micro-batch ranges", kCutsChannel});
 }
 
-void Reduction::learn_cuts() {
+void Reduction::receive_cuts() {
   if (!cuts_pending_) return;
   cuts_pending_->wait();
   cuts_pending_.reset();
@@ -132,7 +132,7 @@ void Reduction::start(std::size_t unit) {
     exchange.state = Exchange::done;
     return;
   }
-  learn_cuts();
+  receive_cuts();
   float* room = make_room(unit);
   auto ranks = static_cast<std::size_t>(comm_.size()), me = static_cast<std::size_t>(comm_.rank());
   std::int64_t size = own(unit).size();
@@ -212,7 +212,7 @@ void Reduction::poll() {
 void Reduction::finish() {
   start_ready();
   DML_CHECK(next_ == 0, "a unit's gradient never became final");
-  learn_cuts();
+  receive_cuts();
   for (std::size_t u = exchanges_.size(); u-- > 0;) {
     while (exchanges_[u].state == Exchange::collecting) advance(u, true);
     poll();

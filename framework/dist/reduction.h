@@ -58,7 +58,7 @@ class Reduction {
     std::int64_t first;
   };
 
-  void learn_cuts();
+  void receive_cuts();
   void start_ready();
   void start(std::size_t unit);
   void add_up_and_spread(std::size_t unit);

@@ -30,10 +30,10 @@ struct Chunks {
   std::int64_t rows;
   bool several;
 };
-Chunks chunks_of(std::int64_t rows, std::int64_t vocabulary, bool sparing) {
+Chunks chunks_of(std::int64_t rows, std::int64_t vocabulary, bool low_memory) {
   const std::int64_t unit = 2 * product_loops().mr;  // two equal halves
   const std::int64_t most =
-      std::clamp(kMostLogits / (sparing ? 2 : 1) / vocabulary, kFewestRows, kMostRows / unit * unit);
+      std::clamp(kMostLogits / (low_memory ? 2 : 1) / vocabulary, kFewestRows, kMostRows / unit * unit);
   const std::int64_t chunks = std::max<std::int64_t>(1, (rows + most - 1) / most);
   // The largest equal part of any number of rows up to these is `most` itself.
   const std::int64_t equal = dry_run_bounds() ? std::min(rows, most) : (rows + chunks - 1) / chunks;
@@ -218,7 +218,7 @@ void gradient_of_logits(const Chunk& c, const Part& head, float softcap, std::in
 
 double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token> labels, float softcap,
                      std::span<float> row_losses, Mat dhidden, Mat dhead, Write dhead_mode, Arena& scratch,
-                     const LowRankLogits* low, bool sparing, const ReplacedRows* replaced,
+                     const LowRankLogits* low, bool low_memory, const ReplacedRows* replaced,
                      std::span<const float> row_weights, HeadBias bias, ExtraLoss* extra) {
   const std::int64_t rows = hidden.rows, vocabulary = head.rows, panels = (vocabulary + kPanel - 1) / kPanel;
   ProfileScope profiled("cross_entropy",
@@ -230,7 +230,7 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
   if (rows == 0) return 0;
   const bool gradient = !dhidden.empty() || !dhead.empty();
   Arena::Scope scope(scratch);
-  const std::int64_t most = chunks_of(rows, vocabulary, sparing).rows;
+  const std::int64_t most = chunks_of(rows, vocabulary, low_memory).rows;
   Mat block = scratch.matrix(most, vocabulary);
   auto label_logits = scratch.take<float>(most);
   auto log_sums = scratch.take<double>(most);
@@ -290,7 +290,7 @@ double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token>
 }
 
 double cross_entropy(ConstMat hidden, const HeadParts& head, std::span<const Token> labels, float softcap,
-                     std::span<float> row_losses, Mat dhidden, Arena& scratch, bool sparing,
+                     std::span<float> row_losses, Mat dhidden, Arena& scratch, bool low_memory,
                      std::span<const float> row_weights, HeadBias bias, ExtraLoss* extra) {
   const std::int64_t rows = hidden.rows, vocabulary = head.starts.back(), panels = (vocabulary + kPanel - 1) / kPanel;
   const bool gradient = dhidden.data != nullptr;
@@ -299,7 +299,7 @@ double cross_entropy(ConstMat hidden, const HeadParts& head, std::span<const Tok
   DML_CHECK(row_losses.empty() || static_cast<std::int64_t>(row_losses.size()) == rows);
   DML_CHECK(row_weights.empty() || static_cast<std::int64_t>(row_weights.size()) == rows);
   Arena::Scope scope(scratch);
-  const auto [most, several] = chunks_of(rows, vocabulary, sparing);
+  const auto [most, several] = chunks_of(rows, vocabulary, low_memory);
   std::int64_t widest = 0;
   for (std::size_t k = 0; k + 1 < head.starts.size(); ++k)
     widest = std::max(widest, head.starts[k + 1] - head.starts[k]);
@@ -363,8 +363,8 @@ double cross_entropy(ConstMat hidden, const HeadParts& head, std::span<const Tok
   return add_losses(0, log_sums, label_logits.data(), row_losses.empty() ? nullptr : row_losses.data());
 }
 
-std::int64_t logits_computed_twice(std::int64_t rows, std::int64_t vocabulary, bool sparing) {
-  return rows - chunks_of(rows, vocabulary, sparing).rows;
+std::int64_t logits_computed_twice(std::int64_t rows, std::int64_t vocabulary, bool low_memory) {
+  return rows - chunks_of(rows, vocabulary, low_memory).rows;
 }
 
 }  // namespace dml::kernels

@@ -60,20 +60,21 @@ struct HeadParts {
 
 /// hidden (N,D): labelled rows only; labels (N), every one a valid token. Returns the SUM of the row losses.
 /// row_losses (N) are set when not empty. Gradients are of the sum: dhidden (N,D) is set when not empty (may be `hidden`
-/// itself); dhead (V,D) is set or added to when not empty. `sparing`: half as many logits at a time. row_weights (N), unless
+/// itself); dhead (V,D) is set or added to when not empty. `low_memory`: half as many logits at a time. row_weights (N), unless
 /// empty, are factors of the rows' gradients (not of the returned sum). `extra`, unless null, adds to gradients and its own sum.
 double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token> labels, float softcap,
                      std::span<float> row_losses, Mat dhidden, Mat dhead, Write dhead_mode, Arena& scratch,
-                     const LowRankLogits* low = nullptr, bool sparing = false, const ReplacedRows* replaced = nullptr,
-                     std::span<const float> row_weights = {}, HeadBias bias = {}, ExtraLoss* extra = nullptr);
+                     const LowRankLogits* low = nullptr, bool low_memory = false,
+                     const ReplacedRows* replaced = nullptr, std::span<const float> row_weights = {},
+                     HeadBias bias = {}, ExtraLoss* extra = nullptr);
 
 /// The same bits from a head in parts, each of them visited twice: for the sums, and for the gradients, which come with a
 /// dhidden that is not `hidden`. Logits of all but the first rows are computed twice as well. The visits are the same for
 /// every N, also none.
 double cross_entropy(ConstMat hidden, const HeadParts& head, std::span<const Token> labels, float softcap,
-                     std::span<float> row_losses, Mat dhidden, Arena& scratch, bool sparing = false,
+                     std::span<float> row_losses, Mat dhidden, Arena& scratch, bool low_memory = false,
                      std::span<const float> row_weights = {}, HeadBias bias = {}, ExtraLoss* extra = nullptr);
 /// Of how many rows that is.
-std::int64_t logits_computed_twice(std::int64_t rows, std::int64_t vocabulary, bool sparing = false);
+std::int64_t logits_computed_twice(std::int64_t rows, std::int64_t vocabulary, bool low_memory = false);
 
 }  // namespace dml::kernels

@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "kernels/elementwise.h"
-#include "model/useful_rows.h"
+#include "model/trimmed_batch.h"
 
 namespace dml {
 void CausalLm::set_length(std::int64_t length) {
@@ -50,9 +50,9 @@ double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks,
   Arena::Scope step(arena_);
   // Where nothing is learned the pass is made all the same, with no tokens: others may wait for its exchanges.
   const bool routed = backward && (spec.moe.balance != 0 || spec.moe.z != 0);
-  const Useful useful = useful_part(given, arena_, routed);
-  const PackedBatch& batch = useful.batch;
-  const auto documents = rope_documents(given, useful, arena_);
+  const TrimmedBatch trimmed_batch = trimmed(given, arena_, routed);
+  const PackedBatch& batch = trimmed_batch.batch;
+  const auto documents = rope_documents(given, trimmed_batch, arena_);
   Pass pass{batch,
             arena_,
             rope_.full(batch.positions, documents, arena_),
@@ -60,7 +60,7 @@ double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks,
             backward,
             seed.seed,
             seed.micro_batch};
-  pass.sparing = keep_rounded;
+  pass.low_memory = keep_rounded;
   pass.base_alone = adapters == Adapters::off;
   pass.hooks = &hooks;
   RouterSums routers({spec.moe.balance, spec.moe.z}, spec.moe.experts, arena_);
@@ -103,7 +103,7 @@ double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks,
     Mat x = input_of(0);
     hooks.before_forward(0);
     embedding.forward(x, embedded, pass);
-    if (backward && noise > 0) add_noise(noise, Random(seed.seed, Purpose::noise, seed.micro_batch), given, useful, x);
+    if (backward && noise > 0) add_noise(noise, Random(seed.seed, Purpose::noise, seed.micro_batch), given, trimmed_batch, x);
     hooks.after_forward(0);
     for (int l = 0; l < count; ++l) {
       Mat y = l == last ? top : input_of(l + 1);

@@ -6,7 +6,7 @@
 #include "core/error.h"
 #include "kernels/elementwise.h"
 #include "model/causal_lm.h"
-#include "model/useful_rows.h"
+#include "model/trimmed_batch.h"
 #include "model/weight_slots.h"
 
 namespace dml {

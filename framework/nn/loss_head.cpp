@@ -52,7 +52,7 @@ double LossHead::loss(ConstMat x, std::span<const Token> labels, std::span<float
   kernels::ReplacedRows replaced;
   if (replaces) replaced = {own.tokens, own.numbers, own.rows.value(), d.empty() ? Mat{} : own.rows.grad()};
   double sum = kernels::cross_entropy(h, value(), labels, softcap, row_losses, dh, dhead.values, dhead.mode, pass.arena,
-                                      adapter ? &low : nullptr, pass.sparing, replaces ? &replaced : nullptr, row_weights,
+                                      adapter ? &low : nullptr, pass.low_memory, replaces ? &replaced : nullptr, row_weights,
                                       bias_of(!d.empty()), extra);
   for (std::size_t k = 0; weight && !d.empty() && k < weight.part_count(); ++k) pass.end_gradient(weight.in_part(k));
   if (adapter && !d.empty()) adapter_down_backward(AdaptedRows{adapter, 0, h.rows, pass.first_row, low.ddown}, h, dh, pass);
@@ -104,7 +104,7 @@ double LossHead::loss_in_parts(ConstMat h, std::span<const Token> labels, std::s
     return {kernels::weight_of(rows.value()), gradient ? rows.grad() : Mat{}};
   };
   auto close = [&](std::size_t k) { pass.end_gradient(weight.in_part(k)); };
-  return kernels::cross_entropy(h, {starts, open, close}, labels, softcap, row_losses, dh, pass.arena, pass.sparing,
+  return kernels::cross_entropy(h, {starts, open, close}, labels, softcap, row_losses, dh, pass.arena, pass.low_memory,
                                 row_weights, bias_of(dh.data != nullptr), extra);
 }
 

@@ -31,7 +31,7 @@ struct Pass {
   kernels::Rows rows = kernels::Rows::by_count;
   std::span<const AdapterRows> adapters = {};      // of generation, in order; rows of none need not be listed
   std::span<const AdapterRows> end_adapters = {};  // of the rows that alone() is for
-  bool sparing = false;           // smaller blocks of work, where memory counts more than the last percent of speed
+  bool low_memory = false;           // smaller blocks of work, where memory counts more than the last percent of speed
   UnitHooks* hooks = nullptr;
   RouterSums* routers = nullptr;  // what mixtures of experts lose by their choices; null where nobody asks
   bool base_alone = false;        // adapters have no part in it

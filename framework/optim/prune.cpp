@@ -14,23 +14,23 @@ namespace {
 std::uint32_t size_bits(float x) { return std::bit_cast<std::uint32_t>(x) & 0x7fffffffu; }
 
 template <class Keep>
-void zero_unless(const StateStretch& stretch, std::size_t first, std::size_t last, Keep keep) {
+void zero_unless(const StateSlice& slice, std::size_t first, std::size_t last, Keep keep) {
   for (std::size_t i = first; i < last; ++i)
     if (!keep(i))
-      for (std::span<float> plane : stretch.planes) plane[i] = 0;
+      for (std::span<float> plane : slice.planes) plane[i] = 0;
 }
 
 }  // namespace
 
 // The entry at place k = ⌊ratio · (n − 1)⌋ of the sorted sizes, found bit by bit from above: the largest t with at most k
 // entries below it. torch.quantile lies between this entry and the next one, so `>` keeps the same entries for both.
-void prune_by_magnitude(std::span<const StateStretch> mine, std::size_t count, double ratio, const SumOverRanks& sum) {
+void prune_by_magnitude(std::span<const StateSlice> mine, std::size_t count, double ratio, const SumOverRanks& sum) {
   std::vector<std::uint32_t> threshold(count, 0);
   std::vector<std::int64_t> below(count), here(mine.size());
-  const auto stretches = static_cast<std::int64_t>(mine.size());
+  const auto slices = static_cast<std::int64_t>(mine.size());
   for (std::uint32_t bit = 1u << 30; bit > 0; bit >>= 1) {
-    parallel_for(stretches, [&](std::int64_t i) {
-      const StateStretch& s = mine[static_cast<std::size_t>(i)];
+    parallel_for(slices, [&](std::int64_t i) {
+      const StateSlice& s = mine[static_cast<std::size_t>(i)];
       const std::uint32_t middle = threshold[s.parameter] | bit;
       here[static_cast<std::size_t>(i)] =
           std::ranges::count_if(s.planes[0], [&](float x) { return size_bits(x) < middle; });
@@ -38,19 +38,19 @@ void prune_by_magnitude(std::span<const StateStretch> mine, std::size_t count, d
     std::ranges::fill(below, 0);
     for (std::size_t i = 0; i < mine.size(); ++i) below[mine[i].parameter] += here[i];
     sum(below);
-    for (const StateStretch& s : mine) {
+    for (const StateSlice& s : mine) {
       const auto place = static_cast<std::int64_t>(std::floor(ratio * static_cast<double>(s.size - 1)));
       if (below[s.parameter] <= place) threshold[s.parameter] |= bit;
     }
   }
-  parallel_for(stretches, [&](std::int64_t i) {
-    const StateStretch& s = mine[static_cast<std::size_t>(i)];
+  parallel_for(slices, [&](std::int64_t i) {
+    const StateSlice& s = mine[static_cast<std::size_t>(i)];
     zero_unless(s, 0, s.planes[0].size(),
                 [&](std::size_t k) { return size_bits(s.planes[0][k]) > threshold[s.parameter]; });
   });
 }
 
-void prune_at_random(const StateStretch& s, double ratio, const Random& random) {
+void prune_at_random(const StateSlice& s, double ratio, const Random& random) {
   parallel_ranges(std::ssize(s.planes[0]), 1 << 14, [&](std::int64_t first, std::int64_t last) {
     zero_unless(s, static_cast<std::size_t>(first), static_cast<std::size_t>(last),
                 [&](std::size_t k) { return random.uniform(static_cast<std::uint64_t>(s.first) + k) >= ratio; });

@@ -16,21 +16,21 @@ namespace dml {
 
 enum class PruneMethod { magnitude, random, reset };
 
-/// A stretch of a parameter's state in float32.
-struct StateStretch {
+/// A slice of a parameter's state in float32.
+struct StateSlice {
   std::size_t parameter = 0;         // a number, the same on every rank
-  std::int64_t first = 0, size = 0;  // entry of the parameter with which the stretch begins; entries of the parameter
+  std::int64_t first = 0, size = 0;  // entry of the parameter with which the slice begins; entries of the parameter
   std::vector<std::span<float>> planes;
 };
 
-/// Adds up the numbers of all ranks that hold different stretches.
+/// Adds up the numbers of all ranks that hold different slices.
 using SumOverRanks = std::function<void(std::span<std::int64_t> counts)>;
 
 /// Zeroes all entries but those whose size in the first plane is above the `ratio`-quantile of the whole parameter's (as
 /// torch.quantile and `>` choose them), for parameters 0 … count − 1 of which this rank has `mine`. A collective of 31
 /// sums.
-void prune_by_magnitude(std::span<const StateStretch> mine, std::size_t count, double ratio, const SumOverRanks& sum);
+void prune_by_magnitude(std::span<const StateSlice> mine, std::size_t count, double ratio, const SumOverRanks& sum);
 /// Zeroes each entry with probability `ratio`.
-void prune_at_random(const StateStretch& stretch, double ratio, const Random& random);
+void prune_at_random(const StateSlice& slice, double ratio, const Random& random);
 
 }  // namespace dml

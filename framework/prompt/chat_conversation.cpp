@@ -261,19 +261,19 @@ class Reader {
     const Json* details = details_[i];
     if (!learn || !details || !details->is_array()) return Text(s, mark(turn, true, learn));
     const auto n = static_cast<std::int64_t>(jinja::count_characters(s));
-    std::vector<Detail> stretches;
+    std::vector<Detail> ranges;
     for (std::size_t k = 0; k < details->size(); ++k) {
       const std::string name = fmt::format("{}[{}]", at(i, *e_.message_field_training_detail), k);
       const Json& d = (*details)[k];
       if (!d.is_object()) throw UserError("{}: must be an object, is {}", name, d.type_name());
-      Detail stretch{json_integer(d, "begin_offset", -1, name), json_integer(d, "end_offset", -1, name) + 1,
+      Detail range{json_integer(d, "begin_offset", -1, name), json_integer(d, "end_offset", -1, name) + 1,
                      d.contains("train") && flag(d["train"], name + ".train")};
-      if (stretch.begin < 0 || stretch.end < stretch.begin || stretch.end > n)
+      if (range.begin < 0 || range.end < range.begin || range.end > n)
         throw UserError("{}: begin_offset {} and end_offset {} must lie in the content's {} characters", name,
-                        stretch.begin, stretch.end - 1, n);
-      stretches.push_back(stretch);
+                        range.begin, range.end - 1, n);
+      ranges.push_back(range);
     }
-    std::stable_sort(stretches.begin(), stretches.end(), [](auto& a, auto& b) { return a.begin < b.begin; });
+    std::stable_sort(ranges.begin(), ranges.end(), [](auto& a, auto& b) { return a.begin < b.begin; });
     Text out;
     std::int64_t character = 0;
     std::size_t byte = 0;
@@ -285,7 +285,7 @@ class Reader {
       byte += length;
       character = end;
     };
-    for (const Detail& d : stretches) {
+    for (const Detail& d : ranges) {
       if (d.begin < character)
         throw UserError("{}: the ranges overlap at character {}", at(i, *e_.message_field_training_detail), d.begin);
       put(d.begin, false);

@@ -11,7 +11,7 @@ using jinja::Run;
 constexpr std::string_view kBlanks = " \t\r\n";
 
 /// Neighbouring spans of one turn, without another turn's in between.
-struct Stretch {
+struct TurnSpan {
   int turn = -1;
   std::vector<Run> spans;
   std::size_t begin() const { return spans.front().begin; }
@@ -32,9 +32,9 @@ class Masker {
 
   std::vector<Segment::Span> run() {
     gather();
-    for (std::size_t i = 0; i < stretches_.size(); ++i) {
-      const std::size_t before = i == 0 ? 0 : std::max(stretches_[i - 1].end(), behind_);
-      turn(stretches_[i], before, i + 1 < stretches_.size() ? stretches_[i + 1].begin() : r_.text.size());
+    for (std::size_t i = 0; i < turn_spans_.size(); ++i) {
+      const std::size_t before = i == 0 ? 0 : std::max(turn_spans_[i - 1].end(), behind_);
+      turn(turn_spans_[i], before, i + 1 < turn_spans_.size() ? turn_spans_[i + 1].begin() : r_.text.size());
     }
     for (const End& e : {last_eos_, last_eot_})
       if (e.end > 0) set(e.begin, e.end, e.weight);
@@ -51,13 +51,13 @@ class Masker {
   void gather() {
     for (const Run& run : r_.spans) {
       if (!source(run).spoken) continue;
-      if (stretches_.empty() || stretches_.back().turn != source(run).turn)
-        stretches_.push_back({source(run).turn, {}});
-      stretches_.back().spans.push_back(run);
+      if (turn_spans_.empty() || turn_spans_.back().turn != source(run).turn)
+        turn_spans_.push_back({source(run).turn, {}});
+      turn_spans_.back().spans.push_back(run);
     }
   }
 
-  void turn(const Stretch& s, std::size_t before, std::size_t next) {
+  void turn(const TurnSpan& s, std::size_t before, std::size_t next) {
     const Turn& t = c_.turns[static_cast<std::size_t>(s.turn)];
     std::vector<End> ends = ends_behind(s.end(), next);
     std::size_t end = s.end();
@@ -178,7 +178,7 @@ class Masker {
   const EndTokens& ends_;
   const std::string& prompt_;
   std::vector<float> learn_;  // per byte: the weight of what is learned, else 0
-  std::vector<Stretch> stretches_;
+  std::vector<TurnSpan> turn_spans_;
   std::size_t behind_ = 0;  // where the turn before and its end tokens stop
   End last_eos_, last_eot_;
 };

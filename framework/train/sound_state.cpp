@@ -13,19 +13,19 @@ namespace dml {
 SoundState::SoundState(DistributionStrategy& strategy, const StateLayout& layout) {
   for (auto list : {strategy.shards(), strategy.whole_states()})
     for (const Shard& s : list) {
-      if (!s.value.empty()) stretches_.push_back({"", s.parameter, std::as_bytes(s.value), false});
+      if (!s.value.empty()) ranges_.push_back({"", s.parameter, std::as_bytes(s.value), false});
       if (s.state.empty()) continue;
       for (const StateTensor& t : layout.tensors(*s.parameter, s.size)) {
         if (t.type == StateTensor::Type::u8) continue;  // a code is a number, whatever its bits
         const auto bytes = static_cast<std::size_t>(t.entries(s.size) * t.width());
-        stretches_.push_back({t.name, s.parameter,
-                              std::as_bytes(s.state).subspan(static_cast<std::size_t>(t.offset), bytes),
-                              t.type == StateTensor::Type::f64});
+        ranges_.push_back({t.name, s.parameter,
+                           std::as_bytes(s.state).subspan(static_cast<std::size_t>(t.offset), bytes),
+                           t.type == StateTensor::Type::f64});
       }
     }
 }
 
-std::int64_t SoundState::first_bad(const Stretch& s) {
+std::int64_t SoundState::first_bad(const Range& s) {
   if (!s.doubles) {
     const auto* floats = reinterpret_cast<const float*>(s.bytes.data());
     return kernels::first_not_finite({floats, s.bytes.size() / sizeof(float)});
@@ -39,11 +39,11 @@ std::int64_t SoundState::first_bad(const Stretch& s) {
 }
 
 bool SoundState::finite() const {
-  return std::ranges::all_of(stretches_, [](const Stretch& s) { return first_bad(s) < 0; });
+  return std::ranges::all_of(ranges_, [](const Range& s) { return first_bad(s) < 0; });
 }
 
 std::string SoundState::damage() const {
-  for (const Stretch& s : stretches_)
+  for (const Range& s : ranges_)
     if (const std::int64_t bad = first_bad(s); bad >= 0)
       return fmt::format("{} of {}, element {}", s.name.empty() ? "the value" : "optimizer state '" + s.name + "'",
                          s.parameter->name, bad);

@@ -21,15 +21,15 @@ class SoundState {
   std::string damage() const;
 
  private:
-  struct Stretch {
+  struct Range {
     std::string name;  // of the tensor of state; "" for values
     const Parameter* parameter;
     std::span<const std::byte> bytes;
     bool doubles;
   };
-  static std::int64_t first_bad(const Stretch& stretch);
+  static std::int64_t first_bad(const Range& range);
 
-  std::vector<Stretch> stretches_;
+  std::vector<Range> ranges_;
 };
 
 }  // namespace dml

@@ -18,13 +18,13 @@ namespace {
 enum class Behaviour { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 
 // A range of a word: a match of the pattern, or the text between two matches.
-struct Stretch {
+struct SplitRange {
   ByteRange range;
   bool match;
 };
 
-// Appends the words that stretches become.
-void arrange(std::vector<Stretch>& stretches, Behaviour behaviour, std::vector<ByteRange>& words) {
+// Appends the words that ranges become.
+void arrange(std::vector<SplitRange>& ranges, Behaviour behaviour, std::vector<ByteRange>& words) {
   std::size_t first = words.size();
   auto add = [&](ByteRange r) {
     if (r.begin < r.end) words.push_back(r);
@@ -32,15 +32,15 @@ void arrange(std::vector<Stretch>& stretches, Behaviour behaviour, std::vector<B
   bool previous = false;
   switch (behaviour) {
     case Behaviour::isolated:
-      for (auto& s : stretches) add(s.range);
+      for (auto& s : ranges) add(s.range);
       break;
     case Behaviour::removed:
-      for (auto& s : stretches)
+      for (auto& s : ranges)
         if (!s.match) add(s.range);
       break;
     case Behaviour::contiguous:
     case Behaviour::merged_with_previous:
-      for (auto& s : stretches) {
+      for (auto& s : ranges) {
         bool joins = behaviour == Behaviour::contiguous ? s.match == previous : s.match && !previous;
         if (joins && words.size() > first) words.back().end = s.range.end;
         else add(s.range);
@@ -48,7 +48,7 @@ void arrange(std::vector<Stretch>& stretches, Behaviour behaviour, std::vector<B
       }
       break;
     case Behaviour::merged_with_next:
-      for (auto s = stretches.rbegin(); s != stretches.rend(); ++s) {
+      for (auto s = ranges.rbegin(); s != ranges.rend(); ++s) {
         if (s->match && !previous && words.size() > first) words.back().begin = s->range.begin;
         else add(s->range);
         previous = s->match;
@@ -65,20 +65,20 @@ class Split : public PreTokenizer {
       : find_(std::move(find)), behaviour_(behaviour), invert_(invert) {}
   void apply(AlignedText& text, std::vector<ByteRange>& words) const override {
     std::vector<ByteRange> out, matches;
-    std::vector<Stretch> stretches;
+    std::vector<SplitRange> ranges;
     for (ByteRange word : words) {
       std::string_view s = text.bytes().substr(word.begin, word.end - word.begin);
       matches.clear();
       find_(s, matches);
-      stretches.clear();
+      ranges.clear();
       std::uint32_t done = word.begin;
       for (ByteRange m : matches) {
-        if (word.begin + m.begin > done) stretches.push_back({{done, word.begin + m.begin}, invert_});
-        stretches.push_back({{word.begin + m.begin, word.begin + m.end}, !invert_});
+        if (word.begin + m.begin > done) ranges.push_back({{done, word.begin + m.begin}, invert_});
+        ranges.push_back({{word.begin + m.begin, word.begin + m.end}, !invert_});
         done = word.begin + m.end;
       }
-      if (done < word.end) stretches.push_back({{done, word.end}, invert_});
-      arrange(stretches, behaviour_, out);
+      if (done < word.end) ranges.push_back({{done, word.end}, invert_});
+      arrange(ranges, behaviour_, out);
     }
     words = std::move(out);
   }

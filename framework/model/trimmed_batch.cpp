@@ -1,4 +1,4 @@
-#include "model/useful_rows.h"
+#include "model/trimmed_batch.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,7 +19,7 @@ Labelled labelled_rows(const PackedBatch& batch, std::int64_t count, Arena& aren
   return out;
 }
 
-Useful useful_part(const PackedBatch& given, Arena& arena, bool all) {
+TrimmedBatch trimmed(const PackedBatch& given, Arena& arena, bool all) {
   auto tokens = arena.take<Token>(given.size()), labels = arena.take<Token>(given.size());
   auto positions = arena.take<std::int32_t>(given.size()), starts = arena.take<std::int32_t>(given.documents() + 1);
   auto documents = arena.take<std::int32_t>(given.documents());
@@ -52,22 +52,23 @@ Useful useful_part(const PackedBatch& given, Arena& arena, bool all) {
           documents.first(count)};
 }
 
-std::span<RopeDocument> rope_documents(const PackedBatch& given, const Useful& useful, Arena& arena) {
+std::span<RopeDocument> rope_documents(const PackedBatch& given, const TrimmedBatch& trimmed_batch, Arena& arena) {
   auto out = arena.take<RopeDocument>(given.documents());
   if (dry_run()) return out;
-  for (std::int64_t i = 0; i < useful.batch.documents(); ++i) {
-    const auto kept = static_cast<std::size_t>(i), d = static_cast<std::size_t>(useful.documents[kept]);
-    const std::int64_t first = useful.batch.starts[kept];
-    out[kept] = {first, useful.batch.starts[kept + 1] - first, given.starts[d + 1] - given.starts[d]};
+  for (std::int64_t i = 0; i < trimmed_batch.batch.documents(); ++i) {
+    const auto kept = static_cast<std::size_t>(i), d = static_cast<std::size_t>(trimmed_batch.documents[kept]);
+    const std::int64_t first = trimmed_batch.batch.starts[kept];
+    out[kept] = {first, trimmed_batch.batch.starts[kept + 1] - first, given.starts[d + 1] - given.starts[d]};
   }
-  return out.first(static_cast<std::size_t>(useful.batch.documents()));
+  return out.first(static_cast<std::size_t>(trimmed_batch.batch.documents()));
 }
 
-void add_noise(double alpha, const Random& random, const PackedBatch& given, const Useful& useful, Mat x) {
-  parallel_for(useful.batch.documents(), [&](std::int64_t i) {
-    const auto kept = static_cast<std::size_t>(i), d = static_cast<std::size_t>(useful.documents[kept]);
+void add_noise(double alpha, const Random& random, const PackedBatch& given, const TrimmedBatch& trimmed_batch, Mat x) {
+  parallel_for(trimmed_batch.batch.documents(), [&](std::int64_t i) {
+    const auto kept = static_cast<std::size_t>(i), d = static_cast<std::size_t>(trimmed_batch.documents[kept]);
     const std::int64_t length = given.starts[d + 1] - given.starts[d];
-    const std::int64_t first = useful.batch.starts[kept] * x.cols, last = useful.batch.starts[kept + 1] * x.cols;
+    const std::int64_t first = trimmed_batch.batch.starts[kept] * x.cols,
+                       last = trimmed_batch.batch.starts[kept + 1] * x.cols;
     const std::int64_t origin = given.starts[d] * x.cols - first;
     const auto size = static_cast<float>(alpha / std::sqrt(static_cast<double>(length * x.cols)));
     for (std::int64_t j = first; j < last; ++j)
