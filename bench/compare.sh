@@ -1,8 +1,8 @@
 #!/bin/bash
 # The speed table: dml against PyTorch on the shapes of bench/recipes, run alternately, two threads each.
-#   bench/compare.sh [--repeats N] [--steps N] [--realtime] [--long] [--with-7b] [S1 … S8, M1, M2, 8k]
+#   bench/compare.sh [--repeats N] [--steps N] [--realtime] [--bf16] [--long] [--with-7b] [S1 … S8, M1, M2, 8k]
 # A shape takes one to five minutes; without names all of them run. M1 and M2 are mixtures of experts, also against a dense model
-# whose tokens cost as much. --long adds a document of 8192 tokens, --with-7b S8 (20 GB
+# whose tokens cost as much. --bf16 uses bfloat16 products on both sides. --long adds a document of 8192 tokens, --with-7b S8 (20 GB
 # of disk in --folder, 24 GB of memory, half an hour). DML=path names another binary.
 cd "$(dirname "$0")/.." || exit 1
 export DML=${DML:-build/release/dml}

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 """The peer: a training step of the same mathematics in PyTorch, as people write it.
 
-    torch_train.py RECIPE [--masked X | --documents FILE] [--dpo] [--warmup N] [--steps N] [--threads N]
+    torch_train.py RECIPE [--masked X | --documents FILE] [--dpo] [--precision P] [--warmup N] [--steps N] [--threads N]
 
 Reads the keys of a bench recipe that matter here and prints one JSON line with the fields of `dml bench --json` that
-bench/compare.sh reads. Float32 throughout; modules, autograd, scores with a mask, all logits, AdamW and clipping are what
+bench/compare.sh reads. --precision is float32, autocast (bfloat16 products) or bf16 (bfloat16 weights); modules, autograd, scores with a mask, all logits, AdamW and clipping are what
 transformers and PEFT do in eager mode on a CPU. A micro-batch of documents of unlike length is padded to its longest.
 With --dpo its documents are pairs, two by two: a pass without the adapter for the reference, and the logistic loss.
 """
@@ -82,7 +82,7 @@ class Mixture(nn.Module):
         for number, expert in enumerate(self.experts):
             row, place = torch.where(experts == number)
             if len(row) > 0:
-                out = out.index_add(0, row, expert(rows[row]) * weights[row, place, None])
+                out = out.index_add(0, row, (expert(rows[row]) * weights[row, place, None]).to(out.dtype))
         return out.view_as(x)
 
 
@@ -135,10 +135,11 @@ class Model(nn.Module):
         length = ids.shape[1]
         angles = torch.outer(torch.arange(length).float(), self.inv_freq)
         angles = torch.cat((angles, angles), dim=-1)
-        mask = torch.full((length, length), -math.inf).triu(1)
         x = self.embed(ids)
+        mask = torch.full((length, length), -math.inf).triu(1).to(x.dtype)
+        cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
         for layer in self.layers:
-            x = layer(x, angles.cos(), angles.sin(), mask)
+            x = layer(x, cos, sin, mask)
         return self.head(self.norm(x))
 
 
@@ -159,7 +160,7 @@ def micro_batches(documents, each, vocab):
 
 def answer_scores(model, ids, labels):
     """Sums of log p over the labels of each document."""
-    log_p = F.log_softmax(model(ids), dim=-1)
+    log_p = F.log_softmax(model(ids).float(), dim=-1)
     picked = log_p.gather(-1, labels.clamp(min=0).unsqueeze(-1)).squeeze(-1)
     return (picked * (labels != -100)).sum(dim=-1)
 
@@ -189,6 +190,7 @@ def main():
     parser.add_argument("--masked", type=float, default=0)
     parser.add_argument("--documents")
     parser.add_argument("--dpo", action="store_true")
+    parser.add_argument("--precision", choices=["float32", "autocast", "bf16"], default="float32")
     parser.add_argument("--warmup", type=int, default=1)
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--threads", type=int, default=2)
@@ -212,19 +214,22 @@ def main():
 
     rate = sgemm_rate()
     model = Model(config, recipe.get("adapter"), recipe.get("lora_r", 8), recipe.get("lora_alpha", 16))
+    if args.precision == "bf16":
+        model.to(torch.bfloat16)
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=float(recipe["learning_rate"]), weight_decay=0.0)
+
+    def loss_of(ids, labels):
+        if args.dpo:
+            return dpo_loss(model, ids, labels, each * batches // 2)
+        logits = model(ids).float()
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]), labels.view(-1), ignore_index=-100, reduction="sum") / learned
 
     def step():
         total = 0.0
         for ids, labels in data:
-            if args.dpo:
-                loss = dpo_loss(model, ids, labels, each * batches // 2)
-                loss.backward()
-                total += loss.item()
-                continue
-            logits = model(ids)
-            loss = F.cross_entropy(logits.view(-1, logits.shape[-1]), labels.view(-1), ignore_index=-100, reduction="sum") / learned
+            with torch.autocast("cpu", torch.bfloat16, enabled=args.precision == "autocast"):
+                loss = loss_of(ids, labels)
             loss.backward()
             total += loss.item()
         torch.nn.utils.clip_grad_norm_(trained, 1.0)
