@@ -58,22 +58,41 @@ struct HeadParts {
   std::function<void(std::size_t part)> close;                // its gradient is final
 };
 
-/// hidden (N,D): labelled rows only; labels (N), every one a valid token. Returns the SUM of the row losses.
-/// row_losses (N) are set when not empty. Gradients are of the sum: dhidden (N,D) is set when not empty (may be `hidden`
-/// itself); dhead (V,D) is set or added to when not empty. `low_memory`: half as many logits at a time. row_weights (N), unless
-/// empty, are factors of the rows' gradients (not of the returned sum). `extra`, unless null, adds to gradients and its own sum.
-double cross_entropy(ConstMat hidden, const Weight& head, std::span<const Token> labels, float softcap,
-                     std::span<float> row_losses, Mat dhidden, Mat dhead, Write dhead_mode, Arena& scratch,
-                     const LowRankLogits* low = nullptr, bool low_memory = false,
-                     const ReplacedRows* replaced = nullptr, std::span<const float> row_weights = {},
-                     HeadBias bias = {}, ExtraLoss* extra = nullptr);
+/// The labels of rows, and what is wanted of their losses.
+struct RowLosses {
+  std::span<const Token> labels;                // (N), every one a valid token
+  std::span<float> losses = {};                 // (N) set unless empty
+  std::span<float> log_squares = {};            // (N) set unless empty: log Σ p² over the vocabulary, p the softmax
+  std::span<const float> weights = {};          // (N) unless empty: factors of the rows' gradients, not of the returned sum
+  ExtraLoss* extra = nullptr;                   // adds to gradients and to its own sum
+};
+
+/// What a head is asked.
+struct HeadTask {
+  ConstMat hidden;  // (N,D): labelled rows only
+  RowLosses rows;
+  float softcap = 0;
+  HeadBias bias = {};
+  Mat dhidden = {};      // (N,D) set to the gradient of the sum, unless empty; may be `hidden` itself
+  bool low_memory = false;  // half as many logits at a time
+};
+
+/// A head as a whole; `gradient` (V,D), unless empty, is set or added to.
+struct WholeHead {
+  Weight values;
+  Mat gradient = {};
+  Write mode = Write::add;
+  const LowRankLogits* low = nullptr;
+  const ReplacedRows* replaced = nullptr;
+};
+
+/// Returns the SUM of the row losses; gradients are of that sum.
+double cross_entropy(const HeadTask& task, const WholeHead& head, Arena& scratch);
 
 /// The same bits from a head in parts, each of them visited twice: for the sums, and for the gradients, which come with a
 /// dhidden that is not `hidden`. Logits of all but the first rows are computed twice as well. The visits are the same for
 /// every N, also none.
-double cross_entropy(ConstMat hidden, const HeadParts& head, std::span<const Token> labels, float softcap,
-                     std::span<float> row_losses, Mat dhidden, Arena& scratch, bool low_memory = false,
-                     std::span<const float> row_weights = {}, HeadBias bias = {}, ExtraLoss* extra = nullptr);
+double cross_entropy(const HeadTask& task, const HeadParts& head, Arena& scratch);
 /// Of how many rows that is.
 std::int64_t logits_computed_twice(std::int64_t rows, std::int64_t vocabulary, bool low_memory = false);
 

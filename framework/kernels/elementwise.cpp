@@ -106,6 +106,18 @@ void scatter_rows(ConstMat from, std::span<const std::int32_t> rows, Mat to, Wri
   });
 }
 
+// By columns: rows of the same number are added by one thread, in order.
+void sum_rows(ConstMat from, std::span<const std::int32_t> rows, Mat to) {
+  ProfileScope profiled("sum_rows");
+  DML_CHECK(static_cast<std::int64_t>(rows.size()) == from.rows && from.cols == to.cols);
+  constexpr std::int64_t kColumns = 64;
+  parallel_ranges(to.cols, kColumns, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = 0; i < to.rows; ++i) std::fill(to.row(i) + first, to.row(i) + last, 0.f);
+    for (std::int64_t i = 0; i < from.rows; ++i)
+      loops().add_scaled(from.row(i) + first, 1, to.row(rows[static_cast<std::size_t>(i)]) + first, last - first);
+  });
+}
+
 void round_to_bf16(ConstMat from, MatrixView<bf16> to) {
   ProfileScope profiled("round_to_bf16");
   DML_CHECK(from.size() == to.size());

@@ -26,6 +26,8 @@ void bias_backward(ConstMat dy, float* dbias, Arena& scratch);
 void gather_rows(ConstMat from, std::span<const std::int32_t> rows, Mat to);
 /// to[rows[i]] += from[i] or = from[i]; the rows are distinct. With Write::set the other rows become zero.
 void scatter_rows(ConstMat from, std::span<const std::int32_t> rows, Mat to, Write mode);
+/// to[r] = Σ from[i] over all i with rows[i] = r, in order; zero where there is none.
+void sum_rows(ConstMat from, std::span<const std::int32_t> rows, Mat to);
 /// Inverted dropout: y = x · mask / (1 − p), the mask a pure function of (random, element index). y may be x.
 /// Applied to a gradient with the same random it is its own backward pass. x may be a part of a larger matrix whose element
 /// `first` (a multiple of 4) is its first: the mask is that of the whole.

@@ -175,12 +175,6 @@ void gemm_nt(const Several<ForwardProduct>& products, Write mode, Rows rows) {
   if (dots < products.size()) packed_products({products.size(), packed});
 }
 
-void gemm_nt_panel(const Factor& x, const Weight& w, std::int64_t first, std::int64_t count, Mat y) {
-  if (x.count() > kDotRows) return packed_tile(x, 0, x.count(), {w}, first, count, y.data, y.cols, Write::set);
-  ConstMat rows{static_cast<const float*>(x.values.data), x.count(), x.depth()};
-  few_rows_nt(rows, w, y.data, y.cols, false, first, first + count);
-}
-
 void gemm_nn(const Several<InputGradient>& products, Write mode) {
   auto operations = [](const InputGradient& p) {
     return 2.0 * static_cast<double>(p.dx.size()) * static_cast<double>(p.dy.cols + p.ddown.cols);

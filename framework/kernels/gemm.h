@@ -32,9 +32,6 @@ inline void gemm_nt_with(ConstMat x, const Weight& w, ConstMat down, ConstMat b,
   gemm_nt(ForwardProduct{x, w, y, down, b}, mode, rows);
 }
 
-/// y (T,count) = x (T,K) · (rows [first, first + count) of w)ᵀ, on the calling thread: for kernels with panels of their
-/// own.
-void gemm_nt_panel(const Factor& x, const Weight& w, std::int64_t first, std::int64_t count, Mat y);
 /// gemm_nn for a dy that lies in dense panels of `width` columns (the last may be narrower), one after another. Panels in
 /// several calls that add give the bits of one call.
 void gemm_nn_panels(const float* dy, std::int64_t rows, std::int64_t width, const Weight& w, Mat dx, Write mode);

@@ -153,7 +153,7 @@ void CausalLm::outputs_of(const PackedBatch& batch, std::span<const SequenceRows
   }
   Pass pass{batch, arena_, rope_.full(batch.positions, documents, arena_),
             rope_.local(batch.positions, documents, arena_)};
-  pass.rows = rows;
+  pass.rows = rows, pass.generates = true;
   if (!adopted_.empty() && !dry_run()) pass.adapters = groups, pass.end_adapters = end_groups;
   Mat x = arena_.matrix(batch.size(), spec.hidden);
   embed_rows(x, pass);
@@ -179,6 +179,7 @@ void CausalLm::continue_losses(const PackedBatch& batch, std::span<const Sequenc
     documents[i] = {sequences[i].first, sequences[i].count, sequences[i].cache->length() + sequences[i].count};
   Pass pass{batch, arena_, rope_.full(batch.positions, documents, arena_),
             rope_.local(batch.positions, documents, arena_)};
+  pass.rows = kernels::Rows::by_count;
   Mat x = arena_.matrix(batch.size(), spec.hidden);
   embedding.forward(x, {}, pass);
   for (std::size_t l = 0; l < layers.size(); ++l)
@@ -188,7 +189,7 @@ void CausalLm::continue_losses(const PackedBatch& batch, std::span<const Sequenc
   const Labelled labelled = labelled_rows(batch, batch.learned(), arena_);
   Mat fed = arena_.matrix(batch.learned(), spec.hidden);
   kernels::gather_rows(x, labelled.rows, fed);
-  head.loss(fed, labelled.labels, row_losses, {}, pass);
+  head.loss(fed, {labelled.labels, row_losses}, {}, pass);
 }
 
 }  // namespace dml

@@ -246,7 +246,7 @@ void forward_linears(const Several<LinearRows>& layers, ConstMat x, Mat y, Write
     if (r.linear->weight) pass.need(r.linear->weight, 1);
   });
   if (x.rows == 0) return;
-  if (pass.rows != kernels::Rows::by_count) return generate(layers, x, y, mode, pass);
+  if (pass.generates) return generate(layers, x, y, mode, pass);
   Arena::Scope scope(pass.arena);
   const auto adapted = adapted_in(pass);
   const LinearRows first = layers[0];

@@ -22,15 +22,14 @@ kernels::HeadBias LossHead::bias_of(bool gradient) const {
   return {bias.value().data, gradient ? bias.grad().data : nullptr};
 }
 
-double LossHead::loss(ConstMat x, std::span<const Token> labels, std::span<float> row_losses, Mat d, Pass& pass,
-                      std::span<const float> row_weights, kernels::ExtraLoss* extra) const {
-  if (outputs_rewards()) return outputs(x, row_losses, d, pass, row_weights);
+double LossHead::loss(ConstMat x, const kernels::RowLosses& rows, Mat d, Pass& pass) const {
+  if (outputs_rewards()) return outputs(x, rows, d, pass);
   Arena::Scope scope(pass.arena);
   Mat h = pass.arena.matrix(x.rows, x.cols);
   hidden(x, h);
   if (weight && weight.part > 0 && (!weight.unit->value || (d.data && !weight.unit->grad))) {
     Mat dh = d.data ? pass.arena.matrix(x.rows, x.cols) : Mat{};
-    double sum = loss_in_parts(h, labels, row_losses, dh, pass, row_weights, extra);
+    double sum = loss_in_parts(h, rows, dh, pass);
     if (!d.empty()) hidden_backward(dh, x, d, pass.arena);
     return sum;
   }
@@ -51,9 +50,9 @@ double LossHead::loss(ConstMat x, std::span<const Token> labels, std::span<float
   const bool replaces = own && !pass.base_alone;
   kernels::ReplacedRows replaced;
   if (replaces) replaced = {own.tokens, own.numbers, own.rows.value(), d.empty() ? Mat{} : own.rows.grad()};
-  double sum = kernels::cross_entropy(h, value(), labels, softcap, row_losses, dh, dhead.values, dhead.mode, pass.arena,
-                                      adapter ? &low : nullptr, pass.low_memory, replaces ? &replaced : nullptr, row_weights,
-                                      bias_of(!d.empty()), extra);
+  double sum = kernels::cross_entropy(
+      {h, rows, softcap, bias_of(!d.empty()), dh, pass.low_memory},
+      {value(), dhead.values, dhead.mode, adapter ? &low : nullptr, replaces ? &replaced : nullptr}, pass.arena);
   for (std::size_t k = 0; weight && !d.empty() && k < weight.part_count(); ++k) pass.end_gradient(weight.in_part(k));
   if (adapter && !d.empty()) adapter_down_backward(AdaptedRows{adapter, 0, h.rows, pass.first_row, low.ddown}, h, dh, pass);
   if (!d.empty()) hidden_backward(dh, x, d, pass.arena);
@@ -62,8 +61,7 @@ double LossHead::loss(ConstMat x, std::span<const Token> labels, std::span<float
 
 // y = h·w; the gradient by h is the row's weight times w. In float64, row by row and column by column: a row for each document
 // is little.
-double LossHead::outputs(ConstMat x, std::span<float> values, Mat d, Pass& pass,
-                         std::span<const float> row_weights) const {
+double LossHead::outputs(ConstMat x, const kernels::RowLosses& rows, Mat d, Pass& pass) const {
   if (x.rows == 0) return 0;
   Arena::Scope scope(pass.arena);
   Mat h = pass.arena.matrix(x.rows, x.cols), w = pass.arena.matrix(1, x.cols);
@@ -73,11 +71,11 @@ double LossHead::outputs(ConstMat x, std::span<float> values, Mat d, Pass& pass,
   for (std::int64_t i = 0; !dry_run() && i < x.rows; ++i) {
     double y = 0;
     for (std::int64_t j = 0; j < x.cols; ++j) y += static_cast<double>(h.row(i)[j]) * static_cast<double>(w.data[j]);
-    if (!values.empty()) values[static_cast<std::size_t>(i)] = static_cast<float>(y);
+    if (!rows.losses.empty()) rows.losses[static_cast<std::size_t>(i)] = static_cast<float>(y);
     sum += y;
   }
   if (d.empty()) return sum;
-  auto factor = [&](std::int64_t i) { return row_weights.empty() ? 1.f : row_weights[static_cast<std::size_t>(i)]; };
+  auto factor = [&](std::int64_t i) { return rows.weights.empty() ? 1.f : rows.weights[static_cast<std::size_t>(i)]; };
   if (auto dw = weight ? weight.whole_grad() : ParameterRef::Gradient{}; !dw.values.empty() && !dry_run())
     for (std::int64_t j = 0; j < x.cols; ++j) {
       double slope = dw.mode == Write::add ? static_cast<double>(dw.values.data[j]) : 0;
@@ -91,21 +89,20 @@ double LossHead::outputs(ConstMat x, std::span<float> values, Mat d, Pass& pass,
   return sum;
 }
 
-double LossHead::loss_in_parts(ConstMat h, std::span<const Token> labels, std::span<float> row_losses, Mat dh,
-                               Pass& pass, std::span<const float> row_weights, kernels::ExtraLoss* extra) const {
+double LossHead::loss_in_parts(ConstMat h, const kernels::RowLosses& rows, Mat dh, Pass& pass) const {
   std::vector<std::int64_t> starts;
   for (std::size_t k = 0; k < weight.part_count(); ++k)
     starts.push_back((weight.in_part(k).offset - weight.offset) / weight.cols);
   starts.push_back(weight.rows);
   auto open = [&](std::size_t k, bool gradient) -> kernels::HeadParts::Rows {
-    const ParameterRef rows = weight.in_part(k);
-    pass.need(rows, 1);
-    if (gradient) pass.begin_gradient(rows);
-    return {kernels::weight_of(rows.value()), gradient ? rows.grad() : Mat{}};
+    const ParameterRef part = weight.in_part(k);
+    pass.need(part, 1);
+    if (gradient) pass.begin_gradient(part);
+    return {kernels::weight_of(part.value()), gradient ? part.grad() : Mat{}};
   };
   auto close = [&](std::size_t k) { pass.end_gradient(weight.in_part(k)); };
-  return kernels::cross_entropy(h, {starts, open, close}, labels, softcap, row_losses, dh, pass.arena, pass.low_memory,
-                                row_weights, bias_of(dh.data != nullptr), extra);
+  return kernels::cross_entropy({h, rows, softcap, bias_of(dh.data != nullptr), dh, pass.low_memory},
+                                kernels::HeadParts{starts, open, close}, pass.arena);
 }
 
 void LossHead::logits(ConstMat x, Mat logits, Arena& arena, kernels::Rows how) const {

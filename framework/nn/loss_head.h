@@ -28,12 +28,10 @@ struct LossHead {
   kernels::Weight value() const { return weight ? kernels::weight_of(weight.value()) : frozen; }
   bool outputs_rewards() const { return (weight ? weight.rows : frozen.rows) == 1; }
 
-  /// x (N, D): the rows that feed the labels (N). Returns the sum of the row losses; row_losses (N) is set unless empty.
-  /// d (N, D), unless empty, is set to the gradient of the sum, and parameter gradients are added; row_weights (N), unless
-  /// empty, are factors of the rows' gradients; `extra` as in kernels::cross_entropy(). With a single output, row_losses are
-  /// the outputs, and there is no `extra`.
-  double loss(ConstMat x, std::span<const Token> labels, std::span<float> row_losses, Mat d, Pass& pass,
-              std::span<const float> row_weights = {}, kernels::ExtraLoss* extra = nullptr) const;
+  /// x (N, D): the rows that feed the labels (N). Returns the sum of the row losses. d (N, D), unless empty, is set to the
+  /// gradient of the sum, and parameter gradients are added. With a single output, rows.losses are the outputs, and there are
+  /// no squares and no `extra`.
+  double loss(ConstMat x, const kernels::RowLosses& rows, Mat d, Pass& pass) const;
   /// logits (N, V) of x (N, D).
   void logits(ConstMat x, Mat logits, Arena& arena, kernels::Rows rows = kernels::Rows::by_count) const;
 
@@ -41,10 +39,9 @@ struct LossHead {
   /// scale · norm(x): the head is linear, so the logits are scaled.
   void hidden(ConstMat x, Mat h) const;
   void hidden_backward(Mat dh, ConstMat x, Mat d, Arena& arena) const;
-  double outputs(ConstMat x, std::span<float> values, Mat d, Pass& pass, std::span<const float> row_weights) const;
+  double outputs(ConstMat x, const kernels::RowLosses& rows, Mat d, Pass& pass) const;
   kernels::HeadBias bias_of(bool gradient) const;
-  double loss_in_parts(ConstMat h, std::span<const Token> labels, std::span<float> row_losses, Mat dh,
-                       Pass& pass, std::span<const float> row_weights, kernels::ExtraLoss* extra) const;
+  double loss_in_parts(ConstMat h, const kernels::RowLosses& rows, Mat dh, Pass& pass) const;
 };
 
 }  // namespace dml

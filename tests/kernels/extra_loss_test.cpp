@@ -71,10 +71,10 @@ TEST(ExtraLoss, ValuesAndGradientsAreThoseOfTheDefinitions) {
       std::vector<float> losses(40), plain(40), dh(p.h.size()), dw(p.w.size());
       Arena arena(std::size_t{64} << 20);
       const double nll =
-          cross_entropy(of(p.h, 40), weight_of(of(p.w, kV)), p.labels, softcap, plain, {}, {}, Write::set, arena);
+          cross_entropy({of(p.h, 40), {p.labels, plain}, softcap}, WholeHead{weight_of(of(p.w, kV))}, arena);
       ExtraLoss found = extra;
-      EXPECT_EQ(cross_entropy(of(p.h, 40), weight_of(of(p.w, kV)), p.labels, softcap, losses, of(dh, 40), of(dw, kV),
-                              Write::set, arena, nullptr, false, nullptr, {}, {}, &found),
+      EXPECT_EQ(cross_entropy({of(p.h, 40), {p.labels, losses, {}, {}, &found}, softcap, {}, of(dh, 40)},
+                              WholeHead{weight_of(of(p.w, kV)), of(dw, kV), Write::set}, arena),
                 nll);
       EXPECT_EQ(losses, plain);  // of rows: always the cross-entropy alone
       EXPECT_NEAR(found.sum, want, 1e-5 * std::fabs(want));
@@ -101,8 +101,8 @@ TEST(ExtraLoss, GradientIsTheSlopeOfTheValue) {
     std::vector<float> dh(p.h.size());
     auto total = [&](std::vector<float>& h, Mat gradient) {
       ExtraLoss extra = p.extra;
-      const double nll = cross_entropy(of(h, 16), weight_of(of(p.w, kV)), p.labels, softcap, {}, gradient, {},
-                                       Write::set, arena, nullptr, false, nullptr, {}, {}, &extra);
+      const double nll = cross_entropy({of(h, 16), {p.labels, {}, {}, {}, &extra}, softcap, {}, gradient},
+                                       WholeHead{weight_of(of(p.w, kV))}, arena);
       return nll + extra.sum;
     };
     total(p.h, of(dh, 16));
@@ -127,8 +127,8 @@ TEST(ExtraLoss, OfAHeadInPartsHasTheBitsOfTheWhole) {
       std::vector<float> dh(p.h.size()), dh_parts(p.h.size()), dw(p.w.size()), dw_parts(p.w.size());
       Arena arena(std::size_t{64} << 20);
       ExtraLoss whole = p.extra, parts = p.extra;
-      const double sum = cross_entropy(of(p.h, n), weight_of(of(p.w, kV)), p.labels, softcap, {}, of(dh, n), of(dw, kV),
-                                       Write::add, arena, nullptr, false, nullptr, {}, {}, &whole);
+      const double sum = cross_entropy({of(p.h, n), {p.labels, {}, {}, {}, &whole}, softcap, {}, of(dh, n)},
+                                       WholeHead{weight_of(of(p.w, kV)), of(dw, kV)}, arena);
       auto rows = [&](std::vector<float>& all, std::size_t k) {
         return of(all, kV).slice(starts[k], starts[k + 1] - starts[k]);
       };
@@ -137,8 +137,7 @@ TEST(ExtraLoss, OfAHeadInPartsHasTheBitsOfTheWhole) {
                              return {weight_of(rows(p.w, k)), gradient ? rows(dw_parts, k) : Mat{}};
                            },
                            [](std::size_t) {}};
-      EXPECT_EQ(cross_entropy(of(p.h, n), head, p.labels, softcap, {}, of(dh_parts, n), arena, false, {}, {}, &parts),
-                sum);
+      EXPECT_EQ(cross_entropy({of(p.h, n), {p.labels, {}, {}, {}, &parts}, softcap, {}, of(dh_parts, n)}, head, arena), sum);
       EXPECT_EQ(parts.sum, whole.sum);
       EXPECT_EQ(dh_parts, dh);
       EXPECT_EQ(dw_parts, dw);

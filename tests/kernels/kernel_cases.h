@@ -366,14 +366,13 @@ inline Case loss(std::int64_t n, std::int64_t d, std::int64_t vocabulary, float 
   auto labels = std::make_shared<std::vector<Token>>();
   for (std::int64_t i = 0; i < n; ++i) labels->push_back(static_cast<Token>((i * 7919 + 3) % vocabulary));
   c.forward = [=](const Mats& in, const Mats& out, Arena& scratch) {
-    cross_entropy(in[0], weight_of(in[1]), *labels, softcap, out[0].flat(), {}, {}, Write::set, scratch, nullptr, false,
-                  nullptr, {}, {biased ? in[2].data : nullptr});
+    cross_entropy({in[0], {*labels, out[0].flat()}, softcap, {biased ? in[2].data : nullptr}}, WholeHead{weight_of(in[1])},
+                  scratch);
   };
   // The gradient of the sum only: the test feeds ones.
   c.backward = [=](const Mats& in, const Mats&, const Mats&, const Mats& din, Arena& scratch) {
-    cross_entropy(in[0], weight_of(in[1]), *labels, softcap, {}, din[0], train_head ? din[1] : Mat{}, Write::set,
-                  scratch, nullptr, false, nullptr, {},
-                  biased ? HeadBias{in[2].data, din[2].data} : HeadBias{});
+    cross_entropy({in[0], {*labels}, softcap, biased ? HeadBias{in[2].data, din[2].data} : HeadBias{}, din[0]},
+                  WholeHead{weight_of(in[1]), train_head ? din[1] : Mat{}, Write::set}, scratch);
   };
   c.reference = [=](const std::vector<Values>& in) {
     Values losses(static_cast<std::size_t>(n)), x(static_cast<std::size_t>(vocabulary));

@@ -327,10 +327,10 @@ TEST(CrossEntropy, InPartsHasTheBitsOfTheWhole) {
       std::vector<Token> labels;
       for (std::int64_t i = 0; i < n; ++i) labels.push_back(static_cast<Token>(i * 37 % v));
       const auto size = static_cast<std::size_t>(n);
-      std::vector<float> losses(size), losses_parts(size), dh(h.size()), dh_parts(h.size()), dw(v * d), dw_parts(v * d);
+      std::vector<float> losses(size), losses_parts(size), squares(size), squares_parts(size), dh(h.size()), dh_parts(h.size()), dw(v * d), dw_parts(v * d);
       Arena arena(std::size_t{64} << 20);
-      const double whole = cross_entropy(mat(h, n, d), weight_of(mat(w, v, d)), labels, softcap, losses, mat(dh, n, d),
-                                         mat(dw, v, d), Write::add, arena);
+      const double whole = cross_entropy({mat(h, n, d), {labels, losses, squares}, softcap, {}, mat(dh, n, d)},
+                                         WholeHead{weight_of(mat(w, v, d)), mat(dw, v, d)}, arena);
       std::string visits;
       auto rows = [&](std::vector<float>& all, std::size_t k) {
         return mat(all, v, d).slice(starts[k], starts[k + 1] - starts[k]);
@@ -341,15 +341,59 @@ TEST(CrossEntropy, InPartsHasTheBitsOfTheWhole) {
                              return {weight_of(rows(w, k)), gradient ? rows(dw_parts, k) : Mat{}};
                            },
                            [&](std::size_t k) { visits += fmt::format("{}. ", k); }};
-      EXPECT_EQ(cross_entropy(mat(h, n, d), head, labels, softcap, losses_parts, mat(dh_parts, n, d), arena), whole);
+      EXPECT_EQ(cross_entropy({mat(h, n, d), {labels, losses_parts, squares_parts}, softcap, {}, mat(dh_parts, n, d)}, head,
+                              arena),
+                whole);
       EXPECT_EQ(visits, "0 1 2 0+ 0. 1+ 1. 2+ 2. ");
       EXPECT_EQ(losses_parts, losses);
+      EXPECT_EQ(squares_parts, squares);
       EXPECT_EQ(dh_parts, dh);
       EXPECT_EQ(dw_parts, dw);
       visits.clear();
-      EXPECT_EQ(cross_entropy(mat(h, n, d), head, labels, softcap, {}, {}, arena), whole);  // evaluation
+      EXPECT_EQ(cross_entropy({mat(h, n, d), {labels}, softcap}, head, arena), whole);  // evaluation
       EXPECT_EQ(visits, "0 1 2 ");
     }
+}
+
+// log Σ p² of rows, with and without a gradient, a soft cap and a bias.
+TEST(CrossEntropy, SquaresAreThoseOfTheProbabilities) {
+  constexpr std::int64_t d = 24, v = 1000, n = 40;
+  auto h = values(n * d, 1), w = values(v * d, 2), bias = values(v, 3);
+  const std::vector<Token> labels(n, 7);
+  for (const float softcap : {0.f, 5.f})
+    for (const bool gradient : {false, true}) {
+      std::vector<float> squares(n), dh(h.size());
+      Arena arena(std::size_t{64} << 20);
+      cross_entropy({mat(h, n, d), {labels, {}, squares}, softcap, {bias.data()}, gradient ? mat(dh, n, d) : Mat{}},
+                    WholeHead{weight_of(mat(w, v, d))}, arena);
+      for (std::size_t i = 0; i < n; ++i) {
+        std::vector<double> x(v);
+        double sum = 0, square = 0;
+        for (std::size_t j = 0; j < v; ++j) {
+          for (std::size_t k = 0; k < d; ++k) x[j] += static_cast<double>(h[i * d + k]) * static_cast<double>(w[j * d + k]);
+          x[j] += static_cast<double>(bias[j]);
+          if (softcap > 0) x[j] = static_cast<double>(softcap) * std::tanh(x[j] / static_cast<double>(softcap));
+          sum += std::exp(x[j]);
+        }
+        for (const double value : x) square += std::exp(2 * value) / sum / sum;
+        ASSERT_NEAR(squares[i], std::log(square), 1e-5) << softcap << gradient << " row " << i;
+      }
+    }
+}
+
+// A row has the same bits alone and beside others.
+TEST(CrossEntropy, ALossDoesNotDependOnTheOtherRows) {
+  constexpr std::int64_t d = 48, v = 1000, n = 40;
+  auto h = values(n * d, 1), w = values(v * d, 2);
+  const std::vector<Token> labels(n, 7);
+  std::vector<float> all(n), one(1);
+  Arena arena(std::size_t{64} << 20);
+  const WholeHead head{weight_of(mat(w, v, d))};
+  cross_entropy({mat(h, n, d), {labels, all}}, head, arena);
+  for (std::int64_t i = 0; i < n; ++i) {
+    cross_entropy({mat(h, n, d).slice(i, 1), {std::span(labels).first(1), one}}, head, arena);
+    ASSERT_EQ(one[0], all[static_cast<std::size_t>(i)]) << i;
+  }
 }
 
 // Rows that are trained by themselves are those of a head that has them in their places; 1200 rows are three chunks.
@@ -367,11 +411,12 @@ TEST(CrossEntropy, WithReplacedRowsIsThatOfTheChangedHead) {
         labels.push_back(static_cast<Token>(i % 3 == 0 ? tokens[i / 3 % 4] : i * 37 % v));
       std::vector<float> dh(h.size()), dh_own = h, dw(v * d), drows(k * d, 1);
       Arena arena(std::size_t{64} << 20);
-      const double whole = cross_entropy(mat(h, n, d), weight_of(mat(changed, v, d)), labels, softcap, {},
-                                         mat(dh, n, d), mat(dw, v, d), Write::add, arena);
+      const double whole = cross_entropy({mat(h, n, d), {labels}, softcap, {}, mat(dh, n, d)},
+                                         WholeHead{weight_of(mat(changed, v, d)), mat(dw, v, d)}, arena);
       const ReplacedRows replaced{tokens, numbers, mat(rows, k, d), mat(drows, k, d)};
-      const double own = cross_entropy(mat(dh_own, n, d), weight_of(mat(w, v, d)), labels, softcap, {},
-                                       mat(dh_own, n, d), {}, Write::add, arena, nullptr, false, &replaced);
+      WholeHead frozen{weight_of(mat(w, v, d))};
+      frozen.replaced = &replaced;
+      const double own = cross_entropy({mat(dh_own, n, d), {labels}, softcap, {}, mat(dh_own, n, d)}, frozen, arena);
       EXPECT_NEAR(own, whole, 1e-6 * whole);
       for (std::size_t i = 0; i < dh.size(); ++i) ASSERT_NEAR(dh_own[i], dh[i], 1e-5) << i;
       for (std::size_t i = 0; i < tokens.size(); ++i)
@@ -380,9 +425,8 @@ TEST(CrossEntropy, WithReplacedRowsIsThatOfTheChangedHead) {
           EXPECT_NEAR(drows[static_cast<std::size_t>(numbers[i] * d + j)], 1 + wanted, 1e-4 * (1 + std::fabs(wanted)));
         }
       const ReplacedRows looking{tokens, numbers, mat(rows, k, d), {}};
-      EXPECT_EQ(cross_entropy(mat(h, n, d), weight_of(mat(w, v, d)), labels, softcap, {}, {}, {}, Write::add, arena,
-                              nullptr, false, &looking),
-                own);
+      frozen.replaced = &looking;
+      EXPECT_EQ(cross_entropy({mat(h, n, d), {labels}, softcap}, frozen, arena), own);
     }
 }
 
@@ -395,6 +439,19 @@ TEST(Rows, GatherAndScatterAreInverse) {
   for (std::size_t i = 0; i < 45; ++i) EXPECT_EQ(back[i], i / 5 == 7 || i / 5 == 2 || i / 5 == 4 ? x[i] : 0);
   scatter_rows(mat(some, 3, 5), rows, mat(back, 9, 5), Write::add);
   EXPECT_FLOAT_EQ(back[10], 2 * x[10]);
+}
+
+TEST(Rows, EqualNumbersAreSummed) {
+  auto x = values(5 * 70, 1);
+  const std::vector<std::int32_t> rows{1, 0, 1, 3, 1};
+  std::vector<float> sums(4 * 70, 1);
+  sum_rows(mat(x, 5, 70), rows, mat(sums, 4, 70));
+  for (std::size_t j = 0; j < 70; ++j) {
+    EXPECT_EQ(sums[j], x[70 + j]);
+    EXPECT_EQ(sums[70 + j], x[j] + x[140 + j] + x[280 + j]);
+    EXPECT_EQ(sums[140 + j], 0);
+    EXPECT_EQ(sums[210 + j], x[210 + j]);
+  }
 }
 
 TEST(Bias, BackwardSumsColumns) {
@@ -482,7 +539,7 @@ TEST(DryRun, TouchesNoMemoryAndTakesWhatTheRealRunTakes) {
     std::vector<std::int32_t> starts{0, 40};
     Mat lse = arena.matrix(40, 1);
     attention_backward({.heads = 1, .kv_heads = 1, .head_dim = 16}, h, h, h, h, h, lse, starts, h, h, h, arena);
-    EXPECT_EQ(cross_entropy(h, weight_of(w), labels, 0, {}, h, w, Write::add, arena), 0);
+    EXPECT_EQ(cross_entropy({h, {labels}, 0, {}, h}, WholeHead{weight_of(w), w}, arena), 0);
     return arena.high_water();
   };
   Arena counting = Arena::measuring();

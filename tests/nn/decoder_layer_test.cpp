@@ -175,7 +175,8 @@ class LayerKinds : public testing::TestWithParam<Kind> {
     if (ends.empty()) out = rows;
     PackedBatch batch{{}, {}, positions, {}};
     Pass p{batch, arena, {{cos, sin, GetParam().interleaved}, positions}, {}};
-    if (std::ssize(rows) > std::ssize(sequences)) p.rows = kernels::Rows::packed;
+    p.generates = true;
+    p.rows = std::ssize(rows) > std::ssize(sequences) ? kernels::Rows::packed : kernels::Rows::dots;
     layer.forward_cached(h, sequences, ends.empty() ? nullptr : &ends, 0, top, p);
     for (auto& s : sequences) s.cache->advance(s.count);
     for (std::size_t i = 0; i < out.size(); ++i)

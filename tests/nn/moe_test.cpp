@@ -293,7 +293,7 @@ TEST(Experts, WeightsOfTheOthersAreNotRead) {
     for (kernels::Rows how : {kernels::Rows::dots, kernels::Rows::by_count, kernels::Rows::packed}) {
       Arena arena(4 << 20), kept(1 << 20);
       Pass pass{documents, arena, {}, {}};
-      pass.rows = how;
+      pass.rows = how, pass.generates = how != kernels::Rows::by_count;
       Mat x = values.random(1, kIn), first = values.zeros(1, kIn), second = values.zeros(1, kIn);
       const Moe::Saved saved = moe.plan(1, {}, kept);
       moe.forward(x, first, Write::set, saved, pass);
