@@ -40,6 +40,7 @@ PairObjectiveSettings pair_settings(const PreferenceSection& s) {
   out.loss.divergence = divergence_of(s.f_divergence_type);
   out.loss.divergence_alpha = s.f_alpha_divergence_coef;
   out.reference = s.rl == Rl::dpo;
+  out.weighting = s.rl == Rl::dpo && s.dpo_use_weighting;
   if (s.rl == Rl::dpo) {
     for (std::size_t i = 0; i < s.dpo_loss_type.size(); ++i) {
       const double weight = s.dpo_loss_weights.empty() ? 1 : s.dpo_loss_weights[i];
@@ -74,6 +75,7 @@ bool has_weights(const DataSection& data) {
 ReferenceSource reference_source(const Recipe& recipe, const CausalLm& model) {
   const PreferenceSection& s = recipe.preference;
   const AdapterSection& a = recipe.adapter;
+  if (s.moves_reference()) return ReferenceSource::moving;
   if (!s.needs_reference() || s.precompute_ref_log_probs || a.makes_model() || a.lora_model_dir) return ReferenceSource::batch;
   // Adapters that start from the base leave another base, and experts' products have no pass without adapters.
   if (starts_from_base(adapter_config(a, "").init) || model.spec.moe.experts > 0) return ReferenceSource::batch;
@@ -83,7 +85,7 @@ ReferenceSource reference_source(const Recipe& recipe, const CausalLm& model) {
   return ReferenceSource::base;
 }
 
-std::unique_ptr<Objective> make_objective(const Recipe& recipe, CausalLm::Shape mismatched, ReferenceSource reference) {
+std::unique_ptr<Objective> make_objective(const Recipe& recipe, CausalLm::Shape mismatched, DocumentReference reference) {
   const PreferenceSection& s = recipe.preference;
   if (const auto& own = recipe.plugin.objective)
     return plugin_objectives().at(*own).make(arguments_of(recipe.plugin.plugin_args, *own));
@@ -94,13 +96,13 @@ std::unique_ptr<Objective> make_objective(const Recipe& recipe, CausalLm::Shape 
                                        has_weights(recipe.data));
   if (s.rl != Rl::kto) {
     PairObjectiveSettings settings = pair_settings(s);
-    settings.reference_source = reference;
+    settings.source = std::move(reference);
     return std::make_unique<PairObjective>(std::move(settings));
   }
   return std::make_unique<UnpairedObjective>(
       UnpairedSettings{s.beta(), s.kto_desirable_weight, s.kto_undesirable_weight,
                        s.kto_loss_type == "apo_zero_unpaired"},
-      mismatched, reference);
+      mismatched, std::move(reference));
 }
 
 LoaderOptions loader_options(const Recipe& recipe, const ReferenceScores& references, bool validation) {
@@ -112,6 +114,7 @@ LoaderOptions loader_options(const Recipe& recipe, const ReferenceScores& refere
   out.label_chosen_prompts = s.rl == Rl::orpo;
   out.mismatched = s.rl == Rl::kto && s.kto_loss_type == "kto";
   out.most_tokens = recipe.data.sequence_len;
+  out.share_prompts = recipe.data.rows == RowKind::pairs && recipe.adapter.lora_dropout == 0;  // else their masks would be one
   if (!s.needs_reference()) return out;
   out.references = &references;
   if (out.mismatched)

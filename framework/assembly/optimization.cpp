@@ -6,6 +6,7 @@
 #include "optim/bf16_weights.h"
 #include "optim/groups.h"
 #include "train/ema.h"
+#include "train/moving_reference.h"
 
 namespace dml {
 namespace {
@@ -28,7 +29,10 @@ double loraplus_scale(const Parameter& p, double peak, const AdapterSection& ada
 
 }  // namespace
 
-std::unique_ptr<Optimizer> make_optimizer(const OptimSection& o, std::uint64_t seed) {
+std::unique_ptr<Optimizer> make_optimizer(const Recipe& recipe) {
+  const OptimSection& o = recipe.optim;
+  const TrlSettings& trl = recipe.preference.trl;
+  const auto seed = static_cast<std::uint64_t>(recipe.train.seed);
   OptimizerSettings s{o.weight_decay, o.adam_beta1, o.adam_beta2, o.adam_epsilon, o.adam_beta3, o.adam_epsilon2};
   s.args = o.optim_args;
   s.target_modules = o.optim_target_modules;
@@ -38,6 +42,8 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimSection& o, std::uint64_t s
   if (o.bf16_weights != Bf16Weights::off)
     return std::make_unique<Bf16Optimizer>(
         std::move(optimizer), o.bf16_weights == Bf16Weights::kahan ? WeightRounding::kahan : WeightRounding::stochastic, seed);
+  if (recipe.preference.moves_reference())
+    return std::make_unique<ReferenceOptimizer>(std::move(optimizer), trl.ref_model_mixup_alpha, trl.ref_model_sync_steps);
   if (!o.ema_decay) return optimizer;
   return std::make_unique<AveragedOptimizer>(std::move(optimizer), *o.ema_decay);
 }

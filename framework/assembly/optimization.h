@@ -17,7 +17,7 @@
 namespace dml {
 
 /// `seed` is for random projections.
-std::unique_ptr<Optimizer> make_optimizer(const OptimSection& optim, std::uint64_t seed = 0);
+std::unique_ptr<Optimizer> make_optimizer(const Recipe& recipe);
 ScheduleSettings learning_rate_settings(const OptimSection& optim, std::int64_t steps);
 /// UserError when a name of lr_groups matches no trained parameter.
 void set_learning_rates(ParameterStore& parameters, const OptimSection& optim, const AdapterSection& adapter);

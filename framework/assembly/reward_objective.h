@@ -1,6 +1,7 @@
 // What a recipe of rl: grpo becomes: the objective, with the engine that samples, the rewards, and the reference.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "assembly/base_model.h"
@@ -21,6 +22,7 @@ struct RewardObjectiveParts {
   const BaseModel& base;
   DistributionStrategy& strategy;
   Comm& comm;
+  std::function<void()> swap_reference;  // of trl.sync_ref_model
 };
 std::unique_ptr<Objective> make_reward_objective(const RewardObjectiveParts& parts);
 

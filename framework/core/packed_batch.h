@@ -36,6 +36,7 @@ struct PackedBatch {
   std::span<const float> weights = {};         // (T) of the labels' losses, or empty: all 1
   std::int64_t first_group = 0;                // number of the first group, among those of the step
   const PackedBatch* mismatched = nullptr;     // for each document: its prompt with another prompt's answer
+  std::span<const std::int32_t> shared = {};   // (documents): so many first tokens are those of the document before; empty: 0
 
   std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
   std::int64_t documents() const { return starts.empty() ? 0 : static_cast<std::int64_t>(starts.size()) - 1; }

@@ -27,6 +27,7 @@ void Loader::Buffers::clear() {
   starts.assign(1, 0);
   groups.clear();
   weights.clear();
+  shared.clear();
 }
 
 void Loader::Buffers::append(std::span<const Token> ids, std::span<const Token> document_labels, DocumentGroup group,
@@ -106,6 +107,9 @@ void Loader::append_documents(std::int32_t example, std::int32_t group) {
   common = std::min(answer(labels.first(split)), answer(labels.subspan(split)));
   append(ids.first(split), labels.first(split), DocumentRole::chosen, 0);
   append(ids.subspan(split), labels.subspan(split), DocumentRole::rejected, 1);
+  if (!options_.share_prompts) return;
+  const auto seam = std::ranges::mismatch(ids.first(split), ids.subspan(split)).in1;
+  buffers_.shared.insert(buffers_.shared.end(), {0, static_cast<std::int32_t>(seam - ids.begin())});
 }
 
 // The weight of a label is that of the token it is.

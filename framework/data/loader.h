@@ -25,6 +25,7 @@ struct LoaderOptions {
   bool label_chosen_prompts = false;              // also the prompt's tokens of chosen documents have labels
   bool mismatched = false;                        // each prompt also with the answer of the document before it in the step
   std::int64_t most_tokens = INT64_MAX;           // of such a document; longer ones are cut
+  bool share_prompts = false;                     // says what the documents of a pair have in common (PackedBatch::shared)
   const ReferenceScores* references = nullptr;                  // without values: the objective asks the base
   const std::vector<double>* mismatched_references = nullptr;  // of this schedule
 };
@@ -53,12 +54,13 @@ class Loader {
     std::vector<std::int32_t> positions, starts;
     std::vector<DocumentGroup> groups;
     std::vector<float> weights;  // of the labels; empty where no loss of the data has a weight
+    std::vector<std::int32_t> shared;
 
     void reserve(std::int64_t tokens, std::int64_t documents);
     void clear();
     void append(std::span<const Token> ids, std::span<const Token> document_labels, DocumentGroup group,
                 LabelRule rule);
-    PackedBatch batch() const { return {tokens, labels, positions, starts, groups, weights}; }
+    PackedBatch batch() const { return {tokens, labels, positions, starts, groups, weights, 0, nullptr, shared}; }
   };
   void append_documents(std::int32_t example, std::int32_t group);
   void append_weights(std::int32_t example);

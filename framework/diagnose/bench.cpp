@@ -18,6 +18,7 @@
 #include "diagnose/operation_count.h"
 #include "kernels/gemm.h"
 #include "optim/optimizer.h"
+#include "train/moving_reference.h"
 #include "train/step.h"
 
 namespace dml {
@@ -259,12 +260,12 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   const std::int64_t per_step = recipe.train.micro_batches_per_step(comm.size());
   std::vector<SyntheticBatch> batches = make_batches(recipe, options, base.spec, per_step);
   count(batches, model, result);
-  auto optimizer = make_optimizer(recipe.optim);
+  auto optimizer = make_optimizer(recipe);
 
   strategy->announce(model.parameters);
   auto held = strategy->memory(model.parameters, optimizer->state(), (per_step + comm.size() - 1) / comm.size());
   const auto pairs = pairs_of(recipe, batches);
-  const auto made = make_objective(recipe, {}, reference_source(recipe, model));
+  const auto made = make_objective(recipe, {}, {reference_source(recipe, model), [&] { swap_reference(*optimizer, *strategy); }});
   Objective& objective = *made;
   result.plan.activations = objective.measure(model, largest(batches), true);
   hold(held, result.plan);

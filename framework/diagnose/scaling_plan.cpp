@@ -156,7 +156,7 @@ void ScalingPlan::record(const std::string& name, const PackedBatch& batch) {
   recorded.activations = model_->measure(batch, true);
   store.values_in_parts = store.gradients_in_parts = false;
   model_->reserve(recorded.activations);
-  auto optimizer = make_optimizer(recipe_.optim);
+  auto optimizer = make_optimizer(recipe_);
   state_ = optimizer->state();
   strategy->adopt(store, state_);
   TokenLoss objective;

@@ -111,7 +111,7 @@ WeightlessModel::WeightlessModel(const Recipe& recipe, const ModelSpec& spec, co
 WeightlessModel::~WeightlessModel() = default;
 
 std::int64_t WeightlessModel::state_floats() const {
-  const StateLayout state = make_optimizer(recipe_.optim)->state();
+  const StateLayout state = make_optimizer(recipe_)->state();
   std::int64_t floats = 0;
   for (const Unit& unit : model_->parameters.units())
     for (const Parameter& p : unit.parameters) floats += state.floats(p, p.trained_size());
@@ -125,7 +125,7 @@ MemoryPlan WeightlessModel::plan(std::int64_t tokens, std::int64_t documents) {
   const auto alone = make_self_comm();
   const auto strategy = make_strategy(recipe_, *alone);
   strategy->announce(model_->parameters);
-  const auto held = strategy->memory(model_->parameters, make_optimizer(recipe_.optim)->state(),
+  const auto held = strategy->memory(model_->parameters, make_optimizer(recipe_)->state(),
                                      recipe_.train.micro_batches_per_step(1));
   plan.trained = static_cast<std::size_t>(held.values);
   plan.gradients = static_cast<std::size_t>(held.gradients);

@@ -24,33 +24,34 @@ std::int64_t CausalLm::lowest_trained() const {
 
 // Weights may follow from the losses. The gradient by a row of x is linear in the row's weight, so with a frozen head it is
 // scaled afterwards; a trained head is computed twice, first for the losses alone.
-double CausalLm::head_loss(ConstMat x, std::span<const Token> labels, std::span<float> row_losses, Mat d, Pass& pass,
-                           RowWeights* weights, kernels::ExtraLoss* extra) {
-  if (!weights) return head.loss(x, labels, row_losses, d, pass, {}, extra);
-  DML_CHECK(!extra, "label smoothing and z-loss are of losses that are not weighted");
+double CausalLm::head_loss(ConstMat x, std::span<const Token> labels, Mat d, Pass& pass, const Walk& how) {
+  if (!how.weights) return head.loss(x, {labels, how.row_losses, how.row_squares, {}, how.extra}, d, pass);
+  DML_CHECK(!how.extra, "label smoothing and z-loss are of losses that are not weighted");
   Arena::Scope scope(arena_);
   auto losses = arena_.take<float>(x.rows), factors = arena_.take<float>(x.rows);
+  const kernels::RowLosses rows{labels, losses, how.weights->squares(static_cast<std::size_t>(x.rows))};
   auto weigh = [&] {
-    if (!dry_run()) weights->weigh(losses, factors);
+    if (!dry_run()) how.weights->weigh(losses, factors);
   };
   if (head.trains()) {
-    const double sum = head.loss(x, labels, losses, {}, pass);
+    const double sum = head.loss(x, rows, {}, pass);
     weigh();
-    head.loss(x, labels, {}, d, pass, factors);
+    head.loss(x, {.labels = labels, .weights = factors}, d, pass);
     return sum;
   }
-  const double sum = head.loss(x, labels, losses, d, pass);
+  const double sum = head.loss(x, rows, d, pass);
   weigh();
   kernels::scale_rows(d, factors);
   return sum;
 }
 
-double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks, std::span<float> row_losses,
-                      bool backward, RowWeights* weights, kernels::ExtraLoss* extra, Adapters adapters) {
+double CausalLm::walk(const PackedBatch& given, UnitHooks& hooks, const Walk& how) {
   Arena::Scope step(arena_);
+  const bool backward = how.backward;
   // Where nothing is learned the pass is made all the same, with no tokens: others may wait for its exchanges.
   const bool routed = backward && (spec.moe.balance != 0 || spec.moe.z != 0);
-  const TrimmedBatch trimmed_batch = trimmed(given, arena_, routed);
+  const bool once = !rope_.differ_by_document() && !(backward && noise > 0);  // a beginning is the same in every document
+  const TrimmedBatch trimmed_batch = trimmed(given, arena_, routed ? Trim::every_token : once ? Trim::shared_once : Trim::useful);
   const PackedBatch& batch = trimmed_batch.batch;
   const auto documents = rope_documents(given, trimmed_batch, arena_);
   Pass pass{batch,
@@ -58,10 +59,11 @@ double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks,
             rope_.full(batch.positions, documents, arena_),
             rope_.local(batch.positions, documents, arena_),
             backward,
-            seed.seed,
-            seed.micro_batch};
+            how.seed.seed,
+            how.seed.micro_batch};
   pass.low_memory = keep_rounded;
-  pass.base_alone = adapters == Adapters::off;
+  pass.base_alone = how.adapters == Adapters::off;
+  pass.shared = trimmed_batch.shared;
   pass.hooks = &hooks;
   RouterSums routers({spec.moe.balance, spec.moe.z}, spec.moe.experts, arena_);
   if (backward) pass.routers = &routers;
@@ -103,7 +105,7 @@ double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks,
     Mat x = input_of(0);
     hooks.before_forward(0);
     embedding.forward(x, embedded, pass);
-    if (backward && noise > 0) add_noise(noise, Random(seed.seed, Purpose::noise, seed.micro_batch), given, trimmed_batch, x);
+    if (backward && noise > 0) add_noise(noise, Random(how.seed.seed, Purpose::noise, how.seed.micro_batch), given, trimmed_batch, x);
     hooks.after_forward(0);
     for (int l = 0; l < count; ++l) {
       Mat y = l == last ? top : input_of(l + 1);
@@ -128,7 +130,7 @@ double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks,
     kernels::gather_rows(top, learned.rows, fed);
   }
   Mat d = backward ? fed : Mat{};  // the gradient takes the place of what it belongs to
-  double sum = head_loss(fed, learned.labels, row_losses, d, pass, weights, extra);
+  double sum = head_loss(fed, learned.labels, d, pass, how);
   sum += routers.close(static_cast<double>(learned_count));
   if (!backward) return sum;
   auto finished = [&](int unit) {
@@ -165,11 +167,12 @@ double CausalLm::walk(const PackedBatch& given, PassSeed seed, UnitHooks& hooks,
 
 double CausalLm::train(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, RowWeights* weights,
                        kernels::ExtraLoss* extra) {
-  return walk(batch, seed, hooks, {}, true, weights, extra);
+  return walk(batch, hooks, {.backward = true, .seed = seed, .weights = weights, .extra = extra});
 }
 
-double CausalLm::evaluate(const PackedBatch& batch, UnitHooks& hooks, std::span<float> row_losses, Adapters adapters) {
-  return walk(batch, {}, hooks, row_losses, false, nullptr, nullptr, adapters);
+double CausalLm::evaluate(const PackedBatch& batch, UnitHooks& hooks, std::span<float> row_losses, Adapters adapters,
+                          std::span<float> row_squares) {
+  return walk(batch, hooks, {.row_losses = row_losses, .row_squares = row_squares, .adapters = adapters});
 }
 
 CountedAsBound::CountedAsBound(ParameterStore& parameters, bool in_parts)
@@ -192,25 +195,32 @@ CountedAsBound::~CountedAsBound() {
 std::size_t CausalLm::measure(Shape shape, bool backward) {
   std::vector<Token> tokens(static_cast<std::size_t>(shape.tokens)), labels(tokens.size(), kIgnore);
   std::fill_n(labels.begin(), std::min(shape.learned, shape.tokens), 0);
-  std::vector<std::int32_t> positions(tokens.size()), starts;
+  std::vector<std::int32_t> positions(tokens.size()), starts, shared(shape.shared ? static_cast<std::size_t>(shape.documents) : 0);
   for (std::int64_t i = 0; i <= shape.documents; ++i)
     starts.push_back(static_cast<std::int32_t>(i * shape.tokens / shape.documents));
   UnitHooks no_hooks;
   const CountedAsBound bound(parameters, true);
-  struct : RowWeights {
+  std::vector<float> room(shape.squared ? static_cast<std::size_t>(std::min(shape.learned, shape.tokens)) : 0);
+  struct Any : RowWeights {
+    explicit Any(std::span<float> squares) : room(squares) {}
     void weigh(std::span<const float>, std::span<float>) override {}
-  } any;
+    std::span<float> squares(std::size_t) override { return room; }
+    std::span<float> room;
+  } any(room);
   kernels::ExtraLoss extra{.label_smoothing = 1};
   return measure_calls([&] {
-    walk({tokens, labels, positions, starts}, {}, no_hooks, {}, backward, shape.weighted ? &any : nullptr,
-         backward && shape.smoothed ? &extra : nullptr);
+    walk({.tokens = tokens, .labels = labels, .positions = positions, .starts = starts, .shared = shared}, no_hooks,
+         {.backward = backward,
+          .weights = shape.weighted ? &any : nullptr,
+          .extra = backward && shape.smoothed ? &extra : nullptr,
+          .row_squares = backward ? std::span<float>() : std::span<float>(room)});
   });
 }
 
 std::size_t CausalLm::measure(const PackedBatch& batch, bool backward) {
   UnitHooks no_hooks;
   const CountedAsBound bound(parameters, true);
-  return measure_calls([&] { walk(batch, {}, no_hooks, {}, backward); }, DryRun::Sizes::exact);
+  return measure_calls([&] { walk(batch, no_hooks, {.backward = backward}); }, DryRun::Sizes::exact);
 }
 
 }  // namespace dml

@@ -36,6 +36,8 @@ class RowWeights {
   /// losses (N): −log p of the labels (of a reward model: the outputs), in the order of their positions; writes weights (N), factors of the gradients of
   /// these losses.
   virtual void weigh(std::span<const float> losses, std::span<float> weights) = 0;
+  /// Room for log Σ p² of so many rows, p over the vocabulary, which is set before weigh() is called; empty: not asked for.
+  virtual std::span<float> squares(std::size_t /*rows*/) { return {}; }
 };
 
 /// Numbers that address the dropout masks of a micro-batch.
@@ -87,9 +89,9 @@ class CausalLm {
   /// have a part in the gradients, and their sum is added to it; the returned sum is without them.
   double train(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, RowWeights* weights = nullptr,
                kernels::ExtraLoss* extra = nullptr);
-  /// Sum of label losses; row_losses, unless empty, holds one loss per labelled position in order.
+  /// Sum of label losses; row_losses, unless empty, holds one loss per labelled position in order, row_squares log Σ p² there.
   double evaluate(const PackedBatch& batch, UnitHooks& hooks, std::span<float> row_losses = {},
-                  Adapters adapters = Adapters::on);
+                  Adapters adapters = Adapters::on, std::span<float> row_squares = {});
   /// Logits (sum of SequenceRows::outputs, V) behind the last new rows of every sequence; fills their caches. Keys keep the
   /// angles they were cached with; with a dynamic NTK rope those are of the length the text had then, as in transformers.
   ///
@@ -123,6 +125,8 @@ class CausalLm {
     std::int64_t tokens = 0, learned = 0, documents = 1;
     bool weighted = false;  // train() is given weights
     bool smoothed = false;  // … and label smoothing
+    bool shared = false;    // documents have beginnings in common (PackedBatch::shared)
+    bool squared = false;   // log Σ p² is asked for
   };
   std::size_t measure(Shape shape, bool backward);
   /// What this very micro-batch takes.
@@ -149,11 +153,16 @@ class CausalLm {
   const LossHead* head_of(const AdapterRows& rows) const;
   void embed_rows(Mat x, const Pass& pass);
   void end_rows(ConstMat x, std::span<const AdapterRows> groups, Mat logits, Mat states);
-  double walk(const PackedBatch& batch, PassSeed seed, UnitHooks& hooks, std::span<float> row_losses, bool backward,
-              RowWeights* weights = nullptr, kernels::ExtraLoss* extra = nullptr,
-              Adapters adapters = Adapters::on);
-  double head_loss(ConstMat x, std::span<const Token> labels, std::span<float> row_losses, Mat d, Pass& pass,
-                   RowWeights* weights, kernels::ExtraLoss* extra);
+  struct Walk {
+    bool backward = false;
+    PassSeed seed = {};
+    RowWeights* weights = nullptr;
+    kernels::ExtraLoss* extra = nullptr;
+    std::span<float> row_losses = {}, row_squares = {};
+    Adapters adapters = Adapters::on;
+  };
+  double walk(const PackedBatch& batch, UnitHooks& hooks, const Walk& how);
+  double head_loss(ConstMat x, std::span<const Token> labels, Mat d, Pass& pass, const Walk& how);
 
   struct Adopted {
     const Embedding* embedding;  // null: as this model's

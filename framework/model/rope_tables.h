@@ -5,6 +5,7 @@
 // here every document counts by itself, so packing and the batch's other documents change nothing.
 #pragma once
 
+#include <algorithm>
 #include <limits>
 #include <span>
 #include <vector>
@@ -34,6 +35,8 @@ class RopeTables {
   RopeTables() = default;
   RopeTables(const ModelSpec& spec, std::int64_t length);
   std::int64_t length() const { return length_; }
+  /// Whether documents of up to this length may differ in their angles.
+  bool differ_by_document() const { return std::min(full_.last, local_.last) < length_; }
 
   /// The angles of a pass over `documents`, whose tokens stand at `positions`. Whatever depends on the documents is taken
   /// from the arena: nothing, unless documents may be long enough to have other frequencies.

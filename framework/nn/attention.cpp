@@ -46,6 +46,13 @@ void put_columns(ConstMat from, Columns c, Mat to) {
   });
 }
 
+// In scratch: a matrix of computed rows as attention sees it.
+Mat seen(ConstMat m, Pass& pass) {
+  Mat all = pass.arena.matrix(std::ssize(pass.shared.rows), m.cols);
+  kernels::gather_rows(m, pass.shared.rows, all);
+  return all;
+}
+
 // The norms of q or k: one for the heads together or each by itself, or one norm per head.
 struct HeadNorms {
   const Norm& one;
@@ -190,11 +197,42 @@ Attention::Projected Attention::project(ConstMat x, const std::vector<std::int32
   return p;
 }
 
+void Attention::attend(const Projected& p, Mat out, Mat lse, Pass& pass) const {
+  const SharedBeginnings& shared = pass.shared;
+  if (!shared) return kernels::attention(shape_now(), p.q, p.k, p.v, pass.batch.starts, out, lse);
+  Arena::Scope scope(pass.arena);
+  const Mat seen_out = pass.arena.matrix(std::ssize(shared.rows), out.cols),
+            seen_lse = pass.arena.matrix(std::ssize(shared.rows), lse.cols);
+  kernels::attention(shape_now(), seen(p.q, pass), seen(p.k, pass), seen(p.v, pass), shared.starts, seen_out, seen_lse);
+  kernels::gather_rows(seen_out, shared.firsts, out);
+  kernels::gather_rows(seen_lse, shared.firsts, lse);
+}
+
+// Outputs go on from the first of equal rows alone; a row's own gradients are the sums of what all of them give.
+void Attention::attend_backward(ConstMat dout, const Projected& p, ConstMat out, ConstMat lse, const Gradients& d,
+                                Pass& pass) const {
+  const SharedBeginnings& shared = pass.shared;
+  if (!shared)
+    return kernels::attention_backward(shape_now(), dout, p.q, p.k, p.v, out, lse, pass.batch.starts, d.q, d.k, d.v,
+                                       pass.arena);
+  Arena::Scope scope(pass.arena);
+  const std::int64_t rows = std::ssize(shared.rows);
+  const Mat seen_dout = pass.arena.matrix(rows, dout.cols);
+  kernels::scatter_rows(dout, shared.firsts, seen_dout, Write::set);
+  const Gradients all{pass.arena.matrix(rows, d.q.cols), pass.arena.matrix(rows, d.k.cols),
+                      pass.arena.matrix(rows, d.v.cols)};
+  kernels::attention_backward(shape_now(), seen_dout, seen(p.q, pass), seen(p.k, pass), seen(p.v, pass), seen(out, pass),
+                              seen(lse, pass), shared.starts, all.q, all.k, all.v, pass.arena);
+  kernels::sum_rows(all.q, shared.rows, d.q);
+  kernels::sum_rows(all.k, shared.rows, d.k);
+  kernels::sum_rows(all.v, shared.rows, d.v);
+}
+
 void Attention::forward(ConstMat x, std::span<const std::int32_t> rows, Mat y, Write mode, Saved& s, Pass& pass) const {
   Arena::Scope scope(pass.arena);
   Projected p = project(x, nullptr, s, pass);
   Mat out = s.out.open(pass.arena);
-  kernels::attention(shape_now(), p.q, p.k, p.v, pass.batch.starts, out, s.lse);
+  attend(p, out, s.lse, pass);
   s.out.close(out);
   out = narrowed(out, pass);
   if (!rows.empty()) {
@@ -228,8 +266,7 @@ Attention::Gradients Attention::backward(ConstMat dy, std::span<const std::int32
   if (Mat dsinks = sinks ? sinks.grad() : Mat{}; !dsinks.empty())
     kernels::attention_sinks_backward(shape_now(), dout, out, s.lse, dsinks.data, pass.arena);
   if (!wanted) return d;
-  kernels::attention_backward(shape_now(), dout, s.q.read(pass.arena), s.k.read(pass.arena), s.v.read(pass.arena), out, s.lse,
-                              pass.batch.starts, d.q, d.k, d.v, pass.arena);
+  attend_backward(dout, {s.q.read(pass.arena), s.k.read(pass.arena), s.v.read(pass.arena)}, out, s.lse, d, pass);
   return d;
 }
 

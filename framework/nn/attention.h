@@ -69,6 +69,9 @@ struct Attention {
   struct Projected {
     Mat q, k, v;
   };
+  /// The kernels on the rows that attention sees, which are more than there are where documents share their beginnings.
+  void attend(const Projected& p, Mat out, Mat lse, Pass& pass) const;
+  void attend_backward(ConstMat dout, const Projected& p, ConstMat out, ConstMat lse, const Gradients& d, Pass& pass) const;
   /// `shape` with slopes, and with the sinks where they are now.
   kernels::AttentionShape shape_now() const;
   /// Of the kernels' output, what o reads: heads may be wider there. And a gradient back to that width.

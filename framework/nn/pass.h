@@ -20,6 +20,15 @@ struct AdapterRows {
   std::int32_t adapter = -1;
 };
 
+/// Documents with a common beginning: it is computed once, and attention sees it in each of them.
+struct SharedBeginnings {
+  std::span<const std::int32_t> rows;    // of each row that attention sees, the computed one
+  std::span<const std::int32_t> firsts;  // of each computed row, the first that attention sees of it
+  std::span<const std::int32_t> starts;  // of the documents that attention sees, as PackedBatch::starts
+
+  explicit operator bool() const { return !rows.empty(); }
+};
+
 struct Pass {
   const PackedBatch& batch;
   Arena& arena;                          // scratch; whatever a block takes it gives back
@@ -28,13 +37,15 @@ struct Pass {
   std::uint64_t seed = 0;         // with micro_batch and the module's own number: the address of its dropout mask
   std::uint64_t micro_batch = 0;  // global number of the micro-batch since the start of training
   std::int64_t first_row = 0;     // of what a block is given, where it works on some of the rows at a time
-  kernels::Rows rows = kernels::Rows::by_count;
+  kernels::Rows rows = kernels::Rows::packed;
+  bool generates = false;  // rows of several sequences, each with an adapter of its own or none
   std::span<const AdapterRows> adapters = {};      // of generation, in order; rows of none need not be listed
   std::span<const AdapterRows> end_adapters = {};  // of the rows that alone() is for
   bool low_memory = false;           // smaller blocks of work, where memory counts more than the last percent of speed
   UnitHooks* hooks = nullptr;
   RouterSums* routers = nullptr;  // what mixtures of experts lose by their choices; null where nobody asks
   bool base_alone = false;        // adapters have no part in it
+  SharedBeginnings shared = {};   // empty: every document has its own
 
   /// The same, for the last rows of every sequence, which are multiplied each for itself.
   Pass alone() const {

@@ -111,7 +111,7 @@ std::vector<Problem> training_problems(const Recipe& recipe, const BaseModel& ba
   found.attempt(targets, [&] { check_targets(recipe, base, tokens); });
   found.attempt("base_model", [&] { check_growth(base, tokens, adapter); });
   found.attempt("sequence_len", [&] { check_length(recipe, base.spec); });
-  found.attempt(recipe.optim.optim_args.empty() ? "optimizer" : "optim_args", [&] { make_optimizer(recipe.optim); });
+  found.attempt(recipe.optim.optim_args.empty() ? "optimizer" : "optim_args", [&] { make_optimizer(recipe); });
   found.attempt(recipe.optim.lr_scheduler_kwargs.empty() ? "lr_scheduler" : "lr_scheduler_kwargs",
                 [&] { LearningRate(learning_rate_settings(recipe.optim, recipe.train.max_steps.value_or(1000))); });
   found.attempt("rewards", [&] { RewardSources(recipe.preference); });
@@ -190,7 +190,7 @@ Validation validate(const RecipeFile& file) {
       for (auto& note : needed.notes) out.notes.push_back(std::move(note));
     });
   found.attempt("optimizer", [&] {
-    if (const std::string advice = make_optimizer(recipe.optim)->advice(); !advice.empty()) out.notes.push_back(advice);
+    if (const std::string advice = make_optimizer(recipe)->advice(); !advice.empty()) out.notes.push_back(advice);
   });
   if (recipe.data.val_set_size == 0 && recipe.data.test_datasets.empty())
     out.notes.push_back(

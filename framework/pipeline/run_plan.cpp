@@ -22,6 +22,7 @@
 #include "kernels/processor.h"
 #include "pipeline/preflight.h"
 #include "pipeline/recipe_changes.h"
+#include "train/moving_reference.h"
 #include "train/progress.h"
 
 namespace dml {
@@ -130,9 +131,11 @@ RunPlan::RunPlan(const RecipeFile& recipe_file, Comm& ranks)
       trainable(make_model(base, recipe, *strategy)),
       trained(make_trained_form({recipe, base, trainable, *strategy, comm})),
       objective(recipe.preference.sampling()
-                    ? make_reward_objective({recipe, data.prepared, data.schedule, *tokenizer, base, *strategy, comm})
-                    : make_objective(recipe, data.mismatched(recipe), reference_source(recipe, *trainable.model))),
-      optimizer(make_optimizer(recipe.optim, static_cast<std::uint64_t>(recipe.train.seed))),
+                    ? make_reward_objective({recipe, data.prepared, data.schedule, *tokenizer, base, *strategy, comm,
+                                             [this] { swap_reference(*optimizer, *strategy); }})
+                    : make_objective(recipe, data.mismatched(recipe),
+                                     {reference_source(recipe, *trainable.model), [this] { swap_reference(*optimizer, *strategy); }})),
+      optimizer(make_optimizer(recipe)),
       learning_rate(learning_rate_settings(recipe.optim, data.schedule.steps())),
       evaluators(
           make_evaluators(recipe, data.prepared, data.eval_schedule ? &*data.eval_schedule : nullptr, *tokenizer,

@@ -33,7 +33,12 @@ std::string RunPlan::reference_path() const {
 
 void RunPlan::find_references(bool values_loaded) {
   if (!recipe.preference.needs_reference()) return;
-  if (reference_source(recipe, model()) == ReferenceSource::base)
+  const ReferenceSource source = reference_source(recipe, model());
+  if (source == ReferenceSource::moving)
+    return log_info("Reference  follows the trained weights every {}, mixed with {} of them; asked in every step",
+                    counted(recipe.preference.trl.ref_model_sync_steps, "step", "steps"),
+                    recipe.preference.trl.ref_model_mixup_alpha);
+  if (source == ReferenceSource::base)
     return log_info("Reference  the base, by a pass without the adapter in every step");
   const bool mismatched = loader_options(recipe, data.references, false).mismatched;
   std::vector<ReferencePart> parts{

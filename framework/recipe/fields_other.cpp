@@ -88,7 +88,9 @@ void add_inert(Table& t) {
   t.inert("every progress line has tokens per second", {"include_tkps", "include_tokens_per_second"});
   t.inert("packed documents never attend to each other, and logits are never kept",
           {"dpo_padding_free", "dpo_use_liger_kernel", "dpo_use_logits_to_keep"});
-  t.inert("answers are cut to sequence_len; Axolotl has no effect of it either", {"max_prompt_len"});
+  t.inert("answers are cut to sequence_len; Axolotl has no effect of it either", {"max_prompt_len", "max_prompt_length"});
+  t.inert("the reference never needs a second model in memory", {"rl_adapter_ref_model"});
+  t.inert("the completions of rl: grpo come from dml's own engine", {"vllm"});
   t.inert("generate_samples shows samples", {"dpo_generate_during_eval"});
   t.inert("it configures the web page of `axolotl inference`", {"gradio_*"});
   t.inert("every recipe is read strictly, and commands have options for debugging", {"strict", "debug"});
@@ -115,14 +117,10 @@ void add_undone(Table& t) {
 
 void add_refused(Table& t) {
   t.refuse("dml computes in float32 or bfloat16; use bf16: true, or auto", {"fp16", "float16"});
-  t.refuse("the completions of rl: grpo come from dml's own engine", {"vllm"});
   t.refuse("dml learns from preferences with rl: dpo, orpo, simpo, cpo and kto, and from rewards with rl: grpo", {"ebft"});
   t.refuse("the head of a reward model follows from reward_model and process_reward_model", {"cls_model_config"});
   t.refuse("write center_rewards_coefficient", {"center_rewards"});
-  t.refuse("write dpo_loss_type: [sigmoid, sft] and dpo_loss_weights: [1, rpo_alpha]", {"rpo_alpha"});
-  t.refuse("write dpo_loss_type: [sigmoid_norm]", {"dpo_norm_loss"});
-  t.refuse("the probability of each token under the model itself is not summed here", {"dpo_use_weighting"});
-  t.refuse("the reference is the model that the run starts from", {"rl_adapter_ref_model", "sync_ref_model"});
+  t.refuse("write it under trl", {"sync_ref_model", "ref_model_mixup_alpha", "ref_model_sync_steps"});
   t.refuse("dml trains text-only models",
            {"processor_type", "processor_kwargs", "processor_config", "is_multimodal", "image_size",
             "image_resize_algorithm", "role_boundaries", "freeze_mm_modules"});

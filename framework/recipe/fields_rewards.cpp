@@ -70,12 +70,23 @@ void add_loss(Table& t) {
         {.min = -1e6, .max = 1e6, .example = "[1.0, 0.2]", .unset = "1 for each"});
 }
 
+// Of dpo as well.
+void add_reference(Table& t) {
+  using S = TrlSettings;
+  t.add("sync_ref_model", &S::sync_ref_model,
+        "dpo, and grpo with beta: let the reference follow the trained weights (TR-DPO). It is a second set of them beside the "
+        "optimizer's state, and is asked in every step.",
+        {.example = "true"});
+  t.add("ref_model_mixup_alpha", &S::ref_model_mixup_alpha, "What the reference takes of the trained weights when it follows (α).",
+        {.min = 0, .max = 1, .above = true, .example = "0.6"});
+  t.add("ref_model_sync_steps", &S::ref_model_sync_steps, "After so many steps the reference follows.",
+        {.min = 1, .max = 1 << 30, .example = "64"});
+}
+
 void add_unfilled(Table& t) {
   t.inert("completions come from dml's own engine, which has the weights of training at once",
           {"use_vllm", "vllm_*", "use_liger_loss", "use_data_producer", "async_prefetch", "vllm_lora_sync"});
   t.refuse("write the list 'rewards' at the top level, with checks, programs and reward models", {"reward_funcs"});
-  t.refuse("the reference is the model that the run starts from",
-           {"sync_ref_model", "ref_model_mixup_alpha", "ref_model_sync_steps"});
   t.refuse("set temperature, top_p, top_k, min_p and repetition_penalty", {"generation_kwargs"});
   t.refuse("write chat_template_kwargs at the top level", {"chat_template_kwargs"});
   t.refuse("completions come from dml's own engine only", {"rollout_func"});
@@ -87,10 +98,11 @@ void add_unfilled(Table& t) {
 template <>
 const Table& table<TrlSettings>() {
   static const Table rows = [] {
-    Table t("trl", "Learning from rewards (rl: grpo): what is sampled, and the loss.");
+    Table t("trl", "Learning from rewards (rl: grpo): what is sampled, and the loss; some keys are of rl: dpo as well.");
     t.defaults<TrlSettings>();
     add_sampling(t);
     add_loss(t);
+    add_reference(t);
     add_unfilled(t);
     return t;
   }();

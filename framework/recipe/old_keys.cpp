@@ -143,9 +143,32 @@ void check_plugins(Node& root, Report& report) {
   if (plugins.value.is_scalar() || !plugins.value.items.empty()) put(root, "plugins", plugins.value);
 }
 
+/// Keys of DPO that its loss types have replaced.
+void map_old_losses(Node& root, Report& report) {
+  Taken alpha = take(root, "rpo_alpha"), norm = take(root, "dpo_norm_loss");
+  if (!alpha && !norm) return;
+  const Place place = alpha ? alpha.value.place : norm.value.place;
+  if (const Node* own = root.find("dpo_loss_type"); own && !own->is_null())
+    return report.error(place, fmt::format("'{}' does not work with dpo_loss_type, which has replaced it", alpha ? "rpo_alpha" : "dpo_norm_loss"));
+  auto list = [&](std::vector<std::string> items) {
+    Node node;
+    node.kind = Node::Kind::list;
+    node.place = place;
+    for (std::string& item : items) node.items.push_back(text_node(std::move(item), place));
+    return node;
+  };
+  const std::string loss = norm ? "sigmoid_norm" : "sigmoid";
+  if (norm) report.notice("dpo_norm_loss is mapped to dpo_loss_type: [sigmoid_norm]");
+  if (alpha) report.notice(fmt::format("rpo_alpha: {0} is mapped to dpo_loss_type: [{1}, sft] and dpo_loss_weights: [1, {0}]",
+                                       shown(alpha.value.text), loss));
+  put(root, "dpo_loss_type", alpha ? list({loss, "sft"}) : list({loss}));
+  if (alpha) put(root, "dpo_loss_weights", list({"1", alpha.value.text}));
+}
+
 }  // namespace
 
 void map_old_keys(Node& root, Report& report) {
+  map_old_losses(root, report);
   map_sharding(root, report);
   check_plugins(root, report);
   for (const char* key : {"tensor_parallel_size", "context_parallel_size", "sequence_parallel_degree", "dp_shard_size",

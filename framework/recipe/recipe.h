@@ -360,8 +360,10 @@ struct TrlSettings {
   std::optional<double> epsilon_high, delta;  // unset: epsilon; no upper bound
   bool mask_truncated_completions = false;
   std::vector<double> reward_weights;  // empty: all 1
-  bool log_completions = false;
+  bool log_completions = false, sync_ref_model = false;  // sync_ref_model, also of dpo: the reference follows the trained weights …
   std::int64_t num_completions_to_print = 3;
+  double ref_model_mixup_alpha = 0.6;         // … taking so much of them
+  std::int64_t ref_model_sync_steps = 512;
   bool operator==(const TrlSettings&) const = default;
 };
 
@@ -376,6 +378,7 @@ struct PreferenceSection {
   double f_alpha_divergence_coef = 0.5;
   bool precompute_ref_log_probs = true;
   std::optional<double> ld_alpha;  // weight of the tokens by which one answer of a pair is longer
+  bool dpo_use_weighting = false;
   std::optional<double> orpo_alpha;  // another name of beta
   double simpo_gamma = 0.5;
   std::string cpo_loss_type = "sigmoid";
@@ -391,6 +394,7 @@ struct PreferenceSection {
 
   double beta() const { return trl.beta.value_or(rl_beta.value_or(orpo_alpha.value_or(rl == Rl::grpo ? 0 : 0.1))); }
   bool needs_reference() const { return rl == Rl::dpo || rl == Rl::kto; }
+  bool moves_reference() const { return trl.sync_ref_model && (rl == Rl::dpo || rl == Rl::grpo); }
   /// What the model answers itself; null: nothing.
   const TrlSettings* sampling() const { return rl == Rl::grpo ? &trl : nullptr; }
 };

@@ -20,6 +20,7 @@ const std::map<std::string, std::vector<Rl>>& readers() {
       {"f_alpha_divergence_coef", {Rl::dpo}},
       {"precompute_ref_log_probs", {Rl::dpo, Rl::kto}},
       {"ld_alpha", {Rl::dpo}},
+      {"dpo_use_weighting", {Rl::dpo}},
       {"orpo_alpha", {Rl::orpo}},
       {"simpo_gamma", {Rl::simpo}},
       {"cpo_loss_type", {Rl::cpo}},
@@ -55,12 +56,30 @@ void check_losses(const PreferenceSection& p, Rulebook& rules) {
                                                 p.dpo_loss_weights.size(), rules.cite("dpo_loss_type"), types.size()));
   if (has("exo_pair") && p.dpo_label_smoothing == 0)
     rules.error("dpo_loss_type", "'dpo_loss_type: exo_pair' needs dpo_label_smoothing above 0, for example 1e-3");
+  if ((has("aot") || has("aot_unpaired")) && p.dpo_use_weighting)
+    rules.error("dpo_use_weighting", fmt::format("'dpo_use_weighting' does not work with aot in {}, which sorts the pairs of a step",
+                                                 rules.cite("dpo_loss_type")));
   if ((has("aot") || has("aot_unpaired")) && p.f_divergence_type != "reverse_kl")
     rules.error("f_divergence_type",
                 fmt::format("'f_divergence_type' does not work with aot in {}", rules.cite("dpo_loss_type")));
   if (p.f_divergence_type == "alpha_divergence" && p.f_alpha_divergence_coef == 1)
     rules.error("f_alpha_divergence_coef",
                 "'f_alpha_divergence_coef: 1' is reverse_kl; set f_divergence_type: reverse_kl");
+}
+
+// A reference that follows the trained weights.
+void check_moving_reference(const Recipe& recipe, Rulebook& rules) {
+  const TrlSettings& trl = recipe.preference.trl;
+  if (!trl.sync_ref_model) return;
+  auto refuse = [&](const char* key, bool set, const std::string& why) {
+    if (set) rules.error("trl.sync_ref_model", fmt::format("'trl.sync_ref_model' does not work with {}: {}", rules.cite(key), why));
+  };
+  refuse("rl", recipe.preference.rl == Rl::grpo && recipe.preference.beta() == 0, "there is no reference; set trl.beta above 0");
+  refuse("ema_decay", recipe.optim.ema_decay.has_value(), "both keep a second set of weights");
+  refuse("bf16_weights", recipe.optim.bf16_weights != Bf16Weights::off, "it would round the reference");
+  refuse("relora", recipe.adapter.relora, "a restart begins the adapter anew");
+  refuse("precompute_ref_log_probs", rules.given("precompute_ref_log_probs") && recipe.preference.precompute_ref_log_probs,
+         "the reference changes during the run");
 }
 
 void check_reward_model(const Recipe& recipe, Rulebook& rules) {
@@ -116,6 +135,7 @@ void check_preference(const Recipe& recipe, Rulebook& rules) {
   if (p.reward_model || p.process_reward_model) return check_reward_model(recipe, rules);
   if (p.rl == Rl::none) return;
   if (p.rl == Rl::dpo) check_losses(p, rules);
+  if (p.rl == Rl::dpo || p.rl == Rl::grpo) check_moving_reference(recipe, rules);
   if (!recipe.data.pretraining_dataset.empty())
     rules.error(
         "pretraining_dataset",

@@ -4,15 +4,18 @@
 namespace dml::recipe {
 namespace {
 
-// Keys of `trl` that other methods read as well.
-bool is_shared(const std::string& key) { return key == "beta"; }
+// Keys of `trl` that this method reads, which is not grpo.
+bool is_read(const std::string& key, Rl rl) {
+  if (key == "beta") return rl != Rl::none;
+  return rl == Rl::dpo && (key == "sync_ref_model" || key.starts_with("ref_model_"));
+}
 
 void check_idle_rewards(const Recipe& recipe, Rulebook& rules) {
   static const TrlSettings fresh;
   const std::string& why = recipe.preference.rl == Rl::none ? "without rl" : "with " + rules.cite("rl");
   for (const Field& field : table<TrlSettings>().fields()) {
     const std::string key = "trl." + field.key;
-    if (is_shared(field.key) && recipe.preference.rl != Rl::none) continue;
+    if (is_read(field.key, recipe.preference.rl)) continue;
     if (rules.given(key) && field.write(&recipe.preference.trl) != field.write(&fresh))
       rules.warning(key, fmt::format("'{}' has no effect {}", key, why));
   }

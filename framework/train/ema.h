@@ -2,38 +2,33 @@
 // (1 + t)/(10 + t)) after t steps, so that the first weights are soon forgotten. The average is evaluated, sampled and saved;
 // training continues from the weights themselves.
 //
-// The average is a plane of the optimizer's state, so checkpoints, resuming and sharding need to know nothing of it. Where it
-// is shown, it and the weights have changed places.
+// Where it is shown, it and the weights have changed places.
 #pragma once
 
+#include <algorithm>
 #include <memory>
+#include <utility>
 
-#include "optim/optimizer.h"
+#include "train/shadow.h"
 
 namespace dml {
 
-class AveragedOptimizer : public Optimizer {
+class AveragedOptimizer : public ShadowOptimizer {
  public:
   /// UserError when `inner` averages its steps itself.
-  AveragedOptimizer(std::unique_ptr<Optimizer> inner, double decay);
+  AveragedOptimizer(std::unique_ptr<Optimizer> inner, double decay)
+      : ShadowOptimizer(std::move(inner), "average", "ema_decay"), decay_(decay) {}
 
-  StateLayout state() const override;
-  void step(std::span<const OptimizerSlice> slices, const OptimizerStep& step) const override;
-  std::size_t working_bytes(const Parameter& parameter) const override { return inner_->working_bytes(parameter); }
   bool averages() const override { return true; }
-  void show_average(std::span<const OptimizerSlice> slices) const override;
-  void show_training_point(std::span<const OptimizerSlice> slices) const override { show_average(slices); }
-  std::string advice() const override { return inner_->advice(); }
+  void show_average(std::span<const OptimizerSlice> slices) const override { swap(slices); }
+  void show_training_point(std::span<const OptimizerSlice> slices) const override { swap(slices); }
 
  private:
-  /// Its part of a slice's state, which lies behind the inner optimizer's.
-  struct Own {
-    float *average, *steps;
-  };
-  Own own(const OptimizerSlice& slice) const;
+  double kept(std::int64_t done, const OptimizerStep&) const override {
+    const auto t = static_cast<double>(done);
+    return std::min(decay_, (1 + t) / (10 + t));
+  }
 
-  std::unique_ptr<Optimizer> inner_;
-  StateLayout layout_;  // the inner optimizer's
   double decay_;
 };
 

@@ -35,6 +35,11 @@ struct LossSums {
   std::array<Term, kMostTerms> terms = {};  // as many as Objective::terms() names
 
   LossSums& operator+=(const LossSums& other);
+  /// A value of a term's mean.
+  void add(std::size_t term, double value, double weight = 1) {
+    terms[term].sum += value;
+    terms[term].weight += weight;
+  }
   double mean() const { return denominator > 0 ? loss / denominator : 0; }
 };
 

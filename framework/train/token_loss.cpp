@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-namespace dml {
+#include "train/scored_rows.h"
 
+namespace dml {
 namespace {
 
 // Calls visit(document, weight) for each labelled row, in the order of the rows' losses.
@@ -16,26 +17,18 @@ void each_weight(const PackedBatch& batch, F visit) {
 
 }  // namespace
 
-class TokenLoss::Weighted : public RowWeights {
- public:
-  explicit Weighted(const PackedBatch& batch) : batch_(batch) {}
-  void weigh(std::span<const float> losses, std::span<float> weights) override {
-    std::size_t row = 0;
-    each_weight(batch_, [&](std::size_t, float weight) {
-      sums.loss += static_cast<double>(weight) * static_cast<double>(losses[row]);
-      sums.denominator += static_cast<double>(weight);
-      weights[row++] = weight;
-    });
-  }
-  LossSums sums;
-
- private:
-  const PackedBatch& batch_;
-};
-
 LossSums TokenLoss::train(CausalLm& model, const PackedBatch& batch, PassSeed seed, UnitHooks& hooks) {
   if (weighted_) {
-    Weighted rows(batch);
+    ScoredRows rows([&](std::span<const float> losses, std::span<float> weights) {
+      LossSums sums;
+      std::size_t row = 0;
+      each_weight(batch, [&](std::size_t, float weight) {
+        sums.loss += static_cast<double>(weight) * static_cast<double>(losses[row]);
+        sums.denominator += static_cast<double>(weight);
+        weights[row++] = weight;
+      });
+      return sums;
+    });
     model.train(batch, seed, hooks, &rows);
     return rows.sums;
   }

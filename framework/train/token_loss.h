@@ -25,7 +25,6 @@ class TokenLoss : public Objective {
  private:
   kernels::ExtraLoss extra_;
   bool weighted_ = false;
-  class Weighted;
   std::vector<float> token_losses_;  // of an evaluation with documents or weights
 };
 

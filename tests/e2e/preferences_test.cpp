@@ -160,6 +160,26 @@ TEST_F(PreferenceRuns, TheReferenceIsTheSameInEveryStepAsBeforeTheFirst) {
   }
 }
 
+// With α = 1 the reference is the model itself behind every second step, so the loss of the step after is the known one.
+TEST_F(PreferenceRuns, AReferenceThatFollowsIsTheModelAfterEachSync) {
+  const Keys keys = preference("dpo") +
+                    Keys{{"trl", "{sync_ref_model: true, ref_model_mixup_alpha: 1, ref_model_sync_steps: 2}"}, {"save_steps", "5"}};
+  const Outcome one = trained("one", keys);
+  const auto log = steps(at("one"));
+  for (std::size_t s = 0; s < log.size(); ++s)
+    if (s % 2 == 0) EXPECT_NEAR(log[s]["loss"].get<double>(), std::log(2.0), 1e-12) << "step " << s + 1;
+    else EXPECT_LT(log[s]["loss"].get<double>(), std::log(2.0) - 1e-6) << "step " << s + 1;
+  const std::string folder = at("again");
+  fs::create_directory(folder);
+  fs::copy_file(at("one/metrics.jsonl"), folder + "/metrics.jsonl");
+  fs::copy(at("one/checkpoint-5"), folder + "/checkpoint-5", fs::copy_options::recursive);
+  const Ended e = train(1, recipe("again.yml", keys + Keys{{"output_dir", folder}}), {"--resume", "auto"});
+  ASSERT_EQ(e.exit, 0) << e.err;
+  EXPECT_EQ(results_in(folder), one.files);
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there: ranks were not compared";
+  EXPECT_TRUE(one == trained("two", keys + Keys{{"distribution", "zero2"}}, 2));
+}
+
 TEST_F(PreferenceRuns, EvaluateMeasuresThePreferencesOfTheValidationSplit) {
   for (const char* rl : {"dpo", "kto"}) {
     const std::string name = rl;

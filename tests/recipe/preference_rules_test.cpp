@@ -52,8 +52,27 @@ TEST(PreferenceRules, CombinationsThatCannotBeAreRefusedByTheirKey) {
   EXPECT_TRUE(mentions(problems("rl: dpo\nneftune_noise_alpha: 5\n"), "noise"));
   EXPECT_TRUE(mentions(problems("rl: kto\nbatch_size: 1\n"), "different rows"));
   EXPECT_TRUE(mentions(problems("rl: grpo\n"), "needs 'rewards'"));
-  EXPECT_TRUE(mentions(problems("rpo_alpha: 1\n"), "[sigmoid, sft]"));
+  EXPECT_TRUE(mentions(problems("rl: dpo\nrpo_alpha: 1\ndpo_loss_type: [hinge]\n"), "has replaced it"));
+  EXPECT_TRUE(mentions(problems("rl: dpo\ndpo_use_weighting: true\ndpo_loss_type: [aot]\n"), "sorts the pairs"));
+  EXPECT_TRUE(mentions(problems("sync_ref_model: true\n"), "write it under trl"));
+  EXPECT_TRUE(mentions(problems("rl: dpo\nema_decay: 0.9\ntrl: {sync_ref_model: true}\n"), "second set"));
   EXPECT_EQ(problems("rl: dpo\ndpo_loss_type: [sigmoid, sft]\ndpo_loss_weights: [1, 0.5]\n"), "");
+}
+
+TEST(PreferenceRules, KeysThatLossTypesHaveReplacedBecomeThem) {
+  using Texts = std::vector<std::string>;
+  const Recipe both = parsed("rl: dpo\nrpo_alpha: 0.5\ndpo_norm_loss: true\n");
+  EXPECT_EQ(both.preference.dpo_loss_type, (Texts{"sigmoid_norm", "sft"}));
+  EXPECT_EQ(both.preference.dpo_loss_weights, (std::vector<double>{1, 0.5}));
+  EXPECT_EQ(parsed("rl: dpo\ndpo_norm_loss: true\n").preference.dpo_loss_type, Texts{"sigmoid_norm"});
+  EXPECT_EQ(parsed("rl: dpo\ndpo_norm_loss: false\n").preference.dpo_loss_type, Texts{"sigmoid"});
+}
+
+TEST(PreferenceRules, AReferenceMayFollowTheTrainedWeights) {
+  const Recipe dpo = parsed("rl: dpo\ntrl: {sync_ref_model: true, ref_model_sync_steps: 64}\n");
+  EXPECT_TRUE(dpo.preference.moves_reference());
+  EXPECT_EQ(dpo.preference.trl.ref_model_mixup_alpha, 0.6);
+  EXPECT_TRUE(warned(preference_file("rl: kto\ntrl: {sync_ref_model: true}\n"), "no effect"));
 }
 
 TEST(PreferenceRules, RewardsAndTrlsNames) {

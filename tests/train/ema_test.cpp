@@ -1,5 +1,6 @@
 // The average of weights beside an optimizer, computed again here, and swapped in and out.
 #include "train/ema.h"
+#include "train/moving_reference.h"
 
 #include <gtest/gtest.h>
 
@@ -67,6 +68,25 @@ TEST(Ema, IsStateOfItsOwnBesideTheOptimizers) {
 
 TEST(Ema, OfAnOptimizerThatAveragesIsRefused) {
   EXPECT_THROW(AveragedOptimizer(plain("schedule_free_sgd"), 0.9), UserError);
+}
+
+// r ← α·w + (1 − α)·r after every third step, from the weights before the first; swapped in and out without a trace.
+TEST(MovingReference, FollowsEveryFewSteps) {
+  const auto alone = plain("adamw");
+  const ReferenceOptimizer moving(plain("adamw"), 0.25, 3);
+  Trained a(*alone), b(moving);
+  std::vector<double> reference(a.value.begin(), a.value.end());
+  for (std::int64_t t = 0; t < 8; ++t) {
+    a.step(*alone, t), b.step(moving, t);
+    for (std::size_t i = 0; t % 3 == 2 && i < reference.size(); ++i)
+      reference[i] = 0.25 * static_cast<double>(a.value[i]) + 0.75 * reference[i];
+    EXPECT_EQ(a.value, b.value);
+    moving.swap(b.slices());
+    for (std::size_t i = 0; i < reference.size(); ++i) ASSERT_NEAR(b.value[i], reference[i], 1e-6) << "step " << t;
+    moving.swap(b.slices());
+    EXPECT_EQ(a.value, b.value);
+  }
+  EXPECT_THROW(ReferenceOptimizer(plain("schedule_free_sgd"), 0.5, 2), UserError);
 }
 
 }  // namespace

@@ -112,6 +112,35 @@ TEST_P(Preferences, CrossEntropyOfTheChosenIsAMeanOverTheGlobalBatch) {
   expect_near(golden.gradients, weighted_sum(batch, GetParam(), weights, pairs / tokens));
 }
 
+// WPO: each pair counts exp of the sum of its documents' means of log p − log Σ p².
+TEST_P(Preferences, WeightedPairsCountByTheirOwnProbability) {
+  const GroupedBatch batch(true);
+  const PairLossRow* sigmoid = find_pair_loss(pair_losses(), "sigmoid");
+  PairObjective plain({.terms = {{sigmoid}}}), weighted({.terms = {{sigmoid}}, .weighting = true});
+  GoldenModel golden("llama_tiny", GetParam(), batch.golden);
+  golden.model->reserve(weighted.measure(*golden.model, GoldenModel::shape(batch.golden), true));
+  UnitHooks none;
+  std::vector<float> losses(static_cast<std::size_t>(batch.view().learned())), squares(losses.size());
+  golden.model->evaluate(batch.view(), none, losses, Adapters::on, squares);
+  std::vector<DocumentScore> scores;
+  score_documents(batch.view(), losses, scores, squares);
+  double expected = 0;
+  std::vector<DocumentLoss> of_pairs(scores.size());
+  plain.evaluate(*golden.model, batch.view(), none, of_pairs);
+  std::vector<double> weights(scores.size());
+  for (std::size_t d = 0; d < scores.size(); d += 2) {
+    weights[d] = std::exp(scores[d].aligned / scores[d].tokens + scores[d + 1].aligned / scores[d + 1].tokens);
+    expected += weights[d] * of_pairs[d].loss;
+  }
+  EXPECT_NEAR(weighted.evaluate(*golden.model, batch.view(), none).loss, expected, 1e-9);
+  EXPECT_NE(weights[0], weights[2]);
+  std::vector<double> slope = slopes(plain, batch, losses);
+  for (std::size_t d = 0; d < slope.size(); ++d) slope[d] *= weights[d / 2 * 2];
+  EXPECT_NEAR(weighted.train(*golden.model, batch.view(), {}, none).loss, expected, 1e-6);
+  expect_near(golden.gradients, weighted_sum(batch, GetParam(), slope, 0));
+  EXPECT_FALSE(weighted.loss_at_start());
+}
+
 TEST_P(Preferences, WeightsOfOneChangeNoBit) {
   const GroupedBatch batch(true);
   struct Ones : RowWeights {

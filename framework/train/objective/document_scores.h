@@ -16,6 +16,7 @@ struct DocumentScore {
   double tokens = 0;       // their number
   double prompt_loss = 0;  // sum of −log p over the labels in front of the answer
   double prompt_labels = 0;
+  double aligned = 0;  // sum of log p − log Σ p² over the answer, where the squares are known: how likely the model itself says it
 };
 
 /// Calls visit(document, whether the row is of the answer, what its log p counts in the answer's score) for each labelled row,
@@ -31,8 +32,9 @@ void each_labelled_row(const PackedBatch& batch, F visit) {
   }
 }
 
-/// losses: −log p at each labelled position, in order.
-void score_documents(const PackedBatch& batch, std::span<const float> losses, std::vector<DocumentScore>& out);
+/// losses: −log p at each labelled position, in order; squares: log Σ p² there, or empty.
+void score_documents(const PackedBatch& batch, std::span<const float> losses, std::vector<DocumentScore>& out,
+                     std::span<const float> squares = {});
 
 /// The scores of a micro-batch's documents under the model as it is, without gradients.
 void score_documents(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks, std::vector<float>& losses,

@@ -18,6 +18,7 @@ struct PairScores {
   double chosen = 0, rejected = 0;
   double chosen_reference = 0, rejected_reference = 0;
   double chosen_tokens = 1, rejected_tokens = 1;
+  double log_weight = 0;  // the loss counts e^this, which has no gradient (WPO)
 };
 
 /// A loss, and its derivatives by PairScores::chosen and ::rejected.

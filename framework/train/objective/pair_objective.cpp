@@ -1,6 +1,7 @@
 #include "train/objective/pair_objective.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "core/error.h"
@@ -17,7 +18,7 @@ const PackedBatch& the_batch(const PackedBatch& batch) { return batch; }
 }  // namespace
 
 PairObjective::PairObjective(PairObjectiveSettings settings)
-    : DocumentObjective(settings.reference_source), settings_(std::move(settings)) {
+    : DocumentObjective(settings.source, true, settings.weighting), settings_(std::move(settings)) {
   terms_ = {{"rewards/chosen", true},  {"rewards/rejected"},   {"rewards/accuracies", true},
             {"rewards/margins", true}, {"logps/chosen", true}, {"logps/rejected"}};
   for (const auto& term : settings_.terms) {
@@ -25,12 +26,13 @@ PairObjective::PairObjective(PairObjectiveSettings settings)
     means_ |= term.row->by_token_means && !settings_.reference;
     odds_ |= term.row->name == "orpo";
   }
+  DML_CHECK(!compares_ || !settings_.weighting);
   if (settings_.nll != NllTokens::none || odds_) terms_.push_back({"nll_loss"});
   if (odds_) terms_.insert(terms_.end(), {{"log_odds_ratio", true}, {"log_odds_chosen", true}});
 }
 
 std::optional<double> PairObjective::loss_at_start() const {
-  if (!settings_.reference || settings_.nll != NllTokens::none) return std::nullopt;
+  if (!settings_.reference || settings_.nll != NllTokens::none || settings_.weighting) return std::nullopt;
   double loss = 0;
   for (const auto& term : settings_.terms) loss += term.weight * dml::loss_at_start(*term.row, settings_.loss);
   return loss;
@@ -47,6 +49,7 @@ void PairObjective::collect(std::span<const DocumentGroup> groups, std::span<con
     const DocumentGroup& g = groups[d];
     const auto pair = static_cast<std::size_t>(g.group);
     PairScores& p = pairs_[pair];
+    if (documents[d].tokens > 0) p.log_weight += documents[d].aligned / documents[d].tokens;
     if (g.role == DocumentRole::chosen) {
       chosen_[pair] = static_cast<std::int32_t>(d);
       weights_[pair] = g.weight;
@@ -73,7 +76,15 @@ void PairObjective::lose(std::span<const PairScores> scores, std::span<PairLoss>
   }
 }
 
+void PairObjective::weigh(std::span<const PairScores> scores, std::span<PairLoss> out) const {
+  for (std::size_t i = 0; settings_.weighting && i < out.size(); ++i) {
+    const double weight = std::exp(scores[i].log_weight);
+    out[i] = {weight * out[i].value, weight * out[i].by_chosen, weight * out[i].by_rejected};
+  }
+}
+
 void PairObjective::begin(const GlobalBatch& global) {
+  DocumentObjective::begin(global);
   if (settings_.nll == NllTokens::none && !compares_) return;
   double pairs = 0, tokens = 0;
   std::vector<std::vector<DocumentScore>> counted(static_cast<std::size_t>(global.micro_batches));
@@ -110,24 +121,20 @@ double PairObjective::reward(double score, double reference, double tokens) cons
 void PairObjective::log_pair(const PairScores& p, const PairLoss& loss, LossSums& sums) const {
   const double chosen = reward(p.chosen, p.chosen_reference, p.chosen_tokens),
                rejected = reward(p.rejected, p.rejected_reference, p.rejected_tokens);
-  auto add = [&](std::size_t term, double value) {
-    sums.terms[term].sum += value;
-    sums.terms[term].weight += 1;
-  };
-  add(kChosen, chosen);
-  add(kRejected, rejected);
-  add(kAccuracy, chosen > rejected ? 1 : 0);
-  add(kMargin, chosen - rejected);
-  add(kLogpsChosen, p.chosen / (means_ ? p.chosen_tokens : 1));
-  add(kLogpsRejected, p.rejected / (means_ ? p.rejected_tokens : 1));
+  sums.add(kChosen, chosen);
+  sums.add(kRejected, rejected);
+  sums.add(kAccuracy, chosen > rejected ? 1 : 0);
+  sums.add(kMargin, chosen - rejected);
+  sums.add(kLogpsChosen, p.chosen / (means_ ? p.chosen_tokens : 1));
+  sums.add(kLogpsRejected, p.rejected / (means_ ? p.rejected_tokens : 1));
   if (!odds_) return;
   const double ratio = -loss.value / settings_.loss.beta;  // log σ(log odds)
-  add(kOddsRatio, ratio);
-  add(kOdds, ratio - log_one_minus_exp(ratio));
+  sums.add(kOddsRatio, ratio);
+  sums.add(kOdds, ratio - log_one_minus_exp(ratio));
 }
 
 LossSums PairObjective::score(const PackedBatch& batch, std::span<const float> losses, std::span<float> weights) {
-  score_documents(batch, losses, documents_);
+  score_documents(batch, losses, documents_, squares());
   collect(batch.groups, documents_);
   pair_losses_.resize(pairs_.size());
   if (compares_) {
@@ -136,6 +143,7 @@ LossSums PairObjective::score(const PackedBatch& batch, std::span<const float> l
     std::copy_n(global_.begin() + static_cast<std::ptrdiff_t>(first), pairs_.size(), pair_losses_.begin());
   } else {
     lose(pairs_, pair_losses_);
+    weigh(pairs_, pair_losses_);
   }
 
   LossSums sums;
@@ -148,8 +156,7 @@ LossSums PairObjective::score(const PackedBatch& batch, std::span<const float> l
     double nll = chosen.loss, tokens = chosen.tokens;
     if (settings_.nll == NllTokens::whole) nll += chosen.prompt_loss, tokens += chosen.prompt_labels;
     sums.loss += weights_[i] * nll_scale_ * nll;
-    sums.terms[kNll].sum += weights_[i] * nll;
-    sums.terms[kNll].weight += weights_[i] * tokens;
+    sums.add(kNll, weights_[i] * nll, weights_[i] * tokens);
   }
   std::size_t row = 0;
   if (weights.empty()) return sums;

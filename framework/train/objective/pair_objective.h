@@ -20,7 +20,10 @@ struct PairObjectiveSettings {
   std::vector<Term> terms = {};
   PairSettings loss = {};
   bool reference = true;  // documents' reference scores are read …
-  ReferenceSource reference_source = ReferenceSource::batch;  // … from here
+  DocumentReference source = {};  // … from here
+  /// Pairs count as much as the model itself would say their answers (WPO, Zhou et al. 2024): exp of the mean over the tokens of
+  /// log p − log Σ p², of both answers.
+  bool weighting = false;
   NllTokens nll = NllTokens::none;
   double nll_weight = 0;  // of the mean over the chosen tokens of the global batch
 };
@@ -37,6 +40,7 @@ class PairObjective : public DocumentObjective {
   void divide(std::span<DocumentLoss> documents) const override;
   void collect(std::span<const DocumentGroup> groups, std::span<const DocumentScore> documents);
   void lose(std::span<const PairScores> scores, std::span<PairLoss> out);
+  void weigh(std::span<const PairScores> scores, std::span<PairLoss> out) const;
   double reward(double score, double reference, double tokens) const;
   void log_pair(const PairScores& pair, const PairLoss& loss, LossSums& sums) const;
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "train/scored_rows.h"
 
 namespace dml {
 namespace {
@@ -30,31 +31,20 @@ class Tempered {
 
 }  // namespace
 
-class PolicyObjective::Weights : public RowWeights {
- public:
-  Weights(PolicyObjective& objective, const PackedBatch& batch) : objective_(objective), batch_(batch) {}
-  void weigh(std::span<const float> losses, std::span<float> weights) override {
-    sums = objective_.score(batch_, losses, weights);
-  }
-  LossSums sums;
-
- private:
-  PolicyObjective& objective_;
-  const PackedBatch& batch_;
-};
-
 PolicyObjective::PolicyObjective(PolicyObjectiveSettings settings, const Schedule& schedule,
                                  std::unique_ptr<Completions> completions, std::unique_ptr<CausalLm> reference)
-    : settings_(settings),
+    : settings_(std::move(settings)),
       schedule_(schedule),
       source_(std::move(completions)),
       reference_(std::move(reference)),
       terms_{{"entropy"}, {"clip_ratio/low_mean"}, {"clip_ratio/high_mean"}, {"clip_ratio/region_mean"}} {
-  DML_CHECK((settings_.loss.beta > 0) == (reference_ != nullptr));
+  DML_CHECK((settings_.loss.beta > 0) == (reference_ || settings_.swap_reference));
+  if (has_reference()) terms_.push_back({"kl"});
   if (!reference_) return;
-  terms_.push_back({"kl"});
+  CausalLm::Shape shape{schedule.longest(), schedule.longest(), schedule.most_documents()};
+  shape.shared = true;
   reference_->set_length(schedule.longest());
-  reference_->reserve(reference_->measure({schedule.longest(), schedule.longest(), schedule.most_documents()}, false));
+  reference_->reserve(reference_->measure(shape, false));
 }
 
 void PolicyObjective::begin(const GlobalBatch& global) {
@@ -65,18 +55,28 @@ void PolicyObjective::begin(const GlobalBatch& global) {
     sampled_ = source_->sample(at.first_together, global.model, global.comm);
     sampled_at_ = at.first_together;
     values_ = sampled_.values;
-    if (at.last_together - at.first_together > 1) find_old_logps(global);
+    if (at.last_together - at.first_together > 1)
+      find_logps(global, at.first_together, sampled_.steps, &Completion::old_logps);
   }
   const auto place = static_cast<std::size_t>(at.number - schedule_.step(at.first_together).number);
   DML_CHECK(place < sampled_.steps.size());
   now_ = sampled_.steps[place];
+  if (!settings_.swap_reference) return;
+  settings_.swap_reference();
+  find_logps(global, global.step, std::span(sampled_.steps).subspan(place, 1), &Completion::reference_logps);
+  settings_.swap_reference();
 }
 
 PackedBatch PolicyObjective::packed(std::span<const Completion> completions, std::int64_t first) {
   tokens_.clear(), labels_.clear(), positions_.clear();
   starts_.assign(1, 0);
+  shared_.clear();
   for (const Completion& c : completions) {
-    const std::size_t begin = tokens_.size(), size = c.text.size();
+    const std::size_t begin = tokens_.size(), size = c.text.size(), before = shared_.size();
+    const auto prompt = std::span(c.text).first(static_cast<std::size_t>(c.prompt));
+    const bool same = before > 0 && std::ranges::equal(prompt, std::span(completions[before - 1].text).first(std::min(
+                                                                   prompt.size(), completions[before - 1].text.size())));
+    shared_.push_back(same && settings_.share_prompts ? c.prompt : 0);
     tokens_.insert(tokens_.end(), c.text.begin(), c.text.end());
     labels_.resize(begin + size, kIgnore);
     if (c.ended || !settings_.mask_truncated)
@@ -86,7 +86,7 @@ PackedBatch PolicyObjective::packed(std::span<const Completion> completions, std
     std::iota(positions_.begin() + static_cast<std::ptrdiff_t>(begin), positions_.end(), 0);
     starts_.push_back(static_cast<std::int32_t>(tokens_.size()));
   }
-  return {.tokens = tokens_, .labels = labels_, .positions = positions_, .starts = starts_, .first_group = first};
+  return {.tokens = tokens_, .labels = labels_, .positions = positions_, .starts = starts_, .first_group = first, .shared = shared_};
 }
 
 PackedBatch PolicyObjective::completed(const PackedBatch& loaded) {
@@ -96,26 +96,23 @@ PackedBatch PolicyObjective::completed(const PackedBatch& loaded) {
 }
 
 // Every rank scores a share of the micro-batches; then each has all of them.
-void PolicyObjective::find_old_logps(const GlobalBatch& global) {
-  struct Part {
-    std::size_t step, first, count;
-  };
-  std::vector<Part> parts;
-  for (std::size_t s = 0; s < sampled_.steps.size(); ++s) {
-    const std::int64_t step = sampled_at_ + static_cast<std::int64_t>(s);
-    std::size_t first = 0;
+void PolicyObjective::find_logps(const GlobalBatch& global, std::int64_t first_step,
+                                 std::span<std::vector<Completion>> steps, std::vector<double> Completion::*to) {
+  std::vector<std::span<Completion>> parts;
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    const std::int64_t step = first_step + static_cast<std::int64_t>(s);
+    std::span<Completion> rest = steps[s];
     for (std::int64_t m = 0; m < schedule_.step(step).micro_batches; ++m) {
-      parts.push_back({s, first, schedule_.examples(step, m).size()});
-      first += parts.back().count;
+      parts.push_back(rest.first(schedule_.examples(step, m).size()));
+      rest = rest.subspan(parts.back().size());
     }
   }
   const Tempered tempered(global.model, settings_.temperature);
   const auto ranks = static_cast<std::size_t>(global.comm.size()), rank = static_cast<std::size_t>(global.comm.rank());
-  const auto of = [&](const Part& p) { return std::span(sampled_.steps[p.step]).subspan(p.first, p.count); };
   std::string mine;
   for (std::size_t i = 0; i < parts.size(); i += ranks) {
     // A pass is a collective where values are sharded: a rank without a micro-batch computes the last one, too.
-    const PackedBatch batch = packed(of(parts[std::min(i + rank, parts.size() - 1)]), 0);
+    const PackedBatch batch = packed(parts[std::min(i + rank, parts.size() - 1)], 0);
     losses_.resize(static_cast<std::size_t>(batch.learned()));
     global.model.evaluate(batch, global.hooks, losses_);
     if (i + rank < parts.size())
@@ -124,7 +121,7 @@ void PolicyObjective::find_old_logps(const GlobalBatch& global) {
   const auto all = global.comm.all_gather(mine);
   std::vector<std::string_view> rest(all.begin(), all.end());
   for (std::size_t i = 0; i < parts.size(); ++i)
-    for (Completion& c : of(parts[i])) {
+    for (Completion& c : parts[i]) {
       if (!c.ended && settings_.mask_truncated) continue;
       std::string_view& from = rest[i % ranks];
       losses_.resize(static_cast<std::size_t>(c.size()));
@@ -132,8 +129,9 @@ void PolicyObjective::find_old_logps(const GlobalBatch& global) {
       DML_CHECK(from.size() >= bytes);
       std::memcpy(losses_.data(), from.data(), bytes);
       from.remove_prefix(bytes);
-      c.old_logps.assign(losses_.size(), 0);
-      for (std::size_t t = 0; t < losses_.size(); ++t) c.old_logps[t] = -static_cast<double>(losses_[t]);
+      std::vector<double>& logps = c.*to;
+      logps.assign(losses_.size(), 0);
+      for (std::size_t t = 0; t < losses_.size(); ++t) logps[t] = -static_cast<double>(losses_[t]);
     }
 }
 
@@ -160,15 +158,11 @@ void PolicyObjective::divide(const PackedBatch& batch, LossSums& sums) const {
 }
 
 void PolicyObjective::log(const PolicyToken& token, double logp, LossSums& sums) const {
-  auto add = [&](std::size_t term, double value) {
-    sums.terms[term].sum += value;
-    sums.terms[term].weight += 1;
-  };
-  add(kEntropy, -logp);  // of tokens that were drawn: the mean is the entropy
-  add(kClipLow, token.clipped_low);
-  add(kClipHigh, token.clipped_high);
-  add(kClip, token.clipped_low || token.clipped_high);
-  if (reference_) add(kKl, token.kl);
+  sums.add(kEntropy, -logp);  // of tokens that were drawn: the mean is the entropy
+  sums.add(kClipLow, token.clipped_low);
+  sums.add(kClipHigh, token.clipped_high);
+  sums.add(kClip, token.clipped_low || token.clipped_high);
+  if (has_reference()) sums.add(kKl, token.kl);
 }
 
 LossSums PolicyObjective::score(const PackedBatch& batch, std::span<const float> losses, std::span<float> weights) {
@@ -180,10 +174,10 @@ LossSums PolicyObjective::score(const PackedBatch& batch, std::span<const float>
     if (!c.ended && settings_.mask_truncated) continue;
     const auto n = static_cast<std::size_t>(c.size());
     logps_.resize(n), token_losses_.assign(n, {});
-    reference_logps_.resize(reference_ ? n : 0);
+    reference_logps_ = c.reference_logps;
+    if (reference_) reference_logps_.resize(n);
     for (std::size_t t = 0; t < n; ++t) logps_[t] = -static_cast<double>(losses[row + t]);
-    for (std::size_t t = 0; t < reference_logps_.size(); ++t)
-      reference_logps_[t] = -static_cast<double>(reference_losses_[row + t]);
+    for (std::size_t t = 0; reference_ && t < n; ++t) reference_logps_[t] = -static_cast<double>(reference_losses_[row + t]);
     policy_losses(logps_, c.old_logps, reference_logps_, c.advantage, settings_.loss, token_losses_);
     const double weight = weight_of(c);
     for (std::size_t t = 0; t < n; ++t, ++row) {
@@ -199,9 +193,9 @@ LossSums PolicyObjective::score(const PackedBatch& batch, std::span<const float>
 LossSums PolicyObjective::train(CausalLm& model, const PackedBatch& batch, PassSeed seed, UnitHooks& hooks) {
   find_reference(batch);
   const Tempered tempered(model, settings_.temperature);
-  Weights weights(*this, batch);
-  model.train(batch, seed, hooks, &weights);
-  return weights.sums;
+  ScoredRows rows([&](std::span<const float> losses, std::span<float> weights) { return score(batch, losses, weights); });
+  model.train(batch, seed, hooks, &rows);
+  return rows.sums;
 }
 
 LossSums PolicyObjective::evaluate(CausalLm& model, const PackedBatch& batch, UnitHooks& hooks,
@@ -215,6 +209,7 @@ LossSums PolicyObjective::evaluate(CausalLm& model, const PackedBatch& batch, Un
 }
 
 std::size_t PolicyObjective::measure(CausalLm& model, CausalLm::Shape shape, bool backward) {
+  shape.shared = true;
   const std::size_t scoring = model.measure(shape, false), sampling = source_->memory(model).working;
   shape.weighted = true;
   return std::max({scoring, sampling, backward ? model.measure(shape, true) : 0});

@@ -5,6 +5,7 @@
 // moment are computed once, for the ratio.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct Completion {
   bool ended = false;              // by itself, not by its length
   double advantage = 0;
   std::vector<double> old_logps = {};  // when it was generated; empty: as in the step that trains on it
+  std::vector<double> reference_logps = {};  // in this step, where the reference follows the trained weights
 
   std::int64_t size() const { return std::ssize(text) - prompt; }
 };
@@ -47,11 +49,13 @@ struct PolicyObjectiveSettings {
   PolicySettings loss = {};
   double temperature = 1;         // probabilities are those of the logits divided by it
   bool mask_truncated = false;    // completions that did not end have no loss
+  bool share_prompts = true;      // a prompt is computed once for the completions of a micro-batch
+  std::function<void()> swap_reference = {};  // with beta above 0, in place of a model: it and the trained weights change places
 };
 
 class PolicyObjective : public Objective {
  public:
-  /// `reference`: with beta above 0, the model at the start.
+  /// `reference`: with beta above 0, the model at the start, unless there is swap_reference.
   PolicyObjective(PolicyObjectiveSettings settings, const Schedule& schedule, std::unique_ptr<Completions> completions,
                   std::unique_ptr<CausalLm> reference = {});
 
@@ -68,10 +72,12 @@ class PolicyObjective : public Objective {
   void restore(const Json& state, const std::string& source) override;
 
  private:
-  class Weights;
   /// Documents of a list of completions as a micro-batch.
   PackedBatch packed(std::span<const Completion> completions, std::int64_t first);
-  void find_old_logps(const GlobalBatch& global);
+  bool has_reference() const { return settings_.loss.beta > 0; }
+  /// log p of the completions' tokens, whose steps begin with first_step, under the model as it is. A collective.
+  void find_logps(const GlobalBatch& global, std::int64_t first_step, std::span<std::vector<Completion>> steps,
+                  std::vector<double> Completion::*to);
   void find_reference(const PackedBatch& batch);
   LossSums score(const PackedBatch& batch, std::span<const float> losses, std::span<float> weights);
   void log(const PolicyToken& token, double logp, LossSums& sums) const;
@@ -89,7 +95,7 @@ class PolicyObjective : public Objective {
   std::vector<NamedValue> values_;
   // Of the micro-batch at hand; kept for their memory.
   std::vector<Token> tokens_, labels_;
-  std::vector<std::int32_t> positions_, starts_;
+  std::vector<std::int32_t> positions_, starts_, shared_;
   std::vector<float> losses_, reference_losses_;
   std::vector<double> logps_, reference_logps_;
   std::vector<PolicyToken> token_losses_;

@@ -18,7 +18,7 @@ PairLoss reward_loss(double chosen, double rejected, double margin, double centr
   return {-log_sigmoid(x) + centring * sum * sum, -sigmoid(-x) + centre, sigmoid(-x) + centre};
 }
 
-RewardObjective::RewardObjective(double centring) : DocumentObjective(ReferenceSource::batch), centring_(centring) {
+RewardObjective::RewardObjective(double centring) : DocumentObjective({}, true), centring_(centring) {
   terms_ = {{"rewards/chosen", true}, {"rewards/rejected"}, {"accuracy", true}, {"margin", true}, {"mean_reward", true}};
 }
 
@@ -41,15 +41,11 @@ LossSums RewardObjective::score(const PackedBatch& batch, std::span<const float>
     losses_[i] = {g.weight * loss.value, g.weight};
     sums.loss += losses_[i].loss;
     sums.denominator += g.weight;
-    auto add = [&](std::size_t term, double value) {
-      sums.terms[term].sum += value;
-      sums.terms[term].weight += 1;
-    };
-    add(kChosen, chosen);
-    add(kRejected, rejected);
-    add(kAccuracy, chosen > rejected ? 1 : 0);
-    add(kMargin, chosen - rejected);
-    add(kMean, (chosen + rejected) / 2);
+    sums.add(kChosen, chosen);
+    sums.add(kRejected, rejected);
+    sums.add(kAccuracy, chosen > rejected ? 1 : 0);
+    sums.add(kMargin, chosen - rejected);
+    sums.add(kMean, (chosen + rejected) / 2);
     if (weights.empty()) continue;
     weights[c] = static_cast<float>(g.weight * loss.by_chosen);
     weights[r] = static_cast<float>(g.weight * loss.by_rejected);

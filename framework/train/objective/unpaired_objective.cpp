@@ -1,6 +1,7 @@
 #include "train/objective/unpaired_objective.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/error.h"
 
@@ -17,8 +18,8 @@ const PackedBatch& mismatched_of(const PackedBatch& batch) {
 
 }  // namespace
 
-UnpairedObjective::UnpairedObjective(UnpairedSettings settings, CausalLm::Shape mismatched, ReferenceSource reference)
-    : DocumentObjective(reference), settings_(settings), mismatched_(mismatched) {
+UnpairedObjective::UnpairedObjective(UnpairedSettings settings, CausalLm::Shape mismatched, DocumentReference reference)
+    : DocumentObjective(std::move(reference), false), settings_(settings), mismatched_(mismatched) {
   terms_ = {{"rewards/chosen", true}, {"rewards/rejected"},  {"rewards/margins", true},
             {"logps/chosen", true},   {"logps/rejected"}};
   if (!settings_.apo_zero) terms_.push_back({"kl"});
@@ -49,10 +50,6 @@ LossSums UnpairedObjective::score(const PackedBatch& batch, std::span<const floa
   LossSums sums;
   slopes_.resize(documents_.size());
   losses_.resize(documents_.size());
-  auto add = [&](std::size_t term, double value, double weight) {
-    sums.terms[term].sum += value;
-    sums.terms[term].weight += weight;
-  };
   for (std::size_t d = 0; d < documents_.size(); ++d) {
     const DocumentGroup& g = batch.groups[d];
     const bool desirable = g.role == DocumentRole::desirable;
@@ -62,11 +59,11 @@ LossSums UnpairedObjective::score(const PackedBatch& batch, std::span<const floa
     losses_[d] = {g.weight * loss.value, g.weight};
     sums.loss += losses_[d].loss;
     sums.denominator += g.weight;
-    add(desirable ? kDesirable : kUndesirable, reward, 1);
-    add(desirable ? kLogpsDesirable : kLogpsUndesirable, documents_[d].answer, 1);
+    sums.add(desirable ? kDesirable : kUndesirable, reward);
+    sums.add(desirable ? kLogpsDesirable : kLogpsUndesirable, documents_[d].answer);
     // The difference of two means.
-    add(kMargin, desirable ? reward / desirable_ : -reward / undesirable_, 1 / (desirable_ + undesirable_));
-    if (!settings_.apo_zero) add(kKl, divergence_, 1);
+    sums.add(kMargin, desirable ? reward / desirable_ : -reward / undesirable_, 1 / (desirable_ + undesirable_));
+    if (!settings_.apo_zero) sums.add(kKl, divergence_);
   }
   if (weights.empty()) return sums;
   std::size_t row = 0;

@@ -12,8 +12,7 @@ namespace dml {
 class UnpairedObjective : public DocumentObjective {
  public:
   /// mismatched: the largest batch of prompts with other prompts' answers, for the memory plan.
-  UnpairedObjective(UnpairedSettings settings, CausalLm::Shape mismatched,
-                    ReferenceSource reference = ReferenceSource::batch);
+  UnpairedObjective(UnpairedSettings settings, CausalLm::Shape mismatched, DocumentReference reference = {});
 
   std::optional<double> loss_at_start() const override;
   void begin(const GlobalBatch& global) override;

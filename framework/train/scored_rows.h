@@ -1,0 +1,31 @@
+// Row weights that a function finds together with the sums of the micro-batch.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "model/causal_lm.h"
+#include "train/objective.h"
+
+namespace dml {
+
+/// score(losses, weights) → LossSums, as RowWeights::weigh().
+template <class Score>
+class ScoredRows : public RowWeights {
+ public:
+  /// `squares`: where log Σ p² of the rows is wanted; null: nowhere.
+  explicit ScoredRows(Score score, std::vector<float>* squares = nullptr) : score_(std::move(score)), squares_(squares) {}
+  void weigh(std::span<const float> losses, std::span<float> weights) override { sums = score_(losses, weights); }
+  std::span<float> squares(std::size_t rows) override {
+    if (!squares_) return {};
+    squares_->resize(rows);
+    return *squares_;
+  }
+  LossSums sums;
+
+ private:
+  Score score_;
+  std::vector<float>* squares_;
+};
+
+}  // namespace dml
