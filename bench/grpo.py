@@ -13,6 +13,7 @@ TOKENIZER = os.path.abspath("datasets/quickstart/tokenizer")
 
 
 def run(words):
+    print("  dml " + " ".join(words[:1]) + " …", file=sys.stderr, flush=True)
     done = subprocess.run([DML, *words], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(words)}\n{done.stderr}")
@@ -41,9 +42,12 @@ def steps_of(folder, name):
 
 def main():
     parser = argparse.ArgumentParser(prog="bench/grpo.sh")
-    for option, value in dict(steps=5, generations=8, length=64, prompts=8, hidden=512, layers=8).items():
+    parser.add_argument("--smoke", action="store_true")
+    for option, value in dict(steps=4, generations=8, length=64, prompts=8, hidden=512, layers=8).items():
         parser.add_argument("--" + option, type=int, default=value)
     a = parser.parse_args()
+    if a.smoke:
+        a.steps, a.generations, a.length, a.prompts, a.hidden, a.layers = 2, 2, 8, 2, 128, 1
     count = a.prompts * a.generations
     shape = dict(model_type="llama", vocab_size=2048, hidden_size=a.hidden, intermediate_size=4 * a.hidden, num_hidden_layers=a.layers,
                  num_attention_heads=a.hidden // 64, num_key_value_heads=max(1, a.hidden // 128), max_position_embeddings=512,
@@ -73,9 +77,9 @@ def main():
     share = ideal / middle["step_s"]
     print(f"step {middle['step_s']:.2f} s: generation {middle['time/generation']:.2f}, rewards {middle['time/rewards']:.2f}; "
           f"{middle['trained_tokens']:.0f} of {middle['tokens']:.0f} tokens are written")
-    print(f"engine {engine:.0f} tokens/s, training {training:.0f} tokens/s: {ideal:.2f} s, {share:.2f} of the step "
-          f"(goal 0.8: {'pass' if share >= 0.8 else 'FAIL'})")
-    sys.exit(share < 0.8)
+    print(f"engine {engine:.0f} tokens/s, training {training:.0f} tokens/s: {ideal:.2f} s")
+    print(f"{'share of the step at the rates of engine and training':<72} >= 0.8   {share:6.2f}  {'pass' if share >= 0.8 else 'FAIL'}")
+    sys.exit(share < 0.8 and not a.smoke)
 
 
 if __name__ == "__main__":

@@ -136,7 +136,7 @@ std::vector<SyntheticBatch> make_batches(const Recipe& recipe, const BenchOption
     if (!options.documents.empty())
       documents =
           std::span(options.documents).subspan(static_cast<std::size_t>(m * each), static_cast<std::size_t>(each));
-    batches.emplace_back(documents, spec.vocab, static_cast<std::uint64_t>(m));
+    batches.emplace_back(documents, spec.vocab, static_cast<std::uint64_t>(m), recipe.data.rows == RowKind::pairs);
   }
   return batches;
 }

@@ -26,12 +26,13 @@ std::vector<SyntheticDocument> read_documents(const std::string& path);
 /// One micro-batch with its own memory.
 class SyntheticBatch {
  public:
-  SyntheticBatch(std::span<const SyntheticDocument> documents, std::int64_t vocab, std::uint64_t seed);
-  PackedBatch batch() const { return {tokens_, labels_, positions_, starts_}; }
+  /// `pairs`: two documents each, with the same tokens in front of both.
+  SyntheticBatch(std::span<const SyntheticDocument> documents, std::int64_t vocab, std::uint64_t seed, bool pairs = false);
+  PackedBatch batch() const { return {.tokens = tokens_, .labels = labels_, .positions = positions_, .starts = starts_, .shared = shared_}; }
 
  private:
   std::vector<Token> tokens_, labels_;
-  std::vector<std::int32_t> positions_, starts_;
+  std::vector<std::int32_t> positions_, starts_, shared_;
 };
 
 /// Random weights: uniform with the standard deviation of a fresh model.

@@ -28,11 +28,21 @@ class PreferenceRuns : public Workshop {
                           i, i % 2 == 0 ? "It is three." : "No idea at all.", i % 2 == 0 ? "true" : "false");
     return write("labels.jsonl", text);
   }
-  Keys preference(const std::string& rl) const {
-    const bool labelled = rl == "kto";
+  std::string judged_steps(int rows) const {
+    std::string text;
+    for (int i = 0; i < rows; ++i)
+      text += fmt::format("{{\"prompt\": \"Count {0}.\", \"completions\": [\"It is three.\", \"No idea.\"], \"labels\": "
+                          "[true, false]}}\n", i);
+    return write("steps.jsonl", text);
+  }
+  // A method of `rl`, or a key that stands for one.
+  Keys preference(const std::string& method) const {
+    const bool steps = method == "process_reward_model", model = steps || method == "reward_model";
     return tiny_lora() +
-           Keys{{"rl", rl},
-                {"datasets", fmt::format("[{{path: {}, type: passthrough}}]", labelled ? labels(44) : pairs(44))},
+           Keys{{model ? method : "rl", model ? "true" : method},
+                {"datasets", fmt::format("[{{path: {}, type: {}}}]",
+                                         steps ? judged_steps(44) : method == "kto" ? labels(44) : pairs(44),
+                                         steps ? "stepwise_supervised" : "passthrough")},
                 {"learning_rate", "3e-3"},
                 {"lora_dropout", "0"},
                 {"neftune_noise_alpha", ""},
@@ -74,12 +84,28 @@ TEST_P(EachMethod, LossesAreOfTheWholeStepHoweverItIsCut) {
   trained("cut", keys + Keys{{"micro_batch_size", "4"}});
   const auto one = steps(at("one")), cut = steps(at("cut"));
   ASSERT_EQ(one.size(), cut.size());
+  // What a document gives does not depend on its micro-batch: before the first update only sums have another order. Gradients of
+  // weights are sums over the tokens of a micro-batch in float32.
   for (std::size_t s = 0; s < one.size(); ++s)
     for (auto& [name, value] : one[s].items())
-      if (name == "loss" || name == "grad_norm" || name.find('/') != name.npos)
-        EXPECT_NEAR(cut[s][name].get<double>(), value.get<double>(),
-                    2e-4 * std::max(1.0, std::abs(value.get<double>())))
+      if (name == "loss" || name == "grad_norm" || name.find('/') != name.npos) {
+        const double near = s == 0 && name != "grad_norm" ? 1e-12 : 2e-4;
+        EXPECT_NEAR(cut[s][name].get<double>(), value.get<double>(), near * std::max(1.0, std::abs(value.get<double>())))
             << name << ", step " << s + 1;
+      }
+}
+
+TEST_P(EachMethod, EvaluationsDoNotDependOnPackingOrMicroBatches) {
+  const Keys keys = preference(GetParam()) + Keys{{"val_set_size", "12"}, {"save_strategy", "no"}, {"max_steps", "2"}};
+  trained("run", keys);
+  std::vector<double> losses;
+  for (const Keys& way : std::vector<Keys>{{}, {{"micro_batch_size", "1"}}, {{"sample_packing", "true"}, {"sequence_len", "96"}}}) {
+    if (way.contains("sample_packing") && GetParam() == std::string("kto")) continue;  // its neighbours in the step are others
+    const Ended e = dml({"evaluate", recipe("eval.yml", keys + way + Keys{{"output_dir", at("run")}}), "--json"});
+    ASSERT_EQ(e.exit, 0) << e.err;
+    losses.push_back(Json::parse(e.out.substr(e.out.rfind('{')))["loss"]);
+  }
+  for (const double loss : losses) EXPECT_NEAR(loss, losses[0], 1e-12);
 }
 
 TEST_P(EachMethod, AResumedRunIsTheUninterruptedOne) {
@@ -95,7 +121,7 @@ TEST_P(EachMethod, AResumedRunIsTheUninterruptedOne) {
   EXPECT_EQ(results_in(folder), whole.files);
 }
 
-INSTANTIATE_TEST_SUITE_P(Preferences, EachMethod, testing::Values("dpo", "orpo", "simpo", "cpo", "kto"),
+INSTANTIATE_TEST_SUITE_P(Preferences, EachMethod, testing::Values("dpo", "orpo", "simpo", "cpo", "kto", "reward_model", "process_reward_model"),
                          [](auto& of) { return std::string(of.param); });
 
 TEST_F(PreferenceRuns, DpoBeginsAtItsKnownLossAndLearnsToTellThePairs) {
@@ -198,8 +224,7 @@ TEST_F(PreferenceRuns, EvaluateMeasuresThePreferencesOfTheValidationSplit) {
 }
 
 TEST_F(PreferenceRuns, ARewardModelLearnsToTellThePairsAndScoresTexts) {
-  Keys keys = preference("dpo") + Keys{{"rl", ""}, {"reward_model", "true"}, {"learning_rate", "1e-2"},
-                                       {"center_rewards_coefficient", "0.01"}};
+  Keys keys = preference("reward_model") + Keys{{"learning_rate", "1e-2"}, {"center_rewards_coefficient", "0.01"}};
   const Outcome one = trained("reward", keys);
   const auto log = steps(at("reward"));
   ASSERT_FALSE(log.empty());
@@ -217,14 +242,11 @@ TEST_F(PreferenceRuns, ARewardModelLearnsToTellThePairsAndScoresTexts) {
   EXPECT_EQ(texts.exit, 0) << texts.err;
   EXPECT_GT(json_lines(at("texts.out")).front()["margin"].get<double>(), 0);
   expect_refused(dml({"infer", at("reward.yml"), "--prompt", "x"}), 2, {"reward"});
-  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there: ranks were not compared";
-  EXPECT_TRUE(one == trained("reward-two", keys, 2));
 }
 
 TEST_F(PreferenceRuns, ARewardModelTrainedInFullIsASequenceClassifier) {
-  Keys keys = preference("dpo") + Keys{{"rl", ""},           {"reward_model", "true"}, {"adapter", ""},
-                                       {"lora_r", ""},       {"lora_alpha", ""},       {"lora_target_linear", ""},
-                                       {"lora_dropout", ""}, {"learning_rate", "1e-3"}};
+  Keys keys = preference("reward_model") + Keys{{"adapter", ""},      {"lora_r", ""},       {"lora_alpha", ""},
+                                                {"lora_target_linear", ""}, {"lora_dropout", ""}, {"learning_rate", "1e-3"}};
   const Outcome one = trained("full", keys);
   const Json config = Json::parse(one.files.at("config.json"));
   EXPECT_EQ(config["architectures"], Json::array({"LlamaForSequenceClassification"}));
@@ -241,14 +263,7 @@ TEST_F(PreferenceRuns, ARewardModelTrainedInFullIsASequenceClassifier) {
 }
 
 TEST_F(PreferenceRuns, AProcessRewardModelJudgesSteps) {
-  std::string rows;
-  for (int i = 0; i < 24; ++i)
-    rows += fmt::format("{{\"prompt\": \"Count {0}.\", \"completions\": [\"It is three.\", \"No idea.\"], \"labels\": [true, "
-                        "false]}}\n", i);
-  const Keys keys = preference("dpo") +
-                    Keys{{"rl", ""}, {"process_reward_model", "true"}, {"learning_rate", "1e-2"},
-                         {"datasets", fmt::format("[{{path: {}, type: stepwise_supervised}}]", write("steps.jsonl", rows))}};
-  const Outcome one = trained("prm", keys);
+  const Outcome one = trained("prm", preference("process_reward_model") + Keys{{"learning_rate", "1e-2"}});
   EXPECT_EQ(Json::parse(one.files.at("adapter_config.json"))["task_type"], "TOKEN_CLS");
   const Ended e = dml({"score", at("prm"), "--input", at("steps.jsonl"), "--output", at("steps.out")});
   EXPECT_EQ(e.exit, 0) << e.err;
@@ -260,7 +275,7 @@ TEST_F(PreferenceRuns, AProcessRewardModelJudgesSteps) {
 
 TEST_F(PreferenceRuns, BadStepsAreRefusedByTheirLine) {
   write("steps.jsonl", R"({"prompt": "a", "completions": ["b", "c"], "labels": [true]})" "\n");
-  expect_refused(train(1, recipe("steps.yml", preference("dpo") + Keys{{"rl", ""}, {"process_reward_model", "true"},
+  expect_refused(train(1, recipe("steps.yml", preference("process_reward_model") + Keys{
                                  {"datasets", fmt::format("[{{path: {}, type: stepwise_supervised}}]", at("steps.jsonl"))}})),
                  2, {"steps.jsonl:1", "'completions' has 2 steps, 'labels' has 1"});
 }
