@@ -175,6 +175,9 @@ void log_gguf(const std::string& path, const GgufFileType& type, const GgufRepor
 }
 
 GgufReport write_gguf(const GgufExport& what, const std::string& path) {
+  if (what.spec.head != HeadKind::causal_lm)
+    throw UserError("{}: is a model for {} classification, whose head a GGUF file of a language model does not hold; keep it as safetensors",
+                    what.directory, what.spec.head == HeadKind::sequence_classification ? "sequence" : "token");
   const GgufFamily& family = gguf_family(what.spec.model_type, what.directory);
   const std::vector<GgufTensor> tensors = gguf_tensors(what.spec, family);
   const std::vector<const GgmlType*> types = mixed_types(what.type, tensors, what.spec);

@@ -105,7 +105,11 @@ double AdapterRules::scale_for(std::string_view module) const {
 }
 
 bool AdapterRules::saves(std::string_view module) const {
-  return std::ranges::any_of(config_.modules_to_save, [&](auto& m) { return module.ends_with(m); });
+  const bool classifier = is_classifier(module);
+  return std::ranges::any_of(config_.modules_to_save,
+                             [&](auto& m) { return module.ends_with(m) || (classifier && is_classifier(m)); });
 }
+
+bool is_classifier(std::string_view name) { return name == "score" || name == "classifier"; }
 
 }  // namespace dml

@@ -60,6 +60,9 @@ struct AdapterConfig {
 /// How target_modules names the linear layers that all_linear stands for: by their last parts ("q_proj").
 std::vector<std::string> linear_targets(const ModelSpec& spec);
 
+/// Whether a module is the head of a classifier. Families call it by either name, and PEFT names both in modules_to_save of any.
+bool is_classifier(std::string_view name);
+
 /// A config with its patterns compiled, asked module by module.
 class AdapterRules {
  public:

@@ -182,7 +182,8 @@ void plan_biases(const AdapterConfig& config, const ModelSpec& spec, const Adapt
 void check_saved_names(const AdapterConfig& config, const ModelSpec& spec, const Ends& ends, const AdapterPlan& plan,
                        const std::vector<std::string>& parts, const std::string& source) {
   for (auto& name : config.modules_to_save) {
-    const bool head = ends.one_copy && ends.head.module().ends_with(name);
+    const bool head = (ends.one_copy && ends.head.module().ends_with(name)) ||
+                      (spec.head != HeadKind::causal_lm && is_classifier(name));
     if (!head && std::ranges::none_of(plan.saved, [&](auto& w) { return w.module().ends_with(name); }))
       throw UserError("{}: modules_to_save names '{}', which this {} model does not have{}", source, name,
                       spec.model_type, did_you_mean(name, parts))
@@ -274,6 +275,10 @@ AdapterConfig resolved_config(AdapterConfig config, const ModelSpec& spec) {
       if (std::ranges::find(all, name) == all.end()) all.push_back(std::move(name));
     config.target_modules = std::move(all);
     config.all_linear = false;
+  }
+  if (spec.head != HeadKind::causal_lm) {  // by the name that this family has for it
+    const std::string head = end_weights(spec)[1].module();
+    if (std::erase_if(config.modules_to_save, is_classifier) > 0) config.modules_to_save.push_back(head);
   }
   if (config.ensure_weight_tying && spec.tied) {
     const std::vector<WeightName> both = end_weights(spec);

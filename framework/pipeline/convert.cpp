@@ -132,7 +132,10 @@ struct InputAdapter {
   Adapter adapter;
 
   explicit InputAdapter(const Conversion& c) {
-    const std::string base = c.base_model.value_or(read_adapter_config_of(c.input).base_model);
+    const AdapterConfig config = read_adapter_config_of(c.input);
+    if (config.head != HeadKind::causal_lm)
+      throw UserError("{}: is the adapter of a reward model, whose head other formats do not hold; dml merge makes a model of it", c.input);
+    const std::string base = c.base_model.value_or(config.base_model);
     if (base.empty() || !file_exists(model_directory(base) + "/config.json"))
       throw UserError("{}: its base model '{}' was not found; give its directory with --base-model", c.input, base);
     spec = read_model_spec(model_directory(base));

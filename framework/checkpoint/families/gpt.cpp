@@ -82,6 +82,7 @@ void gpt2(ConfigFields& c, ModelSpec& s) {
 constexpr Naming kMpt{.embed = "transformer.wte",
                       .layers = "transformer.blocks",
                       .final_norm = "transformer.norm_f",
+                      .token_score = "classifier",
                       .input_norm = "norm_1",
                       .pre_ffn_norm = "norm_2",
                       .o = "attn.out_proj",
