@@ -80,12 +80,13 @@ std::string sentencepiece_model(const V& v) {
   }
   auto id = [](std::optional<Token> x) { return static_cast<std::uint64_t>(static_cast<std::int64_t>(x.value_or(-1))); };
   Message trainer;
-  trainer.number(3, 2);  // byte-pair encoding
+  trainer.number(3, v.model == "t5" ? 1 : 2);  // unigram, byte-pair encoding
   trainer.number(35, std::ranges::count(v.types, V::byte) > 0);
   trainer.number(40, id(v.unk)), trainer.number(41, id(v.bos)), trainer.number(42, id(v.eos)), trainer.number(43, id(v.pad));
   model.text(2, trainer.out);
   Message normalizer;
-  normalizer.text(1, "identity");
+  normalizer.text(1, v.charsmap.empty() ? "identity" : "precompiled");
+  if (!v.charsmap.empty()) normalizer.text(2, v.charsmap);
   normalizer.number(3, v.add_space_prefix.value_or(true));
   normalizer.number(4, v.remove_extra_whitespaces.value_or(false));
   normalizer.number(5, 1);
@@ -173,9 +174,9 @@ std::string byte_level_json(const V& v, const std::string& where) {
 }
 
 Json config_json(const V& v) {
-  Json config = {{"tokenizer_class", v.model == "llama" ? "LlamaTokenizer" : "PreTrainedTokenizerFast"},
+  Json config = {{"tokenizer_class", v.is_sentencepiece() ? "LlamaTokenizer" : "PreTrainedTokenizerFast"},
                  {"clean_up_tokenization_spaces", false}};
-  if (v.model == "llama") config["legacy"] = true, config["add_prefix_space"] = v.add_space_prefix.value_or(true);
+  if (v.is_sentencepiece()) config["legacy"] = true, config["add_prefix_space"] = v.add_space_prefix.value_or(true);
   config["add_bos_token"] = v.add_bos.value_or(v.model == "llama");
   config["add_eos_token"] = v.add_eos.value_or(false);
   const std::pair<const char*, std::optional<Token>> names[] = {
@@ -204,10 +205,10 @@ Json config_json(const V& v) {
 GgufVocabulary vocabulary_of(const GgufFile& file) {
   V v;
   v.model = file.text("tokenizer.ggml.model");
-  if (v.model != "llama" && v.model != "gpt2")
-    throw UserError("{}: its tokenizer is of kind '{}'; dml reads llama and gpt2. Name a folder with this model's tokenizer in "
+  if (!v.is_sentencepiece() && v.model != "gpt2")
+    throw UserError("{}: its tokenizer is of kind '{}'; dml reads llama, t5 and gpt2. Name a folder with this model's tokenizer in "
                     "tokenizer_config", file.path(), escape_controls(v.model).substr(0, 40));
-  v.pre = file.text("tokenizer.ggml.pre", v.model == "llama" ? "default" : "gpt-2");
+  v.pre = file.text("tokenizer.ggml.pre", v.is_sentencepiece() ? "default" : "gpt-2");
   v.tokens = list_of(file, "tokens", true).strings();
   const std::size_t n = v.tokens.size();
   v.types.assign(n, V::normal);
@@ -217,12 +218,14 @@ GgufVocabulary vocabulary_of(const GgufFile& file) {
     for (std::size_t i = 0; i < n; ++i)
       if (auto t = types.integer(i); t >= V::normal && t <= V::byte) v.types[i] = static_cast<std::int32_t>(t);
   }
-  if (v.model == "llama") {
+  if (v.is_sentencepiece()) {
     const GgufValue& scores = list_of(file, "scores", false);
     if (scores.count() != n) throw UserError("{}: {} scores of {} tokens", file.path(), scores.count(), n);
     for (std::size_t i = 0; i < n; ++i) v.scores.push_back(static_cast<float>(scores.number(i)));
     if (!std::ranges::all_of(v.scores, [](float x) { return std::isfinite(x); }))
       throw UserError("{}: a token's score is not finite", file.path());
+    if (v.model == "t5" && file.metadata().find("tokenizer.ggml.precompiled_charsmap"))
+      v.charsmap = list_of(file, "precompiled_charsmap", false).raw();
   } else {
     v.merges = list_of(file, "merges", true).strings();
   }
@@ -246,7 +249,7 @@ GgufVocabulary vocabulary_of(const GgufFile& file) {
 }
 
 void write_tokenizer(const GgufVocabulary& v, const std::string& folder) {
-  if (v.model == "llama") write_file(folder + "/tokenizer.model", sentencepiece_model(v));
+  if (v.is_sentencepiece()) write_file(folder + "/tokenizer.model", sentencepiece_model(v));
   else write_file(folder + "/tokenizer.json", byte_level_json(v, folder));
   write_file(folder + "/tokenizer_config.json", pretty_json(config_json(v)));
 }

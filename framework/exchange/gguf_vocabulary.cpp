@@ -9,6 +9,8 @@
 #include "tokenizer/load.h"
 #include "tokenizer/sentencepiece_model.h"
 #include "tokenizer/stages/bpe.h"
+#include "tokenizer/stages/json_fields.h"
+#include "tokenizer/stages/unigram.h"
 #include "tokenizer/text/scanner.h"
 #include "tokenizer/tokenizer_json.h"
 
@@ -58,6 +60,17 @@ void look_at_splitter(const Json& stage, Splitter& out) {
     out.pattern = stage["pattern"]["Regex"].get<std::string>();
 }
 
+std::string charsmap_of(const Json& normalizer) {
+  if (!normalizer.is_object()) return {};
+  if (normalizer.value("type", "") == "Precompiled")
+    return decode_base64(normalizer.value("precompiled_charsmap", ""), "tokenizer.json: precompiled_charsmap");
+  std::string found;
+  if (normalizer.contains("normalizers") && normalizer["normalizers"].is_array())
+    for (const Json& part : normalizer["normalizers"])
+      if (found.empty()) found = charsmap_of(part);
+  return found;
+}
+
 class Reader {
  public:
   Reader(const std::string& directory, const ModelSpec& spec)
@@ -83,15 +96,21 @@ class Reader {
   }
 
  private:
-  void require_bpe(bool bpe, const char* what) const {
-    if (!bpe)
-      throw UserError("{}: GGUF: {}; llama.cpp has byte-level BPE and SentencePiece's BPE for models of this kind",
+  void require(bool known, const char* what) const {
+    if (!known)
+      throw UserError("{}: GGUF: {}; llama.cpp has byte-level BPE, and SentencePiece's BPE and unigram model, for models of this kind",
                       directory_, what);
+  }
+  void warn_of_bytes() const {
+    log_warning("{}: llama.cpp does not spell unknown characters as bytes with a unigram model: they become the unknown token there",
+                directory_);
   }
 
   void from_sentencepiece(const SentencePieceModel& model) {
-    require_bpe(model.bpe, "its tokenizer is a unigram model");
-    out_.model = "llama", out_.pre = "default";
+    require(!model.whitespace_as_suffix, "its tokenizer writes spaces behind words");
+    out_.model = model.bpe ? "llama" : "t5", out_.pre = "default";
+    if (!model.bpe) out_.charsmap = model.charsmap;
+    if (!model.bpe && model.byte_fallback) warn_of_bytes();
     for (auto& piece : model.pieces) {
       out_.tokens.push_back(piece.text);
       out_.scores.push_back(piece.score);
@@ -103,17 +122,22 @@ class Reader {
 
   void from_json(const std::optional<SentencePieceModel>& pieces) {
     const TokenizerJson json = read_tables(directory_);
-    require_bpe(dynamic_cast<const Bpe*>(pipeline_->model.get()) != nullptr, "its tokenizer is not a byte-pair encoding");
+    const bool unigram = dynamic_cast<const Unigram*>(pipeline_->model.get()) != nullptr;
+    require(unigram || dynamic_cast<const Bpe*>(pipeline_->model.get()), "its tokenizer is neither byte-pair encoding nor unigram");
+    require(!unigram || !pipeline_->pre_tokenizer.byte_level, "its tokenizer is a unigram model of bytes");
     fill_tokens(json);
     if (pipeline_->pre_tokenizer.byte_level) return from_byte_level(json);
     const Json& model = json.root.contains("model") ? json.root["model"] : Json::object();
-    require_bpe(model.value("byte_fallback", false), "its tokenizer has no bytes for characters it does not know");
-    out_.model = "llama", out_.pre = "default";
+    const bool bytes = model.value("byte_fallback", false);
+    require(unigram || bytes, "its tokenizer has no bytes for characters it does not know");
+    if (unigram && bytes) warn_of_bytes();
+    out_.model = unigram ? "t5" : "llama", out_.pre = "default";
     for (std::size_t i = 0; i < out_.tokens.size(); ++i)
       if (const std::string& t = out_.tokens[i]; t.size() == 6 && t.starts_with("<0x") && t.ends_with(">"))
         out_.types[i] = V::byte;
     if (pipeline_->unk) out_.types[static_cast<std::size_t>(*pipeline_->unk)] = V::unknown;
-    scores(json, pieces);
+    if (unigram) unigram_rules(json);
+    else scores(json, pieces);
     Encoding probe = pipeline_->encode("x", {.parse_special = false});
     out_.add_space_prefix = !probe.ids.empty() && pipeline_->piece(probe.ids[0]).starts_with(kMark);
     compare_with_sentencepiece();
@@ -145,6 +169,13 @@ class Reader {
                 directory_);
   }
 
+  void unigram_rules(const TokenizerJson& json) {
+    out_.scores.assign(json.scores.begin(), json.scores.end());
+    auto ids = [&](const char* text) { return pipeline_->encode(text, {.parse_special = false}).ids; };
+    out_.remove_extra_whitespaces = ids("a  b") == ids("a b");
+    if (json.root.contains("normalizer")) out_.charsmap = charsmap_of(json.root["normalizer"]);
+  }
+
   // SentencePiece merges the pair whose result has the best score. Without its model, the merges in their order tell.
   void scores(const TokenizerJson& json, const std::optional<SentencePieceModel>& pieces) {
     out_.scores.assign(out_.tokens.size(), 0);
@@ -172,9 +203,10 @@ class Reader {
   // The same tokens by scores: what llama.cpp will do.
   void compare_with_sentencepiece() const {
     SentencePieceModel model;
-    model.bpe = model.byte_fallback = true;
+    model.bpe = model.byte_fallback = out_.model == "llama";
     model.add_dummy_prefix = *out_.add_space_prefix;
-    model.remove_extra_whitespaces = false;
+    model.remove_extra_whitespaces = !model.bpe && *out_.remove_extra_whitespaces;
+    model.charsmap = out_.charsmap;
     model.unk = pipeline_->unk.value_or(-1);
     for (std::size_t i = 0; i < out_.tokens.size(); ++i)
       model.pieces.push_back({out_.tokens[i], out_.scores[i], static_cast<SentencePieceModel::Type>(out_.types[i])});
@@ -277,6 +309,7 @@ void GgufVocabulary::write(GgufMetadata& to) const {
   set("tokens", GgufValue::texts(tokens));
   if (!scores.empty()) set("scores", GgufValue::f32s(scores));
   set("token_type", GgufValue::i32s(types));
+  if (!charsmap.empty()) set("precompiled_charsmap", GgufValue::bytes(charsmap));
   if (model == "gpt2") set("merges", GgufValue::texts(merges));
   const std::pair<const char*, std::optional<Token>> ids[] = {
       {"bos_token_id", bos}, {"eos_token_id", eos},  {"unknown_token_id", unk},

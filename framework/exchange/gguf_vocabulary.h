@@ -1,6 +1,6 @@
-// A tokenizer as GGUF holds it: flat lists under "tokenizer.ggml.…". llama.cpp has two kinds that decoder-only models use:
-// "llama", SentencePiece's byte-pair encoding by scores, and "gpt2", byte-level byte-pair encoding by a list of merges, whose
-// splitting into words goes by a name ("pre").
+// A tokenizer as GGUF holds it: flat lists under "tokenizer.ggml.…". llama.cpp has three kinds that decoder-only models use:
+// "llama", SentencePiece's byte-pair encoding by scores; "t5", its unigram model; and "gpt2", byte-level byte-pair encoding by a
+// list of merges, whose splitting into words goes by a name ("pre").
 #pragma once
 
 #include <optional>
@@ -16,17 +16,20 @@ namespace dml {
 struct GgufVocabulary {
   enum Type : std::int32_t { normal = 1, unknown = 2, control = 3, user_defined = 4, unused = 5, byte = 6 };
 
-  std::string model;  // "llama", "gpt2" or "none"
+  std::string model;  // "llama", "t5", "gpt2" or "none"
   std::string pre;    // "default", "llama-bpe" …
   std::vector<std::string> tokens;
-  std::vector<float> scores;  // of "llama"
+  std::vector<float> scores;  // of "llama" and "t5"
   std::vector<std::int32_t> types;
   std::vector<std::string> merges;  // of "gpt2"
+  std::string charsmap;             // of "t5": SentencePiece's table of normalised characters
   std::optional<Token> bos, eos, unk, pad, eot, eom;
   std::optional<bool> add_bos, add_eos, add_space_prefix, remove_extra_whitespaces;
   std::string chat_template;
   std::vector<std::pair<std::string, std::string>> named_templates;
 
+  /// Whether tokenizer.model can hold it.
+  bool is_sentencepiece() const { return model == "llama" || model == "t5"; }
   void write(GgufMetadata& to) const;
 };
 

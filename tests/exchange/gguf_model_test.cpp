@@ -16,6 +16,7 @@
 #include "exchange/gguf_models.h"
 #include "temporary_folder.h"
 #include "tokenizer/tokenizer.h"
+#include "tokenizer/train.h"
 
 namespace dml {
 namespace {
@@ -107,35 +108,78 @@ TEST_F(GgufModels, OfKindsThatDmlLacksAreRefused) {
 }
 
 // A tokenizer that went through a file gives the same ids.
-class GgufTokenizers : public GgufModels, public testing::WithParamInterface<const char*> {};
+class GgufTokenizers : public GgufModels, public testing::WithParamInterface<const char*> {
+ protected:
+  // `kind`: of tokenizer.ggml.model.
+  void expect_back(const std::string& directory, const char* kind = nullptr) const {
+    const auto tokenizer = load_tokenizer(directory);
+    ModelSpec spec;
+    spec.vocab = tokenizer->size() + 2, spec.hidden = 32, spec.ffn = 32, spec.heads = spec.kv_heads = 1, spec.head_dim = 32;
+    spec.layers = 0, spec.tied = true;
+    const testing_tools::TemporaryFolder folder;
+    const std::string path = folder / "model.gguf";
+    auto zeros = [](const WeightName& w, std::int64_t, std::int64_t count, float* out) { std::fill_n(out, count * w.cols, 0.f); };
+    write_gguf({"name", directory, spec, gguf_file_type("f16"), zeros}, path);
+    if (kind) {
+      EXPECT_EQ(GgufFile(path).text("tokenizer.ggml.model"), kind);
+    }
+    write_gguf_companions(GgufFile(path), folder.path());
+    const auto again = load_tokenizer(folder.path());
+    EXPECT_EQ(again->bos, tokenizer->bos);
+    EXPECT_EQ(again->eos, tokenizer->eos);
+    EXPECT_EQ(again->chat_template, tokenizer->chat_template);
+    for (std::string_view text : {pre_tokenizer_probe(), std::string_view("Once upon a time, there  was\na little girl."),
+                                  std::string_view(" leading"), std::string_view("<s>markup</s> <|im_end|>x <|eot_id|>")}) {
+      EXPECT_EQ(again->encode(text, {.add_special = true}).ids, tokenizer->encode(text, {.add_special = true}).ids) << text;
+      EXPECT_EQ(again->encode(text, {.parse_special = false}).ids, tokenizer->encode(text, {.parse_special = false}).ids) << text;
+      const auto ids = tokenizer->encode(text).ids;
+      EXPECT_EQ(again->decode(ids), tokenizer->decode(ids));
+    }
+  }
+};
 
 TEST_P(GgufTokenizers, ComeBack) {
   const std::string directory = kData + GetParam();
   if (!fs::exists(directory)) GTEST_SKIP() << "no ../shared/data";
-  const auto tokenizer = load_tokenizer(directory);
-  ModelSpec spec;
-  spec.vocab = tokenizer->size() + 2, spec.hidden = 32, spec.ffn = 32, spec.heads = spec.kv_heads = 1, spec.head_dim = 32;
-  spec.layers = 0, spec.tied = true;
-  const std::string path = folder_ / "model.gguf";
-  auto zeros = [](const WeightName& w, std::int64_t, std::int64_t count, float* out) { std::fill_n(out, count * w.cols, 0.f); };
-  write_gguf({"name", directory, spec, gguf_file_type("f16"), zeros}, path);
-  write_gguf_companions(GgufFile(path), folder_.path());
-  const auto again = load_tokenizer(folder_.path());
-  EXPECT_EQ(again->bos, tokenizer->bos);
-  EXPECT_EQ(again->eos, tokenizer->eos);
-  EXPECT_EQ(again->chat_template, tokenizer->chat_template);
-  for (std::string_view text : {pre_tokenizer_probe(), std::string_view("Once upon a time, there  was\na little girl."),
-                                std::string_view(" leading"), std::string_view("<s>markup</s> <|im_end|>x <|eot_id|>")}) {
-    EXPECT_EQ(again->encode(text, {.add_special = true}).ids, tokenizer->encode(text, {.add_special = true}).ids) << text;
-    EXPECT_EQ(again->encode(text, {.parse_special = false}).ids, tokenizer->encode(text, {.parse_special = false}).ids) << text;
-    const auto ids = tokenizer->encode(text).ids;
-    EXPECT_EQ(again->decode(ids), tokenizer->decode(ids));
-  }
+  expect_back(directory);
 }
 
 INSTANTIATE_TEST_SUITE_P(Real, GgufTokenizers,
                          testing::Values("models/stories260K", "tokenizers/llama2", "tokenizers/llama3", "tokenizers/qwen2.5",
                                          "tokenizers/gpt2", "tokenizers/mistral-v1"));
+
+using GgufUnigram = GgufTokenizers;
+
+// SentencePiece's unigram model, as tokenizer.model and as tokenizer.json.
+TEST_P(GgufUnigram, ComesBack) {
+  const testing_tools::TemporaryFolder folder;
+  TokenizerTraining options;
+  options.model = SubwordModel::unigram;
+  write_tokenizer(options, read_file(DML_SOURCE_DIR "/tests/golden/tokenizer/trained_unigram.model"), folder.path());
+  fs::remove(folder / GetParam());
+  expect_back(folder.path(), "t5");
+}
+
+INSTANTIATE_TEST_SUITE_P(Without, GgufUnigram, testing::Values("tokenizer.model", "tokenizer.json"),
+                         [](auto& row) { return row.param == std::string("tokenizer.json") ? "Json" : "Model"; });
+
+TEST_F(GgufModels, CharactersOfAUnigramModelAreNormalisedAsBefore) {
+  const testing_tools::TemporaryFolder folder;
+  fs::copy_file(DML_SOURCE_DIR "/tests/golden/tokenizer/spm_unigram.model", folder / "tokenizer.model");
+  write_file(folder / "tokenizer_config.json", R"({"tokenizer_class": "LlamaTokenizer"})");
+  const auto tokenizer = load_tokenizer(folder.path());
+  ModelSpec spec;
+  spec.vocab = tokenizer->size();
+  const GgufVocabulary vocabulary = read_vocabulary(folder.path(), spec);
+  EXPECT_FALSE(vocabulary.charsmap.empty());
+  GgufMetadata m;
+  vocabulary.write(m);
+  GgufWriter(folder_ / "a.gguf", m, {}).commit();
+  write_tokenizer(vocabulary_of(GgufFile(folder_ / "a.gguf")), folder_.path());
+  const auto again = load_tokenizer(folder_.path());
+  for (std::string_view text : {"\uff26\uff55\uff4c\uff4c width, \ufb01ne  spaces ", "x\u00b2"})
+    EXPECT_EQ(again->encode(text).ids, tokenizer->encode(text).ids) << text;
+}
 
 }  // namespace
 }  // namespace dml
