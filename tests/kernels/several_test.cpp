@@ -1,9 +1,11 @@
-// Several operations at once against each of them alone: the same bits, whatever the rows of the others and the threads.
+// Several operations at once against each of them alone: the same bits, whatever the rows of the others and the threads; and
+// against slow sums in double precision.
 #include "kernels/several.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <vector>
 
@@ -19,7 +21,7 @@ namespace {
 
 // Rows of experts, one behind the other: none, few enough to be dots, parts of a register block, many.
 constexpr std::int64_t kRows[] = {0, 1, 58, 9, 0, 37, 8, 120};
-constexpr std::int64_t kExperts = std::size(kRows), kIn = 128, kOut = 100, kRank = 8;
+constexpr std::int64_t kExperts = std::size(kRows), kIn = kWholeBlocks, kOut = 100, kRank = 8;
 
 struct Experts {
   std::vector<Stored> weights;
@@ -69,33 +71,80 @@ void each_isa(F f) {
   use_isa(best_isa());
 }
 
-TEST(Several, ProductsHaveTheBitsOfEachAlone) {
-  for (const Kind& kind : kKinds) {
-    Experts m(kind);
-    SCOPED_TRACE(testing::PrintToString(kind));
-    each_isa([&] {
-      for (Rows how : {Rows::by_count, Rows::dots, Rows::packed})
-        expect_each_alone(m.dy.size(), [&](std::int64_t first, std::int64_t count, std::vector<float>& y) {
-          auto product = [&](std::int64_t i) {
-            const std::int64_t e = first + i;
-            ForwardProduct p{m.of(e, m.x, kIn), m.weight(e), m.of(e, y, kOut)};
-            if (e % 2 == 0) p.down = m.of(e, m.down, kRank), p.b = m.low(e, m.b, kOut, kRank);
-            return p;
-          };
-          gemm_nt({count, product}, Write::add, how);
-        });
-      expect_each_alone(m.x.size(), [&](std::int64_t first, std::int64_t count, std::vector<float>& dx) {
-        auto product = [&](std::int64_t i) {
-          const std::int64_t e = first + i;
-          InputGradient p{m.of(e, m.dy, kOut), m.weight(e), m.of(e, dx, kIn)};
-          if (e % 2 == 0) p.ddown = m.of(e, m.down, kRank), p.a = m.low(e, m.a, kRank, kIn);
-          return p;
-        };
-        gemm_nn({count, product}, Write::add);
-      });
-    });
+class SeveralStored : public testing::TestWithParam<Kind> {
+ protected:
+  // Of the experts [first, first + count), those with even numbers with an adapter; both add.
+  void forward(std::int64_t first, std::int64_t count, Rows how, std::vector<float>& y) {
+    auto product = [&](std::int64_t i) {
+      const std::int64_t e = first + i;
+      ForwardProduct p{m.of(e, m.x, kIn), m.weight(e), m.of(e, y, kOut)};
+      if (e % 2 == 0) p.down = m.of(e, m.down, kRank), p.b = m.low(e, m.b, kOut, kRank);
+      return p;
+    };
+    gemm_nt({count, product}, Write::add, how);
   }
+  void backward(std::int64_t first, std::int64_t count, std::vector<float>& dx) {
+    auto product = [&](std::int64_t i) {
+      const std::int64_t e = first + i;
+      InputGradient p{m.of(e, m.dy, kOut), m.weight(e), m.of(e, dx, kIn)};
+      if (e % 2 == 0) p.ddown = m.of(e, m.down, kRank), p.a = m.low(e, m.a, kRank, kIn);
+      return p;
+    };
+    gemm_nn({count, product}, Write::add);
+  }
+  // What any float32 sum of these terms, in any order, may be off by: half a unit in the last place for each that is added.
+  static constexpr double kTerms = kIn + kRank + 2, kUnit = 0x1p-24;
+
+  Experts m{GetParam()};
+};
+
+TEST_P(SeveralStored, ProductsHaveTheBitsOfEachAlone) {
+  each_isa([&] {
+    for (Rows how : {Rows::by_count, Rows::dots, Rows::packed})
+      expect_each_alone(m.dy.size(), [&](std::int64_t first, std::int64_t count, std::vector<float>& y) {
+        forward(first, count, how, y);
+      });
+    expect_each_alone(m.x.size(), [&](std::int64_t first, std::int64_t count, std::vector<float>& dx) {
+      backward(first, count, dx);
+    });
+  });
 }
+
+TEST_P(SeveralStored, ProductsAreTheSlowSumsOfTheirRows) {
+  const std::vector<float> y0 = values(m.dy.size(), 9), dx0 = values(m.x.size(), 9);
+  each_isa([&] {
+    std::vector<float> dots = y0, packed = y0, by_count = y0, dx = dx0;
+    forward(0, kExperts, Rows::dots, dots), forward(0, kExperts, Rows::packed, packed);
+    forward(0, kExperts, Rows::by_count, by_count), backward(0, kExperts, dx);
+    for (std::int64_t e = 0; e < kExperts; ++e) {
+      const ConstMat w = mat(m.weights[static_cast<std::size_t>(e)].plain, kOut, kIn);
+      const std::int64_t rank = e % 2 == 0 ? kRank : 0;
+      const ConstMat a = m.low(e, m.a, kRank, kIn), b = m.low(e, m.b, kOut, kRank);
+      for (std::int64_t r = m.starts[e]; r < m.starts[e + 1]; ++r) {
+        double sum = 0, size = 0;
+        auto add = [&](double x, double factor) { sum += x * factor, size += std::fabs(x * factor); };
+        auto begin = [&](double before) { sum = before, size = std::fabs(before); };
+        auto at = [](const std::vector<float>& values, std::int64_t i) { return static_cast<double>(values[static_cast<std::size_t>(i)]); };
+        for (std::int64_t o = 0; o < kOut; ++o) {
+          begin(at(y0, r * kOut + o));
+          for (std::int64_t i = 0; i < kIn; ++i) add(at(m.x, r * kIn + i), static_cast<double>(w.row(o)[i]));
+          for (std::int64_t k = 0; k < rank; ++k) add(at(m.down, r * kRank + k), static_cast<double>(b.row(o)[k]));
+          for (const auto* y : {&dots, &packed, &by_count})
+            ASSERT_NEAR(at(*y, r * kOut + o), sum, kTerms * kUnit * size) << "expert " << e << ", row " << r;
+        }
+        for (std::int64_t i = 0; i < kIn; ++i) {
+          begin(at(dx0, r * kIn + i));
+          for (std::int64_t o = 0; o < kOut; ++o) add(at(m.dy, r * kOut + o), static_cast<double>(w.row(o)[i]));
+          for (std::int64_t k = 0; k < rank; ++k) add(at(m.down, r * kRank + k), static_cast<double>(a.row(k)[i]));
+          ASSERT_NEAR(at(dx, r * kIn + i), sum, kTerms * kUnit * size) << "expert " << e << ", row " << r;
+        }
+      }
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, SeveralStored, testing::ValuesIn(all_kinds()),
+                         [](auto& kind) { return name_of(kind.param); });
 
 TEST(Several, WeightsHaveTheGradientsOfEachAlone) {
   Experts m({Storage::f32});

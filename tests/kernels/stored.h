@@ -1,11 +1,14 @@
 // Weights in every storage for tests of products.
 #pragma once
 
+#include <cmath>
 #include <cstring>
 #include <ostream>
+#include <string>
 #include <vector>
 
 #include "core/bf16.h"
+#include "kernels/quant_ggml.h"
 #include "kernels/quant_int8.h"
 #include "kernels/quant_nf4.h"
 #include "kernels/weight.h"
@@ -16,17 +19,33 @@ namespace dml::kernels {
 struct Kind {
   Storage storage;
   bool bf16_values = false;
+  std::int64_t row_step = 1;
 };
 inline constexpr Kind kKinds[] = {{Storage::f32},  {Storage::bf16}, {Storage::f16},
                            {Storage::int8}, {Storage::nf4},  {Storage::nf4, true}};
-inline void PrintTo(const Kind& kind, std::ostream* out) {
-  *out << "storage " << static_cast<int>(kind.storage) << (kind.bf16_values ? " in bf16" : "");
+// Rows of whole blocks, of 32 or 256 values: gpt-oss's experts, whose gate and up have every other row, and GGUF's formats.
+inline constexpr Kind kBlockKinds[] = {{Storage::mxfp4}, {Storage::mxfp4, false, 2}, {Storage::q8_0}, {Storage::q4_0},
+                                       {Storage::q4_1},  {Storage::q5_0},            {Storage::q5_1}, {Storage::q4_k},
+                                       {Storage::q5_k},  {Storage::q6_k}};
+inline constexpr std::int64_t kWholeBlocks = 256;  // columns for any of them
+inline std::vector<Kind> all_kinds() {
+  std::vector<Kind> all(std::begin(kKinds), std::end(kKinds));
+  all.insert(all.end(), std::begin(kBlockKinds), std::end(kBlockKinds));
+  return all;
 }
+inline std::string name_of(const Kind& kind) {
+  static constexpr const char* kNames[] = {"f32", "bf16", "f16", "nf4", "int8", "mxfp4"};
+  const BlockFormat* blocks = block_format(kind.storage);
+  return std::string(blocks ? blocks->name : kNames[static_cast<std::size_t>(kind.storage)]) +
+         (kind.bf16_values ? "_in_bf16" : "") + (kind.row_step > 1 ? "_in_turn" : "");
+}
+inline void PrintTo(const Kind& kind, std::ostream* out) { *out << name_of(kind); }
 
 // Weights in every storage, and the float32 values they stand for.
 struct Stored {
   std::vector<float> plain, scales;
   std::vector<std::byte> data;
+  std::vector<std::uint8_t> powers;  // of mxfp4
   Weight weight;
 
   Stored(Kind kind, std::int64_t n, std::int64_t k, std::uint64_t seed = 2)
@@ -34,7 +53,17 @@ struct Stored {
     const Storage storage = kind.storage;
     weight = {storage, n, k, data.data()};
     weight.bf16_values = kind.bf16_values;
+    weight.row_step = kind.row_step;
     const std::size_t size = plain.size();
+    if (storage == Storage::mxfp4) {
+      fill_with_mxfp4(seed);
+      return;
+    }
+    if (const BlockFormat* blocks = block_format(storage)) {
+      blocks->quantise(plain.data(), n * k / blocks->values, reinterpret_cast<std::uint8_t*>(data.data()));
+      blocks->unpack(reinterpret_cast<const std::uint8_t*>(data.data()), n * k / blocks->values, plain.data());
+      return;
+    }
     if (storage == Storage::f32) std::memcpy(data.data(), plain.data(), size * 4);
     else if (storage == Storage::bf16)
       for (std::size_t i = 0; i < size; ++i) reinterpret_cast<bf16*>(data.data())[i] = to_bf16(plain[i]);
@@ -49,6 +78,26 @@ struct Stored {
     }
     weight.scales = scales.data();
     unpack(weight, 0, n, 0, k, plain.data());
+  }
+
+ private:
+  // Any codes are numbers. The values by the definition of E2M1 and E8M0: two bits of exponent, one of fraction.
+  void fill_with_mxfp4(std::uint64_t seed) {
+    const Random random(seed, Purpose::noise);
+    const std::int64_t stored = weight.rows * weight.row_step * weight.cols;
+    powers.resize(static_cast<std::size_t>(stored / kMxfp4Block));
+    for (std::size_t i = 0; i < powers.size(); ++i) powers[i] = static_cast<std::uint8_t>(123 + random.below(i, 4));
+    for (std::int64_t i = 0; i < stored / 2; ++i)
+      data[static_cast<std::size_t>(i)] = static_cast<std::byte>(random.below(static_cast<std::uint64_t>(stored + i), 256));
+    weight.scale_codes = powers.data();
+    for (std::int64_t i = 0; i < weight.rows * weight.cols; ++i) {
+      const std::int64_t at = i / weight.cols * weight.row_step * weight.cols + i % weight.cols;
+      const int code = static_cast<int>(data[static_cast<std::size_t>(at / 2)]) >> (at % 2 * 4) & 15;
+      const int exponent = code >> 1 & 3, half = code & 1;
+      const double value = exponent == 0 ? 0.5 * half : (1 + 0.5 * half) * std::exp2(exponent - 1);
+      const double power = std::exp2(powers[static_cast<std::size_t>(at / kMxfp4Block)] - 127);
+      plain[static_cast<std::size_t>(i)] = static_cast<float>((code & 8 ? -value : value) * power);
+    }
   }
 };
 

@@ -1,5 +1,8 @@
 // A model over a quantised base computes what one over the de-quantised values in float32 does, to the bit: unpacking
-// is the only difference, and products are cut alike for every storage.
+// is the only difference, and products are cut alike for every storage. The few rows that an expert may have are no exception,
+// but int8 multiplies such rows with its codes, and the sum with the scale of the weight's row. Where scales are powers of two,
+// that rounds nothing else, so experts get such scales here. (On AMX those codes are multiplied as integers: in another order,
+// whose error tests/kernels bounds. The plainer AVX-512 takes its place.)
 #include "checkpoint/quantised.h"
 
 #include <fmt/format.h>
@@ -8,8 +11,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
+#include <optional>
 
 #include "core/parallel.h"
+#include "kernels/processor.h"
 #include "kernels/stored_format.h"
 #include "model/golden.h"
 #include "model/weight_slots.h"
@@ -19,10 +25,10 @@ namespace dml {
 namespace {
 
 // The values that the quantised tensors stand for, in the form of the file.
-std::map<std::string, std::vector<float>> dequantised(const QuantisedBase& base, const QuantisedLayout& layout) {
+std::map<std::string, std::vector<float>> dequantised(const TensorSource& base, const QuantisedLayout& layout) {
   std::map<std::string, std::vector<float>> values;
   for (const QuantisedMatrix& m : layout.matrices) {
-    StoredTensor t = *base.find(m.name);
+    StoredTensor t = *base(m.name);
     std::vector<float> out(static_cast<std::size_t>(m.size()));
     kernels::unpack(t.as_matrix(m.rows, m.cols), 0, m.rows, 0, m.cols, out.data());
     if (m.transposed) {
@@ -35,6 +41,28 @@ std::map<std::string, std::vector<float>> dequantised(const QuantisedBase& base,
   }
   return values;
 }
+
+// The base, but every scale of int8 the power of two next to it.
+TensorSource with_rounded_scales(const QuantisedBase& base, const QuantisedLayout& layout) {
+  auto scales = std::make_shared<std::map<std::string, std::vector<float>>>();
+  for (const QuantisedMatrix& m : layout.matrices) {
+    const float* own = base.find(m.name)->scales;
+    for (std::int64_t row = 0; row < m.rows; ++row)
+      (*scales)[m.name].push_back(std::exp2(std::round(std::log2(std::max(own[row], 1e-30f)))));
+  }
+  return [&base, scales](const std::string& name) {
+    auto t = base.find(name);
+    if (t) t->scales = scales->at(name).data();
+    return t;
+  };
+}
+
+struct PlainerThanAmx {
+  PlainerThanAmx() {
+    if (kernels::best_isa() == kernels::Isa::amx) kernels::use_isa(kernels::Isa::avx512);
+  }
+  ~PlainerThanAmx() { kernels::use_isa(kernels::best_isa()); }
+};
 
 struct Result {
   double loss;
@@ -57,11 +85,15 @@ TEST_P(QuantisedModel, ComputesWhatTheDequantisedModelDoes) {
   auto files = std::make_shared<ModelFiles>(directory);
   QuantisedBase base(spec, *files, scheme, cache.path());
   auto plain = golden_source(files);
-  auto values = dequantised(base, quantised_layout(spec, scheme));
+  const bool codes_are_multiplied = spec.moe.experts > 0 && scheme == kernels::Storage::int8;
+  std::optional<PlainerThanAmx> isa;
+  TensorSource stored = [&](const std::string& name) { return base.find(name); };
+  if (codes_are_multiplied) isa.emplace(), stored = with_rounded_scales(base, quantised_layout(spec, scheme));
+  auto values = dequantised(stored, quantised_layout(spec, scheme));
 
   GoldenBatch batch(golden_path(family) + "/batch.json");
   GoldenModel small(family, true, batch, "", 0.1, [&](const std::string& name) {
-    auto t = base.find(name);
+    auto t = stored(name);
     return t ? t : plain(name);
   });
   GoldenModel large(family, true, batch, "", 0.1, [&](const std::string& name) {
@@ -70,18 +102,8 @@ TEST_P(QuantisedModel, ComputesWhatTheDequantisedModelDoes) {
     return t;
   });
   Result a = run(small, batch), b = run(large, batch);
-  // An expert may have few rows, which int8 multiplies as integers: exactly, where floats are rounded.
-  const bool rounded = spec.moe.experts > 0 && scheme == kernels::Storage::int8;
-  EXPECT_NEAR(a.loss, b.loss, rounded ? 1e-5 * b.loss : 0);
-  if (!rounded) {
-    EXPECT_EQ(a.gradients, b.gradients);
-  }
-  for (std::size_t u = 0; rounded && u < b.gradients.size(); ++u) {
-    float largest = 0;
-    for (float g : b.gradients[u]) largest = std::max(largest, std::abs(g));
-    for (std::size_t i = 0; i < b.gradients[u].size(); ++i)
-      ASSERT_NEAR(a.gradients[u][i], b.gradients[u][i], 1e-4f * largest) << u << " " << i;
-  }
+  EXPECT_EQ(a.loss, b.loss);
+  EXPECT_EQ(a.gradients, b.gradients);
 
   int before = threads();
   for (int count : {1, 3}) {
