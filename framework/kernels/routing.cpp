@@ -171,23 +171,24 @@ void weight_gradients(ConstMat x, ConstMat y, const Dispatch& d, std::int64_t fi
   });
 }
 
-void add_weighed_bias(const float* bias, const Dispatch& d, ConstMat weights, std::int64_t first, Mat y) {
+void add_weighed_bias(ExpertBias bias, const Dispatch& d, ConstMat weights, std::int64_t first, Mat y) {
   parallel_ranges(y.rows, kTokens, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
-      loops().add_scaled(bias, weights.data[d.places[at(first + i)]], y.row(i), y.cols);
+      loops().add_scaled(bias.values, bias.scale * weights.data[d.places[at(first + i)]], y.row(i), y.cols);
   });
 }
 
-void weighed_bias_backward(ConstMat dy, const float* bias, const Dispatch& d, ConstMat weights, std::int64_t first,
-                           Mat dweights, float* dbias) {
+void weighed_bias_backward(ConstMat dy, ExpertBias bias, const Dispatch& d, ConstMat weights, std::int64_t first,
+                           Mat dweights, float* dvalues) {
   parallel_ranges(dy.rows, kTokens, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
-      dweights.data[d.places[at(first + i)]] += loops().dot(dy.row(i), bias, dy.cols);
+      dweights.data[d.places[at(first + i)]] += bias.scale * loops().dot(dy.row(i), bias.values, dy.cols);
   });
   constexpr std::int64_t kColumns = 256;
-  parallel_ranges(dbias ? dy.cols : 0, kColumns, [&](std::int64_t begin, std::int64_t end) {
+  parallel_ranges(dvalues ? dy.cols : 0, kColumns, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = 0; i < dy.rows; ++i)
-      loops().add_scaled(dy.row(i) + begin, weights.data[d.places[at(first + i)]], dbias + begin, end - begin);
+      loops().add_scaled(dy.row(i) + begin, bias.scale * weights.data[d.places[at(first + i)]], dvalues + begin,
+                         end - begin);
   });
 }
 

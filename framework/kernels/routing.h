@@ -52,11 +52,15 @@ void weigh_rows(Mat x, const Dispatch& d, ConstMat weights, std::int64_t first);
 /// dweights[place of row first + i] = x[i] · y[i].
 void weight_gradients(ConstMat x, ConstMat y, const Dispatch& d, std::int64_t first, Mat dweights);
 
+/// What is added to every row of an expert's output: scale · values.
+struct ExpertBias {
+  const float *values, scale;
+};
 /// y[i] += weight of row first + i · bias.
-void add_weighed_bias(const float* bias, const Dispatch& d, ConstMat weights, std::int64_t first, Mat y);
-/// Its gradients: adds dy[i] · bias to the weights', and weight · dy[i] to dbias unless it is null.
-void weighed_bias_backward(ConstMat dy, const float* bias, const Dispatch& d, ConstMat weights, std::int64_t first,
-                           Mat dweights, float* dbias);
+void add_weighed_bias(ExpertBias bias, const Dispatch& d, ConstMat weights, std::int64_t first, Mat y);
+/// Its gradients: adds dy[i] · bias to the weights', and scale · weight · dy[i] to dvalues unless it is null.
+void weighed_bias_backward(ConstMat dy, ExpertBias bias, const Dispatch& d, ConstMat weights, std::int64_t first,
+                           Mat dweights, float* dvalues);
 
 /// y[t] += sigmoid(logits[t]) · x[t], logits (T, 1).
 void add_gated_rows(ConstMat logits, ConstMat x, Mat y);

@@ -35,6 +35,13 @@ void Linear::backward(ConstMat dy, ConstMat x, const Saved& s, Mat dx, Write mod
   backward_linears(LinearRows{this, 0, x.rows, pass.first_row, s}, dy, x, dx, mode, pass);
 }
 
+LinearRows::Range LinearRows::of_tokens(std::int64_t first, std::int64_t count) const {
+  if (places.empty())
+    return {std::max<std::int64_t>(0, first - first_row), std::min(rows, first + count - first_row)};
+  auto row_of = [&](std::int64_t token) { return std::ranges::lower_bound(places, token * chosen) - places.begin(); };
+  return {row_of(first), row_of(first + count)};
+}
+
 namespace {
 
 using kernels::Several;
@@ -101,7 +108,7 @@ void add_bias_gradients(const LinearRows& r, ConstMat dy, Pass& pass) {
   if (dy.rows == 0) return;
   Arena::Scope scope(pass.arena);
   if (Mat db = l.bias && r.biased ? l.bias.grad() : Mat{}; !db.empty()) kernels::bias_backward(dy, db.data, pass.arena);
-  if (Mat dc = l.lora && l.lora->bias ? l.lora->bias.grad() : Mat{}; !dc.empty()) {
+  if (Mat dc = l.lora && l.lora->bias && r.biased ? l.lora->bias.grad() : Mat{}; !dc.empty()) {
     Mat sum = pass.arena.matrix(1, dy.cols);
     kernels::fill(sum.flat(), 0);
     kernels::bias_backward(dy, sum.data, pass.arena);
@@ -109,36 +116,25 @@ void add_bias_gradients(const LinearRows& r, ConstMat dy, Pass& pass) {
   }
 }
 
-// y = m / ‖W + s·BA‖ · (y + s · (x Aᵀ) Bᵀ) + s · c.
-void add_adapter(const Linear& l, const LoraAdapter& adapter, ConstMat x, Mat down, Mat row, Mat y, Pass& pass) {
+// y = m / ‖W + s·BA‖ · (y + s · (x Aᵀ) Bᵀ) + s · c, the last not where the caller of r's products adds biases.
+void add_adapter(const LinearRows& r, const LoraAdapter& adapter, ConstMat x, Mat down, Mat row, Mat y, Pass& pass) {
   kernels::lora_down(kernels::AdapterDown{x, adapter.a.value(), down}, pass.arena, pass.rows);
   kernels::scale(down, adapter.scale);
   kernels::lora_up(kernels::AdapterUp{down, adapter.b.value(), 1, y});
   if (adapter.magnitude) {
-    if (!adapter.norms) kernels::dora_norms(l.value(), adapter.a.value(), adapter.b.value(), adapter.scale, row.data);
+    if (!adapter.norms) kernels::dora_norms(r.linear->value(), adapter.a.value(), adapter.b.value(), adapter.scale, row.data);
     kernels::dora_scale(adapter.magnitude.value().data, adapter.norms ? adapter.norms : row.data, y);
   }
-  if (adapter.bias) add_adapter_bias(adapter, row, y);
+  if (adapter.bias && r.biased) add_adapter_bias(adapter, row, y);
 }
 
-// The adapters that rows of a layer may have in generation, and which rows have which.
-struct Choices {
-  const LoraAdapter* own;
-  AdapterRows whole;
-  std::span<const LoraAdapter* const> adapters;
-  std::span<const AdapterRows> rows;
-
-  Choices(const LinearRows& r, const Pass& pass)
-      : own(r.linear->lora ? &*r.linear->lora : nullptr),
-        whole{r.first_row, r.rows, 0},
-        adapters(own ? std::span<const LoraAdapter* const>(&own, 1) : std::span<const LoraAdapter* const>(r.linear->adapters)),
-        rows(own ? std::span<const AdapterRows>(&whole, 1) : pass.adapters) {}
-  Choices(const Choices&) = delete;
-
-  const LoraAdapter* of(const AdapterRows& g) const {
-    return g.adapter >= 0 && g.adapter < std::ssize(adapters) ? adapters[static_cast<std::size_t>(g.adapter)] : nullptr;
-  }
-};
+// All adapters that rows of a layer may have in generation.
+template <class F>
+void each_possible(const Linear& l, F f) {
+  if (l.lora) return f(*l.lora);
+  for (const LoraAdapter* adapter : l.adapters)
+    if (adapter) f(*adapter);
+}
 
 // One product for all rows, then each adapter's part for its own. DoRA scales the sum of both, so it cannot add to y in place.
 void generate(const Several<LinearRows>& layers, ConstMat x, Mat y, Write mode, Pass& pass) {
@@ -146,9 +142,9 @@ void generate(const Several<LinearRows>& layers, ConstMat x, Mat y, Write mode, 
   std::int64_t rank = 0;
   bool dora = false, biased = false;
   each(layers, [&](const LinearRows& r) {
-    const Choices choices(r, pass);
-    for (const LoraAdapter* l : choices.adapters)
-      if (l) rank = std::max(rank, l->a.rows), dora = dora || l->magnitude, biased = biased || l->bias;
+    each_possible(*r.linear, [&](const LoraAdapter& l) {
+      rank = std::max(rank, l.a.rows), dora = dora || l.magnitude, biased = biased || l.bias;
+    });
   });
   const bool apart = dora && mode == Write::add;
   Mat product = apart ? pass.arena.matrix(y.rows, y.cols) : y;
@@ -159,16 +155,11 @@ void generate(const Several<LinearRows>& layers, ConstMat x, Mat y, Write mode, 
   kernels::gemm_nt({layers.size(), base}, apart ? Write::set : mode, pass.rows);
   Mat down = pass.arena.matrix(x.rows, rank), row = pass.arena.matrix(dora || biased, y.cols);
   each(layers, [&](const LinearRows& r) {
-    const Choices choices(r, pass);
-    auto add = [&](const LoraAdapter* adapter, std::int64_t first, std::int64_t last) {
-      if (adapter && first < last)
-        add_adapter(*r.linear, *adapter, part(r, x).slice(first, last - first), {down.data, last - first, adapter->a.rows},
-                    row, part(r, product).slice(first, last - first), pass);
-    };
-    for (const LoraAdapter* adapter : choices.adapters)
-      if (dry_run()) add(adapter, 0, r.rows);  // whichever rows are whose
-    for (const AdapterRows& g : choices.rows)
-      if (!dry_run()) add(choices.of(g), std::max<std::int64_t>(0, g.first - r.first_row), std::min(r.rows, g.first + g.count - r.first_row));
+    each_adapter(r, pass, [&](const LoraAdapter& adapter, std::int64_t first, std::int64_t last) {
+      if (const std::int64_t count = last - first; count > 0)
+        add_adapter(r, adapter, part(r, x).slice(first, count), {down.data, count, adapter.a.rows}, row,
+                    part(r, product).slice(first, count), pass);
+    });
   });
   if (apart) kernels::add_scaled(product, 1, y);
   each(layers, [&](const LinearRows& r) { add_bias(r, part(r, y)); });
@@ -272,7 +263,8 @@ void forward_linears(const Several<LinearRows>& layers, ConstMat x, Mat y, Write
   if (dora) scale_by_magnitude(first, to, y, mode, pass);
   each(layers, [&](const LinearRows& r) {
     if (r.rows == 0) return;
-    if (adapted(r) && r.linear->lora->bias) add_adapter_bias(*r.linear->lora, pass.arena.matrix(1, y.cols), part(r, y));
+    if (adapted(r) && r.linear->lora->bias && r.biased)
+      add_adapter_bias(*r.linear->lora, pass.arena.matrix(1, y.cols), part(r, y));
     add_bias(r, part(r, y));
   });
 }

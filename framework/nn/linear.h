@@ -6,8 +6,10 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "core/parallel.h"
 #include "kernels/weight.h"
 #include "nn/kept.h"
 #include "nn/lora.h"
@@ -51,8 +53,37 @@ struct LinearRows {
   const Linear* linear;
   std::int64_t row, rows, first_row;
   Linear::Saved saved;
-  bool biased = true;  // false: the caller adds the layer's bias, and sees to its gradient
+  bool biased = true;  // false: the caller adds biases, those of adapters too, and computes their gradients
+  // Of rows that were gathered: row i is of the batch's token places[i] / chosen, ascending. Else it is of token first_row + i.
+  std::span<const std::int32_t> places = {};
+  std::int64_t chosen = 1;
+
+  struct Range {
+    std::int64_t first, last;
+  };
+  /// Which of these rows are of the batch's tokens [first, first + count).
+  Range of_tokens(std::int64_t first, std::int64_t count) const;
 };
+
+/// Calls f(adapter, first, last) for every adapter that has a part in rows [first, last) of these, counted from the first of
+/// them. Under a DryRun each may have all.
+template <class F>
+void each_adapter(const LinearRows& r, const Pass& pass, F f) {
+  if (pass.base_alone) return;
+  const Linear& l = *r.linear;
+  if (l.lora) return f(*l.lora, std::int64_t{0}, r.rows);
+  if (dry_run()) {
+    for (const LoraAdapter* adapter : l.adapters)
+      if (adapter) f(*adapter, std::int64_t{0}, r.rows);
+    return;
+  }
+  for (const AdapterRows& g : pass.adapters) {
+    if (g.adapter < 0 || g.adapter >= std::ssize(l.adapters)) continue;
+    const LoraAdapter* adapter = l.adapters[static_cast<std::size_t>(g.adapter)];
+    const LinearRows::Range own = r.of_tokens(g.first, g.count);
+    if (adapter && own.first < own.last) f(*adapter, own.first, own.last);
+  }
+}
 
 /// forward and backward of all of them, at the rate of one layer. Layers may have no rows. Under a DryRun each has all.
 void forward_linears(const kernels::Several<LinearRows>& layers, ConstMat x, Mat y, Write mode, Pass& pass);

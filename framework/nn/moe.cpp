@@ -137,9 +137,13 @@ void Moe::each_chunk(std::int64_t tokens, const Saved& s, bool backwards, Pass& 
 LinearRows Moe::layer(const Chunk& chunk, Role role, std::int64_t i, const Saved& s) const {
   const Chunk::Rows r = chunk.rows(i);
   const std::int64_t before = dry_run() ? 0 : r.first - s.dispatch.starts[static_cast<std::size_t>(r.expert)];
-  // The bias of down is added with its weight.
-  return {&projection(r.expert, role), r.first - chunk.first, r.count, before, part(s, role, r.expert, r.first, r.count),
-          role != kDown};
+  LinearRows rows{&projection(r.expert, role), r.first - chunk.first, r.count, before,
+                  part(s, role, r.expert, r.first, r.count)};
+  rows.biased = role != kDown;  // its biases are added with the rows' weights
+  if (!dry_run())
+    rows.places = s.dispatch.places.subspan(static_cast<std::size_t>(r.first), static_cast<std::size_t>(r.count));
+  rows.chosen = router.rule.chosen;
+  return rows;
 }
 
 void Moe::project(const Chunk& chunk, Role role, ConstMat x, Mat y, const Saved& s, Pass& pass) const {
@@ -153,13 +157,19 @@ void Moe::project_backward(const Chunk& chunk, Role role, ConstMat dy, ConstMat 
   backward_linears({chunk.size(), layers}, dy, x, dx, mode, pass);
 }
 
+// f(rows, bias, its gradient) for what is added to the output of down.
 template <class F>
-void Moe::each_bias(const Chunk& chunk, F f) const {
+void Moe::each_bias(const Chunk& chunk, const Saved& s, const Pass& pass, F f) const {
+  using kernels::ExpertBias;
   for (std::int64_t i = 0; i < chunk.size(); ++i) {
     const Chunk::Rows r = chunk.rows(i);
     const Linear& down = projection(r.expert, kDown);
     if (const float* bias = down.bias ? down.bias.value().data : down.frozen_bias)
-      f(r, bias, down.bias ? down.bias.grad().data : nullptr);
+      f(r, ExpertBias{bias, 1}, down.bias ? down.bias.grad().data : nullptr);
+    each_adapter(layer(chunk, kDown, i, s), pass, [&](const LoraAdapter& a, std::int64_t first, std::int64_t last) {
+      if (a.bias)
+        f({r.expert, r.first + first, last - first}, ExpertBias{a.bias.value().data, a.scale}, a.bias.grad().data);
+    });
   }
 }
 
@@ -181,7 +191,7 @@ void Moe::forward_experts(ConstMat x, Mat y, const Saved& s, Pass& all) const {
     experts[0].activate(gated, upped, h);
     kernels::weigh_rows(h, s.dispatch, s.router.routing.weights, first);
     project(chunk, kDown, h, out, s, pass);
-    each_bias(chunk, [&](const Chunk::Rows& r, const float* bias, float*) {
+    each_bias(chunk, s, pass, [&](const Chunk::Rows& r, kernels::ExpertBias bias, float*) {
       kernels::add_weighed_bias(bias, s.dispatch, s.router.routing.weights, r.first, out.slice(r.first - first, r.count));
     });
     kernels::scatter_tokens(out, s.dispatch, chosen, first, kernels::Order::rising, y);
@@ -221,7 +231,7 @@ void Moe::backward_experts(ConstMat dy, ConstMat x, const Saved& s, Mat dx, Mat 
     }
     project_backward(chunk, kDown, dout, weighed, s, dh, Write::set, pass);
     kernels::weight_gradients(dh, h, s.dispatch, first, dweights);
-    each_bias(chunk, [&](const Chunk::Rows& r, const float* bias, float* dbias) {
+    each_bias(chunk, s, pass, [&](const Chunk::Rows& r, kernels::ExpertBias bias, float* dbias) {
       kernels::weighed_bias_backward(dout.slice(r.first - first, r.count), bias, s.dispatch, weights, r.first, dweights,
                                      dbias);
     });

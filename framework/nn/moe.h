@@ -4,6 +4,7 @@
 // behind the other in the order of the experts; nothing is padded and no token is dropped. A row's weight multiplies the
 // inner activation, since down is linear, so backward finds the weight's gradient without the expert's output:
 //   h = act(gate(x)) · up(x);  y += down(w · h) + w · bias;  dw = (downᵀ dy) · h + dy · bias
+// bias being down's own and that of an adapter on it.
 //
 // The products of all experts that have rows are made at once (nn/linear.h, LinearRows). Rows are worked on some at a time,
 // whole experts where they fit, so that scratch memory does not depend on the routing. Where experts are trained in full and
@@ -71,7 +72,7 @@ struct Moe {
   bool alone(bool backwards) const;
   LinearRows layer(const Chunk& chunk, Role role, std::int64_t i, const Saved& saved) const;
   template <class F>
-  void each_bias(const Chunk& chunk, F f) const;
+  void each_bias(const Chunk& chunk, const Saved& saved, const Pass& pass, F f) const;
   template <class F>
   void each_chunk(std::int64_t tokens, const Saved& saved, bool backwards, Pass& pass, F chunk) const;
   const Linear& projection(std::int64_t expert, Role role) const;

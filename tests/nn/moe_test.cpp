@@ -22,6 +22,7 @@ struct Mix {
   std::string name;
   kernels::RoutingRule rule{6, 2};
   bool lora = false, biases = false, gated_shared = false, shared = false, correction = false;
+  bool lora_bias = false;  // and no dropout
   float jitter = 0;
   RouterLosses losses{};
 };
@@ -56,7 +57,8 @@ class Mixtures : public testing::TestWithParam<Mix> {
       adapter.a = trained.add(name + ".lora_A", {2, in}, 0.5f);
       adapter.b = trained.add(name + ".lora_B", {out, 2}, 0.5f);
       adapter.scale = 0.5f;
-      adapter.dropout = 0.25f;
+      if (GetParam().lora_bias) adapter.bias = trained.add(name + ".lora_B.bias", {out}, 0.3f);
+      else adapter.dropout = 0.25f;
       adapter.stream = stream++;
       l.lora = adapter;
     } else {
@@ -127,13 +129,22 @@ class Slow {
 
  private:
   static std::vector<double> product(const Linear& l, const std::vector<double>& x) {
-    ConstMat w = l.weight.value();
-    std::vector<double> y;
-    for (std::int64_t r = 0; r < w.rows; ++r) {
-      double sum = l.bias ? static_cast<double>(l.bias.value().data[r]) : 0;
-      for (std::size_t c = 0; c < x.size(); ++c) sum += static_cast<double>(w.row(r)[c]) * x[c];
-      y.push_back(sum);
+    std::vector<double> y = times(l.weight ? ConstMat(l.weight.value()) : float_values(l.frozen), x);
+    for (std::size_t r = 0; r < y.size() && l.bias; ++r) y[r] += static_cast<double>(l.bias.value().data[r]);
+    if (!l.lora) return y;
+    const std::vector<double> added = times(l.lora->b.value(), times(l.lora->a.value(), x));
+    for (std::size_t r = 0; r < y.size(); ++r) {
+      const double bias = l.lora->bias ? static_cast<double>(l.lora->bias.value().data[r]) : 0;
+      y[r] += static_cast<double>(l.lora->scale) * (added[r] + bias);
     }
+    return y;
+  }
+  static ConstMat float_values(const kernels::Weight& w) { return {static_cast<const float*>(w.data), w.rows, w.cols}; }
+  static std::vector<double> times(ConstMat w, const std::vector<double>& x) {
+    std::vector<double> y(static_cast<std::size_t>(w.rows));
+    for (std::int64_t r = 0; r < w.rows; ++r)
+      for (std::size_t c = 0; c < x.size(); ++c)
+        y[static_cast<std::size_t>(r)] += static_cast<double>(w.row(r)[c]) * x[c];
     return y;
   }
   static std::vector<double> mlp(const Mlp& m, const std::vector<double>& x) {
@@ -169,7 +180,7 @@ class Slow {
 };
 
 TEST_P(Mixtures, AreTheSlowSumOverExperts) {
-  if (GetParam().lora || GetParam().jitter > 0) GTEST_SKIP() << "dropout and jitter have no place in the slow one";
+  if ((GetParam().lora && !GetParam().lora_bias) || GetParam().jitter > 0) GTEST_SKIP() << "dropout and jitter have no place in the slow one";
   take_many_tokens();
   Result got = run({}, {}, false);
   for (std::int64_t t = 0; t < x.rows; ++t) {
@@ -236,6 +247,7 @@ INSTANTIATE_TEST_SUITE_P(
     Kinds, Mixtures,
     testing::Values(Mix{"softmax"}, Mix{"softmax_plain", {.experts = 6, .chosen = 3, .normalise = false}},
                     Mix{.name = "adapters", .lora = true, .shared = true},
+                    Mix{.name = "adapters_with_biases", .lora = true, .biases = true, .shared = true, .lora_bias = true},
                     Mix{.name = "biases", .biases = true},
                     Mix{.name = "shared_with_gate", .gated_shared = true, .shared = true},
                     Mix{.name = "groups",
@@ -266,8 +278,8 @@ class Pages {
 
 // One token of a mixture that is being decoded: the weights of experts that it is not sent to are not read, however stored.
 TEST(Experts, WeightsOfTheOthersAreNotRead) {
-  constexpr std::int64_t kExperts = 16, kIn = 64, kOut = 128;
-  for (const kernels::Kind& kind : kernels::kKinds) {
+  constexpr std::int64_t kExperts = 8, kIn = kernels::kWholeBlocks, kOut = kernels::kWholeBlocks;
+  for (const kernels::Kind& kind : kernels::all_kinds()) {
     SCOPED_TRACE(testing::PrintToString(kind));
     Values values(5);
     Moe moe;
@@ -276,14 +288,16 @@ TEST(Experts, WeightsOfTheOthersAreNotRead) {
     std::deque<Pages> pages;
     auto linear = [&](std::int64_t out, std::int64_t in) {
       const kernels::Stored stored(kind, out, in, pages.size());
-      const std::size_t scales = stored.scales.size() * sizeof(float);
-      const auto& own = pages.emplace_back(stored.data.size() + scales);
+      const std::size_t scales = stored.scales.size() * sizeof(float), powers = stored.powers.size();
+      const auto& own = pages.emplace_back(stored.data.size() + scales + powers);
       std::memcpy(own.data(), stored.data.data(), stored.data.size());
       auto* behind = static_cast<std::byte*>(own.data()) + stored.data.size();
       if (scales > 0) std::memcpy(behind, stored.scales.data(), scales);
+      if (powers > 0) std::memcpy(behind + scales, stored.powers.data(), powers);
       Linear l;
       l.frozen = stored.weight;
       l.frozen.data = own.data(), l.frozen.scales = reinterpret_cast<const float*>(behind);
+      if (powers > 0) l.frozen.scale_codes = reinterpret_cast<const std::uint8_t*>(behind + scales);
       return l;
     };
     for (std::int64_t e = 0; e < kExperts; ++e)
@@ -306,6 +320,65 @@ TEST(Experts, WeightsOfTheOthersAreNotRead) {
       for (const Pages& p : pages) p.open(true);
     }
   }
+}
+
+// Two sequences that are answered together, each with its own adapter on every expert: the rows that an expert is sent are
+// of both, and each has the bits that it has with its adapter alone.
+TEST(Experts, RowsOfSeveralSequencesHaveTheirOwnAdapters) {
+  constexpr std::int64_t kExperts = 4, kIn = 16, kOut = 24;
+  Values values(7);
+  Moe moe;
+  moe.router.rule = {kExperts, 2};
+  moe.router.gate.frozen = kernels::weight_of(values.random(kExperts, kIn, 0.5f));
+  auto linear = [&](std::int64_t out, std::int64_t in) {
+    Linear l;
+    l.frozen = kernels::weight_of(values.random(out, in, 0.5f));
+    return l;
+  };
+  for (std::int64_t e = 0; e < kExperts; ++e)
+    moe.experts.push_back({.gate = linear(kOut, kIn), .up = linear(kOut, kIn), .down = linear(kIn, kOut)});
+  Trained trained;
+  std::deque<LoraAdapter> adapters[2];
+  auto each_linear = [&](Moe& m, auto f) {
+    std::size_t i = 0;
+    for (Mlp& e : m.experts)
+      for (Linear* l : {&e.gate, &e.up, &e.down}) f(*l, i++);
+  };
+  for (auto& own : adapters)
+    each_linear(moe, [&](Linear& l, std::size_t i) {
+      const std::string name = fmt::format("{}.{}.", &own - adapters, i);
+      own.push_back({.a = trained.add(name + "a", {2, l.in()}),
+                     .b = trained.add(name + "b", {l.out(), 2}),
+                     .bias = trained.add(name + "bias", {l.out()}),
+                     .scale = 0.5f});
+    });
+  trained.bind(8);
+  Documents all;
+  const PackedBatch documents = all.view();
+  Mat x = values.random(kTokens, kIn);
+  auto run = [&](Moe& m, std::span<const AdapterRows> rows) {
+    Arena arena(4 << 20), kept(1 << 20);
+    Pass pass{documents, arena, {}, {}};
+    pass.rows = kernels::Rows::dots, pass.adapters = rows;
+    Mat y = values.zeros(kTokens, kIn);
+    m.forward(x, y, Write::set, m.plan(kTokens, {}, kept), pass);
+    return y;
+  };
+  std::vector<Mat> want;
+  for (auto& own : adapters) {
+    Moe one = moe;
+    each_linear(one, [&](Linear& l, std::size_t i) { l.lora = own[i]; });
+    want.push_back(run(one, {}));
+  }
+  want.push_back(run(moe, {}));  // no adapter at all
+  each_linear(moe, [&](Linear& l, std::size_t i) { l.adapters = {&adapters[0][i], &adapters[1][i]}; });
+  const AdapterRows rows[] = {{0, 2, 1}, {2, 1, -1}, {3, 4, 0}};
+  const Mat got = run(moe, rows);
+  for (const AdapterRows& g : rows)
+    for (std::int64_t t = g.first; t < g.first + g.count; ++t) {
+      const Mat& alone = want[g.adapter < 0 ? 2 : static_cast<std::size_t>(g.adapter)];
+      EXPECT_EQ(std::vector(got.row(t), got.row(t) + kIn), std::vector(alone.row(t), alone.row(t) + kIn)) << t;
+    }
 }
 
 // The loss of the routers is checked against its formula here: the others see its derivative only.
