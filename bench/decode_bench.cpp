@@ -27,7 +27,6 @@
 #include "diagnose/synthetic.h"
 #include "generate/generator.h"
 #include "kernels/gemm.h"
-#include "kernels/quant_nf4.h"
 
 namespace dml {
 namespace {
@@ -110,12 +109,7 @@ ModelSection model_section(std::int64_t layers, const std::string& storage) {
 
 // Bytes that one token reads: every matrix but the embedding's table, with its scales.
 double weight_bytes(const CausalLm& model) {
-  auto bytes = [](const kernels::Weight& w) {
-    auto scales = w.storage == kernels::Storage::nf4    ? w.rows * w.cols / kernels::kNf4Block
-                  : w.storage == kernels::Storage::int8 ? w.rows
-                                                        : 0;
-    return static_cast<double>(kernels::storage_bytes(w.storage, w.rows * w.cols) + 4 * scales);
-  };
+  auto bytes = [](const kernels::Weight& w) { return static_cast<double>(kernels::bytes_of_rows(w, w.rows)); };
   double sum = bytes(model.head.value());
   for (const DecoderLayer& l : model.layers)
     for (const Linear* w :

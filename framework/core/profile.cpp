@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <string_view>
@@ -17,10 +18,12 @@ namespace {
 struct Count {
   std::int64_t calls = 0;
   double seconds = 0, operations = 0, saved = 0;
+  std::int64_t bytes = 0;
 };
 
 thread_local std::unordered_map<std::string_view, Count> counts;
 thread_local ProfileScope* innermost = nullptr;
+std::atomic<std::int64_t> weight_bytes = 0;  // by all threads: workers have no scopes
 
 bool wanted() {
   const char* text = std::getenv("DML_PROFILE");
@@ -36,19 +39,26 @@ double now() {
 
 bool profiling = wanted();
 
+void count_weight_bytes(std::int64_t bytes) {
+  if (profiling) weight_bytes.fetch_add(bytes, std::memory_order_relaxed);
+}
+
 void ProfileScope::begin(const char* name, double operations) {
   name_ = name;
   operations_ = operations;
   outer_ = innermost;
   innermost = this;
   saved_before_ = virtually_saved();
+  bytes_before_ = weight_bytes.load(std::memory_order_relaxed);
   start_ = now();
 }
 
 void ProfileScope::end() {
   const double seconds = now() - start_, saved = virtually_saved() - saved_before_;
+  const std::int64_t bytes = weight_bytes.load(std::memory_order_relaxed) - bytes_before_;
   innermost = outer_;
   if (outer_) {
+    outer_->bytes_inside_ += bytes;
     outer_->inside_ += seconds;
     outer_->saved_inside_ += saved;
   }
@@ -57,13 +67,14 @@ void ProfileScope::end() {
   count.seconds += seconds - inside_;
   count.operations += operations_;
   count.saved += saved - saved_inside_;
+  count.bytes += bytes - bytes_inside_;
 }
 
 void reset_profile() { counts.clear(); }
 
 std::vector<ProfileRow> profile_rows() {
   std::vector<ProfileRow> rows;
-  for (auto& [name, c] : counts) rows.push_back({std::string(name), c.calls, c.seconds, c.operations, c.saved});
+  for (auto& [name, c] : counts) rows.push_back({std::string(name), c.calls, c.seconds, c.operations, c.saved, c.bytes});
   std::ranges::sort(rows,
                     [](auto& a, auto& b) { return a.seconds != b.seconds ? a.seconds > b.seconds : a.name < b.name; });
   return rows;
@@ -73,11 +84,12 @@ std::vector<std::string> profile_table(const std::vector<ProfileRow>& rows) {
   double total = 0;
   for (auto& r : rows) total += r.seconds;
   std::vector<std::string> lines{
-      fmt::format("{:<28} {:>8} {:>10} {:>7} {:>9}", "operation", "calls", "seconds", "share", "GFLOP/s")};
+      fmt::format("{:<28} {:>8} {:>10} {:>7} {:>9} {:>8}", "operation", "calls", "seconds", "share", "GFLOP/s", "GB/s")};
+  auto rate = [](double count, double seconds) { return count > 0 ? fmt::format("{:.1f}", count / seconds * 1e-9) : ""; };
   for (auto& r : rows)
-    lines.push_back(fmt::format("{:<28} {:>8} {:>10.4f} {:>5.1f} % {:>9}", r.name, r.calls, r.seconds,
-                                total > 0 ? 100 * r.seconds / total : 0,
-                                r.operations > 0 ? fmt::format("{:.1f}", r.operations / r.seconds * 1e-9) : ""));
+    lines.push_back(fmt::format("{:<28} {:>8} {:>10.4f} {:>5.1f} % {:>9} {:>8}", r.name, r.calls, r.seconds,
+                                total > 0 ? 100 * r.seconds / total : 0, rate(r.operations, r.seconds),
+                                rate(static_cast<double>(r.weight_bytes), r.seconds)));
   lines.push_back(fmt::format("{:<28} {:>8} {:>10.4f}", "total", "", total));
   return lines;
 }

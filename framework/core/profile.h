@@ -17,6 +17,10 @@ namespace dml {
 /// On from the start when DML_PROFILE is set to something else than 0. To be switched between operations only.
 extern bool profiling;
 
+/// Counts bytes of stored weights that an operation reads, on any thread, for the scope that it is within. For products of few
+/// rows, whose limit is the memory's rate.
+void count_weight_bytes(std::int64_t bytes);
+
 class ProfileScope {
  public:
   /// `name`: a literal. `operations`: floating-point operations that the call has to do, where that means something.
@@ -37,19 +41,21 @@ class ProfileScope {
   double operations_ = 0, inside_ = 0, saved_inside_ = 0;  // inside: in scopes within this one
   ProfileScope* outer_ = nullptr;
   double start_ = 0, saved_before_ = 0;
+  std::int64_t bytes_before_ = 0, bytes_inside_ = 0;
 };
 
 struct ProfileRow {
   std::string name;
   std::int64_t calls = 0;
   double seconds = 0, operations = 0, saved = 0;
+  std::int64_t weight_bytes = 0;
 };
 
 /// Forgets what this thread has counted.
 void reset_profile();
 /// What this thread has counted, the longest first.
 std::vector<ProfileRow> profile_rows();
-/// The rows as lines: name, calls, seconds, share, and GFLOP/s where operations are known.
+/// The rows as lines: name, calls, seconds, share, GFLOP/s where operations are known, GB/s of weights where their bytes are.
 std::vector<std::string> profile_table(const std::vector<ProfileRow>& rows);
 
 }  // namespace dml

@@ -157,6 +157,7 @@ void gemm_nt(const Several<ForwardProduct>& products, Write mode, Rows rows) {
     auto tiles = [&](const ForwardProduct& p) { return as_dots(p) && p.x.rows > 0 ? (p.w.rows + part - 1) / part : 0; };
     parallel_tiles(products, tiles, [&](const ForwardProduct& p, TileOf tile) {
       const std::int64_t first = tile.i * part, last = std::min(first + part, p.w.rows);
+      count_weight_bytes(bytes_of_rows(p.w, last - first));
       if (rows == Rows::dots) dots_nt(p.x, p.w, p.y, add, first, last);
       else few_rows_nt(p.x, p.w, p.y.data + first, p.y.cols, add, first, last);
     });

@@ -6,6 +6,12 @@
 
 namespace dml::kernels {
 
+std::int64_t bytes_of_rows(const Weight& w, std::int64_t rows) {
+  Weight part = w;
+  part.rows = rows;
+  return storage_bytes(w.storage, rows * w.cols) + scale_count(part) * (w.scales ? std::int64_t{sizeof(float)} : 1);
+}
+
 std::int64_t storage_bytes(Storage storage, std::int64_t elements) {
   const StoredFormat& format = stored_format(storage);
   // Codes of half a byte may end within one; blocks with scales are whole.
