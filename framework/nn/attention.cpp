@@ -137,8 +137,8 @@ void Attention::turn(Mat heads, std::span<const std::int32_t> rope_rows, bool ba
   kernels::rope(heads, shape.head_dim, {(local_rope ? pass.rope_local : pass.rope).table, rope_rows}, backward);
 }
 
-// What the projections give: keys and values of all rows, queries of the rows listed (null: of all). Where they have a
-// projection of their own, listed rows go on alone.
+// What the projections give: keys and values of all rows, queries of the rows listed (null: of all). Where queries have a
+// projection of their own, it reads the listed rows alone.
 void Attention::project_plain(ConstMat x, const std::vector<std::int32_t>* queries, const Projected& to, Saved& s,
                               Pass& pass) const {
   Arena::Scope scope(pass.arena);

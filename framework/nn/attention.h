@@ -45,7 +45,7 @@ struct Attention {
     Mat q, k, v;
   };
 
-  /// `queries`: how many of the T tokens look back; `rows`: how many of those go on.
+  /// `queries`: how many of the T tokens have a query; `rows`: how many of those are output.
   Saved plan(std::int64_t tokens, std::int64_t queries, std::int64_t rows, Keeping keeping, Arena& saved) const;
   /// y = or += o(attention(x)) for all tokens (rows empty), or y (rows.size(), D) for the rows listed.
   void forward(ConstMat x, std::span<const std::int32_t> rows, Mat y, Write mode, Saved& saved, Pass& pass) const;

@@ -6,7 +6,7 @@
 //   parallel (StableLM)     y = x + attention(norm(x)) + mlp(norm2(x)), or with one norm for both
 //
 // What attention and MLP add is multiplied by residual_scale (Granite), behind a post norm.
-// A layer may let only some rows go on (the last layer: rows that feed a label); attention still reads all of them.
+// A layer may output some rows only (the last layer: those that feed a label); attention still reads keys and values of all.
 #pragma once
 
 #include <span>
@@ -35,11 +35,11 @@ struct DecoderLayer {
     return attention.trains() || mlp.trains() || attention_norm.trains() || attention_post_norm.trains() ||
            mlp_norm.trains() || mlp_post_norm.trains();
   }
-  /// T tokens of which `rows` go on.
+  /// T tokens, of which the layer outputs `rows`.
   Saved plan(std::int64_t tokens, std::int64_t rows, Keeping keeping, Arena& saved) const;
-  /// x (T, D) → y (rows, D). rows empty: all go on. y is not x.
+  /// x (T, D) → y (rows, D). rows: which ones are output; empty: all. y is not x.
   void forward(ConstMat x, std::span<const std::int32_t> rows, Mat y, Saved& saved, Pass& pass) const;
-  /// d comes in as dy and is consumed. Sets dx (T, D) unless it is empty; dx may be d when all rows go on.
+  /// d comes in as dy and is consumed. Sets dx (T, D) unless it is empty; dx may be d where all rows were output.
   void backward(Mat d, const Kept& x, std::span<const std::int32_t> rows, const Saved& saved, Mat dx, Pass& pass) const;
   /// Generation: y comes in as x (rows, D), and may be x; or as the rows that `ends` lists, SequenceRows::outputs of every
   /// sequence, where nothing else is wanted of this layer but its keys and values. Listed rows are multiplied each for itself.

@@ -199,8 +199,8 @@ class LayerKinds : public testing::TestWithParam<Kind> {
 
 TEST_P(LayerKinds, GradientsAreTheDerivatives) { expect_gradients({}); }
 
-TEST_P(LayerKinds, GradientsAreTheDerivativesWhenSomeRowsGoOn) {
-  if (layer.parallel) return;  // it lets all rows go on
+TEST_P(LayerKinds, GradientsAreTheDerivativesWhenSomeRowsAreOutput) {
+  if (layer.parallel) return;  // it outputs all rows
   expect_gradients(picked);
 }
 
