@@ -188,6 +188,31 @@ TEST_F(Strategies, GiveTheSameMixtureOfExperts) {
   }
 }
 
+// The same over frozen experts in bfloat16, with products of factors in bfloat16, and a shared expert beside them.
+TEST_F(Strategies, GiveTheSameMixtureOfExpertsInBf16) {
+  Keys full = tiny_model() + eight() + Keys{{"max_steps", "2"}, {"bf16", "true"}};
+  std::string& config = full["model_config"];
+  config.replace(config.find("llama"), 5, "qwen2_moe");
+  config.replace(config.find("}"), 1,
+                 ", num_experts: 4, num_experts_per_tok: 2, moe_intermediate_size: 32, shared_expert_intermediate_size: 32}");
+  const auto one = trained("one", full, 1);
+  ASSERT_FALSE(one.empty());
+  EXPECT_TRUE(trained("four", full + distributed("zero3", 4), 4) == one);
+
+  const Keys adapter = eight() + Keys{{"max_steps", "2"},
+                                      {"bf16", "true"},
+                                      {"base_model", at("one")},
+                                      {"adapter", "lora"},
+                                      {"lora_r", "4"},
+                                      {"frozen_storage", "bf16"},
+                                      {"lora_target_modules", "[q_proj, shared_expert.up_proj, experts.1.down_proj]"}};
+  const auto alone = trained("alone", adapter, 1);
+  ASSERT_FALSE(alone.empty());
+  EXPECT_TRUE(trained("threads", adapter + Keys{{"threads", "3"}}, 1) == alone);
+  for (auto [strategy, ranks] : {std::pair{"ddp", 2}, {"zero3", 4}})
+    EXPECT_TRUE(trained(strategy, adapter + distributed(strategy, ranks), ranks) == alone) << strategy;
+}
+
 // gpt-oss stores its experts the other way round, gate and up in turn.
 TEST_F(Strategies, GoOnWithExpertsThatAreStoredTransposed) {
   Keys full = tiny_model() + eight();
