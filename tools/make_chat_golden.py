@@ -4,7 +4,8 @@
     tools/make_chat_golden.py FOLDER        FOLDER/NAME.jinja for each of NAMES
 
 The templates are Axolotl's (src/axolotl/utils/chat_templates/templates). Only what they give is stored, for conversations of
-plain text. exaone4 is mended: Axolotl's lacks a `continue` and so writes the first system message twice, and [9:] cuts a letter of the reasoning.
+plain text, and with tools where the template has them. exaone4 is mended: Axolotl's lacks a `continue` and so writes the first
+system message twice, and [9:] cuts a letter of the reasoning.
 """
 import json
 import os
@@ -33,6 +34,34 @@ CONVERSATIONS = {
     "two_users": [user("Hi"), user("Hello?")],
     "two_systems": [system("a"), user("b"), system("c"), user("d")],
 }
+TOOLS = [
+    {"type": "function", "function": {"name": "weather", "description": "Tells the weather.", "parameters": {
+        "type": "object", "required": ["city", "when"], "properties": {
+            "city": {"type": "string", "description": "Of the town"},
+            "unit": {"type": "string", "enum": ["°C", "°F"]},
+            "when": {"type": "object", "description": "A day", "required": ["day"],
+                     "properties": {"day": {"type": "integer"}, "hour": {"type": "integer", "nullable": True}}},
+            "far": {"type": "object", "additionalProperties": False},
+            "places": {"type": "array", "description": "Others", "items": {
+                "type": "object", "required": ["name"], "properties": {"name": {"type": "string", "description": "<b>"}}}},
+            "days": {"type": "array", "items": {"type": "integer", "minimum": 1}}}}}},
+    {"type": "function", "function": {"name": "stop", "description": "Ends it.", "parameters": {"type": "object", "properties": {}},
+                                      "response": {"type": "object", "description": "Nothing"}}},
+]
+call = lambda name, given: {"type": "function", "function": {"name": name, "arguments": given}}
+TOOL_CONVERSATIONS = {
+    "tools": [user(" Weather? ")],
+    "tools_system": [system("Be brief. "), user("Weather?")],
+    "tool_call": [user("Weather?"), assistant("Let me see.", tool_calls=[call("weather", {"city": "Köln", "when": {"day": 3, "exact": True}})]),
+                  {"role": "tool", "content": "12 °C"}, assistant("12 °C."), user("Thanks")],
+    "tool_calls": [system("Be brief."), user("Weather?"),
+                   assistant("", tool_calls=[call("weather", {"days": [1, 2.5], "city": "Bonn"}), call("stop", {})]),
+                   {"role": "tool", "content": "12"}, {"role": "tool", "content": "ok"}],
+}
+WITH_TOOLS = {"llama4": {"tools_in_user_message": False}, "exaone4": {"enable_thinking": True}, "gemma4": {"enable_thinking": True}}
+# Gemma's own way: answers of tools in the message that called them.
+ANSWERED = [user("Weather?"), assistant("", tool_calls=[call("weather", {"city": "Köln"})],
+                                        tool_responses=[{"name": "weather", "response": {"degrees": 12, "dry": False}}, {"name": "stop", "response": "done"}])]
 VARIABLES = [{}, {"enable_thinking": True}, {"enable_thinking": False}, {"skip_think": False}]
 
 
@@ -43,9 +72,17 @@ def main():
         raise jinja2.exceptions.TemplateError(message)
 
     env.globals.update(raise_exception=raise_exception, strftime_now=lambda _: DAY)
+    # As transformers has it: plain JSON, not for HTML.
+    env.filters["tojson"] = lambda value, ensure_ascii=False, indent=None: json.dumps(value, ensure_ascii=ensure_ascii, indent=indent)
     out = []
     for name in NAMES:
         template = env.from_string(open(os.path.join(sys.argv[1], name + ".jinja")).read())
+        conversations = TOOL_CONVERSATIONS | ({"answered": ANSWERED} if name == "gemma4" else {}) if name in WITH_TOOLS else {}
+        for title, messages in conversations.items():
+            asked = [(True, {})] + ([(False, {}), (True, WITH_TOOLS[name])] if title == "tools_system" else [])
+            for ask, variables in asked:
+                context = dict(messages=messages, add_generation_prompt=ask, bos_token="<s>", eos_token="</s>", **variables)
+                out.append(dict(template=name, id=title, tools=True, context=context, expected=template.render(tools=TOOLS, **context)))
         for title, messages in CONVERSATIONS.items():
             if name == "command_a" and title == "parts":
                 continue  # it prints the list as Python does
@@ -63,8 +100,8 @@ def main():
                         plain[name, title, ask] = case.get("expected")
     path = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests/golden/chat_formats.json")
     with open(path, "w") as f:
-        json.dump(dict(day=DAY, cases=out), f, indent=0, ensure_ascii=False)
-        f.write("\n")
+        text = lambda value: json.dumps(value, ensure_ascii=False)
+        f.write('{"day": ' + text(DAY) + ', "tools": ' + text(TOOLS) + ', "cases": [\n' + ",\n".join(map(text, out)) + "\n]}\n")
     print(len(out), "cases")
 
 

@@ -29,42 +29,182 @@ const std::string_view kNemotronH = R"J(
 {{- '<|im_start|>assistant\n' if add_generation_prompt -}}
 )J";
 
+/// Tools come with the first message behind the system's, or with tools_in_user_message: false in the system's.
 const std::string_view kLlama4 = R"J(
+{%- set has_system = messages and messages[0].role == 'system' -%}
+{%- set first = 1 if has_system else 0 -%}
+{%- set has_tools = tools is defined and tools is not none -%}
+{%- set tools_first = has_tools and (tools_in_user_message is not defined or tools_in_user_message) -%}
+{%- macro tool_list() -%}
+  {{- 'Respond in the format {"name": function name, "parameters": dictionary of argument name and its value}.Do not use variables.\n\n' -}}
+  {%- for tool in tools -%}
+    {{- tool | tojson(indent=4) + '\n\n' -}}
+  {%- endfor -%}
+{%- endmacro -%}
 {{- bos_token -}}
-{%- for m in messages -%}
-  {%- if m.role in ['tool', 'ipython'] -%}
-    {{- '<|header_start|>ipython<|header_end|>\n\n' + m.content | tojson + '<|eot|>' -}}
+{%- if has_system -%}
+  {{- '<|header_start|>system<|header_end|>\n\n' + ('Environment: ipython\n' if has_tools else '') -}}
+  {%- if has_tools and not tools_first -%}
+    {{- 'You have access to the following functions. To call a function, please respond with JSON for a function call.' + tool_list() -}}
+  {%- endif -%}
+  {{- words(messages[0].content) | trim + '<|eot|>' -}}
+{%- endif -%}
+{%- if tools_first and messages | length == first -%}
+  {{- raise_exception('llama4 needs a message of the user that the tools can stand in front of') -}}
+{%- endif -%}
+{%- for m in messages[first:] -%}
+  {%- if loop.first and tools_first -%}
+    {{- '<|header_start|>user<|header_end|>\n\nGiven the following functions, please respond with a JSON for a function call with its proper arguments that best answers the given prompt.\n\n' + tool_list() -}}
+    {{- words(m.content) | trim -}}
+  {%- elif m.tool_calls -%}
+    {{- '<|header_start|>assistant<|header_end|>\n\n<|python_start|>' -}}
+    {{- words(m.content) if m.content -}}
+    {{- '<|python_end|>' -}}
+    {%- for call in m.tool_calls -%}
+      {{- '{"name": "' + call.function.name + '", "parameters": ' + call.function.arguments | tojson + '}' -}}
+    {%- endfor -%}
+  {%- elif m.role in ['tool', 'ipython'] -%}
+    {{- '<|header_start|>ipython<|header_end|>\n\n' + m.content | tojson -}}
   {%- else -%}
     {{- '<|header_start|>' + m.role + '<|header_end|>\n\n' -}}
-    {{- words(m.content) | trim if loop.first and m.role == 'system' else words(m.content) -}}
-    {{- '<|eot|>' -}}
+    {{- words(m.content) -}}
   {%- endif -%}
+  {{- '<|eot|>' -}}
 {%- endfor -%}
 {{- '<|header_start|>assistant<|header_end|>\n\n' if add_generation_prompt -}}
 )J";
 
-/// Reasoning is shown for the last turn alone, and only with skip_think: false.
+/// Reasoning is shown for the last turn alone, and only with skip_think: false. Results of tools that follow each other are one turn.
 const std::string_view kExaone4 = R"J(
+{%- macro tool_list() -%}
+  {{- '# Available Tools\nYou can use none, one, or multiple of the following tools by calling them as functions to help with the user’s query.\nHere are the tools available to you in JSON format within <tool> and </tool> tags:\n' -}}
+  {%- for tool in tools -%}
+    {{- '<tool>' + tool | tojson + '</tool>\n' -}}
+  {%- endfor -%}
+  {{- '\nFor each function call you want to make, return a JSON object with function name and arguments within <tool_call> and </tool_call> tags, like:\n<tool_call>{"name": function_1_name, "arguments": {argument_1_name: argument_1_value, argument_2_name: argument_2_value}}</tool_call>\n<tool_call>{"name": function_2_name, "arguments": {...}}</tool_call>\n...\nNote that if no argument name is specified for a tool, you can just print the argument value directly, without the argument name or JSON formatting.' -}}
+{%- endmacro -%}
 {%- for m in messages -%}
   {%- if m.role not in ['system', 'user', 'assistant', 'tool'] -%}
     {{- raise_exception('exaone4 knows the roles system, user, assistant and tool, not ' ~ m.role) -}}
   {%- endif -%}
-  {{- '[|' + m.role + '|]\n' -}}
-  {%- if m.role != 'assistant' -%}
+  {%- if loop.first and tools and m.role != 'system' -%}
+    {{- '[|system|]\n' + tool_list() + '[|endofturn|]\n' -}}
+  {%- endif -%}
+  {{- '[|' + m.role + '|]\n' if m.role != 'tool' or loop.first or loop.previtem.role != 'tool' -}}
+  {%- if m.role == 'tool' -%}
+    {{- '<tool_result>{"result": ' + m.content | tojson + '}</tool_result>' -}}
+  {%- elif m.role != 'assistant' -%}
     {{- m.content -}}
+    {{- '\n\n' + tool_list() if loop.first and tools and m.role == 'system' -}}
   {%- elif m.content -%}
     {%- set thought = m.reasoning_content or (m.content.split('</think>')[0].strip().removeprefix('<think>').strip() if '</think>' in m.content else '') -%}
     {{- '<think>\n' + (thought if loop.last and thought and skip_think is defined and not skip_think else '') + '\n</think>\n\n' -}}
     {{- m.content.split('</think>')[-1].strip() if '</think>' in m.content else m.content -}}
   {%- endif -%}
-  {{- '[|endofturn|]\n' -}}
+  {%- if m.role == 'assistant' and m.tool_calls -%}
+    {{- '\n' if m.content else '<think>\n\n</think>\n\n' -}}
+    {%- for call in m.tool_calls -%}
+      {%- set f = call.function if call.function is defined else call -%}
+      {{- ('' if loop.first else '\n') + '<tool_call>{"name": "' + f.name + '", "arguments": ' + (f.arguments if f.arguments is defined else f.parameters) | tojson + '}</tool_call>' -}}
+    {%- endfor -%}
+  {%- endif -%}
+  {{- '\n' if m.role == 'tool' and not loop.last and loop.nextitem.role == 'tool' else '[|endofturn|]\n' -}}
 {%- endfor -%}
 {%- if add_generation_prompt -%}
   {{- '[|assistant|]\n<think>\n' + ('' if enable_thinking is defined and enable_thinking is true else '\n</think>\n\n') -}}
 {%- endif -%}
 )J";
 
-/// What the model thought, between <|channel> and <channel|>, is not shown again.
+/// How Gemma 4 writes JSON and the schemas of tools: strings between <|"|>, keys in the order of the alphabet.
+const std::string_view kGemma4Tools = R"J(
+{%- macro quoted(text) -%}
+  {{- '<|"|>' ~ text ~ '<|"|>' -}}
+{%- endmacro -%}
+{%- macro quoted_list(items) -%}
+  {{- '[' -}}
+  {%- for item in items -%}
+    {{- ('' if loop.first else ',') + quoted(item) -}}
+  {%- endfor -%}
+  {{- ']' -}}
+{%- endmacro -%}
+{%- macro value_of(value, quotes_keys) -%}
+  {%- if value is string -%}
+    {{- quoted(value) -}}
+  {%- elif value is boolean -%}
+    {{- 'true' if value else 'false' -}}
+  {%- elif value is mapping -%}
+    {{- '{' + pairs_of(value, quotes_keys) + '}' -}}
+  {%- elif value is sequence -%}
+    {{- '[' -}}
+    {%- for item in value -%}
+      {{- ('' if loop.first else ',') + value_of(item, quotes_keys) -}}
+    {%- endfor -%}
+    {{- ']' -}}
+  {%- else -%}
+    {{- value -}}
+  {%- endif -%}
+{%- endmacro -%}
+{%- macro pairs_of(value, quotes_keys) -%}
+  {%- for key, inner in value | dictsort -%}
+    {{- ('' if loop.first else ',') + (quoted(key) if quotes_keys else key) + ':' + value_of(inner, quotes_keys) -}}
+  {%- endfor -%}
+{%- endmacro -%}
+{%- macro items_of(items) -%}
+  {%- for key, inner in items | dictsort if inner is not none -%}
+    {{- ('' if loop.first else ',') + key + ':' -}}
+    {%- if key == 'properties' -%}
+      {{- '{' + (fields_of(inner) if inner is mapping else '') + '}' -}}
+    {%- elif key == 'required' -%}
+      {{- quoted_list(inner) -}}
+    {%- elif key == 'type' -%}
+      {{- value_of(inner | upper if inner is string else inner | map('upper') | list, true) -}}
+    {%- else -%}
+      {{- value_of(inner, true) -}}
+    {%- endif -%}
+  {%- endfor -%}
+{%- endmacro -%}
+{%- macro fields_of(properties) -%}
+  {%- for key, p in properties | dictsort if key not in ['description', 'type', 'properties', 'required', 'nullable'] -%}
+    {%- set type = p.type | upper -%}
+    {%- set parts = [] -%}
+    {%- if p.description -%}
+      {%- set parts = parts + ['description:' + quoted(p.description)] -%}
+    {%- endif -%}
+    {%- if p.nullable -%}
+      {%- set parts = parts + ['nullable:true'] -%}
+    {%- endif -%}
+    {%- if type == 'STRING' and p.enum -%}
+      {%- set parts = parts + ['enum:' + value_of(p.enum, true)] -%}
+    {%- endif -%}
+    {{- ('' if loop.first else ',') + key + ':{' + parts | join(',') -}}
+    {%- if type == 'OBJECT' -%}
+      {{- ',properties:{' + fields_of(p.properties if p.properties is mapping else p) + '}' -}}
+      {{- ',required:' + quoted_list(p.required) if p.required -}}
+    {%- elif type == 'ARRAY' and p['items'] is mapping and p['items'] -%}
+      {{- ',items:{' + items_of(p['items']) + '}' -}}
+    {%- endif -%}
+    {{- (',' if parts else '') + 'type:' + quoted(type) + '}' -}}
+  {%- endfor -%}
+{%- endmacro -%}
+{%- macro declaration(f) -%}
+  {{- 'declaration:' + f.name + '{description:' + quoted(f.description | default('')) -}}
+  {%- if f.parameters -%}
+    {{- ',parameters:{' -}}
+    {{- 'properties:{' + fields_of(f.parameters.properties) + '},' if f.parameters.properties -}}
+    {{- 'required:' + quoted_list(f.parameters.required) + ',' if f.parameters.required -}}
+    {{- 'type:' + quoted(f.parameters.type | upper) + '}' if f.parameters.type -}}
+  {%- endif -%}
+  {%- if f.response is defined -%}
+    {{- ',response:{' -}}
+    {{- 'description:' + quoted(f.response.description) + ',' if f.response.description -}}
+    {{- 'type:' + quoted('OBJECT') + '}' if f.response.type | upper == 'OBJECT' -}}
+  {%- endif -%}
+  {{- '}' -}}
+{%- endmacro -%}
+)J";
+
+/// What the model thought, between <|channel> and <channel|>, is not shown again. The model continues its turn behind what tools
+/// answered (tool_responses of its message).
 const std::string_view kGemma4 = R"J(
 {%- macro without_thoughts(text) -%}
   {%- set shown = namespace(text='') -%}
@@ -76,20 +216,33 @@ const std::string_view kGemma4 = R"J(
 {%- set thinks = enable_thinking is defined and enable_thinking -%}
 {%- set has_system = messages[0].role in ['system', 'developer'] -%}
 {{- bos_token -}}
-{%- if thinks or has_system -%}
+{%- if thinks or has_system or tools -%}
   {{- '<|turn>system\n' + ('<|think|>' if thinks else '') -}}
   {{- words(messages[0].content) | trim if has_system -}}
+  {%- for tool in tools or [] -%}
+    {{- '<|tool>' + declaration(tool.function) | trim + '<tool|>' -}}
+  {%- endfor -%}
   {{- '<turn|>\n' -}}
 {%- endif -%}
 {%- for m in (messages[1:] if has_system else messages) -%}
   {{- '<|turn>' + ('model' if m.role == 'assistant' else m.role) + '\n' -}}
-  {%- for part in ([m.content] if m.content is string else m.content | selectattr('text', 'defined') | map(attribute='text')) -%}
+  {%- for call in m.tool_calls or [] -%}
+    {%- set given = call.function.arguments -%}
+    {{- '<|tool_call>call:' + call.function.name + '{' + (pairs_of(given, false) if given is mapping else given if given is string else '') + '}<tool_call|>' -}}
+  {%- endfor -%}
+  {%- for answer in m.tool_responses or [] -%}
+    {{- '<|tool_response>response:' + answer.name | default('unknown') + '{' -}}
+    {{- pairs_of(answer.response, false) if answer.response is mapping else 'value:' + value_of(answer.response, false) -}}
+    {{- '}<tool_response|>' -}}
+  {%- endfor -%}
+  {%- for part in ([m.content] if m.content is string else (m.content or []) | selectattr('text', 'defined') | map(attribute='text')) -%}
     {{- without_thoughts(part) if m.role == 'assistant' else part | trim -}}
   {%- endfor -%}
-  {{- '<turn|>\n' -}}
+  {{- '<turn|>\n' if m.content or not m.tool_responses -}}
 {%- endfor -%}
 {%- if add_generation_prompt -%}
-  {{- '<|turn>model\n' + ('' if thinks else '<|channel>thought\n<channel|>') -}}
+  {{- '<|turn>model\n' if not messages[-1].tool_responses -}}
+  {{- '' if thinks else '<|channel>thought\n<channel|>' -}}
 {%- endif -%}
 )J";
 

@@ -17,6 +17,7 @@ extern const std::string_view kMistralV7;
 extern const std::string_view kNemotronH;
 extern const std::string_view kLlama4;
 extern const std::string_view kExaone4;
+extern const std::string_view kGemma4Tools;
 extern const std::string_view kGemma4;
 extern const std::string_view kCommandA;
 extern const std::string_view kJamba;
