@@ -11,6 +11,7 @@
 #include "kernels/quant_ggml.h"
 #include "kernels/quant_int8.h"
 #include "kernels/quant_nf4.h"
+#include "kernels/stored_format.h"
 #include "kernels/weight.h"
 #include "values.h"
 
@@ -34,10 +35,8 @@ inline std::vector<Kind> all_kinds() {
   return all;
 }
 inline std::string name_of(const Kind& kind) {
-  static constexpr const char* kNames[] = {"f32", "bf16", "f16", "nf4", "int8", "mxfp4"};
-  const BlockFormat* blocks = block_format(kind.storage);
-  return std::string(blocks ? blocks->name : kNames[static_cast<std::size_t>(kind.storage)]) +
-         (kind.bf16_values ? "_in_bf16" : "") + (kind.row_step > 1 ? "_in_turn" : "");
+  return std::string(stored_format(kind.storage).name) + (kind.bf16_values ? "_in_bf16" : "") +
+         (kind.row_step > 1 ? "_in_turn" : "");
 }
 inline void PrintTo(const Kind& kind, std::ostream* out) { *out << name_of(kind); }
 
