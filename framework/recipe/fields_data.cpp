@@ -55,6 +55,124 @@ const Table& table<ScoreFilter>() {
   return rows;
 }
 
+namespace {
+
+// Which rows are read.
+void add_entry_files(Table& t) {
+  using S = DatasetEntry;
+  t.add("path", &S::path,
+        "File, directory or pattern (`*`): json, jsonl, csv, tsv, txt, parquet or arrow, plain or compressed (.gz, .zst), or in a .zip "
+        "or .tar archive. Or the name of a dataset of the Hub, downloaded when its cache lacks it: org/name, or "
+        "org/name@revision.",
+        {.example = "data/train.jsonl", .path = true, .required = true});
+  t.add("type", &S::type,
+        "Format of the rows: a name (`dml list prompts`), a table that describes a format, or nothing when rows are "
+        "tokenised already.",
+        {.example = "alpaca", .unset = "rows have input_ids and labels; in pretraining_dataset: pretrain"});
+  t.add("name", &S::name,
+        "Configuration of the dataset, as its card lists them (configs in README.md), or subdirectory of path to read.",
+        {.example = "en", .unset = "the card's default, or all of path"});
+  t.add("split", &S::split, "Name of the split, and optionally a slice of it.", {.example = "\"train[:20%]\""});
+  t.add("data_files", &S::data_files, "Files inside path.",
+        {.example = "[a.jsonl, b.jsonl]", .unset = "all of path", .path = true});
+  t.add("revision", &S::revision, "Branch, tag or commit, where path is the name of a dataset of the Hub.",
+        {.example = "v1.1", .unset = "main"});
+  t.add("ds_type", &S::ds_type,
+        "File type, where the extension does not tell it; text: each line is a row, document: each .txt or .md file "
+        "is one "
+        "row.",
+        {.choices = {{"json", "json"},
+                     {"jsonl", "json"},
+                     {"csv", "csv"},
+                     {"tsv", "tsv"},
+                     {"text", "text"},
+                     {"txt", "text"},
+                     {"document", "document"},
+                     {"parquet", "parquet"},
+                     {"arrow", "arrow"}},
+         .example = "json",
+         .unset = "by the file's extension; a text file of pretraining_dataset is a document"});
+  t.add("shards", &S::shards, "Divide the rows into this many equal shards and read one of them.",
+        {.min = 1, .example = "10", .unset = "all rows"});
+  t.add("shards_idx", &S::shards_idx, "Index of the shard to read, from 0.", {.min = 0, .example = "0"});
+  t.add("weight", &S::weight, "How often rows are used: 0.5 uses half of them, 2 uses each twice.",
+        {.min = 0, .max = 1000, .above = true, .example = "0.5"});
+  t.add("max_rows", &S::max_rows, "Maximum number of rows to read.",
+        {.min = 1, .example = "1000", .unset = "all rows"});
+  t.add("skip", &S::skip, "Number of leading rows to skip.", {.min = 0, .example = "100"});
+}
+
+// How a row becomes a conversation.
+void add_entry_messages(Table& t) {
+  using S = DatasetEntry;
+  t.add("chat_template", &S::chat_template, "Chat template of this dataset.",
+        {.example = "chatml", .unset = "the recipe's chat_template"});
+  t.add("chat_template_jinja", &S::chat_template_jinja, "Jinja template of this dataset: a text or a file.",
+        {.example = "template.jinja", .unset = "the recipe's"});
+  t.add("field_messages", &S::field_messages, "Field with the list of messages.", {.example = "conversations"});
+  t.add("message_property_mappings", &S::message_property_mappings,
+        "Message properties: the template's name → the name in the data.",
+        {.example = "{role: from, content: value}"});
+  t.add("message_columns", &S::message_columns,
+        "Rows without a list of messages: the columns with the text of `user`, `assistant` and `system`. Several "
+        "columns "
+        "of one role are joined with a blank line.",
+        {.example = "{user: Question, assistant: Answer}", .unset = "rows have field_messages"});
+  t.add("field_tools", &S::field_tools, "Field with the tool definitions.", {.example = "tools"});
+  t.add("field_system", &S::field_system, "Field with the system text of a conversation.", {.example = "system"});
+  t.add("field_thinking", &S::field_thinking, "Field of a message with its reasoning.",
+        {.example = "reasoning", .unset = "none"});
+  t.add("template_thinking_key", &S::template_thinking_key, "The template's name for the reasoning.",
+        {.example = "reasoning_content"});
+  t.add("roles", &S::roles, "Roles: the template's name → names in the data; replaces the built-in mapping.",
+        {.example = "{user: [human], assistant: [gpt]}", .unset = "human is user; gpt and model are assistant"});
+}
+
+// What is trained.
+void add_entry_training(Table& t) {
+  using S = DatasetEntry;
+  t.add("roles_to_train", &S::roles_to_train, "Roles whose messages are trained; an empty list trains none.",
+        {.example = "[assistant]"});
+  t.add("train_on_turns", &S::train_on_turns,
+        "How many of the last trainable turns of a conversation are trained: all, last, or a number.",
+        {.min = 0, .words = {"all", "last"}, .example = "last"});
+  t.add("train_on_eos", &S::train_on_eos,
+        "Which EOS tokens are trained: turn (those that end trained turns), all, last, or none.",
+        {.example = "turn"});
+  t.add("train_on_eot", &S::train_on_eot, "The same for end-of-turn tokens.",
+        {.example = "turn", .unset = "as train_on_eos"});
+  t.add("message_field_training", &S::message_field_training,
+        "Field of a message that says whether the message is trained.", {.example = "train", .unset = "none"});
+  t.add("message_field_training_detail", &S::message_field_training_detail,
+        "Field of a message that says which characters are trained.", {.example = "train_detail", .unset = "none"});
+}
+
+void add_entry_preferences(Table& t) {
+  using S = DatasetEntry;
+  t.add("field_chosen", &S::field_chosen, "With rl and type chat_template: field of the preferred answer.",
+        {.example = "chosen_response"});
+  t.add("field_rejected", &S::field_rejected, "With rl and type chat_template: field of the rejected answer.",
+        {.example = "rejected_response"});
+  t.add("field_margin", &S::field_margin,
+        "With reward_model: column that says by how much the chosen answer is to score higher; rows without it: 0.",
+        {.example = "margin"});
+  t.add("field_weight", &S::field_weight,
+        "Column with the weight of the row's loss; rows without it weigh 1. The loss is a mean by weight; a row of weight 0 is "
+        "not trained.",
+        {.example = "weight", .unset = "every row weighs 1"});
+  t.add("message_field_weight", &S::message_field_weight,
+        "Type chat_template: field of a message with the weight of its tokens; messages without it weigh 1, those of weight 0 "
+        "are not trained.",
+        {.example = "weight", .unset = "every message weighs 1"});
+  t.add("step_separator", &S::step_separator,
+        "Type stepwise_supervised: text behind every step; its last token is where the step is judged.",
+        {.example = "\"\\n\""});
+  t.add("train_on_last_step_only", &S::train_on_last_step_only,
+        "Type stepwise_supervised: only the last step's label is trained.", {.example = "true"});
+}
+
+}  // namespace
+
 template <>
 const Table& table<DatasetEntry>() {
   using S = DatasetEntry;
@@ -62,104 +180,13 @@ const Table& table<DatasetEntry>() {
     Table t("datasets, test_datasets, pretraining_dataset: one entry",
             "A source of rows and how they become examples.");
     t.defaults<S>();
-    t.add("path", &S::path,
-          "File, directory or pattern (`*`): json, jsonl, csv, tsv, txt, parquet or arrow, plain or compressed (.gz, .zst), or in a .zip "
-          "or .tar archive. Or the name of a dataset of the Hub, downloaded when its cache lacks it: org/name, or "
-          "org/name@revision.",
-          {.example = "data/train.jsonl", .path = true, .required = true});
-    t.add("type", &S::type,
-          "Format of the rows: a name (`dml list prompts`), a table that describes a format, or nothing when rows are "
-          "tokenised already.",
-          {.example = "alpaca", .unset = "rows have input_ids and labels; in pretraining_dataset: pretrain"});
-    t.add("name", &S::name,
-          "Configuration of the dataset, as its card lists them (configs in README.md), or subdirectory of path to read.",
-          {.example = "en", .unset = "the card's default, or all of path"});
-    t.add("split", &S::split, "Name of the split, and optionally a slice of it.", {.example = "\"train[:20%]\""});
-    t.add("data_files", &S::data_files, "Files inside path.",
-          {.example = "[a.jsonl, b.jsonl]", .unset = "all of path", .path = true});
-    t.add("revision", &S::revision, "Branch, tag or commit, where path is the name of a dataset of the Hub.",
-          {.example = "v1.1", .unset = "main"});
-    t.add("ds_type", &S::ds_type,
-          "File type, where the extension does not tell it; text: each line is a row, document: each .txt or .md file "
-          "is one "
-          "row.",
-          {.choices = {{"json", "json"},
-                       {"jsonl", "json"},
-                       {"csv", "csv"},
-                       {"tsv", "tsv"},
-                       {"text", "text"},
-                       {"txt", "text"},
-                       {"document", "document"},
-                       {"parquet", "parquet"},
-                       {"arrow", "arrow"}},
-           .example = "json",
-           .unset = "by the file's extension; a text file of pretraining_dataset is a document"});
-    t.add("shards", &S::shards, "Divide the rows into this many equal shards and read one of them.",
-          {.min = 1, .example = "10", .unset = "all rows"});
-    t.add("shards_idx", &S::shards_idx, "Index of the shard to read, from 0.", {.min = 0, .example = "0"});
-    t.add("weight", &S::weight, "How often rows are used: 0.5 uses half of them, 2 uses each twice.",
-          {.min = 0, .max = 1000, .above = true, .example = "0.5"});
-    t.add("max_rows", &S::max_rows, "Maximum number of rows to read.",
-          {.min = 1, .example = "1000", .unset = "all rows"});
-    t.add("skip", &S::skip, "Number of leading rows to skip.", {.min = 0, .example = "100"});
-    t.add("chat_template", &S::chat_template, "Chat template of this dataset.",
-          {.example = "chatml", .unset = "the recipe's chat_template"});
-    t.add("chat_template_jinja", &S::chat_template_jinja, "Jinja template of this dataset: a text or a file.",
-          {.example = "template.jinja", .unset = "the recipe's"});
-    t.add("field_messages", &S::field_messages, "Field with the list of messages.", {.example = "conversations"});
-    t.add("message_property_mappings", &S::message_property_mappings,
-          "Message properties: the template's name → the name in the data.",
-          {.example = "{role: from, content: value}"});
-    t.add("message_columns", &S::message_columns,
-          "Rows without a list of messages: the columns with the text of `user`, `assistant` and `system`. Several "
-          "columns "
-          "of one role are joined with a blank line.",
-          {.example = "{user: Question, assistant: Answer}", .unset = "rows have field_messages"});
-    t.add("field_tools", &S::field_tools, "Field with the tool definitions.", {.example = "tools"});
-    t.add("field_system", &S::field_system, "Field with the system text of a conversation.", {.example = "system"});
-    t.add("field_thinking", &S::field_thinking, "Field of a message with its reasoning.",
-          {.example = "reasoning", .unset = "none"});
-    t.add("template_thinking_key", &S::template_thinking_key, "The template's name for the reasoning.",
-          {.example = "reasoning_content"});
-    t.add("roles", &S::roles, "Roles: the template's name → names in the data; replaces the built-in mapping.",
-          {.example = "{user: [human], assistant: [gpt]}", .unset = "human is user; gpt and model are assistant"});
-    t.add("roles_to_train", &S::roles_to_train, "Roles whose messages are trained; an empty list trains none.",
-          {.example = "[assistant]"});
-    t.add("train_on_turns", &S::train_on_turns,
-          "How many of the last trainable turns of a conversation are trained: all, last, or a number.",
-          {.min = 0, .words = {"all", "last"}, .example = "last"});
-    t.add("train_on_eos", &S::train_on_eos,
-          "Which EOS tokens are trained: turn (those that end trained turns), all, last, or none.",
-          {.example = "turn"});
-    t.add("train_on_eot", &S::train_on_eot, "The same for end-of-turn tokens.",
-          {.example = "turn", .unset = "as train_on_eos"});
-    t.add("message_field_training", &S::message_field_training,
-          "Field of a message that says whether the message is trained.", {.example = "train", .unset = "none"});
-    t.add("message_field_training_detail", &S::message_field_training_detail,
-          "Field of a message that says which characters are trained.", {.example = "train_detail", .unset = "none"});
+    add_entry_files(t);
+    add_entry_messages(t);
+    add_entry_training(t);
     t.add("drop_system_message", &S::drop_system_message, "Remove the system message.", {.example = "true"});
     t.add("split_thinking", &S::split_thinking, "Move <think>…</think> of an answer to template_thinking_key.",
           {.example = "true"});
-    t.add("field_chosen", &S::field_chosen, "With rl and type chat_template: field of the preferred answer.",
-          {.example = "chosen_response"});
-    t.add("field_rejected", &S::field_rejected, "With rl and type chat_template: field of the rejected answer.",
-          {.example = "rejected_response"});
-    t.add("field_margin", &S::field_margin,
-          "With reward_model: column that says by how much the chosen answer is to score higher; rows without it: 0.",
-          {.example = "margin"});
-    t.add("field_weight", &S::field_weight,
-          "Column with the weight of the row's loss; rows without it weigh 1. The loss is a mean by weight; a row of weight 0 is "
-          "not trained.",
-          {.example = "weight", .unset = "every row weighs 1"});
-    t.add("message_field_weight", &S::message_field_weight,
-          "Type chat_template: field of a message with the weight of its tokens; messages without it weigh 1, those of weight 0 "
-          "are not trained.",
-          {.example = "weight", .unset = "every message weighs 1"});
-    t.add("step_separator", &S::step_separator,
-          "Type stepwise_supervised: text behind every step; its last token is where the step is judged.",
-          {.example = "\"\\n\""});
-    t.add("train_on_last_step_only", &S::train_on_last_step_only,
-          "Type stepwise_supervised: only the last step's label is trained.", {.example = "true"});
+    add_entry_preferences(t);
     t.add("field", &S::field, "Type completion: column of the text.", {.example = "body", .unset = "text"});
     t.add("text_column", &S::text_column, "Type pretrain: column of the text.", {.example = "body", .unset = "text"});
     t.inert("dml runs no code of datasets",
@@ -173,6 +200,44 @@ const Table& table<DatasetEntry>() {
   }();
   return rows;
 }
+
+namespace {
+
+void add_packing(Table& t) {
+  using S = DataSection;
+  t.add("sample_packing", &S::sample_packing,
+        "Pack several examples into one row of sequence_len tokens; they do not attend to each other.",
+        {.example = "true", .unset = "false; true with pretraining_dataset"});
+  t.add("eval_sample_packing", &S::eval_sample_packing, "The same for evaluation.",
+        {.example = "true", .unset = "as sample_packing"});
+  t.add("sample_packing_group_size", &S::sample_packing_group_size,
+        "Number of examples that are packed together as a group.", {.min = 1, .example = "100000"});
+  t.add("sample_packing_bin_size", &S::sample_packing_bin_size, "Maximum number of examples in one packed row.",
+        {.min = 1, .example = "200"});
+  t.add("sample_packing_sequentially", &S::sample_packing_sequentially, "Pack examples in the order of the data.",
+        {.example = "true"});
+}
+
+// Order of the examples, and which are dropped.
+void add_order(Table& t) {
+  using S = DataSection;
+  t.add("shuffle_merged_datasets", &S::shuffle_merged_datasets, "Shuffle the examples of all datasets together, once.",
+        {.example = "false", .data = true});
+  t.add("shuffle_before_merging_datasets", &S::shuffle_before_merging_datasets, "Shuffle each dataset before merging.",
+        {.example = "true", .data = true});
+  t.add("curriculum_sampling", &S::curriculum_sampling, "Keep the order of the data: no shuffling, in no epoch.",
+        {.example = "true"});
+  t.add("group_by_length", &S::group_by_length, "Put examples of similar length into the same micro-batch.",
+        {.example = "true"});
+  t.add("dataset_exact_deduplication", &S::dataset_exact_deduplication, "Drop examples that equal an earlier one.",
+        {.example = "true", .data = true});
+  t.add("dataset_near_deduplication", &S::dataset_near_deduplication, "Drop examples that nearly equal an earlier one.",
+        {.example = "true", .data = true});
+  t.add("scores", &S::scores, "Drop rows by the losses that `dml score` wrote.",
+        {.example = "{path: scores.jsonl, max_loss: 6}", .unset = "no row is dropped by its loss", .data = true});
+}
+
+}  // namespace
 
 Section data_section() {
   using S = DataSection;
@@ -203,31 +268,8 @@ Section data_section() {
   t.add("min_sample_len", &S::min_sample_len, "Drop examples with fewer tokens.",
         {.min = 1, .example = "2", .data = true});
   t.add("train_on_inputs", &S::train_on_inputs, "Train on the prompts, too.", {.example = "true", .data = true});
-  t.add("sample_packing", &S::sample_packing,
-        "Pack several examples into one row of sequence_len tokens; they do not attend to each other.",
-        {.example = "true", .unset = "false; true with pretraining_dataset"});
-  t.add("eval_sample_packing", &S::eval_sample_packing, "The same for evaluation.",
-        {.example = "true", .unset = "as sample_packing"});
-  t.add("sample_packing_group_size", &S::sample_packing_group_size,
-        "Number of examples that are packed together as a group.", {.min = 1, .example = "100000"});
-  t.add("sample_packing_bin_size", &S::sample_packing_bin_size, "Maximum number of examples in one packed row.",
-        {.min = 1, .example = "200"});
-  t.add("sample_packing_sequentially", &S::sample_packing_sequentially, "Pack examples in the order of the data.",
-        {.example = "true"});
-  t.add("shuffle_merged_datasets", &S::shuffle_merged_datasets, "Shuffle the examples of all datasets together, once.",
-        {.example = "false", .data = true});
-  t.add("shuffle_before_merging_datasets", &S::shuffle_before_merging_datasets, "Shuffle each dataset before merging.",
-        {.example = "true", .data = true});
-  t.add("curriculum_sampling", &S::curriculum_sampling, "Keep the order of the data: no shuffling, in no epoch.",
-        {.example = "true"});
-  t.add("group_by_length", &S::group_by_length, "Put examples of similar length into the same micro-batch.",
-        {.example = "true"});
-  t.add("dataset_exact_deduplication", &S::dataset_exact_deduplication, "Drop examples that equal an earlier one.",
-        {.example = "true", .data = true});
-  t.add("dataset_near_deduplication", &S::dataset_near_deduplication, "Drop examples that nearly equal an earlier one.",
-        {.example = "true", .data = true});
-  t.add("scores", &S::scores, "Drop rows by the losses that `dml score` wrote.",
-        {.example = "{path: scores.jsonl, max_loss: 6}", .unset = "no row is dropped by its loss", .data = true});
+  add_packing(t);
+  add_order(t);
   t.add("dataset_shard_num", &S::dataset_shard_num,
         "Divide the merged training data into this many equal shards and train on one of them.",
         {.min = 1, .example = "4", .unset = "all rows", .data = true});

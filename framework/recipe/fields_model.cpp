@@ -63,18 +63,11 @@ Section model_section() {
   return {std::move(t), [](Recipe& r) -> void* { return &r.model; }};
 }
 
-Section adapter_section() {
+namespace {
+
+// What is adapted.
+void add_targets(Table& t) {
   using S = AdapterSection;
-  Table t("Adapter", "Train a small adapter instead of all weights. Names and files follow PEFT.");
-  t.defaults<S>();
-  t.add("adapter", &S::adapter,
-        "What to train: all weights (none), a LoRA adapter (lora), or a LoRA adapter on a 4-bit base (qlora).",
-        {.example = "lora"});
-  t.add("lora_r", &S::lora_r, "Rank of the adapter matrices.", {.min = 1, .max = 16384, .example = "16"});
-  t.add("lora_alpha", &S::lora_alpha, "LoRA scaling: the update is multiplied by lora_alpha / lora_r.",
-        {.min = 0, .above = true, .example = "32"});
-  t.add("lora_dropout", &S::lora_dropout, "Dropout probability on the input of each adapter, in training.",
-        {.min = 0, .max = 0.99, .example = "0.05"});
   t.add("lora_target_modules", &S::lora_target_modules,
         "Modules to adapt: a list of names (the whole path or its last parts), or one regular expression that matches "
         "the whole path. Syntax of Python's re.",
@@ -96,11 +89,11 @@ Section adapter_section() {
   t.add("peft_ensure_weight_tying", &S::peft_ensure_weight_tying,
         "For a tied model with lora_modules_to_save: train one copy that the embedding and the head share.",
         {.example = "true"});
-  t.add("lora_model_dir", &S::lora_model_dir,
-        "Directory of an adapter: training starts from it; merge and infer use it.",
-        {.example = "outputs/lora", .unset = "a new adapter", .path = true});
-  t.add("lora_fan_in_fan_out", &S::lora_fan_in_fan_out, "The base stores weights as (in, out), as GPT-2 does.",
-        {.example = "true"});
+}
+
+// DoRA, rank-stabilised LoRA, ways to start, and ranks by module.
+void add_variants(Table& t) {
+  using S = AdapterSection;
   t.add("peft_use_dora", &S::peft_use_dora,
         "DoRA: train the magnitude of each weight row separately from its direction.", {.example = "true"});
   t.add("peft_use_rslora", &S::peft_use_rslora, "Rank-stabilised LoRA: scale by lora_alpha / √lora_r.",
@@ -123,10 +116,11 @@ Section adapter_section() {
   t.add("peft_layers_pattern", &S::peft_layers_pattern,
         "Name of the list of layers in module paths, for peft_layers_to_transform.",
         {.example = "layers", .unset = "the model's"});
-  t.add("loraplus_lr_ratio", &S::loraplus_lr_ratio, "LoRA+: learning rate of B divided by the learning rate of A.",
-        {.min = 0, .above = true, .example = "16", .unset = "no LoRA+"});
-  t.add("loraplus_lr_embedding", &S::loraplus_lr_embedding, "LoRA+: learning rate of adapters on the embedding.",
-        {.min = 0, .above = true, .example = "1e-6"});
+}
+
+// How the base is stored, and what of it is trained.
+void add_base(Table& t) {
+  using S = AdapterSection;
   t.add("load_in_4bit", &S::load_in_4bit,
         "Quantise the linear layers of the base to 4 bits: NF4 with double quantisation, as bitsandbytes does. For a "
         "base in 16 bits, dequantised values are bf16.",
@@ -140,6 +134,34 @@ Section adapter_section() {
         "Full fine-tuning: train only parameters whose name begins with a match of one of these regular expressions; "
         "'name[a:b]' trains rows a to b.",
         {.example = "[lm_head.weight, \"model.embed_tokens.weight[:32000]\"]", .unset = "all"});
+}
+
+}  // namespace
+
+Section adapter_section() {
+  using S = AdapterSection;
+  Table t("Adapter", "Train a small adapter instead of all weights. Names and files follow PEFT.");
+  t.defaults<S>();
+  t.add("adapter", &S::adapter,
+        "What to train: all weights (none), a LoRA adapter (lora), or a LoRA adapter on a 4-bit base (qlora).",
+        {.example = "lora"});
+  t.add("lora_r", &S::lora_r, "Rank of the adapter matrices.", {.min = 1, .max = 16384, .example = "16"});
+  t.add("lora_alpha", &S::lora_alpha, "LoRA scaling: the update is multiplied by lora_alpha / lora_r.",
+        {.min = 0, .above = true, .example = "32"});
+  t.add("lora_dropout", &S::lora_dropout, "Dropout probability on the input of each adapter, in training.",
+        {.min = 0, .max = 0.99, .example = "0.05"});
+  add_targets(t);
+  t.add("lora_model_dir", &S::lora_model_dir,
+        "Directory of an adapter: training starts from it; merge and infer use it.",
+        {.example = "outputs/lora", .unset = "a new adapter", .path = true});
+  t.add("lora_fan_in_fan_out", &S::lora_fan_in_fan_out, "The base stores weights as (in, out), as GPT-2 does.",
+        {.example = "true"});
+  add_variants(t);
+  t.add("loraplus_lr_ratio", &S::loraplus_lr_ratio, "LoRA+: learning rate of B divided by the learning rate of A.",
+        {.min = 0, .above = true, .example = "16", .unset = "no LoRA+"});
+  t.add("loraplus_lr_embedding", &S::loraplus_lr_embedding, "LoRA+: learning rate of adapters on the embedding.",
+        {.min = 0, .above = true, .example = "1e-6"});
+  add_base(t);
   t.add("relora", &S::relora,
         "ReLoRA: every jagged_restart_steps steps, merge the adapter into the base and restart it. The result is a "
         "full model. Merged weights keep the base's type (frozen_storage: f32 keeps full precision).",

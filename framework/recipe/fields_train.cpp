@@ -42,17 +42,10 @@ const Table& table<DynamicCheckpoint>() {
   return rows;
 }
 
-Section optim_section() {
+namespace {
+
+void add_schedule(Table& t) {
   using S = OptimSection;
-  Table t("Optimizer and learning rate", "How weights are updated.");
-  t.defaults<S>();
-  t.add("optimizer", &S::optimizer, "Optimizer; `dml list optimizers` has their arguments.",
-        {.example = "adamw"});
-  t.add("optim_args", &S::optim_args, "More arguments of the optimizer.",
-        {.example = "{momentum: 0.9}", .pairs = true});
-  t.add("optim_target_modules", &S::optim_target_modules,
-        "Modules whose gradients galore_adamw and apollo project: names, parts of them or regular expressions, or all-linear.",
-        {.example = "[self_attn, mlp]", .unset = "none"});
   t.add("learning_rate", &S::learning_rate, "Peak learning rate.",
         {.min = 0, .max = 100, .above = true, .example = "2e-4", .unset = "required"});
   t.add("lr_scheduler", &S::lr_scheduler, "Learning-rate schedule after the warmup.", {.example = "cosine"});
@@ -70,6 +63,10 @@ Section optim_section() {
         "Fraction of the steps after which the cosine schedule reaches its minimum; the learning rate is constant from "
         "there on.",
         {.min = 0, .max = 1, .above = true, .off = 0, .example = "0.8", .unset = "1"});
+}
+
+void add_moments(Table& t) {
+  using S = OptimSection;
   t.add("weight_decay", &S::weight_decay, "Decoupled weight decay of matrices; norms and biases have none.",
         {.min = 0, .max = 100, .example = "0.01"});
   t.add("adam_beta1", &S::adam_beta1, "Decay rate of the first moment (β1).",
@@ -84,6 +81,11 @@ Section optim_section() {
         {.min = 0, .max = 1, .example = "1e-16", .unset = "by optimizer: 1e-16"});
   t.add("max_grad_norm", &S::max_grad_norm, "Clip the gradient norm to this value; 0: no clipping.",
         {.min = 0, .example = "1.0"});
+}
+
+// What is stored of the weights, and learning rates of their own.
+void add_kept_weights(Table& t) {
+  using S = OptimSection;
   t.add("embedding_lr", &S::embedding_lr, "Learning rate of the embedding and the head.",
         {.min = 0, .max = 100, .example = "1e-5", .unset = "learning_rate"});
   t.add("ema_decay", &S::ema_decay,
@@ -99,6 +101,24 @@ Section optim_section() {
         {.min = 0, .max = 1e6, .example = "0.1", .unset = "1"});
   t.add("lr_groups", &S::lr_groups, "Parameter groups with their own learning rates.",
         {.example = "[{name: head, modules: [lm_head], lr: 1e-5}]"});
+}
+
+}  // namespace
+
+Section optim_section() {
+  using S = OptimSection;
+  Table t("Optimizer and learning rate", "How weights are updated.");
+  t.defaults<S>();
+  t.add("optimizer", &S::optimizer, "Optimizer; `dml list optimizers` has their arguments.",
+        {.example = "adamw"});
+  t.add("optim_args", &S::optim_args, "More arguments of the optimizer.",
+        {.example = "{momentum: 0.9}", .pairs = true});
+  t.add("optim_target_modules", &S::optim_target_modules,
+        "Modules whose gradients galore_adamw and apollo project: names, parts of them or regular expressions, or all-linear.",
+        {.example = "[self_attn, mlp]", .unset = "none"});
+  add_schedule(t);
+  add_moments(t);
+  add_kept_weights(t);
   t.add("jagged_restart_steps", &S::jagged_restart_steps,
         "Restart the learning rate every so many steps, on top of the schedule; with relora, restart the adapter as "
         "well.",
@@ -110,12 +130,10 @@ Section optim_section() {
   return {std::move(t), [](Recipe& r) -> void* { return &r.optim; }};
 }
 
-Section train_section() {
+namespace {
+
+void add_batches(Table& t) {
   using S = TrainSection;
-  Table t("Training", "Steps, evaluation, checkpoints, stopping.");
-  t.defaults<S>();
-  t.add("output_dir", &S::output_dir, "Directory for everything the run writes.",
-        {.example = "outputs/lora", .path = true});
   t.add("micro_batch_size", &S::micro_batch_size, "Examples (with packing: rows) per micro-batch and rank.",
         {.min = 1, .max = 1 << 20, .example = "2"});
   t.add("gradient_accumulation_steps", &S::gradient_accumulation_steps, "Micro-batches per rank and optimizer step.",
@@ -129,9 +147,11 @@ Section train_section() {
         {.min = 0, .max = 1e6, .above = true, .example = "3"});
   t.add("max_steps", &S::max_steps, "Maximum number of optimizer steps; overrides num_epochs.",
         {.min = 1, .off = -1, .example = "1000", .unset = "by num_epochs"});
-  t.add("seed", &S::seed, "Random seed.", {.min = 0, .max = 4294967295.0, .example = "42", .data = true});
-  t.add("threads", &S::threads, "Threads per rank; results do not depend on it.",
-        {.min = 1, .max = 4096, .off = 0, .example = "8", .unset = "the cores the rank may use"});
+}
+
+// How a micro-batch is computed.
+void add_computation(Table& t) {
+  using S = TrainSection;
   t.add("gradient_checkpointing", &S::gradient_checkpointing,
         "Save memory by recomputing activations in the backward pass: true for whole layers, mlp for the MLP only.",
         {.example = "true"});
@@ -156,6 +176,11 @@ Section train_section() {
         "Coefficient of the z-loss, the square of the logarithm of the softmax's denominator, which keeps logits small; nll is "
         "the loss without it.",
         {.min = 0, .max = 1, .aliases = {"z_loss_coefficient"}, .example = "1e-4"});
+}
+
+// When to evaluate and to save.
+void add_evaluations_and_saves(Table& t) {
+  using S = TrainSection;
   t.add("eval_strategy", &S::eval_strategy,
         "When to evaluate: auto (by eval_steps or evals_per_epoch, else every epoch), no, steps, epoch.",
         {.words = {"auto", "no", "false", "steps", "epoch"}, .aliases = {"evaluation_strategy"}, .example = "epoch"});
@@ -182,14 +207,11 @@ Section train_section() {
   t.add("save_in_background", &S::save_in_background,
         "Continue training while a checkpoint is written from a copy in memory, if the copy fits.",
         {.example = "false"});
-  t.add("max_time", &S::max_time, "Seconds after which the run saves and stops.",
-        {.min = 0, .above = true, .off = 0, .example = "3600", .unset = "no limit"});
-  t.add("logging_steps", &S::logging_steps, "Steps between progress lines.",
-        {.min = 1, .example = "10", .unset = "5 % of the steps"});
-  t.add("resume_from_checkpoint", &S::resume_from_checkpoint, "Checkpoint to resume from.",
-        {.example = "outputs/lora/checkpoint-100", .unset = "start a new run", .path = true});
-  t.add("auto_resume_from_checkpoints", &S::auto_resume_from_checkpoints,
-        "Resume from the last checkpoint in output_dir.", {.example = "true"});
+}
+
+// The best model, and what stops a run early.
+void add_stops(Table& t) {
+  using S = TrainSection;
   t.add("load_best_model_at_end", &S::load_best_model_at_end, "Load the weights with the best evaluation at the end.",
         {.example = "true"});
   t.add("metric_for_best_model", &S::metric_for_best_model,
@@ -209,6 +231,31 @@ Section train_section() {
         "Consecutive steps whose loss or gradient is not a finite number after which the run stops. Such a step is skipped: "
         "weights and optimizer state stay as they are, and its rows are named.",
         {.min = 1, .example = "1"});
+}
+
+}  // namespace
+
+Section train_section() {
+  using S = TrainSection;
+  Table t("Training", "Steps, evaluation, checkpoints, stopping.");
+  t.defaults<S>();
+  t.add("output_dir", &S::output_dir, "Directory for everything the run writes.",
+        {.example = "outputs/lora", .path = true});
+  add_batches(t);
+  t.add("seed", &S::seed, "Random seed.", {.min = 0, .max = 4294967295.0, .example = "42", .data = true});
+  t.add("threads", &S::threads, "Threads per rank; results do not depend on it.",
+        {.min = 1, .max = 4096, .off = 0, .example = "8", .unset = "the cores the rank may use"});
+  add_computation(t);
+  add_evaluations_and_saves(t);
+  t.add("max_time", &S::max_time, "Seconds after which the run saves and stops.",
+        {.min = 0, .above = true, .off = 0, .example = "3600", .unset = "no limit"});
+  t.add("logging_steps", &S::logging_steps, "Steps between progress lines.",
+        {.min = 1, .example = "10", .unset = "5 % of the steps"});
+  t.add("resume_from_checkpoint", &S::resume_from_checkpoint, "Checkpoint to resume from.",
+        {.example = "outputs/lora/checkpoint-100", .unset = "start a new run", .path = true});
+  t.add("auto_resume_from_checkpoints", &S::auto_resume_from_checkpoints,
+        "Resume from the last checkpoint in output_dir.", {.example = "true"});
+  add_stops(t);
   t.add("dynamic_checkpoint", &S::dynamic_checkpoint,
         "Save a checkpoint whenever a file appears, and remove the file; SIGUSR1 saves as well.",
         {.example = "{enabled: true}"});
