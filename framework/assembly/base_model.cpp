@@ -18,7 +18,6 @@
 #include "core/log.h"
 #include "core/parallel.h"
 #include "kernels/quant_nf4.h"
-#include "kernels/stored_format.h"
 #include "model/weight_names.h"
 
 namespace dml {
@@ -201,12 +200,10 @@ void quantise_base(BaseModel& base, const ModelSection& section, const AdapterSe
     log_info("{}: the base stays in the blocks of its file; nothing is quantised again", base.directory);
     return;
   }
-  base.quantised = std::make_shared<QuantisedBase>(base.spec, *base.files,
-                                                   adapter.load_in_4bit ? kernels::Storage::nf4 : kernels::Storage::int8,
-                                                   adapter.quantised_cache_path);
+  const auto scheme = adapter.load_in_4bit ? kernels::Storage::nf4 : kernels::Storage::int8;
+  base.quantised = std::make_shared<QuantisedBase>(base.spec, *base.files, scheme, adapter.quantised_cache_path);
   const QuantisedBase& q = *base.quantised;
-  log_info("Quantised base: {}, {:.2f} bits for each of {} weights: {}", kernels::stored_format(q.scheme()).name,
-           8.0 * static_cast<double>(q.bytes()) / static_cast<double>(std::max<std::int64_t>(1, q.weights())),
+  log_info("Quantised base: {}, {:.2f} bits for each of {} weights: {}", q.scheme_name(), q.bits(),
            q.weights(), q.note());
   for (const std::string& name : q.left_out())
     log_info("{} is not quantised: it cannot be split into whole blocks of {} weights", name, kernels::kNf4Block);

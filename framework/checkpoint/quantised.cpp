@@ -8,7 +8,6 @@
 #include "core/hash.h"
 #include "core/json.h"
 #include "core/log.h"
-#include "kernels/stored_format.h"
 
 namespace dml {
 namespace {

@@ -15,12 +15,14 @@
 // Quantised are the linear layers of the decoder; embeddings, norms, biases and the output head stay as they are.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "checkpoint/model_files.h"
+#include "kernels/stored_format.h"
 #include "model/build.h"
 #include "model/spec.h"
 #include "model/weight_names.h"
@@ -68,11 +70,16 @@ class QuantisedBase {
   std::optional<StoredTensor> find(const std::string& name) const;
 
   kernels::Storage scheme() const { return scheme_; }
+  std::string_view scheme_name() const { return kernels::stored_format(scheme_).name; }
   const std::string& folder() const { return folder_; }
   /// Codes and scales.
   std::size_t bytes() const { return bytes_; }
   /// Number of quantised weights.
   std::int64_t weights() const;
+  /// For each of them, scales included.
+  double bits() const {
+    return 8.0 * static_cast<double>(bytes_) / static_cast<double>(std::max<std::int64_t>(1, weights()));
+  }
   /// One line for people: where it was found, or why it was built.
   const std::string& note() const { return note_; }
   const std::vector<std::string>& left_out() const { return layout_.left_out; }

@@ -16,7 +16,6 @@
 #include "core/random.h"
 #include "exchange/gguf_export.h"
 #include "exchange/modelfile.h"
-#include "kernels/stored_format.h"
 #include "model/weight_slots.h"
 
 namespace dml {
@@ -132,7 +131,7 @@ void merge(const RecipeFile& file, std::vector<std::string> adapters, const std:
     log_info(
         "The adapter is merged into the {} values that it was trained on; to merge it into the original weights, set "
         "adapter: lora",
-        kernels::stored_format(base.quantised->scheme()).name);
+        base.quantised->scheme_name());
   auto model = make_inference_model(base, Storage::automatic, adapters);
   if (gguf) return merge_to_gguf(file, base, *model, *gguf, output);
   remove_left_over_of(output);

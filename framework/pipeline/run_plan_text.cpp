@@ -3,7 +3,6 @@
 #include "core/parallel.h"
 #include "data/inspect.h"
 #include "kernels/processor.h"
-#include "kernels/stored_format.h"
 #include "pipeline/run_plan.h"
 #include "train/progress.h"
 
@@ -49,7 +48,7 @@ std::vector<std::string> RunPlan::header() const {
   lines.push_back(fmt::format("model      {} {}, {} layers × {}, {} parameters{}", spec.model_type,
                               base.directory.empty() ? "from scratch" : base.directory, spec.layers, spec.hidden,
                               count_text(static_cast<double>(parameters)),
-                              base.quantised ? fmt::format(", {}", kernels::stored_format(base.quantised->scheme()).name)
+                              base.quantised ? fmt::format(", {}", base.quantised->scheme_name())
                               : base.files   ? fmt::format(", {}", dtype_name(base.dtype()))
                                              : ""));
   lines.push_back(fmt::format("training   {}: {} parameters ({:.2f} %), {} at {:g}, {}", trained->description(),
