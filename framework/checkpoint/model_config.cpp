@@ -1,6 +1,7 @@
 #include "checkpoint/model_config.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "checkpoint/bitsandbytes.h"
@@ -162,6 +163,16 @@ std::string architecture_of(const Family& family, HeadKind head) {
     if (name.ends_with(end)) name.erase(name.size() - end.size());
   if (family.model_type == "gemma3_text") name += "Text";
   return name + (head == HeadKind::sequence_classification ? "ForSequenceClassification" : "ForTokenClassification");
+}
+
+std::string class_missing_in_transformers(const ModelSpec& spec) {
+  static constexpr std::array<std::string_view, 9> kNoSequences = {"apertus", "cohere", "cohere2", "ernie4_5", "granite", "granitemoe", "olmo2", "olmo3", "olmoe"};
+  static constexpr std::array<std::string_view, 10> kNoTokens = {"cohere", "cohere2", "ernie4_5", "gemma3_text", "granite", "granitemoe", "hunyuan_v1_dense", "olmo2", "olmo3", "olmoe"};
+  const bool missing = spec.head == HeadKind::sequence_classification ? std::ranges::find(kNoSequences, spec.model_type) != kNoSequences.end()
+                       : spec.head == HeadKind::token_classification  ? std::ranges::find(kNoTokens, spec.model_type) != kNoTokens.end()
+                                                                      : false;
+  const Family* family = missing ? find_family(spec.model_type) : nullptr;
+  return family ? architecture_of(*family, spec.head) : "";
 }
 
 Json head_settings(const ModelSpec& spec) {

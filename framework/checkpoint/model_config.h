@@ -54,6 +54,9 @@ Json rewrite_config(const Json& original, const Json& changes);
 
 /// The architecture of a model with this head: "LlamaForCausalLM", "LlamaForSequenceClassification" …
 std::string architecture_of(const Family& family, HeadKind head);
+/// The class of a model with this head where transformers (5.0) has none by that name, so that only dml reads the result; else "".
+std::string class_missing_in_transformers(const ModelSpec& spec);
+
 /// What config.json says of a head that is none of a language model; nothing of others.
 Json head_settings(const ModelSpec& spec);
 

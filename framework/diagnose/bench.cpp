@@ -265,7 +265,8 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   strategy->announce(model.parameters);
   auto held = strategy->memory(model.parameters, optimizer->state(), (per_step + comm.size() - 1) / comm.size());
   const auto pairs = pairs_of(recipe, batches);
-  const auto made = make_objective(recipe, {}, {reference_source(recipe, model), [&] { swap_reference(*optimizer, *strategy); }});
+  const auto made =
+      make_objective(recipe, {}, {reference_source(recipe, model), [&] { swap_reference(*optimizer, *strategy); }});
   Objective& objective = *made;
   result.plan.activations = objective.measure(model, largest(batches), true);
   hold(held, result.plan);

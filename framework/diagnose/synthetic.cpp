@@ -55,7 +55,8 @@ std::vector<SyntheticDocument> read_documents(const std::string& path) {
   return documents;
 }
 
-SyntheticBatch::SyntheticBatch(std::span<const SyntheticDocument> documents, std::int64_t vocab, std::uint64_t seed, bool pairs) {
+SyntheticBatch::SyntheticBatch(std::span<const SyntheticDocument> documents, std::int64_t vocab, std::uint64_t seed,
+                               bool pairs) {
   Random random(seed, Purpose::init);
   starts_.push_back(0);
   for (const SyntheticDocument& d : documents) {
@@ -67,7 +68,10 @@ SyntheticBatch::SyntheticBatch(std::span<const SyntheticDocument> documents, std
     }
     const auto number = static_cast<std::size_t>(std::ssize(starts_) - 1);
     if (pairs) {
-      const std::int64_t prompt = number % 2 == 0 ? 0 : std::min(d.tokens - d.learned, documents[number - 1].tokens - documents[number - 1].learned);
+      const std::int64_t prompt =
+          number % 2 == 0
+              ? 0
+              : std::min(d.tokens - d.learned, documents[number - 1].tokens - documents[number - 1].learned);
       std::copy_n(tokens_.begin() + starts_[number - number % 2], prompt, tokens_.begin() + first);
       shared_.push_back(static_cast<std::int32_t>(prompt));
     }

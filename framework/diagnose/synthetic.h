@@ -27,8 +27,11 @@ std::vector<SyntheticDocument> read_documents(const std::string& path);
 class SyntheticBatch {
  public:
   /// `pairs`: two documents each, with the same tokens in front of both.
-  SyntheticBatch(std::span<const SyntheticDocument> documents, std::int64_t vocab, std::uint64_t seed, bool pairs = false);
-  PackedBatch batch() const { return {.tokens = tokens_, .labels = labels_, .positions = positions_, .starts = starts_, .shared = shared_}; }
+  SyntheticBatch(std::span<const SyntheticDocument> documents, std::int64_t vocab, std::uint64_t seed,
+                 bool pairs = false);
+  PackedBatch batch() const {
+    return {.tokens = tokens_, .labels = labels_, .positions = positions_, .starts = starts_, .shared = shared_};
+  }
 
  private:
   std::vector<Token> tokens_, labels_;

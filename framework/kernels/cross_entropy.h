@@ -60,11 +60,11 @@ struct HeadParts {
 
 /// The labels of rows, and what is wanted of their losses.
 struct RowLosses {
-  std::span<const Token> labels;                // (N), every one a valid token
-  std::span<float> losses = {};                 // (N) set unless empty
-  std::span<float> log_squares = {};            // (N) set unless empty: log Σ p² over the vocabulary, p the softmax
-  std::span<const float> weights = {};          // (N) unless empty: factors of the rows' gradients, not of the returned sum
-  ExtraLoss* extra = nullptr;                   // adds to gradients and to its own sum
+  std::span<const Token> labels;        // (N), every one a valid token
+  std::span<float> losses = {};         // (N) set unless empty
+  std::span<float> log_squares = {};    // (N) set unless empty: log Σ p² over the vocabulary, p the softmax
+  std::span<const float> weights = {};  // (N) unless empty: factors of the rows' gradients, not of the returned sum
+  ExtraLoss* extra = nullptr;           // adds to gradients and to its own sum
 };
 
 /// What a head is asked.
@@ -73,7 +73,7 @@ struct HeadTask {
   RowLosses rows;
   float softcap = 0;
   HeadBias bias = {};
-  Mat dhidden = {};      // (N,D) set to the gradient of the sum, unless empty; may be `hidden` itself
+  Mat dhidden = {};         // (N,D) set to the gradient of the sum, unless empty; may be `hidden` itself
   bool low_memory = false;  // half as many logits at a time
 };
 

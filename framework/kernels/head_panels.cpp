@@ -48,7 +48,8 @@ void gradient_of_row(const HeadChunk& c, std::int64_t i, std::int64_t token, flo
                      std::int64_t vocabulary) {
   const double log_sum = c.log_sums[i], weight = static_cast<double>(c.weight(i)),
                factor = weight * (1 + 2 * static_cast<double>(c.extra.z_loss) * log_sum);
-  const auto spread = static_cast<float>(weight * static_cast<double>(c.extra.label_smoothing) / static_cast<double>(vocabulary));
+  const auto spread =
+      static_cast<float>(weight * static_cast<double>(c.extra.label_smoothing) / static_cast<double>(vocabulary));
   if (c.keeps_exponentials) {
     const double share = std::exp(static_cast<double>(c.part(i, token).max) - log_sum);
     loops().set_scaled(x, static_cast<float>(share * factor), x, cols);
@@ -56,7 +57,8 @@ void gradient_of_row(const HeadChunk& c, std::int64_t i, std::int64_t token, flo
   } else if (spread > 0) {  // the slope of the soft cap concerns both parts
     for (std::int64_t j = 0; j < cols; ++j) {
       const float ratio = softcap > 0 ? x[j] / softcap : 0;
-      x[j] = (static_cast<float>(std::exp(static_cast<double>(x[j]) - log_sum) * factor) - spread) * (1 - ratio * ratio);
+      x[j] =
+          (static_cast<float>(std::exp(static_cast<double>(x[j]) - log_sum) * factor) - spread) * (1 - ratio * ratio);
     }
   } else {
     loops().capped_softmax_gradient(x, cols, static_cast<float>(log_sum), softcap);
@@ -86,7 +88,8 @@ void logits_and_stats(const HeadChunk& c, const HeadPart& head, float softcap) {
       std::int64_t label = c.labels[static_cast<std::size_t>(i)] - token;
       if (label >= 0 && label < cols) c.label_logits[i] = x[label];
       if (!c.logit_sums.empty()) c.logit_sums[c.place(i, token)] = sum_of(x, cols, [](double v) { return v; });
-      const RowStats& stats = c.part(i, token) = c.keeps_exponentials ? loop.row_exponentials(x, cols) : loop.row_stats(x, cols);
+      const RowStats& stats = c.part(i, token) =
+          c.keeps_exponentials ? loop.row_exponentials(x, cols) : loop.row_stats(x, cols);
       if (!c.squares.empty()) c.squares[c.place(i, token)] = squares_of(c, stats, x, cols);
     }
   });
@@ -134,7 +137,8 @@ void add_extra(ExtraLoss* extra, std::span<const double> log_sums, const float* 
     extra->sum += static_cast<double>(extra->z_loss) * lse * lse;
     if (logit_sums.empty()) continue;
     double sum = 0;
-    for (double part : logit_sums.subspan(i * static_cast<std::size_t>(panels), static_cast<std::size_t>(panels))) sum += part;
+    for (double part : logit_sums.subspan(i * static_cast<std::size_t>(panels), static_cast<std::size_t>(panels)))
+      sum += part;
     extra->sum += static_cast<double>(extra->label_smoothing) *
                   (static_cast<double>(label_logits[i]) - sum / static_cast<double>(vocabulary));
   }

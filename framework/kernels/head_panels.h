@@ -26,7 +26,7 @@ struct HeadChunk {
   const LowRankLogits* low;  // may be null
   ConstMat down;             // its rows, scaled
   const ReplacedRows* replaced = nullptr;
-  Mat own = {};  // logits of the replaced rows, then their gradients
+  Mat own = {};                         // logits of the replaced rows, then their gradients
   std::span<const float> weights = {};  // of the rows' gradients; empty: all 1
   HeadBias bias = {};
   ExtraLoss extra = {};

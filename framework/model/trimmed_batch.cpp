@@ -25,7 +25,9 @@ namespace {
 class Visited {
  public:
   Visited(const PackedBatch& given, Trim how)
-      : given_(given), every_token_(how == Trim::every_token), once_(how == Trim::shared_once && !given.shared.empty()) {}
+      : given_(given),
+        every_token_(how == Trim::every_token),
+        once_(how == Trim::shared_once && !given.shared.empty()) {}
 
   struct Document {
     std::size_t number, first;
@@ -61,7 +63,8 @@ TrimmedBatch trimmed(const PackedBatch& given, Arena& arena, Trim how) {
   auto positions = arena.take<std::int32_t>(given.size()), starts = arena.take<std::int32_t>(given.documents() + 1);
   auto documents = arena.take<std::int32_t>(given.documents());
   const bool once = how == Trim::shared_once && !given.shared.empty();
-  auto rows = arena.take<std::int32_t>(once ? given.size() : 0), firsts = arena.take<std::int32_t>(once ? given.size() : 0);
+  auto rows = arena.take<std::int32_t>(once ? given.size() : 0),
+       firsts = arena.take<std::int32_t>(once ? given.size() : 0);
   auto seen_starts = arena.take<std::int32_t>(once ? given.documents() + 1 : 0);
   if (dry_run_bounds()) return {given, documents, {rows, firsts, seen_starts}};
   const Visited visited(given, how);
@@ -79,14 +82,16 @@ TrimmedBatch trimmed(const PackedBatch& given, Arena& arena, Trim how) {
     }
     if (!dry_run() && once) {
       for (std::size_t t = 0; t < all; ++t)  // what is shared are the first rows of the document before
-        rows[seen + t] = t < shared ? rows[static_cast<std::size_t>(seen_starts[count - 1]) + t] : static_cast<std::int32_t>(size + t - shared);
+        rows[seen + t] = t < shared ? rows[static_cast<std::size_t>(seen_starts[count - 1]) + t]
+                                    : static_cast<std::int32_t>(size + t - shared);
       for (std::size_t t = shared; t < all; ++t) firsts[size + t - shared] = static_cast<std::int32_t>(seen + t);
       seen_starts[count + 1] = static_cast<std::int32_t>(seen + all);
     }
     size += own, seen += all, ++count;
   });
-  TrimmedBatch out{{given.tokens.first(size), given.labels.first(size), given.positions.first(size), given.starts.first(std::min(count + 1, given.starts.size()))},
-             documents.first(count)};
+  TrimmedBatch out{{given.tokens.first(size), given.labels.first(size), given.positions.first(size),
+                    given.starts.first(std::min(count + 1, given.starts.size()))},
+                   documents.first(count)};
   if (!dry_run()) out.batch = {tokens.first(size), labels.first(size), positions.first(size), starts.first(count + 1)};
   if (seen > size) out.shared = {rows.first(seen), firsts.first(size), seen_starts.first(count + 1)};
   return out;

@@ -92,6 +92,8 @@ TrainableModel make_model(const BaseModel& base, const Recipe& recipe, const Dis
   if (const std::string dropout = config_dropout(base.config); !dropout.empty())
     log_info("The model's config asks for dropout in training ({}); dml trains the base model without dropout",
              dropout);
+  if (const std::string missing = class_missing_in_transformers(base.spec); !missing.empty())
+    log_warning("transformers has no {}: dml score reads the result, transformers does not", missing);
   if (model.parameters.trainable() == 0)
     throw UserError("nothing is trained: no parameter matches unfrozen_parameters");
   model.set_length(std::max(recipe.data.sequence_len, recipe.data.eval_sequence_len.value_or(0)));

@@ -149,7 +149,8 @@ void map_old_losses(Node& root, Report& report) {
   if (!alpha && !norm) return;
   const Place place = alpha ? alpha.value.place : norm.value.place;
   if (const Node* own = root.find("dpo_loss_type"); own && !own->is_null())
-    return report.error(place, fmt::format("'{}' does not work with dpo_loss_type, which has replaced it", alpha ? "rpo_alpha" : "dpo_norm_loss"));
+    return report.error(place, fmt::format("'{}' does not work with dpo_loss_type, which has replaced it",
+                                           alpha ? "rpo_alpha" : "dpo_norm_loss"));
   auto list = [&](std::vector<std::string> items) {
     Node node;
     node.kind = Node::Kind::list;
@@ -159,8 +160,9 @@ void map_old_losses(Node& root, Report& report) {
   };
   const std::string loss = norm ? "sigmoid_norm" : "sigmoid";
   if (norm) report.notice("dpo_norm_loss is mapped to dpo_loss_type: [sigmoid_norm]");
-  if (alpha) report.notice(fmt::format("rpo_alpha: {0} is mapped to dpo_loss_type: [{1}, sft] and dpo_loss_weights: [1, {0}]",
-                                       shown(alpha.value.text), loss));
+  if (alpha)
+    report.notice(fmt::format("rpo_alpha: {0} is mapped to dpo_loss_type: [{1}, sft] and dpo_loss_weights: [1, {0}]",
+                              shown(alpha.value.text), loss));
   put(root, "dpo_loss_type", alpha ? list({loss, "sft"}) : list({loss}));
   if (alpha) put(root, "dpo_loss_weights", list({"1", alpha.value.text}));
 }

@@ -14,7 +14,8 @@ template <class Score>
 class ScoredRows : public RowWeights {
  public:
   /// `squares`: where log Σ p² of the rows is wanted; null: nowhere.
-  explicit ScoredRows(Score score, std::vector<float>* squares = nullptr) : score_(std::move(score)), squares_(squares) {}
+  explicit ScoredRows(Score score, std::vector<float>* squares = nullptr)
+      : score_(std::move(score)), squares_(squares) {}
   void weigh(std::span<const float> losses, std::span<float> weights) override { sums = score_(losses, weights); }
   std::span<float> squares(std::size_t rows) override {
     if (!squares_) return {};

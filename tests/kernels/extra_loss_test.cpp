@@ -137,7 +137,8 @@ TEST(ExtraLoss, OfAHeadInPartsHasTheBitsOfTheWhole) {
                              return {weight_of(rows(p.w, k)), gradient ? rows(dw_parts, k) : Mat{}};
                            },
                            [](std::size_t) {}};
-      EXPECT_EQ(cross_entropy({of(p.h, n), {p.labels, {}, {}, {}, &parts}, softcap, {}, of(dh_parts, n)}, head, arena), sum);
+      EXPECT_EQ(cross_entropy({of(p.h, n), {p.labels, {}, {}, {}, &parts}, softcap, {}, of(dh_parts, n)}, head, arena),
+                sum);
       EXPECT_EQ(parts.sum, whole.sum);
       EXPECT_EQ(dh_parts, dh);
       EXPECT_EQ(dw_parts, dw);

@@ -327,7 +327,8 @@ TEST(CrossEntropy, InPartsHasTheBitsOfTheWhole) {
       std::vector<Token> labels;
       for (std::int64_t i = 0; i < n; ++i) labels.push_back(static_cast<Token>(i * 37 % v));
       const auto size = static_cast<std::size_t>(n);
-      std::vector<float> losses(size), losses_parts(size), squares(size), squares_parts(size), dh(h.size()), dh_parts(h.size()), dw(v * d), dw_parts(v * d);
+      std::vector<float> losses(size), losses_parts(size), squares(size), squares_parts(size), dh(h.size()),
+          dh_parts(h.size()), dw(v * d), dw_parts(v * d);
       Arena arena(std::size_t{64} << 20);
       const double whole = cross_entropy({mat(h, n, d), {labels, losses, squares}, softcap, {}, mat(dh, n, d)},
                                          WholeHead{weight_of(mat(w, v, d)), mat(dw, v, d)}, arena);
@@ -341,8 +342,8 @@ TEST(CrossEntropy, InPartsHasTheBitsOfTheWhole) {
                              return {weight_of(rows(w, k)), gradient ? rows(dw_parts, k) : Mat{}};
                            },
                            [&](std::size_t k) { visits += fmt::format("{}. ", k); }};
-      EXPECT_EQ(cross_entropy({mat(h, n, d), {labels, losses_parts, squares_parts}, softcap, {}, mat(dh_parts, n, d)}, head,
-                              arena),
+      EXPECT_EQ(cross_entropy({mat(h, n, d), {labels, losses_parts, squares_parts}, softcap, {}, mat(dh_parts, n, d)},
+                              head, arena),
                 whole);
       EXPECT_EQ(visits, "0 1 2 0+ 0. 1+ 1. 2+ 2. ");
       EXPECT_EQ(losses_parts, losses);
@@ -370,7 +371,8 @@ TEST(CrossEntropy, SquaresAreThoseOfTheProbabilities) {
         std::vector<double> x(v);
         double sum = 0, square = 0;
         for (std::size_t j = 0; j < v; ++j) {
-          for (std::size_t k = 0; k < d; ++k) x[j] += static_cast<double>(h[i * d + k]) * static_cast<double>(w[j * d + k]);
+          for (std::size_t k = 0; k < d; ++k)
+            x[j] += static_cast<double>(h[i * d + k]) * static_cast<double>(w[j * d + k]);
           x[j] += static_cast<double>(bias[j]);
           if (softcap > 0) x[j] = static_cast<double>(softcap) * std::tanh(x[j] / static_cast<double>(softcap));
           sum += std::exp(x[j]);

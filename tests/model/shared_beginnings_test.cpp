@@ -19,7 +19,8 @@ struct Answers {
     batch.tokens.clear(), batch.labels.clear(), batch.positions.clear();
     batch.starts.assign(1, 0);
     std::int32_t prompt = 0;
-    for (auto [begins, size, learned] : {std::tuple{7, 12, true}, {0, 9, true}, {0, 10, false}, {0, 8, true}, {5, 5, true}, {0, 11, true}}) {
+    for (auto [begins, size, learned] :
+         {std::tuple{7, 12, true}, {0, 9, true}, {0, 10, false}, {0, 8, true}, {5, 5, true}, {0, 11, true}}) {
       if (begins > 0) prompt = begins;
       shared.push_back(begins > 0 ? 0 : prompt);
       add(prompt, size, learned);
@@ -29,7 +30,8 @@ struct Answers {
     const auto document = std::ssize(shared);
     const std::size_t first = batch.tokens.size();
     for (std::int32_t t = 0; t < prompt + size; ++t) {
-      batch.tokens.push_back(t < prompt ? 3 + (5 * t + prompt) % 23 : 4 + static_cast<Token>((7 * t + 11 * document) % 29));
+      batch.tokens.push_back(t < prompt ? 3 + (5 * t + prompt) % 23
+                                        : 4 + static_cast<Token>((7 * t + 11 * document) % 29));
       batch.positions.push_back(t);
     }
     for (std::int32_t t = 0; t < prompt + size; ++t) {
@@ -61,7 +63,8 @@ TEST_P(SharedBeginnings, ChangeNoLossAndOnlyTheOrderOfGradients) {
   once.model->reserve(once.model->measure(shape, true));
   UnitHooks none;
   std::vector<float> losses(static_cast<std::size_t>(answers.batch.view().learned())), shared = losses;
-  EXPECT_EQ(apart.model->evaluate(answers.view(false), none, losses), once.model->evaluate(answers.view(true), none, shared));
+  EXPECT_EQ(apart.model->evaluate(answers.view(false), none, losses),
+            once.model->evaluate(answers.view(true), none, shared));
   EXPECT_EQ(losses, shared);
   EXPECT_EQ(apart.model->train(answers.view(false), {}, none), once.model->train(answers.view(true), {}, none));
   for (std::size_t u = 0; u < apart.gradients.size(); ++u) {

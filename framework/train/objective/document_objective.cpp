@@ -27,7 +27,8 @@ PackedBatch DocumentObjective::with_reference(CausalLm& model, const PackedBatch
   const bool base = reference_.source == ReferenceSource::base;
   if (base) score_documents(model, batch, hooks, losses_, documents_, Adapters::off);
   groups_.assign(batch.groups.begin(), batch.groups.end());
-  for (std::size_t d = 0; d < groups_.size(); ++d) groups_[d].reference = base ? documents_[d].answer : moving(batch, d);
+  for (std::size_t d = 0; d < groups_.size(); ++d)
+    groups_[d].reference = base ? documents_[d].answer : moving(batch, d);
   PackedBatch out = batch;
   out.groups = groups_;
   return out;
@@ -35,8 +36,9 @@ PackedBatch DocumentObjective::with_reference(CausalLm& model, const PackedBatch
 
 LossSums DocumentObjective::train(CausalLm& model, const PackedBatch& batch, PassSeed seed, UnitHooks& hooks) {
   const PackedBatch known = with_reference(model, batch, hooks);
-  ScoredRows rows([&](std::span<const float> losses, std::span<float> weights) { return score(known, losses, weights); },
-                  reads_squares_ ? &squares_ : nullptr);
+  ScoredRows rows(
+      [&](std::span<const float> losses, std::span<float> weights) { return score(known, losses, weights); },
+      reads_squares_ ? &squares_ : nullptr);
   model.train(known, seed, hooks, &rows);
   return rows.sums;
 }

@@ -13,7 +13,8 @@ void score_documents(const PackedBatch& batch, std::span<const float> losses, st
   std::size_t row = 0;
   each_labelled_row(batch, [&](std::int64_t document, bool answer, double weight) {
     DocumentScore& score = out[static_cast<std::size_t>(document)];
-    const double loss = static_cast<double>(losses[row]), square = squares.empty() ? 0 : static_cast<double>(squares[row]);
+    const double loss = static_cast<double>(losses[row]),
+                 square = squares.empty() ? 0 : static_cast<double>(squares[row]);
     ++row;
     if (answer) score.answer -= weight * loss, score.loss += loss, score.tokens += 1, score.aligned -= loss + square;
     else score.prompt_loss += loss, score.prompt_labels += 1;

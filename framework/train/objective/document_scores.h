@@ -16,7 +16,8 @@ struct DocumentScore {
   double tokens = 0;       // their number
   double prompt_loss = 0;  // sum of −log p over the labels in front of the answer
   double prompt_labels = 0;
-  double aligned = 0;  // sum of log p − log Σ p² over the answer, where the squares are known: how likely the model itself says it
+  double aligned =
+      0;  // sum of log p − log Σ p² over the answer, where the squares are known: how likely the model itself says it
 };
 
 /// Calls visit(document, whether the row is of the answer, what its log p counts in the answer's score) for each labelled row,
