@@ -22,13 +22,23 @@ Example& Assembler::operator()(const Rendered& rendered) {
   out_.labels.clear();
   learned_ = 0;
   if (rendered.segments.empty()) take_tokens(rendered);
+  std::size_t first = 0;
   for (auto& segment : rendered.segments) {
     const std::size_t before = out_.labels.size();
     append(segment);
     if (segment.label != kIgnore) label_last(before, segment.label);
+    if (&segment == &rendered.segments.front()) first = out_.ids.size();
   }
+  if (rendered.most_behind > 0) cut(first + static_cast<std::size_t>(rendered.most_behind));
   if (!out_.labels.empty()) learned_ -= out_.labels.front() != kIgnore;
   return out_;
+}
+
+void Assembler::cut(std::size_t length) {
+  if (length >= out_.ids.size()) return;
+  learned_ -= std::count_if(out_.labels.begin() + static_cast<std::ptrdiff_t>(length), out_.labels.end(),
+                            [](Token t) { return t != kIgnore; });
+  out_.truncate(static_cast<std::int64_t>(length));
 }
 
 void Assembler::take_tokens(const Rendered& rendered) {

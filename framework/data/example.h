@@ -55,6 +55,7 @@ class Assembler {
     float weight;
   };
   void take_tokens(const Rendered& rendered);
+  void cut(std::size_t length);
   void append(const Segment& segment);
   void append_tokens(const std::string& text);
   void append_end(const Segment& segment);

@@ -20,13 +20,14 @@ const Json& list_of(const Json& record, const char* column) {
 
 class Stepwise : public PromptStrategy {
  public:
-  explicit Stepwise(const DatasetEntry& entry) : separator_(entry.step_separator), last_(entry.train_on_last_step_only) {}
+  explicit Stepwise(const DatasetEntry& entry) : separator_(entry.step_separator), last_(entry.train_on_last_step_only), most_(entry.max_completion_length.value_or(0)) {}
 
   std::vector<Rendered> render(const Json& record) const override {
     const Json &steps = list_of(record, "completions"), &labels = list_of(record, "labels");
     if (steps.size() != labels.size())
       throw UserError("'completions' has {} steps, 'labels' has {}", steps.size(), labels.size());
     Rendered out = prompt(record);
+    out.most_behind = most_;
     for (std::size_t i = 0; i < steps.size(); ++i) {
       if (!steps[i].is_string()) throw UserError("'completions[{}]' must be a text, is {}", i, steps[i].type_name());
       add(out, steps[i].get_ref<const std::string&>(), false);
@@ -42,7 +43,7 @@ class Stepwise : public PromptStrategy {
     return out;
   }
 
-  std::string fingerprint() const override { return fmt::format("{} 1|{}|{}", kType, separator_, last_); }
+  std::string fingerprint() const override { return fmt::format("{} 1|{}|{}|{}", kType, separator_, last_, most_); }
   std::string description() const override {
     return fmt::format("{}: prompt, completions and labels; trains a label behind {}", kType,
                        last_ ? "the last step" : "every step");
@@ -62,6 +63,7 @@ class Stepwise : public PromptStrategy {
 
   std::string separator_;
   bool last_;
+  std::int64_t most_;  // tokens of the steps; 0: any number
 };
 
 }  // namespace

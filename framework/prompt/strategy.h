@@ -73,6 +73,7 @@ struct Rendered {
   std::vector<Token> ids = {}, labels = {};  // pre-tokenised rows: taken as they are, segments empty
   bool chunk = false;          // longer than sequence_len: cut into rows without loss, whatever the strategy for length
   std::string unlearned = {};  // why there is nothing to learn, when the strategy knows it
+  std::int64_t most_behind = 0;  // tokens behind the first segment, which are cut; 0: any number
   DocumentRole role = DocumentRole::alone;  // of a pair: chosen, then rejected, both from one record
 };
 

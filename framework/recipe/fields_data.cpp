@@ -167,6 +167,9 @@ void add_entry_preferences(Table& t) {
   t.add("step_separator", &S::step_separator,
         "Type stepwise_supervised: text behind every step; its last token is where the step is judged.",
         {.example = "\"\\n\""});
+  t.add("max_completion_length", &S::max_completion_length,
+        "Type stepwise_supervised: the steps of a row are cut to so many tokens, before sequence_len is looked at.",
+        {.min = 1, .max = 1 << 24, .example = "256", .unset = "sequence_len alone"});
   t.add("train_on_last_step_only", &S::train_on_last_step_only,
         "Type stepwise_supervised: only the last step's label is trained.", {.example = "true"});
 }
@@ -191,7 +194,6 @@ const Table& table<DatasetEntry>() {
     t.add("text_column", &S::text_column, "Type pretrain: column of the text.", {.example = "body", .unset = "text"});
     t.inert("dml runs no code of datasets",
             {"trust_remote_code", "preprocess_shards", "temperature", "logprobs_field"});
-    t.refuse("steps are dropped or cut at sequence_len", {"max_completion_length"});
     t.refuse("prompts are text", {"field_prompt_tokens"});
     t.refuse("use type: chat_template with message_property_mappings and roles",
              {"conversation", "field_human", "field_model"});

@@ -173,12 +173,12 @@ struct DatasetEntry {
   std::optional<LearnEnd> train_on_eot;  // unset: as train_on_eos
   std::optional<std::string> message_field_training;
   std::optional<std::string> message_field_training_detail;
-  bool drop_system_message = false;
-  bool split_thinking = false;
+  bool drop_system_message = false, split_thinking = false;
   std::string field_chosen = "chosen", field_rejected = "rejected";  // of preferences
   std::string field_margin = "margin";                               // … for a reward model
   std::optional<std::string> field_weight, message_field_weight;     // of a row's loss, of a message's tokens
   std::string step_separator = "\n";                                 // type stepwise_supervised: behind every step
+  std::optional<std::int64_t> max_completion_length;                 // … and tokens of all of them
   bool train_on_last_step_only = false;
   // plain text and instruction rows
   std::optional<std::string> field;               // completion: the column; unset: "text"

@@ -146,6 +146,35 @@ TEST_F(PreferenceData, MessagesShareTheirPrompt) {
   EXPECT_NE(text(examples.ids(0).first(split)).find("user\nQ"), std::string::npos);
 }
 
+class StepwiseData : public PreferenceData {
+ protected:
+  StepwiseData() : PreferenceData(RowKind::steps) {}
+};
+
+// The label stands on the separator's last token; steps beyond max_completion_length are cut.
+TEST_F(StepwiseData, StepsAreJudgedBehindTheirSeparators) {
+  const std::string path = write("s.jsonl", R"({"prompt": "Q", "completions": ["one", "two", "three"], "labels": [true, false, true]})" "\n");
+  add(path, "stepwise_supervised");
+  const Prepared whole = run();
+  const Examples all = whole.train();
+  ASSERT_EQ(all.size(), 1);
+  std::vector<Token> judged, places;
+  for (std::size_t t = 0; t < all.labels(0).size(); ++t)
+    if (all.labels(0)[t] != kIgnore) judged.push_back(all.labels(0)[t]), places.push_back(static_cast<Token>(t));
+  EXPECT_EQ(judged, (std::vector<Token>{1, 0, 1}));
+  EXPECT_EQ(text(all.ids(0)), "<s>Qone\ntwo\nthree\n");
+  // So many tokens that the second separator is the last.
+  const auto prompt = static_cast<Token>(tokenizer.encode("Q").ids.size() + 1);
+  data.datasets[0].max_completion_length = places[1] + 1 - prompt;
+  const Prepared cut = run();
+  EXPECT_EQ(text(cut.train().ids(0)), "<s>Qone\ntwo\n");
+  EXPECT_EQ(cut.train().labels(0).back(), 0);
+  data.datasets[0].train_on_last_step_only = true;
+  data.datasets[0].max_completion_length.reset();
+  const Prepared last = run();
+  EXPECT_EQ(std::ranges::count(last.train().labels(0), kIgnore), std::ssize(last.train().labels(0)) - 1);
+}
+
 class LabelledData : public PreferenceData {
  protected:
   LabelledData() : PreferenceData(RowKind::labelled) {}

@@ -110,6 +110,21 @@ TEST_F(RewardRuns, BitsDoNotDependOnRanks) {
 }
 
 // A checkpoint between two steps over the same completions has them in it.
+// With α = 1 the reference is the model itself behind every second step: no divergence in the step after.
+TEST_F(RewardRuns, AReferenceThatFollowsIsTheModelAfterEachSync) {
+  const Keys keys = rewards("[{length: 20}]", {{"beta", "0.05"}, {"num_iterations", "2"}, {"sync_ref_model", "true"},
+                                               {"ref_model_mixup_alpha", "1"}, {"ref_model_sync_steps", "2"}});
+  const Outcome one = trained("one", keys);
+  const auto log = steps(at("one"));
+  ASSERT_EQ(log.size(), 4u);
+  for (std::size_t s = 0; s < log.size(); ++s) {
+    if (s % 2 == 0) EXPECT_NEAR(log[s]["kl"].get<double>(), 0, 1e-12) << s;
+    else EXPECT_GT(log[s]["kl"].get<double>(), 1e-9) << s;
+  }
+  if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there: ranks were not compared";
+  EXPECT_TRUE(one == trained("two", keys, 2));
+}
+
 TEST_F(RewardRuns, AResumedRunIsTheUninterruptedOne) {
   const Keys keys = rewards("[{regex: '[ae]'}]", {{"num_iterations", "2"}}) + Keys{{"save_steps", "1"}};
   const Outcome whole = trained("whole", keys);
