@@ -280,6 +280,12 @@ TEST_F(PreferenceRuns, BadStepsAreRefusedByTheirLine) {
                  2, {"steps.jsonl:1", "'completions' has 2 steps, 'labels' has 1"});
 }
 
+TEST_F(PreferenceRuns, ASingleAnswerCannotBeComparedWithAnother) {
+  const Keys keys = preference("kto") + Keys{{"datasets", fmt::format("[{{path: {}, type: passthrough}}]", labels(1))},
+                                             {"val_set_size", ""}, {"eval_steps", ""}};
+  expect_refused(train(1, recipe("one.yml", keys)), 2, {"different prompts"});
+}
+
 TEST_F(PreferenceRuns, RowsThatAreNoPairsAreRefusedByTheirLine) {
   write("bad.jsonl",
         "{\"prompt\": \"a\", \"chosen\": \"b\", \"rejected\": \"c\"}\n{\"prompt\": \"a\", \"chosen\": \"b\"}\n");

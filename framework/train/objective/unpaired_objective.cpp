@@ -36,13 +36,14 @@ void UnpairedObjective::begin(const GlobalBatch& global) {
   for (std::int64_t m = 0; m < global.micro_batches; ++m)
     for (const DocumentGroup& g : global.load(m).groups)
       (g.role == DocumentRole::desirable ? desirable_ : undesirable_) += 1;
-  if (settings_.apo_zero) return;
+  const double documents = desirable_ + undesirable_;
+  if (settings_.apo_zero || documents < 2) return;  // a single answer has no other prompt's to be compared with
   double gains = 0;
   score_all(global, mismatched_of,
             [&](std::int64_t, std::span<const DocumentGroup> groups, std::span<const double> scores) {
               for (std::size_t d = 0; d < scores.size(); ++d) gains += scores[d] - groups[d].reference;
             });
-  if (const double documents = desirable_ + undesirable_; documents > 0) divergence_ = std::max(0.0, gains / documents);
+  divergence_ = std::max(0.0, gains / documents);
 }
 
 LossSums UnpairedObjective::score(const PackedBatch& batch, std::span<const float> losses, std::span<float> weights) {
