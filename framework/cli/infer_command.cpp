@@ -182,39 +182,27 @@ void answer_prompt(Assistant& assistant, const std::string& prompt, bool logprob
   print(dump(out) + "\n");
 }
 
-int run_infer(const std::vector<std::string>& words) {
-  Infer in;
-  in.options.parse(words);
+std::optional<RecipeFile> recipe_of(const Infer& in) {
+  if (!in.recipe.empty()) {
+    RecipeFile file = load_recipe_to_run(in.recipe, in.overrides, RecipeUse::measure);
+    for (auto& line : file.warnings) log_warning("{}", line);
+    return file;
+  }
+  if (!in.overrides.empty()) throw UserError("unknown option '--{}'", in.overrides[0].key);
+  return std::nullopt;
+}
+
+void check_words(const Infer& in) {
   if (in.recipe.empty() && !in.base_model)
     throw UserError("infer needs a RECIPE or --base-model DIR\n{}", "usage: dml infer (RECIPE | --base-model DIR) …");
   if (in.prompt.has_value() + in.input.has_value() + in.chat != 1)
     throw UserError("infer needs one of --prompt, --input, --chat");
   if (in.input && !in.output) throw UserError("--input needs --output FILE");
-  if (in.base_model && !file_exists(*in.base_model)) hub_folder(HubKind::model, *in.base_model);
-  std::optional<RecipeFile> file;
-  if (!in.recipe.empty()) {
-    file = load_recipe_to_run(in.recipe, in.overrides, RecipeUse::measure);
-    for (auto& line : file->warnings) log_warning("{}", line);
-  } else if (!in.overrides.empty()) {
-    throw UserError("unknown option '--{}'", in.overrides[0].key);
-  }
-
   if (in.threads && *in.threads < 1) throw UserError("--threads: {} is not 1 or more", *in.threads);
-  if (file && !in.threads && file->recipe.train.threads) in.threads = *file->recipe.train.threads;
-  if (in.threads) set_threads(static_cast<int>(std::min<std::int64_t>(*in.threads, 1024)));
+}
 
-  const Recipe* recipe = file ? &file->recipe : nullptr;
-  InferOptions options;
-  options.base_model = in.base_model;
-  options.adapters = in.adapters;
-  options.raw = in.raw;
-  options.generation = generation_defaults(recipe, answering_model(recipe, in.base_model, in.adapters));
-  options.long_answers = in.max_new_tokens.has_value();
-  SamplingOptions& s = options.generation.sampling;
-  options.generation.max_new_tokens = in.max_new_tokens.value_or(options.generation.max_new_tokens);
-  constexpr std::int64_t kMostTokens = 1 << 30;
-  if (options.generation.max_new_tokens < 1 || options.generation.max_new_tokens > kMostTokens)
-    throw UserError("--max-new-tokens: {} is not from 1 to {}", options.generation.max_new_tokens, kMostTokens);
+// What the command line says wins over the recipe's and the model's defaults.
+void choose_sampling(const Infer& in, SamplingOptions& s) {
   constexpr double kMost = 1e9;
   auto within = [](const char* name, double x, double low, double high) {
     if (!(x >= low && x <= high)) throw UserError("--{}: {} is not from {} to {}", name, x, low, high);
@@ -229,6 +217,21 @@ int run_infer(const std::vector<std::string>& words) {
   if (s.repetition_penalty == 0) throw UserError("--repetition-penalty: must be above 0");
   s.presence_penalty = within("presence-penalty", in.presence_penalty.value_or(0), -100, 100);
   s.frequency_penalty = within("frequency-penalty", in.frequency_penalty.value_or(0), -100, 100);
+  s.seed = static_cast<std::uint64_t>(in.seed.value_or(0));
+}
+
+InferOptions infer_options(const Infer& in, const Recipe* recipe) {
+  InferOptions options;
+  options.base_model = in.base_model;
+  options.adapters = in.adapters;
+  options.raw = in.raw;
+  options.generation = generation_defaults(recipe, answering_model(recipe, in.base_model, in.adapters));
+  options.long_answers = in.max_new_tokens.has_value();
+  options.generation.max_new_tokens = in.max_new_tokens.value_or(options.generation.max_new_tokens);
+  constexpr std::int64_t kMostTokens = 1 << 30;
+  if (options.generation.max_new_tokens < 1 || options.generation.max_new_tokens > kMostTokens)
+    throw UserError("--max-new-tokens: {} is not from 1 to {}", options.generation.max_new_tokens, kMostTokens);
+  choose_sampling(in, options.generation.sampling);
   choose_beams(in, options.generation);
   if (in.kv_cache) options.generation.cache = cache_storage(*in.kv_cache);
   options.constraint = in.constraint.automaton(JsonSpace::one);
@@ -238,8 +241,19 @@ int run_infer(const std::vector<std::string>& words) {
     throw UserError("--num-beams: beam search does not support --schema, --regex, --grammar or --choice");
   if (in.stop) options.stops = parse_stops(*in.stop);
   if (in.logprobs && in.chat) throw UserError("--logprobs goes with --prompt or --input");
-  s.seed = static_cast<std::uint64_t>(in.seed.value_or(0));
+  return options;
+}
 
+int run_infer(const std::vector<std::string>& words) {
+  Infer in;
+  in.options.parse(words);
+  check_words(in);
+  if (in.base_model && !file_exists(*in.base_model)) hub_folder(HubKind::model, *in.base_model);
+  const std::optional<RecipeFile> file = recipe_of(in);
+  const Recipe* recipe = file ? &file->recipe : nullptr;
+  if (recipe && !in.threads && recipe->train.threads) in.threads = *recipe->train.threads;
+  if (in.threads) set_threads(static_cast<int>(std::min<std::int64_t>(*in.threads, 1024)));
+  const InferOptions options = infer_options(in, recipe);
   if (in.input && is_batch_file(*in.input)) {
     answer_requests(in, recipe, options.generation);
     return 0;

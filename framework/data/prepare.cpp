@@ -259,6 +259,25 @@ void check_sources(const DataSection& data, const ProblemSink& problem) {
   for (auto& one : problems) problem(one);
 }
 
+namespace {
+
+// What is there already, or nothing; `damage` says why it cannot be used.
+std::optional<Prepared> find_ready(const std::string& folder, bool verify, const char* note, std::string& damage) {
+  damage.clear();
+  if (!file_exists(folder + "/manifest.json")) return std::nullopt;
+  try {
+    Prepared ready = Prepared::open(folder, verify);
+    ready.was_ready = true;
+    ready.note = fmt::format("{} {}", note, folder);
+    return ready;
+  } catch (const UserError& error) {
+    damage = error.what();
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
 Prepared prepare(const DataSection& data, const TemplateSection& templates, std::uint64_t seed,
                  const Tokenizer& tokenizer, const PrepareOptions& options) {
   const std::vector<DatasetEntry> pretraining = pretraining_entries(data);
@@ -276,21 +295,8 @@ Prepared prepare(const DataSection& data, const TemplateSection& templates, std:
   const std::string folder = root + "/" + digest;
 
   std::string damage;
-  auto find_ready = [&](const char* note) -> std::optional<Prepared> {
-    damage.clear();
-    if (!file_exists(folder + "/manifest.json")) return std::nullopt;
-    try {
-      Prepared ready = Prepared::open(folder, options.verify);
-      ready.was_ready = true;
-      ready.note = fmt::format("{} {}", note, folder);
-      return ready;
-    } catch (const UserError& error) {
-      damage = error.what();
-      return std::nullopt;
-    }
-  };
   if (!options.rebuild)
-    if (auto ready = find_ready("Using the cached dataset")) {
+    if (auto ready = find_ready(folder, options.verify, "Using the cached dataset", damage)) {
       remove_leftovers(root);
       return std::move(*ready);
     }
@@ -298,7 +304,7 @@ Prepared prepare(const DataSection& data, const TemplateSection& templates, std:
   make_directories(root);
   BuildLock lock(root, digest);
   if (!options.rebuild)
-    if (auto ready = find_ready("Another process prepared the dataset:")) return std::move(*ready);
+    if (auto ready = find_ready(folder, options.verify, "Another process prepared the dataset:", damage)) return std::move(*ready);
   lock.remove_leftovers();
   std::string changed = what_changed(inputs, root);
   std::string why = !damage.empty()   ? fmt::format("Rebuilding the dataset: {}", damage)

@@ -16,6 +16,8 @@ class RecordedPass {
   void play(UnitHooks& hooks, const std::function<void(double seconds)>& compute) const;
   /// Of the model, without what hooks took.
   double seconds() const;
+  /// Of each interval between two hooks the shorter time counts; `again` is the same pass once more.
+  void take_faster(const RecordedPass& again);
 
  private:
   friend class PassRecorder;

@@ -160,7 +160,7 @@ void ScalingPlan::record(const std::string& name, const PackedBatch& batch) {
   state_ = optimizer->state();
   strategy->adopt(store, state_);
   TokenLoss objective;
-  // The first step touches the memory; of two more the faster counts.
+  // The first step touches the memory; of two more the shorter times count.
   for (std::int64_t step = 0; step < 3; ++step) {
     PassRecorder watch;
     run_step(
@@ -168,8 +168,10 @@ void ScalingPlan::record(const std::string& name, const PackedBatch& batch) {
         {.step = step, .micro_batches = 1, .seed = 1, .learning_rate = 1e-6}, [&](std::int64_t) { return batch; },
         watch);
     const double update = watch.since_exchange();
-    if (step == 2 && watch.pass().seconds() + update >= recorded.pass.seconds() + recorded.update) continue;
-    if (step > 0) recorded.pass = watch.pass(), recorded.update = update;
+    if (step == 1) recorded.pass = watch.pass(), recorded.update = update;
+    if (step < 2) continue;
+    recorded.pass.take_faster(watch.pass());
+    recorded.update = std::min(recorded.update, update);
   }
   if (name != kRecorded[0]) return;
   calibration_.pass = recorded.pass.seconds();

@@ -29,6 +29,33 @@ void fill_row(std::int64_t position, std::span<const double> inverse, double fac
   }
 }
 
+// Long waves are stretched by the factor, short ones stay, and those between change smoothly (Llama 3.1).
+void scale_llama3(const RopeSpec& rope, double original, std::span<double> inv) {
+  const double low = original / rope.low_freq_factor, high = original / rope.high_freq_factor;
+  for (double& f : inv) {
+    const double wave = kTwoPi / f;
+    if (wave > low) {
+      f /= rope.factor;
+    } else if (wave >= high) {
+      const double smooth = (original / wave - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor);
+      f = (1 - smooth) * f / rope.factor + smooth * f;
+    }
+  }
+}
+
+void scale_yarn(const RopeSpec& rope, std::int64_t dim, double theta, std::int64_t original, std::span<double> inv) {
+  double low = correction_dimension(rope.beta_fast, dim, theta, original);
+  double high = correction_dimension(rope.beta_slow, dim, theta, original);
+  if (rope.truncate) low = std::floor(low), high = std::ceil(high);
+  low = std::max(low, 0.0);
+  high = std::min(high, static_cast<double>(dim - 1));
+  if (low == high) high += 0.001;
+  for (std::size_t j = 0; j < inv.size(); ++j) {
+    const double ramp = std::clamp((static_cast<double>(j) - low) / (high - low), 0.0, 1.0);
+    inv[j] = inv[j] / rope.factor * ramp + inv[j] * (1 - ramp);
+  }
+}
+
 }  // namespace
 
 double rope_frequencies(const RopeSpec& rope, std::int64_t max_positions, std::int64_t length, std::span<double> inv,
@@ -51,37 +78,15 @@ double rope_frequencies(const RopeSpec& rope, std::int64_t max_positions, std::i
     case RopeScaling::linear:
       for (double& f : inv) f /= rope.factor;
       break;
-    case RopeScaling::llama3: {
-      double low = static_cast<double>(original) / rope.low_freq_factor,
-             high = static_cast<double>(original) / rope.high_freq_factor;
-      for (double& f : inv) {
-        double wave = kTwoPi / f;
-        if (wave > low) {
-          f /= rope.factor;
-        } else if (wave >= high) {
-          double smooth = (static_cast<double>(original) / wave - rope.low_freq_factor) /
-                          (rope.high_freq_factor - rope.low_freq_factor);
-          f = (1 - smooth) * f / rope.factor + smooth * f;
-        }
-      }
+    case RopeScaling::llama3:
+      scale_llama3(rope, static_cast<double>(original), inv);
       break;
-    }
-    case RopeScaling::yarn: {
-      double low = correction_dimension(rope.beta_fast, dim, theta, original);
-      double high = correction_dimension(rope.beta_slow, dim, theta, original);
-      if (rope.truncate) low = std::floor(low), high = std::ceil(high);
-      low = std::max(low, 0.0);
-      high = std::min(high, static_cast<double>(dim - 1));
-      if (low == high) high += 0.001;
-      for (std::size_t j = 0; j < inv.size(); ++j) {
-        double ramp = std::clamp((static_cast<double>(j) - low) / (high - low), 0.0, 1.0);
-        inv[j] = inv[j] / rope.factor * ramp + inv[j] * (1 - ramp);
-      }
+    case RopeScaling::yarn:
+      scale_yarn(rope, dim, theta, original, inv);
       attention_factor = rope.attention_factor > 0 ? rope.attention_factor
                          : rope.factor > 1         ? 0.1 * std::log(rope.factor) + 1
                                                    : 1;
       break;
-    }
     case RopeScaling::longrope: {
       const auto& factors = length > original ? rope.long_factor : rope.short_factor;
       DML_CHECK(factors.size() == inv.size(), "longrope: {} factors for {} frequencies", factors.size(), inv.size());

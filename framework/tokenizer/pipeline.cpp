@@ -55,6 +55,18 @@ void Pipeline::encode_into(Encoding& out, std::string_view input, const EncodeOp
   encode_counting(out, input, options);
 }
 
+// Bytes that are not UTF-8 become U+FFFD.
+static void replace_invalid(AlignedText& text, std::string_view input) {
+  AlignedText::Rewriter mended(text);
+  for (std::size_t i = 0; i < input.size();) {
+    const std::size_t begin = i;
+    const bool broken = next_code_point(input, i) == 0xFFFD && i == begin + 1;
+    if (broken) mended.put("\xef\xbf\xbd", static_cast<std::uint32_t>(begin));
+    else mended.keep(static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(i));
+  }
+  mended.finish();
+}
+
 std::size_t Pipeline::encode_counting(Encoding& out, std::string_view input, const EncodeOptions& options) const {
   if (input.size() > (std::size_t{1} << 31))
     throw UserError("a text of {} bytes is too long to tokenize at once", input.size());
@@ -69,16 +81,7 @@ std::size_t Pipeline::encode_counting(Encoding& out, std::string_view input, con
     for (Token id : post_processor.front) put(out, id, 0, 0);
 
   AlignedText text(input, 0);
-  if (std::size_t bad = find_invalid_utf8(input); bad != std::string_view::npos) {
-    AlignedText::Rewriter mended(text);
-    for (std::size_t i = 0; i < input.size();) {
-      std::size_t begin = i;
-      bool broken = next_code_point(input, i) == 0xFFFD && i == begin + 1;
-      if (broken) mended.put("\xef\xbf\xbd", static_cast<std::uint32_t>(begin));
-      else mended.keep(static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(i));
-    }
-    mended.finish();
-  }
+  if (find_invalid_utf8(input) != std::string_view::npos) replace_invalid(text, input);
 
   AddedTokens::Allowed allowed{options.parse_special, options.literal};
   AlignedText part, inner;
