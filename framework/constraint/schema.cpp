@@ -87,13 +87,13 @@ Formula Schema::negation(Formula f) {
 }
 
 Formula Schema::atom(Atom a) {
-  atoms_.push_back(std::move(a));
+  atoms_.push_back(std::make_unique<const Atom>(std::move(a)));
   return add({Node::Kind::atom, {static_cast<std::uint32_t>(atoms_.size() - 1)}});
 }
 
 Formula Schema::of_kind(JsonKind kind) {
   for (std::size_t i = 0; i < atoms_.size() && i < kJsonKinds; ++i)
-    if (atoms_[i].says == Atom::Says::kind && atoms_[i].kind == kind)
+    if (atoms_[i]->says == Atom::Says::kind && atoms_[i]->kind == kind)
       return add({Node::Kind::atom, {static_cast<std::uint32_t>(i)}});
   return atom({.says = Atom::Says::kind, .kind = kind});
 }
@@ -142,11 +142,14 @@ Formula Schema::resolved(Formula f) {
 
 // Exactly one of the branches: each, and none of those that it has a value in common with.
 Formula Schema::one_of_expanded(Formula f) {
+  if (auto it = expanded_.find(f); it != expanded_.end()) return it->second;
   const std::vector<std::uint32_t> branches = nodes_[f].parts;
+  const bool before = assumed_;
+  bool rests = false;
   auto overlap = [&](Formula a, Formula b) {
-    const bool before = std::exchange(assumed_, false);
-    const bool out = satisfiable(all_of({a, b})) || assumed_;  // where it rests on an assumption, better one too many
-    assumed_ = assumed_ || before;
+    assumed_ = false;
+    const bool out = satisfiable(all_of({a, b})) || assumed_ || left_out_;  // where that is not sure, better one too many
+    rests = rests || assumed_;
     return out;
   };
   std::vector<Formula> out;
@@ -156,16 +159,37 @@ Formula Schema::one_of_expanded(Formula f) {
       if (j != i && overlap(branches[i], branches[j])) all.push_back(negation(branches[j]));
     out.push_back(all_of(std::move(all)));
   }
-  return any_of(std::move(out));
+  const Formula any = any_of(std::move(out));
+  if (!rests) expanded_[f] = any;
+  assumed_ = before || rests;
+  return any;
+}
+
+// Some member whose value is none that `a` gives it.
+std::vector<Formula> Schema::other_values(const Atom& a) {
+  std::vector<Formula> ways;
+  auto some = [&](LanguageId names, Formula value, std::vector<std::pair<std::string, Formula>> named = {}) {
+    ways.push_back(atom({.says = Atom::Says::some_member, .kind = JsonKind::object, .language = names, .formula = negation(value),
+                         .named = std::move(named)}));
+  };
+  std::vector<LanguageId> others;
+  for (auto& [name, value] : a.named) {
+    const LanguageId only = l_.literal(code_points(name));
+    if (value != kTrue) some(only, value, {{name, kTrue}});
+    others.push_back(l_.complement(only));
+  }
+  for (auto& [names, value] : a.patterns) {
+    if (value != kTrue) some(names, value);
+    others.push_back(l_.complement(names));
+  }
+  if (a.formula != kTrue) some(l_.all_of(std::move(others)), a.formula);
+  return ways;
 }
 
 Formula Schema::complement_of(std::uint32_t id) {
   if (auto it = complements_.find(id); it != complements_.end()) return it->second;
-  const Atom a = atoms_[id];
+  const Atom& a = *atoms_[id];
   std::vector<Formula> ways;
-  auto some = [&](LanguageId names, Formula value) {
-    ways.push_back(atom({.says = Atom::Says::some_member, .kind = JsonKind::object, .language = names, .formula = value}));
-  };
   auto counts = [&](Atom base) {  // fewer, or more
     if (a.least > 0) {
       base.least = 0, base.most = a.least - 1;
@@ -194,21 +218,11 @@ Formula Schema::complement_of(std::uint32_t id) {
       counts(a);
       break;
     case Atom::Says::unique:
-      refuse("'uniqueItems' below 'not', 'if' or a 'oneOf' whose branches overlap is not supported");
-    case Atom::Says::members: {
-      std::vector<LanguageId> others;
-      for (auto& [name, value] : a.named) {
-        const LanguageId only = l_.literal(code_points(name));
-        if (value != kTrue) some(only, negation(value));
-        others.push_back(l_.complement(only));
-      }
-      for (auto& [names, value] : a.patterns) {
-        if (value != kTrue) some(names, negation(value));
-        others.push_back(l_.complement(names));
-      }
-      if (a.formula != kTrue) some(l_.all_of(std::move(others)), negation(a.formula));
+      left_out_ = true;  // arrays with equal items
       break;
-    }
+    case Atom::Says::members:
+      ways = other_values(a);
+      break;
     case Atom::Says::some_member: {
       Atom none{.says = Atom::Says::members, .kind = JsonKind::object};
       if (a.named.empty())
@@ -236,7 +250,7 @@ LanguageId Schema::scalar_of(Formula f, JsonKind kind, int depth) {
     case Node::Kind::no:
       return Languages::kNone;
     case Node::Kind::atom: {
-      const Atom& a = atoms_[n.parts[0]];
+      const Atom& a = *atoms_[n.parts[0]];
       if (a.says == Atom::Says::kind) return a.kind == kind ? Languages::kAnything : Languages::kNone;
       return a.kind == kind ? a.language : Languages::kAnything;
     }

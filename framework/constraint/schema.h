@@ -1,7 +1,8 @@
 // A JSON Schema as formulas about one value. Every keyword is an atom about values of one type, and true of all other types;
 // schemas combine atoms by and, or and not. For each type a formula comes down to what a reader of JSON text can follow: a
 // language for strings and numbers, and a list of shapes, one of which an array or object must have. `not`, `oneOf` and
-// `if` are exact, since every atom has a complement among the atoms.
+// `if` are exact, since every atom has a complement among the atoms. Of a formula with very many alternatives some are left
+// out: a value may be rejected then that the schema allows, but none is accepted that it does not.
 //
 // Drafts 4 to 2020-12, with local references. What is not supported is refused by keyword; keywords that assert nothing (title,
 // default, …) and unknown ones are left out, as the standard says. `format` is an assertion for the formats it names.
@@ -85,6 +86,7 @@ class Schema {
   struct Atom;
   struct Node;
   struct Compiler;
+  struct MemberFacts;
   using Case = std::vector<std::uint32_t>;  // atoms that all hold
 
   Formula all_of(std::vector<Formula> parts);
@@ -96,10 +98,22 @@ class Schema {
   Formula resolved(Formula f);
   Formula one_of_expanded(Formula f);
   Formula complement_of(std::uint32_t atom);
+  std::vector<Formula> other_values(const Atom& a);
 
   Languages::Id scalar_of(Formula f, JsonKind kind, int depth);
   std::vector<Case> cases(Formula f, bool positive, JsonKind kind, int depth);
+  std::vector<Case> any_case(const std::vector<std::uint32_t>& parts, bool positive, JsonKind kind, int depth);
+  std::vector<Case> every_case(const std::vector<std::uint32_t>& parts, bool positive, JsonKind kind, int depth);
+  static void simplify(std::vector<Case>& cases);
+  void leave_out(std::vector<Case>& cases);
   std::optional<std::uint32_t> merged_array(const Case& c);
+
+  // Members of objects (schema_members.cpp).
+  MemberFacts member_facts(const Case& c);
+  bool matches(Languages::Id language, const std::string& name);
+  Formula member_value(const MemberFacts& facts, const std::string& name);
+  bool contradicts(const Case& c);
+  std::vector<Members> other_members(const MemberFacts& facts, const std::vector<std::string>& names);
   std::optional<std::uint32_t> merged_object(const Case& c);
   bool array_possible(const ArrayShape& s);
   bool object_possible(const ObjectShape& s);
@@ -109,8 +123,9 @@ class Schema {
   Languages& l_;
   std::vector<Node> nodes_;
   std::map<std::pair<int, std::vector<std::uint32_t>>, Formula> node_ids_;
-  std::vector<Atom> atoms_;
+  std::vector<std::unique_ptr<const Atom>> atoms_;
   std::map<std::uint32_t, Formula> complements_;
+  std::map<Formula, Formula> expanded_;  // of one_of
   std::unique_ptr<Compiler> compiler_;
   Formula root_ = kTrue;
 
@@ -121,6 +136,7 @@ class Schema {
   std::unordered_map<Formula, bool> satisfiable_;
   std::vector<Formula> in_question_;  // satisfiable() at work
   bool assumed_ = false;              // an answer rests on one of them
+  bool left_out_ = false;             // a formula has more cases than are looked at
 };
 
 }  // namespace dml

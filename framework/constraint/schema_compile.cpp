@@ -17,7 +17,7 @@ using Formula = Schema::Formula;
 
 namespace {
 
-const char* const kRefused[] = {"unevaluatedProperties", "unevaluatedItems", "extends", "disallow", "divisibleBy"};
+const char* const kRefused[] = {"extends", "disallow", "divisibleBy"};
 
 }  // namespace
 
@@ -106,6 +106,7 @@ Formula Schema::Compiler::keywords(const Json& s, const std::string& path) {
   number_keywords(s, path, out);
   array_keywords(s, path, out);
   object_keywords(s, path, out);
+  unevaluated_keywords(s, path, out);
   if (member(s, "allOf"))
     for (auto f : subschemas(s, "allOf", path)) out.push_back(f);
   if (member(s, "anyOf")) out.push_back(sc.any_of(subschemas(s, "anyOf", path)));
@@ -113,8 +114,11 @@ Formula Schema::Compiler::keywords(const Json& s, const std::string& path) {
   if (const Json* no = member(s, "not")) out.push_back(sc.negation(compile(*no, path + "/not")));
   if (const Json* condition = member(s, "if"); condition && draft_ >= 7) {
     const Formula f = compile(*condition, path + "/if");
-    if (const Json* then = member(s, "then")) out.push_back(sc.any_of({sc.negation(f), compile(*then, path + "/then")}));
-    if (const Json* otherwise = member(s, "else")) out.push_back(sc.any_of({f, compile(*otherwise, path + "/else")}));
+    const Json *then = member(s, "then"), *otherwise = member(s, "else");
+    // Two alternatives that exclude each other: where many conditions stand together, most combinations contradict themselves.
+    if (then || otherwise)
+      out.push_back(sc.any_of({sc.all_of({f, then ? compile(*then, path + "/then") : kTrue}),
+                               sc.all_of({sc.negation(f), otherwise ? compile(*otherwise, path + "/else") : kTrue})}));
   }
   return sc.all_of(std::move(out));
 }
@@ -204,9 +208,9 @@ void Schema::Compiler::array_keywords(const Json& s, const std::string& path, st
 }
 
 Formula Schema::Compiler::has(const std::string& name) {
-  Atom a{.says = Atom::Says::some_member, .kind = JsonKind::object, .language = l_.literal(code_points(name))};
-  a.named.push_back({name, kTrue});
-  return schema_.atom(std::move(a));
+  if (auto it = has_.find(name); it != has_.end()) return it->second;
+  return has_[name] = schema_.atom({.says = Atom::Says::some_member, .kind = JsonKind::object, .language = l_.literal(code_points(name)),
+                                    .named = {{name, kTrue}}});
 }
 
 void Schema::Compiler::object_keywords(const Json& s, const std::string& path, std::vector<Formula>& out) {
@@ -249,7 +253,7 @@ void Schema::Compiler::object_keywords(const Json& s, const std::string& path, s
     a.patterns.push_back({l_.complement(sc.scalar(compile(*names, path + "/propertyNames"), JsonKind::string)), kFalse});
     out.push_back(sc.atom(std::move(a)));
   }
-  auto depends = [&](const std::string& name, Formula f) { out.push_back(sc.any_of({sc.negation(has(name)), f})); };
+  auto depends = [&](const std::string& name, Formula f) { out.push_back(sc.any_of({sc.negation(has(name)), sc.all_of({has(name), f})})); };
   auto all_present = [&](const Json& list, const char* keyword) {
     std::vector<Formula> all;
     for (auto& name : list) {

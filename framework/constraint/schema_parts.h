@@ -18,9 +18,8 @@ struct Schema::Atom {
   std::vector<Formula> prefix{};              // items
   Formula formula = kTrue;                    // items: behind the prefix; counted, some_member: of the value; members: of others
   std::uint32_t from = 0, least = 0, most = kNoLimit;
-  std::vector<std::pair<std::string, Formula>> named{};           // members: of these names
+  std::vector<std::pair<std::string, Formula>> named{};           // members: of these names; some_member: its name, if it is one
   std::vector<std::pair<Languages::Id, Formula>> patterns{};      // members: of names in these languages
-  bool others = true;                                             // members: `formula` counts for names in neither
 };
 
 struct Schema::Node {
@@ -42,6 +41,7 @@ struct Schema::Compiler {
     std::string path, base;
   };
   void index(const Json& s, const std::string& path, std::string base);
+  const Place* place_of(const std::string& to, const std::string& path);
   Formula reference(const std::string& to, const std::string& path);
   void dynamic_references(const Json& s, const std::string& path, std::vector<Formula>& out);
   const Place* find(const std::string& uri, const std::string& base, const std::string& path);
@@ -50,6 +50,15 @@ struct Schema::Compiler {
   void number_keywords(const Json& s, const std::string& path, std::vector<Formula>& out);
   void array_keywords(const Json& s, const std::string& path, std::vector<Formula>& out);
   void object_keywords(const Json& s, const std::string& path, std::vector<Formula>& out);
+  // schema_unevaluated.cpp
+  struct Evaluated;
+  Evaluated together(const Evaluated& a, const Evaluated& b);
+  void combine(std::vector<Evaluated>& all, const std::vector<Evaluated>& others, const std::string& path);
+  std::vector<Evaluated> evaluated_if(const Json& branch, Formula holds, const std::string& path);
+  std::vector<Evaluated> evaluated_in_branches(const Json& s, const std::string& path);
+  std::vector<Evaluated> evaluated(const Json& s, const std::string& path, bool itself = false);
+  void unevaluated_keywords(const Json& s, const std::string& path, std::vector<Formula>& out);
+
   std::vector<Formula> subschemas(const Json& s, const char* keyword, const std::string& path);
   std::uint32_t count(const Json& s, const char* keyword, const std::string& path, std::uint32_t fallback);
   Formula has(const std::string& name);
@@ -62,6 +71,7 @@ struct Schema::Compiler {
   std::map<std::string, Place> places_;                 // by absolute URI, with fragment
   std::map<const Json*, std::string> bases_;            // of every subschema
   std::map<std::string, int> dynamic_anchors_;          // how often each occurs
+  std::map<std::string, Formula> has_;
   int resources_ = 0;                                   // subschemas with an identifier of their own
   std::map<const Json*, Formula> compiled_;
   std::deque<Place> targets_;

@@ -107,8 +107,12 @@ const Schema::Compiler::Place* Schema::Compiler::find(const std::string& uri, co
   return &(places_[uri] = at);
 }
 
+const Schema::Compiler::Place* Schema::Compiler::place_of(const std::string& to, const std::string& path) {
+  return find(joined_uri(base_, to), base_, path);
+}
+
 Formula Schema::Compiler::reference(const std::string& to, const std::string& path) {
-  const Place place = *find(joined_uri(base_, to), base_, path);
+  const Place place = *place_of(to, path);
   auto [it, fresh] = target_ids_.try_emplace(place.json, static_cast<std::uint32_t>(targets_.size()));
   if (fresh) {
     targets_.push_back(place);

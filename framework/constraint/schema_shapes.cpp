@@ -1,67 +1,86 @@
 // From formulas to the shapes of arrays and objects: a formula becomes cases, sets of atoms that all hold, and the atoms of a
-// case are merged into one shape.
+// case are merged into one shape (of an object: schema_members.cpp).
 #include <algorithm>
+#include <iterator>
 
 #include "constraint/schema_parts.h"
-#include "constraint/utf8.h"
 #include "core/error.h"
 
 namespace dml {
 
 using Formula = Schema::Formula;
-using LanguageId = Languages::Id;
 
 namespace {
 
-constexpr std::size_t kMostCases = 2000;    // shapes of one formula
-constexpr std::size_t kMostPatterns = 10;   // languages of names in one object: groups are their combinations
+constexpr std::size_t kMostCases = 500;     // shapes of one formula
+constexpr std::size_t kMostCompared = 1500;  // with each other
+constexpr std::size_t kFewCases = 8;        // are not looked through for contradictions
 
 }  // namespace
+
+// What is true of every value of a case is not said again: equal cases, and those that another contains, are left out.
+void Schema::simplify(std::vector<Case>& cases) {
+  std::ranges::sort(cases, [](const Case& a, const Case& b) { return std::pair(a.size(), std::cref(a).get()) < std::pair(b.size(), std::cref(b).get()); });
+  cases.erase(std::unique(cases.begin(), cases.end()), cases.end());
+  if (cases.size() > kMostCompared) return;
+  std::vector<Case> out;
+  for (Case& c : cases)
+    if (std::ranges::none_of(out, [&](const Case& less) { return std::ranges::includes(c, less); })) out.push_back(std::move(c));
+  cases = std::move(out);
+}
+
+std::vector<Schema::Case> Schema::any_case(const std::vector<std::uint32_t>& parts, bool positive, JsonKind kind, int depth) {
+  std::vector<Case> out;
+  for (auto p : parts) {
+    for (auto& c : cases(p, positive, kind, depth)) {
+      if (c.empty()) return {{}};
+      out.push_back(std::move(c));
+    }
+  }
+  simplify(out);
+  leave_out(out);
+  return out;
+}
+
+// Cases of one part with those of another are as many as their product, but many of them contradict themselves.
+std::vector<Schema::Case> Schema::every_case(const std::vector<std::uint32_t>& parts, bool positive, JsonKind kind, int depth) {
+  std::vector<Case> out{{}};
+  for (auto p : parts) {
+    std::vector<Case> next;
+    const std::vector<Case> more = cases(p, positive, kind, depth);
+    for (auto& c : more)
+      for (auto& before : out) {
+        Case both;
+        std::ranges::set_union(before, c, std::back_inserter(both));
+        next.push_back(std::move(both));
+      }
+    simplify(next);
+    if (kind == JsonKind::object && more.size() > 1 && next.size() > kFewCases)
+      std::erase_if(next, [&](const Case& c) { return contradicts(c); });
+    leave_out(next);
+    out = std::move(next);
+    if (out.empty()) break;
+  }
+  return out;
+}
+
+void Schema::leave_out(std::vector<Case>& cases) {
+  if (cases.size() <= kMostCases) return;
+  cases.resize(kMostCases);  // the shortest say least
+  left_out_ = true;
+}
 
 std::vector<Schema::Case> Schema::cases(Formula f, bool positive, JsonKind kind, int depth) {
   if (depth > kDeepestFormula) refuse("the schema refers to itself without describing a value, or is nested too deeply");
   const Node n = nodes_[f];
   const std::vector<Case> always{{}}, never;
-  auto any = [&](const std::vector<std::uint32_t>& parts) {
-    std::vector<Case> out;
-    for (auto p : parts) {
-      for (auto& c : cases(p, positive, kind, depth + 1)) {
-        if (c.empty()) return always;
-        out.push_back(std::move(c));
-      }
-      if (out.size() > kMostCases) refuse("the schema is too complex: too many alternatives for one value");
-    }
-    std::sort(out.begin(), out.end());
-    out.erase(std::unique(out.begin(), out.end()), out.end());
-    return out;
-  };
-  auto all = [&](const std::vector<std::uint32_t>& parts) {
-    std::vector<Case> out = always;
-    for (auto p : parts) {
-      std::vector<Case> next;
-      for (auto& c : cases(p, positive, kind, depth + 1))
-        for (auto& before : out) {
-          Case both = before;
-          both.insert(both.end(), c.begin(), c.end());
-          std::sort(both.begin(), both.end());
-          both.erase(std::unique(both.begin(), both.end()), both.end());
-          next.push_back(std::move(both));
-          if (next.size() > kMostCases) refuse("the schema is too complex: too many alternatives for one value");
-        }
-      std::sort(next.begin(), next.end());
-      next.erase(std::unique(next.begin(), next.end()), next.end());
-      out = std::move(next);
-      if (out.empty()) break;
-    }
-    return out;
-  };
   switch (n.kind) {
     case Node::Kind::yes:
       return positive ? always : never;
     case Node::Kind::no:
       return positive ? never : always;
     case Node::Kind::atom: {
-      const Atom& a = atoms_[n.parts[0]];
+      const Atom& a = *atoms_[n.parts[0]];
       if (a.says == Atom::Says::kind) return (a.kind == kind) == positive ? always : never;
       if (a.kind != kind) return positive ? always : never;
       if (positive) return {{n.parts[0]}};
@@ -74,9 +93,9 @@ std::vector<Schema::Case> Schema::cases(Formula f, bool positive, JsonKind kind,
     case Node::Kind::one_of:
       return cases(one_of_expanded(f), positive, kind, depth + 1);
     case Node::Kind::all_of:
-      return positive ? all(n.parts) : any(n.parts);
     case Node::Kind::any_of:
-      return positive ? any(n.parts) : all(n.parts);
+      return (n.kind == Node::Kind::all_of) == positive ? every_case(n.parts, positive, kind, depth + 1)
+                                                        : any_case(n.parts, positive, kind, depth + 1);
   }
   return never;
 }
@@ -84,7 +103,7 @@ std::vector<Schema::Case> Schema::cases(Formula f, bool positive, JsonKind kind,
 std::optional<std::uint32_t> Schema::merged_array(const Case& c) {
   ArrayShape s;
   for (auto id : c) {
-    const Atom a = atoms_[id];
+    const Atom& a = *atoms_[id];
     switch (a.says) {
       case Atom::Says::items: {
         const std::size_t n = std::max(s.prefix.size(), a.prefix.size());
@@ -123,119 +142,6 @@ bool Schema::array_possible(const ArrayShape& s) {
     if (s.most != kNoLimit && s.most - std::min(s.most, c.from) < c.least) return false;
     bool somewhere = satisfiable(both(s.rest, c.item)) && (s.most == kNoLimit || s.most > s.prefix.size());
     for (std::size_t i = c.from; i < s.prefix.size() && i < s.most; ++i) somewhere = somewhere || satisfiable(both(s.prefix[i], c.item));
-    if (!somewhere) return false;
-  }
-  return true;
-}
-
-std::optional<std::uint32_t> Schema::merged_object(const Case& c) {
-  std::vector<Atom> members;
-  std::vector<std::pair<LanguageId, Formula>> wanted;
-  ObjectShape s;
-  std::vector<std::string> names;
-  std::vector<LanguageId> patterns;
-  auto once = [](auto& list, const auto& x) {
-    if (std::find(list.begin(), list.end(), x) == list.end()) list.push_back(x);
-  };
-  std::map<std::string, bool> required;
-  for (auto id : c) {
-    const Atom a = atoms_[id];
-    switch (a.says) {
-      case Atom::Says::members:
-        members.push_back(a);
-        break;
-      case Atom::Says::member_count:
-        s.least = std::max(s.least, a.least);
-        s.most = std::min(s.most, a.most);
-        break;
-      case Atom::Says::some_member:
-        if (a.named.size() == 1 && a.formula == kTrue) {  // one of this name
-          required[a.named[0].first] = true;
-        } else {
-          wanted.push_back({a.language, a.formula});
-          once(patterns, a.language);
-        }
-        break;
-      default:
-        DML_CHECK(false);
-    }
-  }
-  for (auto& a : members) {
-    for (auto& [name, value] : a.named)
-      required.emplace(name, false), once(names, name);
-    for (auto& [language, value] : a.patterns) once(patterns, language);
-  }
-  for (auto& [name, yes] : required)
-    if (yes) once(names, name);
-  if (patterns.size() > kMostPatterns) refuse(fmt::format("more than {} patterns of names in one object are not supported", kMostPatterns));
-  if (wanted.size() > 31) refuse("the schema is too complex: too many members of unknown names are asked for");
-  for (auto& [language, value] : wanted) s.wanted.push_back(value);
-
-  auto value_of = [&](auto&& is_named, auto&& is_in) {
-    Formula out = kTrue;
-    for (auto& a : members) {
-      bool known = false;
-      for (auto& [name, value] : a.named)
-        if (is_named(name)) out = both(out, value), known = true;
-      for (auto& [language, value] : a.patterns)
-        if (is_in(language)) out = both(out, value), known = true;
-      if (!known) out = both(out, a.formula);
-    }
-    return out;
-  };
-  auto matches = [&](LanguageId language, const std::string& name) {
-    for (char32_t ch : code_points(name)) language = l_.after(language, ch);
-    return l_.accepts_end(language);
-  };
-  for (auto& name : names) {
-    Members m;
-    m.name = name;
-    m.single = true;
-    m.required = required[name];
-    m.value = value_of([&](auto& other) { return other == name; }, [&](LanguageId language) { return matches(language, name); });
-    for (std::size_t i = 0; i < wanted.size(); ++i)
-      if (matches(wanted[i].first, name)) m.wanted |= 1u << i;
-    if (!satisfiable(m.value)) {
-      if (m.required) return std::nullopt;
-      m.value = kFalse;
-    }
-    s.groups.push_back(std::move(m));
-  }
-  // The other names, by which of the patterns they match.
-  std::vector<std::pair<std::u32string, LanguageId>> known;
-  for (auto& name : names) known.push_back({code_points(name), Languages::kEmptyText});
-  const LanguageId unnamed = l_.complement(l_.dictionary(std::move(known)));
-  for (std::uint32_t in = 0; in < 1u << patterns.size(); ++in) {
-    std::vector<LanguageId> parts{unnamed};
-    for (std::size_t i = 0; i < patterns.size(); ++i) parts.push_back(in >> i & 1 ? patterns[i] : l_.complement(patterns[i]));
-    Members m;
-    m.names = l_.all_of(std::move(parts));
-    if (l_.empty(m.names)) continue;
-    auto is_in = [&](LanguageId language) {
-      return (in >> (std::find(patterns.begin(), patterns.end(), language) - patterns.begin()) & 1) != 0;
-    };
-    m.value = value_of([](auto&) { return false; }, is_in);
-    for (std::size_t i = 0; i < wanted.size(); ++i)
-      if (is_in(wanted[i].first)) m.wanted |= 1u << i;
-    if (satisfiable(m.value)) s.groups.push_back(std::move(m));
-  }
-  if (!object_possible(s)) return std::nullopt;
-  object_shapes_.push_back(std::move(s));
-  return static_cast<std::uint32_t>(object_shapes_.size() - 1);
-}
-
-bool Schema::object_possible(const ObjectShape& s) {
-  std::uint64_t possible = 0, required = 0;
-  for (auto& m : s.groups) {
-    required += m.required;
-    if (m.value == kFalse) continue;
-    possible = m.single ? possible + 1 : kNoLimit;
-    if (!m.single) break;
-  }
-  if (s.least > s.most || s.least > possible || required > s.most) return false;
-  for (std::size_t i = 0; i < s.wanted.size(); ++i) {
-    bool somewhere = false;
-    for (auto& m : s.groups) somewhere = somewhere || ((m.wanted >> i & 1) && satisfiable(both(m.value, s.wanted[i])));
     if (!somewhere) return false;
   }
   return true;
