@@ -52,7 +52,7 @@ bool MockHub::File::is_large() const { return size >= kLargeFrom; }
 MockHub::MockHub() : folder_(make_folder()) {
   endpoint_ = std::make_unique<MockServer>([this](const MockRequest& request) { return answer(request, false); });
   cdn_ = std::make_unique<MockServer>([this](const MockRequest& request) { return answer(request, true); });
-  setenv("HF_HUB_CACHE", cache().c_str(), 1);
+  setenv("HF_HUB_CACHE", (folder_ + "/cache").c_str(), 1);
   setenv("no_proxy", "127.0.0.1", 1);
   for (const char* name : {"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_TOKEN"}) unsetenv(name);
 }
