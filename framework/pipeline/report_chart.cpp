@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "core/utf8.h"
 
@@ -253,13 +254,17 @@ std::vector<double> log_ticks(double low, double high) {
 }
 
 std::vector<ChartPoint> smoothed(const std::vector<ChartPoint>& points, double keep) {
-  std::vector<ChartPoint> out;
+  std::vector<ChartPoint> drawn, out;
+  std::ranges::copy_if(points, std::back_inserter(drawn), drawable);
   double sum = 0, weight = 0;
-  for (const ChartPoint& p : points) {
-    if (!drawable(p)) continue;
-    sum = keep * sum + (1 - keep) * p.y;
-    weight = keep * weight + (1 - keep);
-    out.push_back({p.x, sum / weight});
+  for (const ChartPoint& p : drawn) {  // sums over what lies before, for now
+    sum = keep * sum + p.y, weight = keep * weight + 1;
+    out.push_back({weight, sum});
+  }
+  sum = weight = 0;
+  for (std::size_t i = drawn.size(); i-- > 0;) {
+    out[i] = {drawn[i].x, (out[i].y + keep * sum) / (out[i].x + keep * weight)};
+    sum = keep * sum + drawn[i].y, weight = keep * weight + 1;
   }
   return out;
 }

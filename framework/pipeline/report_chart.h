@@ -62,7 +62,8 @@ std::vector<double> nice_ticks(double low, double high, int count);
 /// 1, 2 and 5 times powers of ten between low and high, both above zero; only powers of ten over more than three of them.
 std::vector<double> log_ticks(double low, double high);
 
-/// Exponential moving average with the weight `keep` for the past, corrected for its start.
+/// Means over the neighbours on both sides, so that a slope is not delayed: a point that is n away weighs keep^n. At the end it
+/// is the exponential moving average.
 std::vector<ChartPoint> smoothed(const std::vector<ChartPoint>& points, double keep);
 
 }  // namespace dml

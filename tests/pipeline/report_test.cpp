@@ -213,8 +213,14 @@ TEST(Chart, TextIsTwelvePixelsHighWhenThePictureIsShownFourHundredWide) {
   EXPECT_GE(kNarrowChart.font * 360 / kNarrowChart.width, 12);  // a phone's screen without the page's margins
 }
 
-TEST(Chart, SmoothingOfAConstantIsTheConstant) {
+TEST(Chart, SmoothingOfAConstantIsTheConstantAndASlopeIsNotDelayed) {
   for (const ChartPoint& p : smoothed({{1, 4}, {2, 4}, {3, NAN}, {4, 4}}, 0.9)) EXPECT_NEAR(p.y, 4, 1e-12);
+  std::vector<ChartPoint> slope;
+  for (int i = 0; i < 401; ++i) slope.push_back({double(i), 2.0 * i});
+  const std::vector<ChartPoint> line = smoothed(slope, 0.9);
+  ASSERT_EQ(line.size(), slope.size());
+  EXPECT_NEAR(line[200].y, 400, 1e-6);
+  EXPECT_NEAR(line[400].y, 800 - 2 * 9, 1e-6);  // of the past alone: 0.9 / (1 − 0.9) points behind
 }
 
 TEST(Chart, KeepsASpikeOfALongRun) {
