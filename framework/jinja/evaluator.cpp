@@ -32,12 +32,8 @@ Value Interpreter::evaluate_here(const Expr& e, const ScopePtr& scope) {
       for (auto& a : e.args) items.push_back(evaluate(*a, scope));
       return Value::list(std::move(items), e.kind == Kind::list ? List::Kind::list : List::Kind::tuple);
     }
-    case Kind::dict: {
-      Dict dict;
-      for (std::size_t i = 0; i < e.args.size(); i += 2)
-        dict.set(evaluate(*e.args[i], scope), evaluate(*e.args[i + 1], scope));
-      return dict;
-    }
+    case Kind::dict:
+      return evaluate_dict(e, scope);
     case Kind::attribute:
       return attribute(evaluate(*e.args[0], scope), e.text);
     case Kind::item: {
@@ -50,12 +46,8 @@ Value Interpreter::evaluate_here(const Expr& e, const ScopePtr& scope) {
       return evaluate_call(e, scope, nullptr);
     case Kind::filter:
       return evaluate_filter(e, scope);
-    case Kind::test: {
-      const Value self = evaluate(*e.args[0], scope);
-      const Test& test = *find_test(e.text);
-      const Arguments given = arguments(e.call, scope);
-      return test.run(*this, self, Bound(e.text, test.parameters, given));
-    }
+    case Kind::test:
+      return evaluate_test(e, scope);
     case Kind::condition:
       if (evaluate(*e.args[1], scope).truth()) return evaluate(*e.args[0], scope);
       return e.args[2]
@@ -80,16 +72,31 @@ Value Interpreter::evaluate_here(const Expr& e, const ScopePtr& scope) {
     case Kind::logical_not:
       return !evaluate(*e.args[0], scope).truth();
     case Kind::negative:
-    case Kind::positive: {
-      const Value a = evaluate(*e.args[0], scope);
-      if (!a.defined().is_number())
-        throw Failure{
-            fmt::format("bad operand type for unary {}: '{}'", e.kind == Kind::negative ? '-' : '+', a.type_name())};
-      if (a.is_float()) return e.kind == Kind::negative ? -a.number() : a.number();
-      return e.kind == Kind::negative ? binary(*this, "-", 0, a) : Value(a.integer());
-    }
+    case Kind::positive:
+      return with_sign(e.kind == Kind::negative, evaluate(*e.args[0], scope));
   }
   return nullptr;
+}
+
+Value Interpreter::evaluate_dict(const Expr& e, const ScopePtr& scope) {
+  Dict dict;
+  for (std::size_t i = 0; i < e.args.size(); i += 2)
+    dict.set(evaluate(*e.args[i], scope), evaluate(*e.args[i + 1], scope));
+  return dict;
+}
+
+Value Interpreter::evaluate_test(const Expr& e, const ScopePtr& scope) {
+  const Value self = evaluate(*e.args[0], scope);
+  const Test& test = *find_test(e.text);
+  const Arguments given = arguments(e.call, scope);
+  return test.run(*this, self, Bound(e.text, test.parameters, given));
+}
+
+Value Interpreter::with_sign(bool negative, const Value& a) {
+  if (!a.defined().is_number())
+    throw Failure{fmt::format("bad operand type for unary {}: '{}'", negative ? '-' : '+', a.type_name())};
+  if (a.is_float()) return negative ? -a.number() : a.number();
+  return negative ? binary(*this, "-", 0, a) : Value(a.integer());
 }
 
 Value Interpreter::look_up(const std::string& name, const ScopePtr& scope) {

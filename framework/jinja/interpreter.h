@@ -69,6 +69,9 @@ class Interpreter {
 
   Value evaluate(const Expr& e, const ScopePtr& scope);
   Value evaluate_here(const Expr& e, const ScopePtr& scope);
+  Value evaluate_dict(const Expr& e, const ScopePtr& scope);
+  Value evaluate_test(const Expr& e, const ScopePtr& scope);
+  Value with_sign(bool negative, const Value& a);
   Value evaluate_slice(const Expr& e, const ScopePtr& scope);
   Value evaluate_call(const Expr& e, const ScopePtr& scope, const Value* caller);
   Value evaluate_compare(const Expr& e, const ScopePtr& scope);

@@ -198,6 +198,33 @@ void attention_tail(const AttentionShape& shape, ConstMat q, ConstMat k, ConstMa
 }
 
 // Every cache is cut into fixed runs of keys; each gives (max, sum, weighted values) per head, put together in order.
+namespace {
+
+// The answers of a query's runs of keys, [first_run[i], first_run[i + 1]), each (max, sum, values), become one.
+void combine_runs(const AttentionShape& shape, std::span<const CachedQuery> queries,
+                  std::span<const std::int64_t> first_run, ConstMat part) {
+  parallel_ranges(std::ssize(queries) * shape.heads, shape.heads, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t j = first; j < last; ++j) {
+      const std::int64_t i = j / shape.heads, head = j % shape.heads;
+      float top = shape.sinks ? shape.sinks[head] : -std::numeric_limits<float>::infinity(), sum = 0;
+      for (std::int64_t run = first_run[i]; run < first_run[i + 1]; ++run)
+        top = std::max(top, part.row(run * shape.heads + head)[0]);
+      if (shape.sinks) sum = std::exp(shape.sinks[head] - top);
+      float* o = queries[i].out + head * shape.head_dim;
+      std::fill(o, o + shape.head_dim, 0.f);
+      for (std::int64_t run = first_run[i]; run < first_run[i + 1]; ++run) {
+        const float* p = part.row(run * shape.heads + head);
+        float weight = std::exp(p[0] - top);
+        sum += weight * p[1];
+        loops().add_scaled(p + 2, weight, o, shape.head_dim);
+      }
+      loops().set_scaled(o, 1 / sum, o, shape.head_dim);
+    }
+  });
+}
+
+}  // namespace
+
 void attention_decode(const AttentionShape& shape, std::span<const CachedQuery> queries, Arena& scratch) {
   ProfileScope profiled("attention_decode");
   constexpr std::int64_t kRun = 512;
@@ -250,24 +277,7 @@ void attention_decode(const AttentionShape& shape, std::span<const CachedQuery> 
     ConstMat v = rows_of(c.values);
     loop.small_gemm(group, e, keys, s, kRun, 1, v.data, v.cols, 1, mine.data + 2, mine.cols, false);
   });
-  parallel_ranges(count * shape.heads, shape.heads, [&](std::int64_t first, std::int64_t last) {
-    for (std::int64_t j = first; j < last; ++j) {
-      const std::int64_t i = j / shape.heads, head = j % shape.heads;
-      float top = shape.sinks ? shape.sinks[head] : -std::numeric_limits<float>::infinity(), sum = 0;
-      for (std::int64_t run = first_run[i]; run < first_run[i + 1]; ++run)
-        top = std::max(top, part.row(run * shape.heads + head)[0]);
-      if (shape.sinks) sum = std::exp(shape.sinks[head] - top);
-      float* o = queries[i].out + head * e;
-      std::fill(o, o + e, 0.f);
-      for (std::int64_t run = first_run[i]; run < first_run[i + 1]; ++run) {
-        const float* p = part.row(run * shape.heads + head);
-        float weight = std::exp(p[0] - top);
-        sum += weight * p[1];
-        loops().add_scaled(p + 2, weight, o, e);
-      }
-      loops().set_scaled(o, 1 / sum, o, e);
-    }
-  });
+  combine_runs(shape, queries, first_run, part);
 }
 
 }  // namespace dml::kernels

@@ -172,17 +172,16 @@ std::string tokens() {
 }
 
 // Keys of a conversation dataset, each with what it changes.
-std::string conversation_keys() {
-  std::string out =
-      "\n## Which part of a conversation is trained\n\nThe chat template is the tokenizer's own unless `chat_template` "
-      "names another one. By default, assistant messages and their end-of-turn tokens are trained. All examples use "
-      "`chat_template: chatml` with `eot_tokens: [\"<|im_end|>\"]`.\n";
-  auto add = [&](const char* title, const std::string& yaml, auto&& change, const char* row) {
-    Sample sample;
-    sample.entry.type.name = "chat_template";
-    change(sample);
-    out += fmt::format("\n### {}\n\n```yaml\n{}\n```\n{}", title, yaml, sample.block(row));
-  };
+template <class Change>
+void add_sample(std::string& out, const char* title, const std::string& yaml, Change&& change, const char* row) {
+  Sample sample;
+  sample.entry.type.name = "chat_template";
+  change(sample);
+  out += fmt::format("\n### {}\n\n```yaml\n{}\n```\n{}", title, yaml, sample.block(row));
+}
+
+void add_trained_parts(std::string& out) {
+  auto add = [&](auto&&... sample) { add_sample(out, sample...); };
   add(
       "Prompts as well", "train_on_inputs: true", [](Sample& s) { s.context.train_on_inputs = true; }, kConversation);
   add(
@@ -206,6 +205,10 @@ std::string conversation_keys() {
   add(
       "Content in parts with weights", "type: chat_template", [](Sample&) {},
       R"({"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": [{"type": "text", "text": "Let me see. ", "weight": 0}, {"type": "text", "text": "Hi!"}]}]})");
+}
+
+void add_layouts(std::string& out) {
+  auto add = [&](auto&&... sample) { add_sample(out, sample...); };
   add(
       "Other field names",
       "field_messages: turns\nmessage_property_mappings: {role: who, content: says}\nroles: "
@@ -236,6 +239,15 @@ std::string conversation_keys() {
         s.entry.chat_template = "qwen3";
       },
       R"({"messages": [{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "<think>Two pairs.</think>4"}]})");
+}
+
+std::string conversation_keys() {
+  std::string out =
+      "\n## Which part of a conversation is trained\n\nThe chat template is the tokenizer's own unless `chat_template` "
+      "names another one. By default, assistant messages and their end-of-turn tokens are trained. All examples use "
+      "`chat_template: chatml` with `eot_tokens: [\"<|im_end|>\"]`.\n";
+  add_trained_parts(out);
+  add_layouts(out);
   return out;
 }
 

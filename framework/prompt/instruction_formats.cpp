@@ -85,11 +85,11 @@ const std::string kCriteria =
     "creativity: how creative is the response? 10 is the most.\n"
     "comprehensiveness: how complete and deep is the response? 10 is the most.\n";
 
-std::vector<InstructionFormat> make_formats() {
-  const std::string qa_help = "question, answer in chat style";
-  std::vector<InstructionFormat> formats;
-  auto add = [&](InstructionFormat format) { formats.push_back(std::move(format)); };
+using Formats = std::vector<InstructionFormat>;
 
+void add_alpaca(Formats& formats) {
+  const std::string qa_help = "question, answer in chat style";
+  auto add = [&](InstructionFormat format) { formats.push_back(std::move(format)); };
   add(fixed("alpaca", "instruction, input?, output under \"### Instruction:\"", kInstruct, kWithoutInput, kWithInput));
   add(fixed("alpaca:instruct", "the same as alpaca", kInstruct, kWithoutInput, kWithInput));
   add(fixed("alpaca:chat", "alpaca rows as SYSTEM:, USER:, ASSISTANT:", kChat, kWithoutInput, kWithInput));
@@ -105,7 +105,10 @@ std::vector<InstructionFormat> make_formats() {
   add(fixed("alpaca_chat.load_qa", qa_help, kChat, kConciseWithoutInput, "", "{question}", "", "{answer}"));
   add(fixed("alpaca_chat.load_camel_ai", "message_1, message_2 in chat style", kChat, kConciseWithoutInput, "",
             "{message_1}", "", "{message_2}"));
+}
 
+void add_with_system(Formats& formats) {
+  auto add = [&](InstructionFormat format) { formats.push_back(std::move(format)); };
   const std::string w_system = "system, instruction, input?, output";
   add(with_system("alpaca_w_system", w_system + " in chat style", kChat, "system", "{instruction}", "{input}",
                   "{output}"));
@@ -123,7 +126,10 @@ std::vector<InstructionFormat> make_formats() {
   add(with_system("orcamini", orca + " under \"### User:\"",
                   {"### System:\n{system}\n\n", "### User:\n{instruction}\n\n### Response:\n", ""}, "system_prompt",
                   "{question}", "", "{response}"));
+}
 
+void add_questions(Formats& formats) {
+  auto add = [&](InstructionFormat format) { formats.push_back(std::move(format)); };
   add(fixed("gpteacher", "instruction, input?, response, laid out as alpaca", kInstruct, kWithoutInput, kWithInput,
             "{instruction}", "{input}", "{response}"));
   add(fixed("oasst", "INSTRUCTION, RESPONSE, laid out as alpaca", kInstruct, kWithoutInput, "", "{INSTRUCTION}", "",
@@ -153,7 +159,10 @@ std::vector<InstructionFormat> make_formats() {
            "Context: {context}\nQuestion: {question}\n", "Answer: {answer}"));
   add(fixed("context_qa.load_404", "article, unanswerable_question: the answer is a fixed refusal", kChat, kContext, "",
             "{article}\n===\n{unanswerable_question}", "", kNoAnswer));
+}
 
+void add_texts(Formats& formats) {
+  auto add = [&](InstructionFormat format) { formats.push_back(std::move(format)); };
   const std::string evaluation = "{scores%}{critiques%}";
   add(bare(
       "creative_acr.load_answer", "instruction, revision: a creative answer",
@@ -179,6 +188,14 @@ std::vector<InstructionFormat> make_formats() {
   metharme.ends = 3;
   add(std::move(metharme));
   add(bare("prompt_completion", "prompt, completion; nothing is added", "{prompt}", "{completion}"));
+}
+
+Formats make_formats() {
+  Formats formats;
+  add_alpaca(formats);
+  add_with_system(formats);
+  add_questions(formats);
+  add_texts(formats);
   return formats;
 }
 

@@ -6,7 +6,7 @@
 namespace dml::recipe {
 namespace {
 
-void add_inert(Table& t) {
+void add_kernels(Table& t) {
   t.inert("it selects GPU kernels; dml has one exact implementation", {"attn_implementation",
                                                                        "flash_attention",
                                                                        "sdp_attention",
@@ -41,6 +41,9 @@ void add_inert(Table& t) {
           {"tf32", "float32", "fp8", "fp8_*", "torch_dtype", "dtype",
            "embeddings_skip_upcast", "peft_autocast_adapter_dtype", "bnb_config_kwargs", "fp32_norms"});
   t.inert("it is mapped to 'distribution'", {"deepspeed", "fsdp", "fsdp_*", "dp_replicate_size"});
+}
+
+void add_processes(Table& t) {
   t.inert("it manages GPU memory or PyTorch processes", {"device_map",
                                                          "low_cpu_mem_usage",
                                                          "max_memory",
@@ -73,6 +76,9 @@ void add_inert(Table& t) {
                                                          "ray_*",
                                                          "merge_method",
                                                          "model_kwargs"});
+}
+
+void add_inert(Table& t) {
   t.inert(
       "the model directory gives it",
       {"model_type", "type_of_model", "tokenizer_type", "tokenizer_use_fast", "tokenizer_legacy",
@@ -157,6 +163,8 @@ void add_refused(Table& t) {
 const Table& other_keys() {
   static const Table rows = [] {
     Table t("Keys without effect, and keys that are refused", "");
+    add_kernels(t);
+    add_processes(t);
     add_inert(t);
     add_undone(t);
     add_refused(t);

@@ -62,7 +62,8 @@ class Bpe : public Model {
   void encode_parts(std::string_view word, std::uint32_t base, Encoding& out, ModelScratch& scratch) const;
   void encode_part(std::string_view part, std::uint32_t base, Encoding& out, ModelScratch& scratch) const;
   void merge_part(std::string_view part, std::uint32_t base, Encoding& out, ModelScratch& scratch) const;
-  void merge_stretch(std::string_view part, std::uint32_t base, Encoding& out, ModelScratch& scratch) const;
+  static constexpr std::size_t kShort = 32;  // symbols; more go through the heap
+  void merge_range(std::string_view part, std::uint32_t base, Encoding& out, ModelScratch& scratch) const;
   /// The first place behind `from` that no merge crosses; the end when there is none.
   std::size_t next_seam(std::string_view part, std::size_t from) const;
   void find_joined() const;
