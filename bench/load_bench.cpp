@@ -80,19 +80,19 @@ void measure(const std::string& directory) {
     fmt::print("{:<42} {:6.2f} s\n", what, seconds);
     std::fflush(stdout);
   };
-  auto answering = [&](const std::string& how, Storage storage, const AdapterSection& quantised) {
+  auto answering = [&](const std::string& how, StorageChoice storage, const AdapterSection& quantised) {
     row("ready to answer" + how,
         best_of_three([&] { make_inference_model(open_base_model(section, quantised), storage); }));
   };
   row("first token behind 8", best_of_three([&] {
-        auto model = make_inference_model(open_base_model(section), Storage::automatic);
+        auto model = make_inference_model(open_base_model(section), StorageChoice::automatic);
         std::vector<Token> prompt{1, 5, 9, 200, 3000, 17, 31999, 4};
         GenerationOptions options;
         options.sampling.greedy = true;
         options.max_new_tokens = 1;
         Generator(*model).run({&prompt, 1}, options);
       }));
-  auto training = [&](const std::string& what, const AdapterSection& adapter, Storage storage = Storage::automatic) {
+  auto training = [&](const std::string& what, const AdapterSection& adapter, StorageChoice storage = StorageChoice::automatic) {
     ModelSection with = section;
     with.frozen_storage = storage;
     row("ready to train " + what, best_of_three([&] {
@@ -113,12 +113,12 @@ void measure(const std::string& directory) {
   nf4.adapter = AdapterKind::qlora;
   nf4.load_in_4bit = true;
   for (const AdapterSection* quantised : {&int8, &nf4}) open_base_model(section, *quantised);
-  answering("", Storage::automatic, {});
-  answering(" in float32", Storage::f32, {});
-  answering(" in int8", Storage::automatic, int8);
-  answering(" in nf4", Storage::automatic, nf4);
+  answering("", StorageChoice::automatic, {});
+  answering(" in float32", StorageChoice::f32, {});
+  answering(" in int8", StorageChoice::automatic, int8);
+  answering(" in nf4", StorageChoice::automatic, nf4);
   training("a LoRA adapter (rank 16)", lora);
-  training("one on float32", lora, Storage::f32);
+  training("one on float32", lora, StorageChoice::f32);
   training("one on int8", int8);
   training("one on nf4", nf4);
   training("everything", {});

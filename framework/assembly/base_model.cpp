@@ -29,9 +29,9 @@ struct ConvertedTensors {
 
 namespace {
 
-kernels::Storage kernel_storage(Storage storage, kernels::Storage as_stored) {
-  if (storage == Storage::f32) return kernels::Storage::f32;
-  return storage == Storage::bf16 ? kernels::Storage::bf16 : as_stored;
+kernels::Storage kernel_storage(StorageChoice storage, kernels::Storage as_stored) {
+  if (storage == StorageChoice::f32) return kernels::Storage::f32;
+  return storage == StorageChoice::bf16 ? kernels::Storage::bf16 : as_stored;
 }
 
 // Pages come as they are written, by the threads that write them.
@@ -50,17 +50,17 @@ const void* convert(const TensorView& tensor, Dtype to, ConvertedTensors& out) {
   return block;
 }
 
-kernels::Storage storage_of(const TensorView& tensor, Storage storage) {
+kernels::Storage storage_of(const TensorView& tensor, StorageChoice storage) {
   auto direct = tensor.storage().value_or(kernels::Storage::f32);
   // Vectors are copied to float32 by the model anyway; only matrices are worth another storage.
   return tensor.shape.size() >= 2 ? kernel_storage(storage, direct) : direct;
 }
 
-bool used_as_it_lies(const TensorView& tensor, Storage storage) {
+bool used_as_it_lies(const TensorView& tensor, StorageChoice storage) {
   return tensor.storage() == storage_of(tensor, storage) && tensor.aligned();
 }
 
-std::optional<StoredTensor> stored(const TensorView* tensor, Storage storage, ConvertedTensors& converted,
+std::optional<StoredTensor> stored(const TensorView* tensor, StorageChoice storage, ConvertedTensors& converted,
                                    const std::string& where) {
   if (!tensor) return std::nullopt;
   if (!tensor->readable())
@@ -112,7 +112,7 @@ std::string init_name(LoraInit init) {
 
 }  // namespace
 
-TensorSource BaseModel::source(Storage storage, const std::set<std::string>& whole) const {
+TensorSource BaseModel::source(StorageChoice storage, const std::set<std::string>& whole) const {
   if (!files) return {};
   const std::vector<WeightName> ends = end_weights(spec);
   std::shared_ptr<ConvertedTensors> known = converted.lock();
@@ -215,7 +215,7 @@ BaseModel open_base_model(const ModelSection& section, const AdapterSection& ada
   return base;
 }
 
-std::unique_ptr<CausalLm> build_on(const BaseModel& base, Storage storage, const Training& training,
+std::unique_ptr<CausalLm> build_on(const BaseModel& base, StorageChoice storage, const Training& training,
                                    const std::string& name) {
   auto source = std::make_shared<TensorSource>(base.source(storage, trained_whole(training, base)));
   auto model = build_model(base.spec, *source, training, name);
@@ -262,8 +262,8 @@ Training training_of(const AdapterSection& section, const std::string& base_mode
   return t;
 }
 
-Storage source_storage(const ModelSection& model, const AdapterSection& adapter) {
-  return adapter.relora ? Storage::automatic : model.frozen_storage;
+StorageChoice source_storage(const ModelSection& model, const AdapterSection& adapter) {
+  return adapter.relora ? StorageChoice::automatic : model.frozen_storage;
 }
 
 void load_adapter(CausalLm& model, const Adapter& adapter, const std::string& directory) {
@@ -319,7 +319,7 @@ TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& m
   return {std::move(built), std::move(training.adapter)};
 }
 
-FrozenMemory frozen_memory(const BaseModel& base, const CausalLm& model, Storage storage) {
+FrozenMemory frozen_memory(const BaseModel& base, const CausalLm& model, StorageChoice storage) {
   FrozenMemory m;
   for (auto& values : model.owned) m.copied += values.size() * sizeof(float);
   if (!base.files) return m;

@@ -37,11 +37,11 @@ struct BaseModel {
   std::shared_ptr<const QuantisedBase> quantised;                   // with load_in_4bit or load_in_8bit
   std::shared_ptr<const std::map<std::string, GrownTensor>> grown;  // instead of the files' (assembly/vocabulary.h)
 
-  mutable std::weak_ptr<ConvertedTensors> converted;                // those that models use now
+  mutable std::weak_ptr<ConvertedTensors> converted;  // those that models use now
 
   /// Tensors by name, mapped; quantised ones first, but those of `whole`, which are trained; other matrices converted
   /// when `storage` asks for another type than the file's, once for all models. Views live as long as the source.
-  TensorSource source(Storage storage, const std::set<std::string>& whole = {}) const;
+  TensorSource source(StorageChoice storage, const std::set<std::string>& whole = {}) const;
   /// Bytes of all tensors as source(automatic) gives them.
   std::size_t bytes() const;
   /// Reads every byte of all tensors once: UserError for a value that is NaN or infinite (a quantised base was looked
@@ -70,14 +70,14 @@ bool vocabulary_is_resized(const BaseModel& base);
 AdapterConfig adapter_config(const AdapterSection& section, const std::string& base_model);
 
 /// A model on this base; it keeps the mapped files and what was converted.
-std::unique_ptr<CausalLm> build_on(const BaseModel& base, Storage storage, const Training& training,
+std::unique_ptr<CausalLm> build_on(const BaseModel& base, StorageChoice storage, const Training& training,
                                    const std::string& name);
 
 /// What a training run changes.
 Training training_of(const AdapterSection& section, const std::string& base_model, std::int64_t seed);
 
 /// How a run asks for the base's matrices: ReLoRA copies those that it changes by itself (assembly/relora.h).
-Storage source_storage(const ModelSection& model, const AdapterSection& adapter);
+StorageChoice source_storage(const ModelSection& model, const AdapterSection& adapter);
 
 struct TrainableModel {
   std::unique_ptr<CausalLm> model;
@@ -88,11 +88,11 @@ struct TrainableModel {
 TrainableModel make_trainable_model(const BaseModel& base, const ModelSection& model, const AdapterSection& adapter,
                                     std::int64_t seed, bool in_parts = false);
 /// For inference: the base alone or with adapters over it, each "DIR" or "DIR=WEIGHT" (checkpoint/adapter_sum.h).
-std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage,
+std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, StorageChoice storage,
                                                const std::vector<std::string>& adapters = {});
 /// The same for an adapter on a base that `host` computes: `number` is what its rows are named by there (CausalLm::adopt); nothing
 /// where it must compute by itself.
-std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage,
+std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, StorageChoice storage,
                                                const std::vector<std::string>& adapters, CausalLm& host,
                                                std::optional<std::int32_t>& number);
 /// Double quantised scales of NF4 become float32: decoding multiplies by every one of them for every token.
@@ -102,7 +102,7 @@ void expand_scales(CausalLm& model);
 struct FrozenMemory {
   std::size_t mapped = 0, copied = 0;
 };
-FrozenMemory frozen_memory(const BaseModel& base, const CausalLm& model, Storage storage);
+FrozenMemory frozen_memory(const BaseModel& base, const CausalLm& model, StorageChoice storage);
 
 /// Values of an adapter into the parameters of a model that was built with its config.
 void load_adapter(CausalLm& model, const Adapter& adapter, const std::string& directory);

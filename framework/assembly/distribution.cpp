@@ -49,7 +49,7 @@ std::string strategy_name(const Recipe& recipe, const Comm& comm) {
 DistributionOptions distribution_options(const DistributionSection& section) {
   DistributionOptions options;
   options.tree = section.gradient_tree;
-  options.wire.type = section.comm_dtype == Storage::bf16 ? kernels::Storage::bf16 : kernels::Storage::f32;
+  options.wire.type = section.comm_dtype == StorageChoice::bf16 ? kernels::Storage::bf16 : kernels::Storage::f32;
   options.shard_size = static_cast<int>(section.dp_shard_size.value_or(0));
   return options;
 }

@@ -31,7 +31,7 @@ std::pair<std::string, double> directory_and_weight(const std::string& text) {
   return {text.substr(0, equals), weight};
 }
 
-std::unique_ptr<CausalLm> adapted_model(const BaseModel& base, Storage storage, const Adapter& adapter,
+std::unique_ptr<CausalLm> adapted_model(const BaseModel& base, StorageChoice storage, const Adapter& adapter,
                                         const std::string& name) {
   Training training;
   training.adapter = adapter.config;
@@ -56,7 +56,7 @@ TensorSource with_saved(TensorSource base, const std::vector<WeightedAdapter>& a
 using GivenAdapters = std::shared_ptr<const std::vector<WeightedAdapter>>;
 
 // A model on the base with the tensors that adapters trained, and what they do to the ends of a tied one.
-std::pair<GivenAdapters, std::unique_ptr<CausalLm>> model_of(const BaseModel& base, Storage storage,
+std::pair<GivenAdapters, std::unique_ptr<CausalLm>> model_of(const BaseModel& base, StorageChoice storage,
                                                              std::vector<WeightedAdapter> adapters,
                                                              const Training& training) {
   auto given = std::make_shared<const std::vector<WeightedAdapter>>(std::move(adapters));
@@ -75,7 +75,7 @@ std::pair<GivenAdapters, std::unique_ptr<CausalLm>> model_of(const BaseModel& ba
 
 // W + Σ wᵢ (Wᵢ − W), where Wᵢ is what adapter i and the base as it prepares it compute together: for adapters whose part is
 // no product BA. The matrices they sit on are copied; nothing else is.
-std::unique_ptr<CausalLm> sum_of_weights(const BaseModel& base, Storage storage,
+std::unique_ptr<CausalLm> sum_of_weights(const BaseModel& base, StorageChoice storage,
                                          std::vector<WeightedAdapter> adapters) {
   for (const WeightedAdapter& a : adapters)
     if (!a.adapter.plan.rows.empty() || a.adapter.config.lora_bias)
@@ -114,7 +114,7 @@ std::unique_ptr<CausalLm> sum_of_weights(const BaseModel& base, Storage storage,
   return model;
 }
 
-std::unique_ptr<CausalLm> model_with(const BaseModel& base, Storage storage, const std::vector<std::string>& adapters) {
+std::unique_ptr<CausalLm> model_with(const BaseModel& base, StorageChoice storage, const std::vector<std::string>& adapters) {
   if (adapters.empty()) return build_on(base, storage, {}, base.directory);
   std::vector<WeightedAdapter> read;
   for (const std::string& text : adapters) {
@@ -166,7 +166,7 @@ void expand_scales(CausalLm& model) {
   }
 }
 
-std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage,
+std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, StorageChoice storage,
                                                const std::vector<std::string>& adapters) {
   auto model = model_with(base, storage, adapters);
   expand_scales(*model);
@@ -174,7 +174,7 @@ std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage st
   return model;
 }
 
-std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, Storage storage,
+std::unique_ptr<CausalLm> make_inference_model(const BaseModel& base, StorageChoice storage,
                                                const std::vector<std::string>& adapters, CausalLm& host,
                                                std::optional<std::int32_t>& number) {
   auto model = model_with(base, storage, adapters);

@@ -114,8 +114,8 @@ void set_keeping(CausalLm& model, const Recipe& recipe) {
   }
   if (recipe.train.gradient_checkpointing_layers) model.keep_layers = *recipe.train.gradient_checkpointing_layers;
   bool quantised = recipe.adapter.load_in_4bit || recipe.adapter.load_in_8bit;
-  Storage storage = recipe.train.activation_storage;
-  model.keep_rounded = storage == Storage::bf16 || (storage == Storage::automatic && quantised);
+  StorageChoice storage = recipe.train.activation_storage;
+  model.keep_rounded = storage == StorageChoice::bf16 || (storage == StorageChoice::automatic && quantised);
 }
 
 void set_up_processor(const TrainSection& train, Comm& comm) {

@@ -55,7 +55,7 @@ StateSlice slice_of(const Shard& s, std::size_t number, const StateLayout& layou
 
 Relora::Relora(CausalLm& model, const Recipe& recipe)
     : model_(model),
-      weights_(model, recipe.model.frozen_storage == Storage::f32),
+      weights_(model, recipe.model.frozen_storage == StorageChoice::f32),
       every_(*recipe.optim.jagged_restart_steps),
       prune_ratio_(recipe.adapter.relora_prune_ratio),
       method_(method_of(recipe.adapter.relora_prune_method)),

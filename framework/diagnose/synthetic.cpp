@@ -28,7 +28,7 @@ kernels::Storage storage_of(const WeightName& w, const ModelSection& model, cons
   if (w.vector) return kernels::Storage::f32;
   if (is_linear(w) && adapter.load_in_4bit) return kernels::Storage::nf4;
   if (is_linear(w) && adapter.load_in_8bit) return kernels::Storage::int8;
-  return model.frozen_storage == Storage::bf16 ? kernels::Storage::bf16 : kernels::Storage::f32;
+  return model.frozen_storage == StorageChoice::bf16 ? kernels::Storage::bf16 : kernels::Storage::f32;
 }
 
 }  // namespace
@@ -104,7 +104,7 @@ StoredTensor SyntheticWeights::make(const WeightName& w) {
   StoredTensor out;
   out.shape = w.tensor_shape();
   out.storage = storage_of(w, model_, adapter_);
-  out.bf16_values = model_.frozen_storage == Storage::bf16;
+  out.bf16_values = model_.frozen_storage == StorageChoice::bf16;
   const std::int64_t count = w.tensor_rows * w.cols;
   auto take = [&](std::int64_t bytes) {
     bytes_ += static_cast<std::size_t>(bytes);

@@ -28,8 +28,8 @@ class ZeroWeights {
  public:
   ZeroWeights(const ModelSpec& spec, const Recipe& recipe, const BaseStorage& base)
       : plain_(base.matrices) {
-    if (!base.directory.empty() && recipe.model.frozen_storage != Storage::automatic)
-      plain_ = recipe.model.frozen_storage == Storage::f32 ? kernels::Storage::f32 : kernels::Storage::bf16;
+    if (!base.directory.empty() && recipe.model.frozen_storage != StorageChoice::automatic)
+      plain_ = recipe.model.frozen_storage == StorageChoice::f32 ? kernels::Storage::f32 : kernels::Storage::bf16;
     linear_ = recipe.adapter.load_in_4bit   ? kernels::Storage::nf4
               : recipe.adapter.load_in_8bit ? kernels::Storage::int8
                                             : plain_;

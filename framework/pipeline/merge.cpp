@@ -46,7 +46,7 @@ std::vector<float> some_logits(CausalLm& model) {
 void compare_logits(CausalLm& model, const std::string& merged, Dtype dtype) {
   ModelSection section;
   section.base_model = merged;
-  auto again = make_inference_model(open_base_model(section), Storage::automatic);
+  auto again = make_inference_model(open_base_model(section), StorageChoice::automatic);
   std::vector<float> before = some_logits(model), after = some_logits(*again);
   double worst = 0;
   for (std::size_t i = 0; i < before.size(); ++i) {
@@ -132,7 +132,7 @@ void merge(const RecipeFile& file, std::vector<std::string> adapters, const std:
         "The adapter is merged into the {} values that it was trained on; to merge it into the original weights, set "
         "adapter: lora",
         base.quantised->scheme_name());
-  auto model = make_inference_model(base, Storage::automatic, adapters);
+  auto model = make_inference_model(base, StorageChoice::automatic, adapters);
   if (gguf) return merge_to_gguf(file, base, *model, *gguf, output);
   remove_left_over_of(output);
   DirectoryWriter out(output);

@@ -59,7 +59,7 @@ std::vector<std::string> RunPlan::header() const {
     return fmt::format("{} {}{}", n, what, n == 1 ? "" : std::string_view(what).ends_with("ch") ? "es" : "s");
   };
   std::string how_shared = strategy_name(recipe, comm);
-  if (comm.size() > 1 && recipe.distribution.comm_dtype == Storage::bf16)
+  if (comm.size() > 1 && recipe.distribution.comm_dtype == StorageChoice::bf16)
     how_shared +=
         fmt::format(", gradients sent in bf16: the bits are those of {} on {} ranks", how_shared, comm.size());
   lines.push_back(fmt::format("schedule   {} of up to {}, {}, {}, {} × {} ({})", counted(data.schedule.steps(), "step"),

@@ -52,7 +52,7 @@ const std::vector<EnumRow<LearnEnd>>& enum_rows();
 template <>
 const std::vector<EnumRow<Recompute>>& enum_rows();
 template <>
-const std::vector<EnumRow<Storage>>& enum_rows();
+const std::vector<EnumRow<StorageChoice>>& enum_rows();
 template <>
 const std::vector<EnumRow<Rl>>& enum_rows();
 template <>

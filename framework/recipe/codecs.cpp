@@ -266,9 +266,9 @@ const std::vector<EnumRow<Recompute>>& enum_rows() {
   return rows;
 }
 template <>
-const std::vector<EnumRow<Storage>>& enum_rows() {
-  static const std::vector<EnumRow<Storage>> rows = {
-      {"auto", Storage::automatic}, {"f32", Storage::f32}, {"bf16", Storage::bf16}};
+const std::vector<EnumRow<StorageChoice>>& enum_rows() {
+  static const std::vector<EnumRow<StorageChoice>> rows = {
+      {"auto", StorageChoice::automatic}, {"f32", StorageChoice::f32}, {"bf16", StorageChoice::bf16}};
   return rows;
 }
 template <>

@@ -16,221 +16,10 @@
 
 #include "core/error.h"
 #include "core/json.h"
+#include "recipe/section_data.h"
+#include "recipe/section_model.h"
 
 namespace dml {
-
-enum class AdapterKind { none, lora, qlora };
-enum class LoraInit { kaiming, gaussian, pissa, olora, loftq, random };  // random: A and B both (PEFT's `false`)
-enum class ExcessLength { drop, truncate, raise, split_turns };
-enum class BadRow { error, skip };
-enum class LearnEnd { none, turn, last, all };  // turns whose end tokens are trained: none, trained ones, the last, all
-enum class Recompute { none, layer, mlp };      // gradient_checkpointing: false, true, mlp
-enum class Storage { automatic, f32, bf16 };    // automatic: as the files have it
-enum class Bf16 { off, on, automatic };          // automatic: where the processor has instructions for it
-enum class Bf16Weights { off, kahan, stochastic };  // trained weights are bfloat16 between steps; how what rounding loses is kept
-enum class Cadence { automatic, never, steps, epoch, best };
-
-enum class RowKind { text, pairs, labelled, prompts, steps };  // of data: follows from rl, reward_model, process_reward_model
-enum class ModelTask { causal_lm, reward, process_reward };  // what the head gives: text, a number for a text, classes of steps
-enum class Rl { none, dpo, ipo, orpo, simpo, cpo, kto, grpo, gdpo };
-
-// ---- model
-
-struct SpecialTokens {
-  std::optional<std::string> bos_token, eos_token, pad_token, unk_token;
-  std::vector<std::string> additional_special_tokens;
-  bool operator==(const SpecialTokens&) const = default;
-};
-
-struct ModelSection {
-  ModelTask task = ModelTask::causal_lm;         // no key of its own: follows from reward_model, process_reward_model
-  std::string base_model;                        // model directory; "" only with model_config
-  std::optional<std::string> revision_of_model;  // of base_model as a name of the Hub
-  std::optional<std::string> base_model_config;  // other source of config.json
-  std::optional<std::string> tokenizer_config;   // other source of the tokenizer; unset: base_model
-  bool tokenizer_metaspace = false;              // Metaspace instead of tokenizer.json's normalizer, as transformers 5
-  Json model_config = Json::object();            // over config.json; without base_model: all of it
-  bool reinit_weights = false;                   // from scratch: random weights, architecture from the config
-  Storage frozen_storage = Storage::automatic;   // of base weights that are not trained
-  SpecialTokens special_tokens;
-  std::vector<std::string> tokens;                             // ordinary tokens to add
-  bool resize_token_embeddings_to_32x = false;                 // rows of the embedding: a multiple of 32
-  bool mean_resizing_embeddings = false;                       // new rows are the mean of the old ones; else random
-  std::map<std::int64_t, std::string> added_tokens_overrides;  // id of a reserved token → its new spelling
-  bool operator==(const ModelSection&) const = default;
-};
-
-// ---- adapter
-
-/// PEFT's rule: a list names modules (whole or by suffix), a text is a regular expression over the whole path.
-struct TargetModules {
-  std::vector<std::string> names;
-  std::string regex;
-  bool empty() const { return names.empty() && regex.empty(); }
-  bool operator==(const TargetModules&) const = default;
-};
-
-/// PEFT's trainable_token_indices: of the input embedding, or by the name of the embedding or head.
-struct TokenIndices {
-  std::vector<std::int64_t> tokens;
-  std::map<std::string, std::vector<std::int64_t>> by_module;
-  bool empty() const { return tokens.empty() && by_module.empty(); }
-  bool operator==(const TokenIndices&) const = default;
-};
-
-struct AdapterSection {
-  AdapterKind adapter = AdapterKind::none;  // none: full fine-tuning
-  std::int64_t lora_r = 8;
-  double lora_alpha = 16;
-  double lora_dropout = 0;
-  TargetModules lora_target_modules;
-  bool lora_target_linear = false;                // every linear layer but the output head
-  std::vector<std::string> lora_target_parameters;  // of experts
-  std::vector<std::string> lora_modules_to_save;  // trained in full and saved with the adapter
-  TokenIndices peft_trainable_token_indices;      // rows of the embedding that are trained
-  bool peft_ensure_weight_tying = false;          // one trained copy for the embedding and the head of a tied model
-  std::optional<std::string> lora_model_dir;      // start from / infer with / merge this adapter
-  bool lora_fan_in_fan_out = false;
-  bool peft_use_dora = false;
-  bool peft_use_rslora = false;
-  LoraInit peft_init_lora_weights = LoraInit::kaiming;
-  std::int64_t loftq_iter = 1;  // of LoftQ: how often base and adapter are fitted to each other
-  std::map<std::string, std::int64_t> lora_rank_pattern;  // regex over module paths → r
-  std::map<std::string, double> lora_alpha_pattern;       // regex over module paths → alpha
-  std::vector<std::int64_t> peft_layers_to_transform;     // empty: all
-  std::vector<std::string> peft_layers_pattern;
-  std::optional<double> loraplus_lr_ratio;  // learning rate of B ÷ learning rate of A
-  double loraplus_lr_embedding = 1e-6;
-  bool load_in_4bit = false;                                         // nf4 base
-  bool load_in_8bit = false;                                         // int8 base
-  std::string quantised_cache_path = "last_run_prepared/quantised";  // unset in the recipe: in dataset_prepared_path
-  std::vector<std::string> unfrozen_parameters;  // full fine-tuning: regexes, "name[a:b]" for rows; empty: all
-  bool relora = false;                           // merge and begin anew every jagged_restart_steps
-  double relora_prune_ratio = 0.9;
-  std::string relora_prune_method = "magnitude";  // random, reset
-
-  /// Whether a run's result is a whole model, not an adapter.
-  bool makes_model() const { return adapter == AdapterKind::none || relora; }
-  bool operator==(const AdapterSection&) const = default;
-};
-
-// ---- data
-
-/// `type:` as a table: the user's own instruction format. Placeholders {instruction}, {input}, {system}; {{ and }} are
-/// braces.
-struct PromptFormat {
-  std::string system_prompt;
-  std::string system_format = "{system}";
-  std::string field_system = "system";
-  std::string field_instruction = "instruction";
-  std::string field_input = "input";
-  std::string field_output = "output";
-  std::string format = "{instruction} {input} ";
-  std::string no_input_format = "{instruction} ";
-  // of preferences
-  std::string field_prompt = "prompt", field_chosen = "chosen", field_rejected = "rejected";
-  std::string field_completion = "completion", field_label = "label";
-  std::string prompt_format = "{prompt}", chosen_format = "{chosen}", rejected_format = "{rejected}";
-  std::string completion_format = "{completion}";
-  bool operator==(const PromptFormat&) const = default;
-};
-
-/// `type:` of a dataset: a name for the prompt registry, a table, or nothing (rows are already tokens).
-struct DatasetType {
-  std::string name;
-  std::optional<PromptFormat> format;
-  bool pre_tokenised() const { return name.empty() && !format; }
-  bool operator==(const DatasetType&) const = default;
-};
-
-struct DatasetEntry {
-  std::string path;  // file, directory or glob
-  DatasetType type;
-  std::optional<std::string> name;      // subset inside a directory
-  std::string split = "train";          // "train", "train[:20%]", …
-  std::vector<std::string> data_files;  // under path
-  std::optional<std::string> revision;  // of path as a name of the Hub
-  std::optional<std::string> ds_type;   // json, csv, tsv, text, document; unset: by extension
-  std::optional<std::int64_t> shards;   // keep 1/shards of the rows …
-  std::int64_t shards_idx = 0;          // … this one
-  double weight = 1;                    // 0.5: half of the rows; 2: every row twice
-  std::optional<std::int64_t> max_rows;
-  std::int64_t skip = 0;  // leading rows left out
-  // conversations
-  std::optional<std::string> chat_template;        // unset: the recipe's, else the tokenizer's
-  std::optional<std::string> chat_template_jinja;  // text or file
-  std::string field_messages = "messages";
-  std::map<std::string, std::string> message_property_mappings = {{"content", "content"}, {"role", "role"}};
-  std::map<std::string, std::vector<std::string>> message_columns;  // role → columns; empty: rows hold messages
-  std::string field_tools = "tools";
-  std::string field_system = "system";
-  std::optional<std::string> field_thinking;
-  std::string template_thinking_key = "reasoning_content";
-  std::optional<std::map<std::string, std::vector<std::string>>> roles;  // template's role → spellings in the data
-  std::vector<std::string> roles_to_train = {"assistant"};
-  std::int64_t train_on_turns = 0;  // the last N turns of roles_to_train; 0: all of them
-  LearnEnd train_on_eos = LearnEnd::turn;
-  std::optional<LearnEnd> train_on_eot;  // unset: as train_on_eos
-  std::optional<std::string> message_field_training;
-  std::optional<std::string> message_field_training_detail;
-  bool drop_system_message = false, split_thinking = false;
-  std::string field_chosen = "chosen", field_rejected = "rejected";  // of preferences
-  std::string field_margin = "margin";                               // … for a reward model
-  std::optional<std::string> field_weight, message_field_weight;     // of a row's loss, of a message's tokens
-  std::string step_separator = "\n";                                 // type stepwise_supervised: behind every step
-  std::optional<std::int64_t> max_completion_length;                 // … and tokens of all of them
-  bool train_on_last_step_only = false;
-  // plain text and instruction rows
-  std::optional<std::string> field;               // completion: the column; unset: "text"
-  std::optional<std::string> text_column;         // pretraining: the column; unset: "text"
-  bool operator==(const DatasetEntry&) const = default;
-};
-
-/// Rows by the losses that `dml score` wrote.
-struct ScoreFilter {
-  std::string path;                          // "": no filter
-  std::optional<double> max_loss, min_loss;  // rows outside are dropped
-  std::vector<std::string> drop;             // places, "FILE:LINE"
-  bool operator==(const ScoreFilter&) const = default;
-};
-
-struct DataSection {
-  RowKind rows = RowKind::text;  // no key of its own
-  std::vector<DatasetEntry> datasets, test_datasets, pretraining_dataset;
-  double val_set_size = 0;  // below 1: share of the rows; from 1 on: number of rows
-  std::string dataset_prepared_path = "last_run_prepared";
-  std::int64_t sequence_len = 512;
-  std::int64_t completion_len = 0;  // no key of its own: tokens that are generated behind a prompt, part of sequence_len
-  std::optional<std::int64_t> eval_sequence_len;  // unset: sequence_len
-  ExcessLength excess_length_strategy = ExcessLength::drop;
-  std::int64_t min_sample_len = 2;
-  bool train_on_inputs = false;
-  bool sample_packing = false;
-  bool eval_sample_packing = false;  // unset in the recipe: as sample_packing
-  std::int64_t sample_packing_group_size = 100000;
-  std::int64_t sample_packing_bin_size = 200;  // most examples in one row
-  bool sample_packing_sequentially = false;
-  bool shuffle_merged_datasets = true;
-  bool shuffle_before_merging_datasets = false;
-  bool curriculum_sampling = false;  // keep the order of the data
-  bool group_by_length = false;
-  bool dataset_exact_deduplication = false;
-  bool dataset_near_deduplication = false;
-  ScoreFilter scores;
-  std::optional<std::int64_t> dataset_shard_num;  // train on one shard of the merged data
-  std::int64_t dataset_shard_idx = 0;
-  BadRow on_bad_row = BadRow::error;
-  bool operator==(const DataSection&) const = default;
-};
-
-struct TemplateSection {
-  std::optional<std::string> chat_template;        // built-in name, tokenizer_default[_fallback_NAME], jinja
-  std::optional<std::string> chat_template_jinja;  // text or file
-  Json chat_template_kwargs = Json::object();
-  std::optional<std::vector<std::string>> eot_tokens;  // unset: the eos token
-  std::optional<std::string> default_system_message;
-  bool operator==(const TemplateSection&) const = default;
-};
 
 // ---- training
 
@@ -279,7 +68,7 @@ struct OptimSection {
   std::optional<double> cosine_constant_lr_ratio;
   double weight_decay = 0;
   std::optional<double> adam_beta1, adam_beta2, adam_beta3, adam_epsilon, adam_epsilon2;  // unset: the optimizer's own
-  double max_grad_norm = 1;  // 0: no clipping
+  double max_grad_norm = 1;                                                               // 0: no clipping
   std::optional<double> embedding_lr, embedding_lr_scale;
   std::optional<double> ema_decay;
   Bf16Weights bf16_weights = Bf16Weights::off;
@@ -309,9 +98,9 @@ struct TrainSection {
   std::optional<int> threads;  // per rank; unset: the cores this rank may use
   Recompute gradient_checkpointing = Recompute::none;
   std::optional<int> gradient_checkpointing_layers;
-  Storage activation_storage =
-      Storage::automatic;  // between forward and backward; automatic: bf16 on a quantised base, else f32
-  Bf16 bf16 = Bf16::off;  // factors of matrix products
+  StorageChoice activation_storage =
+      StorageChoice::automatic;  // between forward and backward; automatic: bf16 on a quantised base, else f32
+  Bf16 bf16 = Bf16::off;         // factors of matrix products
   double neftune_noise_alpha = 0;
   double label_smoothing_factor = 0, z_loss = 0;  // of the token loss
   // cadence; fractions below 1 are shares of the whole run
@@ -352,7 +141,7 @@ struct TrlSettings {
   double temperature = 1, repetition_penalty = 1;
   std::optional<std::int64_t> top_k;
   std::optional<double> top_p, min_p;
-  std::int64_t num_iterations = 1;                  // steps over the same completions
+  std::int64_t num_iterations = 1;                   // steps over the same completions
   std::optional<std::int64_t> steps_per_generation;  // micro-batches of a rank; unset: those of one step
   std::string loss_type = "dapo", importance_sampling_level = "token", scale_rewards = "group";
   std::string multi_objective_aggregation = "sum_then_normalize";
@@ -360,9 +149,10 @@ struct TrlSettings {
   std::optional<double> epsilon_high, delta;  // unset: epsilon; no upper bound
   bool mask_truncated_completions = false;
   std::vector<double> reward_weights;  // empty: all 1
-  bool log_completions = false, sync_ref_model = false;  // sync_ref_model, also of dpo: the reference follows the trained weights …
+  bool log_completions = false,
+       sync_ref_model = false;  // sync_ref_model, also of dpo: the reference follows the trained weights …
   std::int64_t num_completions_to_print = 3;
-  double ref_model_mixup_alpha = 0.6;         // … taking so much of them
+  double ref_model_mixup_alpha = 0.6;  // … taking so much of them
   std::int64_t ref_model_sync_steps = 512;
   bool operator==(const TrlSettings&) const = default;
 };
@@ -404,8 +194,8 @@ struct DistributionSection {
   double dist_timeout = 1800;                 // seconds a rank waits for the others
   bool gradient_tree = true;                  // false: less memory, bits depend on the number of ranks
   std::optional<std::int64_t> dp_shard_size;  // hybrid: ranks that share one copy; unset: those of a host
-  Storage comm_dtype = Storage::f32;          // how gradients travel; bf16: bits depend on the number of ranks
-  std::optional<bool> shard_frozen_weights;   // zero3, hybrid; unset: where the base does not fit a host's memory
+  StorageChoice comm_dtype = StorageChoice::f32;  // how gradients travel; bf16: bits depend on the number of ranks
+  std::optional<bool> shard_frozen_weights;       // zero3, hybrid; unset: where the base does not fit a host's memory
   bool operator==(const DistributionSection&) const = default;
 };
 
@@ -427,18 +217,20 @@ struct LogSection {
   std::optional<std::string> mlflow_tracking_uri, mlflow_experiment_name, mlflow_run_name;
   std::optional<bool> use_wandb;
   std::optional<std::string> wandb_project, wandb_entity, wandb_name, wandb_run_id;
-  std::string wandb_mode = "offline";  // or "disabled"
-  std::optional<std::string> hub_model_id;   // where results are pushed: "org/name"
-  std::string hub_strategy = "every_save";   // end, every_save, checkpoint, all_checkpoints
-  std::optional<std::string> hub_revision;   // branch; unset: main
+  std::string wandb_mode = "offline";       // or "disabled"
+  std::optional<std::string> hub_model_id;  // where results are pushed: "org/name"
+  std::string hub_strategy = "every_save";  // end, every_save, checkpoint, all_checkpoints
+  std::optional<std::string> hub_revision;  // branch; unset: main
   bool hub_private_repo = false;
   bool operator==(const LogSection&) const = default;
 
-  bool wandb() const { return use_wandb.value_or(wandb_project && !wandb_project->empty()) && wandb_mode != "disabled"; }
+  bool wandb() const {
+    return use_wandb.value_or(wandb_project && !wandb_project->empty()) && wandb_mode != "disabled";
+  }
 };
 
 struct PluginSection {
-  std::vector<std::string> plugins;  // shared libraries
+  std::vector<std::string> plugins;   // shared libraries
   Json plugin_args = Json::object();  // by the name of an objective, evaluator, observer or strategy
   std::optional<std::string> objective;
   bool operator==(const PluginSection&) const = default;

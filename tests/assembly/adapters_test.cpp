@@ -86,7 +86,7 @@ TEST_P(AdapterKinds, TrainAsTheReferenceMergeAndComeBack) {
   BaseModel base = tiny(golden.value("base", ""), family);
   Training training;
   training.adapter = read_adapter_config_of(folder, "llama");
-  TensorSource source = base.source(Storage::automatic);
+  TensorSource source = base.source(StorageChoice::automatic);
   auto model = build_model(base.spec, source, training, base.directory);
   if (file_exists(folder + "/adapter_model.safetensors")) load_adapter(*model, read_adapter(folder, base.spec), folder);
 
@@ -105,9 +105,9 @@ TEST_P(AdapterKinds, TrainAsTheReferenceMergeAndComeBack) {
   section.base_model = place / "merged";
   const BaseModel whole = open_base_model(section);
   EXPECT_EQ(whole.spec.tied, base.spec.tied && !plan_adapter(*training.adapter, base.spec, "x").parts_ends);
-  auto merged = make_inference_model(whole, Storage::automatic);
+  auto merged = make_inference_model(whole, StorageChoice::automatic);
   EXPECT_LE(largest_difference(logits(*merged, batch), trained), 1e-5 * (high - low));
-  auto again = make_inference_model(base, Storage::automatic, {(place / "adapter").string()});
+  auto again = make_inference_model(base, StorageChoice::automatic, {(place / "adapter").string()});
   EXPECT_EQ(logits(*again, batch), trained);
 }
 
@@ -123,14 +123,14 @@ INSTANTIATE_TEST_SUITE_P(Goldens, AdapterKinds,
 TEST(Adapters, ThatStartFromTheBaseLeaveTheModelAsItWas) {
   GoldenBatch batch(golden_path("llama_tiny") + "/batch.json");
   BaseModel base = tiny();
-  auto plain = logits(*make_inference_model(base, Storage::automatic), batch);
+  auto plain = logits(*make_inference_model(base, StorageChoice::automatic), batch);
   for (const char* init : {"pissa", "olora"})
-    for (Storage storage : {Storage::automatic, Storage::bf16}) {
+    for (StorageChoice storage : {StorageChoice::automatic, StorageChoice::bf16}) {
       Training training;
       training.adapter = AdapterConfig{.r = 8, .alpha = 16, .all_linear = true, .init = init};
       TensorSource source = base.source(storage);
       auto model = build_model(base.spec, source, training, base.directory);
-      EXPECT_LE(largest_difference(logits(*model, batch), plain), storage == Storage::bf16 ? 0.2 : 1e-4) << init;
+      EXPECT_LE(largest_difference(logits(*model, batch), plain), storage == StorageChoice::bf16 ? 0.2 : 1e-4) << init;
     }
 }
 
@@ -141,7 +141,7 @@ TEST(Adapters, OnATiedEmbeddingAreMergedWithAHeadOfItsOwn) {
   BaseModel base = open_base_model(section);
   Training training;
   training.adapter = AdapterConfig{.r = 3, .alpha = 1, .target_modules = {"embed_tokens"}, .init = "false"};
-  TensorSource source = base.source(Storage::automatic);
+  TensorSource source = base.source(StorageChoice::automatic);
   auto model = build_model(base.spec, source, training, base.directory);
   auto trained = logits(*model, batch);
   auto [low, high] = std::ranges::minmax(trained);
@@ -152,7 +152,7 @@ TEST(Adapters, OnATiedEmbeddingAreMergedWithAHeadOfItsOwn) {
   BaseModel parted = open_base_model(section);
   EXPECT_FALSE(parted.spec.tied);
   parted.spec.embedding_scale = base.spec.embedding_scale;  // rounded to the file's type, which is another one now
-  EXPECT_LE(largest_difference(logits(*make_inference_model(parted, Storage::automatic), batch), trained),
+  EXPECT_LE(largest_difference(logits(*make_inference_model(parted, StorageChoice::automatic), batch), trained),
             1e-5 * (high - low));
 }
 
@@ -162,7 +162,7 @@ std::string adapter_folder(const BaseModel& base, const std::string& name) {
   if (file_exists(golden + "/adapter_model.safetensors")) return golden;
   Training training;
   training.adapter = read_adapter_config_of(golden, "llama");
-  TensorSource source = base.source(Storage::automatic);
+  TensorSource source = base.source(StorageChoice::automatic);
   auto model = build_model(base.spec, source, training, base.directory);
   for (Unit& u : model->parameters.units())
     for (std::int64_t i = 0; i < u.size; ++i) u.value[i] *= 1.5f;
@@ -175,19 +175,19 @@ std::string adapter_folder(const BaseModel& base, const std::string& name) {
 // What the adapters leave of the weights, added up by hand: merged one after the other into float32.
 void expect_sum(const std::vector<std::pair<const char*, double>>& parts, const std::string& family = "llama_tiny") {
   BaseModel base = tiny("", family);
-  auto plain = make_inference_model(base, Storage::automatic);
+  auto plain = make_inference_model(base, StorageChoice::automatic);
   std::map<std::string, std::vector<double>> sums;
   std::vector<std::string> given;
   for (auto [name, weight] : parts) {
     const std::string folder = adapter_folder(base, name);
     given.push_back(weight == 1 ? folder : fmt::format("{}={}", folder, weight));
   }
-  auto together = make_inference_model(base, Storage::automatic, given);
+  auto together = make_inference_model(base, StorageChoice::automatic, given);
   ModelSpec spec = base.spec;
   spec.tied = false;  // the values of the head, whether it is the embedding or not
   const std::vector<WeightName> names = weight_names(spec);
   for (auto [name, weight] : parts) {
-    auto model = make_inference_model(base, Storage::automatic, {adapter_folder(base, name)});
+    auto model = make_inference_model(base, StorageChoice::automatic, {adapter_folder(base, name)});
     for (const WeightName& w : names) {
       auto before = tensor_values(*plain, {&w, 1}, true), after = tensor_values(*model, {&w, 1}, true);
       auto& sum = sums[w.tensor];
@@ -226,7 +226,7 @@ TEST(Adapters, ThatSaveTheSameTensorDoNotAddUp) {
   auto golden_adapter = [](const char* name) { return golden_path(std::string("adapters/") + name); };
   auto problem = [&](std::vector<std::string> adapters) {
     try {
-      make_inference_model(base, Storage::automatic, adapters);
+      make_inference_model(base, StorageChoice::automatic, adapters);
     } catch (const UserError& e) {
       return std::string(e.what());
     }
@@ -255,7 +255,7 @@ TEST(Adapters, RefuseWhatTheyCannotDoByName) {
     Training training;
     training.adapter = std::move(config);
     try {
-      build_model(base.spec, base.source(Storage::automatic), training, "recipe.yml");
+      build_model(base.spec, base.source(StorageChoice::automatic), training, "recipe.yml");
     } catch (const UserError& e) {
       return std::string(e.what());
     }
@@ -287,7 +287,7 @@ TEST(Adapters, WithABiasNeedOneToBeMergedInto) {
   BaseModel base = tiny();
   Training training;
   training.adapter = AdapterConfig{.r = 2, .target_modules = {"q_proj"}, .lora_bias = true};
-  auto model = build_on(base, Storage::automatic, training, "x");
+  auto model = build_on(base, StorageChoice::automatic, training, "x");
   const fs::path place = temporary("unmerged");
   fs::create_directories(place);
   try {
@@ -303,11 +303,11 @@ TEST(Adapters, OfLoftqKeepTheirBaseInFourBits) {
   BaseModel base = tiny();
   Training training;
   training.adapter = AdapterConfig{.r = 4, .alpha = 4, .all_linear = true, .init = "loftq", .loftq_iterations = 2};
-  TensorSource source = base.source(Storage::automatic);
+  TensorSource source = base.source(StorageChoice::automatic);
   auto model = build_model(base.spec, source, training, base.directory);
   EXPECT_EQ(model->layers[0].mlp.down.value().storage, kernels::Storage::nf4);
   BaseModel quantised = tiny("nf4");
-  TensorSource small = quantised.source(Storage::automatic);
+  TensorSource small = quantised.source(StorageChoice::automatic);
   EXPECT_THROW(build_model(base.spec, small, training, base.directory), UserError);
 }
 
@@ -316,7 +316,7 @@ TEST(LearningRates, AreLoraPlusAndGroupsByName) {
   Training training;
   training.adapter =
       AdapterConfig{.r = 2, .target_modules = {"embed_tokens", "q_proj"}, .modules_to_save = {"lm_head", "model.norm"}};
-  TensorSource source = base.source(Storage::automatic);
+  TensorSource source = base.source(StorageChoice::automatic);
   auto model = build_model(base.spec, source, training, base.directory);
   AdapterSection plus;
   plus.loraplus_lr_ratio = 16;

@@ -44,7 +44,7 @@ void expect_saved_as_it_came(const std::string& folder) {
   const BaseModel base = open_folder(folder);
   Training training;
   training.full = true;
-  const auto model = build_on(base, Storage::automatic, training, folder);
+  const auto model = build_on(base, StorageChoice::automatic, training, folder);
   write_model_directory(out.path(), base, *model, dtype_of(base), false);
   expect_same_tensors(folder, out.path());
   EXPECT_EQ(read_json(out.path() + "/config.json"), read_json(folder + "/config.json"));
@@ -106,7 +106,7 @@ TEST_P(FamilyFiles, AMergedAdapterChangesItsTensorsAndNoOthers) {
   for (bool nf4 : {false, true}) {
     const testing_tools::TemporaryFolder out, cache;
     const BaseModel base = open_folder(folder, nf4, cache.path());
-    const auto model = make_inference_model(base, Storage::automatic, {adapter});
+    const auto model = make_inference_model(base, StorageChoice::automatic, {adapter});
     write_model_directory(out.path(), base, *model, Dtype::f32, true);
     const ModelFiles before(folder), after(out.path());
     const SafetensorsFile lora(adapter + "/adapter_model.safetensors");

@@ -139,7 +139,7 @@ TEST(PeftReal, IsReadTrainedAndWrittenAsPeftDoes) {
     EXPECT_EQ(now.size(), before.size());
 
     // Inference and a merge compute what training saw.
-    auto answers = make_inference_model(base, Storage::automatic, {place});
+    auto answers = make_inference_model(base, StorageChoice::automatic, {place});
     answers->set_length(64);
     answers->reserve(answers->measure({batch.size(), batch.learned(), batch.documents()}, false));
     const double loss = answers->evaluate(batch, no_hooks) / count;
@@ -149,7 +149,7 @@ TEST(PeftReal, IsReadTrainedAndWrittenAsPeftDoes) {
     write_model_directory(merged.path(), base, *answers, Dtype::f32, true);
     ModelSection whole;
     whole.base_model = merged.path();
-    auto again = make_inference_model(open_base_model(whole), Storage::automatic);
+    auto again = make_inference_model(open_base_model(whole), StorageChoice::automatic);
     again->set_length(64);
     again->reserve(again->measure({batch.size(), batch.learned(), batch.documents()}, false));
     EXPECT_NEAR(again->evaluate(batch, no_hooks) / count, loss, 1e-5);

@@ -61,7 +61,7 @@ Step step_on(const BaseModel& base) {
   config.all_linear = true;
   config.init = "false";
   training.adapter = config;
-  const auto model = build_on(base, Storage::automatic, training, base.directory);
+  const auto model = build_on(base, StorageChoice::automatic, training, base.directory);
   base.release();
   const Batch batch(base.spec);
   Step step;

@@ -56,7 +56,7 @@ TEST_P(TextPart, ComputesWhatItDoesAloneAndIsSavedBackWithTheRest) {
   testing_tools::TemporaryFolder wrapped, out;
   make_wrapped(wrapped.path(), GetParam());
   const BaseModel base = base_at(wrapped.path()), alone = base_at(golden_path("gemma3") + "/model");
-  auto model = make_inference_model(base, Storage::automatic), plain = make_inference_model(alone, Storage::automatic);
+  auto model = make_inference_model(base, StorageChoice::automatic), plain = make_inference_model(alone, StorageChoice::automatic);
   const GoldenBatch batch(golden_path("gemma3") + "/batch.json");
   UnitHooks no_hooks;
   std::vector<double> sums;

@@ -40,11 +40,13 @@ class DecodingBytes : public testing::TestWithParam<std::string> {};
 TEST_P(DecodingBytes, OfATokenAreThoseOfItsExperts) {
   const std::string& storage = GetParam();
   ModelSection section;
-  section.model_config = Json{{"model_type", "mixtral"},      {"vocab_size", 96},         {"hidden_size", 128},
-                              {"intermediate_size", 192},     {"num_hidden_layers", 2},   {"num_attention_heads", 4},
-                              {"num_key_value_heads", 2},     {"num_local_experts", 8},   {"num_experts_per_tok", 2},
-                              {"max_position_embeddings", 64}, {"tie_word_embeddings", false}};
-  section.frozen_storage = storage == "f32" ? Storage::f32 : Storage::bf16;
+  section.model_config = Json{{"model_type", "mixtral"},     {"vocab_size", 96},
+                              {"hidden_size", 128},          {"intermediate_size", 192},
+                              {"num_hidden_layers", 2},      {"num_attention_heads", 4},
+                              {"num_key_value_heads", 2},    {"num_local_experts", 8},
+                              {"num_experts_per_tok", 2},    {"max_position_embeddings", 64},
+                              {"tie_word_embeddings", false}};
+  section.frozen_storage = storage == "f32" ? StorageChoice::f32 : StorageChoice::bf16;
   AdapterSection adapter;
   adapter.adapter = AdapterKind::lora;  // frozen weights
   adapter.load_in_4bit = storage == "nf4", adapter.load_in_8bit = storage == "int8";

@@ -93,7 +93,7 @@ class Qlora : public testing::Test {
   // The base of a recipe as a model folder of its own.
   static void write_base(const Recipe& r, const std::string& to, Dtype dtype = Dtype::f32) {
     BaseModel base = open_base_model(r.model, r.adapter);
-    auto model = make_inference_model(base, Storage::automatic);
+    auto model = make_inference_model(base, StorageChoice::automatic);
     make_directories(at(to));
     write_model_directory(at(to), base, *model, dtype, false);
   }

@@ -56,7 +56,7 @@ TEST(Enumerations, TakeBooleansWhereAxolotlDoes) {
   EXPECT_EQ(
       parsed("peft_init_lora_weights: pissa\nadapter: lora\nlora_target_linear: true").adapter.peft_init_lora_weights,
       LoraInit::pissa);
-  EXPECT_EQ(parsed("frozen_storage: bf16").model.frozen_storage, Storage::bf16);
+  EXPECT_EQ(parsed("frozen_storage: bf16").model.frozen_storage, StorageChoice::bf16);
 }
 
 TEST(Targets, AreAListOrARegularExpression) {

@@ -1,0 +1,92 @@
+// A recipe's sections about the model and its adapter (recipe/recipe.h).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/json.h"
+#include "recipe/choices.h"
+
+namespace dml {
+
+struct SpecialTokens {
+  std::optional<std::string> bos_token, eos_token, pad_token, unk_token;
+  std::vector<std::string> additional_special_tokens;
+  bool operator==(const SpecialTokens&) const = default;
+};
+
+struct ModelSection {
+  ModelTask task = ModelTask::causal_lm;         // no key of its own: follows from reward_model, process_reward_model
+  std::string base_model;                        // model directory; "" only with model_config
+  std::optional<std::string> revision_of_model;  // of base_model as a name of the Hub
+  std::optional<std::string> base_model_config;  // other source of config.json
+  std::optional<std::string> tokenizer_config;   // other source of the tokenizer; unset: base_model
+  bool tokenizer_metaspace = false;              // Metaspace instead of tokenizer.json's normalizer, as transformers 5
+  Json model_config = Json::object();            // over config.json; without base_model: all of it
+  bool reinit_weights = false;                   // from scratch: random weights, architecture from the config
+  StorageChoice frozen_storage = StorageChoice::automatic;  // of base weights that are not trained
+  SpecialTokens special_tokens;
+  std::vector<std::string> tokens;                             // ordinary tokens to add
+  bool resize_token_embeddings_to_32x = false;                 // rows of the embedding: a multiple of 32
+  bool mean_resizing_embeddings = false;                       // new rows are the mean of the old ones; else random
+  std::map<std::int64_t, std::string> added_tokens_overrides;  // id of a reserved token → its new spelling
+  bool operator==(const ModelSection&) const = default;
+};
+
+/// PEFT's rule: a list names modules (whole or by suffix), a text is a regular expression over the whole path.
+struct TargetModules {
+  std::vector<std::string> names;
+  std::string regex;
+  bool empty() const { return names.empty() && regex.empty(); }
+  bool operator==(const TargetModules&) const = default;
+};
+
+/// PEFT's trainable_token_indices: of the input embedding, or by the name of the embedding or head.
+struct TokenIndices {
+  std::vector<std::int64_t> tokens;
+  std::map<std::string, std::vector<std::int64_t>> by_module;
+  bool empty() const { return tokens.empty() && by_module.empty(); }
+  bool operator==(const TokenIndices&) const = default;
+};
+
+struct AdapterSection {
+  AdapterKind adapter = AdapterKind::none;  // none: full fine-tuning
+  std::int64_t lora_r = 8;
+  double lora_alpha = 16;
+  double lora_dropout = 0;
+  TargetModules lora_target_modules;
+  bool lora_target_linear = false;                  // every linear layer but the output head
+  std::vector<std::string> lora_target_parameters;  // of experts
+  std::vector<std::string> lora_modules_to_save;    // trained in full and saved with the adapter
+  TokenIndices peft_trainable_token_indices;        // rows of the embedding that are trained
+  bool peft_ensure_weight_tying = false;            // one trained copy for the embedding and the head of a tied model
+  std::optional<std::string> lora_model_dir;        // start from / infer with / merge this adapter
+  bool lora_fan_in_fan_out = false;
+  bool peft_use_dora = false;
+  bool peft_use_rslora = false;
+  LoraInit peft_init_lora_weights = LoraInit::kaiming;
+  std::int64_t loftq_iter = 1;  // of LoftQ: how often base and adapter are fitted to each other
+  std::map<std::string, std::int64_t> lora_rank_pattern;  // regex over module paths → r
+  std::map<std::string, double> lora_alpha_pattern;       // regex over module paths → alpha
+  std::vector<std::int64_t> peft_layers_to_transform;     // empty: all
+  std::vector<std::string> peft_layers_pattern;
+  std::optional<double> loraplus_lr_ratio;  // learning rate of B ÷ learning rate of A
+  double loraplus_lr_embedding = 1e-6;
+  bool load_in_4bit = false;                                         // nf4 base
+  bool load_in_8bit = false;                                         // int8 base
+  std::string quantised_cache_path = "last_run_prepared/quantised";  // unset in the recipe: in dataset_prepared_path
+  std::vector<std::string> unfrozen_parameters;  // full fine-tuning: regexes, "name[a:b]" for rows; empty: all
+  bool relora = false;                           // merge and begin anew every jagged_restart_steps
+  double relora_prune_ratio = 0.9;
+  std::string relora_prune_method = "magnitude";  // random, reset
+
+  /// Whether a run's result is a whole model, not an adapter.
+  bool makes_model() const { return adapter == AdapterKind::none || relora; }
+  bool operator==(const AdapterSection&) const = default;
+};
+
+}  // namespace dml
