@@ -70,6 +70,10 @@ void print_rows(const std::string& title, const Rows& rows) {
 const std::vector<std::string> kLists{"models",     "prompts",    "chat_templates",
                                       "optimizers", "schedulers", "distributions"};
 
+std::string shown_default(const Json& value) {
+  return value.is_number() ? fmt::format("{:g}", value.get<double>()) : dump(value);
+}
+
 // Each with the arguments that optim_args takes.
 void list_optimizers() {
   print("optimizers\n");
@@ -77,7 +81,7 @@ void list_optimizers() {
     print(fmt::format("  {:<34} {}\n", row.name, row.make.notice.empty() ? row.help : row.help + "; " + row.make.notice));
     std::string arguments;
     for (const Argument& a : row.make.arguments)
-      if (a.from == Argument::From::args) arguments += fmt::format("{}{}: {}", arguments.empty() ? "" : ", ", a.name, dump(a.fallback));
+      if (a.from == Argument::From::args) arguments += fmt::format("{}{}: {}", arguments.empty() ? "" : ", ", a.name, shown_default(a.fallback));
     if (!arguments.empty()) print(fmt::format("  {:<34} optim_args: {}\n", "", arguments));
   }
 }

@@ -244,10 +244,10 @@ std::vector<std::string> describe(const ModelFacts& model, const DataFacts& data
                               grouped(choice.lengths.rows)));
   if (r.templates.chat_template)
     lines.push_back(fmt::format("template   {}: {}", *r.templates.chat_template, choice.chat.reason));
-  lines.push_back(fmt::format("training   {}, learning rate {}, {} epochs, about {} steps of {} examples",
+  const std::int64_t batch = r.train.micro_batch_size * r.train.gradient_accumulation_steps.value_or(1);
+  lines.push_back(fmt::format("training   {}, learning rate {}, {} epochs, about {} steps of {} example{}",
                               method_text(r), number(r.optim.learning_rate), number(r.train.num_epochs),
-                              grouped(choice.steps),
-                              r.train.micro_batch_size * r.train.gradient_accumulation_steps.value_or(1)));
+                              grouped(choice.steps), batch, batch == 1 ? "" : "s"));
   lines.push_back(fmt::format("memory     {}", memory_line(choice)));
   return lines;
 }
