@@ -14,6 +14,7 @@ using LanguageId = Languages::Id;
 
 namespace {
 
+constexpr std::size_t kMostWork = 1'000'000;      // formulas put together for one question: about a second
 constexpr std::uint32_t kLongestNumber = 60;  // characters: a model may write digits for ever
 
 bool scalar_kind(JsonKind k) { return k != JsonKind::array && k != JsonKind::object; }
@@ -44,6 +45,7 @@ Formula Schema::add(Node n) {
 }
 
 Formula Schema::all_of(std::vector<Formula> parts) {
+  if (++work_ > kMostWork) refuse("the schema is too complex: its alternatives take too long to look through");
   std::vector<std::uint32_t> all;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (parts[i] == kFalse) return kFalse;
@@ -165,18 +167,23 @@ Formula Schema::one_of_expanded(Formula f) {
   return any;
 }
 
-// Some member whose value is none that `a` gives it.
+// Some member whose value is none that `a` gives it: the first one of its names, so that the ways exclude each other.
 std::vector<Formula> Schema::other_values(const Atom& a) {
   std::vector<Formula> ways;
+  std::vector<std::pair<std::string, Formula>> right;  // those before
   auto some = [&](LanguageId names, Formula value, std::vector<std::pair<std::string, Formula>> named = {}) {
-    ways.push_back(atom({.says = Atom::Says::some_member, .kind = JsonKind::object, .language = names, .formula = negation(value),
-                         .named = std::move(named)}));
+    Formula way = atom({.says = Atom::Says::some_member, .kind = JsonKind::object, .language = names, .formula = negation(value),
+                        .named = std::move(named)});
+    if (!right.empty()) way = both(way, atom({.says = Atom::Says::members, .kind = JsonKind::object, .named = right}));
+    ways.push_back(way);
   };
   std::vector<LanguageId> others;
   for (auto& [name, value] : a.named) {
     const LanguageId only = l_.literal(code_points(name));
-    if (value != kTrue) some(only, value, {{name, kTrue}});
     others.push_back(l_.complement(only));
+    if (value == kTrue) continue;
+    some(only, value, {{name, kTrue}});
+    right.push_back({name, value});
   }
   for (auto& [names, value] : a.patterns) {
     if (value != kTrue) some(names, value);
@@ -312,6 +319,7 @@ bool Schema::satisfiable(Formula f) {
   if (out) return satisfiable_[f] = true;
 
   const bool outermost = in_question_.empty(), assumed_before = assumed_;
+  if (outermost) work_ = 0;
   if (in_question_.size() > kDeepestFormula) refuse("the schema is nested too deeply");
   in_question_.push_back(f);
   assumed_ = false;

@@ -136,6 +136,7 @@ class Schema {
   std::unordered_map<Formula, bool> satisfiable_;
   std::vector<Formula> in_question_;  // satisfiable() at work
   bool assumed_ = false;              // an answer rests on one of them
+  std::size_t work_ = 0;              // formulas put together for the question at work
   bool left_out_ = false;             // a formula has more cases than are looked at
 };
 

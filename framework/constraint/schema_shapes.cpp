@@ -151,6 +151,7 @@ const std::vector<std::uint32_t>& Schema::arrays(Formula f) {
   auto key = std::pair(f, JsonKind::array);
   if (auto it = shapes_.find(key); it != shapes_.end()) return it->second;
   std::vector<std::uint32_t> out;
+  work_ = 0;
   for (auto& c : cases(f, true, JsonKind::array, 0))
     if (auto shape = merged_array(c)) out.push_back(*shape);
   return shapes_[key] = std::move(out);
@@ -160,6 +161,7 @@ const std::vector<std::uint32_t>& Schema::objects(Formula f) {
   auto key = std::pair(f, JsonKind::object);
   if (auto it = shapes_.find(key); it != shapes_.end()) return it->second;
   std::vector<std::uint32_t> out;
+  work_ = 0;
   for (auto& c : cases(f, true, JsonKind::object, 0))
     if (auto shape = merged_object(c)) out.push_back(*shape);
   return shapes_[key] = std::move(out);

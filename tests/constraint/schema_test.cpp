@@ -112,6 +112,38 @@ TEST(SchemaConstraint, ReferencesAreFollowedToAnchorsIdentifiersAndThemselves) {
         {"null"}, {"\"x\""});
 }
 
+TEST(SchemaConstraint, ADynamicReferenceWithOneAnchorIsAReference) {
+  check(R"({"$dynamicAnchor": "node", "type": "object", "properties": {"next": {"$dynamicRef": "#node"}}, "additionalProperties": false})",
+        {R"({"next":{"next":{}}})"}, {R"({"next":{"last":{}}})"});
+  check(R"({"$schema": "https://json-schema.org/draft/2019-09/schema", "properties": {"next": {"$recursiveRef": "#"}}, "type": "object"})",
+        {R"({"next":{"next":{}}})"}, {R"({"next":{"next":1}})"});
+}
+
+TEST(SchemaConstraint, WhatNothingHasLookedAtIsUnevaluated) {
+  const std::string base = R"("$defs": {"b": {"properties": {"a": {"type": "integer"}}}}, "type": "object", "unevaluatedProperties": false, )";
+  check("{" + base + R"("allOf": [{"$ref": "#/$defs/b"}], "properties": {"c": true}})", {"{}", R"({"a":1,"c":2})"}, {R"({"a":"x"})", R"({"d":1})"});
+  check("{" + base + R"("anyOf": [{"properties": {"k": {"const": 1}, "x": true}, "required": ["k"]}, {"required": ["k", "y"], "properties": {"k": true, "y": true}}]})",
+        {R"({"k":1,"x":2})", R"({"k":1,"x":2,"y":3})", R"({"k":2,"y":3})"}, {R"({"k":2,"x":3,"y":3})", R"({"k":1,"z":3})"});
+  check("{" + base + R"("if": {"required": ["k"], "properties": {"k": {"const": 1}}}, "then": {"properties": {"x": true}}, "else": {"properties": {"y": true}}})",
+        {R"({"k":1,"x":1})", R"({"y":1})", "{}"}, {R"({"k":1,"y":1})", R"({"x":1})", R"({"k":2})"});
+  check(R"({"not": {"properties": {"a": true}, "unevaluatedProperties": false}, "type": "object"})", {R"({"b":1})"}, {"{}", R"({"a":1})"});
+  check(R"({"allOf": [{"prefixItems": [{"type": "null"}]}], "unevaluatedItems": {"type": "string"}, "type": "array"})", {"[null,\"a\"]", "[]"}, {"[null,1]", "[\"a\"]"});
+}
+
+// Conditions on one member, in the way of published schemas: alternatives would be 2 to the power of their number.
+TEST(SchemaConstraint, ManyAlternativesThatExcludeEachOtherAreFew) {
+  std::string conditions, branches, patterns;
+  for (int i = 0; i < 24; ++i) {
+    const std::string k = std::to_string(i), comma = i ? "," : "";
+    conditions += comma + R"({"if": {"properties": {"k": {"const": )" + k + R"(}}, "required": ["k"]}, "then": {"required": ["m)" + k + R"("]}})";
+    branches += comma + R"({"properties": {"k": {"const": )" + k + R"(}, "m": {"minimum": )" + k + R"(, "type": "number"}}, "additionalProperties": false})";
+    patterns += comma + R"("^p)" + k + R"(_": {"const": )" + k + "}";
+  }
+  check(R"({"type": "object", "allOf": [)" + conditions + "]}", {R"({"k":7,"m7":0})", R"({"k":99})", "{}"}, {R"({"k":7})", R"({"k":23,"m7":0})"});
+  check(R"({"type": "object", "oneOf": [)" + branches + "]}", {R"({"k":7,"m":8})"}, {R"({"k":7,"m":6})", "{}", R"({"m":30})"});
+  check(R"({"type": "object", "patternProperties": {)" + patterns + R"(}, "additionalProperties": false})", {R"({"p7_x":7,"p23_":23})"}, {R"({"p7_":8})", R"({"q":7})"});
+}
+
 TEST(SchemaConstraint, WhatIsNotSupportedIsRefusedByKeyword) {
   auto error = [](const char* schema) {
     try {
@@ -121,7 +153,10 @@ TEST(SchemaConstraint, WhatIsNotSupportedIsRefusedByKeyword) {
     }
     return std::string();
   };
-  EXPECT_EQ(error(R"({"properties": {"a": {"unevaluatedProperties": false}}})"), "s.json: 'unevaluatedProperties' at #/properties/a: not supported");
+  EXPECT_EQ(error(R"({"properties": {"a": {"divisibleBy": 2}}})"), "s.json: 'divisibleBy' at #/properties/a: not supported");
+  EXPECT_EQ(error(R"({"contains": {"type": "null"}, "unevaluatedItems": false})"), "s.json: 'unevaluatedItems' at #: not supported beside 'contains'");
+  EXPECT_THAT(error(R"({"$dynamicRef": "#a", "$defs": {"x": {"$dynamicAnchor": "a"}, "y": {"$dynamicAnchor": "a"}}})"),
+              testing::HasSubstr("there are 2 '$dynamicAnchor's 'a'"));
   EXPECT_THAT(error(R"({"$ref": "other.json#/x"})"), testing::HasSubstr("references to other documents are not supported"));
   EXPECT_THAT(error(R"({"pattern": "(a)\\1"})"), testing::HasSubstr("back-references are not supported"));
   EXPECT_THAT(error(R"({"type": "text"})"), testing::HasSubstr("'type' at #"));
