@@ -30,10 +30,8 @@ const std::string kShared = DML_SOURCE_DIR "/../shared/data/";
 class GgufExports : public testing::Test {
  protected:
   std::string write(const std::string& directory, const std::string& type) const {
-    const ModelSpec spec = as_published(read_model_spec(directory));
-    const ModelFiles files(directory);
     const std::string path = folder_ / (fs::path(directory).parent_path().filename().string() + "-" + type + ".gguf");
-    write_gguf({"name", directory, spec, gguf_file_type(type), rows_of_files(files)}, path);
+    write_published(directory, type, path);
     return path;
   }
   static std::vector<float> values(const GgufTensorView& t) {

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 
 #include "checkpoint/model_config.h"
 #include "checkpoint/model_report.h"
@@ -87,11 +88,28 @@ float value_at(const WeightName& w, std::int64_t row, std::int64_t col) {
   return static_cast<float>(mixed % 251 - 125) / 64;
 }
 
-TEST_F(GgufFamilies, OfEveryFamilyComeBackBitByBit) {
-  auto rows = [](const WeightName& w, std::int64_t first, std::int64_t count, float* out) {
+using ValueAt = std::function<float(const WeightName& w, std::int64_t row, std::int64_t col)>;
+
+WeightRows rows_of(const ValueAt& value) {
+  return [value](const WeightName& w, std::int64_t first, std::int64_t count, float* out) {
     for (std::int64_t r = first; r < first + count; ++r)
-      for (std::int64_t c = 0; c < w.cols; ++c) *out++ = value_at(w, r, c);
+      for (std::int64_t c = 0; c < w.cols; ++c) *out++ = value(w, r, c);
   };
+}
+
+void expect_values(const ModelFiles& files, const ModelSpec& spec, const ValueAt& value) {
+  require_weights(files, spec);
+  const WeightRows read = rows_of_files(files);
+  for (const WeightName& w : weight_names(spec)) {
+    std::vector<float> got(static_cast<std::size_t>(w.size()));
+    read(w, 0, w.rows, got.data());
+    for (std::int64_t i = 0; i < w.size(); ++i)
+      ASSERT_EQ(got[static_cast<std::size_t>(i)], value(w, i / w.cols, i % w.cols)) << w.tensor << " " << w.expert << " " << i;
+  }
+}
+
+TEST_F(GgufFamilies, OfEveryFamilyComeBackBitByBit) {
+  const WeightRows rows = rows_of(value_at);
   for (const Json& config : configs())
     for (const char* type : {"f32", "bf16"}) {
       SCOPED_TRACE(config["model_type"].get<std::string>() + " " + type);
@@ -104,16 +122,7 @@ TEST_F(GgufFamilies, OfEveryFamilyComeBackBitByBit) {
       EXPECT_EQ(comparable(again), comparable(spec)) << dump(config_json(again, "")) << "\n"
                                                      << dump(config_json(spec, ""));
       EXPECT_NEAR(again.attention_scale(0), spec.attention_scale(0), 1e-6);
-      const ModelFiles after = gguf_weights(file, again);
-      require_weights(after, again);
-      const WeightRows read = rows_of_files(after);
-      for (const WeightName& w : weight_names(again)) {
-        std::vector<float> got(static_cast<std::size_t>(w.size()));
-        read(w, 0, w.rows, got.data());
-        for (std::int64_t i = 0; i < w.size(); ++i)
-          ASSERT_EQ(got[static_cast<std::size_t>(i)], value_at(w, i / w.cols, i % w.cols))
-              << w.tensor << " " << w.expert << " " << i;
-      }
+      expect_values(gguf_weights(file, again), again, value_at);
     }
 }
 
@@ -131,27 +140,15 @@ TEST_F(GgufFamilies, KeepExpertsInMxfp4) {
       return std::ldexp(kCodes[mixed % 8], static_cast<int>((r + c / 32 + w.expert) % 5) - 3) *
              (mixed % 3 == 0 ? -1.f : 1.f);
     };
-    auto rows = [&](const WeightName& w, std::int64_t first, std::int64_t count, float* out) {
-      for (std::int64_t r = first; r < first + count; ++r)
-        for (std::int64_t c = 0; c < w.cols; ++c) *out++ = value(w, r, c);
-    };
     const std::string path = folder_ / "mxfp4.gguf";
-    write_gguf({"name", folder_.path(), spec, gguf_file_type("bf16"), rows}, path);
+    write_gguf({"name", folder_.path(), spec, gguf_file_type("bf16"), rows_of(value)}, path);
     const auto file = std::make_shared<GgufFile>(path);
     EXPECT_EQ(file->find("blk.0.ffn_down_exps.weight")->type->name, "mxfp4");
     ModelSpec again = read_model_config(gguf_config(*file), "gguf");
     const ModelFiles after = gguf_weights(file, again);
     fit_to_files(again, after);
     EXPECT_EQ(again.moe.layout, ExpertLayout::mxfp4);
-    require_weights(after, again);
-    const WeightRows read = rows_of_files(after);
-    for (const WeightName& w : weight_names(again)) {
-      std::vector<float> got(static_cast<std::size_t>(w.size()));
-      read(w, 0, w.rows, got.data());
-      for (std::int64_t i = 0; i < w.size(); ++i)
-        ASSERT_EQ(got[static_cast<std::size_t>(i)], value(w, i / w.cols, i % w.cols))
-            << w.tensor << " " << w.expert << " " << i;
-    }
+    expect_values(after, again, value);
   }
 }
 
@@ -160,11 +157,7 @@ TEST_F(GgufFamilies, WhoseLatentProjectionIsInTwoTensorsAreRead) {
   for (const Json& config : configs()) {
     if (config["model_type"] != "deepseek_v3") continue;
     const ModelSpec spec = read_model_config(config, "config");
-    auto rows = [](const WeightName& w, std::int64_t first, std::int64_t count, float* out) {
-      for (std::int64_t r = first; r < first + count; ++r)
-        for (std::int64_t c = 0; c < w.cols; ++c) *out++ = value_at(w, r, c);
-    };
-    write_gguf({"name", folder_.path(), spec, gguf_file_type("f32"), rows}, folder_ / "whole.gguf");
+    write_gguf({"name", folder_.path(), spec, gguf_file_type("f32"), rows_of(value_at)}, folder_ / "whole.gguf");
     const GgufFile whole(folder_ / "whole.gguf");
     GgufMetadata keys = whole.metadata();
     const LatentSpec& l = spec.latent;
@@ -202,15 +195,7 @@ TEST_F(GgufFamilies, WhoseLatentProjectionIsInTwoTensorsAreRead) {
     const auto file = std::make_shared<GgufFile>(folder_ / "split.gguf");
     const ModelSpec again = read_model_config(gguf_config(*file), "gguf");
     EXPECT_EQ(comparable(again), comparable(spec));
-    const ModelFiles after = gguf_weights(file, again);
-    require_weights(after, again);
-    const WeightRows read = rows_of_files(after);
-    for (const WeightName& w : weight_names(again)) {
-      std::vector<float> got(static_cast<std::size_t>(w.size()));
-      read(w, 0, w.rows, got.data());
-      for (std::int64_t i = 0; i < w.size(); ++i)
-        ASSERT_EQ(got[static_cast<std::size_t>(i)], value_at(w, i / w.cols, i % w.cols)) << w.tensor << " " << i;
-    }
+    expect_values(gguf_weights(file, again), again, value_at);
   }
 }
 

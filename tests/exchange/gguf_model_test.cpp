@@ -30,10 +30,8 @@ const std::string kData = DML_SOURCE_DIR "/../shared/data/";
 class GgufModels : public testing::Test {
  protected:
   std::string write(const std::string& directory, const std::string& type) const {
-    const ModelSpec spec = as_published(read_model_spec(directory));
-    const ModelFiles files(directory);
     const std::string path = folder_ / ("model-" + type + ".gguf");
-    write_gguf({"name", directory, spec, gguf_file_type(type), rows_of_files(files)}, path);
+    write_published(directory, type, path);
     return path;
   }
   const testing_tools::TemporaryFolder folder_;

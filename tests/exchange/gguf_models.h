@@ -1,9 +1,11 @@
-// What the tests of GGUF files share: models as llama.cpp has them, and what of a spec a file holds.
+// What the tests of GGUF files share: models as llama.cpp has them, their files, and what of a spec a file holds.
 #pragma once
 
 #include <cmath>
+#include <string>
 
-#include "model/spec.h"
+#include "checkpoint/model_config.h"
+#include "exchange/gguf_export.h"
 
 namespace dml {
 
@@ -15,6 +17,13 @@ inline ModelSpec as_published(ModelSpec s) {
   for (std::int64_t l = 0; l < s.layers; ++l)
     s.windows.push_back((s.model_type == "gemma2" ? l % 2 == 0 : (l + 1) % 6 != 0) ? 8 : 0);
   return s;
+}
+
+/// The model of a folder as a file of a type.
+inline void write_published(const std::string& directory, const std::string& type, const std::string& path) {
+  const ModelSpec spec = as_published(read_model_spec(directory));
+  const ModelFiles files(directory);
+  write_gguf({"name", directory, spec, gguf_file_type(type), rows_of_files(files)}, path);
 }
 
 // What a GGUF file does not hold, or says in another way.

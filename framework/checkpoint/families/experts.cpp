@@ -37,15 +37,22 @@ void losses(ConfigFields& c, MoeSpec& m, double balance) {
   c.number("router_z_loss_coef", m.z, 0);
 }
 
-void experts(ConfigFields& c, ModelSpec& s, const char* key, const char* other, const ExpertDefaults& defaults) {
-  MoeSpec& m = s.moe;
+// Under its own key, or under the `other` name that transformers has for it.
+void expert_count(ConfigFields& c, MoeSpec& m, const char* key, const char* other, std::int64_t fallback) {
   const auto* from = c.reader();
-  const char* count = from && other && !from->has(key) && from->has(other) ? other : key;
-  c.integer(count, m.experts, defaults.experts);
-  if (from && m.experts < 1)
-    throw UserError("{}: '{}' must be above 0, is {}", from->source(), count, m.experts);
-  c.integer("num_experts_per_tok", m.chosen, defaults.chosen);
-  losses(c, m, defaults.balance);
+  const bool renamed = from && other && from->has(other);
+  const char* given = renamed && !from->has(key) ? other : key;
+  c.integer(given, m.experts, fallback);
+  if (!from) return;
+  if (m.experts < 1) throw UserError("{}: '{}' must be above 0, is {}", from->source(), given, m.experts);
+  if (const std::int64_t same = renamed ? from->integer(other, m.experts) : m.experts; same != m.experts)
+    throw UserError("{}: '{}' is {}, but '{}', which is the same, is {}", from->source(), key, m.experts, other, same);
+}
+
+void experts(ConfigFields& c, ModelSpec& s, const char* key, const char* other, const ExpertDefaults& defaults) {
+  expert_count(c, s.moe, key, other, defaults.experts);
+  c.integer("num_experts_per_tok", s.moe.chosen, defaults.chosen);
+  losses(c, s.moe, defaults.balance);
 }
 
 void mixtral(ConfigFields& c, ModelSpec& s) {
@@ -200,7 +207,7 @@ void deepseek_v3(ConfigFields& c, ModelSpec& s) {
   c.attention_bias(s);
   latent(c, s);
   MoeSpec& m = s.moe;
-  c.integer("n_routed_experts", m.experts, 256);
+  expert_count(c, m, "n_routed_experts", "num_local_experts", 256);
   c.integer("num_experts_per_tok", m.chosen, 8);
   c.integer("moe_intermediate_size", m.ffn, 2048);
   c.flag("norm_topk_prob", m.normalise, true);
@@ -211,7 +218,6 @@ void deepseek_v3(ConfigFields& c, ModelSpec& s) {
   m.naming = &kDeepseekExperts;
   if (Json* to = c.writer()) return write_latent_head(s, *to);
   const ConfigReader& from = *c.reader();
-  if (m.experts < 1) throw UserError("{}: 'n_routed_experts' must be above 0, is {}", from.source(), m.experts);
   const std::int64_t shared = from.integer("n_shared_experts", 1);
   if (shared < 0 || shared > 1024)
     throw UserError("{}: 'n_shared_experts' must be 0 to 1024, is {}", from.source(), shared);

@@ -161,15 +161,13 @@ void gpt_neox(ConfigFields& c, ModelSpec& s) {
 }
 
 // Falcon with one LayerNorm for both blocks, two in front of each other, or, from 40B on, one for each.
-constexpr Naming kFalcon{.embed = "transformer.word_embeddings",
-                         .layers = "transformer.h",
-                         .final_norm = "transformer.ln_f",
-                         .token_score = "classifier",
-                         .o = "self_attention.dense",
-                         .qkv = "self_attention.query_key_value",
-                         .up = "mlp.dense_h_to_4h",
-                         .down = "mlp.dense_4h_to_h",
-                         .targets = {"query_key_value"}};
+constexpr Naming kFalcon = [] {
+  Naming n = kNeox;
+  n.embed = "transformer.word_embeddings", n.layers = "transformer.h", n.final_norm = "transformer.ln_f";
+  n.head = Naming{}.head;
+  n.o = "self_attention.dense", n.qkv = "self_attention.query_key_value";
+  return n;
+}();
 constexpr Naming kFalconTwoNorms = [] {
   Naming n = kFalcon;
   n.input_norm = "ln_attn", n.pre_ffn_norm = "ln_mlp";
