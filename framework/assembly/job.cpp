@@ -100,22 +100,22 @@ Prepared prepare_on_ranks(const Recipe& recipe, const Tokenizer& tokenizer, Comm
   return prepared ? std::move(*prepared) : Prepared::open(folder);
 }
 
-void set_keeping(CausalLm& model, const Recipe& recipe) {
+void set_recompute_policy(CausalLm& model, const Recipe& recipe) {
   switch (recipe.train.gradient_checkpointing) {
     case Recompute::none:
-      model.keep = Keep::everything;
+      model.recompute = RecomputePolicy::nothing;
       break;
     case Recompute::layer:
-      model.keep = Keep::layer_inputs;
+      model.recompute = RecomputePolicy::layers;
       break;
     case Recompute::mlp:
-      model.keep = Keep::no_mlp;
+      model.recompute = RecomputePolicy::mlp;
       break;
   }
-  if (recipe.train.gradient_checkpointing_layers) model.keep_layers = *recipe.train.gradient_checkpointing_layers;
+  if (recipe.train.gradient_checkpointing_layers) model.recompute_layers = *recipe.train.gradient_checkpointing_layers;
   bool quantised = recipe.adapter.load_in_4bit || recipe.adapter.load_in_8bit;
   StorageChoice storage = recipe.train.activation_storage;
-  model.keep_rounded = storage == StorageChoice::bf16 || (storage == StorageChoice::automatic && quantised);
+  model.save_rounded = storage == StorageChoice::bf16 || (storage == StorageChoice::automatic && quantised);
 }
 
 void set_up_processor(const TrainSection& train, Comm& comm) {

@@ -25,6 +25,6 @@ Prepared prepare_on_ranks(const Recipe& recipe, const Tokenizer& tokenizer, Comm
 void set_up_processor(const TrainSection& train, Comm& comm);
 
 /// Which activations the model saves between forward and backward, and in which type.
-void set_keeping(CausalLm& model, const Recipe& recipe);
+void set_recompute_policy(CausalLm& model, const Recipe& recipe);
 
 }  // namespace dml

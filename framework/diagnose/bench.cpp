@@ -255,7 +255,7 @@ BenchResult bench(const Recipe& recipe, Comm& comm, const BenchOptions& options)
   SyntheticWeights weights(base.spec, recipe.model, recipe.adapter);
   const TrainableModel trainable = make_model(base, recipe, weights, in_parts);
   CausalLm& model = *trainable.model;
-  set_keeping(model, recipe);
+  set_recompute_policy(model, recipe);
 
   const std::int64_t per_step = recipe.train.micro_batches_per_step(comm.size());
   std::vector<SyntheticBatch> batches = make_batches(recipe, options, base.spec, per_step);

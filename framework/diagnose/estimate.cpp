@@ -15,8 +15,8 @@ constexpr std::int64_t kFewest = 64;
 
 // What backward computes once more, as a share of forward.
 double repeated(const CausalLm& model) {
-  const double all = model.keep == Keep::layer_inputs ? 1 : model.keep == Keep::no_mlp ? 0.5 : 0;
-  return all * static_cast<double>(std::min(model.keep_layers, model.spec.layers)) /
+  const double all = model.recompute == RecomputePolicy::layers ? 1 : model.recompute == RecomputePolicy::mlp ? 0.5 : 0;
+  return all * static_cast<double>(std::min(model.recompute_layers, model.spec.layers)) /
          static_cast<double>(model.spec.layers);
 }
 

@@ -128,7 +128,7 @@ ScalingPlan::ScalingPlan(const Recipe& recipe) : recipe_(recipe) {
     frozen_ = weights->bytes();
     source_ = weights;
   }
-  set_keeping(*model_, recipe);
+  set_recompute_policy(*model_, recipe);
   calibrate();
 }
 

@@ -104,7 +104,7 @@ WeightlessModel::WeightlessModel(const Recipe& recipe, const ModelSpec& spec, co
     training.adapter = resolved_config(std::move(*training.adapter), spec);
   }
   model_ = build_model(spec, weights_->source(), training, base.directory.empty() ? "model_config" : base.directory);
-  set_keeping(*model_, recipe);
+  set_recompute_policy(*model_, recipe);
   model_->set_length(std::max(recipe.data.sequence_len, recipe.data.eval_sequence_len.value_or(0)));
 }
 

@@ -61,7 +61,7 @@ double CausalLm::walk(const PackedBatch& given, UnitHooks& hooks, const Walk& ho
             backward,
             how.seed.seed,
             how.seed.micro_batch};
-  pass.low_memory = keep_rounded;
+  pass.low_memory = save_rounded;
   pass.base_alone = how.adapters == Adapters::off;
   pass.shared = trimmed_batch.shared;
   pass.hooks = &hooks;
@@ -81,15 +81,15 @@ double CausalLm::walk(const PackedBatch& given, UnitHooks& hooks, const Walk& ho
   auto height_of = [&](int l) { return pick && l == last ? learned_count : tokens; };
   // What backward will not read, or will compute again, lives in scratch.
   auto reached = [&](int l) { return backward && l >= lowest; };
-  auto kept = [&](int l) { return reached(l) && keep_of(l) != Keep::layer_inputs; };
+  auto kept = [&](int l) { return reached(l) && recompute_of(l) != RecomputePolicy::layers; };
 
   const Mat embedded = backward ? embedding.plan(tokens, width, arena_) : Mat{};
   inputs_.resize(layers.size());
   saved_.resize(layers.size());
   for (int l = lowest < 0 ? 0 : lowest; backward && l < count; ++l) {
-    const Keeping keeping{keep_of(l) != Keep::no_mlp, keep_rounded};
-    inputs_[l] = Kept::plan(tokens, width, keeping, arena_);
-    if (kept(l)) saved_[l] = layers[l].plan(tokens, height_of(l), keeping, arena_);
+    const SavePolicy policy{recompute_of(l) != RecomputePolicy::mlp, save_rounded};
+    inputs_[l] = SavedActivation::plan(tokens, width, policy, arena_);
+    if (kept(l)) saved_[l] = layers[l].plan(tokens, height_of(l), policy, arena_);
   }
   Mat dx = backward ? arena_.matrix(tokens, width) : Mat{};
   Mat top = arena_.matrix(height_of(last), width);

@@ -23,8 +23,8 @@
 
 namespace dml {
 
-/// What backward computes again instead of keeping: nothing, gate and up of the MLP, or whole layers.
-enum class Keep { everything, no_mlp, layer_inputs };
+/// What backward recomputes instead of reading what was saved: nothing, gate and up of the MLP, or whole layers.
+enum class RecomputePolicy { nothing, mlp, layers };
 
 /// Whether a pass has the adapters in it, or is of the base alone.
 enum class Adapters { on, off };
@@ -69,13 +69,13 @@ class CausalLm {
   std::vector<std::vector<float>> owned;  // frozen values that are not used straight from a file
   std::shared_ptr<const void> backing;    // keeps mapped files alive
   std::map<std::string, StoredOrder> reordered;  // parameters whose files hold them in another order
-  Keep keep = Keep::everything;
-  std::int64_t keep_layers = std::numeric_limits<std::int64_t>::max();  // the first ones, which `keep` is for
-  bool keep_rounded = false;                                            // what is kept for backward, in bfloat16
+  RecomputePolicy recompute = RecomputePolicy::nothing;
+  std::int64_t recompute_layers = std::numeric_limits<std::int64_t>::max();  // the first ones, which `recompute` is for
+  bool save_rounded = false;                                            // activations are saved in bfloat16
   double noise = 0;                                                     // NEFTune's alpha: see train()
 
-  /// What is kept of a layer: of those behind the first `keep_layers`, everything.
-  Keep keep_of(std::int64_t layer) const { return layer < keep_layers ? keep : Keep::everything; }
+  /// Of a layer: behind the first `recompute_layers`, nothing.
+  RecomputePolicy recompute_of(std::int64_t layer) const { return layer < recompute_layers ? recompute : RecomputePolicy::nothing; }
 
   /// Positions up to `length` must be computable; call before the first batch and when longer ones come. UserError where
   /// positions are learned and there are fewer.
@@ -171,7 +171,7 @@ class CausalLm {
   std::vector<Adopted> adopted_;
   RopeTables rope_;
   Arena arena_;
-  std::vector<Kept> inputs_;  // per layer, into the arena: lists kept so that a step allocates nothing
+  std::vector<SavedActivation> inputs_;  // per layer, into the arena: lists kept so that a step allocates nothing
   std::vector<DecoderLayer::Saved> saved_;
 };
 

@@ -92,22 +92,22 @@ struct HeadNorms {
 
 }  // namespace
 
-Attention::Saved Attention::plan(std::int64_t tokens, std::int64_t queries, std::int64_t rows, Keeping keeping,
+Attention::Saved Attention::plan(std::int64_t tokens, std::int64_t queries, std::int64_t rows, SavePolicy policy,
                                  Arena& saved) const {
   Saved s;
-  s.q = Kept::plan(queries, query_width(), keeping, saved);
-  s.k = Kept::plan(tokens, key_width(), keeping, saved);
-  s.v = Kept::plan(tokens, key_width(), keeping, saved);
-  if (q_norm || !q_norms.empty()) s.q_plain = Kept::plan(queries, query_width(), keeping, saved);
-  if (k_norm || !k_norms.empty()) s.k_plain = Kept::plan(tokens, key_width(), keeping, saved);
-  s.out = Kept::plan(queries, query_width(), keeping, saved);
+  s.q = SavedActivation::plan(queries, query_width(), policy, saved);
+  s.k = SavedActivation::plan(tokens, key_width(), policy, saved);
+  s.v = SavedActivation::plan(tokens, key_width(), policy, saved);
+  if (q_norm || !q_norms.empty()) s.q_plain = SavedActivation::plan(queries, query_width(), policy, saved);
+  if (k_norm || !k_norms.empty()) s.k_plain = SavedActivation::plan(tokens, key_width(), policy, saved);
+  s.out = SavedActivation::plan(queries, query_width(), policy, saved);
   s.lse = saved.matrix(queries, shape.heads);
-  s.q_proj = q.plan(queries, keeping, saved);
-  s.k_proj = k.plan(tokens, keeping, saved);
-  s.v_proj = v.plan(tokens, keeping, saved);
-  s.qkv_proj = qkv.plan(tokens, keeping, saved);
-  s.o_proj = o.plan(rows, keeping, saved);
-  if (latent) s.latent = latent.plan(tokens, queries, keeping, saved);
+  s.q_proj = q.plan(queries, policy, saved);
+  s.k_proj = k.plan(tokens, policy, saved);
+  s.v_proj = v.plan(tokens, policy, saved);
+  s.qkv_proj = qkv.plan(tokens, policy, saved);
+  s.o_proj = o.plan(rows, policy, saved);
+  if (latent) s.latent = latent.plan(tokens, queries, policy, saved);
   return s;
 }
 
@@ -180,7 +180,7 @@ Attention::Projected Attention::project(ConstMat x, const std::vector<std::int32
   std::vector<std::int32_t> some(queries ? queries->size() : 0);
   for (std::size_t i = 0; i < some.size() && use_rope && !dry_run(); ++i)
     some[i] = all[static_cast<std::size_t>((*queries)[i])];
-  auto finish = [&](Mat from, const HeadNorms& norms, std::span<const std::int32_t> rope_rows, const Kept& kept,
+  auto finish = [&](Mat from, const HeadNorms& norms, std::span<const std::int32_t> rope_rows, const SavedActivation& kept,
                     Mat heads) {
     if (norms && norm_behind_rope) turn(from, rope_rows, false, pass);
     if (norms) {
@@ -275,7 +275,7 @@ void Attention::backward_projections(const Gradients& d, ConstMat x, const Saved
   const std::span<const std::int32_t> rope_rows = (local_rope ? pass.rope_local : pass.rope).rows;
   const HeadNorms q_heads{q_norm, q_norms, norm_whole, shape.head_dim},
       k_heads{k_norm, k_norms, norm_whole, shape.head_dim};
-  auto start = [&](Mat heads, const HeadNorms& norms, const Kept& plain) {
+  auto start = [&](Mat heads, const HeadNorms& norms, const SavedActivation& plain) {
     if (!norms || !norm_behind_rope) turn(heads, rope_rows, true, pass);
     if (norms) norms.backward(heads, plain.read(pass.arena), pass.arena);
     if (norms && norm_behind_rope) turn(heads, rope_rows, true, pass);

@@ -28,9 +28,9 @@ struct Attention {
   std::vector<float> slopes;             // (heads): of ALiBi, instead of rope
 
   struct Saved {
-    Kept q, k, v;           // as attention reads them (behind norm and rope)
-    Kept q_plain, k_plain;  // in front of the norms, when there are norms
-    Kept out;
+    SavedActivation q, k, v;           // as attention reads them (behind norm and rope)
+    SavedActivation q_plain, k_plain;  // in front of the norms, when there are norms
+    SavedActivation out;
     Mat lse;
     Latent::Saved latent;
     Linear::Saved q_proj, k_proj, v_proj, qkv_proj, o_proj;
@@ -46,7 +46,7 @@ struct Attention {
   };
 
   /// `queries`: how many of the T tokens have a query; `rows`: how many of those are output.
-  Saved plan(std::int64_t tokens, std::int64_t queries, std::int64_t rows, Keeping keeping, Arena& saved) const;
+  Saved plan(std::int64_t tokens, std::int64_t queries, std::int64_t rows, SavePolicy policy, Arena& saved) const;
   /// y = or += o(attention(x)) for all tokens (rows empty), or y (rows.size(), D) for the rows listed.
   void forward(ConstMat x, std::span<const std::int32_t> rows, Mat y, Write mode, Saved& saved, Pass& pass) const;
   bool projections_train() const {

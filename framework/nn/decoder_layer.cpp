@@ -5,14 +5,14 @@
 
 namespace dml {
 
-DecoderLayer::Saved DecoderLayer::plan(std::int64_t tokens, std::int64_t rows, Keeping keeping, Arena& saved) const {
+DecoderLayer::Saved DecoderLayer::plan(std::int64_t tokens, std::int64_t rows, SavePolicy policy, Arena& saved) const {
   Saved s;
   std::int64_t width = attention.o.out();
-  if (!parallel) s.mid = Kept::plan(rows, width, keeping, saved);
-  if (attention_post_norm) s.attention_out = Kept::plan(rows, width, keeping, saved);
-  if (mlp_post_norm) s.mlp_out = Kept::plan(rows, width, keeping, saved);
-  s.attention = attention.plan(tokens, tokens, rows, keeping, saved);
-  s.mlp = mlp.plan(rows, keeping, saved);
+  if (!parallel) s.mid = SavedActivation::plan(rows, width, policy, saved);
+  if (attention_post_norm) s.attention_out = SavedActivation::plan(rows, width, policy, saved);
+  if (mlp_post_norm) s.mlp_out = SavedActivation::plan(rows, width, policy, saved);
+  s.attention = attention.plan(tokens, tokens, rows, policy, saved);
+  s.mlp = mlp.plan(rows, policy, saved);
   return s;
 }
 
@@ -23,7 +23,7 @@ ConstMat DecoderLayer::normed(const Norm& norm, ConstMat x, Pass& pass) const {
   return h;
 }
 
-ConstMat DecoderLayer::normed_again(const Norm& norm, const Kept& x, Pass& pass) const {
+ConstMat DecoderLayer::normed_again(const Norm& norm, const SavedActivation& x, Pass& pass) const {
   Mat h = x.read(pass.arena);
   if (!norm || x.whole.data) return normed(norm, h, pass);
   norm.forward(h, h);
@@ -77,7 +77,7 @@ void DecoderLayer::forward(ConstMat x, std::span<const std::int32_t> rows, Mat y
       attend(h);
     }
   }
-  s.mid.keep(y);
+  s.mid.save(y);
   ConstMat h = normed(mlp_norm, y, pass);  // y itself without a norm: rows are read before they are added to
   if (mlp_post_norm) {
     Mat out = s.mlp_out.open(pass.arena);
@@ -89,14 +89,14 @@ void DecoderLayer::forward(ConstMat x, std::span<const std::int32_t> rows, Mat y
   }
 }
 
-void DecoderLayer::backward(Mat d, const Kept& x, std::span<const std::int32_t> rows, const Saved& s, Mat dx,
+void DecoderLayer::backward(Mat d, const SavedActivation& x, std::span<const std::int32_t> rows, const Saved& s, Mat dx,
                             Pass& pass) const {
   if (parallel) {
     DML_CHECK(rows.empty());
     return backward_parallel(d, x, s, dx, pass);
   }
   Arena::Scope scope(pass.arena);
-  auto through = [&](const Norm& norm, const Kept& in) -> ConstMat {  // a post norm, where there is one
+  auto through = [&](const Norm& norm, const SavedActivation& in) -> ConstMat {  // a post norm, where there is one
     if (!norm) return scaled(d, pass);
     Mat dnorm = pass.arena.matrix(d.rows, d.cols);
     norm.backward(scaled(d, pass), in.read(pass.arena), dnorm, Write::set, pass.arena);
@@ -131,7 +131,7 @@ void DecoderLayer::backward(Mat d, const Kept& x, std::span<const std::int32_t> 
   else kernels::add_scaled(dh, 1, dx);
 }
 
-void DecoderLayer::backward_parallel(Mat d, const Kept& kept, const Saved& s, Mat dx, Pass& pass) const {
+void DecoderLayer::backward_parallel(Mat d, const SavedActivation& kept, const Saved& s, Mat dx, Pass& pass) const {
   Arena::Scope scope(pass.arena);
   ConstMat x = kept.read(pass.arena), h = normed(attention_norm, x, pass);
   Mat dh = pass.arena.matrix(x.rows, x.cols), dm = pass.arena.matrix(x.rows, x.cols);

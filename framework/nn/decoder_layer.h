@@ -25,8 +25,8 @@ struct DecoderLayer {
   float residual_scale = 1;
 
   struct Saved {
-    Kept mid;                     // (rows, D); in a parallel layer not used
-    Kept attention_out, mlp_out;  // in front of the post norms
+    SavedActivation mid;                     // (rows, D); in a parallel layer not used
+    SavedActivation attention_out, mlp_out;  // in front of the post norms
     Attention::Saved attention;
     FeedForward::Saved mlp;
   };
@@ -36,11 +36,12 @@ struct DecoderLayer {
            mlp_norm.trains() || mlp_post_norm.trains();
   }
   /// T tokens, of which the layer outputs `rows`.
-  Saved plan(std::int64_t tokens, std::int64_t rows, Keeping keeping, Arena& saved) const;
+  Saved plan(std::int64_t tokens, std::int64_t rows, SavePolicy policy, Arena& saved) const;
   /// x (T, D) → y (rows, D). rows: which ones are output; empty: all. y is not x.
   void forward(ConstMat x, std::span<const std::int32_t> rows, Mat y, Saved& saved, Pass& pass) const;
   /// d comes in as dy and is consumed. Sets dx (T, D) unless it is empty; dx may be d where all rows were output.
-  void backward(Mat d, const Kept& x, std::span<const std::int32_t> rows, const Saved& saved, Mat dx, Pass& pass) const;
+  void backward(Mat d, const SavedActivation& x, std::span<const std::int32_t> rows, const Saved& saved, Mat dx,
+                Pass& pass) const;
   /// Generation: y comes in as x (rows, D), and may be x; or as the rows that `ends` lists, SequenceRows::outputs of every
   /// sequence, where nothing else is wanted of this layer but its keys and values. Listed rows are multiplied each for itself.
   void forward_cached(ConstMat x, std::span<const SequenceRows> sequences, const std::vector<std::int32_t>* ends,
@@ -49,13 +50,13 @@ struct DecoderLayer {
  private:
   ConstMat normed(const Norm& norm, ConstMat x, Pass& pass) const;
   /// The norm of what was kept, in the place it was read to where it was rounded.
-  ConstMat normed_again(const Norm& norm, const Kept& x, Pass& pass) const;
+  ConstMat normed_again(const Norm& norm, const SavedActivation& x, Pass& pass) const;
   /// y += residual_scale · what block(out, mode) sets or adds to `out`.
   template <class Block>
   void add_block(Block block, Mat y, Pass& pass) const;
   /// residual_scale · d, in scratch unless it is d.
   ConstMat scaled(ConstMat d, Pass& pass) const;
-  void backward_parallel(Mat d, const Kept& x, const Saved& saved, Mat dx, Pass& pass) const;
+  void backward_parallel(Mat d, const SavedActivation& x, const Saved& saved, Mat dx, Pass& pass) const;
 };
 
 }  // namespace dml

@@ -15,9 +15,9 @@ struct FeedForward : Mlp {
   };
 
   bool trains() const { return moe ? moe.trains() : Mlp::trains(); }
-  Saved plan(std::int64_t tokens, Keeping keeping, Arena& saved) const {
-    if (moe) return {{}, moe.plan(tokens, keeping, saved)};
-    return {Mlp::plan(tokens, keeping, saved), {}};
+  Saved plan(std::int64_t tokens, SavePolicy policy, Arena& saved) const {
+    if (moe) return {{}, moe.plan(tokens, policy, saved)};
+    return {Mlp::plan(tokens, policy, saved), {}};
   }
   void forward(ConstMat x, Mat y, Write mode, const Saved& saved, Pass& pass) const {
     moe ? moe.forward(x, y, mode, saved.moe, pass) : Mlp::forward(x, y, mode, saved.mlp, pass);

@@ -22,7 +22,7 @@ struct Latent {
   bool interleaved = true;  // pairs (2j, 2j + 1) of the turned part belong together, else (j, j + rope / 2)
 
   struct Saved {
-    Kept q_low, kv_low;  // in front of the norms
+    SavedActivation q_low, kv_low;  // in front of the norms
     Linear::Saved q_a, q_b, kv_a, kv_b;
   };
 
@@ -33,7 +33,7 @@ struct Latent {
     return q_a.trains() || q_b.trains() || kv_a.trains() || kv_b.trains() || q_norm.trains() || kv_norm.trains();
   }
 
-  Saved plan(std::int64_t tokens, std::int64_t queries, Keeping keeping, Arena& saved) const;
+  Saved plan(std::int64_t tokens, std::int64_t queries, SavePolicy policy, Arena& saved) const;
   /// x (T, D), and the rows of it that ask (x itself, if all do) → q, k, v (…, heads · head_dim), in front of rope.
   void forward(ConstMat x, ConstMat asking, const Saved& saved, Mat q, Mat k, Mat v, Pass& pass,
                Pass& asking_pass) const;

@@ -16,12 +16,12 @@ Linear::Saved Linear::Saved::slice(std::int64_t first, std::int64_t count) const
   return part;
 }
 
-Linear::Saved Linear::plan(std::int64_t tokens, Keeping keeping, Arena& saved) const {
+Linear::Saved Linear::plan(std::int64_t tokens, SavePolicy policy, Arena& saved) const {
   Saved s;
   if (!lora) return s;
   s.down = saved.matrix(tokens, lora->a.rows);
   if (lora->magnitude) {
-    s.plain = Kept::plan(tokens, out(), keeping, saved);
+    s.plain = SavedActivation::plan(tokens, out(), policy, saved);
     s.norms = saved.matrix(1, out());
   }
   return s;

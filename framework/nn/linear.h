@@ -11,7 +11,7 @@
 
 #include "core/parallel.h"
 #include "kernels/weight.h"
-#include "nn/kept.h"
+#include "nn/saved_activation.h"
 #include "nn/lora.h"
 
 namespace dml {
@@ -26,7 +26,7 @@ struct Linear {
 
   struct Saved {
     Mat down;    // x Aᵀ (T, R)
-    Kept plain;  // DoRA: the output before scaling (T, out)
+    SavedActivation plain;  // DoRA: the output before scaling (T, out)
     Mat norms;   // DoRA: row norms (1, out)
 
     /// What belongs to rows [first, first + count).
@@ -40,7 +40,7 @@ struct Linear {
   bool trains() const { return weight || bias || lora; }
 
   /// Takes what backward will need for T tokens.
-  Saved plan(std::int64_t tokens, Keeping keeping, Arena& saved) const;
+  Saved plan(std::int64_t tokens, SavePolicy policy, Arena& saved) const;
   /// x (T, in) → y (T, out).
   void forward(ConstMat x, Mat y, Write mode, Saved& saved, Pass& pass) const;
   /// Adds parameter gradients; sets or adds to dx (T, in) unless it is empty. x is the input forward saw.

@@ -16,15 +16,15 @@ Mlp::Saved Mlp::Saved::slice(std::int64_t first, std::int64_t count) const {
           down_proj.slice(first, count)};
 }
 
-Mlp::Saved Mlp::plan(std::int64_t tokens, Keeping keeping, Arena& saved) const {
+Mlp::Saved Mlp::plan(std::int64_t tokens, SavePolicy policy, Arena& saved) const {
   Saved s;
-  if (keeping.mlp) {
-    if (gate) s.gate = Kept::plan(tokens, width(), keeping, saved);
-    s.up = Kept::plan(tokens, width(), keeping, saved);
+  if (policy.mlp) {
+    if (gate) s.gate = SavedActivation::plan(tokens, width(), policy, saved);
+    s.up = SavedActivation::plan(tokens, width(), policy, saved);
   }
-  s.gate_proj = gate.plan(tokens, keeping, saved);
-  s.up_proj = up.plan(tokens, keeping, saved);
-  s.down_proj = down.plan(tokens, keeping, saved);
+  s.gate_proj = gate.plan(tokens, policy, saved);
+  s.up_proj = up.plan(tokens, policy, saved);
+  s.down_proj = down.plan(tokens, policy, saved);
   return s;
 }
 
@@ -70,7 +70,9 @@ void Mlp::activate_backward(ConstMat dh, Mat gated, Mat upped, Pass& pass) const
 
 void Mlp::forward(ConstMat x, Mat y, Write mode, const Saved& whole, Pass& all) const {
   each_part(x.rows, whole, all, [&](std::int64_t first, std::int64_t count, Saved& s, Pass& pass) {
-    auto open = [&](const Kept& kept) { return kept ? kept.open(pass.arena) : pass.arena.matrix(count, width()); };
+    auto open = [&](const SavedActivation& kept) {
+      return kept ? kept.open(pass.arena) : pass.arena.matrix(count, width());
+    };
     Mat gated = gate ? open(s.gate) : Mat{}, upped = open(s.up);
     project(x.slice(first, count), gated, upped, s, pass);
     if (s.gate) s.gate.close(gated);
@@ -85,7 +87,9 @@ void Mlp::backward(ConstMat dy, ConstMat x, const Saved& whole, Mat dx, Pass& al
   each_part(x.rows, whole, all, [&](std::int64_t first, std::int64_t count, Saved& s, Pass& pass) {
     ConstMat in = x.slice(first, count), dout = dy.slice(first, count);
     Mat din = dx.empty() ? Mat{} : dx.slice(first, count);
-    auto read = [&](const Kept& kept) { return kept ? kept.read(pass.arena) : pass.arena.matrix(count, width()); };
+    auto read = [&](const SavedActivation& kept) {
+      return kept ? kept.read(pass.arena) : pass.arena.matrix(count, width());
+    };
     Mat gated = gate ? read(s.gate) : Mat{}, upped = read(s.up);
     if (!s.up) project(in, gated, upped, s, pass);
     Mat h = pass.arena.matrix(count, width()), dh = pass.arena.matrix(count, width());

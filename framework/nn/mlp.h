@@ -28,7 +28,7 @@ struct Mlp {
   XieluScalars xielu;     // of that activation, without a gate
 
   struct Saved {
-    Kept gate, up;  // empty when backward is to compute them again
+    SavedActivation gate, up;  // empty when backward is to compute them again
     Linear::Saved gate_proj, up_proj, down_proj;
 
     Saved slice(std::int64_t first, std::int64_t count) const;
@@ -37,7 +37,7 @@ struct Mlp {
   std::int64_t width() const { return up.out(); }
   bool trains() const { return gate.trains() || up.trains() || down.trains() || xielu.trains(); }
 
-  Saved plan(std::int64_t tokens, Keeping keeping, Arena& saved) const;
+  Saved plan(std::int64_t tokens, SavePolicy policy, Arena& saved) const;
   void forward(ConstMat x, Mat y, Write mode, const Saved& saved, Pass& pass) const;
   /// Sets dx unless it is empty. Consumes saved: gate and up are overwritten by their own gradients.
   void backward(ConstMat dy, ConstMat x, const Saved& saved, Mat dx, Pass& pass) const;

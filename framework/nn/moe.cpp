@@ -50,14 +50,14 @@ const Linear& Moe::projection(std::int64_t expert, Role role) const {
   return role == kGate ? e.gate : role == kUp ? e.up : e.down;
 }
 
-Moe::Saved Moe::plan(std::int64_t tokens, Keeping keeping, Arena& saved) const {
+Moe::Saved Moe::plan(std::int64_t tokens, SavePolicy policy, Arena& saved) const {
   Saved s;
   const std::int64_t rows = tokens * router.rule.chosen, count = std::ssize(experts);
-  s.router = router.plan(tokens, keeping, saved);
+  s.router = router.plan(tokens, policy, saved);
   s.dispatch = {saved.take<std::int32_t>(count + 1), saved.take<std::int32_t>(rows), saved.take<std::int32_t>(rows)};
-  if (keeping.mlp) {
-    if (experts[0].gate) s.gate = Kept::plan(rows, width(), keeping, saved);
-    s.up = Kept::plan(rows, width(), keeping, saved);
+  if (policy.mlp) {
+    if (experts[0].gate) s.gate = SavedActivation::plan(rows, width(), policy, saved);
+    s.up = SavedActivation::plan(rows, width(), policy, saved);
   }
   for (Role role : {kGate, kUp, kDown}) {
     std::int64_t rank = 0;
@@ -67,15 +67,15 @@ Moe::Saved Moe::plan(std::int64_t tokens, Keeping keeping, Arena& saved) const {
     s.low[role] = saved.take<float>(rows * rank);
     if (!dora) continue;
     const std::int64_t out = projection(0, role).out();
-    s.plain[role] = Kept::plan(rows, out, keeping, saved);
+    s.plain[role] = SavedActivation::plan(rows, out, policy, saved);
     s.norms[role] = saved.matrix(count, out);
   }
   if (!shared.up) return s;
-  s.shared = shared.plan(tokens, keeping, saved);
+  s.shared = shared.plan(tokens, policy, saved);
   if (!shared_gate) return s;
-  s.shared_gate = shared_gate.plan(tokens, keeping, saved);
+  s.shared_gate = shared_gate.plan(tokens, policy, saved);
   s.shared_score = saved.matrix(tokens, 1);
-  s.shared_out = Kept::plan(tokens, shared.down.out(), keeping, saved);
+  s.shared_out = SavedActivation::plan(tokens, shared.down.out(), policy, saved);
   return s;
 }
 
@@ -178,8 +178,8 @@ void Moe::forward_experts(ConstMat x, Mat y, const Saved& s, Pass& all) const {
   each_chunk(x.rows, s, false, all, [&](const Chunk& chunk) {
     Pass pass = all;
     const std::int64_t first = chunk.first, count = chunk.count;
-    Kept gate_part = s.gate ? s.gate.slice(first, count) : Kept{}, up_part = s.up ? s.up.slice(first, count) : Kept{};
-    auto open = [&](const Kept& kept) { return kept ? kept.open(pass.arena) : pass.arena.matrix(count, width()); };
+    SavedActivation gate_part = s.gate ? s.gate.slice(first, count) : SavedActivation{}, up_part = s.up ? s.up.slice(first, count) : SavedActivation{};
+    auto open = [&](const SavedActivation& kept) { return kept ? kept.open(pass.arena) : pass.arena.matrix(count, width()); };
     const bool gates = static_cast<bool>(experts[0].gate);
     Mat in = pass.arena.matrix(count, hidden), gated = gates ? open(gate_part) : Mat{}, upped = open(up_part);
     kernels::gather_tokens(x, s.dispatch, chosen, first, in);
@@ -211,7 +211,7 @@ void Moe::backward_experts(ConstMat dy, ConstMat x, const Saved& s, Mat dx, Mat 
     Pass pass = all;
     const std::int64_t first = chunk.first, count = chunk.count;
     const bool gates = static_cast<bool>(experts[0].gate);
-    auto read = [&](const Kept& kept) {
+    auto read = [&](const SavedActivation& kept) {
       return kept ? kept.slice(first, count).read(pass.arena) : pass.arena.matrix(count, width());
     };
     Mat dout = pass.arena.matrix(count, hidden), in = reads_x ? pass.arena.matrix(count, hidden) : dout;

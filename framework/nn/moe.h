@@ -28,7 +28,7 @@ struct Router {
     kernels::Routing routing;
     Linear::Saved gate;
   };
-  Saved plan(std::int64_t tokens, Keeping keeping, Arena& saved) const;
+  Saved plan(std::int64_t tokens, SavePolicy policy, Arena& saved) const;
   void forward(ConstMat x, const Saved& saved, Pass& pass) const;
   /// Adds to dx unless it is empty.
   void backward(ConstMat dweights, ConstMat x, const Saved& saved, Mat dx, Pass& pass) const;
@@ -45,14 +45,14 @@ struct Moe {
   struct Saved {
     Router::Saved router;
     kernels::Dispatch dispatch;
-    Kept gate, up;        // (T · k, F) in the order of the rows; empty when backward is to compute them again
+    SavedActivation gate, up;        // (T · k, F) in the order of the rows; empty when backward is to compute them again
     std::span<float> low[3];  // of gate, up, down: adapters' x Aᵀ, row behind row
-    Kept plain[3];            // DoRA: outputs before scaling (T · k, out)
+    SavedActivation plain[3];            // DoRA: outputs before scaling (T · k, out)
     Mat norms[3];             // DoRA: (E, out)
     Mlp::Saved shared;
     Linear::Saved shared_gate;
     Mat shared_score;  // (T, 1)
-    Kept shared_out;   // (T, D), where it has a gate
+    SavedActivation shared_out;   // (T, D), where it has a gate
   };
 
   explicit operator bool() const { return !experts.empty(); }
@@ -60,7 +60,7 @@ struct Moe {
   bool experts_train() const;
   std::int64_t width() const { return experts[0].up.out(); }
 
-  Saved plan(std::int64_t tokens, Keeping keeping, Arena& saved) const;
+  Saved plan(std::int64_t tokens, SavePolicy policy, Arena& saved) const;
   void forward(ConstMat x, Mat y, Write mode, const Saved& saved, Pass& pass) const;
   /// Sets dx unless it is empty. Consumes saved.
   void backward(ConstMat dy, ConstMat x, const Saved& saved, Mat dx, Pass& pass) const;

@@ -4,12 +4,12 @@
 
 namespace dml {
 
-Router::Saved Router::plan(std::int64_t tokens, Keeping keeping, Arena& saved) const {
+Router::Saved Router::plan(std::int64_t tokens, SavePolicy policy, Arena& saved) const {
   Saved s;
   s.logits = saved.matrix(tokens, rule.experts);
   s.routing = {saved.matrix(tokens, rule.experts), saved.matrix(tokens, rule.chosen),
                saved.take<std::int32_t>(tokens * rule.chosen)};
-  s.gate = gate.plan(tokens, keeping, saved);
+  s.gate = gate.plan(tokens, policy, saved);
   return s;
 }
 

@@ -91,7 +91,7 @@ TrainableModel make_model(const BaseModel& base, const Recipe& recipe, const Dis
   CausalLm& model = *out.model;
   set_learning_rates(model.parameters, recipe.optim, recipe.adapter);
   model.noise = recipe.train.neftune_noise_alpha;
-  set_keeping(model, recipe);
+  set_recompute_policy(model, recipe);
   if (const std::string dropout = config_dropout(base.config); !dropout.empty())
     log_info("The model's config asks for dropout in training ({}); dml trains the base model without dropout",
              dropout);

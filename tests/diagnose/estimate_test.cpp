@@ -34,7 +34,7 @@ TEST(Estimate, OfAPassIsInProportionToItsOperations) {
   const TokenTimes plain = estimate_pass(*model, batch.batch());
   EXPECT_GT(plain.evaluation, 0);
   EXPECT_NEAR(plain.training / plain.evaluation, n.total() / n.forward, 1e-9);
-  model->keep = Keep::layer_inputs;  // forward once more
+  model->recompute = RecomputePolicy::layers;  // forward once more
   model->reserve(model->measure(batch.batch(), true));
   const TokenTimes again = estimate_pass(*model, batch.batch());
   EXPECT_NEAR(again.training / again.evaluation, n.total() / n.forward + 1, 1e-9);

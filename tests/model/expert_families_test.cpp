@@ -145,12 +145,12 @@ TEST_P(ExpertFamily, HasTheSameBitsRecomputedAndOnOtherThreads) {
   Reference r(GetParam());
   const double want = r.train();
   const auto gradients = r.gradients;
-  for (Keep keep : {Keep::no_mlp, Keep::layer_inputs}) {
-    r.model->keep = keep;
+  for (RecomputePolicy recompute : {RecomputePolicy::mlp, RecomputePolicy::layers}) {
+    r.model->recompute = recompute;
     EXPECT_EQ(r.train(), want);
     EXPECT_EQ(r.gradients, gradients);
   }
-  r.model->keep = Keep::everything;
+  r.model->recompute = RecomputePolicy::nothing;
   const int before = threads();
   for (int count : {1, 3}) {
     set_threads(count);

@@ -102,9 +102,9 @@ struct Trainee {
       training.adapter = adapter;
     }
     model = build_model(spec, zeros.source(spec), training, "zeros");
-    model->keep = dice.one_of({Keep::everything, Keep::no_mlp, Keep::layer_inputs});
-    if (dice.one_in(2)) model->keep_layers = dice.between(0, spec.layers);
-    model->keep_rounded = dice.one_in(2);
+    model->recompute = dice.one_of({RecomputePolicy::nothing, RecomputePolicy::mlp, RecomputePolicy::layers});
+    if (dice.one_in(2)) model->recompute_layers = dice.between(0, spec.layers);
+    model->save_rounded = dice.one_in(2);
     if (training.full && !small)
       model->parameters.values_in_parts = dice.one_in(2), model->parameters.gradients_in_parts = dice.one_in(2);
     how = fmt::format("{} {} × {}, ffn {}, vocabulary {}, {} heads of {}, {}, keep {}{} of {} layers", spec.model_type,
@@ -112,7 +112,7 @@ struct Trainee {
                       training.full                ? "full"
                       : training.adapter->use_dora ? fmt::format("dora {}", training.adapter->r)
                                                    : fmt::format("lora {}", training.adapter->r),
-                      static_cast<int>(model->keep), model->keep_rounded ? " rounded" : "", model->keep_layers);
+                      static_cast<int>(model->recompute), model->save_rounded ? " rounded" : "", model->recompute_layers);
   }
 };
 

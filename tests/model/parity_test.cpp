@@ -69,12 +69,12 @@ TEST_P(Family, RecomputingGivesTheSameBits) {
   double plain = m.model->train(batch.view(), {}, no_hooks);
   auto gradients = m.gradients;
   const std::int64_t layers = m.model->spec.layers;
-  for (Keep keep : {Keep::no_mlp, Keep::layer_inputs}) {
-    m.model->keep = keep;
+  for (RecomputePolicy recompute : {RecomputePolicy::mlp, RecomputePolicy::layers}) {
+    m.model->recompute = recompute;
     std::size_t less = 0;  // memory with one layer less that is computed again
     for (std::int64_t some : {layers - 1, layers}) {
       m.zero();
-      m.model->keep_layers = some;
+      m.model->recompute_layers = some;
       const std::size_t memory = m.model->measure(GoldenModel::shape(batch), true);
       m.model->reserve(memory);
       EXPECT_EQ(m.model->train(batch.view(), {}, no_hooks), plain);

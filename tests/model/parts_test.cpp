@@ -58,12 +58,12 @@ class Lender : public UnitHooks {
 
 TEST(Parts, GiveTheBitsOfTheWholeAndMakeTheSameCallsWithoutABatch) {
   for (const std::string& family : golden_families())
-    for (Keep keep : {Keep::everything, Keep::no_mlp, Keep::layer_inputs}) {
-      SCOPED_TRACE(fmt::format("{} {}", family, static_cast<int>(keep)));
+    for (RecomputePolicy recompute : {RecomputePolicy::nothing, RecomputePolicy::mlp, RecomputePolicy::layers}) {
+      SCOPED_TRACE(fmt::format("{} {}", family, static_cast<int>(recompute)));
       GoldenBatch batch(golden_path(family) + "/batch.json");
       GoldenModel m(family, false, batch);
       ParameterStore& store = m.model->parameters;
-      m.model->keep = keep;
+      m.model->recompute = recompute;
       m.model->reserve(m.model->measure(GoldenModel::shape(batch), true));
       UnitHooks no_hooks;
       m.zero();

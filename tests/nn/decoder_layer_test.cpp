@@ -2,6 +2,8 @@
 // differences, with all rows going on or some, and the paths that must give the same bits.
 #include "nn/decoder_layer.h"
 
+#include <fmt/format.h>
+
 #include "fixture.h"
 
 namespace dml {
@@ -119,11 +121,11 @@ class LayerKinds : public testing::TestWithParam<Kind> {
     std::vector<float> y, dx, gradient;
     bool operator==(const Result&) const = default;
   };
-  Result run(std::span<const std::int32_t> rows, ConstMat dy, Keeping keeping, bool in_place = false) {
+  Result run(std::span<const std::int32_t> rows, ConstMat dy, SavePolicy policy, bool in_place = false) {
     kept = Arena(1 << 20);
     trained.zero();
     Pass p = pass();
-    auto saved = layer.plan(kTokens, height(rows), keeping, kept);
+    auto saved = layer.plan(kTokens, height(rows), policy, kept);
     Mat y = values.zeros(height(rows), kWidth), d = values.zeros(height(rows), kWidth);
     layer.forward(x, rows, y, saved, p);
     std::copy(dy.data, dy.data + dy.size(), d.data);

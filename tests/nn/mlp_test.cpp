@@ -33,14 +33,14 @@ class MlpInParts : public testing::Test {
     bool operator==(const Result&) const = default;
   };
   // Rows cut by the caller at `cut`, each part as a call of its own.
-  Result run(std::int64_t cut, Keeping keeping) {
+  Result run(std::int64_t cut, SavePolicy policy) {
     trained.zero();
     Mat y = values.zeros(kTokens, kWidth), dx = values.zeros(kTokens, kWidth);
     for (auto [first, count] : {std::pair{std::int64_t{0}, cut}, {cut, kTokens - cut}}) {
       if (count == 0) continue;
       Arena kept(128 << 20);
       Pass pass{documents, arena, {}, {}, true, 99, 3, first};
-      auto saved = mlp.plan(count, keeping, kept);
+      auto saved = mlp.plan(count, policy, kept);
       mlp.forward(x.slice(first, count), y.slice(first, count), Write::set, saved, pass);
       mlp.backward(dy.slice(first, count), x.slice(first, count), saved, dx.slice(first, count), pass);
     }

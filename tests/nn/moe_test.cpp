@@ -73,13 +73,13 @@ class Mixtures : public testing::TestWithParam<Mix> {
     double loss = 0;
     bool operator==(const Result&) const = default;
   };
-  Result run(ConstMat dy, Keeping keeping, bool backward = true) {
+  Result run(ConstMat dy, SavePolicy policy, bool backward = true) {
     kept = Arena(4 << 20);
     trained.zero();
     RouterSums sums(GetParam().losses, GetParam().rule.experts, kept);
     Pass p{documents, arena, {}, {}, true, 99, 3};
     p.routers = &sums;
-    auto saved = moe.plan(x.rows, keeping, kept);
+    auto saved = moe.plan(x.rows, policy, kept);
     Mat y = values.zeros(x.rows, kWidth), dx = values.zeros(x.rows, kWidth);
     moe.forward(x, y, Write::set, saved, p);
     Result r;

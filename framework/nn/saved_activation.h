@@ -1,7 +1,7 @@
-// What forward computes and backward reads again: kept as it was, or rounded to bfloat16 in half the memory.
+// What forward computes and backward reads again: saved as it was, or rounded to bfloat16 in half the memory.
 //
-// Forward writes to open() and then calls close(), or hands values that live elsewhere to keep(); backward calls read().
-// Kept in float32, open() and read() are the memory itself, nothing is converted and no bit changes.
+// Forward writes to open() and then calls close(), or hands values that live elsewhere to save(); backward calls read().
+// Saved in float32, open() and read() are the memory itself, nothing is converted and no bit changes.
 #pragma once
 
 #include "core/arena.h"
@@ -10,28 +10,28 @@
 
 namespace dml {
 
-/// What a layer keeps between forward and backward.
-struct Keeping {
+/// What a layer saves between forward and backward.
+struct SavePolicy {
   bool mlp = true;       // gate and up of the MLP; otherwise backward computes them again
   bool rounded = false;  // in bfloat16
 };
 
-struct Kept {
+struct SavedActivation {
   Mat whole;
   MatrixView<bf16> rounded;  // instead of `whole`
 
-  Kept() = default;
-  Kept(Mat m) : whole(m) {}  // NOLINT: a matrix that is there is kept
-  static Kept plan(std::int64_t rows, std::int64_t cols, Keeping keeping, Arena& saved);
+  SavedActivation() = default;
+  SavedActivation(Mat m) : whole(m) {}  // NOLINT: a matrix that is there is saved
+  static SavedActivation plan(std::int64_t rows, std::int64_t cols, SavePolicy policy, Arena& saved);
 
   explicit operator bool() const { return whole.data || rounded.data; }
   std::int64_t rows() const { return whole.data ? whole.rows : rounded.rows; }
   std::int64_t cols() const { return whole.data ? whole.cols : rounded.cols; }
-  Kept slice(std::int64_t first, std::int64_t count) const;
+  SavedActivation slice(std::int64_t first, std::int64_t count) const;
 
   Mat open(Arena& scratch) const;
   void close(ConstMat written) const;
-  void keep(ConstMat values) const;
+  void save(ConstMat values) const;
   /// The values, in scratch where they were rounded. May be overwritten by whoever needs them last.
   Mat read(Arena& scratch) const;
 };
