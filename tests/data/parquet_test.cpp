@@ -126,6 +126,7 @@ void mutate(const std::string& good, int rounds, const std::string& path) {
       else bytes[at] = below(2) ? static_cast<char>(below(256)) : static_cast<char>(bytes[at] ^ (1 << below(8)));
       if (bytes.empty()) bytes = good;
     }
+    std::filesystem::remove(path);  // a file that is overwritten waits for the disk
     std::ofstream(path, std::ios::binary) << bytes;
     try {
       Rows rows(path);

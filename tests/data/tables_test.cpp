@@ -55,6 +55,7 @@ int refused_of_damaged(const std::string& path, int rounds, const std::string& s
       if (random() % 10 == 0) bytes.resize(where + 1);
       else bytes[where] = static_cast<char>(random() % 2 ? random() % 256 : bytes[where] ^ (1 << random() % 8));
     }
+    std::filesystem::remove(scratch);  // a file that is overwritten waits for the disk
     std::ofstream(scratch, std::ios::binary) << bytes;
     try {
       const auto rows = open_table(scratch);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <random>
 
@@ -40,6 +41,7 @@ class GgufFiles : public testing::Test {
  protected:
   std::string put(const std::string& bytes) const {
     const std::string path = folder_ / "model.gguf";
+    std::filesystem::remove(path);  // a file that is overwritten waits for the disk
     std::ofstream(path, std::ios::binary) << bytes;
     return path;
   }
