@@ -120,6 +120,17 @@ void read_number(const Node& node, double& to, const Field& field, const std::st
   to = value;
 }
 
+/// Of an optimizer that Axolotl or transformers have and dml has not: the nearest one; "" for any other name.
+std::string nearest_optimizer(const std::string& name) {
+  static const std::vector<std::pair<std::string, std::string>> kMissing{
+      {"grokadamw", "adamw"},   {"lomo", "adafactor"},    {"adalomo", "adafactor"},
+      {"dion", "muon"},         {"sinkgd", "sgd"},        {"galore_adafactor", "adafactor"},
+      {"q_galore", "galore_adamw"}, {"qgalore", "galore_adamw"}, {"schedule_free_radam", "schedule_free_adamw"}};
+  for (const auto& [missing, nearest] : kMissing)
+    if (name.starts_with(missing)) return nearest;
+  return name.ends_with("_4bit") || name.ends_with("_fp8") ? "adamw_8bit" : "";
+}
+
 void read_text(const Node& node, std::string& to, const Field& field, const std::string& path, Reading& reading) {
   if (!node.is_scalar()) return wrong(node, field, path, reading);
   to = node.text;
@@ -139,6 +150,8 @@ void read_text(const Node& node, std::string& to, const Field& field, const std:
     }
     spellings.push_back(choice.spelling);
   }
+  if (const std::string nearest = field.key == "optimizer" ? nearest_optimizer(to) : ""; !nearest.empty())
+    return reading.report.error(node.place, fmt::format("'{}': dml does not have {}; the nearest is {}", path, to, nearest));
   wrong_choice(node, spellings, path, reading);
 }
 

@@ -36,6 +36,14 @@ TEST(Booleans, AreReadAsYaml11HasThem) {
     EXPECT_FALSE(parsed("shuffle_merged_datasets: " + std::string(no)).data.shuffle_merged_datasets) << no;
 }
 
+TEST(Names, OfOptimizersThatDmlDoesNotHaveNameTheNearest) {
+  for (auto [name, nearest] : {std::pair{"grokadamw", "adamw"}, {"lomo", "adafactor"}, {"dion", "muon"},
+                               {"q_galore_adamw8bit", "galore_adamw"}, {"ao_adamw_4bit", "adamw_8bit"}}) {
+    const std::string said = problems(fmt::format("optimizer: {}\n", name));
+    EXPECT_THAT(said, HasSubstr(fmt::format("'optimizer': dml does not have {}; the nearest is {}", name, nearest)));
+  }
+}
+
 TEST(EmptyValues, AreUnset) {
   auto recipe = parsed(
       "adapter:\nlora_r:\nlora_model_dir: ~\nresume_from_checkpoint: "
