@@ -24,7 +24,7 @@ plugin::Role role_of(DocumentRole role) {
 class PluginObjective : public DocumentObjective {
  public:
   PluginObjective(Origin origin, std::unique_ptr<plugin::Objective> objective)
-      : DocumentObjective(ReferenceSource::batch), origin_(std::move(origin)), objective_(std::move(objective)) {
+      : DocumentObjective({}, true), origin_(std::move(origin)), objective_(std::move(objective)) {
     for (const std::string& name : guarded(origin_, [&] { return objective_->terms(); })) terms_.push_back({name});
     if (terms_.size() > LossSums::kMostTerms)
       plugin_failed(origin_, fmt::format("it has {} terms, more than {}", terms_.size(), LossSums::kMostTerms));
