@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <optional>
+#include <limits>
 #include <string_view>
 
 #include "core/log.h"
@@ -11,23 +11,26 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kSteps = 5;       // that are averaged at each end
-constexpr double kMostFall = 0.2;       // of the chosen answers' log-probability
-constexpr double kLargeMargin = 10;     // of rewards: far beyond what tells answers apart
+constexpr std::size_t kSteps = 5;    // that are averaged at each end
+constexpr double kMostFall = 0.2;    // of the chosen answers' log-probability
+constexpr double kLargeMargin = 10;  // of rewards: far beyond what tells answers apart
+constexpr double kMostGrowth = 1.5;  // of the model's own answers …
+constexpr double kManyCut = 0.3;     // … where so many of them do not end by themselves
+constexpr double kManyEqual = 0.9;   // of completions whose question has equal rewards
 
-std::optional<double> value(const StepMetrics& metrics, std::string_view name) {
-  for (const NamedValue& v : metrics.values)
-    if (v.name == name) return v.value;
-  return std::nullopt;
-}
+constexpr std::array<std::string_view, 6> kNames = {"logps/chosen",           "logps/rejected",
+                                                    "rewards/margins",        "completions/mean_length",
+                                                    "completions/clipped_ratio", "frac_reward_zero_std"};
 
 }  // namespace
 
 Action PreferenceSigns::on_step(const StepMetrics& metrics) {
-  const auto chosen = value(metrics, "logps/chosen"), rejected = value(metrics, "logps/rejected"),
-             margin = value(metrics, "rewards/margins");
-  if (!chosen || !rejected || !margin) return {};
-  const Values now{*chosen, *rejected, *margin};
+  static_assert(kNames.size() == kValues);
+  Values now;
+  now.fill(std::numeric_limits<double>::quiet_NaN());
+  for (const NamedValue& v : metrics.values)
+    for (std::size_t i = 0; i < kValues; ++i)
+      if (v.name == kNames[i]) now[i] = v.value;
   ++seen_;
   if (first_.size() < kSteps) first_.push_back(now);
   last_.push_back(now);
@@ -35,24 +38,32 @@ Action PreferenceSigns::on_step(const StepMetrics& metrics) {
   return {};
 }
 
+// Comparisons with NaN are false, so values that were not logged give no warning.
 std::vector<std::string> PreferenceSigns::warnings() const {
   std::vector<std::string> out;
   if (seen_ < static_cast<std::int64_t>(2 * kSteps)) return out;
-  auto mean = [](const auto& values, double Values::*which) {
+  auto mean = [](const auto& steps, Value which) {
     double sum = 0;
-    for (const Values& v : values) sum += v.*which;
-    return sum / static_cast<double>(values.size());
+    for (const Values& v : steps) sum += v[which];
+    return sum / static_cast<double>(steps.size());
   };
-  const double before = mean(first_, &Values::chosen), after = mean(last_, &Values::chosen),
-               margin = mean(last_, &Values::margin);
+  const double before = mean(first_, kChosen), after = mean(last_, kChosen), margin = mean(last_, kMargin);
   if (after < before - kMostFall * std::abs(before))
     out.push_back(fmt::format(
         "logps/chosen fell from {:.1f} to {:.1f}: the chosen answers became less likely, too (logps/rejected from {:.1f} to "
         "{:.1f}); an sft loss beside it, apo_zero, a larger rl_beta or a lower learning_rate hold them up",
-        before, after, mean(first_, &Values::rejected), mean(last_, &Values::rejected)));
+        before, after, mean(first_, kRejected), mean(last_, kRejected)));
   if (margin > kLargeMargin)
     out.push_back(fmt::format("rewards/margins reached {:.1f}: far more than tells answers apart; a lower learning_rate, fewer "
                               "epochs or a larger rl_beta keep more of the model at the start", margin));
+  const double length = mean(last_, kLength), cut = mean(last_, kCut), equal = mean(last_, kEqual);
+  if (length > kMostGrowth * mean(first_, kLength) && cut > kManyCut)
+    out.push_back(fmt::format("the model's answers grew from {:.0f} to {:.0f} tokens, and {:.0f} % of them do not end by themselves; "
+                              "a length reward, mask_truncated_completions or loss_type: dr_grpo work against that",
+                              mean(first_, kLength), length, 100 * cut));
+  if (equal > kManyEqual)
+    out.push_back(fmt::format("nothing is learned from {:.0f} % of the answers, whose question's rewards are all equal; use easier "
+                              "or harder questions, more num_generations or a reward with more than two values", 100 * equal));
   return out;
 }
 

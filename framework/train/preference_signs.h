@@ -1,7 +1,8 @@
-// What the values that an objective of preferences logs say of a run at its end: the chosen answers became less likely, or the
-// rewards grew so far apart that little of the model at the start is left.
+// What the values that an objective of preferences or rewards logs say of a run at its end: the chosen answers became less likely,
+// the rewards grew so far apart that little of the model at the start is left, or its own answers only became longer.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <string>
 #include <vector>
@@ -18,11 +19,10 @@ class PreferenceSigns : public Observer {
   std::vector<std::string> warnings() const;
 
  private:
-  struct Values {
-    double chosen = 0, rejected = 0, margin = 0;  // logps/chosen, logps/rejected, rewards/margins
-  };
-  std::vector<Values> first_;  // steps that were seen first …
-  std::deque<Values> last_;    // … and last
+  enum Value : std::size_t { kChosen, kRejected, kMargin, kLength, kCut, kEqual, kValues };
+  using Values = std::array<double, kValues>;  // NaN where a step has none
+  std::vector<Values> first_;                  // steps that were seen first …
+  std::deque<Values> last_;                    // … and last
   std::int64_t seen_ = 0;
 };
 

@@ -30,6 +30,25 @@ TEST(PreferenceSigns, SayThatRewardsGrewFarApart) {
   EXPECT_THAT(signs(-20, 30), testing::ElementsAre(testing::StartsWith("rewards/margins reached 26.8")));
 }
 
+std::vector<std::string> signs_of_rewards(double length_at_end, double cut, double equal) {
+  PreferenceSigns signs;
+  for (int s = 0; s < 20; ++s) {
+    StepMetrics m;
+    m.values = {{"completions/mean_length", 40 + (length_at_end - 40) * s / 19},
+                {"completions/clipped_ratio", cut},
+                {"frac_reward_zero_std", equal}};
+    signs.on_step(m);
+  }
+  return signs.warnings();
+}
+
+TEST(PreferenceSigns, SayThatAnswersOnlyGrewOrAreAllWorthTheSame) {
+  EXPECT_THAT(signs_of_rewards(120, 0.5, 0.2), testing::ElementsAre(testing::HasSubstr("grew from 48 to 112 tokens")));
+  EXPECT_TRUE(signs_of_rewards(120, 0.1, 0.2).empty());
+  EXPECT_TRUE(signs_of_rewards(45, 0.9, 0.2).empty());
+  EXPECT_THAT(signs_of_rewards(40, 0, 0.95), testing::ElementsAre(testing::StartsWith("nothing is learned from 95 %")));
+}
+
 TEST(PreferenceSigns, SayNothingOfShortRunsAndOtherObjectives) {
   EXPECT_TRUE(signs(-400, 30, 9).empty());
   PreferenceSigns other;
