@@ -258,6 +258,7 @@ TEST_F(PreferenceRuns, ARewardModelTrainedInFullIsASequenceClassifier) {
   const Ended texts = dml({"score", at("full"), "--input", at("texts.jsonl")});
   EXPECT_EQ(texts.exit, 0) << texts.err;
   expect_refused(dml({"infer", "--base-model", at("full"), "--prompt", "x"}), 2, {"sequence classification"});
+  expect_refused(dml({"convert", at("full"), "--format", "gguf", "--output", at("full.gguf")}), 2, {"sequence classification", "GGUF"});
   if (!has_mpirun()) GTEST_SKIP() << "mpirun is not there: ranks were not compared";
   EXPECT_TRUE(one == trained("zero3", keys + Keys{{"distribution", "zero3"}}, 2));
 }
@@ -271,6 +272,30 @@ TEST_F(PreferenceRuns, AProcessRewardModelJudgesSteps) {
   ASSERT_EQ(scores.size(), 2u);
   EXPECT_GT(scores[0].get<double>(), 0.5);
   EXPECT_LT(scores[1].get<double>(), 0.5);
+}
+
+// GPT-2's classifier of tokens is called "classifier"; a recipe and PEFT's files may say either name.
+TEST_F(PreferenceRuns, TheHeadOfAFamilyHasItsOwnName) {
+  const Keys plain{{"val_set_size", ""}, {"eval_steps", ""}, {"max_steps", "2"}};
+  const Keys gpt = tiny_model() + plain +
+                   Keys{{"model_config", "{model_type: gpt2, vocab_size: 2048, n_embd: 32, n_layer: 2, n_head: 2, n_positions: 128, bos_token_id: 1, eos_token_id: 2}"},
+                        {"output_dir", at("gpt")}};
+  alpaca("rows.jsonl", 8);
+  const Ended made = train(1, recipe("gpt.yml", gpt));
+  ASSERT_EQ(made.exit, 0) << made.err;
+  const Outcome judge = trained("judge", preference("process_reward_model") + plain + Keys{{"base_model", at("gpt")}});
+  EXPECT_EQ(Json::parse(judge.files.at("adapter_config.json"))["modules_to_save"], Json::array({"classifier"}));
+  EXPECT_NE(judge.files.at("adapter_model.safetensors").find("classifier.weight"), std::string::npos);
+  EXPECT_NE(judge.files.at("adapter_model.safetensors").find("classifier.bias"), std::string::npos);
+  const Ended e = dml({"score", at("judge"), "--input", at("steps.jsonl"), "--output", at("steps.out")});
+  ASSERT_EQ(e.exit, 0) << e.err;
+  Json config = read_json(at("judge/adapter_config.json"));
+  config["modules_to_save"] = Json::array({"classifier", "score"});
+  write("judge/adapter_config.json", dump(config));
+  const Ended again = dml({"score", at("judge"), "--input", at("steps.jsonl"), "--output", at("again.out")});
+  EXPECT_EQ(again.exit, 0) << again.err;
+  EXPECT_EQ(read_file(at("again.out"), 1 << 20), read_file(at("steps.out"), 1 << 20));
+  expect_refused(dml({"convert", at("judge"), "--format", "gguf", "--output", at("judge.gguf")}), 2, {"reward model"});
 }
 
 TEST_F(PreferenceRuns, BadStepsAreRefusedByTheirLine) {
