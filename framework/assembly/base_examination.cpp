@@ -19,23 +19,23 @@
 namespace dml {
 namespace {
 
-// Pieces have a fixed size, so that the digest does not depend on which rank reads them; it divides by the width of every type.
-constexpr std::size_t kPiece = 4 << 20, kInCache = 128 << 10;
+// Chunks have a fixed size, so that the digest does not depend on which rank reads them; it divides by the width of every type.
+constexpr std::size_t kChunk = 4 << 20, kInCache = 128 << 10;
 
-struct Piece {
+struct Chunk {
   const TensorView* tensor;
   std::size_t first;  // byte of the tensor
 
   std::span<const std::byte> bytes() const {
-    return tensor->bytes.subspan(first, std::min(kPiece, tensor->bytes.size() - first));
+    return tensor->bytes.subspan(first, std::min(kChunk, tensor->bytes.size() - first));
   }
 };
 
-std::vector<Piece> pieces_of(const ModelFiles& files) {
-  std::vector<Piece> pieces;
+std::vector<Chunk> chunks_of(const ModelFiles& files) {
+  std::vector<Chunk> chunks;
   for (const TensorView& t : files.tensors())
-    for (std::size_t at = 0; at < t.bytes.size(); at += kPiece) pieces.push_back({&t, at});
-  return pieces;
+    for (std::size_t at = 0; at < t.bytes.size(); at += kChunk) chunks.push_back({&t, at});
+  return chunks;
 }
 
 // What tells one file from another with the same path, on another mount or host.
@@ -45,24 +45,24 @@ std::string file_identity(const std::string& path) {
   return fmt::format("\n{}:{}:{}:{}.{}", s.st_dev, s.st_ino, s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec);
 }
 
-// The first block beginning in the piece whose scales are no finite numbers, as a number of the tensor's; -1: none.
-std::int64_t damaged_block(const Piece& piece) {
-  const TensorView& t = *piece.tensor;
+// The first block beginning in the chunk whose scales are no finite numbers, as a number of the tensor's; -1: none.
+std::int64_t damaged_block(const Chunk& chunk) {
+  const TensorView& t = *chunk.tensor;
   const auto size = static_cast<std::size_t>(t.blocks->bytes);
-  const std::size_t end = piece.first + piece.bytes().size();
-  for (std::size_t at = (piece.first + size - 1) / size * size; at < end; at += size)
+  const std::size_t end = chunk.first + chunk.bytes().size();
+  for (std::size_t at = (chunk.first + size - 1) / size * size; at < end; at += size)
     if (!kernels::block_is_finite(*t.blocks, t.bytes.data() + at)) return static_cast<std::int64_t>(at / size);
   return -1;
 }
 
-void refuse(const Piece& piece, const std::string& directory) {
-  if (piece.tensor->blocks)
-    throw UserError("{}: tensor '{}': the scales of block {} are not finite", directory, piece.tensor->name,
-                    damaged_block(piece));
-  auto width = static_cast<std::size_t>(dtype_bits(piece.tensor->dtype) / 8);
+void refuse(const Chunk& chunk, const std::string& directory) {
+  if (chunk.tensor->blocks)
+    throw UserError("{}: tensor '{}': the scales of block {} are not finite", directory, chunk.tensor->name,
+                    damaged_block(chunk));
+  auto width = static_cast<std::size_t>(dtype_bits(chunk.tensor->dtype) / 8);
   refuse_not_finite(
-      *piece.tensor, directory,
-      static_cast<std::int64_t>(piece.first / width) + first_not_finite(piece.tensor->dtype, piece.bytes()));
+      *chunk.tensor, directory,
+      static_cast<std::int64_t>(chunk.first / width) + first_not_finite(chunk.tensor->dtype, chunk.bytes()));
 }
 
 }  // namespace
@@ -70,10 +70,10 @@ void refuse(const Piece& piece, const std::string& directory) {
 std::string BaseModel::examine(Comm& comm) const {
   // Every byte: one wrong byte that one rank sees must show. Ranks whose files are one and the same (host, device, inode,
   // time) take turns.
-  std::vector<Piece> pieces;
+  std::vector<Chunk> chunks;
   std::string seen = comm.host();
   if (files) {
-    pieces = pieces_of(*files);
+    chunks = chunks_of(*files);
     for (const std::string& path : files->paths()) seen += file_identity(path);
   }
   std::vector<int> members;
@@ -83,12 +83,12 @@ std::string BaseModel::examine(Comm& comm) const {
   GroupComm readers(comm, members);
 
   const auto ranks = static_cast<std::size_t>(readers.size()), me = static_cast<std::size_t>(readers.rank());
-  std::vector<std::uint64_t> mine((pieces.size() + ranks - 1 - me) / ranks);
-  std::atomic<std::size_t> damaged = pieces.size();  // the first of mine that is
+  std::vector<std::uint64_t> mine((chunks.size() + ranks - 1 - me) / ranks);
+  std::atomic<std::size_t> damaged = chunks.size();  // the first of mine that is
   parallel_for(static_cast<std::int64_t>(mine.size()), [&](std::int64_t i) {
     const std::size_t number = static_cast<std::size_t>(i) * ranks + me;
-    const auto bytes = pieces[number].bytes();
-    const Dtype dtype = pieces[number].tensor->dtype;
+    const auto bytes = chunks[number].bytes();
+    const Dtype dtype = chunks[number].tensor->dtype;
     Hasher hasher;
     bool bad = false;
     for (std::size_t at = 0; at < bytes.size(); at += kInCache) {
@@ -96,20 +96,20 @@ std::string BaseModel::examine(Comm& comm) const {
       hasher.bytes(part.data(), part.size());
       bad = bad || (!quantised && first_not_finite(dtype, part) >= 0);
     }
-    if (pieces[number].tensor->blocks) bad = damaged_block(pieces[number]) >= 0;
+    if (chunks[number].tensor->blocks) bad = damaged_block(chunks[number]) >= 0;
     for (std::size_t before = damaged; bad && number < before;)
       if (damaged.compare_exchange_weak(before, number)) break;
     mine[static_cast<std::size_t>(i)] = hasher.digest64();
     release_pages(bytes);  // what is frozen comes back as it is used, the rest need not
   });
-  if (damaged < pieces.size()) refuse(pieces[damaged], files->directory());
+  if (damaged < chunks.size()) refuse(chunks[damaged], files->directory());
   std::vector<std::string> parts =
       readers.all_gather({reinterpret_cast<const char*>(mine.data()), mine.size() * sizeof(std::uint64_t)});
   Hasher h;
   h.text(dump(config));
   if (files)
     for (const TensorView& t : files->tensors()) h.text(t.name).number(t.bytes.size());
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
     std::uint64_t digest;
     const std::string& part = parts[i % ranks];
     DML_CHECK((i / ranks + 1) * sizeof digest <= part.size());

@@ -8,7 +8,7 @@ namespace {
 
 using jinja::Run;
 
-constexpr std::string_view kBlanks = " \t\r\n";
+constexpr std::string_view kSpaces = " \t\r\n";
 
 /// Neighbouring spans of one turn, without another turn's in between.
 struct TurnSpan {
@@ -120,7 +120,7 @@ class Masker {
     std::vector<End> out;
     bool eos = false, eot = false;
     for (;;) {
-      at = std::min(r_.text.find_first_not_of(kBlanks, at), next);
+      at = std::min(r_.text.find_first_not_of(kSpaces, at), next);
       if (at >= next) return out;
       const End e = end_at(at);
       if (e.end == 0 || ((!e.eos || eos) && (!e.eot || eot))) return out;

@@ -15,7 +15,7 @@
 namespace dml {
 namespace {
 
-constexpr std::string_view kBlanks = " \t\r\n";
+constexpr std::string_view kTrimmed = " \t\r\n";
 constexpr std::string_view kFallback = "tokenizer_default_fallback_";
 
 ChosenTemplate from_jinja_key(const std::string& value) {
@@ -289,7 +289,7 @@ LearnedEnds learned_ends(const Rendered& example, const std::vector<std::string>
   for (const Segment& s : example.segments) {
     std::string run;  // the end of the learned text so far; blanks that are only read do not end it
     auto close = [&] {
-      const std::size_t size = run.find_last_not_of(kBlanks) + 1;
+      const std::size_t size = run.find_last_not_of(kTrimmed) + 1;
       const std::string_view text = std::string_view(run).substr(0, size);
       if (!text.empty()) {
         ++out.learned;
@@ -302,7 +302,7 @@ LearnedEnds learned_ends(const Rendered& example, const std::vector<std::string>
     for (const Segment::Span& p : s.spans) {
       const std::string_view piece = std::string_view(s.text).substr(begin, p.end - begin);
       begin = p.end;
-      const std::size_t size = piece.find_last_not_of(kBlanks) + 1;
+      const std::size_t size = piece.find_last_not_of(kTrimmed) + 1;
       if (!p.learn && size > 0) close();
       else if (p.learn && size >= longest) run = piece.substr(size - longest);
       else if (p.learn) run += piece;
