@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 
+#include "core/base64.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
@@ -36,19 +37,6 @@ bool belongs(HubKind kind, const std::string& path) {
   auto fits = [&](const std::string& pattern) { return fnmatch(pattern.c_str(), path.c_str(), 0) == 0; };
   if (kind == HubKind::dataset) return std::ranges::any_of(dataset, fits);
   return path.find('/') == path.npos && std::ranges::any_of(model, fits) && std::ranges::none_of(state, fits);
-}
-
-std::string base64(std::string_view bytes) {
-  static constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const std::size_t n = std::min<std::size_t>(3, bytes.size() - i);
-    std::uint32_t word = 0;
-    for (std::size_t k = 0; k < 3; ++k) word = word << 8 | (k < n ? static_cast<unsigned char>(bytes[i + k]) : 0u);
-    for (std::size_t k = 0; k < 4; ++k) out += k <= n ? kDigits[word >> (18 - 6 * k) & 63] : '=';
-  }
-  return out;
 }
 
 // A file that is read in pieces, at any place.
@@ -141,7 +129,7 @@ class Push {
     for (std::size_t i = first; i < last; ++i) {
       std::string sample(kSample, '\0');
       sample.resize(Reader(local(files_[i].path)).read(0, sample.data(), kSample));
-      list.push_back({{"path", remote(files_[i].path)}, {"sample", base64(sample)}, {"size", files_[i].size}});
+      list.push_back({{"path", remote(files_[i].path)}, {"sample", to_base64(sample)}, {"size", files_[i].size}});
     }
     const std::string url = client_.api(request_.kind, request_.id) + "/preupload/" + url_encoded(request_.revision);
     const Json answer = client_.json(post(url, dump({{"files", list}})), what_);
@@ -227,7 +215,7 @@ class Push {
       if (is_large_.at(file.path)) {
         value.update({{"algo", "sha256"}, {"oid", digests_.at(file.path)}, {"size", file.size}});
       } else {
-        value.update({{"content", base64(read_file(local(file.path), kMostRegular))}, {"encoding", "base64"}});
+        value.update({{"content", to_base64(read_file(local(file.path), kMostRegular))}, {"encoding", "base64"}});
       }
       lines += dump({{"key", is_large_.at(file.path) ? "lfsFile" : "file"}, {"value", value}}) + "\n";
     }

@@ -3,24 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base64.h"
+
 namespace dml {
-namespace {
-
-std::string base64(std::span<const float> values) {
-  static constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const auto* bytes = reinterpret_cast<const unsigned char*>(values.data());
-  const std::size_t size = values.size_bytes();
-  std::string out;
-  for (std::size_t i = 0; i < size; i += 3) {
-    const std::size_t some = std::min<std::size_t>(3, size - i);
-    std::uint32_t word = 0;
-    for (std::size_t k = 0; k < 3; ++k) word = word << 8 | (k < some ? bytes[i + k] : 0u);
-    for (std::size_t k = 0; k < 4; ++k) out += k <= some ? kDigits[word >> (18 - 6 * k) & 63] : '=';
-  }
-  return out;
-}
-
-}  // namespace
 
 EmbeddingAnswer::EmbeddingAnswer(RequestReader::Embedding asked, std::shared_ptr<HttpReply> reply, Metrics& metrics)
     : asked_(std::move(asked)),
@@ -50,7 +35,8 @@ bool EmbeddingAnswer::on_event(std::size_t i, const EngineEvent& event) {
   Json data = Json::array();
   for (std::size_t n = 0; n < results_.size(); ++n) {
     Json value = results_[n];
-    if (asked_.base64) value = base64(results_[n]);
+    if (asked_.base64)
+      value = to_base64({reinterpret_cast<const char*>(results_[n].data()), results_[n].size() * sizeof(float)});
     data.push_back({{"object", "embedding"}, {"index", n}, {"embedding", value}});
   }
   reply_->send({.status = 200,

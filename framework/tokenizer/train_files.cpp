@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/base64.h"
 #include "core/error.h"
 #include "core/files.h"
 #include "core/json.h"
@@ -26,19 +27,6 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   for (std::size_t at = text.find(from); at != text.npos; at = text.find(from, at + to.size()))
     text.replace(at, from.size(), to);
   return text;
-}
-
-std::string base64(std::string_view bytes) {
-  static constexpr char kAlphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t word = 0;
-    for (std::size_t k = 0; k < 3; ++k)
-      word = word << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0u);
-    for (std::size_t k = 0; k < 4; ++k)
-      out += i + k <= bytes.size() ? kAlphabet[word >> (18 - 6 * k) & 63] : '=';
-  }
-  return out;
 }
 
 // A token that always is one is spelled as text has it: with spaces.
@@ -116,7 +104,7 @@ Json normalizer(const SentencePieceModel& model) {
   if (model.charsmap.empty()) return mark;
   return {{"type", "Sequence"},
           {"normalizers",
-           Json::array({{{"type", "Precompiled"}, {"precompiled_charsmap", base64(model.charsmap)}}, mark})}};
+           Json::array({{{"type", "Precompiled"}, {"precompiled_charsmap", to_base64(model.charsmap)}}, mark})}};
 }
 
 Json post_processor(const std::string& bos) {

@@ -4,6 +4,7 @@
 #include <regex>
 #include <sstream>
 
+#include "core/base64.h"
 #include "core/sha.h"
 #include "hub/mock_hub.h"
 
@@ -11,19 +12,6 @@ namespace dml::testing_tools {
 namespace {
 
 constexpr std::size_t kOnePartBelow = 5000, kPart = 2000;
-
-std::string from_base64(const std::string& text) {
-  std::string out;
-  unsigned bits = 0, word = 0;
-  for (const char c : text) {
-    const std::size_t digit =
-        std::string_view("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/").find(c);
-    if (digit == std::string_view::npos) break;
-    word = word << 6 | static_cast<unsigned>(digit);
-    if ((bits += 6) >= 8) out += static_cast<char>(word >> (bits -= 8) & 255);
-  }
-  return out;
-}
 
 }  // namespace
 
@@ -99,7 +87,7 @@ MockAnswer MockHub::commit(const std::string& repository, const std::string& bod
     if (entry["key"] == "header") continue;
     const Json& value = entry["value"];
     const std::string content = entry["key"] == "lfsFile" ? uploaded_.at(value["oid"].get<std::string>())
-                                                          : from_base64(value["content"].get<std::string>());
+                                                          : from_base64(value["content"].get<std::string>()).value();
     repositories_[repository][value["path"].get<std::string>()] = file_of(content);
   }
   return in_json(200, {{"commitUrl", "http://hub/commit/" + commit_of(repository)}});

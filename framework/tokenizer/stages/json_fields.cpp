@@ -1,5 +1,6 @@
 #include "tokenizer/stages/json_fields.h"
 
+#include "core/base64.h"
 #include "core/error.h"
 
 namespace dml {
@@ -30,22 +31,8 @@ Pattern read_pattern(const Json& spec, std::string_view where) {
 }
 
 std::string decode_base64(std::string_view text, std::string_view where) {
-  auto digit = [](char c) {
-    if (c >= 'A' && c <= 'Z') return c - 'A';
-    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-    if (c >= '0' && c <= '9') return c - '0' + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
-  };
-  while (text.ends_with('=')) text.remove_suffix(1);
-  std::string out;
-  unsigned bits = 0, held = 0;
-  for (char c : text) {
-    int d = digit(c);
-    if (d < 0) throw UserError("{}: not valid base64", where);
-    bits = (bits << 6) | static_cast<unsigned>(d);
-    if ((held += 6) >= 8) out += static_cast<char>(bits >> (held -= 8));
-  }
-  return out;
+  if (auto bytes = from_base64(text)) return *std::move(bytes);
+  throw UserError("{}: not valid base64", where);
 }
 
 }  // namespace dml
