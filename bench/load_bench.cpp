@@ -92,7 +92,8 @@ void measure(const std::string& directory) {
         options.max_new_tokens = 1;
         Generator(*model).run({&prompt, 1}, options);
       }));
-  auto training = [&](const std::string& what, const AdapterSection& adapter, StorageChoice storage = StorageChoice::automatic) {
+  auto training = [&](const std::string& what, const AdapterSection& adapter,
+                      StorageChoice storage = StorageChoice::automatic) {
     ModelSection with = section;
     with.frozen_storage = storage;
     row("ready to train " + what, best_of_three([&] {
