@@ -44,8 +44,6 @@ LineEditor::~LineEditor() {
   if (state_->editor) el_end(state_->editor);
 }
 
-bool LineEditor::interactive() const { return state_->editor != nullptr; }
-
 std::optional<std::string> LineEditor::read(const std::string& prompt) {
   std::string line;
   if (!state_->editor) {

@@ -13,8 +13,6 @@ class LineEditor {
   LineEditor();
   ~LineEditor();
 
-  /// Whether a person is typing.
-  bool interactive() const;
   /// The next line without its newline; nothing at the end of the input. An interrupt (Ctrl-C) gives an empty line.
   std::optional<std::string> read(const std::string& prompt);
 

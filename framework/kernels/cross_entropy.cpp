@@ -183,8 +183,4 @@ double cross_entropy(const HeadTask& t, const HeadParts& head, Arena& scratch) {
   return add_losses(0, log_sums, label_logits.data(), t.rows.losses.data());
 }
 
-std::int64_t logits_computed_twice(std::int64_t rows, std::int64_t vocabulary, bool low_memory) {
-  return rows - chunks_of(rows, vocabulary, low_memory).rows;
-}
-
 }  // namespace dml::kernels

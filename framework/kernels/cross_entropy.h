@@ -93,7 +93,5 @@ double cross_entropy(const HeadTask& task, const WholeHead& head, Arena& scratch
 /// dhidden that is not `hidden`. Logits of all but the first rows are computed twice as well. The visits are the same for
 /// every N, also none.
 double cross_entropy(const HeadTask& task, const HeadParts& head, Arena& scratch);
-/// Of how many rows that is.
-std::int64_t logits_computed_twice(std::int64_t rows, std::int64_t vocabulary, bool low_memory = false);
 
 }  // namespace dml::kernels

@@ -11,48 +11,6 @@ std::vector<Choice> choices(std::initializer_list<const char*> values) {
 }
 
 void add_dpo(Table& t) {
-<<<<<<< HEAD
-=======
-  using S = PreferenceSection;
-  t.add("dpo_label_smoothing", &S::dpo_label_smoothing,
-        "Share of the preferences that is assumed to be wrong; used by sigmoid, exo_pair, robust, aot, simpo and cpo.",
-        {.min = 0, .max = 0.499999, .example = "0.1"});
-  t.add("f_divergence_type", &S::f_divergence_type, "dpo: divergence from the reference that the loss penalises.",
-        {.choices = choices({"reverse_kl", "forward_kl", "js_divergence", "alpha_divergence"}),
-         .example = "js_divergence"});
-  t.add("f_alpha_divergence_coef", &S::f_alpha_divergence_coef, "dpo: α of alpha_divergence.",
-        {.min = 0, .max = 10, .above = true, .example = "0.5"});
-  t.add("precompute_ref_log_probs", &S::precompute_ref_log_probs,
-        "dpo, kto: compute the reference's log-probabilities once, before the first step, and store them with the prepared data. "
-        "false: in every step, by a pass without the adapter; where that is not the reference (full fine-tuning, "
-        "lora_model_dir, modules trained in full) they are computed before the first step all the same.",
-        {.example = "false"});
-  t.add("ld_alpha", &S::ld_alpha,
-        "dpo: weight of the tokens behind the length of the shorter answer of a pair (LD-DPO); 1 is plain DPO.",
-        {.min = 0, .max = 1, .example = "0.5", .unset = "1"});
-}
-
-void add_reward_models(Table& t) {
-  using S = PreferenceSection;
-  t.add("reward_model", &S::reward_model,
-        "Train a reward model on pairs (Bradley-Terry): the head gives one number for a text. The result is a model for sequence "
-        "classification, with score.weight.",
-        {.example = "true", .data = true});
-  t.add("process_reward_model", &S::process_reward_model,
-        "Train a model that judges the steps of an answer (type: stepwise_supervised). The result is a model for token "
-        "classification.",
-        {.example = "true", .data = true});
-  t.add("num_labels", &S::num_labels, "Outputs of the head: 1 with reward_model, 2 with process_reward_model.",
-        {.min = 1, .max = 2, .example = "1", .unset = "as the kind of model needs"});
-  t.add("center_rewards_coefficient", &S::center_rewards_coefficient,
-        "reward_model: weight of the squared sum of a pair's rewards, which keeps them around 0.",
-        {.min = 0, .max = 1e6, .example = "0.01"});
-}
-
-}  // namespace
-
-Section preference_section() {
->>>>>>> 46f81cf (Recipe fields: sections in functions by topic)
   using S = PreferenceSection;
   t.add(
       "dpo_loss_type", &S::dpo_loss_type,
@@ -62,7 +20,6 @@ Section preference_section() {
        .example = "[sigmoid, sft]"});
   t.add("dpo_loss_weights", &S::dpo_loss_weights, "dpo: weight of each loss in dpo_loss_type.",
         {.min = 0, .max = 1e6, .example = "[1.0, 0.2]", .unset = "1 for each"});
-<<<<<<< HEAD
   t.add("dpo_label_smoothing", &S::dpo_label_smoothing,
         "Share of the preferences that is assumed to be wrong; used by sigmoid, exo_pair, robust, aot, simpo and cpo.",
         {.min = 0, .max = 0.499999, .example = "0.1"});
@@ -121,8 +78,6 @@ Section preference_section() {
          .aliases = {"dpo_beta"},
          .example = "0.1",
          .unset = "orpo_alpha, else 0.1"});
-=======
->>>>>>> 46f81cf (Recipe fields: sections in functions by topic)
   add_dpo(t);
   t.add("orpo_alpha", &S::orpo_alpha, "orpo: weight of the odds ratio; another name of rl_beta.",
         {.min = 0, .max = 1e6, .above = true, .example = "0.1", .unset = "rl_beta"});

@@ -25,7 +25,6 @@ class AlignedText {
   std::uint32_t size() const { return static_cast<std::uint32_t>(view_.size()); }
   std::uint32_t origin(std::uint32_t i) const { return map_.empty() ? first_ + i : map_[i]; }
   ByteRange origin(ByteRange r) const { return {origin(r.begin), origin(r.end)}; }
-  bool rewritten() const { return !map_.empty(); }
   /// Becomes a window of another text, with its origins.
   void assign(const AlignedText& from, ByteRange window) {
     view_ = from.view_.substr(window.begin, window.end - window.begin);
