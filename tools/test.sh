@@ -10,7 +10,7 @@ cmake --build --preset release
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 # They write and flush many small files: in memory, where there is plenty of it.
 if [ "$(df --output=avail /dev/shm 2>/dev/null | tail -n 1)" -gt 8000000 ] 2>/dev/null &&
-  [ "$(awk '/^MemAvailable/ {print $2}' /proc/meminfo)" -gt 12000000 ]; then
+  [ "$(awk '/^MemAvailable/ {print $2}' /proc/meminfo)" -gt 12000000 ] && ! grep -q ' /dev/shm .*noexec' /proc/mounts; then
   TMPDIR=$(mktemp -d /dev/shm/dml-XXXXXX)
   export TMPDIR
   trap 'rm -rf "$TMPDIR"' EXIT
