@@ -33,6 +33,10 @@ class Automaton {
     if (state >= table_.size()) table_.resize(state + 1);
     auto& row = table_[state];
     if (!row) {
+      if (rows_ == kMostRows) {  // they can be found again
+        for (auto& each : table_) each.reset();
+        rows_ = 0;
+      }
       row = std::make_unique<std::array<State, 256>>();
       ++rows_;
       row->fill(kUnknown);
@@ -73,6 +77,7 @@ class Automaton {
 
  private:
   static constexpr State kUnknown = UINT32_MAX - 1;
+  static constexpr std::size_t kMostRows = 8192;  // 8 MB: a text that counts its characters has a state for each
   std::vector<std::unique_ptr<std::array<State, 256>>> table_;
   std::size_t rows_ = 0;
 };

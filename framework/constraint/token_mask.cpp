@@ -92,7 +92,8 @@ const TokenSet& TokenConstraint::allowed(const Text& text) {
       if (automaton_->after(text.state, std::string_view(special)) != Automaton::kDead)
         set[static_cast<std::size_t>(id) / 64] |= std::uint64_t{1} << id % 64;
   set_bytes_ += set.size() * sizeof(set[0]);
-  bytes_ = set_bytes_ + automaton_->bytes();
+  automaton_bytes_ = automaton_->bytes();
+  bytes_ = set_bytes_ + automaton_bytes_;
   return sets_.emplace(key, std::move(set)).first->second;
 }
 

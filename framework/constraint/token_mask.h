@@ -55,7 +55,7 @@ class TokenConstraint {
   /// `first`: what tokens add to a text as its first one, where that differs (SentencePiece drops a space there).
   TokenConstraint(std::shared_ptr<Automaton> automaton, std::shared_ptr<const TokenTree> tree,
                   std::shared_ptr<const TokenTree> first = nullptr)
-      : automaton_(std::move(automaton)), tree_(std::move(tree)), first_(first ? std::move(first) : tree_), bytes_(automaton_->bytes()) {}
+      : automaton_(std::move(automaton)), tree_(std::move(tree)), first_(first ? std::move(first) : tree_), automaton_bytes_(automaton_->bytes()), bytes_(automaton_bytes_.load()) {}
 
   /// A text under the constraint so far.
   struct Text {
@@ -71,6 +71,8 @@ class TokenConstraint {
   std::vector<std::int32_t> only_continuation(const Text& text, std::size_t most);
   /// Bytes of sets and tables so far, about. From any thread.
   std::size_t bytes() const { return bytes_; }
+  /// Of those, the automaton's, which grow with the texts that were written.
+  std::size_t automaton_bytes() const { return automaton_bytes_; }
   /// Whether the text may end.
   bool may_end(const Text& text) { return automaton_->may_end(text.state); }
   /// The text with one more token, one of those allowed.
@@ -83,7 +85,7 @@ class TokenConstraint {
   std::shared_ptr<const TokenTree> tree_, first_;
   std::unordered_map<std::uint64_t, TokenSet> sets_;  // by state and whether the text has begun
   std::size_t set_bytes_ = 0;
-  std::atomic<std::size_t> bytes_;
+  std::atomic<std::size_t> automaton_bytes_, bytes_;
 };
 
 }  // namespace dml

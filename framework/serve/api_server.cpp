@@ -53,7 +53,7 @@ ApiServer::ApiServer(const ServedModels& models, const ServerOptions& options)
       options_(options),
       metrics_(models.list()[0].name),
       endpoints_(models, metrics_),
-      service_(models.models(), models.engine_options(), options.queue, metrics_),
+      service_(models.models(), models.engine_options(), options.queue, metrics_, [this] { endpoints_.rest(); }),
       created_(std::time(nullptr)) {
   for (std::size_t i = 0; i < kReaders; ++i) readers_.emplace_back([this] { read_requests(); });
   http_ = std::make_unique<HttpServer>(

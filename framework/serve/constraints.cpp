@@ -10,7 +10,7 @@
 namespace dml {
 namespace {
 
-constexpr std::size_t kMostKnown = 64, kMostBytes = std::size_t{128} << 20;
+constexpr std::size_t kMostKnown = 64, kMostBytes = std::size_t{128} << 20, kLarge = std::size_t{8} << 20;
 
 }  // namespace
 
@@ -22,8 +22,9 @@ std::shared_ptr<TokenConstraint> Constraints::get(const AnswerFormat& format, co
     for (auto it = known_.begin(); it != known_.end(); ++it)
       if (it->key == key) {
         known_.splice(known_.begin(), known_, it);
+        const auto found = known_.front().constraint;
         forget_old();
-        return known_.front().constraint;
+        return found;
       }
   }
   std::shared_ptr<Automaton> automaton;
@@ -45,11 +46,18 @@ std::shared_ptr<TokenConstraint> Constraints::get(const AnswerFormat& format, co
   return made;
 }
 
-// Tables grow as answers use them.
+void Constraints::rest() {
+  const std::lock_guard lock(mutex_);
+  forget_old();
+}
+
+// Tables grow as answers use them. A large automaton has counted the characters of long texts; it is made anew when it is
+// asked for again.
 void Constraints::forget_old() {
+  std::erase_if(known_, [](const Known& k) { return k.constraint.use_count() == 1 && k.constraint->automaton_bytes() > kLarge; });
   std::size_t bytes = 0, kept = 0;
   for (auto it = known_.begin(); it != known_.end() && kept < kMostKnown && bytes < kMostBytes; ++it, ++kept) bytes += it->constraint->bytes();
-  known_.resize(std::max<std::size_t>(1, kept));
+  known_.resize(std::min(known_.size(), std::max<std::size_t>(1, kept)));
 }
 
 void RequestReader::constraint(Fields& f, Asked& asked) const {

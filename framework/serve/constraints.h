@@ -17,6 +17,8 @@ class Constraints {
   /// ApiError naming `param` where it is wrong or not supported.
   std::shared_ptr<TokenConstraint> get(const AnswerFormat& format, const std::string& kind, const std::string& text,
                                        bool continued, const std::string& param);
+  /// Gives back what is large and not in use.
+  void rest();
 
  private:
   struct Known {

@@ -23,6 +23,8 @@ class Endpoints {
   /// The answer goes to `reply`. ApiError where the body is wrong. From any thread.
   std::shared_ptr<Work> work(const std::string& path, const Json& body, std::shared_ptr<HttpReply> reply) const;
   const RequestReader& reader() const { return reader_; }
+  /// Nothing has been asked for a while.
+  void rest() { constraints_.rest(); }
 
  private:
   const ServedModels& models_;

@@ -14,8 +14,9 @@ constexpr std::chrono::seconds kRest{1};  // without a request, before memory is
 
 }  // namespace
 
-Service::Service(std::vector<EngineModel> models, const EngineOptions& options, std::size_t queue, Metrics& metrics)
-    : engine_(std::move(models), options), metrics_(metrics), queue_(queue), thread_([this] { run(); }) {}
+Service::Service(std::vector<EngineModel> models, const EngineOptions& options, std::size_t queue, Metrics& metrics,
+                 std::function<void()> at_rest)
+    : engine_(std::move(models), options), metrics_(metrics), queue_(queue), at_rest_(std::move(at_rest)), thread_([this] { run(); }) {}
 
 Service::~Service() {
   {
@@ -58,6 +59,7 @@ void Service::run() {
         const auto wanted = [&] { return !arrived_.empty() || cutting_; };
         if (!changed_.wait_for(lock, kRest, wanted)) {
           lock.unlock();
+          at_rest_();
           malloc_trim(0);  // what many requests took at a time goes back to the system
           lock.lock();
           changed_.wait(lock, wanted);

@@ -23,7 +23,9 @@ namespace dml {
 class Service {
  public:
   /// `queue`: requests that may wait for a place, beside those under way.
-  Service(std::vector<EngineModel> models, const EngineOptions& options, std::size_t queue, Metrics& metrics);
+  /// `at_rest`: called on the engine's thread when nothing has been asked for a second.
+  Service(std::vector<EngineModel> models, const EngineOptions& options, std::size_t queue, Metrics& metrics,
+          std::function<void()> at_rest = [] {});
   ~Service();
 
   /// False when the queue is full.
@@ -50,6 +52,7 @@ class Service {
   Engine engine_;
   Metrics& metrics_;
   std::size_t queue_;
+  std::function<void()> at_rest_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Work>> arrived_;
