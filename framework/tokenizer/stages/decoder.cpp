@@ -53,9 +53,9 @@ class ByteLevel : public Decoder {
   }
 };
 
-class Replace : public EachToken {
+class ReplaceInTokens : public EachToken {
  public:
-  Replace(std::string text, std::optional<Regex> regex, std::string content)
+  ReplaceInTokens(std::string text, std::optional<Regex> regex, std::string content)
       : text_(std::move(text)), content_(std::move(content)), regex_(std::move(regex)) {}
   void decode_one(std::string& token, bool) const override {
     if (!regex_) return replace_all(token, text_, content_);
@@ -236,7 +236,7 @@ std::unique_ptr<Decoder> make_part(const Json& spec, bool fused, std::string_vie
     Pattern pattern = read_pattern(spec, where);
     std::optional<Regex> regex;
     if (pattern.is_regex) regex.emplace(pattern.text, RegexSyntax::oniguruma, where);
-    return std::make_unique<Replace>(pattern.text, std::move(regex), json_string(spec, "content", "", where));
+    return std::make_unique<ReplaceInTokens>(pattern.text, std::move(regex), json_string(spec, "content", "", where));
   }
   if (type == "WordPiece")
     return std::make_unique<WordPiece>(json_string(spec, "prefix", "##", where),
@@ -255,7 +255,7 @@ std::unique_ptr<Decoder> make_decoder(const Json& spec, std::string_view where) 
 
 std::unique_ptr<Decoder> make_sentencepiece_decoder(bool drop_first_space) {
   std::vector<std::unique_ptr<Decoder>> parts;
-  parts.push_back(std::make_unique<Replace>("\xe2\x96\x81", std::nullopt, " "));
+  parts.push_back(std::make_unique<ReplaceInTokens>("\xe2\x96\x81", std::nullopt, " "));
   parts.push_back(std::make_unique<ByteFallback>());
   parts.push_back(std::make_unique<Fuse>());
   if (drop_first_space) parts.push_back(std::make_unique<Strip>(" ", 1, 0, true));
