@@ -38,6 +38,38 @@ bool changes_both_ends(const AdapterPlan& plan, const ModelSpec& spec) {
   return spec.tied && !plan.parts_ends && changed_modules(plan).contains(end_weights(spec)[0].module());
 }
 
+// Of one adapter: every module has the ranks of all together, and a scale of 1.
+AdapterConfig config_of_sum(const std::vector<WeightedAdapter>& adapters, const ModelSpec& spec) {
+  AdapterConfig config;
+  config.base_model = adapters[0].adapter.config.base_model;
+  ModelSpec parted = spec;
+  for (const WeightedAdapter& a : adapters) {
+    parted.tied = parted.tied && !a.adapter.plan.parts_ends;
+    config.lora_bias |= a.adapter.config.lora_bias;
+    config.ensure_weight_tying |= a.adapter.config.ensure_weight_tying;
+    for (const TrainedRows& rows : a.adapter.plan.rows) {
+      auto own = std::ranges::find(config.token_rows, rows.weight.module(), &TokenRows::module);
+      if (own == config.token_rows.end()) own = config.token_rows.insert(own, {rows.weight.module(), {}});
+      own->tokens.insert(own->tokens.end(), rows.tokens.begin(), rows.tokens.end());
+    }
+  }
+  for (const AdaptableModule& m : adaptable_modules(parted)) {
+    std::int64_t rank = 0;
+    for (const WeightedAdapter& a : adapters)
+      for (const AdaptedModule& own : a.adapter.plan.modules)
+        if (own.module.name == m.name) rank += own.r;
+    if (rank == 0) continue;
+    config.target_modules.push_back(m.name);
+    config.rank_pattern.emplace_back(pattern_of(m.name), rank);
+    config.alpha_pattern.emplace_back(pattern_of(m.name), static_cast<double>(rank));  // scale 1
+  }
+  for (const WeightedAdapter& a : adapters)
+    for (const std::string& name : a.adapter.config.modules_to_save)
+      if (std::ranges::find(config.modules_to_save, name) == config.modules_to_save.end())
+        config.modules_to_save.push_back(name);
+  return config;
+}
+
 }  // namespace
 
 void refuse_conflicts(const std::vector<WeightedAdapter>& adapters, const ModelSpec& spec) {
@@ -85,33 +117,7 @@ Adapter sum_adapters(std::vector<WeightedAdapter> adapters, const ModelSpec& spe
   DML_CHECK(!adapters.empty() && are_products(adapters));
 
   Adapter out;
-  AdapterConfig& config = out.config;
-  config.base_model = adapters[0].adapter.config.base_model;
-  ModelSpec parted = spec;
-  for (const WeightedAdapter& a : adapters) {
-    parted.tied = parted.tied && !a.adapter.plan.parts_ends;
-    config.lora_bias |= a.adapter.config.lora_bias;
-    config.ensure_weight_tying |= a.adapter.config.ensure_weight_tying;
-    for (const TrainedRows& rows : a.adapter.plan.rows) {
-      auto own = std::ranges::find(config.token_rows, rows.weight.module(), &TokenRows::module);
-      if (own == config.token_rows.end()) own = config.token_rows.insert(own, {rows.weight.module(), {}});
-      own->tokens.insert(own->tokens.end(), rows.tokens.begin(), rows.tokens.end());
-    }
-  }
-  for (const AdaptableModule& m : adaptable_modules(parted)) {
-    std::int64_t rank = 0;
-    for (const WeightedAdapter& a : adapters)
-      for (const AdaptedModule& own : a.adapter.plan.modules)
-        if (own.module.name == m.name) rank += own.r;
-    if (rank == 0) continue;
-    config.target_modules.push_back(m.name);
-    config.rank_pattern.emplace_back(pattern_of(m.name), rank);
-    config.alpha_pattern.emplace_back(pattern_of(m.name), static_cast<double>(rank));  // scale 1
-  }
-  for (const WeightedAdapter& a : adapters)
-    for (const std::string& name : a.adapter.config.modules_to_save)
-      if (std::ranges::find(config.modules_to_save, name) == config.modules_to_save.end())
-        config.modules_to_save.push_back(name);
+  out.config = config_of_sum(adapters, spec);
   out.plan = plan_adapter(out.config, spec, "the sum of the adapters");
   out.tensors = adapter_tensors(out.config, spec, out.plan);
   std::erase_if(out.tensors, [](const AdapterTensor& t) { return !t.trained(); });

@@ -104,6 +104,28 @@ void check_experts(const ModelSpec& spec, const std::string& source, Problems& p
   bad(!(std::abs(m.balance) < 1e6 && std::abs(m.z) < 1e6), "the factors of the router's losses are out of range");
 }
 
+// What there is for every layer, and the end tokens.
+void check_lists(const ModelSpec& spec, const std::string& source, Problems& problems) {
+  auto bad = [&](bool wrong, const std::string& text) {
+    if (wrong) problems.add(fmt::format("{}: {}", source, text));
+  };
+  bad(!spec.windows.empty() && static_cast<std::int64_t>(spec.windows.size()) != spec.layers,
+      fmt::format("{} attention windows for {} layers", spec.windows.size(), spec.layers));
+  bad(!spec.without_rope.empty() && static_cast<std::int64_t>(spec.without_rope.size()) != spec.layers,
+      fmt::format("{} layers with or without rope for {} layers", spec.without_rope.size(), spec.layers));
+  for (auto w : spec.windows)
+    if (w < 0) {
+      bad(true, fmt::format("an attention window of {}", w));
+      break;
+    }
+  bad(spec.eos.size() > 256, fmt::format("{} eos ids, the limit is 256", spec.eos.size()));
+  for (Token id : spec.eos)
+    if (id < 0 || id >= spec.vocab) {
+      bad(true, fmt::format("eos id {} is outside the vocabulary of {}", id, spec.vocab));
+      break;
+    }
+}
+
 }  // namespace
 
 void ModelSpec::check(const std::string& source) const {
@@ -155,21 +177,7 @@ void ModelSpec::check(const std::string& source) const {
     bad(latent && (value < (name == std::string_view("q_lora_rank") ? 0 : 1) || value > (1 << 16)),
         fmt::format("{} must be 1 to 65536, is {}", name, value));
   if (moe.experts != 0) check_experts(*this, source, problems);
-  bad(!windows.empty() && static_cast<std::int64_t>(windows.size()) != layers,
-      fmt::format("{} attention windows for {} layers", windows.size(), layers));
-  bad(!without_rope.empty() && static_cast<std::int64_t>(without_rope.size()) != layers,
-      fmt::format("{} layers with or without rope for {} layers", without_rope.size(), layers));
-  for (auto w : windows)
-    if (w < 0) {
-      bad(true, fmt::format("an attention window of {}", w));
-      break;
-    }
-  bad(eos.size() > 256, fmt::format("{} eos ids, the limit is 256", eos.size()));
-  for (Token id : eos)
-    if (id < 0 || id >= vocab) {
-      bad(true, fmt::format("eos id {} is outside the vocabulary of {}", id, vocab));
-      break;
-    }
+  check_lists(*this, source, problems);
   bad(bos < -1 || bos >= vocab, fmt::format("bos id {} is outside the vocabulary of {}", bos, vocab));
   problems.raise();
 }
