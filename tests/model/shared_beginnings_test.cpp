@@ -121,5 +121,36 @@ TEST(SharedBeginningRows, AreMeasuredAsTheyAreVisited) {
   golden.model->train(answers.view(true), {}, none);
 }
 
+// Also where a document has fewer labelled rows than products take as dots: a reward model reads one row of each.
+TEST(Company, ADocumentsLossesDoNotDependOnTheOthers) {
+  const Answers answers(GoldenBatch(golden_path("llama_tiny") + "/batch.json"));
+  for (const HeadKind head : {HeadKind::causal_lm, HeadKind::sequence_classification})
+    for (const bool lora : {false, true}) {
+      if (lora && head != HeadKind::causal_lm) continue;  // the golden adapter has no such head
+      GoldenModel golden("llama_tiny", lora, answers.batch, "", 0, {}, head);
+      GoldenBatch batch = answers.batch;
+      if (head == HeadKind::sequence_classification) {
+        std::ranges::fill(batch.labels, kIgnore);
+        for (std::size_t d = 1; d < batch.starts.size(); ++d)
+          batch.labels[static_cast<std::size_t>(batch.starts[d]) - 1] = 0;
+      }
+      UnitHooks none;
+      std::vector<float> together(static_cast<std::size_t>(batch.view().learned())), apart;
+      golden.model->evaluate(batch.view(), none, together);
+      for (std::size_t d = 0; d + 1 < batch.starts.size(); ++d) {
+        GoldenBatch one = batch;
+        const auto first = batch.starts[d], last = batch.starts[d + 1];
+        one.tokens.assign(batch.tokens.begin() + first, batch.tokens.begin() + last);
+        one.labels.assign(batch.labels.begin() + first, batch.labels.begin() + last);
+        one.positions.assign(batch.positions.begin() + first, batch.positions.begin() + last);
+        one.starts = {0, last - first};
+        std::vector<float> losses(static_cast<std::size_t>(one.view().learned()));
+        golden.model->evaluate(one.view(), none, losses);
+        apart.insert(apart.end(), losses.begin(), losses.end());
+      }
+      EXPECT_EQ(apart, together) << "head " << static_cast<int>(head) << ", adapter " << lora;
+    }
+}
+
 }  // namespace
 }  // namespace dml
