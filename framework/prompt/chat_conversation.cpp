@@ -6,6 +6,7 @@
 #include "prompt/loss_weight.h"
 #include "core/utf8.h"
 #include "jinja/unicode.h"
+#include "prompt/conversation_json.h"
 #include "prompt/layout.h"
 
 namespace dml {
@@ -15,39 +16,6 @@ using jinja::Mark;
 using jinja::Text;
 
 constexpr std::string_view kBlanks = " \t\r\n\v\f";
-
-Json without_nulls(const Json& value) {
-  if (value.is_object()) {
-    Json out = Json::object();
-    for (auto& [key, v] : value.items())
-      if (!v.is_null()) out[key] = without_nulls(v);
-    return out;
-  }
-  if (!value.is_array()) return value;
-  Json out = Json::array();
-  for (auto& v : value)
-    if (!v.is_null()) out.push_back(without_nulls(v));
-  return out;
-}
-
-std::string keys_of(const Json& object) {
-  std::string out;
-  for (auto& [key, v] : object.items()) out += (out.empty() ? "'" : ", '") + escape_controls(key.substr(0, 40)) + "'";
-  return out.empty() ? "nothing" : out;
-}
-
-/// A column that is a list, or a list written as a JSON string.
-Json list_of(const Json& value, const std::string& field) {
-  Json list = value.is_string() ? parse_json(value.get_ref<const std::string&>(), field) : value;
-  if (!list.is_array()) throw UserError("{}: must be a list, is {}", field, list.type_name());
-  return list;
-}
-
-bool flag(const Json& value, const std::string& field) {
-  if (value.is_boolean()) return value.get<bool>();
-  if (value.is_number()) return value.get<double>() != 0;
-  throw UserError("{}: must be true or false (or a weight), is {}", field, value.type_name());
-}
 
 /// A range of characters of a content, trained or masked independently of its turn.
 struct Detail {
@@ -90,7 +58,7 @@ class Reader {
     if (!record_.is_object() || column == record_.end() || column->is_null())
       throw UserError("the row has no '{}'; it has {}; set field_messages{}", field_, keys_of(record_),
                       record_.is_object() ? looks_like(record_) : "");
-    const Json list = list_of(*column, field_);
+    const Json list = list_or_text(*column, field_);
     std::vector<Json> messages;
     if (auto system = record_.find(e_.field_system);
         system != record_.end() && system->is_string() && !system->get_ref<const std::string&>().empty())
@@ -323,35 +291,15 @@ class Reader {
 
   // --- tools
 
-  /// Arguments written as a JSON string become the object they spell.
-  static void decode(Json& object, const char* key, const std::string& name) {
-    const auto it = object.find(key);
-    if (it == object.end() || !it->is_string()) return;
-    const std::string text = it->get<std::string>();
-    *it = text.find_first_not_of(kBlanks) == std::string::npos ? Json::object() : parse_json(text, name);
-  }
-
   jinja::Value tool_calls(Json calls, int turn) {
     const auto i = static_cast<std::size_t>(turn);
-    for (std::size_t k = 0; k < calls.size(); ++k) {
-      const std::string name = fmt::format("{}[{}]", at(i, "tool_calls"), k);
-      if (!calls[k].is_object()) throw UserError("{}: must be an object, is {}", name, calls[k].type_name());
-      if (auto f = calls[k].find("function"); f != calls[k].end() && f->is_object())
-        decode(*f, "arguments", name + ".function.arguments");
-      decode(calls[k], "arguments", name + ".arguments");
-    }
+    decode_functions(calls, "arguments", at(i, "tool_calls"));
     return jinja::from_json(calls, mark(turn, true, out_.turns[i].learn));
   }
 
   jinja::Value tools(const Json& column) {
-    Json list = without_nulls(list_of(column, e_.field_tools));
-    for (std::size_t k = 0; k < list.size(); ++k) {
-      const std::string name = fmt::format("{}[{}]", e_.field_tools, k);
-      if (!list[k].is_object()) throw UserError("{}: must be an object, is {}", name, list[k].type_name());
-      if (auto f = list[k].find("function"); f != list[k].end() && f->is_object())
-        decode(*f, "parameters", name + ".function.parameters");
-      decode(list[k], "parameters", name + ".parameters");
-    }
+    Json list = without_nulls(list_or_text(column, e_.field_tools));
+    decode_functions(list, "parameters", e_.field_tools);
     if (list.empty()) return nullptr;
     return jinja::from_json(list, mark(-1, false, false));
   }
