@@ -30,7 +30,7 @@ const tokens = 60, tie = 0.01;  // natural logarithms: llama.cpp rounds gelu to 
 let ties = 0;
 
 // The goldens have what is rare; here they are as published models are, or as llama.cpp computes them.
-const usual = { attention_bias: false, mlp_bias: false, use_bias: false, bias: false, qk_layernorm: false, mlp_only_layers: [], decoder_sparse_step: 1 };
+const usual = { attention_bias: false, mlp_bias: false, use_bias: false, bias: false, qk_layernorm: false, use_qk_norm: false, mlp_only_layers: [], decoder_sparse_step: 1 };
 const sliding = n => Array.from({ length: n }, (_, i) => i === n - 1 ? 'full_attention' : 'sliding_attention');
 const published = {
   cohere2: { num_hidden_layers: 4, layer_types: sliding(4) }, olmo3: { num_hidden_layers: 4, layer_types: sliding(4) },
