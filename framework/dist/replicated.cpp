@@ -1,5 +1,8 @@
 #include "dist/replicated.h"
 
+#include "core/error.h"
+#include "dist/strategy_rows.h"
+
 namespace dml {
 
 ShardRange Replicated::owned(const PartRef& unit) const {
@@ -82,6 +85,33 @@ DistributionStrategy::Memory Replicated::memory(const ParameterStore& store, con
   memory.state = static_cast<std::int64_t>(counting.used()) + whole.state_bytes();
   memory.communication += whole.room_bytes();
   return memory;
+}
+
+StrategyRows replicated_rows() {
+  using Strategy = std::unique_ptr<DistributionStrategy>;
+  using Options = DistributionOptions;
+  return {{"none",
+           "one rank",
+           {[](Comm& comm, const Options& options) -> Strategy {
+              if (comm.size() > 1)
+                throw UserError("distribution: none is for one rank, but {} ranks were started; choose ddp or zero1",
+                                comm.size());
+              return std::make_unique<Replicated>(comm, Replicated::Updates::everything, options);
+            },
+            {},
+            false}},
+          {"ddp",
+           "every rank holds and updates everything; gradients are summed during the backward pass",
+           {[](Comm& comm, const Options& options) -> Strategy {
+              return std::make_unique<Replicated>(comm, Replicated::Updates::everything, options);
+            },
+            {},
+            false}},
+          {"zero1",
+           "like ddp, but each rank keeps the optimizer state of its share only and updates that share",
+           {[](Comm& comm, const Options& options) -> Strategy {
+             return std::make_unique<Replicated>(comm, Replicated::Updates::own_shards, options);
+           }}}};
 }
 
 }  // namespace dml
