@@ -23,7 +23,7 @@ bool JsonAutomaton::may_be_escaped(LanguageId id) {
 }
 
 void JsonAutomaton::read_text(Frame f, unsigned char byte) {
-  auto go_on = [&](Escape e) {
+  auto expect = [&](Escape e) {
     f.escape = e;
     keep(f);
   };
@@ -33,7 +33,7 @@ void JsonAutomaton::read_text(Frame f, unsigned char byte) {
       if (c.complete()) {
         if (byte == '"') return end_text(f);
         if (byte == '\\') {
-          if (may_be_escaped(f.id)) go_on(Escape::backslash);
+          if (may_be_escaped(f.id)) expect(Escape::backslash);
           return;
         }
         if (byte < 0x20) return;
@@ -47,7 +47,7 @@ void JsonAutomaton::read_text(Frame f, unsigned char byte) {
     case Escape::backslash: {
       if (byte == 'u') {
         f.digits = 0, f.first = 0;
-        if (space_ == JsonSpace::any || languages_.continues_in(f.id, 0, 0x1F)) go_on(Escape::hex);
+        if (space_ == JsonSpace::any || languages_.continues_in(f.id, 0, 0x1F)) expect(Escape::hex);
         return;
       }
       if (space_ == JsonSpace::one && byte == '/') return;
@@ -56,11 +56,11 @@ void JsonAutomaton::read_text(Frame f, unsigned char byte) {
       return;
     }
     case Escape::low_backslash:
-      if (byte == '\\') go_on(Escape::low_u);
+      if (byte == '\\') expect(Escape::low_u);
       return;
     case Escape::low_u:
       f.digits = 0, f.first = 0;
-      if (byte == 'u') go_on(Escape::low_hex);
+      if (byte == 'u') expect(Escape::low_hex);
       return;
     case Escape::hex:
     case Escape::low_hex:

@@ -62,7 +62,7 @@ class Search {
     }
     bool over = finished_.size() == width_ && finished_.back().score >= candidates[0].sum / penalty;
     if (over || next.empty()) return false;
-    go_on(next);
+    advance(next);
     if (length() == longest_) {
       for (std::size_t i : live_) finish(i, beams_[i].sum / penalty, StopReason::length);
       return false;
@@ -110,7 +110,7 @@ class Search {
   }
 
   // The first child of a beam takes its place, another one that of a beam without children, whose cache becomes a copy.
-  void go_on(const std::vector<Candidate>& next) {
+  void advance(const std::vector<Candidate>& next) {
     std::vector<std::size_t> place(next.size()), free;
     std::vector<bool> taken(width_, false);
     for (std::size_t i = 0; i < next.size(); ++i) {

@@ -42,12 +42,12 @@ struct Engine::Sequence {
     const TokenSet& next = request.constraint->allowed(so_far);
     allowed.assign((static_cast<std::size_t>(vocabulary) + 63) / 64, 0);
     std::ranges::copy_n(next.begin(), std::min(std::ssize(next), std::ssize(allowed)), allowed.begin());
-    const bool goes_on = std::ranges::any_of(allowed, [](std::uint64_t bits) { return bits != 0; });
+    const bool continues = std::ranges::any_of(allowed, [](std::uint64_t bits) { return bits != 0; });
     const bool ends = request.constraint->may_end(so_far);
-    if (!goes_on && !ends) throw UserError("no token of the vocabulary continues the text as the constraint demands");
+    if (!continues && !ends) throw UserError("no token of the vocabulary continues the text as the constraint demands");
     for (Token stop : request.stop_tokens)
       if (ends) allowed[static_cast<std::size_t>(stop) / 64] |= std::uint64_t{1} << stop % 64;
-    return goes_on;
+    return continues;
   }
   void accept(Token token) {
     if (request.constraint) so_far = request.constraint->after(so_far, token);

@@ -88,9 +88,9 @@ ReplyParser::Piece ReplyParser::push(std::string_view text) {
   return out;
 }
 
-// True when it went on to another state, and there may be more to do.
+// True when the state has changed, and there may be more to do.
 bool ReplyParser::step(Piece& out) {
-  auto go_on = [&](State next, std::size_t skip) {
+  auto become = [&](State next, std::size_t skip) {
     pending_.erase(0, skip);
     state_ = next;
     return true;
@@ -110,14 +110,14 @@ bool ReplyParser::step(Piece& out) {
       const std::size_t blanks = std::min(pending_.find_first_not_of(kBlanks), pending_.size());
       if (format_.reasoning && front.starts_with(kThink)) {
         gap_ = true;
-        return go_on(State::reasoning, blanks + kThink.size());
+        return become(State::reasoning, blanks + kThink.size());
       }
       if (format_.tools == ToolStyle::llama && (front.starts_with('{') || front.starts_with(kPython)))
-        return go_on(State::whole, front.starts_with(kPython) ? blanks + kPython.size() : 0);
+        return become(State::whole, front.starts_with(kPython) ? blanks + kPython.size() : 0);
       if (front.empty() || (format_.reasoning && kThink.starts_with(front)) ||
           (format_.tools == ToolStyle::llama && kPython.starts_with(front)))
         return false;
-      return go_on(State::content, 0);
+      return become(State::content, 0);
     }
     case State::reasoning:
       if (const auto end = pending_.find(kThought); end != pending_.npos) {
@@ -125,7 +125,7 @@ bool ReplyParser::step(Piece& out) {
         give(last, end);
         out.reasoning += last.substr(0, last.find_last_not_of(kBlanks) + 1);
         gap_ = true;
-        return go_on(format_.tools == ToolStyle::llama ? State::start : State::content, kThought.size());
+        return become(format_.tools == ToolStyle::llama ? State::start : State::content, kThought.size());
       }
       give(out.reasoning, safe(kThought));
       return false;
@@ -141,7 +141,7 @@ bool ReplyParser::step(Piece& out) {
         std::string before;
         give(before, at);
         out.content += before.substr(0, before.find_last_not_of(kBlanks) + 1);
-        return go_on(State::call, mark.size());
+        return become(State::call, mark.size());
       }
       give(out.content, safe(mark));
       return false;
@@ -154,7 +154,7 @@ bool ReplyParser::step(Piece& out) {
         out.calls.insert(out.calls.end(), calls->begin(), calls->end());
       else out.content += std::string(kCall) + pending_.substr(0, end) + std::string(kCalled);
       gap_ = true;
-      return go_on(State::content, end + kCalled.size());
+      return become(State::content, end + kCalled.size());
     }
     case State::whole:
       return false;

@@ -180,7 +180,7 @@ def leaving(count):
     for t in threads: t.join()
     begin = time.time()
     while server.gauge('dml_num_requests_running') and time.time() - begin < 30: check_valid('behind clients that left')
-    if server.gauge('dml_num_requests_running'): failures.append(('leaving', 'answers go on for nobody'))
+    if server.gauge('dml_num_requests_running'): failures.append(('leaving', 'answers nobody waits for continue'))
     return time.time() - begin
 
 
