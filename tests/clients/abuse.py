@@ -199,16 +199,17 @@ def fill():
 
 def at_rest():
     """(resident kB, open files) when nothing has been asked for a while."""
-    time.sleep(2.5)
+    if long: time.sleep(2.5)
     return server.rss(), len(os.listdir(f'/proc/{server.process.pid}/fd'))
 
 
 # What is taken once is taken now: the cache, the constraints that are kept, threads.
+long = a.requests >= 5000
 begun = at_rest()[0]
-if a.requests >= 5000: fill()
+if long: fill()
 filled = at_rest()[0]
-malformed(max(1, a.requests // 10)), leaving(max(8, a.leaving // 10)), wrong_fields()
-if a.requests >= 5000: slow(min(10, a.slow))
+malformed(max(1, a.requests // 10)), leaving(max(8, a.leaving // 10))
+if long: slow(min(10, a.slow)), wrong_fields()
 before, files = at_rest()
 print(f'resident memory: {begun} kB at first, {filled} kB with a full cache, {before} kB warm')
 print(f'wrong values of {len(CHAT)} fields: {wrong_fields()} refused by name; {at_rest()[0]} kB')
@@ -223,7 +224,7 @@ print(f'clients that left: {a.leaving}, no answer under way {leaving(a.leaving):
 check_valid('at the end')
 after, files_after = at_rest()
 print(f'resident memory: {before} kB before, {after} kB after ({100 * (after / before - 1):+.1f} %); open files {files} and {files_after}')
-if a.requests >= 5000 and after > 1.05 * before: failures.append(('memory', before, after))
+if long and after > 1.05 * before: failures.append(('memory', before, after))
 if files_after > files + 3: failures.append(('open files', files, files_after))
 if (status := server.end()) != 0: failures.append(('exit', status, ''.join(server.lines)[-500:]))
 for f in failures[:20]: print('FAILED', f)
