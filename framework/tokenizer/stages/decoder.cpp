@@ -120,9 +120,9 @@ class Fuse : public Decoder {
 };
 
 // Up to `start` and `stop` characters off the ends of every token – behind a Fuse, of the text.
-class Strip : public EachToken {
+class StripOfTokens : public EachToken {
  public:
-  Strip(std::string content, std::size_t start, std::size_t stop, bool fused)
+  StripOfTokens(std::string content, std::size_t start, std::size_t stop, bool fused)
       : content_(std::move(content)), start_(start), stop_(stop), fused_(fused) {}
   void decode(std::vector<std::string>& tokens) const override {
     for (auto& t : tokens) strip(t, true);
@@ -191,9 +191,9 @@ class WordSuffix : public Decoder {
   std::string suffix_;
 };
 
-class Sequence : public Decoder {
+class DecoderSequence : public Decoder {
  public:
-  explicit Sequence(std::vector<std::unique_ptr<Decoder>> parts) : parts_(std::move(parts)) {}
+  explicit DecoderSequence(std::vector<std::unique_ptr<Decoder>> parts) : parts_(std::move(parts)) {}
   void decode(std::vector<std::string>& tokens) const override {
     for (auto& part : parts_) part->decode(tokens);
   }
@@ -219,7 +219,7 @@ std::unique_ptr<Decoder> make_part(const Json& spec, bool fused, std::string_vie
       parts.push_back(make_part(part, fused, at));
       fused = fused || stage_type(part, at) == "Fuse";
     });
-    return std::make_unique<Sequence>(std::move(parts));
+    return std::make_unique<DecoderSequence>(std::move(parts));
   }
   if (type == "ByteLevel") return std::make_unique<ByteLevel>();
   if (type == "ByteFallback") return std::make_unique<ByteFallback>();
@@ -227,7 +227,7 @@ std::unique_ptr<Decoder> make_part(const Json& spec, bool fused, std::string_vie
   if (type == "Strip") {
     std::string content = json_string(spec, "content", " ", where);
     if (content.empty()) throw UserError("{}: 'content' must be one character", where);
-    return std::make_unique<Strip>(content, read_count(spec, "start", where), read_count(spec, "stop", where), fused);
+    return std::make_unique<StripOfTokens>(content, read_count(spec, "start", where), read_count(spec, "stop", where), fused);
   }
   if (type == "Metaspace")
     return std::make_unique<Metaspace>(json_string(spec, "replacement", "\xe2\x96\x81", where),
@@ -258,8 +258,8 @@ std::unique_ptr<Decoder> make_sentencepiece_decoder(bool drop_first_space) {
   parts.push_back(std::make_unique<ReplaceInTokens>("\xe2\x96\x81", std::nullopt, " "));
   parts.push_back(std::make_unique<ByteFallback>());
   parts.push_back(std::make_unique<Fuse>());
-  if (drop_first_space) parts.push_back(std::make_unique<Strip>(" ", 1, 0, true));
-  return std::make_unique<Sequence>(std::move(parts));
+  if (drop_first_space) parts.push_back(std::make_unique<StripOfTokens>(" ", 1, 0, true));
+  return std::make_unique<DecoderSequence>(std::move(parts));
 }
 
 }  // namespace dml
