@@ -227,7 +227,8 @@ std::unique_ptr<Decoder> make_part(const Json& spec, bool fused, std::string_vie
   if (type == "Strip") {
     std::string content = json_string(spec, "content", " ", where);
     if (content.empty()) throw UserError("{}: 'content' must be one character", where);
-    return std::make_unique<StripOfTokens>(content, read_count(spec, "start", where), read_count(spec, "stop", where), fused);
+    return std::make_unique<StripOfTokens>(content, read_count(spec, "start", where), read_count(spec, "stop", where),
+                                           fused);
   }
   if (type == "Metaspace")
     return std::make_unique<Metaspace>(json_string(spec, "replacement", "\xe2\x96\x81", where),
