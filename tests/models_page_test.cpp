@@ -48,7 +48,8 @@ std::vector<Row> rows() {
     std::istringstream split(line.substr(1));
     for (std::string cell; std::getline(split, cell, '|');) cells.push_back(cell);
     Row row{*in_backticks(cells.at(0)).begin(), std::regex_replace(cells.at(1), std::regex("\\([^)]*\\)"), ""), {}};
-    for (std::size_t i = 2; i < cells.size(); ++i) row.letters.push_back(std::regex_replace(cells[i], std::regex(" "), ""));
+    for (std::size_t i = 2; i < cells.size(); ++i)
+      row.letters.push_back(std::regex_replace(cells[i], std::regex(" "), ""));
     out.push_back(row);
   }
   return out;
@@ -56,9 +57,9 @@ std::vector<Row> rows() {
 
 TEST(ModelsPage, HasARowForEveryFamily) {
   std::string tables;
-  for (auto& file : fs::directory_iterator(kSources / "framework/checkpoint/families"))
-    tables += contents(file.path());
-  const Names families = matches(tables, "\\{\"([a-z0-9_]+)\", \"\\w+For(CausalLM|ConditionalGeneration)\"|\\{\"(gpt2)\", ");
+  for (auto& file : fs::directory_iterator(kSources / "framework/checkpoint/families")) tables += contents(file.path());
+  const Names families =
+      matches(tables, "\\{\"([a-z0-9_]+)\", \"\\w+For(CausalLM|ConditionalGeneration)\"|\\{\"(gpt2)\", ");
   ASSERT_GT(families.size(), 30u);
   Names listed;
   for (const Row& row : rows()) EXPECT_TRUE(listed.insert(row.family).second) << row.family << " has two rows";
@@ -77,13 +78,15 @@ TEST(ModelsPage, NamesEveryGoldenAndNoOther) {
   }();
   for (const Row& row : rows()) {
     ASSERT_EQ(row.letters.size(), 6u) << row.family;
-    for (int i = 0; i < 5; ++i) EXPECT_EQ(row.letters[static_cast<std::size_t>(i)], std::string(1, "FLQDS"[i])) << row.family;
+    for (int i = 0; i < 5; ++i)
+      EXPECT_EQ(row.letters[static_cast<std::size_t>(i)], std::string(1, "FLQDS"[i])) << row.family;
     if (row.instances.starts_with(" `"))
       for (const std::string& name : in_backticks(row.instances)) listed.insert(name);
   }
   for (const std::string& name : goldens) EXPECT_TRUE(listed.contains(name)) << name << " stands in no row";
   for (const std::string& name : listed)
-    EXPECT_TRUE(with_lora.contains(name) || name == "llama_rope") << name << " is no golden of a family with an adapter";
+    EXPECT_TRUE(with_lora.contains(name) || name == "llama_rope")
+        << name << " is no golden of a family with an adapter";
 }
 
 TEST(ModelsPage, TheTestsThatItNamesExist) {

@@ -10,7 +10,8 @@ namespace dml {
 
 class Assistant;
 
-/// Reads lines until /exit or the end of the input; answers go to standard output. Ctrl-C ends an answer, not the program.
+/// Reads lines until /exit or the end of the input; answers go to standard output. Ctrl-C ends an answer, not the
+/// program.
 void chat(Assistant& assistant);
 
 /// `/set KEY VALUE`: UserError with the nearest key, or the range of the value.

@@ -1,5 +1,6 @@
-// Shell completions from the table of commands and the recipe's field list: commands, their options and words, the values
-// of both, and recipe keys where a command takes them. The scripts are complete in themselves; they do not call dml.
+// Shell completions from the table of commands and the recipe's field list: commands, their options and words, the
+// values of both, and recipe keys where a command takes them. The scripts are complete in themselves; they do not call
+// dml.
 #pragma once
 
 #include <string>

@@ -66,7 +66,9 @@ class Automaton {
     return only;
   }
   /// Bytes of the tables and of what states stand for, about.
-  virtual std::size_t bytes() const { return table_.size() * sizeof(table_[0]) + rows_ * sizeof(std::array<State, 256>); }
+  virtual std::size_t bytes() const {
+    return table_.size() * sizeof(table_[0]) + rows_ * sizeof(std::array<State, 256>);
+  }
   bool accepts(std::string_view text) {
     const State end = after(start(), text);
     return end != kDead && may_end(end);

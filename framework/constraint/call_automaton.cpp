@@ -82,7 +82,8 @@ class CallAutomaton final : public Automaton {
         return head(p, byte);
       case Phase::inside: {
         Automaton& rest = *form_.calls[p.which].rest;
-        if (const State next = rest.after(p.inner, byte); next != kDead) return state({Phase::inside, p.which, 0, next});
+        if (const State next = rest.after(p.inner, byte); next != kDead)
+          return state({Phase::inside, p.which, 0, next});
         return rest.may_end(p.inner) ? called(0, byte) : kDead;
       }
       case Phase::closing:

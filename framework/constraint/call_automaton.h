@@ -14,14 +14,14 @@ struct CallForm {
   bool anywhere = true;            // behind any text; else only where the reply begins
   std::string begun;               // the end of the mark that is the beginning of the call itself
   struct Call {
-    std::string head;              // stands in front of `rest`; ordered, and either all are empty or none
+    std::string head;  // stands in front of `rest`; ordered, and either all are empty or none
     std::shared_ptr<Automaton> rest;
   };
   std::vector<Call> calls;
-  std::string close, again;        // behind each call; then in front of one more, "": there is none
-  bool required = false;           // the reply begins behind the mark
-  bool thinks = false;             // <think> … </think> may stand in front
-  bool thinking = false;           // the prompt has opened it
+  std::string close, again;  // behind each call; then in front of one more, "": there is none
+  bool required = false;     // the reply begins behind the mark
+  bool thinks = false;       // <think> … </think> may stand in front
+  bool thinking = false;     // the prompt has opened it
 };
 
 /// Not for an empty mark. UserError where a tool's parameters allow no call.

@@ -127,7 +127,8 @@ std::vector<Schema::Members> Schema::other_members(const MemberFacts& facts, con
 
 std::optional<std::uint32_t> Schema::merged_object(const Case& c) {
   const MemberFacts facts = member_facts(c);
-  if (facts.some.size() > kMostWanted) refuse("the schema is too complex: too many members of unknown names are asked for");
+  if (facts.some.size() > kMostWanted)
+    refuse("the schema is too complex: too many members of unknown names are asked for");
   ObjectShape s{.groups = {}, .least = facts.least, .most = facts.most, .wanted = {}};
   for (auto& [language, value] : facts.some) s.wanted.push_back(value);
   std::vector<std::string> names;
@@ -138,7 +139,8 @@ std::optional<std::uint32_t> Schema::merged_object(const Case& c) {
   for (auto& [name, value] : facts.required)
     if (known.insert(name).second) names.push_back(name);
   for (auto& name : names) {
-    Members m{.name = name, .single = true, .required = facts.required.contains(name), .value = member_value(facts, name)};
+    Members m{
+        .name = name, .single = true, .required = facts.required.contains(name), .value = member_value(facts, name)};
     for (std::size_t i = 0; i < facts.some.size(); ++i)
       if (matches(facts.some[i].first, name)) m.wanted |= 1u << i;
     if (!satisfiable(m.value)) {

@@ -27,7 +27,9 @@ struct Schema::Compiler::Evaluated {
   bool contains = false;                // items that satisfy a `contains`
   std::size_t first_items = 0;
 
-  bool nothing() const { return names.empty() && patterns.empty() && !members && !items && !contains && first_items == 0; }
+  bool nothing() const {
+    return names.empty() && patterns.empty() && !members && !items && !contains && first_items == 0;
+  }
 };
 
 Schema::Compiler::Evaluated Schema::Compiler::together(const Evaluated& a, const Evaluated& b) {
@@ -43,7 +45,8 @@ Schema::Compiler::Evaluated Schema::Compiler::together(const Evaluated& a, const
 }
 
 // Each of the alternatives with each of the others.
-void Schema::Compiler::combine(std::vector<Evaluated>& all, const std::vector<Evaluated>& others, const std::string& path) {
+void Schema::Compiler::combine(std::vector<Evaluated>& all, const std::vector<Evaluated>& others,
+                               const std::string& path) {
   std::vector<Evaluated> out;
   for (const Evaluated& a : all)
     for (const Evaluated& b : others) out.push_back(together(a, b));
@@ -52,7 +55,8 @@ void Schema::Compiler::combine(std::vector<Evaluated>& all, const std::vector<Ev
 }
 
 // A branch that may hold: with what it looks at, or with nothing.
-std::vector<Schema::Compiler::Evaluated> Schema::Compiler::evaluated_if(const Json& branch, Formula holds, const std::string& path) {
+std::vector<Schema::Compiler::Evaluated> Schema::Compiler::evaluated_if(const Json& branch, Formula holds,
+                                                                        const std::string& path) {
   std::vector<Evaluated> out;
   for (Evaluated& e : evaluated(branch, path)) {
     e.when = schema_.both(e.when, holds);
@@ -61,7 +65,8 @@ std::vector<Schema::Compiler::Evaluated> Schema::Compiler::evaluated_if(const Js
   return out;
 }
 
-std::vector<Schema::Compiler::Evaluated> Schema::Compiler::evaluated_in_branches(const Json& s, const std::string& path) {
+std::vector<Schema::Compiler::Evaluated> Schema::Compiler::evaluated_in_branches(const Json& s,
+                                                                                 const std::string& path) {
   std::vector<Evaluated> all{{}};
   auto maybe = [&](std::vector<Evaluated> branch) {
     branch.push_back({});
@@ -72,10 +77,12 @@ std::vector<Schema::Compiler::Evaluated> Schema::Compiler::evaluated_in_branches
       std::vector<std::vector<Evaluated>> branches;
       for (std::size_t i = 0; i < list->size(); ++i) {
         const std::string at = fmt::format("{}/{}/{}", path, keyword, i);
-        if (auto b = evaluated_if((*list)[i], compile((*list)[i], at), at); !b.empty()) branches.push_back(std::move(b));
+        if (auto b = evaluated_if((*list)[i], compile((*list)[i], at), at); !b.empty())
+          branches.push_back(std::move(b));
       }
       if (keyword[0] == 'a') {
-        if (branches.size() > kFewBranches) refuse(path, "unevaluated…", "not supported beside so many branches of 'anyOf'");
+        if (branches.size() > kFewBranches)
+          refuse(path, "unevaluated…", "not supported beside so many branches of 'anyOf'");
         for (auto& b : branches) maybe(std::move(b));
       } else {  // one of them
         std::vector<Evaluated> any;
@@ -93,11 +100,13 @@ std::vector<Schema::Compiler::Evaluated> Schema::Compiler::evaluated_in_branches
     maybe(std::move(both));
   }
   if (const Json* schemas = member(s, "dependentSchemas"); schemas && schemas->is_object())
-    for (auto& [name, value] : schemas->items()) maybe(evaluated_if(value, has(name), path + "/dependentSchemas/" + name));
+    for (auto& [name, value] : schemas->items())
+      maybe(evaluated_if(value, has(name), path + "/dependentSchemas/" + name));
   return all;
 }
 
-std::vector<Schema::Compiler::Evaluated> Schema::Compiler::evaluated(const Json& s, const std::string& path, bool itself) {
+std::vector<Schema::Compiler::Evaluated> Schema::Compiler::evaluated(const Json& s, const std::string& path,
+                                                                     bool itself) {
   if (!s.is_object()) return {{}};
   if (++depth_ > kDeepestSchema) refuse(path, "unevaluated…", "what stands beside it is nested too deeply");
   const std::string before = std::exchange(base_, bases_[&s]);
@@ -111,7 +120,8 @@ std::vector<Schema::Compiler::Evaluated> Schema::Compiler::evaluated(const Json&
   const Json* items = member(s, "items");
   const bool old = items && items->is_array();
   own.items = (items && !old) || (old && member(s, "additionalItems")) || (!itself && member(s, "unevaluatedItems"));
-  if (const Json* prefix = old ? items : member(s, "prefixItems"); prefix && prefix->is_array()) own.first_items = prefix->size();
+  if (const Json* prefix = old ? items : member(s, "prefixItems"); prefix && prefix->is_array())
+    own.first_items = prefix->size();
   std::vector<Evaluated> all{own};
   for (const char* keyword : {"$ref", "$dynamicRef", "$recursiveRef"})
     if (const Json* ref = member(s, keyword); ref && ref->is_string()) {
@@ -119,7 +129,8 @@ std::vector<Schema::Compiler::Evaluated> Schema::Compiler::evaluated(const Json&
       combine(all, evaluated(*place.json, place.path), path);
     }
   if (const Json* list = member(s, "allOf"); list && list->is_array())
-    for (std::size_t i = 0; i < list->size(); ++i) combine(all, evaluated((*list)[i], fmt::format("{}/allOf/{}", path, i)), path);
+    for (std::size_t i = 0; i < list->size(); ++i)
+      combine(all, evaluated((*list)[i], fmt::format("{}/allOf/{}", path, i)), path);
   combine(all, evaluated_in_branches(s, path), path);
   base_ = before;
   --depth_;
@@ -136,7 +147,8 @@ void Schema::Compiler::unevaluated_keywords(const Json& s, const std::string& pa
     std::vector<Formula> any;
     for (const Evaluated& e : evaluated(s, path, true)) {
       if (!members && e.contains) refuse(path, keyword, "not supported beside 'contains'");
-      Atom a{.says = members ? Atom::Says::members : Atom::Says::items, .kind = members ? JsonKind::object : JsonKind::array};
+      Atom a{.says = members ? Atom::Says::members : Atom::Says::items,
+             .kind = members ? JsonKind::object : JsonKind::array};
       a.formula = (members ? e.members : e.items) ? kTrue : value;
       if (members) a.named = e.names, a.patterns = e.patterns;
       else a.prefix.assign(e.first_items, kTrue);

@@ -74,7 +74,8 @@ void reset_profile() { counts.clear(); }
 
 std::vector<ProfileRow> profile_rows() {
   std::vector<ProfileRow> rows;
-  for (auto& [name, c] : counts) rows.push_back({std::string(name), c.calls, c.seconds, c.operations, c.saved, c.bytes});
+  for (auto& [name, c] : counts)
+    rows.push_back({std::string(name), c.calls, c.seconds, c.operations, c.saved, c.bytes});
   std::ranges::sort(rows,
                     [](auto& a, auto& b) { return a.seconds != b.seconds ? a.seconds > b.seconds : a.name < b.name; });
   return rows;
@@ -83,9 +84,11 @@ std::vector<ProfileRow> profile_rows() {
 std::vector<std::string> profile_table(const std::vector<ProfileRow>& rows) {
   double total = 0;
   for (auto& r : rows) total += r.seconds;
-  std::vector<std::string> lines{
-      fmt::format("{:<28} {:>8} {:>10} {:>7} {:>9} {:>8}", "operation", "calls", "seconds", "share", "GFLOP/s", "GB/s")};
-  auto rate = [](double count, double seconds) { return count > 0 ? fmt::format("{:.1f}", count / seconds * 1e-9) : ""; };
+  std::vector<std::string> lines{fmt::format("{:<28} {:>8} {:>10} {:>7} {:>9} {:>8}", "operation", "calls", "seconds",
+                                             "share", "GFLOP/s", "GB/s")};
+  auto rate = [](double count, double seconds) {
+    return count > 0 ? fmt::format("{:.1f}", count / seconds * 1e-9) : "";
+  };
   for (auto& r : rows)
     lines.push_back(fmt::format("{:<28} {:>8} {:>10.4f} {:>5.1f} % {:>9} {:>8}", r.name, r.calls, r.seconds,
                                 total > 0 ? 100 * r.seconds / total : 0, rate(r.operations, r.seconds),

@@ -1,5 +1,5 @@
-// dml bench: how fast and how large a recipe's training step is, on random tokens and (without base_model) random weights.
-// Neither tokenizer nor data are needed. The step is the trainer's own: same model, strategy and optimizer.
+// dml bench: how fast and how large a recipe's training step is, on random tokens and (without base_model) random
+// weights. Neither tokenizer nor data are needed. The step is the trainer's own: same model, strategy and optimizer.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,8 @@ struct Diagnosis {
   std::string text() const;
 };
 
-/// "Intel Xeon …, 16 cores, avx512": the model, the cores that this process may use, the instruction set of the kernels.
+/// "Intel Xeon …, 16 cores, avx512": the model, the cores that this process may use, the instruction set of the
+/// kernels.
 std::string processor_description();
 
 /// The same verdict on every rank; tables on rank 0. A collective.

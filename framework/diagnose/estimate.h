@@ -14,9 +14,9 @@ struct TokenTimes {
   double evaluation = 0;  // of an evaluation
 };
 
-/// Times a forward pass over the first tokens of `batch` and scales by operations to forward and backward of all of it. Fits
-/// large models, whose steps are mostly matrix products; time whole steps of small models instead. Needs reserved working
-/// memory.
+/// Times a forward pass over the first tokens of `batch` and scales by operations to forward and backward of all of it.
+/// Fits large models, whose steps are mostly matrix products; time whole steps of small models instead. Needs reserved
+/// working memory.
 TokenTimes estimate_pass(CausalLm& model, const PackedBatch& batch);
 
 /// The amount of work of a run.

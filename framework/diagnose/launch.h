@@ -1,5 +1,6 @@
-// dml launch: composes the mpirun line that binds ranks and their threads to cores as training needs it, and supervises it.
-// Plain mpirun binds one or two ranks to one core each, whatever their threads; this file knows that and the other traps.
+// dml launch: composes the mpirun line that binds ranks and their threads to cores as training needs it, and supervises
+// it. Plain mpirun binds one or two ranks to one core each, whatever their threads; this file knows that and the other
+// traps.
 #pragma once
 
 #include <cstdint>
@@ -30,10 +31,10 @@ LaunchHost this_host();
 std::vector<std::string> launch_line(const LaunchRequest& request, const LaunchHost& host);
 /// The same, quoted for a shell.
 std::string shell_text(const std::vector<std::string>& words);
-/// Starts the line and waits for its end; returns its exit code, or 128 + N when signal N ended it. UserError when it cannot be
-/// started. Signals that reach this process are passed on. With `saves_on_stop` (training), INT, TERM and HUP become USR2, on
-/// which all ranks save and stop with ExitCode::stopped: mpirun itself would kill them within a second. A second INT ends
-/// the job at once. The line ends with this process.
+/// Starts the line and waits for its end; returns its exit code, or 128 + N when signal N ended it. UserError when it
+/// cannot be started. Signals that reach this process are passed on. With `saves_on_stop` (training), INT, TERM and HUP
+/// become USR2, on which all ranks save and stop with ExitCode::stopped: mpirun itself would kill them within a second.
+/// A second INT ends the job at once. The line ends with this process.
 int run_launcher(const std::vector<std::string>& words, bool saves_on_stop);
 
 /// Whether this process is a rank that mpirun or srun started.

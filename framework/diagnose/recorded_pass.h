@@ -1,5 +1,5 @@
-// A pass over the model as a strategy sees it: the hooks in their order, and the seconds that the model computes before each.
-// Recorded once on this machine, it is played to strategies on ranks that are not there.
+// A pass over the model as a strategy sees it: the hooks in their order, and the seconds that the model computes before
+// each. Recorded once on this machine, it is played to strategies on ranks that are not there.
 #pragma once
 
 #include <functional>

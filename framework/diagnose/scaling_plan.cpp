@@ -20,8 +20,8 @@
 namespace dml {
 namespace {
 
-// What is recorded: the pass where whole units are bound, where gradients are in parts, and where values are as well. The last
-// one gives the model's values away.
+// What is recorded: the pass where whole units are bound, where gradients are in parts, and where values are as well.
+// The last one gives the model's values away.
 constexpr const char* kRecorded[] = {"none", "zero2", "zero3"};
 
 // The passes of a step as they were recorded, on the clock of a simulated rank.

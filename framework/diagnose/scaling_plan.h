@@ -1,8 +1,8 @@
 // dml plan --ranks: how long a step takes and what a rank holds under each strategy, before the machines are there.
 //
-// One rank's own times – the model between its hooks, the update – are recorded here, on one micro-batch of made-up data of the
-// recipe's size. Then a step runs with the real strategy on a simulated rank (dist/simulated_comm.h): the recorded pass calls
-// the strategy's hooks, and every exchange that it makes takes its time on a virtual clock.
+// One rank's own times – the model between its hooks, the update – are recorded here, on one micro-batch of made-up
+// data of the recipe's size. Then a step runs with the real strategy on a simulated rank (dist/simulated_comm.h): the
+// recorded pass calls the strategy's hooks, and every exchange that it makes takes its time on a virtual clock.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What a benchmark runs on when there is neither model nor data: random tokens in documents of given lengths, and random
-// base weights in the storage the recipe asks for.
+// What a benchmark runs on when there is neither model nor data: random tokens in documents of given lengths, and
+// random base weights in the storage the recipe asks for.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@
 
 namespace dml {
 
-/// A document of `tokens`, of which the last `learned` are to be learned (at most tokens − 1: nothing predicts the first).
+/// A document of `tokens`, of which the last `learned` are to be learned (at most tokens − 1: nothing predicts the
+/// first).
 struct SyntheticDocument {
   std::int64_t tokens = 0, learned = 0;
 };
@@ -42,7 +43,8 @@ class SyntheticBatch {
 class SyntheticWeights {
  public:
   SyntheticWeights(const ModelSpec& spec, const ModelSection& model, const AdapterSection& adapter);
-  /// Alive as long as this object. Empty for full fine-tuning, where every weight is trained and made by the model itself.
+  /// Alive as long as this object. Empty for full fine-tuning, where every weight is trained and made by the model
+  /// itself.
   TensorSource source();
   std::size_t bytes() const;
 

@@ -21,8 +21,8 @@ struct WorkSpan {
 
   /// work ÷ (threads × seconds): 1 is perfect.
   double efficiency(const Row& row, std::size_t i) const;
-  /// A line per operation: seconds on one thread, efficiency for each number of threads, and the operation's share of the
-  /// time that the largest number of threads waits.
+  /// A line per operation: seconds on one thread, efficiency for each number of threads, and the operation's share of
+  /// the time that the largest number of threads waits.
   std::vector<std::string> table() const;
 };
 

@@ -1,5 +1,6 @@
-// The reduction tree (dist/gradient_tree.h) where the ranks of a group take the micro-batches of a range in turn: after each round
-// the owner of a shard has a leaf from every rank, adds up what is complete, and keeps the nodes of its stack.
+// The reduction tree (dist/gradient_tree.h) where the ranks of a group take the micro-batches of a range in turn: after
+// each round the owner of a shard has a leaf from every rank, adds up what is complete, and keeps the nodes of its
+// stack.
 #pragma once
 
 #include <cstddef>

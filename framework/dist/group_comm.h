@@ -1,5 +1,5 @@
-// Some of a Comm's ranks as a Comm of their own, and how `hybrid` cuts ranks into groups: zero within a group, ddp between
-// the ranks that hold the same place in their groups.
+// Some of a Comm's ranks as a Comm of their own, and how `hybrid` cuts ranks into groups: zero within a group, ddp
+// between the ranks that hold the same place in their groups.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace dml {
 
-/// Operations must be collective among the members alone. Two groups that share two or more ranks must not be used at the
-/// same time: messages of the same channel between the same ranks are matched in order.
+/// Operations must be collective among the members alone. Two groups that share two or more ranks must not be used at
+/// the same time: messages of the same channel between the same ranks are matched in order.
 class GroupComm : public Comm {
  public:
   /// `members`: ranks of `whole`, this one among them, the same list on every member.

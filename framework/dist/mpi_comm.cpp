@@ -2,16 +2,18 @@
 //
 // Progress: MPI moves large messages only inside its own calls, so a thread of ours calls it every now and then while
 // anything is under way (polling between layers left all of a 100 MB exchange over TCP for the final wait; this leaves
-// nothing). On one host there is nothing to hide: whoever copies takes the processor from the model, and polling between
-// layers disturbs it less; the thread then looks in seldom. All MPI calls are made under one lock (MPI_THREAD_SERIALIZED).
+// nothing). On one host there is nothing to hide: whoever copies takes the processor from the model, and polling
+// between layers disturbs it less; the thread then looks in seldom. All MPI calls are made under one lock
+// (MPI_THREAD_SERIALIZED).
 //
-// Over TCP, Open MPI is told not to put large messages in one piece: both directions share a connection, and the word that
-// the other side may begin waited behind all of our own data. Exchanges went one way after the other, at half the rate.
+// Over TCP, Open MPI is told not to put large messages in one piece: both directions share a connection, and the word
+// that the other side may begin waited behind all of our own data. Exchanges went one way after the other, at half the
+// rate.
 //
-// A large message is announced and asked for before it goes, and either side hears of that when its thread looks in. Where
-// exchanges follow one another closely, the link was idle for a fifth of the time. So the last 4 MB of what an exchange
-// sends go in pieces that need no asking, queued behind the announcement of the rest: they are on their way while the rest is
-// asked for. A rank that is late finds them in MPI's buffers; that is why they are no more.
+// A large message is announced and asked for before it goes, and either side hears of that when its thread looks in.
+// Where exchanges follow one another closely, the link was idle for a fifth of the time. So the last 4 MB of what an
+// exchange sends go in pieces that need no asking, queued behind the announcement of the rest: they are on their way
+// while the rest is asked for. A rank that is late finds them in MPI's buffers; that is why they are no more.
 //
 // Failures: MPI reports errors to us (MPI_ERRORS_RETURN); a wait past its deadline throws. A dead rank is noticed by
 // mpirun, which ends the job.
@@ -37,8 +39,9 @@ namespace dml {
 namespace {
 
 constexpr std::size_t kLargestMessage = std::size_t{1} << 30;  // MPI counts are ints
-// Between hosts: bytes of an exchange that go unasked, in pieces just below what Open MPI sends unasked over TCP (64 KiB with its
-// header). A factor of 31 makes it unlikely that a size which is not the expected one ends where a piece does.
+// Between hosts: bytes of an exchange that go unasked, in pieces just below what Open MPI sends unasked over TCP (64
+// KiB with its header). A factor of 31 makes it unlikely that a size which is not the expected one ends where a piece
+// does.
 constexpr std::size_t kUnasked = std::size_t{4} << 20, kPiece = 62 << 10;
 constexpr auto kPokeEvery = std::chrono::milliseconds(2), kPokeLocally = std::chrono::milliseconds(100);
 constexpr auto kMoved = std::chrono::microseconds(20);  // a call that takes longer has moved something: go on

@@ -5,10 +5,10 @@
 //                          two buffers in turn                two buffers in turn
 //   each group with room to receive other ranks' shards of gradients: [ rank 1 | rank 2 | … ]
 //
-// So the next layer or matrix is on its way while one is in use. A buffer of large parts is as large as the largest of them,
-// and holds as many as fit of those that follow one another. Where embedding and head are never needed together nor beside
-// a layer (ParameterStore::embedding_and_head_share_buffer), they and the layers lie in the same memory: the next one waits
-// until the one before it is done. A part whose shards do not fit into the room is exchanged in chunks.
+// So the next layer or matrix is on its way while one is in use. A buffer of large parts is as large as the largest of
+// them, and holds as many as fit of those that follow one another. Where embedding and head are never needed together
+// nor beside a layer (ParameterStore::embedding_and_head_share_buffer), they and the layers lie in the same memory: the
+// next one waits until the one before it is done. A part whose shards do not fit into the room is exchanged in chunks.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,8 @@ class PartBuffers {
     std::int64_t chunk = 0;            // at most so much of every rank's shard is exchanged at once
   };
   PartBuffers() = default;
-  /// For every part of every unit, in the order of unit_parts(). `ranks` share each; `receive`: with room for the others'.
+  /// For every part of every unit, in the order of unit_parts(). `ranks` share each; `receive`: with room for the
+  /// others'.
   PartBuffers(const ParameterStore& store, int ranks, bool receive);
 
   const Buffer& operator[](std::size_t part) const { return buffers_[part]; }

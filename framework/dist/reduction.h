@@ -1,9 +1,9 @@
 // Sums of what all ranks hold, in the order of the reduction tree (dist/gradient_tree.h).
 //
-// Every rank brings, for each unit, buffers with the values of its nodes. The owner of each shard of a unit receives that
-// shard of every rank's nodes and adds them up; where everybody needs the sums, owners then send theirs to all. In bytes
-// this is reduce-scatter and all-gather: 2·(N−1)/N of the unit for N ranks whose shares are nodes of the tree (equal powers
-// of two), somewhat more for other cuts; half of that in bfloat16 (dist/wire.h).
+// Every rank brings, for each unit, buffers with the values of its nodes. The owner of each shard of a unit receives
+// that shard of every rank's nodes and adds them up; where everybody needs the sums, owners then send theirs to all. In
+// bytes this is reduce-scatter and all-gather: 2·(N−1)/N of the unit for N ranks whose shares are nodes of the tree
+// (equal powers of two), somewhat more for other cuts; half of that in bfloat16 (dist/wire.h).
 //
 // Units start in descending order on every rank, so that waiting for room to receive cannot deadlock.
 #pragma once

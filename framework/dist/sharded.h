@@ -1,22 +1,22 @@
-// Strategies that keep only this rank's shards of the summed gradients (zero2), and of the values too (zero3), within groups of
-// ranks: one group of all, or several between which the sums are added up once a step (hybrid). What a unit, a part and a
-// shard are: nn/parameter.h, dist/shards.h.
+// Strategies that keep only this rank's shards of the summed gradients (zero2), and of the values too (zero3), within
+// groups of ranks: one group of all, or several between which the sums are added up once a step (hybrid). What a unit,
+// a part and a shard are: nn/parameter.h, dist/shards.h.
 //
 //   micro-step     part 3's gradient final ─► exchange ─► own shard added to the tree's nodes     (dist/gradient_tree.h)
 //   meanwhile              part 2 is computed, until it needs a buffer in use                      (dist/part_buffers.h)
 //
-// Groups take contiguous ranges of a step's micro-batches. Within a group they are dealt out in turn (rank, rank + N, …), so that
-// after each round the owner of a shard receives the leaves of one range of the tree and keeps the few nodes of its stack
-// only: a shard each, not a full buffer. The price is an exchange in every micro-step. zero3 also gathers a part's values
-// before it is read (dist/sharded_values.h). So a rank holds some matrices beside its shards, and never a whole layer, embedding
-// or head.
+// Groups take contiguous ranges of a step's micro-batches. Within a group they are dealt out in turn (rank, rank + N,
+// …), so that after each round the owner of a shard receives the leaves of one range of the tree and keeps the few
+// nodes of its stack only: a shard each, not a full buffer. The price is an exchange in every micro-step. zero3 also
+// gathers a part's values before it is read (dist/sharded_values.h). So a rank holds some matrices beside its shards,
+// and never a whole layer, embedding or head.
 //
-// Exchanges need all ranks: each must make the same passes in the same order (a rank that has no micro-batch in the last
-// round of a step makes an empty one in finish_gradients()). All ranks begin all exchanges in the same order, and wait only
-// for what has begun: that is why nobody waits in a circle.
+// Exchanges need all ranks: each must make the same passes in the same order (a rank that has no micro-batch in the
+// last round of a step makes an empty one in finish_gradients()). All ranks begin all exchanges in the same order, and
+// wait only for what has begun: that is why nobody waits in a circle.
 //
-// Between groups, the ranks that own the same shards reduce them (dist/reduction.h) as they become final: each brings the few
-// nodes of its group's range, so the additions are the tree's again, and every group ends with the same sums.
+// Between groups, the ranks that own the same shards reduce them (dist/reduction.h) as they become final: each brings
+// the few nodes of its group's range, so the additions are the tree's again, and every group ends with the same sums.
 #pragma once
 
 #include <algorithm>

@@ -3,7 +3,8 @@
 //   pass reads      part 1      part 2      part 3 …
 //   gathering         2, 3        3, 4        4, 5        as far ahead as there are buffers (dist/part_buffers.h)
 //
-// What lay in a buffer is given up when another part is gathered into it. All ranks make the same calls in the same order.
+// What lay in a buffer is given up when another part is gathered into it. All ranks make the same calls in the same
+// order.
 #pragma once
 
 #include <functional>
@@ -17,8 +18,8 @@ namespace dml {
 
 class ShardedValues {
  public:
-  /// Takes this rank's shards out of the store, or where it holds no values, from where its parameters start; the store's own are
-  /// released. `parts`: unit_parts(store). All must outlive this object.
+  /// Takes this rank's shards out of the store, or where it holds no values, from where its parameters start; the
+  /// store's own are released. `parts`: unit_parts(store). All must outlive this object.
   ShardedValues(Comm& group, ParameterStore& store, const std::vector<PartRef>& parts);
 
   /// This rank's shard of a part.

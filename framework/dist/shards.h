@@ -1,11 +1,12 @@
-// Which rank owns what. Ranks share every part (nn/parameter.h) by itself; where parts are not bound one by one, whole units.
+// Which rank owns what. Ranks share every part (nn/parameter.h) by itself; where parts are not bound one by one, whole
+// units.
 //
 //   part             [  1024  |  1024  |  1024  |  1024  |  rest ]      blocks of 1024 floats
 //   shards, 2 ranks  [     rank 0      |         rank 1          ]
 //   shards, 4 ranks  [ rank 0 | rank 1 | rank 2 |     rank 3     ]
 //
-// Sums over blocks (the gradient norm) are the same however many ranks there are. A Shard (dist/strategy.h) is what such a range
-// holds of one parameter.
+// Sums over blocks (the gradient norm) are the same however many ranks there are. A Shard (dist/strategy.h) is what
+// such a range holds of one parameter.
 #pragma once
 
 #include <algorithm>
@@ -58,19 +59,19 @@ inline std::span<std::byte> as_bytes(float* first, std::int64_t size) {
   return {reinterpret_cast<std::byte*>(first), static_cast<std::size_t>(size) * sizeof(float)};
 }
 
-/// Completes `whole` (`size` floats) on every rank from the shards of all; this rank's is read from `own`, which may be where it
-/// belongs in `whole`. With a wire that packs, every shard is packed where it is, and so they arrive.
+/// Completes `whole` (`size` floats) on every rank from the shards of all; this rank's is read from `own`, which may be
+/// where it belongs in `whole`. With a wire that packs, every shard is packed where it is, and so they arrive.
 std::unique_ptr<Pending> gather_shards(Comm& comm, std::int64_t size, float* own, float* whole, Operation operation,
                                        Wire wire = {});
 
-/// What lies in `owned(part)` of each part, by parameter. `state` provides the optimizer state (an arena that only counts will
-/// do); values and gradients are bound by the strategy.
+/// What lies in `owned(part)` of each part, by parameter. `state` provides the optimizer state (an arena that only
+/// counts will do); values and gradients are bound by the strategy.
 std::vector<Shard> cut_shards(const ParameterStore& store, std::span<const PartRef> parts,
                               const std::function<ShardRange(const PartRef&)>& owned, const StateLayout& layout,
                               Arena& state);
 
-/// Sum of squares over the gradients of all parts, where `own(part)` is where this rank's shard of it lies. Blocks are summed
-/// by their owner and the sums added in the order of the model on every rank.
+/// Sum of squares over the gradients of all parts, where `own(part)` is where this rank's shard of it lies. Blocks are
+/// summed by their owner and the sums added in the order of the model on every rank.
 double squared_norm(Comm& comm, std::span<const PartRef> parts, const std::function<const float*(std::size_t)>& own);
 
 /// The first parameter with a gradient that is NaN or infinite, as "UNIT: NAME[offset] = value", the same on every

@@ -9,8 +9,8 @@ namespace dml {
 namespace {
 
 constexpr double kMessage = 3e-6;  // seconds of the processor for one message, sent or received
-// A packet between hosts takes the system of either about so long: cut, queued, acknowledged. Network cards that do this by
-// themselves take less.
+// A packet between hosts takes the system of either about so long: cut, queued, acknowledged. Network cards that do
+// this by themselves take less.
 constexpr double kPacket = 1.2e-6, kPacketBytes = 1448;
 constexpr std::size_t kSmall = 4096;  // bytes: control messages, whose contents matter
 

@@ -1,12 +1,12 @@
-// One of many ranks on machines that are not there, for a forecast: a strategy runs on it as it is, and its exchanges take time
-// on a virtual clock instead of moving data. Used under a DryRun (core/parallel.h).
+// One of many ranks on machines that are not there, for a forecast: a strategy runs on it as it is, and its exchanges
+// take time on a virtual clock instead of moving data. Used under a DryRun (core/parallel.h).
 //
 //   clock   compute(model) ──► exchange: processor's share ──► compute … ──► wait() until it has arrived
 //   link                       └── bytes ÷ bandwidth, one exchange after another ── + latency ──┘
 //
-// Assumed: ranks are alike, are at the same point at any time, and disturb each other no more than here. A host's ranks share
-// its link, which carries one exchange at a time, in both directions at once; the network passes everything at full rate.
-// A message and a packet between hosts cost the processor some time at either end.
+// Assumed: ranks are alike, are at the same point at any time, and disturb each other no more than here. A host's ranks
+// share its link, which carries one exchange at a time, in both directions at once; the network passes everything at
+// full rate. A message and a packet between hosts cost the processor some time at either end.
 #pragma once
 
 #include <functional>

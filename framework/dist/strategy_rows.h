@@ -1,4 +1,5 @@
-// The rows of every distribution strategy, one function a file, in the order of lists. A new strategy is a file, and its name here.
+// The rows of every distribution strategy, one function a file, in the order of lists. A new strategy is a file, and
+// its name here.
 #pragma once
 
 #include <vector>

@@ -1,10 +1,11 @@
-// Parameters whose rule needs them whole (StateLayout::whole) where shards of them lie on several ranks, or in several parts
-// of one rank. Each has an owner that holds its state. In a step values and gradients travel to the owner, one parameter per
-// rank at a time, and the new values travel back: room for the largest one of them is all that it takes.
+// Parameters whose rule needs them whole (StateLayout::whole) where shards of them lie on several ranks, or in several
+// parts of one rank. Each has an owner that holds its state. In a step values and gradients travel to the owner, one
+// parameter per rank at a time, and the new values travel back: room for the largest one of them is all that it takes.
 //
 //   shards of rank 0, 1, 2   ──values, gradients──►   owner: update   ──values──►   shards of rank 0, 1, 2
 //
-// Who owns what follows from shapes alone, so that all ranks agree, and the bits of an update do not depend on the owner.
+// Who owns what follows from shapes alone, so that all ranks agree, and the bits of an update do not depend on the
+// owner.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,8 @@ class WholeParameters {
   std::int64_t state_bytes() const { return state_bytes_; }
   std::int64_t room_bytes() const { return 2 * largest_ * static_cast<std::int64_t>(sizeof(float)); }
 
-  /// Calls `rule` with every shard of this rank that is not part of such a parameter, then with every such parameter that it
-  /// owns. `shards`: this rank's, with gradients. A collective of the ranks that share.
+  /// Calls `rule` with every shard of this rank that is not part of such a parameter, then with every such parameter
+  /// that it owns. `shards`: this rank's, with gradients. A collective of the ranks that share.
   using Rule = std::function<void(std::span<const Shard>)>;
   void update(Comm& comm, std::span<Shard> shards, const Rule& rule);
   /// What this rank owns: shards with state, without values.

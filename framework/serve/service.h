@@ -24,8 +24,9 @@ class Service {
  public:
   /// `queue`: requests that may wait for a place, beside those under way.
   /// `at_rest`: called on the engine's thread when nothing has been asked for a second.
-  Service(std::vector<EngineModel> models, const EngineOptions& options, std::size_t queue, Metrics& metrics,
-          std::function<void()> at_rest = [] {});
+  Service(
+      std::vector<EngineModel> models, const EngineOptions& options, std::size_t queue, Metrics& metrics,
+      std::function<void()> at_rest = [] {});
   ~Service();
 
   /// False when the queue is full.

@@ -68,7 +68,8 @@ TEST_F(ComparedRuns, AreRefusedTogetherWhereThereAreNone) {
       [&] {
         read_runs({folder_ / "x", folder_ / "y"});
       },
-      testing::ThrowsMessage<UserError>(testing::AllOf(HasSubstr("/x: not the output directory of a run"), HasSubstr("/y: not the"))));
+      testing::ThrowsMessage<UserError>(
+          testing::AllOf(HasSubstr("/x: not the output directory of a run"), HasSubstr("/y: not the"))));
 }
 
 }  // namespace

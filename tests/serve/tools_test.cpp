@@ -41,7 +41,8 @@ std::vector<std::string> calls_in(ToolStyle style, const std::string& text) {
   return out;
 }
 
-const std::string kOne = R"({"name": "get", "arguments": {"a": 1}})", kTwo = R"({"name": "get_all", "arguments": {"deep": {}}})";
+const std::string kOne = R"({"name": "get", "arguments": {"a": 1}})",
+                  kTwo = R"({"name": "get_all", "arguments": {"deep": {}}})";
 
 TEST(CallConstraint, LeavesTextFreeUpToACall) {
   for (bool llama : {false, true}) {
@@ -93,9 +94,11 @@ TEST(CallConstraint, CallsOfMistralAreAListOrNamed) {
   EXPECT_TRUE(list->accepts("[TOOL_CALLS][" + kOne + ", " + kTwo + "]"));
   EXPECT_FALSE(list->accepts("[TOOL_CALLS][]"));
   EXPECT_FALSE(list->accepts("[TOOL_CALLS]get[ARGS]{\"a\": 1}"));
-  EXPECT_FALSE(automaton({.style = ToolStyle::mistral, .one = true})->accepts("[TOOL_CALLS][" + kOne + ", " + kTwo + "]"));
+  EXPECT_FALSE(
+      automaton({.style = ToolStyle::mistral, .one = true})->accepts("[TOOL_CALLS][" + kOne + ", " + kTwo + "]"));
   for (bool required : {false, true}) {
-    auto named = automaton({.style = ToolStyle::mistral, .required = required, .chat_template = "[TOOL_CALLS] x [ARGS]"});
+    auto named =
+        automaton({.style = ToolStyle::mistral, .required = required, .chat_template = "[TOOL_CALLS] x [ARGS]"});
     const std::string front = required ? "" : "[TOOL_CALLS]";
     EXPECT_TRUE(named->accepts(front + "get[ARGS]{\"a\": 1}"));
     EXPECT_TRUE(named->accepts(front + "get_all[ARGS]{\"deep\": {\"deep\": {}}}"));
@@ -127,8 +130,10 @@ TEST(CallConstraint, ARequiredCallStandsAlone) {
 
 // Special tokens may stand in free text, and begin calls.
 TEST(CallConstraint, SpecialTokensAreAllowedWhereTextIsFree) {
-  const std::vector<std::string> texts{"", "", "{", "[", "hello", "]", R"([{"name": "get", "arguments": {"a": 1}}])", ""};
-  auto tree = std::make_shared<const TokenTree>(texts, std::vector<std::pair<std::int32_t, std::string>>{{0, "[TOOL_CALLS]"}, {1, "</s>"}});
+  const std::vector<std::string> texts{"", "", "{", "[", "hello", "]", R"([{"name": "get", "arguments": {"a": 1}}])",
+                                       ""};
+  auto tree = std::make_shared<const TokenTree>(
+      texts, std::vector<std::pair<std::int32_t, std::string>>{{0, "[TOOL_CALLS]"}, {1, "</s>"}});
   TokenConstraint c(automaton({.style = ToolStyle::mistral}), tree);
   EXPECT_EQ(c.allowed(c.start()), TokenSet{0b01111111});
   const auto called = c.after(c.after(c.start(), 4), 0);
@@ -140,14 +145,15 @@ TEST(CallConstraint, SpecialTokensAreAllowedWhereTextIsFree) {
 TEST(ToolStyleOf, PublishedTemplates) {
   const std::string folder = DML_SOURCE_DIR "/../shared/data/chat-templates/templates/";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no ../shared/data";
-  const std::pair<const char*, ToolStyle> known[] = {{"axolotl-qwen3", ToolStyle::hermes},
-                                                     {"axolotl-qwen_25", ToolStyle::hermes},
-                                                     {"axolotl-falcon_h1", ToolStyle::hermes},
-                                                     {"lc-NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use", ToolStyle::hermes},
-                                                     {"axolotl-mistral_v2v3", ToolStyle::mistral},
-                                                     {"lc-meta-llama-Llama-3.2-3B-Instruct", ToolStyle::llama},
-                                                     {"axolotl-chatml", ToolStyle::none},
-                                                     {"axolotl-jamba", ToolStyle::none}};
+  const std::pair<const char*, ToolStyle> known[] = {
+      {"axolotl-qwen3", ToolStyle::hermes},
+      {"axolotl-qwen_25", ToolStyle::hermes},
+      {"axolotl-falcon_h1", ToolStyle::hermes},
+      {"lc-NousResearch-Hermes-2-Pro-Llama-3-8B-tool_use", ToolStyle::hermes},
+      {"axolotl-mistral_v2v3", ToolStyle::mistral},
+      {"lc-meta-llama-Llama-3.2-3B-Instruct", ToolStyle::llama},
+      {"axolotl-chatml", ToolStyle::none},
+      {"axolotl-jamba", ToolStyle::none}};
   for (auto& [name, style] : known) {
     std::ifstream file(folder + name + ".jinja");
     EXPECT_EQ(tool_style({std::istreambuf_iterator<char>(file), {}}), style) << name;
