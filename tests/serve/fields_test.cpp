@@ -47,16 +47,18 @@ TEST(Fields, RefusesWhatNobodyAskedFor) {
   EXPECT_EQ(e.json()["error"]["type"], "invalid_request_error");
 }
 
-TEST(Tools, AreCheckedAndMadeASchema) {
+TEST(Tools, AreCheckedAndMadeAConstraint) {
   const Json body = Json::parse(R"({"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object",
     "properties": {"x": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"type": "integer"}}}}}], "tool_choice": "required"})");
   Fields f(body);
   const ToolsAsked asked = read_tools(f, ToolStyle::hermes);
   EXPECT_TRUE(asked.parse);
   EXPECT_EQ(asked.opened, "<tool_call>\n");
-  const Json schema = Json::parse(asked.schema);
-  EXPECT_EQ(schema["$defs"]["n"]["type"], "integer");
-  EXPECT_EQ(schema["properties"]["name"]["const"], "f");
+  EXPECT_TRUE(asked.required);
+  const auto call = call_constraint_automaton(call_constraint(asked, {ToolStyle::hermes}, ""));
+  EXPECT_TRUE(call->accepts(R"({"name": "f", "arguments": {"x": 1}})"));
+  EXPECT_FALSE(call->accepts(R"({"name": "f", "arguments": {"x": "1"}})"));
+  EXPECT_FALSE(call->accepts(R"({"name": "g", "arguments": {}})"));
 
   for (const char* wrong : {R"({"tools": []})", R"({"tools": [{}]})", R"({"tools": [{"type": "function", "function": {}}]})",
                             R"({"tool_choice": "required"})", R"({"tools": 3})"}) {
