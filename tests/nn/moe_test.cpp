@@ -359,7 +359,7 @@ TEST(Experts, RowsOfSeveralSequencesHaveTheirOwnAdapters) {
   auto run = [&](Moe& m, std::span<const AdapterRows> rows) {
     Arena arena(4 << 20), kept(1 << 20);
     Pass pass{documents, arena, {}, {}};
-    pass.rows = kernels::Rows::dots, pass.adapters = rows;
+    pass.generates = true, pass.rows = kernels::Rows::dots, pass.adapters = rows;
     Mat y = values.zeros(kTokens, kIn);
     m.forward(x, y, Write::set, m.plan(kTokens, {}, kept), pass);
     return y;
