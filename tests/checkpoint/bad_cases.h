@@ -32,7 +32,7 @@ inline constexpr Case kModelConfigs[] = {
     {"MoreKvHeadsThanHeads", "llama", R"({"num_key_value_heads": 8})", "cannot be shared out"},
     {"KvHeadsDoNotDivide", "llama", R"({"num_key_value_heads": 3})", "cannot be shared out"},
     {"KvHeadsZero", "llama", R"({"num_key_value_heads": 0})", "key/value heads must be 1 to"},
-    {"HeadDimOdd", "llama", R"({"head_dim": 7})", "no even number"},
+    {"HeadDimOdd", "llama", R"({"head_dim": 7})", "not an even number"},
     {"HeadDimZero", "llama", R"({"head_dim": 0})", "head_dim must be 1 to"},
     {"HeadDimHuge", "llama", R"({"head_dim": 1000000})", "head_dim must be 1 to"},
     {"LayersZero", "llama", R"({"num_hidden_layers": 0})", "number of layers must be 1 to"},

@@ -53,6 +53,7 @@ TEST_P(DecodingBytes, OfATokenAreThoseOfItsExperts) {
   const ModelSpec spec = read_model_config(section.model_config, "mixtral");
   SyntheticWeights weights(spec, section, adapter);
   auto model = build_model(spec, weights.source(), {}, "mixtral");
+  model->set_length(64);
 
   KvCache cache(spec.layers, spec.kv_heads, spec.head_dim, 64);
   feed(*model, cache, {1, 5, 9, 13, 17}, 0);
