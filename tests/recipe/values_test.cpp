@@ -38,7 +38,7 @@ TEST(Booleans, AreReadAsYaml11HasThem) {
 
 TEST(Names, OfOptimizersThatDmlDoesNotHaveNameTheNearest) {
   for (auto [name, nearest] : {std::pair{"grokadamw", "adamw"}, {"lomo", "adafactor"}, {"dion", "muon"},
-                               {"q_galore_adamw8bit", "galore_adamw"}, {"ao_adamw_4bit", "adamw_8bit"}}) {
+                               {"q_galore_adamw8bit", "galore_adamw"}}) {
     const std::string said = problems(fmt::format("optimizer: {}\n", name));
     EXPECT_THAT(said, HasSubstr(fmt::format("'optimizer': dml does not have {}; the nearest is {}", name, nearest)));
   }
