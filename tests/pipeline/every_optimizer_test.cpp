@@ -42,7 +42,7 @@ std::vector<Rule> every_rule() {
   for (const char* rounding : {"kahan", "stochastic"})
     rules.push_back(
         {fmt::format("adamw, weights in bf16, {}", rounding), {{"optimizer", "adamw"}, {"bf16_weights", rounding}}});
-  rules.push_back({"muon with an average", {{"optimizer", "muon"}, {"ema_decay", "0.9"}}});
+  rules.push_back({"lion with an average", {{"optimizer", "lion"}, {"ema_decay", "0.9"}}});
   rules.push_back({"adafactor, relative",
                    {{"optimizer", "adafactor"}, {"optim_args", "{relative_step: true, scale_parameter: true}"}}});
   return rules;
