@@ -37,7 +37,7 @@ void SimulatedComm::start_clock() { now_ = computing_ = sent_ = link_free_ = 0; 
 
 void SimulatedComm::answer(std::span<const std::byte> mine, std::span<std::byte> theirs, int rank,
                            Operation operation) const {
-  if (theirs.size() > kSmall || (others_ && others_(rank, operation, theirs))) return;
+  if (theirs.empty() || theirs.size() > kSmall || (others_ && others_(rank, operation, theirs))) return;
   if (mine.size() == theirs.size()) std::ranges::copy(mine, theirs.begin());
 }
 
