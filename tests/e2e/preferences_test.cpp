@@ -299,14 +299,15 @@ TEST_F(PreferenceRuns, TheHeadOfAFamilyHasItsOwnName) {
 }
 
 TEST_F(PreferenceRuns, BadStepsAreRefusedByTheirLine) {
-  write("steps.jsonl", R"({"prompt": "a", "completions": ["b", "c"], "labels": [true]})" "\n");
+  write("bad.jsonl", R"({"prompt": "a", "completions": ["b", "c"], "labels": [true]})" "\n");
   expect_refused(train(1, recipe("steps.yml", preference("process_reward_model") + Keys{
-                                 {"datasets", fmt::format("[{{path: {}, type: stepwise_supervised}}]", at("steps.jsonl"))}})),
-                 2, {"steps.jsonl:1", "'completions' has 2 steps, 'labels' has 1"});
+                                 {"datasets", fmt::format("[{{path: {}, type: stepwise_supervised}}]", at("bad.jsonl"))}})),
+                 2, {"bad.jsonl:1", "'completions' has 2 steps, 'labels' has 1"});
 }
 
 TEST_F(PreferenceRuns, ASingleAnswerCannotBeComparedWithAnother) {
-  const Keys keys = preference("kto") + Keys{{"datasets", fmt::format("[{{path: {}, type: passthrough}}]", labels(1))},
+  write("single.jsonl", R"({"prompt": "a", "completion": "b", "label": true})" "\n");
+  const Keys keys = preference("kto") + Keys{{"datasets", fmt::format("[{{path: {}, type: passthrough}}]", at("single.jsonl"))},
                                              {"val_set_size", ""}, {"eval_steps", ""}};
   expect_refused(train(1, recipe("one.yml", keys)), 2, {"different prompts"});
 }

@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(Families, SharedBeginnings,
                          testing::Values(Case{"llama_tiny", false}, Case{"llama_tiny", true}, Case{"gemma2", true},
                                          Case{"gpt_oss", true}, Case{"bloom", false}, Case{"qwen3", true},
                                          Case{"deepseek_v3", true}, Case{"gpt_neox", true}, Case{"gpt2", false},
-                                         Case{"olmoe", true}, Case{"llama_rope", true}),
+                                         Case{"olmoe", true}),
                          [](auto& of) { return of.param.family + (of.param.lora ? "_lora" : "_full"); });
 
 TEST(SharedBeginningRows, AreVisitedOnce) {

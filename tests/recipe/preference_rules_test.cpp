@@ -80,7 +80,7 @@ TEST(PreferenceRules, RewardsAndTrlsNames) {
   const auto with = [&](const std::string& trl) { return problems(grpo + "trl: {max_completion_length: 16, " + trl + "}\n"); };
   EXPECT_EQ(with("num_generations: 4, scale_rewards: false, beta: 0.04"), "");
   EXPECT_TRUE(mentions(with("loss_type: sapo"), "dr_grpo"));
-  EXPECT_TRUE(mentions(with("sync_ref_model: true"), "the model that the run starts from"));
+  EXPECT_TRUE(mentions(with("sync_ref_model: true"), "set trl.beta above 0"));
   EXPECT_TRUE(mentions(with("num_generatons: 4"), "num_generations"));
   EXPECT_EQ(with("use_vllm: true, vllm_server_port: 8000"), "");
   const Recipe recipe = parsed(grpo + "trl: {max_completion_length: 16}\n");

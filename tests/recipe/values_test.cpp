@@ -272,7 +272,7 @@ TEST(AxolotlsSpellings, OfShardingMeanAStrategy) {
 }
 
 TEST(UnsupportedKeys, SayWhatToDoAndAreNeverUnknown) {
-  for (const char* line : {"rpo_alpha: 1", "processor_type: AutoProcessor", "gptq: true",
+  for (const char* line : {"center_rewards: true", "processor_type: AutoProcessor", "gptq: true",
                            "rope_scaling: {type: linear}", "unsloth_lora_qkv: true", "tensor_parallel_size: 2",
                            "use_pose: yes", "plugins: [my.Plugin]", "save_safetensors: false", "deepspeed: {x: 1}"}) {
     EXPECT_THAT(problems(line), testing::ContainsRegex("^r.yml:6:[0-9]+: .*(not supported|not read).*[:;]")) << line;
