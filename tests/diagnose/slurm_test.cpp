@@ -89,7 +89,7 @@ TEST(SlurmScript, RefusesWhatSlurmWouldMisread) {
   EXPECT_THAT(error_of([](SlurmRequest& s, LaunchRequest& r) { s.nodes = 0, r.ranks = 2; }),
               AllOf(HasSubstr("--nodes 0: expected 1 to"), HasSubstr("-n does not go with --submit")));
   EXPECT_THAT(error_of([](SlurmRequest& s, LaunchRequest&) { s.partition = "a b"; }),
-              HasSubstr("no name of a partition"));
+              HasSubstr("not a name of a partition"));
 }
 
 }  // namespace
