@@ -1,5 +1,6 @@
 // Every optimizer under every strategy, on threads that act as ranks: the weights of one rank, byte for byte, also where one
 // rank resumes from the checkpoint of several. DML_LONG=1: all combinations; otherwise one strategy each, by turns.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -9,6 +10,7 @@
 #include <set>
 
 #include "assembly/recipe_names.h"
+#include "core/error.h"
 #include "core/files.h"
 #include "core/log.h"
 #include "dist/comm.h"
@@ -131,6 +133,21 @@ TEST_F(EveryOptimizer, LongHasTheBitsOfOneRankUnderEveryStrategy) {
       for (const int ranks : {2, 4}) agrees(rule, one, strategy, ranks);
   }
   fmt::print("{} runs: the bits of one rank\n", runs_);
+}
+
+TEST_F(EveryOptimizer, RefusesAnAverageOfWholeMatricesThatAreSharded) {
+  Settings settings{{"optimizer", "muon"}, {"ema_decay", "0.9"}};
+  const std::string one = weights(settings, 1);
+  settings["distribution"] = "ddp";
+  EXPECT_TRUE(weights(settings, 2) == one);
+  settings["distribution"] = "zero1";
+  try {
+    weights(settings, 2);
+    ADD_FAILURE() << "trains";
+  } catch (const UserError& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("'ema_decay' does not work with optimizer: muon"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("set distribution: ddp"));
+  }
 }
 
 }  // namespace
