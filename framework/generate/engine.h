@@ -45,7 +45,7 @@ struct EngineOptions {
   std::int64_t reading = 512;                      // most tokens of prompts in a step
   std::int64_t reports = 0;                        // most tokens of a prompt in a step whose log-probabilities are asked for
   std::int64_t drafts = 0;  // most tokens in a step that are written ahead where constraints leave one text only
-  bool fair = true;  // while answers are written, reading takes no longer than writing; else a step reads all it can
+  bool fair = true;  // while answers are written, reading takes no longer than writing; else each step reads all it can
 };
 
 using RequestId = std::uint64_t;
@@ -121,6 +121,7 @@ class Engine {
   struct Sequence;
 
   void admit();
+  void read_fairly(bool beside_answers);
   std::int64_t read_some(std::int64_t budget);
   std::vector<Sequence*> readable();
   bool must_wait(const Sequence& s) const;
@@ -172,7 +173,8 @@ class Engine {
   std::vector<EngineEvent> events_;
   GenerationSpeed speed_;
   double write_seconds_ = 0;     // of the last step's writing
-  double fair_reading_ = 32;     // tokens that are read in about that time
+  double fair_reading_ = 32;     // tokens that are read in about that time, or more
+  double owed_seconds_ = 0;      // of writing, before more is read beside it
 };
 
 }  // namespace dml
