@@ -155,14 +155,20 @@ struct HttpServer::State {
       }
       handler(std::move(e.request), exchange);
     }
-    const std::lock_guard lock(e.mutex);
-    if (e.answered) return queue(c, exchange, false);
-    if (e.left) return MHD_NO;
-    e.suspended = true;
-    MHD_suspend_connection(c);
-    return MHD_YES;
+    {
+      const std::lock_guard lock(e.mutex);
+      if (!e.answered) {
+        if (e.left) return MHD_NO;
+        e.suspended = true;
+        MHD_suspend_connection(c);
+        return MHD_YES;
+      }
+    }
+    return queue(c, exchange, false);
   }
 
+  // Without the exchange's mutex, since the library locks the response, as it does while read_stream() locks the exchange. The
+  // answer does not change any more.
   static MHD_Result queue(MHD_Connection* c, const std::shared_ptr<Exchange>& exchange, bool close) {
     Exchange& e = *exchange;
     if (e.queued) return MHD_YES;
